@@ -1,4 +1,4 @@
-# What one types. Each target sets up what it needs.
+# The commands of the project. Each target first sets up what it needs.
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 STOKER := target/release/stoker
@@ -22,7 +22,8 @@ help:
 run: build
 	php examples/laravel/demo.php $(STOKER)
 
-# A sample of everything: style and structure, the core's rules, both sides of the API, the real binary, and some seeds.
+# Runs a sample of everything: style and module structure, the core's rules, both sides of the API, the real binary, and
+# some simulation seeds.
 quick:
 	@scripts/modules
 	@sim/prove --check
@@ -45,13 +46,14 @@ test: setup check
 	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 10 --jobs 2 --powercut
 	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 10 --powercut --expect-loss
 
-# Style is part of being right, where the toolchain has the tools for it.
+# Checks style and structure. Formatting and lints are skipped if the toolchain lacks rustfmt or clippy.
 check: setup
 	@if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check && cargo fmt --manifest-path sim/Cargo.toml --check; fi
 	@scripts/modules
 	@sim/prove --check
 	@docs/links.py
-	@if cargo clippy --version >/dev/null 2>&1; then cargo clippy --workspace --all-targets --quiet -- -D warnings; fi
+	@if cargo clippy --version >/dev/null 2>&1; then cargo clippy --workspace --all-targets --quiet -- -D warnings \
+		&& cargo clippy --manifest-path sim/Cargo.toml --target-dir target/sim --all-targets --quiet -- -D warnings; fi
 
 bench: build
 	cargo build --release --quiet -p stoker-core --example core-bench

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compares what a task costs two builds of Stoker, in CPU time of angel and server.
+"""Compares the CPU time of angel and server per task between two builds of Stoker.
 
     benches/compare.py OLD NEW [--rounds N] [--jobs N] [--seconds S] [--only NAME]
 
-Each round measures OLD once and NEW twice, in turn. NEW/OLD is the figure; NEW/NEW, the same build twice, shows what the
-machine's noise makes of a difference that is none. The interval is that of the median, with a confidence of about 95 %.
-Ends with 1 if the interval of NEW/OLD lies above the bar, 1.03.
+Each round measures OLD once and NEW twice, in turn. NEW/OLD is the result; NEW/NEW compares a build with itself and
+shows the noise of the machine. The interval is the 95 % confidence interval of the median. The exit code is 1 if the
+interval of NEW/OLD is above the bar, 1.03.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from harness.brokers import PHP, Stoker
 from harness.wire import Client
 
 BAR = 1.03
-LEAST_ROUNDS = 6  # fewer figures have no interval of 95 %
+LEAST_ROUNDS = 6  # fewer measurements have no 95 % interval
 
 
 def jobs_cost(store):
@@ -39,7 +39,7 @@ def jobs_cost(store):
 
 
 def call_cost(binary, options, folder):
-    shape = rpc.SHAPES[-1]  # prefetched: what a call itself costs, and least of what the kernel does
+    shape = rpc.SHAPES[-1]  # prefetched: mostly the cost of the call itself, and least of the work of the kernel
     command = ["env", f"PIN={brokers.OTHER_CPU}", f"IDEMPOTENT={shape.idempotent}", brokers.C / "worker", "batch"]
     with Stoker(folder, command, shape.workers, binary, pinned=True) as broker:
         rpc.load(broker, shape, 1)
@@ -50,7 +50,7 @@ WORKLOADS = {"hello": jobs_cost("memory"), "durable": jobs_cost("sqlite"), "rpc"
 
 
 def interval(figures):
-    """The order statistics between which the median lies with a probability of at least 95 %."""
+    """Returns the order statistics between which the median lies with a probability of at least 95 %."""
     figures, count = sorted(figures), len(figures)
     outside, rank = 0.0, 0
     while rank < (count - 1) // 2 and outside + comb(count, rank) / 2**count <= 0.025:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measures the bars of the project: Stoker against references in C, against itself without a disk, and against others.
+"""Measures the performance bars: Stoker against references in C, against itself without a disk, and against others.
 
     benches/run.py [--pairs N] [--only NAME]... [--seconds S]
 
-Needs gcc, make and php; perf or strace for the count of system calls; Stoker itself (`cargo build --release`); and what
-it is compared with: bars whose packages are not there are left out, with a word about it.
-Without Stoker it measures the references alone. Prints a table and writes it, with every single figure, to
-target/bench.json. Ends with 1 if a bar was missed or could not be measured.
+Needs gcc, make and php; perf or strace to count system calls; Stoker itself (`cargo build --release`); and the programs
+that it is compared with. Bars whose packages are missing are skipped with a message. Without Stoker it measures only
+the references. Prints a table and writes it, with every single measurement, to target/bench.json. The exit code is 1 if
+a bar was missed or could not be measured.
 """
 
 import argparse
@@ -66,7 +66,7 @@ BARS = {
     "laravel": laravel,
     "beanstalkd": beanstalkd,
 }
-BUSY = 0.3  # CPUs' worth of other work from which on the figures deserve a warning
+BUSY = 0.3  # CPUs busy with other work; above this, results get a warning
 
 
 def options():
@@ -115,7 +115,8 @@ def machine():
 
 
 def wait_for_quiet(found):
-    """Waits before each pair, as long as the bar's patience lasts. Returns the load that remained."""
+    """Waits before each pair until the machine is quiet or the bar's patience is used up. Returns the remaining
+    load."""
     while (load := other_load()) > BUSY and found.patience_left > 0:
         time.sleep(2)
         found.patience_left -= 3
@@ -125,11 +126,11 @@ def wait_for_quiet(found):
 
 
 def other_load(seconds=1.0):
-    """How many CPUs are busy while this program does nothing."""
+    """Returns how many CPUs are busy while this program does nothing."""
 
     def busy():
         fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-        return sum(fields) - fields[3] - fields[4]  # all but idle and waiting for I/O
+        return sum(fields) - fields[3] - fields[4]  # all except idle and iowait
 
     before = busy()
     time.sleep(seconds)
@@ -137,13 +138,14 @@ def other_load(seconds=1.0):
 
 
 def run_bar(name, found):
-    """A bar that can't be measured must not cost the figures of the others. Returns results and what went wrong."""
+    """Runs one bar; a failure must not lose the results of the others. Returns the results, and the error if there was
+    one."""
     results = []
     with tempfile.TemporaryDirectory(prefix="stoker-bench-", dir=found.folder, ignore_cleanup_errors=True) as folder:
         try:
             for result in BARS[name].run(found, folder):
                 results.append(result)
-        except Exception as error:  # whatever it is belongs into the report
+        except Exception as error:  # any error belongs in the report
             traceback.print_exc()
             return results, f"{name}: {error}"
     return results, None
@@ -170,7 +172,7 @@ def main():
             failures += [failure] if failure else []
     finally:
         processes.end_all()
-        # Also when interrupted: what was measured was measured.
+        # Also when interrupted: finished measurements are reported.
         print(report.table(results))
         for failure in failures:
             print(f"NOT MEASURED {failure}")

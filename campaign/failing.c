@@ -1,12 +1,12 @@
-// Preloaded into a server, it lets the disk fail under the server's store, when a file that the campaign shares with it
-// says so, and watches that what a failed fsync may have lost is never taken for written. Other files and other
-// processes have nothing to do with it.
+// Preloaded into a server. Makes disk operations on the server's store fail when a file shared with the campaign says
+// so, and checks that data which a failed fsync may have lost is never treated as written. Other files and other
+// processes are not affected.
 //
 //   FAILING_STORE    the store's path; its log and its journal belong to it
-//   FAILING_CONTROL  a file that holds a `struct control`; it outlives the server, as what the disk has lost does
+//   FAILING_CONTROL  a file with a `struct control`; it outlives the server, just as the disk's losses do
 //
-// After a failed fsync Linux takes the pages that it could not write for written, and a second fsync succeeds. So of the
-// pages of a file each that was waiting for the failed sync has to be written again before the next one.
+// After a failed fsync, Linux marks the pages that it could not write as clean, and a second fsync succeeds. So every
+// page that was waiting for the failed sync must be written again before the file's next sync.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -29,24 +29,24 @@ enum { NONE, STORE, LOG, FOLDER };
 enum { FDS = 4096, PAGE = 4096, PAGES = 1 << 17, FOREVER = UINT32_MAX };
 
 struct control {
-    uint32_t syncs, writes; // of a thousand, how many fail
-    uint32_t left;          // so many failures are to come; FOREVER: no end
+    uint32_t syncs, writes; // how many of a thousand calls fail
+    uint32_t left;          // number of failures still to come; FOREVER: unlimited
     uint32_t stop_at;       // the server stops itself at this call; 0: at none
-    uint32_t counting;      // calls are counted: since the campaign said so, or since the first failure
+    uint32_t counting;      // calls are counted: at the campaign's request, or since the first failure
     uint32_t calls;
     uint32_t failed_syncs, failed_writes;
-    uint32_t synced_again; // what must not be
+    uint32_t synced_again; // syncs after a failed one without writing the lost pages again; must stay 0
     uint64_t stopped_at;   // CLOCK_MONOTONIC, ns; 0: not yet
     struct pages {
-        uint64_t number, born; // what the file is called may change, and its number be given again; not both
+        uint64_t number, born; // identify the file; an inode number alone may be reused
         uint8_t dirty[PAGES], lost[PAGES];
-    } pages[2]; // of the store and of its log
+    } pages[2]; // of the store, and of its log
 };
 
 static struct control *control;
 static char store[PATH_MAX], folder[PATH_MAX];
 static unsigned char what[FDS];
-static unsigned char owed[FDS]; // Linux tells of a failed sync by each descriptor that was open then
+static unsigned char owed[FDS]; // Linux reports a failed sync to each descriptor that was open at the time
 static unsigned dice;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -110,7 +110,7 @@ static int of(int fd)
     return fd >= 0 && fd < FDS ? what[fd] : NONE;
 }
 
-// Counts a call that is about to be made, and stops the process if it is the one to stop at.
+// Counts a call before it is made, and stops the process if it is the call to stop at.
 static void step(void)
 {
     if (!control->counting || ++control->calls != control->stop_at)
@@ -133,7 +133,8 @@ static int fails(uint32_t share, uint32_t *count)
     return 1;
 }
 
-// What is known of the pages of the file behind a descriptor: nothing, if it is another file than before.
+// Returns what is known about the pages of the file behind a descriptor, starting empty if it is another file than
+// before.
 static struct pages *pages_of(int fd, int file)
 {
     if (file != STORE && file != LOG)
@@ -150,7 +151,7 @@ static struct pages *pages_of(int fd, int file)
     return pages;
 }
 
-// A page that is cut off has nothing to lose any more.
+// Pages beyond the new end of the file have nothing to lose any more.
 static void forget(int fd, int file, off_t size)
 {
     struct pages *pages = pages_of(fd, file);
@@ -158,7 +159,7 @@ static void forget(int fd, int file, off_t size)
         pages->dirty[page] = pages->lost[page] = 0;
 }
 
-// Whatever is written of a page, all of it goes to the disk.
+// A write marks whole pages, because the kernel writes whole pages to the disk.
 static void dirty(int fd, int file, off_t off, ssize_t len)
 {
     struct pages *pages = pages_of(fd, file);
@@ -175,7 +176,7 @@ static void say(int file, const char *what)
     dprintf(2, "failing: %s: a sync of the %s %s\n", thread, file == LOG ? "log" : file == STORE ? "store" : "folder", what);
 }
 
-// Looks for what must not be; it is told of once.
+// Reports, once, a sync while pages of a failed sync have not been written again.
 static void judge(int fd, int file)
 {
     struct pages *pages = pages_of(fd, file);
@@ -239,7 +240,7 @@ static ssize_t put(int fd, int file, const void *bytes, size_t len, off_t off)
     return file < 0 ? real_write(fd, bytes, len) : real_pwrite(fd, bytes, len, off);
 }
 
-// `has_off`: at that place; else at the descriptor's. Of a write that fails half may have been done.
+// Writes at `off` if `has_off`, otherwise at the descriptor's position. Half of a failing write may have been done.
 static ssize_t written(int fd, const void *bytes, size_t len, off_t off, int has_off)
 {
     int file = of(fd), how = has_off ? 1 : -1;
@@ -323,7 +324,7 @@ static int synced(int fd, int (*sync)(int))
     if (pages)
         memset(pages->dirty, 0, PAGES);
     pthread_mutex_unlock(&mutex);
-    // Commits go on while another thread syncs.
+    // The lock is released before the sync, because commits go on while another thread syncs.
     return failed ? (errno = EIO, -1) : sync(fd);
 }
 

@@ -1,14 +1,15 @@
-// Preloaded into a server, it keeps beside the store a log of all that was written there and is not yet sure to have
-// reached the disk. With it `rig/cut.py` turns the files, after the server's death, into what a power cut could have
-// left of them. What a call of fsync has returned for leaves the log; what only the page cache holds stays in it. After
-// an fsync that failed (`failing.c` behind this one sees to that) nothing leaves the log of that file any more: what
-// the failed one was to write is gone, whatever later ones say, and both stand in the log.
+// Preloaded into a server. Keeps a log of all changes to the store that may not have reached the disk yet. After the
+// server's death, `rig/cut.py` uses this log to turn the files into what a power cut could have left of them. When an
+// fsync returns, the changes it covers leave the log; changes that are only in the page cache stay in it. After a
+// failed fsync (caused by `failing.c`, loaded behind this library) nothing leaves the log of that file any more: the
+// changes that the failed fsync should have written are lost, whatever later ones return, and the log records the
+// failed and the later fsyncs.
 //
 //   POWERCUT_STORE  the store's path; its log and its journal belong to it
 //   POWERCUT_LOG    a folder for the logs
 //
-// Each change is logged before it is made: old bytes to take it back, new ones to make it again. The names of files
-// have a log of their own, which an fsync of the folder ends.
+// Each change is logged before it is made, with the old bytes to undo it and the new ones to redo it. The names of
+// files have a log of their own, which an fsync of the folder ends.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -39,8 +40,8 @@ struct record {
 
 static char store[PATH_MAX], folder[PATH_MAX], logs[PATH_MAX];
 static int log_of[FILES + 1] = {-1, -1, -1, -1};
-static unsigned char failed[FILES]; // whether a sync of it has
-static unsigned char what[FDS]; // 1 + which file a descriptor is of; 0 for none
+static unsigned char failed[FILES]; // whether a sync of the file has failed
+static unsigned char what[FDS]; // 1 + the index of the descriptor's file; 0 for none
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static int (*real_open)(const char *, int, ...);
@@ -108,7 +109,7 @@ static int of(int fd)
     return fd >= 0 && fd < FDS && what[fd] ? what[fd] - 1 : NONE;
 }
 
-// A server before this one may have seen a sync fail, and may have died while it noted a write that it had not begun.
+// An earlier server may have seen a sync fail, and may have died while it logged a write that it had not begun.
 static int take_over(int log)
 {
     struct record record;
@@ -161,7 +162,7 @@ static void note(int fd, int file, uint32_t kind, off_t off, const void *bytes, 
         end = stat.st_size;
     size_t old_len = end > off ? end - off : 0;
     char *old = malloc(old_len + 1);
-    // The descriptor may be for writing only.
+    // The descriptor may be write-only, so the old bytes are read through another one.
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     int again = old_len ? real_open(path, O_RDONLY | O_CLOEXEC) : -1;
@@ -318,7 +319,8 @@ int fdatasync(int fd)
     return synced(fd, real_fdatasync);
 }
 
-// What loses its name is kept under another until the folder is synced, for its name may come back.
+// A file that loses its name is kept under another one until the folder is synced, because a power cut may restore the
+// name.
 static int keep(const char *path, int file, char why)
 {
     char log[PATH_MAX + 32], kept[PATH_MAX + 32], kept_log[PATH_MAX + 48];

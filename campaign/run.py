@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Kills Stoker in every manner while it works, and counts: nothing that it accepted may be lost.
+"""Kills Stoker in many ways while it works, and checks that nothing is lost that it accepted.
 
     campaign/run.py [--seed N] [--rounds N] [--jobs N] [--powercut [--expect-loss]] [--binary FILE] [--keep]
 
-Real `stoker serve`, real PHP workers, producers and workers with ledgers of their own. The seed chooses the faults;
-when exactly they strike is up to the machine. Ends with 0 only if no job was lost, none ran again that the store knew to
-be done, none overtook another of its key, and nothing was left behind: no job, no process, no mount. With `--powercut`
-everything is killed and what no fsync had returned for goes as well; `--expect-loss` turns `sync` off, and then the
-campaign has failed unless it finds a loss.
+It uses a real `stoker serve`, real PHP workers, and ledgers kept by producers and workers. The seed chooses the faults;
+the exact moment of a fault depends on the machine. The exit code is 0 only if no job was lost, no job ran again that
+the store knew to be done, no job overtook another of its key, and nothing was left behind: no job, no process, no
+mount. With `--powercut` everything is killed, and changes that no completed fsync covers are lost as well;
+`--expect-loss` turns `sync` off, and then the campaign fails unless it finds a loss.
 
-Needs php, for a disk that can fill up the right to mount (root), for power cuts and a disk that fails a C compiler.
+Needs php, permission to mount (root) for a disk that can fill up, and a C compiler for power cuts and a failing disk.
 """
 
 import argparse
@@ -103,7 +103,7 @@ def conclude(found, folder, totals):
 
 
 def run_all(found, folder, pieces, totals):
-    """Each store in a process of its own, so many at a time."""
+    """Runs each store in a process of its own, at most `--jobs` at a time."""
     left, running = pieces[::-1], {}
     try:
         while running or left:
@@ -134,11 +134,11 @@ def take(receiver, no, process, totals):
 
 
 def run_one(sender, found, no, *rest):
-    """The other process. Ctrl-C is the first one's to hear, and TERM ends this one in order."""
+    """The child process. Ctrl-C is left to the parent, and TERM ends the child in an orderly way."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     processes.adopt_orphans()
-    # A kill must not wait for the turn of a thread that pushes.
+    # A kill must not wait until a thread that pushes releases the interpreter.
     sys.setswitchinterval(0.0005)
     sender.send(trial_of(found, no, *rest))
 
@@ -149,7 +149,7 @@ def trial_of(found, no, folder, small, faults):
         outcome.figures, outcome.wrong = trial.run(faults, small)
     except KeyboardInterrupt:
         outcome.failure = "interrupted"
-    except Exception as error:  # whatever it is, what was found before counts
+    except Exception as error:  # any error; what was found before still counts
         traceback.print_exc()
         outcome.failure, outcome.wrong = f"store {no}: {type(error).__name__}: {error}", trial.wrong
     finally:

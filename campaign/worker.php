@@ -2,8 +2,8 @@
 
 declare(strict_types=1);
 
-// A worker of the crash campaign. What it did it writes to a ledger of its own, one line per write: that a run has
-// started, and, before Stoker hears of it, how the run ended.
+// A worker of the crash campaign. It records its runs in a ledger of its own, one line per write: that a run has
+// started and, before Stoker receives the outcome, how the run ended.
 
 require getenv('CAMPAIGN_SDK') . '/autoload.php';
 
@@ -13,7 +13,7 @@ $note = static function (string $line) use ($ledger): void {
     fwrite($ledger, "$line\n") === strlen($line) + 1 || exit(3);
 };
 $pid = getmypid();
-$hurry = getenv('CAMPAIGN_LEDGER') . '-hurry'; // there once only the rest is to be done
+$hurry = getenv('CAMPAIGN_LEDGER') . '-hurry'; // exists once only the remaining jobs are to be done
 $runs = 0;
 
 $run = static function (Stoker\Task $task) use ($note, $pid, $hurry, &$runs): void {

@@ -1,12 +1,13 @@
-/* The reference broker: the least that a single-threaded epoll broker must do for a call, in C, with our framing.
+/* The reference server: the minimum that a single-threaded epoll server must do for a call, in C, with Stoker's framing.
  *
  *   broker SOCKET WINDOW WORKERS [SECONDS]        env: PIN=cpu
  *
- * Clients and workers dial SOCKET and say who they are. A worker holds at most WINDOW requests. Prints "ready" when
- * WORKERS have come, and at SIGTERM or after SECONDS one line of JSON: its CPU time, requests and system calls.
+ * Clients and workers connect to SOCKET and send their role in HELLO. A worker has at most WINDOW requests. Prints
+ * "ready" when WORKERS workers have connected. At SIGTERM or after SECONDS it prints one line of JSON: its CPU time,
+ * requests and system calls.
  *
- * It has no names, deadlines, priorities or metrics: a bar to measure against, not something to use. What one client has
- * in flight must fit into OUT_BUFFER. */
+ * It does not route by name and has no deadlines, priorities or metrics: it is only a baseline for measurements. The
+ * requests that one client has in flight must fit into OUT_BUFFER. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -39,7 +40,7 @@ static uint32_t index_of(const struct conn *c)
 	return (uint32_t)(c - conns);
 }
 
-/* ---- what goes out ---- */
+/* ---- output ---- */
 
 static void append(struct conn *c, const uint8_t *bytes, uint32_t size)
 {
@@ -53,7 +54,7 @@ static void append(struct conn *c, const uint8_t *bytes, uint32_t size)
 
 static void drop(struct conn *c);
 
-/* Frames for a client that does not read have nowhere to go: it is disconnected. */
+/* Disconnects a client whose output buffer is full, which means that it does not read. */
 static void send_to_client(struct conn *c, const uint8_t *frame, uint32_t size)
 {
 	if (conn_has_room(c, size))
@@ -78,8 +79,8 @@ static void watch(struct conn *c, int op, uint32_t events)
 		die("epoll_ctl: %s", strerror(errno));
 }
 
-/* One write. What the socket does not take waits until epoll says that it does. A failed write only ends the
- * connection's output: the next read finds out how it ended, and may still find answers. */
+/* Calls send() once. Bytes that the socket does not accept wait for EPOLLOUT. A failed write only shuts down the
+ * connection's output: the next read reports how the connection ended, and may still return answers. */
 static void flush_out(struct conn *c)
 {
 	ssize_t n = send(c->fd, c->out, c->out_len, MSG_NOSIGNAL);
@@ -99,7 +100,7 @@ static void flush_out(struct conn *c)
 	}
 }
 
-/* A connection may be dropped, and even used anew, while it stands in the list. */
+/* A connection may be dropped, and its slot reused, while it is in the list. */
 static void flush_all(void)
 {
 	for (uint32_t i = 0; i < n_dirty; i++) {
@@ -134,7 +135,7 @@ static void lend(struct conn *worker, const struct waiting *w)
 	frame_set_id(frame, id);
 }
 
-/* The first worker with room takes all it may: fewer, fuller writes than dealing them out in turn. */
+/* Fills one worker before it continues with the next: this makes fewer and larger writes than distributing in turn. */
 static void dispatch(void)
 {
 	const struct waiting *w = fifo_peek(&waiting);
@@ -180,7 +181,7 @@ static bool take_answer(struct conn *worker, const struct frame *f)
 	return true;
 }
 
-/* What a dead worker held is answered for it: nothing here knows whether it may run again. */
+/* Answers a dead worker's requests with WORKER_DIED: the reference does not know whether they may run again. */
 static void bury(struct conn *worker)
 {
 	uint32_t i = 0;
@@ -199,7 +200,7 @@ static void bury(struct conn *worker)
 
 static void drop(struct conn *c)
 {
-	close(c->fd); /* which also takes it out of epoll */
+	close(c->fd); /* also removes it from epoll */
 	c->fd = -1;
 	c->generation++;
 	if (c->role == WORKER)
@@ -207,7 +208,7 @@ static void drop(struct conn *c)
 	c->role = STRANGER;
 }
 
-/* ---- who is there ---- */
+/* ---- handshake and frames ---- */
 
 static bool says_worker(const struct frame *hello)
 {
@@ -250,7 +251,8 @@ static bool take_ping(struct conn *c, const struct frame *f)
 	return c->fd >= 0;
 }
 
-/* False = a fault of the connection. CANCEL, GOAWAY and EVENT are faults here; the benchmarks send none. */
+/* Returns false for a protocol error. CANCEL, GOAWAY and EVENT count as errors here, because the benchmarks send
+ * none. */
 static bool take(struct conn *c, const struct frame *f)
 {
 	if (f->type == REQ && c->role == CLIENT)
@@ -296,7 +298,7 @@ static void welcome_stranger(void)
 	int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 	if (fd < 0)
-		return; /* it has gone again */
+		return; /* the client has already disconnected */
 	while (c < conns + MAX_CONNS && c->fd >= 0)
 		c++;
 	if (c == conns + MAX_CONNS) {
@@ -379,7 +381,8 @@ static void listen_on(const char *path)
 	watch_fd(listen_fd, LISTENER);
 }
 
-/* As a descriptor: a handler could run just before epoll_wait, and a timeout to notice that would cost every turn. */
+/* Signals arrive through a descriptor: a handler could run just before epoll_wait, and noticing that would need a
+ * timeout in every turn. */
 static void watch_signals(void)
 {
 	sigset_t set;

@@ -1,7 +1,7 @@
-"""Holds frame.h against the golden vectors: `make check`. Argument: the program made of vectors.c.
+"""Checks frame.h against the golden vectors: `make check`. Argument: the program built from vectors.c.
 
-The programs here read what a broker has checked, so of the invalid vectors frame.h must refuse only those whose lengths
-do not add up; names and metadata it does not look at.
+The benchmark programs read frames that a server has already checked, so frame.h must reject only those invalid vectors
+whose lengths do not add up; it does not check names and metadata.
 """
 
 import json

@@ -2,8 +2,8 @@
  *
  *   client SOCKET DEPTH SECONDS NAME BODY_BYTES [IDEMPOTENT]        env: PIN=cpu
  *
- * Prints {"answered":n,"seconds":s,"errors":n}. What was in flight at the end is waited for, so that the broker's
- * CPU time before and after this program belongs to exactly the requests it counts. */
+ * Prints {"answered":n,"seconds":s,"errors":n}. Waits for the requests that are in flight at the end, so that the
+ * server's CPU time before and after this program belongs to exactly the requests it counts. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -15,15 +15,16 @@ enum { MAX_DEPTH = 4096, GRACE_SECONDS = 5 };
 struct load {
 	int fd;
 	uint32_t depth, request_size, body_size;
-	uint8_t *requests;     /* `depth` equal frames, so that any number up to it goes out in one write */
-	uint32_t *in_flight;   /* slot -> id that is unanswered in it, 0 = none */
-	uint32_t *answered_ids; /* those of this turn, whose successors go out next */
+	uint8_t *requests;     /* `depth` equal frames, so that any number up to `depth` can be sent in one write */
+	uint32_t *in_flight;   /* the id of each slot's unanswered request, 0 = none */
+	uint32_t *answered_ids; /* the ids answered in this turn; the next requests of their slots are sent at its end */
 	uint64_t answered, errors;
 };
 
 static struct inbuf in;
 
-/* Ids grow by `depth` in each slot: unique among the unanswered, and an answer finds its slot by a remainder. */
+/* Each slot's id grows by `depth`: ids are unique among the unanswered requests, and a remainder gives an answer's
+ * slot. */
 static uint32_t slot_of(const struct load *l, uint32_t id)
 {
 	return (id - 1) % l->depth;
@@ -39,7 +40,7 @@ static void complain_once(const struct frame *f, const char *what)
 	said = true;
 }
 
-/* Returns false if the frame answers nothing that was asked. */
+/* Returns false if the frame does not answer an open request. */
 static bool take_answer(struct load *l, const struct frame *f)
 {
 	if (f->type != RES || f->id == 0 || l->in_flight[slot_of(l, f->id)] != f->id) {
@@ -56,7 +57,7 @@ static bool take_answer(struct load *l, const struct frame *f)
 	return true;
 }
 
-/* Takes all answers that one read brings; returns how many. Ends the program if no more can come. */
+/* Takes all answers of one read; returns their number. Ends the program if no more can come. */
 static uint32_t read_turn(struct load *l)
 {
 	struct frame f;
@@ -111,7 +112,8 @@ static void prepare(struct load *l, const char *name, bool idempotent)
 	}
 }
 
-/* WELCOME may allow fewer requests in flight than were asked for; to find out by refusals would spoil the run. */
+/* WELCOME may allow fewer requests in flight than DEPTH; finding that out from rejections would spoil the
+ * measurement. */
 static void greet(struct load *l)
 {
 	uint8_t hello[MAX_HELLO];
@@ -134,7 +136,7 @@ static double run(struct load *l, long seconds)
 	uint64_t start = now_ns(), end = start + (uint64_t)seconds * 1000000000u;
 
 	for (uint32_t i = 0; i < l->depth; i++)
-		l->answered_ids[i] = i + 1; /* as if a request before the first had just been answered */
+		l->answered_ids[i] = i + 1; /* as if the request before the first had just been answered */
 	send_next(l, l->depth);
 	for (uint32_t open = l->depth; open > 0;) {
 		uint32_t n = read_turn(l);

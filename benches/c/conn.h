@@ -1,4 +1,4 @@
-/* One connection of the reference broker: its buffers, and for a worker what it was lent. */
+/* One connection of the reference server: its buffers and, for a worker, the requests assigned to it. */
 #ifndef STOKER_BENCH_CONN_H
 #define STOKER_BENCH_CONN_H
 
@@ -9,7 +9,7 @@
 
 enum { MAX_CONNS = 256, MAX_WINDOW = 64, OUT_BUFFER = 1024 * 1024 };
 
-/* A request that a worker holds: whose it is and under which id its client knows it. */
+/* A request assigned to a worker: its client, and the id under which the client knows it. */
 struct lent {
 	uint32_t client, generation, id;
 };
@@ -19,11 +19,11 @@ enum role { STRANGER, CLIENT, WORKER };
 struct conn {
 	int fd; /* -1 = free */
 	enum role role;
-	uint32_t generation; /* tells who uses this slot now from who used it before */
-	bool dirty;          /* stands in the list of those to write to at the end of the turn */
-	bool blocked;        /* the socket took no more; epoll tells when it does */
+	uint32_t generation; /* distinguishes the current user of this slot from earlier ones */
+	bool dirty;          /* is in the list of connections to write to at the end of the turn */
+	bool blocked;        /* the socket accepted no more bytes; EPOLLOUT reports when it does */
 
-	/* Worker: it holds the ids oldest .. next-1. One-slot workers answer in order, so a ring does. */
+	/* Worker: its requests have the ids oldest .. next-1. Workers with one slot answer in order, so a ring is enough. */
 	uint32_t oldest, next;
 	struct lent lent[MAX_WINDOW];
 

@@ -1,9 +1,9 @@
-/* The reference for "hello jobs through PHP": hands jobs to workers as fast as they take them, and does nothing else.
+/* The reference for "hello jobs through PHP": sends jobs to workers as fast as they accept them, and does nothing else.
  *
  *   driver WORKERS BATCH JOBS COMMAND [ARGUMENT...]        env: PIN=cpu (for the driver and its workers)
  *
- * Each worker inherits a socket (STOKER_FD) and is sent BATCH jobs of queue "bench" in one write, and the next batch
- * when all are answered. The clock runs from the first batch after a warm-up to the last answer. Prints
+ * Each worker inherits a socket (STOKER_FD). It is sent BATCH jobs of queue "bench" in one write, and the next batch
+ * when all of them are answered. The clock runs from the first batch after a warm-up to the last answer. Prints
  * {"workers","batch","jobs","failed","seconds","jobs_per_s"}. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,7 +24,7 @@ enum {
 	JOB_META = 2 + 16 + 2 + 8, /* job id, created at */
 	MAX_JOB = 128,
 	BOOT_SECONDS = 10,
-	SILENCE_SECONDS = 30, /* no answer for so long: something is wrong */
+	SILENCE_SECONDS = 30, /* after this time without an answer, something is wrong */
 	EXIT_SECONDS = 2,
 };
 
@@ -49,7 +49,7 @@ static void become_worker(int fd, char **command)
 {
 	char number_of_fd[16];
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever ends the driver ends them */
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* the workers end when the driver ends, however it ends */
 	snprintf(number_of_fd, sizeof number_of_fd, "%d", fd);
 	setenv("STOKER_FD", number_of_fd, 1);
 	setenv("STOKER_WORKER", "bench-1", 1);
@@ -90,7 +90,8 @@ static void greet(struct worker *w)
 		die("a worker has gone");
 }
 
-/* As a broker stops a worker: GOAWAY and a half-closed socket; who is still there after the grace is killed. */
+/* Stops a worker as a server does: GOAWAY and a half-closed socket, then SIGKILL if it still runs after
+ * EXIT_SECONDS. */
 static void dismiss(struct worker *w)
 {
 	uint8_t goaway[HEADER];
@@ -113,7 +114,7 @@ static void dismiss(struct worker *w)
 
 /* ---- jobs ---- */
 
-/* Every job of the batch has the same bytes but for its two ids. */
+/* All jobs of the batch have the same bytes except for their two ids. */
 static void prepare(struct worker *w)
 {
 	struct frame f = {.type = REQ, .code = JSON, .prio = USUAL_PRIORITY};
@@ -150,7 +151,7 @@ static void send_batch(struct worker *w)
 		uint8_t *at = w->batch + i * job_size;
 
 		frame_set_id(at, w->next_id + i);
-		/* The job's own id must differ too, else an SDK that looks for repeats would be right to. */
+		/* The job's own id must differ too, because an SDK may detect repeated jobs. */
 		put32(at + HEADER + sizeof QUEUE - 1 + 2, w->next_id + i);
 	}
 	w->next_id += n;
@@ -170,7 +171,7 @@ static void take_answers(struct worker *w)
 		die("a worker has gone");
 	while ((got = inbuf_next(&w->in, &f)) > 0) {
 		if (f.type != RES)
-			continue; /* a log line or the like */
+			continue; /* an EVENT, for example a log line */
 		if (w->open == 0 || f.id != w->next_id - w->open)
 			die("a worker answered %u with status %u, which it does not hold: %.*s", f.id, f.code,
 			    (int)frame_body_len(&f), frame_body(&f));
@@ -229,7 +230,7 @@ int main(int argc, char **argv)
 	for (uint32_t i = 0; i < n_workers; i++)
 		greet(&workers[i]);
 	if (jobs > 1000)
-		run(jobs / 10); /* warm-up; a few slow jobs need none */
+		run(jobs / 10); /* warm-up, which a few slow jobs do not need */
 	start = now_ns();
 	run(jobs);
 	seconds = (double)(now_ns() - start) / 1e9;

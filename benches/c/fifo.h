@@ -1,4 +1,4 @@
-/* The requests that wait for a worker: whole frames, first in, first out, in one ring of bytes. */
+/* The requests that wait for a worker: whole frames in a ring of bytes, first in, first out. */
 #ifndef STOKER_BENCH_FIFO_H
 #define STOKER_BENCH_FIFO_H
 
@@ -11,14 +11,14 @@
 enum { FIFO_SIZE = 16 * 1024 * 1024, FIFO_ALIGN = 8 };
 
 struct waiting {
-	uint32_t size; /* of the frame; 0 = nothing here, go on at the start of the ring */
+	uint32_t size; /* of the frame; 0 = unused, continue at the start of the ring */
 	uint32_t client, generation;
 	uint32_t unused; /* keeps the frame aligned */
 	uint8_t frame[];
 };
 
 struct fifo {
-	size_t head, tail; /* where the oldest begins; where the next one goes */
+	size_t head, tail; /* start of the oldest entry; where the next one is written */
 	size_t used;
 	_Alignas(16) uint8_t ring[FIFO_SIZE];
 };
@@ -28,7 +28,8 @@ static inline size_t fifo_room_for(uint32_t frame_size)
 	return (sizeof(struct waiting) + frame_size + FIFO_ALIGN - 1) & ~(size_t)(FIFO_ALIGN - 1);
 }
 
-/* False if it is full. An entry is never cut in two: what does not fit before the end goes to the start. */
+/* Returns false if the ring is full. An entry is never split: one that does not fit before the end is put at the
+ * start. */
 static inline bool fifo_push(struct fifo *q, uint32_t client, uint32_t generation, const struct frame *f)
 {
 	size_t need = fifo_room_for(f->size), to_end = FIFO_SIZE - q->tail;
@@ -53,7 +54,7 @@ static inline bool fifo_push(struct fifo *q, uint32_t client, uint32_t generatio
 	return true;
 }
 
-/* The oldest, or NULL. It stays valid until fifo_pop(). */
+/* Returns the oldest entry, or NULL. The entry is valid until fifo_pop(). */
 static inline const struct waiting *fifo_peek(struct fifo *q)
 {
 	const struct waiting *w;
@@ -75,7 +76,7 @@ static inline void fifo_pop(struct fifo *q, const struct waiting *w)
 
 	q->head += room;
 	q->used -= room;
-	/* An empty ring starts over, so that light load always uses the same warm cache lines. */
+	/* An empty ring restarts at 0, so that light load always uses the same warm cache lines. */
 	if (!q->used)
 		q->head = q->tail = 0;
 }

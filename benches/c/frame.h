@@ -1,4 +1,5 @@
-/* The wire, version 1 (docs/reference/protocol.md), as far as the benchmarks speak it: the 20-byte header and HELLO. */
+/* Version 1 of the wire protocol (docs/reference/protocol.md), as far as the benchmarks need it: the 20-byte header
+ * and HELLO. */
 #ifndef STOKER_BENCH_FRAME_H
 #define STOKER_BENCH_FRAME_H
 
@@ -22,7 +23,7 @@ enum codec { RAW = 0, JSON = 1 };
 enum meta_key { META_JOB_ID = 16, META_CREATED_AT = 27 };
 enum { USUAL_PRIORITY = 3 };
 
-/* Where the two fields stand that a broker rewrites in passing. */
+/* Offsets of the two fields that a server rewrites when it forwards a frame. */
 enum { OFFSET_ID = 8, OFFSET_TTL = 12 };
 
 struct frame {
@@ -75,8 +76,8 @@ static inline uint32_t frame_body_len(const struct frame *f)
 	return f->size - HEADER - f->name_len - f->meta_len;
 }
 
-/* Whether the metadata has an entry of this key. Entries are key, length, bytes; a length of 255 is followed by the
- * real one in two bytes. Metadata that does not add up has no entries from there on. */
+/* Whether the metadata has an entry with this key. An entry is key, length, bytes; a length of 255 is followed by
+ * the real length in two bytes. The search stops at the first entry that does not fit. */
 static inline int frame_has_meta(const struct frame *f, uint8_t key)
 {
 	const uint8_t *at = f->bytes + HEADER + f->name_len, *end = at + f->meta_len;
@@ -99,7 +100,7 @@ static inline int frame_has_meta(const struct frame *f, uint8_t key)
 	return 0;
 }
 
-/* Writes the header of `f` for a body of `body_len` bytes; returns the size that the whole frame will have. */
+/* Writes the header of `f` for a body of `body_len` bytes; returns the size of the whole frame. */
 static inline uint32_t frame_header(uint8_t *at, const struct frame *f, uint32_t body_len)
 {
 	uint32_t len = REST_OF_HEADER + f->name_len + f->meta_len + body_len;
@@ -126,8 +127,8 @@ static inline uint32_t frame_simple(uint8_t *at, const struct frame *f, const vo
 	return size;
 }
 
-/* Reads the frame at the start of `have` bytes: 1 = there it is, 0 = not all of it has come yet,
- * -1 = no frame of at most `max` bytes can begin like this. */
+/* Parses the frame at the start of `have` bytes: 1 = complete, 0 = more bytes are needed, -1 = these bytes cannot
+ * start a frame of at most `max` bytes. */
 static inline int frame_parse(const uint8_t *at, size_t have, size_t max, struct frame *f)
 {
 	uint32_t len;
@@ -164,7 +165,7 @@ static inline uint32_t frame_json(uint8_t *at, enum frame_type type, const char 
 	return frame_simple(at, &f, json, strlen(json));
 }
 
-/* Both need a buffer of MAX_HELLO bytes and return the size of the frame. */
+/* hello_client and hello_worker need a buffer of MAX_HELLO bytes and return the size of the frame. */
 static inline uint32_t hello_client(uint8_t *at)
 {
 	char json[256];
@@ -173,7 +174,7 @@ static inline uint32_t hello_client(uint8_t *at)
 	return frame_json(at, HELLO, json);
 }
 
-/* `tasks`: how many it takes in its life, 0 for no bound. */
+/* `tasks`: the number of tasks that the worker takes in its life, 0 = unlimited. */
 static inline uint32_t hello_worker(uint8_t *at, int idempotent, long tasks)
 {
 	char json[512], bound[32] = "";

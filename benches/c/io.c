@@ -83,7 +83,7 @@ ssize_t inbuf_read(struct inbuf *in, int fd)
 {
 	ssize_t n;
 
-	/* Mostly everything was parsed and this costs nothing; else only the start of one frame moves. */
+	/* Usually everything was parsed and this costs nothing; otherwise only the start of one frame is moved. */
 	if (in->start > 0) {
 		memmove(in->bytes, in->bytes + in->start, in->end - in->start);
 		in->end -= in->start;

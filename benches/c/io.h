@@ -1,4 +1,4 @@
-/* What every benchmark program needs from the system: time, a CPU, a socket, and reading frames off it. */
+/* System functions for all benchmark programs: time, CPU pinning, sockets, and reading frames. */
 #ifndef STOKER_BENCH_IO_H
 #define STOKER_BENCH_IO_H
 
@@ -10,7 +10,7 @@
 
 #include "frame.h"
 
-/* One read takes at most this much, and no frame is longer: enough for benchmarks, and it stays in the cache. */
+/* The maximum size of a read and of a frame: enough for benchmarks, and small enough to stay in the cache. */
 enum { READ_BUFFER = 64 * 1024 };
 
 struct inbuf {
@@ -28,22 +28,22 @@ static inline uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* A number from the command line or the environment; ends the program if it is none or out of range. */
+/* Parses a number from the command line or the environment; ends the program if it is invalid or out of range. */
 long number(const char *what, const char *text, long min, long max);
 
 /* Moves this process to the CPU that PIN names, if it is set. */
 void pin_from_env(void);
 
-/* A connected, blocking unix stream socket. */
+/* Returns a connected, blocking unix stream socket. */
 int dial(const char *path);
 
-/* False if the other side has gone. Any other error ends the program. */
+/* Returns false if the other side has closed the connection. Any other error ends the program. */
 bool write_all(int fd, const void *bytes, size_t size);
 
 /* One read() into the free part of the buffer. Returns what read() returned. */
 ssize_t inbuf_read(struct inbuf *in, int fd);
 
-/* The next whole frame: 1, 0 = read more first, -1 = this is not our wire. */
+/* Parses the next frame: 1 = complete, 0 = more bytes must be read first, -1 = not Stoker's wire protocol. */
 static inline int inbuf_next(struct inbuf *in, struct frame *f)
 {
 	int got = frame_parse(in->bytes + in->start, in->end - in->start, READ_BUFFER, f);
@@ -53,10 +53,10 @@ static inline int inbuf_next(struct inbuf *in, struct frame *f)
 	return got;
 }
 
-/* Reads, blocking, until there is one more frame; ends the program if there will be none. */
+/* Reads, blocking, until one more frame is complete; ends the program if none can come. */
 void read_frame(struct inbuf *in, int fd, struct frame *f);
 
-/* Ends the program with what the other side said, unless `f` is a WELCOME. */
+/* Ends the program with the other side's error message unless `f` is a WELCOME. */
 void expect_welcome(const struct frame *f);
 
 #endif

@@ -1,10 +1,10 @@
-/* Measures how long a broker leaves a PING unanswered, which is the lag of its loop plus one way there and back.
+/* Measures how long a server leaves a PING unanswered: the lag of its event loop plus the round trip.
  *
- *   ping SOCKET SECONDS [INTERVAL_US]        env: PIN=cpu, RT=1 to run before everything else
+*   ping SOCKET SECONDS [INTERVAL_US]        env: PIN=cpu, RT=1 for real-time priority
  *
- * The clock of the PINGs does not wait for PONGs, so a stall counts once for each PING that fell into it. Prints
- * {"pings","unanswered","p50_us","p99_us","max_us","late_p99_us","late_max_us"}; `late` is how much too late this
- * program itself woke up: what the machine, not the broker, added. */
+ * PINGs are sent on a fixed clock that does not wait for PONGs, so a stall counts once for each PING that was due
+ * during it. Prints {"pings","unanswered","p50_us","p99_us","max_us","late_p99_us","late_max_us"}; `late` is the
+ * delay of this program's own wake-ups, which the machine causes, not the server. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -56,7 +56,8 @@ static void read_pongs(struct pings *p)
 		die("the broker does not speak the wire");
 }
 
-/* Waits for a PONG until the next PING is due, or a while for the last PONGs; false = nothing more will come. */
+/* Waits for a PONG until the next PING is due, or at most PATIENCE_MS for the last PONGs; returns false if no more
+ * can come. */
 static bool wait_turn(struct pings *p)
 {
 	struct pollfd poll_fd = {.fd = p->fd, .events = POLLIN};
@@ -100,7 +101,8 @@ static void report(struct pings *p)
 	       at(p->took_us, p->answered, 1), at(p->late_us, p->sent, 0.99), at(p->late_us, p->sent, 1));
 }
 
-/* Else a machine full of dying and booting workers would be measured, not the broker. Needs a privilege. */
+/* Without real-time priority this would measure a machine full of dying and booting workers, not the server. Needs a
+ * privilege. */
 static void run_first(void)
 {
 	struct sched_param param = {.sched_priority = 1};

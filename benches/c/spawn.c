@@ -1,8 +1,8 @@
-/* A bare loop of fork, exec and wait: what a process per task costs when nobody looks after it.
+/* A bare loop of fork, exec and wait: the cost of one process per task without supervision.
  *
  *   spawn AT_ONCE COUNT COMMAND...
  *
- * Prints lives per second, and the CPU time of this process alone per life. */
+ * Prints lives per second, and this process's own CPU time per life. */
 #include <errno.h>
 #include <spawn.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Shows frame.h to check_frames.py: for each line of hex on stdin, the header as it was read and as it is written,
- * or "incomplete" or "refused". */
+/* Lets check_frames.py test frame.h: for each line of hex on stdin, prints the header as it was read and as it is
+ * written, or "incomplete" or "refused". */
 #include <stdio.h>
 
 #include "frame.h"

@@ -1,25 +1,25 @@
 /* Echo worker: answers every call with its body and every job with OK.
  *
  *   worker [batch|each]              env: STOKER_FD (inherited) or STOKER_SOCKET (to dial), PIN=cpu,
- *                                         IDEMPOTENT=0 if its calls may not run again,
- *                                         STOKER_TASKS=n if it ends after so many
+*                                         IDEMPOTENT=0 if its calls must not run again,
+*                                         STOKER_TASKS=n to exit after n tasks
  *
- * `batch` writes once per read, which is what the broker bench wants: the broker is measured, not the worker.
- * `each` writes every answer before the next task starts, as protocol.md 8.3 asks of workers whose tasks may die. */
+ * `batch` writes once per read, which suits the RPC benchmark: it measures the server, not the worker. `each` writes
+ * every answer before the next task starts, as protocol.md 8.3 requires of workers whose tasks may kill them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
 #include "io.h"
 
-/* Answers are shorter than the requests they echo, so those of one read fit. */
+/* Answers are shorter than the requests that they echo, so the answers to one read always fit. */
 enum { OUT_SIZE = READ_BUFFER };
 
 struct worker {
 	int fd;
 	bool each;
-	bool leaving; /* GOAWAY was read, or the last task: answer what is here, then go */
-	long tasks; /* how many it will still take; 0 if there is no bound */
+	bool leaving; /* GOAWAY or the last task was read: answer the tasks received so far, then exit */
+	long tasks; /* the number of tasks that it will still take; 0 = unlimited */
 	size_t out_len;
 	uint64_t last_ns; /* when the previous answer was ready */
 };
@@ -29,7 +29,7 @@ static uint8_t out[OUT_SIZE];
 
 static void flush_out(struct worker *w)
 {
-	/* A broker that has gone leaves nobody to answer. */
+	/* If the server has gone, there is nothing left to do. */
 	if (w->out_len && !write_all(w->fd, out, w->out_len))
 		exit(0);
 	w->out_len = 0;
@@ -68,7 +68,7 @@ static void handle(struct worker *w, const struct frame *f)
 	case GOAWAY:
 		w->leaving = true;
 		break;
-	case CANCEL: /* never said soft_cancel; and what is read is answered at once anyway */
+	case CANCEL: /* HELLO does not offer soft_cancel, and every task is answered as soon as it is read */
 	case PONG:
 		break;
 	case RES:
@@ -80,7 +80,7 @@ static void handle(struct worker *w, const struct frame *f)
 		flush_out(w);
 }
 
-/* Handles before it reads: requests may have come together with WELCOME. */
+/* Handles buffered frames before it reads: requests may have arrived together with WELCOME. */
 static void serve(struct worker *w)
 {
 	for (;;) {

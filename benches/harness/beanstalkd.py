@@ -1,5 +1,5 @@
-"""Durable jobs against beanstalkd with -f0, which as Stoker answers a push when the disk has it: pushed and run by two
-PHP workers, and run from a full queue. Its worker deletes a job and reserves the next in one write."""
+"""Durable jobs against beanstalkd with -f0, which like Stoker answers a push after syncing it to disk: pushed and run
+by two PHP workers, and run from a full queue. The beanstalkd worker deletes a job and reserves the next in one write."""
 
 import contextlib
 import shutil
@@ -38,7 +38,7 @@ def run(options, folder):
 
 
 def stoker(options, folder):
-    """Ten times as many jobs, for a run that is not over at once."""
+    """Uses ten times as many jobs, because the run would otherwise be too short."""
     folder.mkdir()
     jobs = options.beanstalkd_jobs * 10
     command = ["php", PHP / "hello.php"]
@@ -74,7 +74,7 @@ def beanstalkd(options, folder):
 
 
 class Tube:
-    """A connection that pushes and looks."""
+    """A connection that pushes jobs and reads statistics."""
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX)
@@ -87,7 +87,7 @@ class Tube:
         self.socket.close()
 
     def put(self, count):
-        """As Client.push does: as many on their way at once as there."""
+        """Keeps as many pushes in flight as Client.push does."""
         one, size, on_their_way = b"put 0 0 600 %d\r\n%s\r\n" % (len(BODY), BODY), 500, 0
         while count or on_their_way:
             batch = min(size, count)

@@ -1,4 +1,4 @@
-"""The two that are compared, behind one face: Stoker and the C reference. Both are driven by the same programs."""
+"""Stoker and the C reference behind one interface, so that the same programs drive both."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def build():
 
 
 class Reference:
-    """benches/c/broker.c with C workers that dial in."""
+    """benches/c/broker.c with C workers that connect to it."""
 
     name = "C reference"
 
@@ -65,12 +65,12 @@ class Reference:
 
 
 class Stoker:
-    """`stoker serve` with one pool, whose workers it spawns.
+    """`stoker serve` with one pool whose workers it spawns.
 
-    Jobs live in memory unless `store` says otherwise: what is compared with a program in C that keeps nothing must not
-    keep anything either. `queues` are further sections of the configuration, `{name: {key: value}}`. `home` is a folder
-    to be used again, jobs included; without it each life has a new one, in which nothing is left of the last. Entering it
-    waits for `workers`; `configured` is how many the pool has, if that is something else, and `strategy` how they come to be.
+    Jobs are in memory unless `store` says otherwise, because the C reference does not store anything either. `queues`
+    are further sections of the configuration, `{name: {key: value}}`. `home` is a folder to reuse, including its jobs;
+    without it each start gets a new, empty one. Entering the context waits for `workers` workers; `configured` is the
+    number in the pool's configuration if it differs, and `strategy` is the pool's strategy.
     """
 
     name = "Stoker"
@@ -159,7 +159,7 @@ class Stoker:
         return [int(worker["pid"]) for worker in self.workers()["workers"] if worker.get("pid")]
 
 
-# A pool that has no worker while nothing wants one: what remains is the broker itself.
+# A pool that has no worker while there is no work, so that only angel and server remain.
 IDLE_CONFIG = """[pool.bench]
 command = ["false"]
 workers = { min = 0, max = 1 }
@@ -167,8 +167,8 @@ workers = { min = 0, max = 1 }
 
 
 def config(command, workers, idempotent, queues, strategy):
-    parts = ", ".join(json.dumps(str(part)) for part in command)  # TOML's basic strings are JSON's, near enough
-    # Without a command workers would have to dial in, and none does.
+    parts = ", ".join(json.dumps(str(part)) for part in command)  # TOML's basic strings are close enough to JSON's
+    # Without a command, workers would have to connect by themselves, and none does.
     spawned = f'command = [{parts}]\nworkers = {workers}\nstrategy = "{strategy}"\n' if command else ""
     return f"""[pool.bench]
 {spawned}

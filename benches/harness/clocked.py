@@ -1,4 +1,4 @@
-"""Jobs that write down when they ran (php/clocked.php): of those that compare who got what, and how long it waited."""
+"""Jobs that record when they ran (php/clocked.php), for benchmarks that compare shares and waiting times."""
 
 import struct
 import tempfile
@@ -11,7 +11,7 @@ RECORD = struct.Struct(">QQQ")  # number, start, end: ns of the monotonic clock
 
 
 class Clocked:
-    """A Stoker whose workers run such jobs, and what they wrote down."""
+    """A Stoker whose workers run clocked jobs, and the times that these recorded."""
 
     def __init__(self, options, folder, workers, **more):
         self.times = Path(tempfile.mkdtemp(dir=folder))
@@ -27,14 +27,14 @@ class Clocked:
         self.broker.__exit__(*error)
 
     def ran(self):
-        """How many jobs have ended. Costs the broker nothing."""
+        """The number of jobs that have ended. Reading it costs the server nothing."""
         return sum(file.stat().st_size for file in self.times.iterdir()) // RECORD.size
 
     def wait(self, jobs, seconds):
         processes.wait_for(f"{jobs} jobs", lambda: self.ran() >= jobs, seconds=seconds, every=0.02)
 
     def wait_for_small(self, jobs, first, seconds=60):
-        """Until so many jobs with numbers from `first` on have ended."""
+        """Waits until `jobs` jobs with numbers from `first` on have ended."""
 
         def are_there():
             return sum(number >= first for number, _, _ in self.records()) >= jobs
@@ -42,7 +42,7 @@ class Clocked:
         processes.wait_for(f"{jobs} jobs", are_there, seconds=seconds, every=0.2)
 
     def records(self):
-        """(number, start, end) of all jobs, by their start."""
+        """Returns (number, start, end) of all jobs, sorted by start."""
         found = []
         for file in self.times.iterdir():
             data = file.read_bytes()

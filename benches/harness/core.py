@@ -1,4 +1,5 @@
-"""The Rust core's own micro benches: a program that prints one JSON object a line, {"case", "ns_per_step", "allocations_per_step"}."""
+"""The micro benchmarks of the Rust core. Their program prints one JSON object per line: {"case", "ns_per_step",
+"allocations_per_step"}."""
 
 import json
 import subprocess

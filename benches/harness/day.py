@@ -1,13 +1,13 @@
-"""A recorded day: 120 queues of mixed weights, rates and job lengths, replayed faster than it was.
+"""A "recorded" day: 120 queues with different weights, rates and job lengths, replayed at a higher speed.
 
-There is no recording that may be published, so it is drawn by a seeded generator: few queues with most of the jobs, many
-with few, one with almost none; offices from eight to six, batches at night, and bursts. At its busiest hours more work
-comes than the workers can do, and then weights decide.
+No real recording may be published, so a seeded generator draws the day: a few queues have most of the jobs, many have
+few, and one has almost none; there are office hours from eight to six, batches at night, and bursts. In the busiest
+hours more work arrives than the workers can do, and then the weights decide.
 
-What each queue should have had is what a fluid server would have given it: in each slice of the day the busy time that
-the workers really had is poured over the queues that have work, by weight, none getting more than it has. The fluid
-server can stop in the middle of a job, which no worker can; so figures are of hours, not of slices. `misplaced` is the
-part of an hour's busy time that other queues had than should have had it.
+The fair share of each queue is what a fluid server would have given it: in each slice of the day, the workers' real
+busy time is divided by weight among the queues that have work, and no queue gets more than its work. A fluid server can
+stop in the middle of a job and a worker can't, so the results are per hour, not per slice. `misplaced` is the part of
+an hour's busy time that went to the wrong queues.
 """
 
 import gc
@@ -23,8 +23,8 @@ from .wire import Client
 QUEUES, HOURS, SLICES, WORKERS = 120, 24, 1440, 16
 SEED = 4
 WEIGHTS = (1, 1, 1, 2, 3, 5, 8)
-LOAD = 0.75  # of what the workers can do, over the day; the busiest hours come to about 1.5
-OVERHEAD_US = 250  # what a job takes a worker besides its sleep
+LOAD = 0.75  # share of the total capacity over the day; the busiest hours reach about 1.5
+OVERHEAD_US = 250  # what a job costs a worker in addition to its sleep
 BAR_PERCENT = 5.0
 
 
@@ -33,7 +33,7 @@ class Queue:
         self.number, self.name = number, f"q{number:03}"
         self.weight = draw.choice(WEIGHTS)
         self.rate = 1 / (number + 1) ** 1.1  # Zipf: q000 has a fifth of all jobs
-        self.microseconds = math.exp(draw.gauss(0, 1.2))  # relative, until all are known
+        self.microseconds = math.exp(draw.gauss(0, 1.2))  # relative, until all lengths are known
         self.at_night = draw.random() < 0.25
         self.bursts = [draw.uniform(0, HOURS) for _ in range(draw.choice((0, 0, 1, 3)))]
 
@@ -45,20 +45,20 @@ class Queue:
 
 
 def record(jobs, seconds):
-    """(queues, when in seconds, queue, length in µs), by when. The same for the same arguments."""
+    """Returns the queues and the sorted arrivals (seconds, queue number). The same arguments give the same result."""
     draw = random.Random(SEED)
     queues = [Queue(number, draw) for number in range(QUEUES)]
     queues[-1].rate, queues[-1].weight, queues[-1].bursts = 0, 1, []
     total = sum(queue.rate for queue in queues)
     arrivals = []
     for queue in queues:
-        # The rarest has twelve jobs a day, however many the others have.
+        # Even the rarest queue has twelve jobs a day, whatever the total is.
         count = max(12, round(jobs * queue.rate / total))
         steps = [queue.intensity((slice + 0.5) * HOURS / SLICES) for slice in range(SLICES)]
         for at in draw.choices(range(SLICES), steps, k=count):
             arrivals.append(((at + draw.random()) / SLICES * seconds, queue.number))
     arrivals.sort()
-    # As much work as LOAD says: known is how many jobs each has, so their lengths are scaled.
+    # The number of jobs per queue is known now, so their lengths are scaled to make the total work match LOAD.
     counts = [0] * QUEUES
     for _, number in arrivals:
         counts[number] += 1
@@ -90,9 +90,9 @@ def run(options, folder):
 
 
 def replay(client, queues, arrivals):
-    """Pushes each job when its time has come. Returns when that was, in ns, and how late the latest was, in ms."""
+    """Pushes each job when it is due. Returns the push times in ns, and the largest delay in ms."""
     pushed, late, at = array("q", bytes(8 * len(arrivals))), 0, 0
-    gc.disable()  # a pause of the producer is no fault of the broker's
+    gc.disable()  # a pause of the producer must not count against the server
     try:
         start = time.monotonic_ns()
         while at < len(arrivals):
@@ -117,7 +117,7 @@ def judge(queues, arrivals, pushed, late, records, seconds):
     begin = pushed[0]
     slice_ns = seconds * 1e9 / SLICES
     slices = int((max(end for _, _, end in records) - begin) / slice_ns) + 1
-    came = [[0.0] * QUEUES for _ in range(slices)]  # work, in ns, that came in each slice, and that was done in it
+    came = [[0.0] * QUEUES for _ in range(slices)]  # the work in ns that arrived in each slice, and that was done in it
     had = [[0.0] * QUEUES for _ in range(slices)]
     waits = [[] for _ in range(QUEUES)]
     busy = 0
@@ -126,7 +126,7 @@ def judge(queues, arrivals, pushed, late, records, seconds):
         came[min(slices - 1, int((pushed[number] - begin) / slice_ns))][queue] += end - start
         waits[queue].append((start - pushed[number]) / 1e6)
         busy += end - start
-        while start < end:  # of a job that runs over the border, each slice has its part
+        while start < end:  # a job that spans several slices is split among them
             at = int((start - begin) / slice_ns)
             until = min(end, math.ceil(begin + (at + 1) * slice_ns))
             had[min(slices - 1, at)][queue] += until - start
@@ -134,7 +134,7 @@ def judge(queues, arrivals, pushed, late, records, seconds):
     wanted, contended = fluid(came, had, [queue.weight for queue in queues])
     hour, misplaced = SLICES // HOURS, []
     for first in range(0, slices, hour):
-        # Where there was enough for everybody, everybody got all; only hours of want say something.
+        # Without contention every queue got all it wanted, so only contended hours count.
         if sum(contended[first : first + hour]) * 2 < hour:
             continue
         mine = [sum(column) for column in zip(*had[first : first + hour])]
@@ -160,7 +160,7 @@ def judge(queues, arrivals, pushed, late, records, seconds):
 
 
 def fluid(came, had, weights):
-    """What a server without grain gives each queue in each slice, and in which slices somebody had to wait."""
+    """Returns each queue's share in each slice under a fluid server, and in which slices work had to wait."""
     backlog, wanted, contended = [0.0] * QUEUES, [], []
     for arrived, done in zip(came, had):
         backlog = [a + b for a, b in zip(backlog, arrived)]
@@ -176,5 +176,5 @@ def fluid(came, had, weights):
             hungry = [queue for queue in hungry if queue not in sated] if sated else []
         backlog = [a - b for a, b in zip(backlog, given)]
         wanted.append(given)
-        contended.append(sum(backlog) > sum(done))  # at its end more waits than the slice could do
+        contended.append(sum(backlog) > sum(done))  # at the end of the slice, more work waits than the slice could do
     return wanted, contended

@@ -1,4 +1,4 @@
-"""What the disk alone takes: a job is safe when fdatasync has returned, and no program can be faster than that."""
+"""The limits of the disk: a job is safe when fdatasync has returned, and no program can be faster than that."""
 
 import os
 import sqlite3
@@ -13,7 +13,7 @@ BLOCK = b"\1" * 4096
 
 
 def sync_ms(folder, times=200):
-    """Median and 99th percentile of appending a page and waiting for the disk."""
+    """Returns the median and the 99th percentile of appending a page and waiting for the disk."""
     path, took = Path(folder, "sync"), []
     file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
     try:
@@ -29,7 +29,7 @@ def sync_ms(folder, times=200):
 
 
 def commit_ms(folder, times=200):
-    """The same of committing one row to SQLite, which waits for the disk once."""
+    """Like `sync_ms`, for committing one row to SQLite, which syncs once."""
     path, took = Path(folder, "commit.db"), []
     db = sqlite3.connect(path, isolation_level=None)
     try:
@@ -47,6 +47,6 @@ def commit_ms(folder, times=200):
 
 
 def is_memory(folder):
-    """Files that live in memory make durable figures meaningless."""
+    """Whether the folder is in memory, where durable results are meaningless."""
     found = subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, text=True, check=False).stdout.strip()
     return found in ("tmpfs", "ramfs")

@@ -10,7 +10,7 @@ from .report import Result
 from .wire import Client
 
 RATIO_BAR = 0.5
-FLOOR = 60_000  # jobs per second in memory; slower than that and something is in the way
+FLOOR = 60_000  # jobs per second in memory; a lower result means that something disturbs the measurement
 
 
 def run(options, folder):
@@ -39,7 +39,7 @@ def measure(store, options, folder):
     jobs = options.jobs
     command = ["php", PHP / "hello.php"]
     with Stoker(folder, command, WORKERS, options.binary, store=store) as broker, Client(broker.socket) as client:
-        # One at a time first, on a server that is not busy with what many left behind.
+        # Single pushes come first, while the server is not busy with earlier jobs.
         few = max(1, jobs // 200)
         start = time.monotonic()
         for _ in range(few):
@@ -56,7 +56,7 @@ def measure(store, options, folder):
 
 
 def push_and_run(client, jobs):
-    """Seconds from the first push to the last job done."""
+    """Returns the seconds from the first push until the last job is done."""
     goal = done(client) + jobs
     start = time.monotonic()
     client.push("bench", jobs, BODY)

@@ -1,8 +1,8 @@
-"""A flood on one queue must not starve another, whichever is the more important of the two.
+"""A flood on one queue must not starve another queue, whichever of the two has the higher weight.
 
-Two queues share four workers, one weighted nine times the other. One is flooded with jobs enough to fill all workers to
-the end; into the other a small job comes now and then, less than its share. Such a job waits for one of the flood's jobs
-to end, since nothing that runs is interrupted, and for what is its own queue's share.
+Two queues share four workers; one has nine times the weight of the other. One is flooded with enough jobs to keep all
+workers busy to the end; the other gets a small job now and then, less than its share. Such a job waits until one of the
+flood's jobs ends, because running jobs are not interrupted, and until its own queue has a share.
 """
 
 import random
@@ -16,7 +16,7 @@ from .wire import Client
 WORKERS = 4
 WEIGHTS = {"high": 9, "low": 1}
 FLOOD_US, SMALL_US = 20_000, 2_000
-EVERY = 0.05  # seconds between small jobs on average: 0.04 workers' worth, a tenth of the low queue's share
+EVERY = 0.05  # average seconds between small jobs; they need 0.04 workers, a tenth of the share of the low queue
 FIRST_SMALL = 1_000_000_000
 
 
@@ -50,7 +50,8 @@ def measure(flooded, other, options, folder):
             small.append((stop - start) / 1e6)
     if len(flood) >= count:
         raise RuntimeError("the flood ran dry")
-    # What the other queue may have at any time, in workers; a job of its own takes so much longer at that share.
+    # The number of workers that the other queue is entitled to. Below one worker, its own jobs take proportionally
+    # longer.
     share = WORKERS * WEIGHTS[other] / sum(WEIGHTS.values())
     bar = quantile(flood, 0.99) + quantile(small, 0.99) / min(1.0, share)
     result = Result(f"flood on the {flooded} queue: p99 wait on the {other} one", "ms", bar=round(bar, 1))

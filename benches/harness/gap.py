@@ -1,7 +1,8 @@
-"""The gap from the end of one job to the start of the next: one worker, jobs of 0.5 s, by the worker's own clock.
+"""The gap from the end of one job to the start of the next: one worker, jobs of 0.5 s, measured by the worker's own
+clock.
 
-The article of 2024 had another formula for the same thing, (wall - n × 0.5 s) / n; it also counts what the sleep
-itself takes too long, so it is printed, but is not the bar.
+The article of 2024 used another formula, (wall - n × 0.5 s) / n. It also counts the time by which the sleep itself is
+too long, so its result is printed but has no bar.
 """
 
 import time
@@ -14,7 +15,7 @@ from .report import Result
 from .wire import Client
 
 JOB_SECONDS = 0.5
-STORES = [("memory", "in memory", 0.15), ("sqlite", "durable", 1.0)]  # which, what it is, bar in ms
+STORES = [("memory", "in memory", 0.15), ("sqlite", "durable", 1.0)]  # store, label, bar in ms
 
 
 def run(options, folder):
@@ -41,7 +42,8 @@ def run(options, folder):
 
 
 def take(times, wall, jobs):
-    """Each line of the file is one gap in ns, between the first job and the last. Returns their median, and the article's."""
+    """Each line of the file is the gap in ns between two jobs. Returns their median, and the result of the article's
+    formula."""
     found = [int(line) / 1e6 for line in times.read_text().split()]
     if len(found) != jobs - 1:
         raise RuntimeError(f"{jobs} jobs, but {len(found)} gaps")
@@ -64,7 +66,7 @@ def stoker(times, options, folder, store):
         client.push("bench", jobs, BODY)
         start = time.monotonic()
         client.call("stoker.queue", {"op": "resume", "queue": "bench"})
-        # To look is to disturb: not before the last job must be running.
+        # Requests disturb the measurement, so none is sent until the last job must be running.
         time.sleep((jobs - 0.5) * JOB_SECONDS)
         while done(client) < jobs:
             if time.monotonic() > start + jobs * JOB_SECONDS + 30:

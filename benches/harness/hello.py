@@ -1,7 +1,7 @@
-"""Hello jobs through two PHP workers: how fast a queue that is full runs empty.
+"""Hello jobs through two PHP workers: how fast a full queue is emptied.
 
-The reference hands batches of 64 to two such workers and does nothing else. Raw workers speak the wire without the
-SDK; they show what of a figure is the SDK's.
+The reference sends batches of 64 to two such workers and does nothing else. Raw workers speak the wire protocol without
+the SDK; they show which part of the cost is the SDK's.
 """
 
 import json
@@ -15,7 +15,7 @@ from .wire import Client
 
 WORKERS, BATCH = 2, 64
 BODY = b'{"hello":"world"}'
-# Script, what it is, and half of what the reference made with it on a quiet VM of 2 CPUs.
+# Script, label, and half of the reference's result with this script on a quiet VM with 2 CPUs.
 VARIANTS = [("hello.php", "SDK", 150_000), ("raw.php", "no SDK", 250_000)]
 
 
@@ -53,12 +53,13 @@ def reference(command, jobs):
 
 def stoker(command, options, folder):
     with Stoker(folder, command, WORKERS, options.binary) as broker, Client(broker.socket) as client:
-        fill_and_run(client, options.jobs // 10)  # as the reference does: caches, and what a broker learns of a name
+        fill_and_run(client, options.jobs // 10)  # warm-up, as in the reference: caches, and what is learned about a name
         return options.jobs / fill_and_run(client, options.jobs)
 
 
 def fill_and_run(client, jobs, every=0.005):
-    """Pushes while the queue is paused; returns the seconds from resume until all are done, which is asked `every` so often."""
+    """Pushes while the queue is paused; returns the seconds from resume until all jobs are done, polled every `every`
+    seconds."""
     client.call("stoker.queue", {"op": "pause", "queue": "bench", "create": True})
     goal = done(client) + jobs
     client.push("bench", jobs, BODY)

@@ -1,9 +1,9 @@
-"""What a call over HTTP costs: the gateway beside hyper alone, under the same load, and what slow clients cost.
+"""The cost of a call over HTTP: the gateway against bare hyper under the same load, and the cost of slow clients.
 
-Clients have one CPU, all that serves the other. A bare hyper answers at once; behind the gateway two PHP workers do.
-One call at a time is compared with the same call over the wire: what is beyond that is HTTP's. On a virtual machine whose idle
-processors wake slowly that is mostly one more exchange of two processes, so it is also compared with a bare hyper's exchange and
-the call over the wire together.
+Clients have one CPU, all servers the other. Bare hyper answers immediately; behind the gateway, two PHP workers answer.
+A single call is compared with the same call over the wire protocol; the difference is the cost of HTTP. On a virtual
+machine whose idle CPUs wake slowly, that is mostly one more exchange between two processes. So the call is also
+compared with the sum of a bare hyper exchange and a call over the wire protocol.
 """
 
 import json
@@ -51,12 +51,12 @@ def run(options, folder):
 
 
 def one_at_a_time(side, seconds):
-    """Microseconds of one call over HTTP, the median."""
+    """Returns the median time of one call over HTTP, in microseconds."""
     return loaded(side, 1, seconds, "hello.echo")["p50_us"]
 
 
 def called(side, seconds):
-    """Microseconds of one call over the wire."""
+    """Returns the average time of one call over the wire protocol, in microseconds."""
     command = [C / "client", side.folder / "stoker.sock", "1", str(seconds), "hello.echo", "14"]
     done = subprocess.run(command, check=True, capture_output=True, timeout=60 + seconds, env={**os.environ, "PIN": str(OTHER_CPU)})
     found = json.loads(done.stdout)
@@ -64,7 +64,7 @@ def called(side, seconds):
 
 
 def per_job(side, jobs):
-    """Microseconds of angel, server and gateway."""
+    """Returns the CPU time of angel, server and gateway per job, in microseconds."""
     pids = [side.process.pid, *(pid for pid in processes.descendants(side.process.pid) if is_stoker(pid))]
     with Client(side.folder / "stoker.sock") as client:
         before = processes.cpu_seconds(pids)
@@ -86,7 +86,7 @@ def loaded(side, connections, seconds, method):
 
 
 class Slow:
-    """Clients that are silent or never end a header, and the megabytes that the gateway takes for them."""
+    """Clients that send nothing or never end a header, and the megabytes that the gateway needs for them."""
 
     def __init__(self, side):
         self.side, self.pid = side, side.pid()

@@ -1,4 +1,4 @@
-"""What a broker costs that has nothing to do: memory of angel and server, and how often they wake up."""
+"""The cost of an idle server: memory of angel and server, and how often they wake up."""
 
 import time
 
@@ -9,7 +9,7 @@ from .report import Result
 SETTLE_SECONDS = 3
 
 
-# The bars are those of a server whose jobs are in memory; what the store takes besides stands beside them.
+# The bars are for a server whose jobs are in memory; the results with the durable store are printed beside them.
 STORES = [("memory", "", 4, 14, 10), ("sqlite", ", durable", None, None, None)]
 
 

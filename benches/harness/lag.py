@@ -1,9 +1,9 @@
-"""How long the broker leaves a PING unanswered while 100 workers are killed at once.
+"""How long the server leaves a PING unanswered while 100 workers are killed at once.
 
-One PING each millisecond, on a clock that does not wait for PONGs. The answer takes the lag of the broker's loop, one
-way there and back, and whatever keeps the broker from a CPU: 100 processes to bury and, with Stoker, 100 new ones to
-boot. So it is measured twice: as it is, and with the broker running before everything else, which leaves the work of
-its own loop. `late`, how much too late the pinging program itself woke up, is what the machine adds.
+One PING is sent each millisecond, on a clock that does not wait for PONGs. The delay consists of the lag of the
+server's event loop, the round trip, and whatever keeps the server from a CPU: 100 processes to reap and, with Stoker,
+100 new ones to boot. So it is measured twice: normally, and with real-time priority for the server, which leaves only
+the work of its own loop. `late` is the delay of the pinging program's own wake-ups, which the machine causes.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ BAR_US = 5000
 
 
 class Table:
-    """The lines of one way to measure."""
+    """The result lines of one way to measure."""
 
     def __init__(self, how, note):
         self.worst = Result(f"PING while {WORKERS} workers are killed, {how}: max", "µs", bar=BAR_US, note=note)

@@ -1,12 +1,13 @@
-"""Hello jobs of Laravel: a resident worker under Stoker, durable, against Laravel's own queue:work on what it is used with.
+"""Hello jobs of Laravel: a resident worker under Stoker, durable, against Laravel's own queue:work with its usual
+backends.
 
-The same application, the same job, the same number of processes. Each queue is filled first; then the workers start, and
-the clock runs from the first job's line in a ledger to the last one's, so booting is no part of it. Servers are started
-from Debian's packages in a folder that is thrown away, on unix sockets or a free port of the loopback, and ended here.
+All use the same application, job and number of processes. Each queue is filled first; then the workers start, and the
+clock runs from the first job's line in a ledger to the last one's, so booting is not measured. Servers are started from
+Debian's packages in a temporary folder, on unix sockets or a free loopback port, and are stopped here.
 
-Tuned is what settings alone can do: workers that never sleep, SQLite's write-ahead log, more memory for PostgreSQL and no
-prepared statements that serve once, unix sockets, Redis blocking instead of polling. Not durable: commits don't wait for
-the disk, so a power loss takes the last jobs with it. Stoker's wait.
+Tuned means what settings alone can do: workers that never sleep, SQLite's write-ahead log, more memory for PostgreSQL
+and no prepared statements that are used only once, unix sockets, Redis blocking instead of polling. Not durable means
+that commits don't wait for the disk, so a power loss takes the last jobs with it. Stoker's commits wait.
 """
 
 import contextlib
@@ -30,8 +31,8 @@ from .wire import Client
 APP = BENCHES / "laravel"
 WORKERS = 2
 RATIO_BAR = 20  # against the database driver, tuned
-FLOOR = 400  # jobs per second of that; slower and something is in its way
-PATIENCE = 15  # seconds; of a contender that needs longer counts what it did in them
+FLOOR = 400  # jobs per second of that driver; less means that something disturbs it
+PATIENCE = 15  # seconds; a contender that needs longer is rated by what it did in this time
 SINGLE = 100
 LINE = struct.Struct(">QQ")
 POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
@@ -44,8 +45,8 @@ class Contender:
     env: dict
     tuned: bool
     sync: bool = True
-    server: object = None  # a context manager from a folder, which gives more environment
-    needs: str | None = None  # why it can't be measured here
+    server: object = None  # a context manager that takes a folder and returns more environment variables
+    needs: str | None = None  # why it cannot be measured on this machine
     bar: float | None = None
     floor: float | None = None
 
@@ -87,7 +88,7 @@ def run(options, folder):
             options.say(f"laravel: {contender.name} needs {contender.needs}, skipped")
             continue
         name = f"Laravel hello jobs, {WORKERS} processes, against {contender.name}"
-        # Without a bar of its own a contender has to be beaten, no more.
+        # A contender without a bar of its own only has to be beaten.
         results[contender.name] = contender, Result(name, "jobs/s", more_is_better=True, ratio_bar=contender.bar or 1, floor=contender.floor)
     options.say(f"laravel: {pairs} x {options.laravel_jobs:,} jobs with each of {len(results)} set-ups of queue:work")
     for _ in range(pairs):
@@ -108,7 +109,7 @@ def run(options, folder):
 
 
 def stoker(options, folder):
-    """Ten times as many jobs, for a run that is not over at once."""
+    """Uses ten times as many jobs, because the run would otherwise be too short."""
     jobs = options.laravel_jobs * 10
     home = Path(tempfile.mkdtemp(dir=folder))
     env = {"BENCH_FOLDER": str(home), "QUEUE_CONNECTION": "stoker"}
@@ -152,7 +153,8 @@ def fill(env, jobs):
 
 
 def clock(ledger, jobs):
-    """Waits until all have run, or patience ends. Returns jobs per second from the first line on, and how many."""
+    """Waits until all jobs have run or PATIENCE is over. Returns the jobs per second since the first line, and their
+    number."""
     processes.wait_for("the first job", lambda: ledger.exists() and ledger.stat().st_size >= LINE.size, seconds=30)
     deadline = time.monotonic() + PATIENCE
     while ledger.stat().st_size < jobs * LINE.size and time.monotonic() < deadline:
@@ -167,7 +169,7 @@ def clock(ledger, jobs):
 
 @contextlib.contextmanager
 def postgres(folder, tuned):
-    """A cluster of its own. PostgreSQL refuses to be root, so then it is its package's user."""
+    """A temporary cluster. PostgreSQL refuses to run as root, so root starts it as the user of its package."""
     data, programs = folder / "postgres", POSTGRES[-1]
     data.mkdir()
     become = []
@@ -192,7 +194,7 @@ def postgres(folder, tuned):
 
 @contextlib.contextmanager
 def redis_server(folder, tuned, sync=False):
-    """Its defaults on a free port, or on a unix socket."""
+    """Redis with its defaults on a free port or, if tuned, on a unix socket."""
     command = ["redis-server", "--dir", folder, "--daemonize", "no", *REDIS_DEFAULT_SAVE]
     if sync:
         command += ["--appendonly", "yes", "--appendfsync", "always"]

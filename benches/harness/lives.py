@@ -1,5 +1,5 @@
-"""A process per task: `exec` beside a bare loop of fork, exec and wait on the same CPUs; and what the life of a worker that
-takes one task costs angel and server beyond starting and burying its process, which the bare loop pays too.
+"""One process per task: `exec` against a bare loop of fork, exec and wait on the same CPUs; and what a worker that
+takes one task costs angel and server in addition to starting and reaping its process, which the bare loop pays too.
 """
 
 import json
@@ -47,11 +47,11 @@ def executed(programs, options, folder):
 
 
 def lived(options, folder):
-    """Microseconds of angel and server for each of the lives."""
+    """Returns the CPU time of angel and server per life, in microseconds."""
     with Stoker(folder, [C / "worker", "each"], AT_ONCE, options.binary, strategy="spare") as broker:
         with Client(broker.socket) as client:
             fill_and_run(client, LIVES // 10)
             before = processes.cpu_seconds(broker.pids())
-            # To ask costs the server time too.
+            # Each poll costs the server time too.
             fill_and_run(client, LIVES, every=0.05)
             return (processes.cpu_seconds(broker.pids()) - before) * 1e6 / LIVES

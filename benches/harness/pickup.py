@@ -1,8 +1,8 @@
-"""How long a job waits for a worker that has nothing to do: from its being safe to the first line of its handler.
+"""How long a job waits for an idle worker: from the acknowledged push to the first line of its handler.
 
-One job at a time, at random moments, on an idle server. The push's answer says that the job is safe. What the disk took
-before that is another matter, so it stands in a line of its own, and so does the way from sending the push to the
-handler, with the disk in it or, in memory, without one.
+One job at a time, at random moments, on an idle server. The response to a push means that the job is safe. The disk's
+time before that is reported separately, and so is the time from sending the push to the handler, which includes the
+disk unless the store is in memory.
 """
 
 import random
@@ -49,7 +49,7 @@ def measure(store, options, folder):
     jobs, moments = options.pickup_jobs, random.Random(1)
     command = ["php", PHP / "pickup.php", times]
     with Stoker(folder, command, WORKERS, options.binary, store=store) as broker, Client(broker.socket) as client:
-        for _ in range(20):  # both workers have run one
+        for _ in range(20):  # enough for both workers to have run one
             client.push_one("bench", BODY)
         processes.wait_for("the first jobs", lambda: times.stat().st_size == 20 * 8)
         found = {"sent": [], "safe": []}
@@ -60,7 +60,7 @@ def measure(store, options, folder):
             processes.wait_for("a job", lambda: times.stat().st_size >= size, every=0.001)
             started = struct.unpack(">Q", times.read_bytes()[-8:])[0]
             found["sent"].append((started - sent) / 1e6)
-            # The handler may be there before this program has woken up to hear that the job is safe.
+            # The handler may start before this program has woken up to read the response.
             found["safe"].append(max(0.0, (started - safe) / 1e6))
         found["answered_ms"] = median(a - b for a, b in zip(found["sent"], found["safe"]))
         return found

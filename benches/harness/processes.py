@@ -1,4 +1,4 @@
-"""Starting processes so that none stays behind, and reading from /proc what they cost."""
+"""Starts processes so that none is left behind, and reads their cost from /proc."""
 
 import contextlib
 import ctypes
@@ -20,10 +20,10 @@ def adopt_orphans():
 
 
 def start(command, *, env=None, cwd=None, stdout=subprocess.DEVNULL, stderr=None, cpu=None):
-    """Starts a command in a process group of its own, on one CPU if `cpu` says so.
+    """Starts a command in its own process group, and on one CPU if `cpu` is given.
 
-    Not in a session of its own: Linux shares CPUs out between sessions first (autogroups). The reference's workers are
-    started from here and Stoker's by Stoker; each in a session of its own would get far more of a CPU than Stoker's.
+    It does not get its own session, because Linux divides CPU time between sessions first (autogroups). With one
+    session each, the reference's workers, which are started here, would get far more CPU time than Stoker's.
     """
     pin = None if cpu is None else lambda: os.sched_setaffinity(0, {cpu})
     return subprocess.Popen(
@@ -40,7 +40,8 @@ def start(command, *, env=None, cwd=None, stdout=subprocess.DEVNULL, stderr=None
 
 
 def end(process, grace=10.0):
-    """SIGTERM, and SIGKILL to its group and all its descendants after the grace. Returns what it printed, if piped."""
+    """Sends SIGTERM and, after the grace period, SIGKILL to the process's group and all its descendants. Returns the
+    process's output if it is piped."""
     family = descendants(process.pid)
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
@@ -50,13 +51,13 @@ def end(process, grace=10.0):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         out, _ = process.communicate()
-    # Workers stand in groups of their own. One that is still our descendant has not been given to a new life.
+    # Workers are in process groups of their own. A PID that is still a descendant of this process has not been reused.
     kill(set(family) & set(descendants(os.getpid())))
     return out
 
 
 def end_all():
-    """The last resort of every way out: nothing that descends from this process outlives it."""
+    """The last step of every exit: no descendant of this process outlives it."""
     for _ in range(20):
         family = descendants(os.getpid())
         if not family:
@@ -66,7 +67,8 @@ def end_all():
 
 
 def kill(pids):
-    """SIGKILL; buries those whose parent we are by now. The death of the others makes us their children's parent."""
+    """Sends SIGKILL, and reaps the children of this process. When the others die, their children become this process's
+    children."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -76,7 +78,7 @@ def kill(pids):
 
 
 def parents():
-    """pid -> parent's pid, of every process there is."""
+    """Returns pid -> parent's pid for all processes."""
     found = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -113,12 +115,12 @@ def pin(pids, cpu):
 
 
 def run_first(pid):
-    """Lets a process run before all others, those aside that were told the same."""
+    """Gives a process real-time priority, so that it runs before all processes without it."""
     os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(1))
 
 
 def may_run_first():
-    """It takes a privilege."""
+    """Whether this process has the privilege that `run_first` needs."""
     try:
         run_first(0)
     except PermissionError:
@@ -133,7 +135,7 @@ def cpu_seconds(pids):
 
 
 def memory_kb(pids):
-    """(anonymous, resident) of these processes together. Pages they share count for each of them."""
+    """Returns (anonymous, resident) memory of these processes together. Shared pages count once per process."""
     sums = {"Anonymous": 0, "Rss": 0}
     for pid in pids:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
@@ -144,7 +146,7 @@ def memory_kb(pids):
 
 
 def context_switches(pids):
-    """Voluntary and involuntary ones of all living threads of these processes together."""
+    """Voluntary and involuntary context switches of all live threads of these processes together."""
     total = 0
     for pid in pids:
         for tid in threads(pid):
@@ -156,7 +158,7 @@ def context_switches(pids):
 
 
 def wait_for(what, condition, seconds=15.0, every=0.02):
-    """Polls until the condition gives something true, and returns that."""
+    """Polls until the condition returns a true value, and returns that value."""
     deadline = time.monotonic() + seconds
     while True:
         found = condition()

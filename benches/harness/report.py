@@ -1,4 +1,4 @@
-"""Bars, what was measured against them, and whether it counts."""
+"""Results of benchmarks, their bars, and the verdicts."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -7,14 +7,14 @@ from statistics import median
 
 @dataclass
 class Result:
-    """One line of the table. `ratio_bar` and `bar` are the most (or, where more is better, the least) allowed."""
+    """One line of the table. `ratio_bar` and `bar` are the maximum (or, where more is better, the minimum) allowed."""
 
     name: str
     unit: str
     stoker: list = field(default_factory=list)
     reference: list = field(default_factory=list)
     more_is_better: bool = False
-    floor: float | None = None  # what the reference must reach, or it was hindered and a ratio would flatter
+    floor: float | None = None  # the reference must reach this, or it was disturbed and the ratio would flatter
     ratio_bar: float | None = None
     bar: float | None = None
     note: str = ""
@@ -27,9 +27,9 @@ class Result:
         return median(self.reference) if self.reference else None
 
     def ratios(self):
-        """Of each pair: what disturbs one of a pair mostly disturbs the other too."""
+        """One ratio per pair, because a disturbance usually affects both measurements of a pair."""
         if self.ratio_bar is None and self.floor is None:
-            return []  # the reference is there to be looked at, not to be compared with
+            return []  # the reference is only shown, not compared with
         return [s / r for s, r in zip(self.stoker, self.reference) if r]
 
     def ratio(self):

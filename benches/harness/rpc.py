@@ -1,7 +1,7 @@
-"""What a call costs the broker: CPU time of all its threads, and system calls, per request.
+"""The cost of a call for the server: CPU time of all its threads, and system calls, per request.
 
-The broker has CPU 0 to itself, clients and workers share CPU 1, on both sides alike. Clients are closed loops that
-wait for what they have in flight, so the broker's CPU time around them belongs to exactly the requests they count.
+On both sides the server has CPU 0 to itself, and clients and workers share CPU 1. Clients are closed loops that wait
+for their requests in flight, so the server's CPU time around them belongs to exactly the requests they count.
 """
 
 import json
@@ -15,7 +15,7 @@ from . import processes
 from .brokers import C, OTHER_CPU, Reference, Stoker
 from .report import Result
 
-MESSAGE_BODY = 98  # with header and name: 128 bytes, as in the notes
+MESSAGE_BODY = 98  # with header and name 128 bytes, as in the notes
 
 
 @dataclass
@@ -23,8 +23,8 @@ class Shape:
     clients: int
     depth: int
     workers: int
-    window: int  # of the reference. Where it is 1, calls are not idempotent, and Stoker may not lend more either
-    floor_us: float  # half as fast as in the notes (26.7, 9.7, 0.49 µs); slower than that and something is in its way
+    window: int  # of the reference. With 1, calls are not idempotent, so Stoker must not prefetch either
+    floor_us: float  # twice the values of the notes (26.7, 9.7, 0.49 µs); a slower reference is disturbed
     ratio_bar: float
     syscall_bar: float | None
 
@@ -69,10 +69,10 @@ def run_shape(shape, options, folder):
 def measure(sides, shape, options, cost, calls):
     rates = {}
     for side in sides:
-        load(side, shape, 1)  # a broker may have to learn how long a name takes before it lends windows
+        load(side, shape, 1)  # warm-up: a server may have to learn how long a method takes before it prefetches
     for pair in range(options.pairs):
         options.await_quiet()
-        # Who is first changes, so that a trend of the machine favours neither.
+        # The order alternates, so that a trend of the machine favours neither side.
         for side in sides if pair % 2 == 0 else reversed(sides):
             microseconds, rate = cpu_per_request(side, shape, options.seconds)
             column(cost, side).append(microseconds)
@@ -91,7 +91,7 @@ def column(result, side):
 
 
 def load(side, shape, seconds):
-    """Runs the clients; returns (answered, their requests per second together)."""
+    """Runs the clients; returns (answered requests, sum of the clients' requests per second)."""
     command = [C / "client", side.socket, shape.depth, seconds, "bench.echo", MESSAGE_BODY, shape.idempotent]
     clients = [
         processes.start(command, env={"PIN": str(OTHER_CPU)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -125,8 +125,8 @@ def cpu_per_request(side, shape, seconds):
 
 
 def syscalls_per_request(side, shape):
-    """perf counts in passing; strace, where there is no perf, slows the broker down, and slow brokers batch more.
-    Never in a timed run."""
+    """perf counts without slowing the server; strace, used where perf is missing, slows it, and a slow server batches
+    more. So system calls are never counted during a timed run."""
     pids = ",".join(str(pid) for pid in side.pids())
     for tool in (Perf(pids), Strace(pids)):
         if not shutil.which(tool.name):
@@ -138,16 +138,16 @@ def syscalls_per_request(side, shape):
 
 
 class Counter:
-    """A tool that attaches to processes and says how many system calls they made when it is interrupted."""
+    """A tool that attaches to processes and, when interrupted, reports the number of their system calls."""
 
     def __init__(self, pids):
         self.pids = pids
 
     def count(self, what):
-        """Returns (what() gave, system calls meanwhile), or None for the latter if the tool does not work here."""
+        """Returns (result of what(), system calls meanwhile). The latter is None if the tool does not work here."""
         tool = processes.start(self.command(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
-            time.sleep(0.5)  # both tools need a moment to attach to all threads, and say nothing when they have
+            time.sleep(0.5)  # both tools need a moment to attach to all threads, and do not report when they have
             answered = what()
             tool.send_signal(signal.SIGINT)
             _, report = tool.communicate(timeout=15)

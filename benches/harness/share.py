@@ -1,4 +1,5 @@
-"""Fairness in a real minute: queues that always have work, with jobs of very different lengths, get busy time by weight."""
+"""Fairness over a minute: queues that always have work, with jobs of very different lengths, get busy time by
+weight."""
 
 import time
 from collections import Counter
@@ -9,10 +10,10 @@ from .wire import Client
 
 WORKERS = 4
 WEIGHTS = {"six": 6, "three": 3, "one": 1}
-# Long enough for a worker's own clock, which does not see its conversation with the broker, to tell the truth within 1 %.
+# Long enough that a worker's own clock, which excludes its communication with the server, is accurate within 1 %.
 MICROSECONDS = {"six": 5_000, "three": 20_000, "one": 100_000}
 BAR_PERCENT = 5.0
-SETTLE_SECONDS = 2  # whose queue is resumed first has all workers at first
+SETTLE_SECONDS = 2  # the queue that is resumed first has all workers at first
 
 
 def run(options, folder):
@@ -27,22 +28,22 @@ def run(options, folder):
             client.call("stoker.queue", {"op": "pause", "queue": name, "create": True})
         names = list(WEIGHTS)
         for at, name in enumerate(names):
-            # Half as much again as its share takes: no queue may run empty.
+            # One and a half times what the queue's share needs: no queue may run empty.
             share = WEIGHTS[name] / sum(WEIGHTS.values()) * WORKERS
             count = int(1.5 * share * (seconds + SETTLE_SECONDS) * 1e6 / MICROSECONDS[name]) + 10
             client.push_all((name, body(at, MICROSECONDS[name]), b"") for _ in range(count))
-        # The first in the list must not have a worker before the others may want one.
+        # The first queue in the list must not get a worker before the others compete for one.
         for name in reversed(names):
             client.call("stoker.queue", {"op": "resume", "queue": name})
         time.sleep(SETTLE_SECONDS)
         begin = time.monotonic_ns()
         time.sleep(seconds)
         end = time.monotonic_ns()
-        time.sleep(1)  # what ran then has written itself down now
+        time.sleep(1)  # the jobs that ran then have written their records by now
         records = server.records()
     busy, jobs = [0] * len(names), Counter()
     for at, started, ended in records:
-        # Of a job at the border counts what lies within.
+        # A job that crosses the border counts with the part inside.
         if (within := min(ended, end) - max(started, begin)) > 0:
             busy[at] += within
             jobs[names[at]] += 1

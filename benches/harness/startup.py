@@ -1,11 +1,11 @@
-"""Starting with millions of jobs waiting: the first million of one tenant, the others of a thousand tenants.
+"""Starting with millions of waiting jobs: the first million belongs to one tenant, the others to a thousand tenants.
 
-The jobs are pushed over the wire once, through a server without workers, and its file is kept. Then Stoker is started on
-it again and again: how long until its socket answers, until the first job runs, what memory that takes, and whether the
-thousand tenants, whose jobs all stand behind the million, get their turn at once.
+The jobs are pushed once, through a server without workers, and its file is kept. Then Stoker is started on it
+repeatedly, to measure the time until its socket answers, the time until the first job runs, the memory, and whether the
+thousand tenants, whose jobs are all behind the million, get their share immediately.
 
-Shares are looked at in a start of their own, with workers that have run something else before: the first job of a PHP
-process takes tens of milliseconds, and its tenant pays for them until all others have had as much.
+Shares are measured in a start of their own, with workers that have already run other jobs: the first job of a PHP
+process takes tens of milliseconds, which are charged to its tenant until all others have had as much.
 """
 
 import tempfile
@@ -20,11 +20,11 @@ from .report import Result
 from .wire import Client, tenant
 
 TENANTS, WORKERS = 1000, 2
-WATCHED = 20_000  # jobs after the start whose tenants are counted: 20 for each, were all alike
-WARMING, OTHER = 200, TENANTS + 1  # jobs of another queue that run before, and their number
+WATCHED = 20_000  # jobs after the start whose tenants are counted: 20 per tenant if shares are equal
+WARMING, OTHER = 200, TENANTS + 1  # jobs of another queue that run first, and the number in their bodies
 QUEUES = {"other": {}}
-BIG = 0  # the first tenant's number
-JOB_US = 500  # jobs that take no time at all are run faster than a store can look for other tenants' jobs
+BIG = 0  # the number of the first tenant
+JOB_US = 500  # jobs without any duration would run faster than a store can find the jobs of other tenants
 
 
 def run(options, folder):

@@ -1,4 +1,5 @@
-"""The store against a bare loop over SQLite that writes the same rows: a program of the store's crate, which prints JSON."""
+"""The store against a bare SQLite loop that writes the same rows. Both are in an example program of the store's
+crate."""
 
 import json
 import os
@@ -11,7 +12,7 @@ from .report import Result
 ROOT = BENCHES.parent
 EXAMPLE = "crates/store/examples/store-bench.rs"
 RATIO_BAR = 0.7
-FLOORS = {1: 400, 64: 15_000, 512: 25_000}  # lives per second of the bare loop, by jobs in one commit
+FLOORS = {1: 400, 64: 15_000, 512: 25_000}  # job lives per second of the bare loop, by number of jobs per commit
 SECONDS = 600
 
 
@@ -19,7 +20,8 @@ def run(options, folder):
     if not (ROOT / EXAMPLE).exists():
         options.say(f"store: no {EXAMPLE}, skipped")
         return
-    # On several processors what is asked and told goes from one to the other and wakes it; the bare loop is one thread.
+    # With several CPUs, requests and events cross between threads on different CPUs and wake them; the bare loop is one
+    # thread.
     for where, cpu in (("", None), (", all on one core", max(os.sched_getaffinity(0)))):
         options.say(f"store: its own bench against a bare loop over SQLite{where}")
         yield from (result(line, where) for line in measure(folder, cpu=cpu))

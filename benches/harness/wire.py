@@ -1,4 +1,5 @@
-"""The wire (docs/reference/protocol.md), as far as a bench has to speak it itself: steering a broker and pushing jobs."""
+"""The wire protocol (docs/reference/protocol.md), as far as the benchmarks need it: to control a server and push
+jobs."""
 
 import itertools
 import json
@@ -12,11 +13,11 @@ REQ, RES, HELLO, WELCOME = 1, 2, 4, 5
 RAW, JSON = 0, 1
 META_FAIRNESS_KEY, META_QUEUE = 5, 24
 USUAL_PRIORITY = 3
-FIRST_PUSH_ID = 1 << 31  # ids below are for everything else
+FIRST_PUSH_ID = 1 << 31  # lower ids are for all other requests
 
 
 class WireError(Exception):
-    """The broker refused, or does not speak the wire."""
+    """The server rejected a request or does not speak the wire protocol."""
 
 
 def pack(kind, *, code=0, prio=0, id=0, name=b"", meta=b"", body=b""):
@@ -25,12 +26,12 @@ def pack(kind, *, code=0, prio=0, id=0, name=b"", meta=b"", body=b""):
 
 
 def tenant(key):
-    """Metadata that names a job's fairness key."""
+    """Metadata that sets a job's fairness key."""
     return bytes([META_FAIRNESS_KEY, len(key)]) + key.encode()
 
 
 class Client:
-    """One blocking connection; one caller at a time."""
+    """A blocking connection for one caller at a time."""
 
     def __init__(self, path, timeout=30.0):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -62,7 +63,7 @@ class Client:
         return json.loads(self._answer(name) or b"null")
 
     def push(self, queue, count, body, meta=b""):
-        """Pushes `count` equal jobs, as fast as the broker takes them."""
+        """Pushes `count` equal jobs as fast as the server accepts them."""
 
         def equal():
             ready = [(size, self._frames(half, [(queue, body, meta)] * size)) for half in (0, 1)]
@@ -75,7 +76,7 @@ class Client:
         self._pour(equal())
 
     def push_all(self, jobs):
-        """Pushes an iterable of (queue, body, metadata), as fast as the broker takes them."""
+        """Pushes an iterable of (queue, body, metadata) as fast as the server accepts them."""
 
         def different():
             source, half = iter(jobs), 0
@@ -86,7 +87,7 @@ class Client:
         self._pour(different())
 
     def push_one(self, queue, body, meta=b""):
-        """One push; returns when it was sent and when its answer was there, by the monotonic clock in ns."""
+        """Pushes one job; returns when it was sent and when the response arrived, in ns of the monotonic clock."""
         frames = self._frames(0, [(queue, body, meta)])
         sent = time.monotonic_ns()
         self.socket.sendall(frames)
@@ -94,11 +95,11 @@ class Client:
         return sent, time.monotonic_ns()
 
     def _half(self):
-        """Half of what may be on its way at once: while one half is answered, the other is being done."""
+        """Half of the allowed requests in flight: one half is prepared while the other is being answered."""
         return min(int(self.welcome.get("max_inflight", 1000)), 1000) // 2
 
     def _frames(self, half, jobs):
-        """Of a connection that pushes, ids need to be unique among those on their way only."""
+        """Ids only have to be unique among the pushes in flight."""
         first = FIRST_PUSH_ID + half * 1000
         return b"".join(
             pack(
@@ -122,7 +123,7 @@ class Client:
         self._answers(on_their_way)
 
     def _answers(self, count):
-        """Reads so many answers to pushes, which all have to be OK."""
+        """Reads `count` responses to pushes; all of them must be OK."""
         buffer, at = self.buffer, 0
         while count:
             while count and len(buffer) - at >= HEADER.size:

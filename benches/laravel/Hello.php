@@ -6,7 +6,7 @@ use Illuminate\Bus\Queueable;
 use Illuminate\Contracts\Queue\ShouldQueue;
 use Illuminate\Queue\InteractsWithQueue;
 
-/** Writes down that it ran, and nothing else: what is left is the queue's own cost. */
+/** Records that it ran and does nothing else, so that only the queue's own cost is measured. */
 final class Hello implements ShouldQueue
 {
     use InteractsWithQueue;
@@ -21,7 +21,7 @@ final class Hello implements ShouldQueue
 
     public function handle(): void
     {
-        // Appended lines of this size are written whole, whoever writes.
+        // Appends of this size are atomic, even with several writers.
         self::$ledger ??= fopen(getenv('BENCH_FOLDER') . '/ledger', 'ab');
         fwrite(self::$ledger, pack('JJ', $this->number, hrtime(true)));
     }

@@ -4,7 +4,7 @@ namespace Bench;
 
 use Illuminate\Support\ServiceProvider;
 
-/** What can be had from the database driver by settings alone, once it need not be durable. */
+/** Makes the database driver faster by settings alone, for runs that need not be durable. */
 final class Tuning extends ServiceProvider
 {
     public function boot(): void
@@ -12,7 +12,7 @@ final class Tuning extends ServiceProvider
         if (getenv('BENCH_SYNC') === '1') {
             return;
         }
-        // No waiting for the disk at each commit: a power loss may take the last jobs with it.
+        // Commits do not wait for the disk: a power loss may take the last jobs with it.
         $statement = match (getenv('DB_CONNECTION')) {
             'sqlite' => 'PRAGMA synchronous = NORMAL',
             'pgsql' => 'SET synchronous_commit = off',

@@ -1,9 +1,9 @@
 <?php
 
-// The smallest Laravel application that can run jobs, from Debian's packages. The same for all contenders: only
-// QUEUE_CONNECTION and DB_CONNECTION differ. Env BENCH_FOLDER: where it may write.
+// The smallest Laravel application that can run jobs, from Debian's packages. It is the same for all contenders: only
+// QUEUE_CONNECTION and DB_CONNECTION differ. Env BENCH_FOLDER: a writable folder.
 
-// Debian's classes and PHP 8.2 disagree about return types; the notices say nothing about this application.
+// Debian's packages and PHP 8.2 disagree about return types; these deprecation notices do not concern this application.
 error_reporting(E_ALL & ~E_DEPRECATED);
 require 'Illuminate/autoload.php';
 require __DIR__ . '/../../sdk/php/laravel/autoload.php';

@@ -1,7 +1,7 @@
 <?php
 
-// Makes the tables that the connection needs and fills its queue: `php push.php JOBS [SINGLE]`. Prints, as JSON, jobs
-// pushed per second, in bulks of 100 and, of SINGLE more, one at a time.
+// Creates the tables that the connection needs and fills its queue: `php push.php JOBS [SINGLE]`. Prints, as JSON, the
+// jobs pushed per second: in bulks of 100 and, for SINGLE more jobs, one at a time.
 
 use Bench\Hello;
 use Illuminate\Database\Schema\Blueprint;
@@ -13,7 +13,7 @@ if (getenv('QUEUE_CONNECTION') === 'database') {
     if (getenv('BENCH_TUNED') === '1' && getenv('DB_CONNECTION') === 'sqlite') {
         $app['db']->statement('PRAGMA journal_mode = WAL');
     }
-    // As Laravel's own migration makes it.
+    // The same table as in Laravel's own migration.
     $app['db']->connection()->getSchemaBuilder()->create('jobs', static function (Blueprint $table): void {
         $table->bigIncrements('id');
         $table->string('queue');

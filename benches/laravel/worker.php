@@ -1,6 +1,6 @@
 <?php
 
-// What `stoker serve` keeps running: the same application, booted once.
+// The worker command of `stoker serve`: the same application, booted once.
 
 $app = require __DIR__ . '/bootstrap.php';
 

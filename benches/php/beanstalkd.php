@@ -1,6 +1,6 @@
 <?php
 
-// The least that a worker of beanstalkd can do: it deletes a job and reserves the next in one write. Argument: the socket.
+// The minimal beanstalkd worker: it deletes a job and reserves the next in one write. Argument: the socket.
 
 declare(strict_types=1);
 

@@ -1,10 +1,10 @@
 <?php
 
-// Serves every queue with jobs that say themselves how long they take, and writes down when each ran.
+// Serves every queue with jobs that specify their own duration, and records when each job ran.
 //
-// A job's body is "number microseconds". It is slept, not computed: what is measured is who gets a worker, and many
-// more workers than processors must be able to have one. Argument: the folder, which gets a file for each worker, with
-// three integers of 8 bytes for each job: number, start and end in nanoseconds of the clock that all processes share.
+// A job's body is "number microseconds". The job sleeps instead of computing: the benchmark measures which queue gets a
+// worker, and needs many more workers than CPUs. Argument: a folder. Each worker writes a file in it with three
+// integers of 8 bytes per job: number, start and end in nanoseconds of the clock that all processes share.
 
 declare(strict_types=1);
 

@@ -1,7 +1,7 @@
 <?php
 
-// Jobs of 0.5 s that write down, in nanoseconds, the gap from the end of one to the start of the next.
-// Each gap is written while the next job runs, so that the writing is no part of any gap. Argument: the file.
+// Jobs of 0.5 s that record, in nanoseconds, the gap from the end of one to the start of the next. Each gap is written
+// while the next job runs, so that writing is not part of any gap. Argument: the file.
 
 declare(strict_types=1);
 

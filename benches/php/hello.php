@@ -1,6 +1,6 @@
 <?php
 
-// The least that a worker can do, with the SDK: what a job or a call costs beyond its own work.
+// The minimal worker with the SDK: it measures what a job or a call costs in addition to its own work.
 
 declare(strict_types=1);
 

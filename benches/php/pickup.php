@@ -1,6 +1,6 @@
 <?php
 
-// Jobs that write down when they started, in nanoseconds of the clock that all processes share. Argument: the file.
+// Jobs that record when they started, in nanoseconds of the clock that all processes share. Argument: the file.
 
 declare(strict_types=1);
 

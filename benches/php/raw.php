@@ -1,9 +1,9 @@
 <?php
 
-// The least that a worker in PHP must do to answer the wire, without the SDK: what the SDK costs is the difference.
+// The minimal PHP worker without the SDK. The difference to hello.php is the cost of the SDK.
 //
-// It answers jobs with an empty OK and calls with their own body, one write each, and knows nothing else:
-// no deadlines, no errors, no log lines, no limits. Env: STOKER_FD.
+// It answers jobs with an empty OK and calls with their own body, one write each. It has no deadlines, errors, log
+// lines or limits. Env: STOKER_FD.
 
 declare(strict_types=1);
 
@@ -14,7 +14,7 @@ const PING = 7;
 const PONG = 8;
 const GOAWAY = 9;
 const HEADER = 20;
-const JOB_ID = "\x10\x10"; // metadata key 16, 16 bytes; brokers put it first, and a bench may rely on that
+const JOB_ID = "\x10\x10"; // metadata key 16, 16 bytes; the server puts it first, and this benchmark relies on that
 
 $fd = getenv('STOKER_FD');
 $broker = $fd === false ? false : fopen("php://fd/$fd", 'r+b');
@@ -22,13 +22,13 @@ if ($broker === false) {
     fwrite(STDERR, "raw.php: STOKER_FD names no descriptor\n");
     exit(1);
 }
-stream_set_timeout($broker, -1);       // else an idle read ends after 60 s
-stream_set_read_buffer($broker, 0); // else every read is cut at 8 KiB
+stream_set_timeout($broker, -1);       // otherwise an idle read ends after 60 s
+stream_set_read_buffer($broker, 0); // otherwise every read is cut at 8 KiB
 
 $send = static function (int $type, int $prio, int $id, int $ttl, string $body) use ($broker): void {
     $frame = pack('NCCCCNNnCC', 16 + strlen($body), $type, 0, 0, $prio, $id, $ttl, 0, 0, 0) . $body;
     if (fwrite($broker, $frame) !== strlen($frame)) {
-        exit(0); // the broker has gone
+        exit(0); // the server has gone
     }
 };
 

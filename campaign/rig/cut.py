@@ -1,7 +1,7 @@
-"""What a power cut leaves of a store: of what no fsync had returned for, anything may be missing.
+"""What a power cut leaves of a store: any change that no completed fsync covers may be missing.
 
-`powercut.c` has logged it. All of that is taken back first; then some of it is made again, as the dice say: nothing, the
-first part, any part, and of a write any of its sectors.
+`powercut.c` has logged these changes. All of them are undone first; then a random part is redone: nothing, the first
+ones, or any of them, and of a write any of its sectors.
 """
 
 import contextlib
@@ -21,14 +21,14 @@ def records(data):
         magic, kind, off, length, old_len, old_size = RECORD.unpack_from(data, at)
         end = at + RECORD.size + old_len + length
         if magic != MAGIC or end > len(data):
-            return  # the server died while it wrote this; the change itself had not begun
+            return  # the server died while writing this record; the change itself had not begun
         old = data[at + RECORD.size : at + RECORD.size + old_len]
         yield kind, off, old, data[end - length : end], old_size
         at = end
 
 
 def cut(store, logs, dice):
-    """Cuts the power. Nothing may have the store open. Returns how many writes there were to lose, and were lost."""
+    """Simulates a power cut. The store must not be open. Returns the number of unsynced writes and of lost ones."""
     store, logs = Path(store), Path(logs)
     unsynced = lost = 0
     bring_back(store, logs, dice)
@@ -44,7 +44,7 @@ def cut(store, logs, dice):
 
 
 def bring_back(store, logs, dice):
-    """Names of files reach the disk only with their folder."""
+    """Restores old file names at random, because names reach the disk only with their folder."""
     names = logs / "folder.log"
     for line in names.read_text().splitlines() if names.exists() else []:
         what, name = line.split()
@@ -60,7 +60,7 @@ def bring_back(store, logs, dice):
 
 
 def cut_file(file, log, dice):
-    """Takes all back, and makes again what was synced, in its order, and of the rest what survives."""
+    """Undoes all changes, then redoes the synced ones in order, and of the others those that survive."""
     changes = list(records(log))
     unsynced = lost = 0
     with open(file, "r+b") as handle:
@@ -94,7 +94,7 @@ def make(handle, change, keep, dice):
 
 
 def choose(count, dice):
-    """Which changes survive."""
+    """Draws which changes survive."""
     how = dice.choice(["none", "first", "some", "most"])
     if how == "none":
         return [False] * count
@@ -106,7 +106,7 @@ def choose(count, dice):
 
 
 def write(handle, off, new, share, dice):
-    """Writes the bytes, each sector of them with this probability."""
+    """Writes each sector of the bytes with the probability `share`."""
     at = 0
     while at < len(new):
         end = min(len(new), (off + at) // SECTOR * SECTOR + SECTOR - off)

@@ -1,4 +1,4 @@
-"""Which faults there are, and in which order they come."""
+"""All faults, and the order in which they occur."""
 
 import os
 import random
@@ -12,7 +12,7 @@ from rig import disk, faults, preload, upgrade
 KILLS = [faults.server] * 2 + [faults.angel] * 2 + [faults.workers] * 3 + [faults.workers_then_server, faults.recovery]
 KILLS += [faults.everything] * 2 + [faults.everything_again, faults.recovery, faults.stopped_server, faults.stopped_workers]
 KILLS += [faults.term] * 2 + [faults.term_then_kill, faults.reload_then_kill]
-# A piece of ten rounds has something of each kind, whatever is dealt first.
+# Short, so that ten rounds contain several kinds of faults, whatever is dealt first.
 DISK = [faults.server, faults.everything, faults.workers, faults.term]
 FULL = [disk.full_disk] * 2 + [disk.killed_on_full_disk]
 FAILING = [disk.failing_disk] * 2 + [disk.killed_on_failing_disk] * 2 + [disk.killed_while_mending] * 2
@@ -22,7 +22,7 @@ BY_NAME = {fault.__name__: fault for fault in KILLS + DISK + FULL + FAILING + PO
 
 
 class Deck:
-    """Deals faults so that each comes as often as it stands there, in an order that the seed gives."""
+    """Deals each fault as often as the deck contains it, in an order that the seed gives."""
 
     def __init__(self, seed, cards, small=False):
         self.dice, self.cards, self.small = random.Random(f"{seed}/deck/{small}"), cards, small
@@ -38,12 +38,12 @@ class Deck:
 
 
 def decks(found):
-    """Stores take them in turn."""
+    """Returns the decks; stores use them in turn."""
     if found.only:
         cards = [BY_NAME[name] for name in found.only]
         return [Deck(found.seed, cards, small=any(card in FULL for card in cards))]
     if found.powercut:
-        # Without syncs none fails.
+        # With --expect-loss there are no syncs that could fail.
         return [Deck(found.seed, POWER + MIGRATION + ([] if found.expect_loss else FAILING))]
     full, failing = FULL if may_mount() else [], FAILING if preload.may_build() else []
     if not full:
@@ -57,9 +57,9 @@ def decks(found):
 
 
 def pieces(found):
-    """(number of the store, whether its disk is small, faults), one for each store."""
+    """Returns (store number, whether its disk is small, faults) for each store."""
     piles = decks(found)
-    # A short campaign sees every pile as well.
+    # A short campaign uses every deck too.
     longest = min(found.segment, -(-found.rounds // len(piles)))
     made, left = [], found.rounds
     while left > 0:
@@ -70,7 +70,7 @@ def pieces(found):
 
 
 def may_mount():
-    """Not every root may: containers are often denied it."""
+    """Whether file systems can be mounted. Being root is not always enough: containers often forbid it."""
     if os.geteuid() != 0 or not shutil.which("mount"):
         return False
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""What is done to the disk under the store: it is full, it fails. Work goes on by itself when that is over."""
+"""Faults of the disk under the store: it is full, or it fails. Afterwards the server must recover by itself."""
 
 import contextlib
 import signal
@@ -13,41 +13,42 @@ from rig.stoker import kill
 FULL_WITHIN = 30.0
 FAILS_WITHIN = 10.0
 SERVES_WITHIN = 20.0
-# New jobs are refused as soon as the disk fails, so that the number in flight only falls: there have to be more
-# before, and if too few are left for a kill the disk gets well, and fails again.
+# New jobs are rejected as soon as the disk fails, so the number of jobs in flight only falls: it must be higher before.
+# If too few are left for a kill, the disk recovers and fails again.
 MANY = IN_FLIGHT + 8
 TRIES = 16
-STEPS = 40  # calls that the store's mending makes, and a few of what comes after it
+STEPS = 40  # calls that the repair of the store makes, and a few calls after it
 
 
 def full_disk(trial):
-    """The disk fills up, and is freed: pushes are refused meanwhile, and work goes on afterwards by itself."""
+    """The disk fills up and is freed: pushes are rejected meanwhile, and the server recovers by itself."""
     with the_same_server(trial, "its disk was full"), filled(trial):
         trial.wait(trial.dice.uniform(0, 0.6))
     serves(trial, "the disk was freed")
 
 
 def killed_on_full_disk(trial):
-    """The disk is full, and all is killed: it comes back at the latest when there is room again."""
+    """The disk is full and everything is killed: the server must serve again at the latest when there is room."""
     kill_amid(trial, filled, "disk full")
     serves(trial, "the disk was freed")
 
 
 def failing_disk(trial):
-    """Syncs fail, or writes, or both: all of them or some, for a while; nobody is killed."""
+    """Syncs, writes or both fail, all of them or some, for a while; no process is killed."""
     with the_same_server(trial, "its disk failed"), failing(trial):
         trial.wait(trial.dice.uniform(0.02, 0.6))
     serves(trial, "the disk was well again")
 
 
 def killed_on_failing_disk(trial):
-    """The same, a kill in the middle of it, and a start on a disk that still fails."""
+    """Like `failing_disk`, with a kill in the middle and a start on a disk that still fails."""
     kill_amid(trial, failing, "disk failing")
     serves(trial, "the disk was well again")
 
 
 def killed_while_mending(trial):
-    """After a failed sync the log is written anew and all opened again: a kill before any call that this makes."""
+    """After a failed sync the log is rewritten and all files are reopened: the server is killed before any of these
+    calls."""
     disk = trial.stoker.disk
     for try_ in range(TRIES):
         victim = trial.stoker.server()
@@ -68,7 +69,7 @@ def kill_amid(trial, trouble, name):
         trial.await_busy(MANY)
         with trouble(trial):
             trial.wait(trial.dice.uniform(0, 0.02))
-            # It hears of no end while it stands still, so that the kill finds what is counted now.
+            # A stopped server receives no outcomes, so the kill finds what is counted now.
             victim, since = trial.stoker.server(), time.monotonic_ns()
             kill([victim], signal.SIGSTOP)
             if trial.ledger.in_flight_at(since) >= AT_LEAST or try_ == TRIES - 1:
@@ -80,7 +81,7 @@ def kill_amid(trial, trouble, name):
 
 
 def await_stop(trial):
-    """Waits until the server has stopped itself. Returns when that was."""
+    """Waits until the server has stopped itself. Returns the time, or None if it did not stop."""
     control = trial.stoker.disk.control
     with contextlib.suppress(TimeoutError):
         wait_for("the call to stop at", lambda: control.stopped_at, FAILS_WITHIN, 0.001)

@@ -1,4 +1,4 @@
-"""Draws queues and what is pushed to them: options in every combination, handlers of 0 to 2 ms, at full speed."""
+"""Draws queues and their jobs: options in every combination, handlers of 0 to 2 ms, at full speed."""
 
 import json
 import random
@@ -6,22 +6,23 @@ import subprocess
 
 from rig.producers import Producer, Push
 
-# Workers of the pools that serve them. Several tasks are assigned ahead to a worker of one slot, so few are enough.
+# The pools of drawn queues and their numbers of workers. A worker with one slot prefetches several tasks, so few are
+# enough.
 POOLS = {"quick-one": 1, "quick-three": 3}
-DEPTH = 150  # jobs on their way in a queue, above which none is pushed to it
-BURST = 40  # jobs pushed to a queue at once
-PAUSE = 0.05  # seconds at the most between two bursts
+DEPTH = 150  # jobs in flight in a queue above which none is pushed to it
+BURST = 40  # maximum number of jobs pushed to a queue at once
+PAUSE = 0.05  # maximum number of seconds between two bursts
 TRIES = [1, 1, 2, 3]
 BACKOFF = [[0], [1, 5], [20, 80]]  # ms
 FAULTS = [(), (), ("throw",), ("release",), ("throw", "release"), ("ack",), ("ack", "throw")]
 
 
-# Keys of a queue that change nothing of what the ledgers judge.
+# Keys of a queue that do not affect what the ledgers check.
 SPICE = ("weight", "limit", "per_key", "age_step", "keep_payloads", "keep_results")
 
 
 class Queue:
-    """The options of one queue, most of them as the simulation draws them."""
+    """The options of one queue, most of them drawn as in the simulation."""
 
     def __init__(self, dice, number, drawn):
         self.name = f"drawn-{number}"
@@ -33,10 +34,10 @@ class Queue:
         self.tries = dice.choice(TRIES)
         self.backoff = dice.choice(BACKOFF)
         self.faults = dice.choice(FAULTS)
-        # A job that is done while it runs on lets the next of its key begin.
+        # A job that acknowledges itself early lets the next job of its key begin.
         if self.ordered:
             self.faults = tuple(fault for fault in self.faults if fault != "ack")
-        self.slow = dice.random() < 0.4  # handlers of 0 to 2 ms; else of 0, which is when most is assigned ahead
+        self.slow = dice.random() < 0.4  # handlers of 0 to 2 ms; otherwise 0, which leads to the most prefetching
 
     def config(self):
         backoff = json.dumps([f"{ms}ms" for ms in self.backoff])
@@ -49,11 +50,11 @@ class Queue:
     def push(self, n, dice):
         how = dice.choice(self.faults) if self.faults and dice.random() < 0.1 else None
         fail = dice.randint(1, 3) if how in ("throw", "release") else 0
-        # A release is a run as well, so it may not be the last that is allowed: that would be a failure of its own.
+        # A release counts as a run, so it must not use the last allowed run: that would be a failure.
         if how == "release" and fail >= self.tries:
             how = "throw"
         drawn = dice.choice(self.pushes)
-        # So many keys that not all wait for one.
+        # Enough different keys that not all jobs wait for the same one.
         unique = f"{self.name}-{drawn['unique']}-{dice.randint(1, 5)}" if drawn["unique"] else None
         return Push(
             n,
@@ -74,7 +75,7 @@ class Queue:
 
 
 def queues(seed, simulation):
-    """`simulation`: the program that draws for the simulation of the server as well."""
+    """`simulation`: the program that also draws queues for the simulation of the server."""
     dice = random.Random(f"{seed}/queues")
     drawn = subprocess.run([simulation, "--draw", str(dice.randrange(1 << 32))], capture_output=True, check=True, text=True)
     return [Queue(dice, number, queue) for number, queue in enumerate(json.loads(drawn.stdout))]

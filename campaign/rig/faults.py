@@ -1,4 +1,4 @@
-"""What is done to Stoker's processes, one function a fault. Each leaves it serving again."""
+"""Faults of Stoker's processes, one function each. Stoker serves again at the end of each function."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ def server(trial):
 
 
 def angel(trial):
-    """kill -9 of the angel: all that it had started has to end by itself."""
+    """kill -9 of the angel: all processes that it had started must end by themselves."""
     stoker = trial.stoker
     at_once = trial.dice.random() < 0.5
     old = [pid for pid in stoker.everybody() if pid != stoker.angel.pid]
@@ -26,7 +26,7 @@ def angel(trial):
     kill([stoker.angel.pid])
     stoker.angel.wait()
     if at_once:
-        # The server may go on committing what workers had answered; we can't look in between.
+        # The server may still commit outcomes of its workers, and the store can't be read in between.
         death.in_flight = trial.ledger.in_flight_at(death.since)
         death.within = 2_000_000_000
         stoker.start()
@@ -54,7 +54,7 @@ def workers(trial):
 
 
 def workers_then_server(trial):
-    """kill -9 of some workers, and of the server before it is done with that."""
+    """kill -9 of some workers, and of the server before it has handled their deaths."""
     if trial.stoker.deaths >= QUICK:
         return everything(trial)
     kill_workers(trial)
@@ -64,7 +64,7 @@ def workers_then_server(trial):
 
 
 def recovery(trial):
-    """kill -9 of the server, and again of the next ones a few milliseconds after they were born."""
+    """kill -9 of the server, and of its successors a few milliseconds after their start."""
     if trial.stoker.deaths + 2 > QUICK:
         return everything_again(trial)
     kill_server(trial, "server")
@@ -76,7 +76,7 @@ def recovery(trial):
 
 
 def everything_again(trial):
-    """kill -9 of the whole tree, again and again in the middle of starting."""
+    """kill -9 of the whole tree, repeated in the middle of starting."""
     kill_everything(trial, "all")
     for _ in range(trial.dice.randint(1, 3)):
         trial.stoker.start()
@@ -88,13 +88,13 @@ def everything_again(trial):
 
 
 def stopped_server(trial):
-    """SIGSTOP of the server for a while; then it goes on, or is killed as it stands."""
+    """SIGSTOP of the server for a while; then it continues, or is killed while it is stopped."""
     victim = trial.stoker.server()
     is_killed = trial.dice.random() < 0.5
     trial.await_busy()
     since = time.monotonic_ns()
     os.kill(victim, signal.SIGSTOP)
-    # Workers go on to the end of what they have; for a kill in the middle of it there is no time to lose.
+    # Workers go on until their tasks have ended, so a kill in the middle of that must come soon.
     trial.wait(trial.dice.uniform(0, 0.02) if is_killed else trial.dice.uniform(0.05, 0.5))
     if is_killed:
         kill_either(trial, "stopped", since=since)
@@ -104,7 +104,7 @@ def stopped_server(trial):
 
 
 def stopped_workers(trial):
-    """SIGSTOP of workers for a while; some are killed as they stand."""
+    """SIGSTOP of workers for a while; after that, some workers may be killed."""
     there = trial.stoker.workers()
     some = trial.dice.sample(there, min(len(there), 12))
     kill(some, signal.SIGSTOP)
@@ -116,7 +116,7 @@ def stopped_workers(trial):
 
 
 def term(trial):
-    """TERM: what runs ends well, and no job is the worse for it."""
+    """A graceful stop with TERM: running tasks finish, and no job is harmed."""
     death = trial.strike("TERM")
     death.graceful = True
     trial.terminate(death)
@@ -125,7 +125,7 @@ def term(trial):
 
 
 def term_then_kill(trial):
-    """TERM, and kill -9 of everything before that is done."""
+    """TERM, and kill -9 of everything before the drain is done."""
     trial.stoker.angel.send_signal(signal.SIGTERM)
     trial.wait(trial.dice.uniform(0, 0.25))
     kill_everything(trial, "all while draining", busy=False)
@@ -134,14 +134,14 @@ def term_then_kill(trial):
 
 
 def reload_then_kill(trial):
-    """HUP replaces all workers; the server is killed in the middle of that."""
+    """HUP replaces all workers; the server is killed in the middle of the reload."""
     trial.stoker.angel.send_signal(signal.SIGHUP)
     trial.wait(trial.dice.uniform(0.02, 0.4))
     server(trial)
 
 
 def power_cut(trial):
-    """kill -9 of everything, and what no fsync had returned for may be gone."""
+    """kill -9 of everything; changes that no completed fsync covers may be lost."""
     everything(trial)
 
 

@@ -1,4 +1,4 @@
-"""Compares the ledgers: what was accepted, what ran, what the store says of the rest."""
+"""Compares the ledgers: which jobs were accepted, which ran, and what the store reports about the others."""
 
 from collections import defaultdict
 
@@ -8,7 +8,7 @@ MS = 1_000_000
 
 
 def judge(trial, failed, counts):
-    """`failed`: jobs that the store gave up, id -> error class. Returns figures, and what must not be."""
+    """`failed`: jobs that failed according to the store, id -> error class. Returns the figures and the violations."""
     return Judge(trial, failed, counts).judge()
 
 
@@ -18,7 +18,7 @@ class Judge:
         self.kills = trial.kills
         self.failed, self.counts = failed, counts
         self.wrong = list(trial.wrong) + list(trial.books.wrong)
-        self.runs = defaultdict(list)  # by number of the push
+        self.runs = defaultdict(list)  # by the number of the push
         for run in sorted(trial.ledger.runs, key=lambda run: run.began):
             self.runs[run.n].append(run)
         self.trial = trial
@@ -76,7 +76,7 @@ class Judge:
         return None
 
     def earned(self, push, job):
-        """Three deaths, each of which may have been this job's."""
+        """A job in quarantine must have seen three deaths that may have been its own."""
         since = push.sent
         deaths = sum(not kill.graceful and kill.after is not None and kill.after >= since for kill in self.kills)
         if deaths < 3:
@@ -88,7 +88,7 @@ class Judge:
         for push in self.pushes.values():
             runs = self.runs[push.n]
             ids = {run.job for run in runs} | push.ids
-            # One that was recorded as delivered and did not get to run before a shutdown is pushed again by the server.
+            # A job that was recorded as delivered but did not run before a shutdown is pushed again by the server.
             if len(ids) > (2 if push.once and len(runs) <= 1 else 1):
                 self.say(f"push {push.n} ({push.queue}) made more than one job: {sorted(ids)}")
             if push.refusals and not push.accepted and not push.doubts and runs:
@@ -99,7 +99,7 @@ class Judge:
             if not push.accepted or push.n in self.trial.ledger.done or push.n in self.failed_numbers:
                 continue
             if push.is_done_early and self.may_be_cut(push, runs):
-                once_cut += 1  # it had been acknowledged, and its worker died before or while it ran
+                once_cut += 1  # acknowledged, but its worker died before or while it ran
                 continue
             if number_of(push.job) in self.trial.stuck:
                 stuck.append(push)
@@ -118,8 +118,8 @@ class Judge:
         self.figures["mistyped_refusals"] = self.trial.books.mistyped
 
     def may_be_cut(self, push, runs):
-        """Whether a job that is done before its end may have no run that ended well: its code failed, or a kill cut it
-        off, or came between its acknowledgement and its start."""
+        """Whether a job that is done before its end may have no run that ended well: its code failed, or a kill
+        interrupted it or came between its acknowledgement and its start."""
         if runs:
             return any(run.cut or run.outcome == "failed" for run in runs)
         return push.once and any(not kill.graceful and (kill.after or 0) >= push.sent for kill in self.kills)
@@ -166,7 +166,7 @@ class Judge:
         return past.ended >= kill.before - kill.within
 
     def allowance(self, kill):
-        """Runs that had started at this kill, and whose outcome the store had not been told for good."""
+        """Counts the runs that had started at this kill, and whose outcome the store had not committed."""
         count = 0
         if kill.graceful:
             return 0
@@ -198,7 +198,7 @@ class Judge:
         runs_of_keys = 0
         for key, pushes in by_key.items():
             if pushes[0].in_order:
-                # Pushed again after a refusal, jobs of one key come in another order than they were made in.
+                # Jobs of one key that are pushed again after a rejection are in another order than their pushes.
                 pushes.sort(key=lambda push: number_of(push.job))
                 for seq, push in enumerate(pushes, 1):
                     push.seq = seq
@@ -215,7 +215,7 @@ class Judge:
             order = [push.seq for push in pushes]
             for now, _, run, seq in runs:
                 if now != epoch:
-                    # What had ended, and was not known to have when its server died, may come again, in order.
+                    # Jobs that had ended, but whose outcome was lost with the server, may run again, in order.
                     highest, epoch = 0, now
                 while settled < len(order) and (
                     order[settled] in given_up or (first_done[order[settled]] or 1 << 63) <= run.began
@@ -240,11 +240,13 @@ class Judge:
             pushes.sort(key=lambda push: number_of(push.job))
             for push, after in zip(pushes, pushes[1:]):
                 runs = self.runs[push.n]
-                # One that a worker had been given counts as started, though that died before its first line.
+                # A job that was sent to a worker counts as started, even if the worker died before the job's first
+                # line.
                 if not runs or (push.until_start and runs[0].crashes):
                     continue
-                # It counts as started when it is handed to its worker, which may be stopped or starved for a while. One
-                # that is acknowledged on delivery ends there; one that acknowledges itself, at the latest when it knows.
+                # A job counts as started when it is sent to its worker, which may be stopped or starved for a while. A
+                # job that is acknowledged on delivery ends at that moment; one that acknowledges itself may end at any
+                # time after it began.
                 if push.until_start or push.once:
                     held = runs[0].began - 1_000 * MS
                 elif push.is_done_early:
@@ -260,7 +262,7 @@ class Judge:
         self.figures["unique_violations"] = wrong
 
     def attempts(self):
-        """A run that its code did not end costs no attempt; a graceful restart costs nothing at all."""
+        """A run that was not ended by the job's code costs no attempt; a graceful restart costs nothing at all."""
         burned = interrupted = 0
         deaths = [kill for kill in self.kills if not kill.graceful and kill.after is not None]
         for n, runs in self.runs.items():
@@ -297,20 +299,20 @@ class Judge:
             for push in self.pushes.values():
                 if push.queue == "held":
                     for run in self.runs[push.n]:
-                        # What a worker had been given when the queue was paused may still begin.
+                        # Tasks that a worker already had when the queue was paused may still begin.
                         if since + 1_500 * MS < run.began < until:
                             wrong += 1
                             self.say(f"job {push.n} began {(run.began - since) / MS:.0f} ms after its queue was paused")
         self.figures["paused_runs"] = wrong
 
     def store_counts(self):
-        """The store's own counters agree with the ledgers: every job that ended was counted once."""
+        """The store's own counters must agree with the ledgers: every job that ended was counted once."""
         known = set()
         for push in self.pushes.values():
             known |= push.ids | {run.job for run in self.runs[push.n]}
         counted = self.counts["done"] + self.counts["failed"] + self.counts["cancelled"]
         self.figures |= {"jobs_known": len(known), "jobs_counted": counted}
-        # A push without an answer may have made a job of a queue that acknowledges on delivery, which never ran.
+        # A push without a response may have made a job that was acknowledged on delivery and never ran.
         unknown = sum(
             push.once and push.doubts > 0 and not push.ids and not self.runs[push.n]
             for push in self.pushes.values()

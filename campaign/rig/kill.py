@@ -1,4 +1,4 @@
-"""Kills, and what is known of each afterwards."""
+"""Kills, and what is known about each of them afterwards."""
 
 import collections
 import os
@@ -8,32 +8,32 @@ import time
 from harness.processes import wait_for
 from rig.stoker import SLOTS, kill
 
-# Tasks in flight that a kill has to find: those that a worker has begun (its own line says so) and not ended. What was
-# handed to a worker and not begun would count as well; nobody but Stoker knows of it, so it does not.
+# The minimum number of tasks in flight at a kill: tasks that a worker has begun (its own ledger line says so) and not
+# ended. Prefetched tasks do not count, because only Stoker knows about them.
 AT_LEAST = 50
-# On a full disk no push is accepted any more, so the number only falls while the kill is prepared.
+# A full disk accepts no pushes, so the number only falls while the kill is prepared.
 AT_LEAST_ON_FULL_DISK = 10
-LOOK_BACK = 50_000  # runs among which the last ones of killed workers are looked for
-QUICK = 3  # deaths of servers after which an angel makes the next one wait for seconds
+LOOK_BACK = 50_000  # number of recent runs that are searched for the last ones of killed workers
+QUICK = 3  # server deaths after which an angel delays the next start by seconds
 
 
 class Kill:
-    """A moment at which runs were cut off: what was in flight, and what the store had not yet been told."""
+    """A moment at which runs were interrupted: what was in flight, and which outcomes the store had not received."""
 
     def __init__(self, no, what, demanding, since=None):
         self.no, self.what = no, what
         self.before = time.monotonic_ns()
-        self.since = since or self.before  # from then on the server heard of no end: when it was stopped, or killed
-        self.demanding = demanding  # not so in the middle of a start or an end, when not so much can run
+        self.since = since or self.before  # when the server was stopped or killed; it received no outcomes after that
+        self.demanding = demanding  # false in the middle of a start or a stop, when fewer tasks can run
         self.after = None
         self.graceful = False
-        self.hits = 1  # times that it can cut off the same job
+        self.hits = 1  # how many times the kill can interrupt the same job
         self.of_server = True
         self.in_flight = 0
-        self.unfinished = None  # number -> attempt, as the store knew it afterwards
-        self.version = None  # of its schema
-        self.within = None  # where that is not known: runs that ended within this time before
-        self.last_runs = None  # of killed workers: those whose answers may not have been written
+        self.unfinished = None  # number -> attempt, as read from the store afterwards
+        self.version = None  # version of the schema of the store
+        self.within = None  # if `unfinished` is not known: runs that ended within this time before the kill count
+        self.last_runs = None  # only for killed workers: the runs whose answers may not have been written
         self.lost = []
         self.trouble = None
 
@@ -48,7 +48,7 @@ def kill_server(trial, what, **how):
     victim = wait_for("a server", stoker.server, 20.0, 0.002)
     old = stoker.workers()
     death = trial.strike(what, **how)
-    # The angel waits until we have seen what the store knows; nothing else depends on it meanwhile.
+    # The angel is stopped until the store has been read; nothing else depends on it meanwhile.
     os.kill(stoker.angel.pid, signal.SIGSTOP)
     try:
         kill([victim])
@@ -68,7 +68,8 @@ def kill_everything(trial, what, **how):
     if order:
         order(pids)
     death = trial.strike(what, **how)
-    # Its worker may go first, and the server lend it to another one before that, or the server, goes as well.
+    # A job can be interrupted twice: its worker dies, the server assigns it to another worker, and that worker or the
+    # server dies too.
     death.hits = 2
     trial.stoker.kill_all(pids)
     trial.after_death(death)
@@ -76,7 +77,7 @@ def kill_everything(trial, what, **how):
 
 
 def kill_either(trial, name, **how):
-    """The server, or everything with it; what stays down is started."""
+    """Kills the server, or everything with it; starts Stoker again if nothing is left to do so."""
     if trial.stoker.deaths >= QUICK or trial.dice.random() < 0.5:
         kill_everything(trial, f"all, {name}", **how)
         trial.stoker.start()
@@ -85,8 +86,8 @@ def kill_either(trial, name, **how):
 
 
 def last_runs(ledger, victims):
-    """Tags of the runs whose answers the victims may not have written. A worker writes each answer before it begins its
-    next task, so of one with one slot that is its last run."""
+    """Returns the tags of the runs whose answers the victims may not have written. A worker writes each answer before
+    it begins its next task, so for a worker with one slot only its last run counts."""
     found = collections.defaultdict(list)
     for run in reversed(ledger.runs[-LOOK_BACK:]):
         if run.pid in victims and len(found[run.pid]) < SLOTS:

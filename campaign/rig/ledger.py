@@ -1,4 +1,4 @@
-"""What the workers wrote of their runs, what the producers heard of their pushes, and what stands in the store."""
+"""Reads what the workers recorded about their runs, and what is in the store."""
 
 import collections
 import shutil
@@ -17,7 +17,7 @@ def is_dead(pid):
 
 
 class Run:
-    """One run of a job, as its worker wrote it."""
+    """One run of a job, as its worker recorded it."""
 
     __slots__ = ("tag", "pid", "n", "job", "number", "attempt", "crashes", "began", "acked", "ended", "outcome", "cut")
 
@@ -39,14 +39,14 @@ class Ledger:
         self.rest = b""
         self.lock = threading.Lock()
         self.runs = []  # in the order in which they were written
-        self.open = {}  # by tag; not ended, and not cut either
+        self.open = {}  # by tag; neither ended nor interrupted
         self.by_tag = {}
         self.first = {}  # pid -> when its first run began
-        self.life = {}  # pid of a worker -> number of the kill that ended the server it worked for
-        self.done = set()  # numbers of jobs
+        self.life = {}  # pid of a worker -> number of the kill that ended its server
+        self.done = set()  # numbers of pushes whose jobs are done
         self.finals = set()  # those done, and those whose last allowed run failed
         self.finals_of = collections.Counter()  # by queue
-        self.about = {}  # number of a job -> its queue, and the runs it is allowed
+        self.about = {}  # number of a push -> its queue, and how many runs its job may have
 
     def close(self):
         self.file.close()
@@ -66,7 +66,7 @@ class Ledger:
             self.open[tag] = self.by_tag[tag] = run
             self.first.setdefault(run.pid, run.began)
         elif words[0] == "A":
-            # It is done, and its worker has read that this is safe.
+            # The job is done, and its worker has read the confirmation.
             _, tag, acked = words
             run = self.by_tag[tag]
             run.acked = int(acked)
@@ -92,21 +92,22 @@ class Ledger:
         return len(self.open)
 
     def in_flight_at(self, when):
-        """How many runs had begun and not ended then."""
+        """Returns how many runs had begun and not ended at `when`."""
         self.catch_up()
         with self.lock:
             began = [run for run in self.runs[-3000:] if run.began <= when]
             return sum((run.ended or when + 1) > when and (run.cut is None or run.cut.before >= when) for run in began)
 
     def cut(self, kill, pids=None):
-        """The processes are gone (without `pids`: all): their open runs will never end."""
+        """Marks the open runs of dead processes (without `pids`: of all) as interrupted, because they will never
+        end."""
         self.catch_up()
         with self.lock:
             gone = [run for run in self.open.values() if pids is None or run.pid in pids or is_dead(run.pid)]
             for run in gone:
                 run.cut = kill
                 del self.open[run.tag]
-            # Of those that were born just before the kill `pids` may not know.
+            # `pids` may lack processes that started just before the kill.
             pids = None if pids is None else pids | {run.pid for run in gone}
             if kill.of_server:
                 for pid, began in self.first.items():
@@ -115,17 +116,17 @@ class Ledger:
 
 
 def number_of(job):
-    """A job's number in the store, from the id that people see (crates/store/src/id.rs)."""
+    """Returns a job's number in the store from its public id (crates/store/src/id.rs)."""
     value = uuid.UUID(job).int
     high, low = value >> 64, value & (1 << 64) - 1
     return high >> 16 << 15 | (high & 0xFFF) << 3 | low >> 59 & 7
 
 
 class Snapshot:
-    """What stands in a store that nobody has open, read from a copy."""
+    """The content of a store that no process has open, read from a copy."""
 
     def __init__(self, store, folder):
-        self.unfinished = {}  # number -> runs that its code ended
+        self.unfinished = {}  # number -> how many runs its code ended
         self.ended = {}  # number -> state
         self.version = 0  # of the schema
         self.trouble = None
@@ -153,7 +154,7 @@ class Snapshot:
         return db
 
     def look_for(self, numbers):
-        """Those of these jobs that have ended, with their states. Sets `trouble` if the table can't be read."""
+        """Returns the states of those of these jobs that have ended. Sets `trouble` if the table can't be read."""
         found = {}
         if not hasattr(self, "copy"):
             return found
@@ -167,7 +168,8 @@ class Snapshot:
         return found
 
     def check(self):
-        """SQLite's own opinion, and unique keys that no unfinished job holds."""
+        """Returns the result of SQLite's integrity check, and the number of unique keys that no unfinished job
+        holds."""
         leaked = "SELECT count(*) FROM uniques WHERE until IS NULL AND job NOT IN (SELECT id FROM jobs)"
         try:
             with self._open() as db:

@@ -1,4 +1,4 @@
-"""What is preloaded into a server, and the file by which the campaign tells a disk to fail."""
+"""The libraries that are preloaded into a server, and the shared file that makes a disk fail."""
 
 import ctypes
 import mmap
@@ -45,7 +45,7 @@ class Control(ctypes.Structure):
 
 
 class FailingDisk:
-    """The disk under one store."""
+    """The failing disk under one store."""
 
     def __init__(self, folder, store):
         path = Path(folder) / "failing"
@@ -55,12 +55,13 @@ class FailingDisk:
         self.env = {"FAILING_STORE": str(store), "FAILING_CONTROL": str(path)}
 
     def fail(self, syncs=0, writes=0, times=FOREVER):
-        """From now on: so many of a thousand."""
+        """From now on this many of a thousand calls fail."""
         control = self.control
         control.syncs, control.writes, control.left = syncs, writes, times
 
     def stop_at(self, call, counting):
-        """The server stops itself at this one of its next calls, or of those after the first that fails."""
+        """The server stops itself at its call number `call`, counted from now (`counting` = 1) or from the first
+        failure (0)."""
         control = self.control
         control.stop_at = control.calls = control.counting = control.stopped_at = 0
         control.stop_at, control.counting = call, counting
@@ -70,7 +71,7 @@ class FailingDisk:
         control.syncs = control.writes = control.left = control.stop_at = 0
 
     def power_was_cut(self):
-        """What the next server reads is what is on the disk."""
+        """After a power cut the next server reads what is on the disk, so no page is dirty or lost."""
         for pages in self.control.pages:
             ctypes.memset(pages.dirty, 0, PAGES)
             ctypes.memset(pages.lost, 0, PAGES)

@@ -1,4 +1,4 @@
-"""Threads that push jobs and keep a ledger of what they heard."""
+"""Threads that push jobs and record the responses."""
 
 import collections
 import json
@@ -13,14 +13,15 @@ FAIRNESS, IDEMPOTENCY, DELAY, UNIQUE, TRIES, BACKOFF, UNTIL_START = 5, 6, 17, 18
 GOAWAY = 9
 OK, IN_DOUBT, TAKEN, EXHAUSTED, UNAVAILABLE = 0, 2, 6, 8, 14
 ANSWER_WITHIN = 30.0
-# Jobs on their way in a queue, above which producers rest. One is deeper than what the server holds of a queue.
+# Jobs in flight in a queue above which producers pause. `deep` exceeds the number of jobs that the server loads per
+# queue.
 DEPTH = {"plain": 120, "deep": 700, "flaky": 40, "later": 60, "unique": 30, "once": 15, "wide": 200, "held": 12}
 DEPTH_ORDERED = 120
 KEYS = 30
 
 
 class Push:
-    """One push: what was asked, and what is known of it."""
+    """One push: its options, and what is known about it."""
 
     def __init__(self, n, queue, **what):
         self.n, self.queue = n, queue
@@ -32,18 +33,18 @@ class Push:
         self.delay_ms = what.get("delay_ms", 0)
         self.priority = what.get("priority", 3)
         self.tries = what.get("tries", 1)
-        self.sends_tries = what.get("sends_tries", self.tries != 1)  # otherwise its queue says how many
+        self.sends_tries = what.get("sends_tries", self.tries != 1)  # otherwise its queue sets the number
         self.once = what.get("once", False)  # its queue acknowledges on delivery
         self.in_order = what.get("in_order", False)  # jobs of its key run in the order of their ids
         self.body = {"n": n, "ms": what.get("ms", 100), "fail": what.get("fail", 0), "how": what.get("how", "throw")}
         self.sent = None  # when it was first sent
-        self.pad = None  # of its body, the same each time that it is pushed
-        self.accepted = None  # when an answer with an id was read
+        self.pad = None  # padding of its body, the same each time it is pushed
+        self.accepted = None  # when a response with an id was read
         self.job = None
         self.refusals = 0
-        self.doubts = 0  # times that no answer came, or one that nobody knows
+        self.doubts = 0  # times without a response, or with an unknown outcome
         self.taken = False
-        self.ids = set()  # all that it was ever answered with
+        self.ids = set()  # all ids that it was ever answered with
 
     @property
     def will_fail(self):
@@ -51,7 +52,7 @@ class Push:
 
     @property
     def is_done_early(self):
-        """It is done before its code has ended, which therefore runs at most once."""
+        """Whether the job is done before its code has ended, and therefore runs at most once."""
         return self.once or self.body["how"] == "ack"
 
     def frame(self, id, pad):
@@ -77,7 +78,7 @@ class Push:
 
 
 class Books:
-    """What all producers know together."""
+    """The knowledge that all producers share."""
 
     def __init__(self, ledger):
         self.ledger = ledger
@@ -86,10 +87,10 @@ class Books:
         self.accepted = 0
         self.accepted_of = collections.Counter()  # by queue
         self.refused = {}  # (status, first words) -> how often
-        self.wrong = []  # what must not happen, in words
+        self.wrong = []  # violations, in words
         self.repeats = 0
-        self.full = 0  # refusals that name a full disk
-        self.mistyped = 0  # such as say it with another status than that of a limit that was met
+        self.full = 0  # rejections that name a full disk
+        self.mistyped = 0  # rejections for a full disk with another status than that of an exceeded limit
 
     def number(self, make):
         with self.lock:
@@ -108,21 +109,21 @@ class Books:
 
 
 class Producer(threading.Thread):
-    """Pushes until it is told to stop, and then until it is in doubt of nothing that it can ask again."""
+    """Pushes until it is stopped, and then until no push that may be repeated is in doubt."""
 
     def __init__(self, name, seed, socket, books, flags):
         super().__init__(name=name, daemon=True)
         self.dice = random.Random(f"{seed}/{name}")
         self.socket, self.books, self.flags = socket, books, flags
         self.client = None
-        self.again = []  # to be pushed once more
+        self.again = []  # pushes to repeat
         self.failure = None
 
     def run(self):
         try:
             while not (self.flags.stop.is_set() and not self.again) and not self.flags.abandon.is_set():
                 self.turn()
-        except Exception as error:  # whatever it is ends the campaign
+        except Exception as error:  # any error ends the campaign
             self.failure = error
         finally:
             if self.client:
@@ -181,12 +182,12 @@ class Producer(threading.Thread):
 
     def doubt(self, push):
         push.doubts += 1
-        # One without an idempotency key stays in doubt: nobody may push it again.
+        # A push without an idempotency key stays in doubt, because it must not be repeated.
         if push.idempotent:
             self.again.append(push)
 
     def answered(self, push, code, body):
-        """True if it was refused."""
+        """Returns True if the push was rejected."""
         books, text = self.books, body.decode(errors="replace")
         if code == OK:
             with books.lock:
@@ -195,7 +196,7 @@ class Producer(threading.Thread):
                     books.accepted += 1
                     books.accepted_of[push.queue] += 1
             push.ids.add(text)
-            # Now and then a producer asks again although it knows.
+            # Sometimes a producer repeats a push although it knows the outcome.
             if push.idempotent and self.dice.random() < 0.03 and not self.flags.stop.is_set():
                 books.repeats += 1
                 self.again.append(push)
@@ -223,7 +224,7 @@ class Producer(threading.Thread):
 
 
 class Mixed(Producer):
-    """Everything that needs no order."""
+    """Jobs of all kinds that need no order."""
 
     def fresh(self, already):
         flood = self.flags.flood.is_set()
@@ -240,7 +241,7 @@ class Mixed(Producer):
         dice = self.dice
         ms = int(min(300, 4 + dice.expovariate(1 / 70)))
         if self.flags.flood.is_set() and dice.random() < 0.8:
-            ms = 2  # the others keep workers busy
+            ms = 2  # the other jobs keep the workers busy
         idempotent = dice.random() < 0.6
         priority = dice.choice([3, 3, 3, 0, 5, 7])
         if kind == "later":
@@ -251,7 +252,7 @@ class Mixed(Producer):
             return Push(n, kind, ms=ms // 2, fail=fail, tries=tries or 1000, how=how, idempotent=idempotent)
         if kind == "unique":
             key = f"u{dice.randint(1, 60)}"
-            # A job's way to hold its key is that of its key: two ways for one key could not be judged.
+            # The key decides how long its job holds it: two modes for one key could not be judged.
             until_start = int(key[1:]) % 3 == 0
             return Push(n, kind, ms=ms, unique=key, until_start=until_start, idempotent=True)
         if kind == "wide":
@@ -261,7 +262,7 @@ class Mixed(Producer):
 
 
 class Ordered(Producer):
-    """Jobs that must run in the order of their pushes: each is pushed when the one before it is accepted."""
+    """Jobs that must run in the order of their pushes: each is pushed when the one before it of its key is accepted."""
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -292,7 +293,7 @@ class Flags:
     def __init__(self):
         self.stop = threading.Event()  # push nothing new
         self.abandon = threading.Event()  # end at once
-        self.flood = threading.Event()  # large jobs, whatever waits already
+        self.flood = threading.Event()  # push large jobs, however many are waiting already
 
 
 KINDS = [("ordered", Ordered), ("mixed-1", Mixed), ("mixed-2", Mixed)]

@@ -1,4 +1,4 @@
-"""What came of all trials together."""
+"""The results of all trials together."""
 
 import collections
 import json
@@ -22,11 +22,11 @@ NAMES = {"weak_kills": f"flight below {AT_LEAST}", "synced_again": "synced again
 
 @dataclass
 class Outcome:
-    """Of one trial; it travels from the process that made it."""
+    """The result of one trial, which is sent from the process that ran it."""
 
     figures: dict = field(default_factory=dict)
     wrong: list = field(default_factory=list)
-    failure: str | None = None  # why the campaign can't go on
+    failure: str | None = None  # the reason if the campaign cannot go on
     faults: list = field(default_factory=list)
     kills: list = field(default_factory=list)  # (what, demanding, in flight)
     recoveries: list = field(default_factory=list)
@@ -124,7 +124,7 @@ def table(report):
 
 
 def write_ledgers(trial):
-    """What producers and killer knew; the workers' own ledger stands beside it."""
+    """Writes what producers and killer knew; the workers' own ledger is in the same folder."""
     with open(trial.folder / "pushes.jsonl", "w") as out:
         for push in trial.books.pushes.values():
             known = {key: value for key, value in vars(push).items() if key not in ("ids", "body")}

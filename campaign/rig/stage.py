@@ -1,4 +1,4 @@
-"""What faults need of a trial: to strike when enough is in flight, and to know afterwards what that did."""
+"""The part of a trial that faults use: to strike when enough tasks are in flight, and to record the effect."""
 
 import contextlib
 import time
@@ -10,19 +10,20 @@ from rig.kill import AT_LEAST, Kill
 from rig.ledger import number_of
 from rig.stoker import Down
 
-IN_FLIGHT = AT_LEAST + 15  # tasks in flight that a kill waits for; some may end before it strikes
+IN_FLIGHT = AT_LEAST + 15  # tasks in flight that a kill waits for; some may end before it
 BUSY_WITHIN = 20.0
-FRESH = 0.005  # seconds that a count may have taken: on a busy machine many runs end in a few more
+FRESH = 0.005  # maximum duration of a count in seconds: on a busy machine many runs end in a few more
 
 
 class Stage:
     def wait(self, seconds):
-        """A pause whose length belongs to the fault; nobody waits here for something to be ready."""
+        """A pause whose length is part of the fault; it is never used to wait until something is ready."""
         time.sleep(seconds)
 
     def strike(self, what, busy=True, wait=True, since=None):
-        """The moment of a kill: it waits until enough is in flight, and whoever asked kills at once. What was stopped
-        at `since` can't get busy any more, and had to be busy then; the same goes for what can't `wait`."""
+        """Records a kill, which the caller makes at once, and waits until enough tasks are in flight. With `since`,
+        when a process was stopped, or without `wait` it does not wait, and enough tasks must have been in flight
+        already."""
         if busy and wait and since is None:
             self.await_busy()
         kill = Kill(len(self.kills), what, busy, since)
@@ -30,7 +31,7 @@ class Stage:
         return kill
 
     def look_at(self, death):
-        """The server is dead: what was in flight, and what its store knows."""
+        """The server is dead: records what was in flight, and what its store knows."""
         death.in_flight = self.ledger.in_flight_at(death.since)
         snapshot = self.stoker.snapshot()
         missing = {} if snapshot.trouble else self.missing_from(snapshot)
@@ -46,7 +47,8 @@ class Stage:
         snapshot.discard()
 
     def missing_from(self, snapshot):
-        """Accepted pushes that are not among its unfinished jobs, by their numbers in the store."""
+        """Returns the accepted pushes that are not among the snapshot's unfinished jobs, by their numbers in the
+        store."""
         missing, now = {}, time.monotonic_ns()
         for push in list(self.books.pushes.values()):
             if push.accepted and push.accepted < now and push.n not in self.ledger.finals:
@@ -56,7 +58,7 @@ class Stage:
         return missing
 
     def after_death(self, death):
-        """All processes are gone."""
+        """All processes are gone: cuts the power if requested, and records the effect."""
         if self.options.powercut:
             unsynced, lost = self.stoker.cut_power(self.dice)
             self.cuts = [self.cuts[0] + 1, self.cuts[1] + unsynced, self.cuts[2] + lost]
@@ -66,7 +68,7 @@ class Stage:
         death.after = time.monotonic_ns()
 
     def terminate(self, death):
-        """A graceful end."""
+        """Ends Stoker gracefully."""
         code = self.stoker.terminate()
         if code != 0:
             self.wrong.append(f"exit code {code} after TERM")
@@ -88,14 +90,14 @@ class Stage:
             wait_for(f"{least} tasks in flight", busy, BUSY_WITHIN, 0.002)
         except TimeoutError as error:
             text = f"{error}; {len(self.ledger.open)} are. {self.stoker.last_words()}"
-            # A machine may be slow for once. A Stoker that does not get going again is not waited for.
+            # A machine may be slow once. If Stoker does not get busy a second time, the trial ends.
             if self.was_idle or self.options.expect_loss:
                 raise Down(text) from None
             self.was_idle = True
             self.wrong.append(text)
 
     def probe(self, within):
-        """Pushes one job again and again until it is accepted."""
+        """Repeats the push of one job until it is accepted."""
         push = self.books.number(lambda n: producers.Push(n, "plain", ms=5, idempotent=True))
         push.sent = time.monotonic_ns()
 

@@ -1,4 +1,4 @@
-"""The Stoker under test: its configuration, its processes, its end in every manner."""
+"""The Stoker under test: its configuration, its processes, and every way to end it."""
 
 import contextlib
 import ctypes
@@ -17,7 +17,7 @@ from rig.ledger import Snapshot, is_dead
 from rig.preload import FailingDisk
 
 HERE = Path(__file__).resolve().parent.parent
-# What ran when a server died runs again one at a time in its pool, so there are several.
+# Jobs that ran when a server died run again one at a time in their pool, so there are several pools.
 POOLS = {"plain": 15, "deep": 16, "ordered": 12, "mixed": 12, "few": 5}
 SLOTS = 16
 PR_SET_PDEATHSIG = 1
@@ -74,21 +74,21 @@ env = {env}
 
 
 class Down(Exception):
-    """Stoker did not come up, or did not go."""
+    """Stoker did not start, or did not end."""
 
 
 class Stoker:
     def __init__(self, binary, folder, store_folder, *, sync, libraries, drawn):
-        """`libraries`: what is preloaded, by its name. `drawn`: queues of the seed."""
+        """`libraries`: the preloaded libraries by name. `drawn`: the queues of the seed."""
         self.binary, self.folder = Path(binary).resolve(), Path(folder)
         self.store = Path(store_folder) / "stoker.db"
         self.socket = self.folder / "stoker.sock"
         self.log = self.folder / "stoker.log"
         self.mark = f"STOKER_CAMPAIGN={os.getpid()}-{time.monotonic_ns()}"
         self.angel = self.disk = None
-        self.lives = 0  # of angels
-        self.deaths = 0  # of servers under this angel
-        self.given_up = 0  # starts that failed, as when the one before still held the store
+        self.lives = 0  # angels started so far
+        self.deaths = 0  # deaths of servers under this angel
+        self.given_up = 0  # failed starts, for example because the previous server still had the store open
         env = {"CAMPAIGN_LEDGER": str(self.folder / "runs"), "CAMPAIGN_SLOTS": str(SLOTS), "LD_PRELOAD": ""}
         env["CAMPAIGN_SDK"] = str(HERE.parent / "sdk" / "php" / "src")
         table = "{ " + ", ".join(f'{key} = "{value}"' for key, value in env.items()) + " }"
@@ -134,7 +134,7 @@ class Stoker:
         self.lives += 1
         self.deaths = 0
 
-    # Who there is.
+    # Processes.
 
     def children(self):
         return children(self.angel.pid) if self.angel else []
@@ -149,7 +149,7 @@ class Stoker:
         return [pid for pid in self.children() if command(pid).find(str(HERE)) >= 0 and not is_dead(pid)]
 
     def everybody(self):
-        """All processes with our mark, whoever their parents are."""
+        """Returns all processes with this Stoker's mark, whatever their parents are."""
         mark, found = self.mark.encode(), []
         for entry in os.listdir("/proc"):
             if entry.isdigit():
@@ -158,7 +158,7 @@ class Stoker:
                         found.append(int(entry))
         return found
 
-    # Coming up.
+    # Start.
 
     def client(self, timeout=10.0):
         return Client(self.socket, timeout)
@@ -168,7 +168,7 @@ class Stoker:
             return client.call(name, request)
 
     def await_up(self):
-        """Waits for a server that answers. A Stoker that gave up is started again, as an init system would."""
+        """Waits for a server that answers. If Stoker gave up, it is started again, as an init system would do."""
         deadline = time.monotonic() + UP_WITHIN
         while True:
             if self.angel.poll() is not None:
@@ -189,7 +189,7 @@ class Stoker:
             return " | ".join(self.log.read_text(errors="replace").splitlines()[-4:])
         return ""
 
-    # Going down.
+    # End.
 
     def await_gone(self, pids, within=DOWN_WITHIN, what="killed processes"):
         try:
@@ -203,7 +203,7 @@ class Stoker:
         return [self.angel.pid, *self.children()]
 
     def kill_all(self, pids=None):
-        """kill -9 of the whole tree, first of these."""
+        """kill -9 of the whole tree, of `pids` first."""
         pids = pids or self.tree()
         kill(pids)
         while left := [pid for pid in self.everybody() if pid not in pids]:
@@ -222,7 +222,7 @@ class Stoker:
         return Snapshot(self.store, self.folder)
 
     def terminate(self, within=DOWN_WITHIN):
-        """A graceful end. Returns the exit code."""
+        """Ends Stoker gracefully. Returns the exit code."""
         self.angel.send_signal(signal.SIGTERM)
         return self.await_exit(within)
 
@@ -233,7 +233,7 @@ class Stoker:
             raise Down(f"still there {within:g} s after TERM") from None
 
     def end(self):
-        """The last resort; nothing stays behind. Returns what was still there."""
+        """The last step: kills everything that is left. Returns the processes that were still there."""
         left = []
         for _ in range(50):
             pids = self.everybody()
@@ -265,7 +265,7 @@ def kill(pids, number=signal.SIGKILL):
 
 
 def bury(pid):
-    """Who was adopted by this process is to be reaped by it."""
+    """Reaps a process that this process has adopted."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
 

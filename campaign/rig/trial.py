@@ -1,4 +1,4 @@
-"""A row of rounds against one store: start, trouble, drain, judgement."""
+"""A series of rounds against one store: start, faults, drain, judgement."""
 
 import collections
 import random
@@ -14,8 +14,8 @@ from rig.ledger import Ledger
 from rig.stage import Stage
 from rig.stoker import Down, Stoker
 
-QUIET = 15.0  # seconds in which no run begins although jobs are left
-DISK = "400m"  # mending the store takes room for another log
+QUIET = 15.0  # seconds without a new run, although jobs are left, after which the drain ends
+DISK = "400m"  # repairing the store takes room for another log
 
 
 class Trial(Stage):
@@ -30,20 +30,20 @@ class Trial(Stage):
         self.kills, self.wrong, self.paused = [], [], []
         self.is_paused = self.was_idle = False
         self.mounted = False
-        self.recoveries = []  # seconds from a death to the next answer
-        self.migrations = collections.Counter()  # starts that were killed: cut off, done
-        self.cuts = [0, 0, 0]  # power cuts, writes that could be lost, writes that were
+        self.recoveries = []  # seconds from a death to the next response
+        self.migrations = collections.Counter()  # starts that were killed during a migration: cut off, done
+        self.cuts = [0, 0, 0]  # power cuts, writes that could be lost, writes that were lost
         self.damaged = None
-        self.stuck = set()  # numbers of jobs that stand in the store at the end
+        self.stuck = set()  # numbers of jobs that are in the store at the end
         self.rounds = 0
         self.done_faults = []
         self.threads = []
         self.stoker = self.ledger = None
 
-    # The course of it.
+    # The course of a trial.
 
     def run(self, faults, small):
-        """Returns figures and what went wrong. With `small` the store stands on a disk that can fill up."""
+        """Returns the figures and the violations. With `small` the store is on a disk that can fill up."""
         options = self.options
         if small:
             command = ["mount", "-t", "tmpfs", "-o", f"size={DISK},mode=700", "stoker-campaign", self.store_folder]
@@ -65,7 +65,7 @@ class Trial(Stage):
         except Down as error:
             if not (options.expect_loss and self.cuts[0]):
                 raise
-            # Without sync SQLite does not promise that a power cut leaves the file whole.
+            # Without sync, SQLite does not promise that the file survives a power cut.
             self.damaged = str(error)
             return self.after_damage()
 
@@ -77,7 +77,7 @@ class Trial(Stage):
             thread.start()
 
     def be_born(self):
-        """The first start makes the store; it is killed while it does."""
+        """The first start creates the store, and is killed while it does."""
         self.stoker.start()
         wait_for("the first server", self.stoker.server, 20.0, 0.0005)
         self.wait(self.dice.uniform(0, 0.03))
@@ -143,7 +143,7 @@ class Trial(Stage):
         return figures, []
 
     def drain(self):
-        """Waits until nothing is left to do. Returns how many jobs are."""
+        """Waits until no job is left, or until nothing happens any more. Returns how many jobs are left."""
 
         def unfinished():
             return sum(queue[state] for queue in self.queues() for state in ("ready", "running", "delayed", "suspended"))
@@ -175,7 +175,7 @@ class Trial(Stage):
                 self.mounted = False
                 return
 
-    # What it asks Stoker.
+    # Requests to Stoker.
 
     def queues(self):
         found = self.stoker.call("stoker.queue", {"op": "list"})["queues"]

@@ -10,12 +10,12 @@ from rig.kill import kill_everything
 
 # Downgrades a store of the current version, with its jobs.
 DOWNGRADE = Path(__file__).with_name("downgrade.sql")
-STEPS = 500  # calls that a start makes of the store until it has migrated, and some more
+STEPS = 500  # calls that a start makes to the store until it has migrated, and some more
 STOPS_WITHIN = 0.5
 
 
 def migration(trial):
-    """Stops Stoker by TERM or kill -9 and downgrades the store; then kills some starts, and lets one come up."""
+    """Stops Stoker by TERM or kill -9 and downgrades the store; then kills some starts, and lets one succeed."""
     if trial.dice.random() < 0.5:
         death = trial.strike("TERM")
         death.graceful = True
@@ -25,7 +25,8 @@ def migration(trial):
     script, left = DOWNGRADE.read_text(), None
     old = int(re.search(r"user_version = (\d+)", script)[1])
     for _ in range(trial.dice.randint(2, 5)):
-        # What a killed start has left of a migration the next start is to mend; nobody else opens the file before it.
+        # The next start must repair what a killed start has left of a migration, so no other program opens the file
+        # before it.
         if left != old:
             downgrade(trial.stoker.store, script)
         left = kill_start(trial)
@@ -47,7 +48,8 @@ def version(store):
 
 
 def kill_start(trial):
-    """By the clock, or before a certain call of the store. Returns the version that this left."""
+    """Kills a start after a random time, or before a random call of the store. Returns the store's version after
+    that."""
     stoker, dice = trial.stoker, trial.dice
     by_call = stoker.disk and dice.random() < 0.7
     if by_call:

@@ -431,7 +431,7 @@ impl Client {
                 }
                 About::Shown(_) => {}
                 About::Again(at, other) => {
-                    ledger.pushed_again(at, other, Status(frame.code), frame.body);
+                    ledger.pushed_again(at, other, Status(frame.code), frame.body, setup);
                 }
                 About::Rest => {
                     ledger.note(|| format!("  {}", String::from_utf8_lossy(frame.body)));

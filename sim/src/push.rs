@@ -1,5 +1,6 @@
 //! What a push says of its job, drawn.
 
+use crate::body::body;
 use crate::dice::Dice;
 use crate::setup::{Often, Queue};
 use std::time::Duration;
@@ -130,6 +131,11 @@ impl Options {
         if dice.percent(3) {
             self.len = dice.within(1_000, 100_000) as usize;
         }
+    }
+
+    /// Bytes of the payload of a job of this number.
+    pub(crate) fn body_len(&self, no: u64) -> u64 {
+        body(no, 0, self.len).len() as u64
     }
 
     /// As a frame carries it.

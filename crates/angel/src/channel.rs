@@ -1,23 +1,24 @@
-//! Messages over a unix socket, each with the descriptors that belong to it.
+//! Messages over a unix socket, each with its descriptors.
 
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::VecDeque;
 use std::io;
 use stoker_os::{AsFd, BorrowedFd, Errno, Fd, receive_record, send_record};
 
-/// The longest message. Configuration is the largest: a file of up to 128 KB, whose quotes and line ends
-/// take two bytes each as JSON.
+/// The maximum length of a message in bytes. The longest message carries the configuration: a file of up
+/// to 128 KB, in which quotes and line ends take two bytes each as JSON.
 pub const MAX_MESSAGE: usize = 260 * 1024;
-/// Messages that may wait for a peer that does not read: more than workers there can be.
+/// The maximum number of messages queued for a peer that does not read. It exceeds the possible number
+/// of workers.
 const MAX_WAITING: usize = 100_000;
 
 /// Messages between angel and server: JSON in records of a `SOCK_SEQPACKET`, with descriptors. Neither
-/// side ever blocks on the other; what can't be sent waits here.
+/// side ever blocks on the other: messages that cannot be sent yet are queued.
 #[derive(Debug)]
 pub struct Channel {
     socket: Fd,
     waiting: VecDeque<(Vec<u8>, Vec<Fd>)>,
-    /// Where a message is read; of what no message filled yet the kernel gives no memory.
+    /// The buffer for received messages. Pages that no message has filled yet take no memory.
     buffer: Vec<u8>,
 }
 
@@ -41,7 +42,7 @@ impl Channel {
         self.flush()
     }
 
-    /// Sends what waits, until it is gone or the peer's buffer is full.
+    /// Sends queued messages until none is left or the peer's buffer is full.
     pub fn flush(&mut self) -> io::Result<()> {
         while let Some((bytes, fds)) = self.waiting.front() {
             match send_record(&self.socket, bytes, fds) {
@@ -49,7 +50,8 @@ impl Channel {
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(error) => {
-                    // Nobody will take these any more; what the peer wrote before can still be read.
+                    // The peer will not read these messages any more, but what it sent before can still
+                    // be received.
                     self.waiting.clear();
                     return Err(error.into());
                 }
@@ -58,17 +60,18 @@ impl Channel {
         Ok(())
     }
 
-    /// Whether something waits for the peer to read.
+    /// Whether messages are queued because the peer does not read.
     pub fn is_blocked(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// The next message; `Ok(None)` when there is none yet. An end of the stream is an error.
+    /// Receives the next message, or `Ok(None)` if there is none yet. The end of the stream is an error.
     pub fn receive<M: DeserializeOwned>(&mut self) -> io::Result<Option<(M, Vec<Fd>)>> {
         let (len, fds) = loop {
             match receive_record(&self.socket, &mut self.buffer) {
                 Ok(received) => break received,
-                // Told once, of a peer that went with messages unread. Its own last ones come now.
+                // Reported once if the peer closed its end with messages unread. The peer's own last
+                // messages come next.
                 Err(Errno::CONNRESET) => {}
                 Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
                 Err(error) => return Err(error.into()),

@@ -1,10 +1,10 @@
-//! The variables that a worker starts with.
+//! The environment variables that a worker starts with.
 
 use crate::user::Account;
 use crate::{Spec, env};
 use std::ffi::{OsStr, OsString};
 
-/// Variables of the process that starts workers, by which it was told what it inherited itself. A Stoker may run
+/// Variables that tell the angel's own process what it inherited. Workers must not receive them: a Stoker may run
 /// inside another one's worker.
 const NOT_INHERITED: [&str; 13] = [
     env::FD,
@@ -21,10 +21,10 @@ const NOT_INHERITED: [&str; 13] = [
     "LISTEN_FDS",
     "LISTEN_FDNAMES",
 ];
-/// What a pool with `env_clear` gets all the same: without it few programs are found.
+/// Passed even to a pool with `env_clear`, because few programs are found without it.
 const ALWAYS_PASSED: &str = "PATH";
 
-/// Whether a name matches an entry of `env_pass`: the name itself, or how it begins, followed by `*`.
+/// Whether a name matches an entry of `env_pass`: the name itself, or a prefix of it followed by `*`.
 fn matches(name: &OsStr, entry: &str) -> bool {
     match entry.strip_suffix('*') {
         Some(start) => name.as_encoded_bytes().starts_with(start.as_bytes()),
@@ -32,8 +32,8 @@ fn matches(name: &OsStr, entry: &str) -> bool {
     }
 }
 
-/// The environment of a worker before Stoker's own variables: what passes of `own`, who its user is, and what its
-/// pool sets. Later entries go before earlier ones.
+/// The environment of a worker without Stoker's own variables: the variables passed on from `own`, those that
+/// identify its user, and those set by its pool. Later entries override earlier ones.
 pub(crate) fn of_worker(
     spec: &Spec,
     account: Option<&Account>,

@@ -1,20 +1,21 @@
-//! A gateway, as the angel knows it: a process of this program that listens somewhere and asks the server.
+//! A gateway as the angel sees it: a process of this program that listens on its own sockets and is a client
+//! of the server.
 
 use rustix::fd::OwnedFd;
 use std::ffi::OsStr;
 use std::{fs, io};
 
-/// How a gateway's process is called in lists of processes, before its own name.
+/// The prefix of a gateway's process name in process lists. The gateway's own name follows.
 const PROCESS: &str = "stoker: gateway ";
 
-/// What the angel needs to know of a gateway.
+/// What the angel needs to know about a gateway.
 #[derive(Debug)]
 pub struct Gateway {
-    /// `http`.
+    /// The gateway's name, for example `http`.
     pub name: String,
-    /// Sockets that listen. The angel holds them, so that connections wait while the process is started again.
+    /// Listening sockets. The angel holds them, so that connections wait while the gateway is restarted.
     pub listeners: Vec<OwnedFd>,
-    /// What the configuration says of it, handed to every process that starts.
+    /// The gateway's configuration, passed to every process that starts.
     pub config: String,
 }
 
@@ -24,13 +25,13 @@ impl Gateway {
     }
 }
 
-/// The gateway that a process is to be which was started under this name.
+/// The name of the gateway that a process with this process name must run.
 #[must_use]
 pub fn is_gateway(process: &OsStr) -> Option<&str> {
     process.to_str()?.strip_prefix(PROCESS)
 }
 
-/// A secret that only the server and the gateways are given.
+/// A secret that only the server and the gateways receive.
 pub(crate) fn new_token() -> io::Result<String> {
     let mut bytes = [0; 32];
     io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut bytes)?;

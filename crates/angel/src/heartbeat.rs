@@ -3,37 +3,37 @@
 use std::io;
 use stoker_os::{Fd, new_memory, read_memory, share_memory, write_memory};
 
-/// What the server is doing, as far as the angel has to know to judge its silence.
+/// What the server is doing, as far as the angel needs it to judge a lack of progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
-    /// It has not got ready yet. Opening a large store may take long, so nothing is expected of it.
+    /// The server is not ready yet. Opening a large store may take long, so no progress is expected.
     #[default]
     Booting = 0,
     Serving = 1,
-    /// It finishes what runs, for at most the longest `stop_grace`.
+    /// The server finishes running tasks, for at most the longest `stop_grace`.
     Draining = 2,
-    /// It waits for the job store and for slow clients, and takes turns only in between.
+    /// The server waits for the job store and for slow clients, and takes turns only in between.
     Closing = 3,
 }
 
-/// One reading: how often the data plane has reported, and what it was doing the last time.
+/// One reading: how many times the data plane has reported progress, and its stage at the last report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Beat {
     pub count: u64,
     pub stage: Stage,
 }
 
-/// A counter in an anonymous file that both processes hold open.
+/// A counter in an anonymous file that both processes have open.
 ///
-/// The server writes it a few times a minute, not in every turn, so a system call is cheap enough and no memory
-/// has to be mapped. The angel reads it when it looks; neither wakes the other.
+/// The server writes the counter a few times a minute, not in every turn, so a system call is cheap enough and
+/// no memory has to be mapped. The angel reads the counter when it checks the server. Neither wakes the other.
 #[derive(Debug)]
 pub struct Heartbeat {
     memory: Fd,
 }
 
 impl Heartbeat {
-    /// Makes the memory. The first reading is that of a server that boots.
+    /// Creates the memory. Before the first report, it reads as a booting server.
     pub fn new() -> io::Result<Self> {
         let heartbeat = Self {
             memory: new_memory()?,
@@ -42,7 +42,7 @@ impl Heartbeat {
         Ok(heartbeat)
     }
 
-    /// The same memory by its other descriptor.
+    /// Wraps a descriptor of the memory that the other process created.
     pub fn of(memory: Fd) -> Self {
         Self { memory }
     }
@@ -55,7 +55,7 @@ impl Heartbeat {
         Ok(write_memory(&self.memory, &bytes)?)
     }
 
-    /// The last report.
+    /// Reads the last report.
     pub fn read(&self) -> io::Result<Beat> {
         let [count @ .., stage] = read_memory(&self.memory)?;
         Ok(Beat {
@@ -69,7 +69,7 @@ impl Heartbeat {
         })
     }
 
-    /// Another descriptor of the memory, to be passed on.
+    /// Returns another descriptor of the memory, to be passed to the other process.
     pub fn share(&self) -> io::Result<Fd> {
         share_memory(&self.memory)
     }

@@ -1,5 +1,5 @@
-//! Starts a program without copying this process: the child shares its memory until the exec. Copying the angel's memory, only
-//! to discard the copy, was the largest part of what the angel did for a worker.
+//! Starts a program without copying this process: the child shares its memory until the exec. Copying the angel's
+//! memory only to discard the copy was most of the cost of starting a worker.
 
 #![expect(
     unsafe_code,
@@ -20,17 +20,18 @@ use std::cell::Cell;
 use std::ffi::{CStr, CString};
 use std::{io, ptr};
 
-/// For looking the program up in `PATH`, and to hand a script without an interpreter's name to the shell.
+/// The child's stack in bytes. `execvp` needs it to search `PATH`, and to pass a script without an interpreter line to
+/// the shell.
 const STACK: usize = 256 << 10;
 
-/// A program to start, in a process group of its own, which dies with this process.
+/// A program to start in its own process group. It is killed when this process dies.
 pub(crate) struct Launch<'a> {
     pub(crate) arguments: &'a [CString],
     pub(crate) environment: &'a [CString],
-    /// What this process alone has.
+    /// Variables that only the new process has.
     pub(crate) own_environment: Vec<CString>,
     pub(crate) dir: Option<&'a CStr>,
-    /// User and group.
+    /// The uid and gid to run as.
     pub(crate) identity: Option<(u32, u32)>,
     /// Standard input, output and error.
     pub(crate) streams: [BorrowedFd<'a>; 3],
@@ -38,7 +39,7 @@ pub(crate) struct Launch<'a> {
     pub(crate) kept: Vec<BorrowedFd<'a>>,
 }
 
-/// What the child sees of its parent's memory.
+/// The part of the parent's memory that the child uses.
 struct Shared<'a> {
     launch: &'a Launch<'a>,
     arguments: Vec<*const c_char>,
@@ -47,7 +48,7 @@ struct Shared<'a> {
 }
 
 impl Launch<'_> {
-    /// Returns the number of the process, once it is another program.
+    /// Starts the program. Returns its pid after the exec has succeeded.
     pub(crate) fn start(&self) -> io::Result<i32> {
         let shared = Shared {
             launch: self,
@@ -77,8 +78,8 @@ impl Shared<'_> {
         let top = stack.spare_capacity_mut().as_mut_ptr_range().end;
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | SIGCHLD;
         let this = ptr::from_ref(self).cast_mut().cast::<c_void>();
-        // SAFETY: this thread, the only one, stands still until the child has become another program or has ended, so what the
-        // child sees outlives it; the child has a stack of its own.
+        // SAFETY: this thread is the only one, and it is suspended until the child has executed another program or has
+        // ended, so everything that the child uses outlives it. The child has its own stack.
         let pid = unsafe { libc::clone(child, top.cast(), flags, this) };
         if pid < 0 {
             return Err(io::Error::last_os_error());
@@ -86,7 +87,7 @@ impl Shared<'_> {
         Ok(pid)
     }
 
-    /// Returns only if it fails. It makes system calls and allocates nothing.
+    /// Returns only on failure. It only makes system calls and allocates nothing.
     fn exec_worker(&self) -> Result<(), Errno> {
         let launch = self.launch;
         let [stdin, stdout, stderr] = launch.streams;
@@ -104,7 +105,7 @@ impl Shared<'_> {
             chdir(dir)?;
         }
         setpgid(None, None)?;
-        // A change of user clears it, so it comes after that.
+        // A change of user clears the parent-death signal, so it is set after that.
         set_parent_process_death_signal(Some(Signal::KILL))?;
         if getppid() != Some(self.parent) {
             return Err(Errno::PIPE);
@@ -113,41 +114,43 @@ impl Shared<'_> {
             fcntl_setfd(fd, FdFlags::empty())?;
         }
         unblock_signals();
-        // SAFETY: both end with a null pointer, and point to strings that live as long as `self`.
+        // SAFETY: the arrays of arguments and of variables end with a null pointer, and their strings live as long as
+        // `self`.
         unsafe { libc::execvp(self.arguments[0], self.arguments.as_ptr()) };
         Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL))
     }
 }
 
 extern "C" fn child(shared: *mut c_void) -> c_int {
-    // SAFETY: `fork` passes a reference to itself, and its thread stands still.
+    // SAFETY: `fork` passes a reference to itself, and its thread is suspended.
     let shared = unsafe { &*shared.cast::<Shared<'_>>() };
     shared.failure.set(shared.exec_worker().err());
-    // SAFETY: it ends this process at once; nothing of the parent's is cleaned up.
+    // SAFETY: `_exit` ends the child at once and cleans up nothing that belongs to the parent.
     unsafe { libc::_exit(127) }
 }
 
-/// Restores the default action of every signal: a handler must not run in the memory of the parent.
+/// Restores the default action of every signal and then unblocks all: a handler must not run in the memory of the
+/// parent.
 fn unblock_signals() {
     for signal in HARMLESS.into_iter().chain([SIGCHLD, SIGPIPE]) {
-        // SAFETY: the table of handlers is the child's own; the default installs no code.
+        // SAFETY: the child has its own table of handlers, and the default action installs no code.
         unsafe { libc::signal(signal, SIG_DFL) };
     }
     let none = signals(libc::sigemptyset);
-    // SAFETY: it is a valid set, and the former one is not asked for.
+    // SAFETY: the set is valid, and a null pointer means that the former set is not returned.
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut()) };
 }
 
 fn signals(fill: unsafe extern "C" fn(*mut libc::sigset_t) -> c_int) -> libc::sigset_t {
     let mut set = std::mem::MaybeUninit::uninit();
-    // SAFETY: it writes all of the set, and can't fail.
+    // SAFETY: `fill` initializes the whole set and cannot fail.
     unsafe {
         fill(set.as_mut_ptr());
         set.assume_init()
     }
 }
 
-/// Signals of this process wait meanwhile.
+/// Blocks all signals of this process until it is dropped.
 struct Blocked(libc::sigset_t);
 
 impl Blocked {
@@ -161,7 +164,7 @@ impl Blocked {
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        // SAFETY: it is the set that was in force before.
+        // SAFETY: this is the valid set that was in force before.
         unsafe { libc::sigprocmask(libc::SIG_SETMASK, &self.0, ptr::null_mut()) };
     }
 }
@@ -170,7 +173,8 @@ unsafe extern "C" {
     static mut environ: *const *const c_char;
 }
 
-/// The environment of the program is this process's meanwhile: by its `PATH` the program is looked up.
+/// Makes the program's environment that of this process until it is dropped, because `execvp` searches the `PATH` in
+/// it.
 struct Environment {
     former: *const *const c_char,
     _new: Vec<*const c_char>,
@@ -178,9 +182,9 @@ struct Environment {
 
 impl Environment {
     fn set(new: Vec<*const c_char>) -> Self {
-        // SAFETY: the angel has one thread, so nobody reads it at the same time.
+        // SAFETY: the angel has one thread, so no other thread reads `environ` at the same time.
         let former = unsafe { environ };
-        // SAFETY: the same; what it points to is kept until the former one is back.
+        // SAFETY: as above. The array is kept until the former one is restored.
         unsafe { environ = new.as_ptr() };
         Self { former, _new: new }
     }
@@ -193,13 +197,13 @@ impl Drop for Environment {
     }
 }
 
-/// With a null pointer at the end.
+/// Pointers to the strings, with a null pointer at the end.
 fn pointers<'a>(strings: impl IntoIterator<Item = &'a CString>) -> Vec<*const c_char> {
     let all = strings.into_iter().map(|string| string.as_ptr());
     all.chain([ptr::null()]).collect()
 }
 
-/// The exit of a child that never became the program is nobody else's to see.
+/// Reaps a child that failed before the exec, so that the main loop does not see its exit.
 fn reap(pid: c_int) {
     if let Some(pid) = Pid::from_raw(pid) {
         rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).ok();

@@ -1,11 +1,11 @@
-//! The angel: the small, single-threaded process that stands above the server.
+//! The angel: a small, single-threaded process that supervises the server.
 //!
-//! It is the only place that forks. It holds the listening socket and keeps it where clients look for it, starts the server and the workers,
-//! reaps whatever dies below it, cleans up what dead workers left behind, and starts the server again if
-//! that dies. It knows nothing of tasks. It must be entered before the process has a second thread: a
-//! parent-death signal fires when the forking *thread* ends, and a fork of a threaded process blocks.
+//! Only the angel starts the server, the gateways and the workers. It holds the listening socket and keeps the socket's
+//! file where clients look for it, reaps all processes that die below it, kills what dead workers left behind, and
+//! restarts the server if it dies. It knows nothing of tasks. `run` must be called before the process has a second
+//! thread: a parent-death signal fires when the forking *thread* ends, and forking a threaded process can block.
 //!
-//! With the feature `sim` only what the server needs of it is there: a simulation plays the angel.
+//! With the feature `sim`, only the parts that the server needs are compiled: the simulation plays the angel.
 
 #[cfg(not(feature = "sim"))]
 mod angel;
@@ -49,29 +49,30 @@ pub use procfs::{kill_tree, with_cookie};
 pub use socket::{Socket, SocketError, address};
 pub use user::{names, resolve_group, resolve_user};
 
-/// What the server process is called in lists of processes, and by which the program knows that it is to be one.
+/// The server's process name in process lists. The program recognizes by this name that it must run as the server.
 pub const SERVER_NAME: &str = "stoker: server";
 
-/// Names of the variables by which a child learns what it inherited.
+/// Names of the environment variables that tell a child what it inherited.
 pub mod env {
-    /// Worker: the number of its connected socket.
+    /// Worker: the number of its connected socket's descriptor.
     pub const FD: &str = "STOKER_FD";
     /// Worker, client: the path of the listening socket.
     pub const SOCKET: &str = "STOKER_SOCKET";
     /// Worker: its name, `pool-number`.
     pub const WORKER: &str = "STOKER_WORKER";
-    /// Worker and all that it starts: whose they are.
+    /// Worker and all its descendants: a mark that identifies the worker.
     pub const COOKIE: &str = "STOKER_COOKIE";
-    /// Server: the listening socket and the socket to the angel.
+    /// Server: the descriptors of the listening socket and of the socket to the angel.
     pub const LISTENER: &str = "STOKER_LISTENER_FD";
     pub const CONTROL: &str = "STOKER_CONTROL_FD";
-    /// Gateway: its listening sockets, as numbers with commas between them.
+    /// Gateway: the memory in which it reports progress ([`crate::Heartbeat`]).
     pub const HEARTBEAT: &str = "STOKER_HEARTBEAT_FD";
+    /// Gateway: the descriptors of its listening sockets, separated by commas.
     pub const LISTENERS: &str = "STOKER_LISTENER_FDS";
-    /// Gateway: what the configuration says of it, as JSON.
+    /// Gateway: its configuration, as JSON.
     pub const GATEWAY: &str = "STOKER_GATEWAY";
-    /// Gateway: by which the server knows it.
+    /// Gateway: the secret that identifies it to the server.
     pub const GATEWAY_TOKEN: &str = "STOKER_GATEWAY_TOKEN";
-    /// Gateway: how often its process was started again.
+    /// Gateway: the number of times its process was restarted.
     pub const RESTARTS: &str = "STOKER_RESTARTS";
 }

@@ -1,4 +1,4 @@
-//! Keeps the socket where clients look for it.
+//! Keeps the socket's file where clients look for it.
 
 use crate::message::AboutSocket;
 use crate::notify;
@@ -7,28 +7,29 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Rounds in one go: somebody may be removing and making files all the time.
+/// The maximum number of rounds in one check, because another process may remove and create files
+/// all the time.
 const ROUNDS: u32 = 10;
-/// How often to retry what failed and sends no notification.
+/// The delay before a retry of something that failed and sends no notification.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Something that the server should know.
+/// A change that the server should know about.
 pub(crate) enum SocketChange {
-    /// The socket was made anew, and this is it.
+    /// The socket was created again. Carries its descriptor.
     Renewed(OwnedFd, AboutSocket),
-    /// Clients can't reach the server.
+    /// Clients cannot reach the server.
     Unreachable(AboutSocket),
-    /// The socket's file is back in its place.
+    /// The socket's file is back at its path.
     Back(AboutSocket),
     Unwatched(AboutSocket),
 }
 
-/// The socket, and the watch over its file.
+/// The socket, and the watch on its file.
 pub(crate) struct Listening {
     socket: Socket,
     watch: Option<OwnedFd>,
     retry: Option<Instant>,
-    /// What is wrong, so that it is reported once.
+    /// The last problem reported, so that each one is reported only once.
     trouble: Option<String>,
     is_unwatched: bool,
 }
@@ -44,7 +45,7 @@ impl Listening {
         }
     }
 
-    /// The path, as workers get it.
+    /// The path, as it is passed to workers.
     pub(crate) fn path(&self) -> String {
         self.socket.path().to_string_lossy().into_owned()
     }
@@ -53,17 +54,18 @@ impl Listening {
         self.socket.as_fd()
     }
 
-    /// Readable when [`Self::check`] should be called.
+    /// A descriptor that becomes readable when [`Self::check`] should be called.
     pub(crate) fn watch(&self) -> Option<BorrowedFd<'_>> {
         self.watch.as_ref().map(AsFd::as_fd)
     }
 
-    /// When to call [`Self::check`] all the same.
+    /// When to call [`Self::check`] even without a notification.
     pub(crate) fn retry(&self) -> Option<Instant> {
         self.retry
     }
 
-    /// Looks at the path, makes the socket again where it is gone, and watches for the next change.
+    /// Checks the path, creates the socket again if its file is gone, and watches for the next
+    /// change.
     pub(crate) fn check(&mut self) -> Vec<SocketChange> {
         let mut changes = Vec::new();
         self.retry = None;
@@ -93,7 +95,7 @@ impl Listening {
                 }
                 Found::Nothing => match self.renew() {
                     Ok(renewed) => changes.push(renewed),
-                    // Somebody was faster, or nothing can be made there now.
+                    // Another process has taken the path, or nothing can be created there now.
                     Err(error) => {
                         let text = format!(
                             "the socket's file was removed, and clients can't reach this server: {error}"

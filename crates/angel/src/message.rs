@@ -1,48 +1,49 @@
-//! What angel and server send each other.
+//! Messages between angel and server.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Names a worker between server and angel; never used twice by one server.
+/// Identifies a worker in messages between server and angel. A server never uses a key twice.
 pub type WorkerKey = u64;
 
 /// How to start the workers of a version of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Spec {
-    /// It gets a socket to the server.
+    /// Whether the worker gets a socket to the server.
     pub protocol: bool,
-    /// Program and arguments; never passed through a shell.
+    /// Program and arguments. They are never passed through a shell.
     pub command: Vec<String>,
-    /// Nothing of the angel's own environment passes but PATH and what `env_pass` names.
+    /// Whether only PATH and the variables in `env_pass` are passed on from the angel's own environment.
     pub env_clear: bool,
-    /// Names of variables; a `*` at the end stands for any rest.
+    /// Names of variables to pass on. A trailing `*` matches any suffix.
     pub env_pass: Vec<String>,
-    /// Added to what passes.
+    /// Variables set in addition to those passed on.
     pub env: Vec<(String, String)>,
     pub dir: Option<PathBuf>,
-    /// A name of `/etc/passwd`, or `uid` or `uid:gid`.
+    /// A user name from `/etc/passwd`, or `uid` or `uid:gid`.
     pub user: Option<String>,
 }
 
-/// What the log is to say of the socket.
+/// A log event about the socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AboutSocket {
     /// The log message.
     pub text: String,
     pub path: String,
-    /// What made it so; nothing where all is well again.
+    /// The cause; `None` when a problem is over.
     pub reason: Option<String>,
 }
 
-/// What has become of a gateway's process.
+/// The start or end of a gateway's process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AboutGateway {
     pub name: String,
     pub pid: i32,
-    /// How it ended and when it is started again; nothing if it was just started.
+    /// How the process ended, and after which delay it is started again, if at all; `None` if it was just
+    /// started.
     pub end: Option<(End, Option<Duration>)>,
-    /// It was killed for having made no progress for so long.
+    /// The process was killed because it made no progress for this time.
     pub stuck: Option<Duration>,
 }
 
@@ -55,36 +56,38 @@ pub enum ToAngel {
         name: String,
         spec: Spec,
     },
-    /// Signal a worker alone.
+    /// Send a signal to a worker's own process, not to its descendants.
     Signal { worker: WorkerKey, signal: i32 },
-    /// Kill a worker with all that it started.
+    /// Kill a worker and all its descendants.
     Kill { worker: WorkerKey },
-    /// A server that starts later gets this configuration.
+    /// The configuration for servers that are started later.
     Config { text: String },
-    /// The server is ready, or its configuration has changed: how long it may go without progress.
+    /// The server is ready, or its configuration has changed. The times limit how long it may go without
+    /// progress.
     Timeouts {
-        /// While it serves; `None` for as long as it likes.
+        /// The limit while it serves; `None` for no limit.
         watchdog: Option<Duration>,
         /// The longest `stop_grace` of all pools.
         stop_grace: Duration,
     },
-    /// The server has finished its work and exits; so should the angel.
+    /// The server has finished its work and exits; the angel should exit too.
     Done,
 }
 
 /// Messages from the angel to the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToServer {
-    /// The configuration to serve, with the memory of [`crate::Heartbeat`]. First message of every server's life.
+    /// The configuration to serve, with the descriptor of the [`crate::Heartbeat`]. This is the first message
+    /// that every server receives.
     Config {
         text: String,
         restarts: u32,
-        /// How the server before this one ended.
+        /// How the previous server ended.
         previous: Option<Previous>,
-        /// Who knows it is a gateway that the angel has started.
+        /// The secret by which the server recognizes gateways that the angel has started.
         gateway_token: Option<String>,
     },
-    /// With three descriptors: the worker's socket, its stdout, its stderr.
+    /// Carries the descriptors of the worker's stdout and stderr and, if the worker has one, its socket.
     Spawned {
         worker: WorkerKey,
         pid: i32,
@@ -103,23 +106,23 @@ pub enum ToServer {
         pid: i32,
         command: String,
     },
-    /// With a descriptor: the socket was made anew, because its file was gone.
+    /// The socket was created again because its file was gone. Carries the new descriptor.
     Listener(AboutSocket),
-    /// Something about the socket, for the log.
+    /// A log event about the socket.
     Log {
         level: Level,
         about: AboutSocket,
     },
     /// A gateway was started or has ended.
     Gateway(AboutGateway),
-    /// An operator's signal.
+    /// A stop signal from the operator.
     Drain,
     Reload,
-    /// The log's file may have been moved away: write to the one of its name.
+    /// The log file may have been moved away: open the path again and write to the new file.
     ReopenLog,
 }
 
-/// How bad it is what the angel has for the log.
+/// The level of a log event from the angel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Level {
     Info,
@@ -131,7 +134,7 @@ pub enum Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Previous {
     Ended(End),
-    /// It made no progress for so long, and was killed.
+    /// The server was killed because it made no progress for this time.
     Stuck(Duration),
 }
 

@@ -1,4 +1,4 @@
-//! Notices when the socket's file is removed, moved or replaced, without looking again and again.
+//! Detects when the socket's file is removed, moved or replaced, without polling.
 
 use crate::socket::{Found, Socket};
 use rustix::fd::OwnedFd;
@@ -6,17 +6,18 @@ use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
 use rustix::io::Errno;
 use std::path::Path;
 
-/// The socket's own file. An unlink changes its count of links; the file itself lives as long as the socket.
+/// Events of the socket's own file. Unlinking it changes its link count, and the inode lives as long as the
+/// socket.
 const FILE: WatchFlags = WatchFlags::ATTRIB
     .union(WatchFlags::MOVE_SELF)
     .union(WatchFlags::DELETE_SELF);
-/// Its directory, as a whole: files that come and go in it wake nobody.
+/// Events of a directory itself. Files that are created and removed in it cause no wake-ups.
 const DIRECTORY: WatchFlags = WatchFlags::MOVE_SELF
     .union(WatchFlags::DELETE_SELF)
     .union(WatchFlags::ONLYDIR);
-/// A link on the way to it, which a deployment leads to another release.
+/// Events of a symlink in the path, which a deployment may point at another release.
 const LINK: WatchFlags = FILE.union(WatchFlags::DONT_FOLLOW);
-/// The directory while there is no file of ours: it may get room, or come back itself.
+/// Events of a directory while our file is not there: the path may become free, or the file may come back.
 const ENTRIES: WatchFlags = DIRECTORY
     .union(WatchFlags::CREATE)
     .union(WatchFlags::DELETE)
@@ -24,17 +25,18 @@ const ENTRIES: WatchFlags = DIRECTORY
     .union(WatchFlags::MOVED_TO)
     .union(WatchFlags::ATTRIB);
 
-/// Arms a new watch for what can change at the socket's path. It is readable as soon as something has.
+/// Arms a new watch for everything that can change the file at the socket's path. The descriptor becomes readable
+/// at the first change.
 ///
-/// Look at the path again afterwards: what happened before the watch was armed is not reported.
+/// The caller must check the path again afterwards, because changes before the watch was armed are not reported.
 pub(crate) fn watch(socket: &Socket, found: Found) -> Result<OwnedFd, Errno> {
     let inotify = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     let directories = socket.path().ancestors().skip(1);
     if found == Found::Ours {
         add_watch(&inotify, socket.path(), FILE)?;
         for directory in directories.filter(|path| *path != Path::new("/")) {
-            // Whoever renames a directory further up, or leads a link elsewhere, takes the path away as well. What
-            // this user can't read is left out.
+            // Renaming a parent directory or changing a symlink also changes what the path refers to. Directories
+            // that this user cannot read are left out.
             add_watch(&inotify, directory, DIRECTORY).ok();
             if directory.is_symlink() {
                 add_watch(&inotify, directory, LINK).ok();

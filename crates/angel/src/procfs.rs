@@ -1,5 +1,5 @@
-//! Processes as the angel knows them: by their cookies, and with all that they started. What loses its parent becomes
-//! the angel's own child, because the angel is a subreaper.
+//! Processes as the angel sees them: identified by cookies, and killed with all their descendants. A process that
+//! loses its parent becomes the angel's own child, because the angel is a subreaper.
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs;
@@ -9,8 +9,8 @@ use stoker_os::descendants;
 #[cfg(not(feature = "sim"))]
 pub(crate) use stoker_os::{is_dead, is_young};
 
-/// The list of this process's children, which its only thread has. It is kept open: to find it anew each time would be
-/// most of the work.
+/// The `/proc` file that lists the children of this process's only thread. It stays open, because opening it each time
+/// would take most of the time.
 #[cfg(not(feature = "sim"))]
 pub(crate) struct Children(Option<fs::File>);
 
@@ -35,11 +35,11 @@ impl Children {
     }
 }
 
-/// Kills a process, its group, and all its descendants wherever they went.
+/// Kills a process, its process group, and all its descendants in any group.
 pub fn kill_tree(pid: i32) {
     let below = descendants(pid);
     if let Some(group) = Pid::from_raw(pid) {
-        // An error means that it is gone, which is what was wanted.
+        // An error means that the group no longer exists.
         kill_process_group(group, Signal::KILL).ok();
     }
     for pid in std::iter::once(pid).chain(below) {
@@ -59,8 +59,8 @@ pub(crate) fn variable(pid: i32, name: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&entry[prefix.len()..]).into_owned())
 }
 
-/// All processes whose cookie starts like this, whoever their parent is now. The last resort when the
-/// angel itself was killed: parentage is lost then, the environment is not.
+/// All processes whose cookie starts with `prefix`, whatever their parent is now. This is the last resort after the
+/// angel itself was killed: parentage is lost then, but the environment is not.
 pub fn with_cookie(prefix: &str) -> Vec<i32> {
     let Ok(all) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -74,7 +74,7 @@ pub fn with_cookie(prefix: &str) -> Vec<i32> {
     .collect()
 }
 
-/// The command line of a process, for people.
+/// The command line of a process, as shown to people.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn command(pid: i32) -> String {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -85,7 +85,7 @@ pub(crate) fn command(pid: i32) -> String {
     words.join(" ").chars().take(200).collect()
 }
 
-/// The group of a process.
+/// The process group of a process.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn group(pid: i32) -> Option<i32> {
     let group = rustix::process::getpgid(Pid::from_raw(pid)).ok()?;

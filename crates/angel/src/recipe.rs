@@ -1,5 +1,5 @@
-//! What the workers of a pool's version start with. It is prepared once and kept: a pool whose workers run one task each starts
-//! many of them a second.
+//! What the workers of a version of a pool start with. It is prepared once and cached, because a pool whose workers run
+//! one task each starts many of them a second.
 
 use crate::{Spec, env, environment, user};
 use std::collections::hash_map::Entry;
@@ -7,25 +7,26 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
 
-/// Recipes that are kept: more than pools have versions at the same time.
+/// The maximum number of cached recipes. It exceeds the number of versions that pools have at the same time.
 const MOST: usize = 256;
-/// What each worker has for itself.
+/// Variables that each worker has for itself.
 const OWN: [&str; 4] = [env::FD, env::SOCKET, env::WORKER, env::COOKIE];
 
 pub(crate) struct Recipe {
-    /// It gets a socket to the server.
+    /// Whether the worker gets a socket to the server.
     pub(crate) protocol: bool,
     pub(crate) arguments: Vec<CString>,
-    /// Without what each worker has for itself.
+    /// The environment without the variables that each worker has for itself.
     pub(crate) environment: Vec<CString>,
     pub(crate) dir: Option<CString>,
-    /// User and group.
+    /// The uid and gid to run as.
     pub(crate) identity: Option<(u32, u32)>,
     /// Program and directory, as error messages show them.
     pub(crate) shown: String,
 }
 
-/// Those that were prepared since the configuration last changed: by then a user may have another number or another home.
+/// The recipes prepared since the configuration last changed. A change of the configuration clears them, because a user
+/// may have another uid or home by then.
 #[derive(Default)]
 pub(crate) struct Recipes(HashMap<Spec, Recipe>);
 
@@ -81,7 +82,7 @@ pub(crate) fn assignment(
     c_string(text)
 }
 
-/// Of a variable that is set twice, the last assignment.
+/// The assignments of all variables. If a variable is set twice, the last one counts.
 fn assignments(variables: Vec<(OsString, OsString)>) -> io::Result<Vec<CString>> {
     let variables: BTreeMap<OsString, OsString> = variables.into_iter().collect();
     let all = variables.into_iter();

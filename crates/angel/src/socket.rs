@@ -12,25 +12,25 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
-/// Connections that may wait to be accepted.
+/// The maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 4_096;
-/// How often, and with which pause, to try for the lock of the directory.
+/// The number of attempts to lock the directory, with `LOCK_PAUSE` between them.
 const LOCK_TRIES: u32 = 100;
-/// How often, with the same pause, to look whether a server that still serves is about to end.
+/// The number of checks whether a server that still serves has ended, with `LOCK_PAUSE` between them.
 const DYING_TRIES: u32 = 50;
 const LOCK_PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 10_000_000,
 };
 
-/// Why there is no socket.
+/// Why the socket could not be created.
 #[derive(Debug)]
 pub enum SocketError {
     /// The path is longer than the address of a socket can be.
     TooLong(PathBuf),
-    /// Another process serves there.
+    /// Another process serves at the path.
     Served(PathBuf),
-    /// Something stands there that must not be removed.
+    /// The path is taken by something that must not be removed.
     InTheWay(PathBuf, String),
     Failed(PathBuf, io::Error),
     Group(PathBuf, u32, io::Error),
@@ -59,16 +59,16 @@ impl fmt::Display for SocketError {
 
 impl std::error::Error for SocketError {}
 
-/// What is found where the socket's file should be.
+/// What is found at the path of the socket's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Ours,
     Nothing,
-    /// Somebody else's file or socket.
+    /// The file or socket of another process.
     Foreign,
 }
 
-/// A socket that listens, and how to make it again.
+/// A listening socket, with everything needed to create it again.
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
@@ -76,13 +76,13 @@ pub struct Socket {
     mode: u32,
     group: Option<u32>,
     identity: (u64, u64),
-    /// Somebody else has bound it, and goes on listening when this process has ended.
+    /// The socket was bound by another process, which keeps listening after this process has ended.
     is_inherited: bool,
 }
 
 impl Socket {
-    /// Binds a socket at an absolute path and listens. One that a dead server left behind is replaced; one that
-    /// is served, and whatever is no socket, is not touched.
+    /// Binds a socket at an absolute path and listens. A socket that a dead server left behind is replaced. A
+    /// socket that is served and any other kind of file are left alone.
     pub fn listen(path: &Path, mode: u32, group: Option<u32>) -> Result<Self, SocketError> {
         let _lock = lock_directory(path);
         clear_soon(path)?;
@@ -98,7 +98,8 @@ impl Socket {
         })
     }
 
-    /// A socket that listens at an absolute path already, as systemd passes it on. Its file stays where it is.
+    /// Wraps a socket that already listens at an absolute path, for example one passed on by systemd. Its file
+    /// is not removed.
     pub fn inherited(
         fd: OwnedFd,
         path: &Path,
@@ -131,8 +132,9 @@ impl Socket {
         }
     }
 
-    /// Makes the socket anew where its file is gone. Who connected to the old one is still in its queue, to be
-    /// accepted by who holds that. Fails if meanwhile somebody else has taken the place.
+    /// Creates the socket again after its file was removed. Clients that connected to the old socket are still
+    /// in its queue, and are accepted by the process that holds it. Fails if another file has taken the path
+    /// meanwhile.
     pub(crate) fn renew(&mut self) -> Result<(), SocketError> {
         let _lock = lock_directory(&self.path);
         (self.fd, self.identity) = bind_new(&self.path, self.mode, self.group)?;
@@ -140,7 +142,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Removes the file, unless it is another's.
+    /// Removes the socket's file, unless the socket was inherited or another file has taken its place.
     pub fn remove(&self) {
         if !self.is_inherited && self.found() == Found::Ours {
             fs::remove_file(&self.path).ok();
@@ -154,19 +156,19 @@ impl AsFd for Socket {
     }
 }
 
-/// A path as a socket's address, which is short.
+/// Converts a path to a socket address, whose length is limited.
 pub fn address(path: &Path) -> Result<SocketAddrUnix, SocketError> {
     SocketAddrUnix::new(path).map_err(|_| SocketError::TooLong(path.to_owned()))
 }
 
-/// Which file a path names now: another one may take its place.
+/// The device and inode of the file at a path. They differ if another file has taken its place.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     let metadata = fs::symlink_metadata(path).ok()?;
     Some((metadata.dev(), metadata.ino()))
 }
 
-/// Keeps other Stokers from looking at the path until the lock is dropped: a socket that is bound and does not
-/// listen yet looks like that of a dead server. A lock that can't be had does not hold up a start.
+/// Keeps other Stokers from checking the path until the lock is dropped: a socket that is bound but does not
+/// listen yet looks like that of a dead server. If the lock cannot be taken, the start goes on without it.
 fn lock_directory(path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = open(path.parent()?, flags, Mode::empty()).ok()?;
@@ -180,7 +182,7 @@ fn lock_directory(path: &Path) -> Option<OwnedFd> {
     None
 }
 
-/// As [`clear`], but waits a little for a server that was killed a moment ago and has not ended yet.
+/// Like [`clear`], but waits a little for a server that was killed a moment ago and has not ended yet.
 fn clear_soon(path: &Path) -> Result<(), SocketError> {
     for _ in 0..DYING_TRIES {
         match clear(path) {
@@ -191,19 +193,19 @@ fn clear_soon(path: &Path) -> Result<(), SocketError> {
     clear(path)
 }
 
-/// Makes room at the path, if what stands there is a dead server's socket.
+/// Removes a dead server's socket from the path.
 fn clear(path: &Path) -> Result<(), SocketError> {
     let Ok(metadata) = fs::metadata(path) else {
         return Ok(());
     };
     let in_the_way = |why: String| SocketError::InTheWay(path.to_owned(), why);
-    // Connecting to a plain file is refused too, and that is no socket of a dead server.
+    // Connecting to a plain file is refused as well, so the file type is checked first.
     if !metadata.file_type().is_socket() {
         return Err(in_the_way("it is not a socket".to_owned()));
     }
     match UnixStream::connect(path) {
         Ok(peer) if is_served(&peer) => return Err(SocketError::Served(path.to_owned())),
-        // What a dead Stoker started may hold it open for moments yet.
+        // A process started by a dead Stoker may hold the socket open for a moment.
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
         Err(error) => return Err(in_the_way(error.to_string())),
@@ -211,7 +213,8 @@ fn clear(path: &Path) -> Result<(), SocketError> {
     fs::remove_file(path).map_err(|error| in_the_way(error.to_string()))
 }
 
-/// Whether the process lives that listens: a socket knows who that was (unix(7), SO_PEERCRED).
+/// Whether the process that listens is alive. The kernel records which process called `listen` (unix(7),
+/// SO_PEERCRED).
 fn is_served(peer: &UnixStream) -> bool {
     let listener = rustix::net::sockopt::socket_peercred(peer);
     listener.is_ok_and(|listener| !stoker_os::is_dead(listener.pid.as_raw_nonzero().get()))
@@ -234,7 +237,7 @@ fn bind_new(path: &Path, mode: u32, group: Option<u32>) -> Result<Bound, SocketE
     Ok((socket, identity))
 }
 
-/// Sets who may connect before the first one can, so that nobody gets in through a wider mode or group.
+/// Sets group and mode before listening, so that no client can connect under a wider group or mode.
 fn open_to(
     path: &Path,
     socket: &OwnedFd,

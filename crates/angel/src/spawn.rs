@@ -1,4 +1,4 @@
-//! Starting processes: what each kind of them gets.
+//! Starts processes, each with the descriptors and variables of its kind.
 
 use crate::launch::Launch;
 use crate::recipe::{Recipe, assignment};
@@ -16,22 +16,23 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// How glibc gives memory back in the server and in gateways: a large buffer at once, instead of keeping what is as large as the
-/// largest that was ever freed. What the server counts is then what it takes. Other allocators ignore this.
+/// Settings of glibc's allocator for the server and the gateways: a large buffer is returned to the system as soon as
+/// it is freed. By default glibc raises that limit to the largest buffer ever freed, and the process would use more
+/// memory than the server counts. Other allocators ignore these variables.
 const MALLOC: [(&str, &str); 2] = [
     ("MALLOC_MMAP_THRESHOLD_", "1048576"),
     ("MALLOC_TRIM_THRESHOLD_", "8388608"),
 ];
 
-/// A worker that was started: its pid, and the descriptors that the server gets.
+/// A started worker: its pid, and the descriptors for the server.
 pub(crate) struct Spawned {
     pub(crate) pid: i32,
-    /// Stdout, stderr, and the socket if it has one; all non-blocking.
+    /// Stdout, stderr, and the socket if the worker has one. All are non-blocking.
     pub(crate) fds: Vec<OwnedFd>,
 }
 
-/// Starts a worker in a group of its own, with two pipes and, if it speaks the protocol, a connected socket. Its standard input
-/// is `nothing`.
+/// Starts a worker in its own process group, with two pipes and, if it speaks the protocol, a connected socket. Its
+/// standard input is `nothing`.
 pub(crate) fn worker(
     recipe: &Recipe,
     name: &str,
@@ -74,7 +75,7 @@ pub(crate) fn worker(
     Ok(Spawned { pid, fds })
 }
 
-/// Starts the server: this same program, with the listener and its end of the channel.
+/// Starts the server: this same program, with the listening socket and its end of the channel.
 pub(crate) fn server(listener: BorrowedFd<'_>) -> io::Result<(i32, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
@@ -89,7 +90,7 @@ pub(crate) fn server(listener: BorrowedFd<'_>) -> io::Result<(i32, OwnedFd)> {
     command.env(env::LISTENER, listener.as_raw_fd().to_string());
     command.env(env::CONTROL, theirs.as_raw_fd().to_string());
     command.envs(MALLOC);
-    // No parent-death signal: when the angel is killed, the server cleans up after the workers first.
+    // The server has no parent-death signal: if the angel is killed, the server first kills the workers.
     inherit(
         &mut command,
         vec![listener.as_raw_fd(), theirs.as_raw_fd()],
@@ -98,7 +99,7 @@ pub(crate) fn server(listener: BorrowedFd<'_>) -> io::Result<(i32, OwnedFd)> {
     Ok((command.spawn()?.id() as i32, ours))
 }
 
-/// Starts a gateway: this same program, with its listeners. It finds the server by the socket's path.
+/// Starts a gateway: this same program, with its listening sockets. The gateway finds the server by the socket's path.
 pub(crate) fn gateway(
     gateway: &Gateway,
     socket_path: &str,
@@ -137,14 +138,14 @@ fn new_command(program: &str) -> Command {
 #[derive(Clone, Copy, PartialEq)]
 enum Role {
     Server,
-    /// Dies with the angel.
+    /// A gateway is killed when the angel dies.
     Gateway,
 }
 
-/// Lets the child keep these descriptors, and be what its role asks for.
+/// Lets the child keep these descriptors, and prepares it for its role.
 ///
-/// Both ignore what is the angel's to hear, from their first instruction on. If the angel died before the death signal was
-/// set, the child's parent is another one already, and the child gives up.
+/// Server and gateways ignore the angel's signals from their first instruction on. If the angel died before the
+/// parent-death signal was set, the child already has another parent, and starting it fails.
 #[expect(
     unsafe_code,
     reason = "what runs between fork and exec can't be expressed otherwise"
@@ -159,7 +160,7 @@ fn inherit(command: &mut Command, fds: Vec<RawFd>, role: Role) {
             }
         }
         for signal in HARMLESS {
-            // SAFETY: to ignore a signal installs no code, and an ignored one stays so over the exec.
+            // SAFETY: ignoring a signal installs no code, and the signal stays ignored after the exec.
             unsafe { libc::signal(signal, SIG_IGN) };
         }
         for fd in &fds {
@@ -169,17 +170,18 @@ fn inherit(command: &mut Command, fds: Vec<RawFd>, role: Role) {
         }
         Ok(())
     };
-    // SAFETY: the angel has one thread, so the child's copy of memory is whole; the closure only makes
-    // system calls and allocates nothing.
+    // SAFETY: the angel has one thread, so the child's copy of memory is consistent. The closure only makes system
+    // calls and allocates nothing.
     unsafe { command.pre_exec(prepare) };
 }
 
-/// Keeps descriptors that this process inherited itself, as the lock of a `flock` that started it, from all that
-/// it starts. On kernels before 5.11 they pass on.
+/// Marks the descriptors that this process itself inherited as close-on-exec, for example the lock of a `flock` command
+/// that started it, so that its children do not inherit them. On kernels before 5.11 the call fails and children
+/// inherit them.
 #[expect(unsafe_code, reason = "there is no safe wrapper of this call")]
 pub(crate) fn close_inherited_on_exec() {
     const FIRST: libc::c_uint = 3;
-    // SAFETY: it only sets the flag by which descriptors are closed on exec; none is closed in this process.
+    // SAFETY: the call only sets the close-on-exec flag; it closes no descriptor of this process.
     unsafe {
         libc::syscall(
             libc::SYS_close_range,

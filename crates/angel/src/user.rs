@@ -1,8 +1,8 @@
-//! Users and groups, by `/etc/passwd` and `/etc/group`.
+//! Users and groups, from `/etc/passwd` and `/etc/group`.
 
 use std::{fs, io};
 
-/// A user as programs know themselves.
+/// A user's ids, name and home directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) uid: u32,
@@ -11,13 +11,14 @@ pub(crate) struct Account {
     pub(crate) home: String,
 }
 
-/// The uid and gid of a user given as a name of `/etc/passwd`, as `uid`, or as `uid:gid`.
+/// The uid and gid of a user given as a name from `/etc/passwd`, as `uid`, or as `uid:gid`.
 pub fn resolve_user(user: &str) -> io::Result<(u32, u32)> {
     let account = find_account(user)?;
     Ok((account.uid, account.gid))
 }
 
-/// The same with name and home. Who has no entry is called by the number and has `/` for a home.
+/// The account of a user, given as for [`resolve_user`]. A user without an entry has the number as
+/// name and `/` as home.
 pub(crate) fn find_account(user: &str) -> io::Result<Account> {
     let passwd = fs::read_to_string("/etc/passwd");
     let unnamed = |uid: u32, gid: u32| Account {
@@ -40,7 +41,7 @@ pub(crate) fn find_account(user: &str) -> io::Result<Account> {
     find(&passwd?, user).or_else(number).ok_or_else(unknown)
 }
 
-/// The gid of a group given as a name of `/etc/group`, or as a number.
+/// The gid of a group given as a name from `/etc/group` or as a number.
 pub fn resolve_group(group: &str) -> io::Result<u32> {
     if let Ok(gid) = group.parse() {
         return Ok(gid);
@@ -56,7 +57,7 @@ pub fn resolve_group(group: &str) -> io::Result<u32> {
         .ok_or_else(|| unknown("group", group))
 }
 
-/// The names of a user and a group, or their numbers where they have none.
+/// The names of a user and a group, or their numbers if they have no names.
 pub fn names(uid: u32, gid: u32) -> (String, String) {
     let name = |file: &str, id: u32| {
         let entries = fs::read_to_string(file).unwrap_or_default();

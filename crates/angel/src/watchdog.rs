@@ -1,27 +1,27 @@
-//! Whether the server makes progress, judged by what it reports of itself. No I/O and no clock of its own.
+//! Decides whether the server makes progress, from what it reports. It does no I/O and reads no clock.
 
 use crate::heartbeat::{Beat, Stage};
 use std::time::{Duration, Instant};
 
-/// Looks without progress after which a server that serves counts as stuck.
+/// The number of checks in a row without progress after which a serving server counts as stuck.
 const MISSES: u32 = 2;
-/// Between two looks at a server that is to end.
+/// The time between two checks of a server that is shutting down.
 const LOOK_WHILE_ENDING: Duration = Duration::from_millis(500);
-/// How long a server may be silent once `stop_grace` is over: its next turn is due at any moment.
+/// How long a server may go without progress after `stop_grace` is over: its next turn is due at any moment.
 const END_SILENCE: Duration = Duration::from_secs(5);
-/// The same while it closes its store, which a slow disk may hold up.
+/// How long a server may go without progress while it closes its store, which a slow disk may delay.
 const CLOSE_SILENCE: Duration = Duration::from_secs(20);
-/// The grace of a server that did not get far enough to report its own.
+/// The `stop_grace` of a server that has not reported its own.
 const DEFAULT_GRACE: Duration = Duration::from_secs(10);
-/// Beyond this a time is as good as none.
+/// The longest time until a check. It keeps an `Instant` from overflowing.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
 /// How long a server may go without progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timeouts {
-    /// While it serves; `None` for as long as it likes.
+    /// The limit while it serves; `None` for no limit.
     pub(crate) watchdog: Option<Duration>,
-    /// From the request to end until it has to have ended its workers.
+    /// The time from the drain request until the server must have ended its workers.
     pub(crate) stop_grace: Duration,
 }
 
@@ -34,22 +34,22 @@ impl Default for Timeouts {
     }
 }
 
-/// Looks at one server after another.
+/// Checks one server process after another.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     timeouts: Timeouts,
     last: Beat,
     misses: u32,
-    /// When the next look is due; `None` while there is nothing to look for.
+    /// When the next check is due; `None` if no check is needed.
     due: Option<Instant>,
     ending: Option<Ending>,
 }
 
-/// A server that was asked to end.
+/// A server that was asked to drain.
 #[derive(Clone, Copy, Debug)]
 struct Ending {
     asked: Instant,
-    /// When it was last seen to have moved since.
+    /// When the server last made progress since the request; `None` if it has not yet.
     moved: Option<Instant>,
 }
 
@@ -64,21 +64,21 @@ impl Watchdog {
         }
     }
 
-    /// A server has started and reports nothing yet.
+    /// Starts watching a new server, which has reported nothing yet.
     pub(crate) fn server_started(&mut self, now: Instant) {
         self.last = Beat::default();
         self.misses = 0;
         self.plan(now);
     }
 
-    /// The server said how patient to be with it.
+    /// Sets the limits that the server has reported.
     pub(crate) fn set_timeouts(&mut self, timeouts: Timeouts, now: Instant) {
         self.timeouts = timeouts;
         self.misses = 0;
         self.plan(now);
     }
 
-    /// The server was asked to end.
+    /// Switches to the limits of a server that was asked to drain.
     pub(crate) fn on_drain_request(&mut self, now: Instant) {
         let moved = None;
         self.ending.get_or_insert(Ending { asked: now, moved });
@@ -90,14 +90,14 @@ impl Watchdog {
         self.due
     }
 
-    /// Compares the server's present report with the last one. Returns for how long the server has made no
-    /// progress if that is too long, which means that it should be killed.
+    /// Compares the server's present report with the last one. If the server has made no progress for too
+    /// long and should be killed, returns for how long.
     pub(crate) fn look(&mut self, beat: Beat, now: Instant) -> Option<Duration> {
         let due = self.due.filter(|due| *due <= now)?;
         let late = now - due;
         let has_moved = beat != std::mem::replace(&mut self.last, beat);
-        // The angel itself did not run: the machine was suspended, or somebody stopped both. What the server
-        // could not do in that time says nothing about it.
+        // A late check means that the angel itself did not run: the machine was suspended, or both processes
+        // were stopped. The server could not make progress in that time either.
         let late = (late >= self.period().min(Duration::from_secs(1))).then_some(late);
         let stuck = match &mut self.ending {
             Some(ending) => ending.look(beat.stage, has_moved, late, now, self.timeouts),
@@ -147,7 +147,8 @@ impl Ending {
             _ => END_SILENCE,
         };
         let silent = now.saturating_duration_since(self.moved.unwrap_or(self.asked));
-        // A long grace is for workers; a server that ends reports every second, until it closes its store.
+        // `stop_grace` is time for the workers. A server that is shutting down reports every second until it
+        // closes its store, so the watchdog's limit applies even while the grace lasts.
         let longest = timeouts.watchdog.map(|watchdog| watchdog.max(patience));
         let is_stuck = longest.is_some_and(|longest| silent >= longest);
         (is_stuck || is_over && silent >= patience).then_some(silent)
@@ -161,7 +162,7 @@ mod tests {
     const WATCHDOG: Duration = Duration::from_secs(60);
     const GRACE: Duration = Duration::from_secs(10);
 
-    /// A server that is looked at exactly when that is due, or later.
+    /// A server that is checked exactly when a check is due, or later.
     struct World {
         watchdog: Watchdog,
         now: Instant,
@@ -197,7 +198,7 @@ mod tests {
             self.watchdog.look(self.beat, self.now)
         }
 
-        /// Looks until the server counts as stuck, and returns how long that took.
+        /// Runs checks until the server counts as stuck, and returns how long that took.
         fn until_stuck(&mut self) -> Duration {
             let began = self.now;
             for _ in 0..1_000 {

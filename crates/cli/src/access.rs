@@ -1,4 +1,4 @@
-//! Whom the socket lets in.
+//! Which users may connect to the socket.
 
 use crate::exit::{Failure, Result};
 use std::collections::BTreeMap;
@@ -8,11 +8,11 @@ use std::path::Path;
 use stoker_angel::{names, resolve_group, resolve_user};
 use stoker_server::config::Config;
 
-/// What a configuration means for who may open the socket.
+/// The access to the socket that follows from a configuration.
 pub(crate) struct Access {
-    /// The group that it is given. None: whichever a new file has.
+    /// The group that the socket gets. `None` leaves the group that a new file gets.
     pub(crate) group: Option<u32>,
-    /// Workers are kept out, and what to do about it.
+    /// A warning that some workers can't connect, and what to do about it.
     pub(crate) warning: Option<String>,
 }
 
@@ -24,7 +24,7 @@ impl Access {
             let warning = None;
             return Ok(Self { group, warning });
         }
-        // Where the mode lets in all, or no group, the group does not matter.
+        // If the mode admits every user, or no group at all, the group does not matter.
         let mode = config.socket_mode;
         if mode & 0o002 != 0 || mode & 0o020 == 0 {
             let (group, warning) = (None, None);
@@ -37,12 +37,12 @@ impl Access {
     }
 }
 
-/// The groups of workers that do not get in as the socket's own user or root, each with its pools.
+/// The groups of the workers that run neither as the socket's owner nor as root, each with its pools.
 fn groups(config: &Config) -> BTreeMap<u32, Vec<&str>> {
     let own = rustix::process::geteuid().as_raw();
     let mut groups = BTreeMap::<u32, Vec<&str>>::new();
     for pool in config.pools.iter().filter(|pool| !pool.command.is_empty()) {
-        // One that this machine does not know is told when its workers can't be started.
+        // An unknown user is reported later, when the pool's workers can't be started.
         let user = pool.user.as_ref().and_then(|user| resolve_user(user).ok());
         if let Some((_, gid)) = user.filter(|(uid, _)| *uid != 0 && *uid != own) {
             groups.entry(gid).or_default().push(&pool.name);
@@ -65,7 +65,7 @@ fn too_many(groups: &BTreeMap<u32, Vec<&str>>) -> String {
     )
 }
 
-/// Whom a socket lets in, for who is not among them.
+/// Describes who may open a socket, for the error message to a user who may not.
 pub(crate) fn described(path: &Path) -> String {
     let Ok(socket) = fs::metadata(path) else {
         return "a directory on the way to it is closed to this user".to_owned();

@@ -1,4 +1,4 @@
-//! A blocking client of the wire, for commands.
+//! A blocking client of the wire protocol, for the commands.
 
 use crate::exit::{Failure, Result};
 use crate::patience::Patience;
@@ -21,7 +21,7 @@ pub(crate) struct Answer {
     pub(crate) codec: Codec,
     pub(crate) error_class: Option<String>,
     pub(crate) retry_ms: Option<u64>,
-    /// Which part of the request it is about, from 1.
+    /// The position, from 1, of the item in the request that an error is about.
     pub(crate) item: Option<u64>,
     pub(crate) body: Vec<u8>,
 }
@@ -45,10 +45,10 @@ impl Answer {
     }
 }
 
-/// What the broker answered: for this program, and as it stands for others.
+/// The server's response, parsed and as the original JSON.
 pub(crate) struct Reply<A> {
     pub(crate) answer: A,
-    /// With fields that a newer server added.
+    /// The JSON as it was received, including fields that a newer server added.
     pub(crate) json: String,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Request<'a> {
     pub(crate) body: &'a [u8],
 }
 
-/// What a body may have at the most: a frame as the server takes it, less what stands around a body.
+/// The maximum size of a body in bytes: the server's maximum for a frame, less room for the other parts of the frame.
 pub(crate) const MAX_BODY: usize = stoker_server::MAX_FRAME - (64 << 10);
 
 pub(crate) fn too_large(bytes: &str) -> Failure {
@@ -82,7 +82,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects. `timeout` bounds all that is done with the connection.
+    /// Connects to the server. `timeout` limits the total time of everything that is done with the connection.
     pub(crate) fn connect(option: Option<PathBuf>, timeout: Option<Duration>) -> Result<Self> {
         let path = crate::socket::named(option).unwrap_or_else(|| crate::socket::configured(None));
         let patience = Patience::new(timeout);
@@ -111,7 +111,7 @@ impl Client {
         })
     }
 
-    /// Waits for the next answers as long as it takes, unless the command line said how long.
+    /// Waits for the next responses without a time limit, unless the command line sets one.
     pub(crate) fn wait_for_ever(&mut self) {
         self.patience.wait_for_ever();
     }
@@ -138,7 +138,7 @@ impl Client {
         Ok(self.next_id)
     }
 
-    /// Sends what was queued.
+    /// Sends the queued requests.
     pub(crate) fn send(&mut self) -> Result {
         self.patience.on_send();
         let mut rest = self.out.as_slice();
@@ -153,7 +153,7 @@ impl Client {
         Ok(())
     }
 
-    /// Reads until `wanted` answers have come, and hands each to `each`.
+    /// Reads until `wanted` responses have arrived, and passes each of them to `each`.
     pub(crate) fn receive(
         &mut self,
         wanted: usize,
@@ -201,7 +201,7 @@ impl Client {
         Ok(())
     }
 
-    /// One request, one answer.
+    /// Sends one request and waits for its response.
     pub(crate) fn request(&mut self, request: &Request<'_>) -> Result<Answer> {
         self.put(request)?;
         self.send()?;
@@ -213,7 +213,7 @@ impl Client {
         answer.ok_or(Failure::Code(1))
     }
 
-    /// An operation of the broker's own methods.
+    /// Sends a request to one of the server's own methods (`stoker.*`).
     pub(crate) fn own<R: stoker_api::Request>(&mut self, request: &R) -> Result<Reply<R::Answer>> {
         let (name, body) = (R::METHOD, request.json().to_string());
         let answer = self.request(&Request {
@@ -237,7 +237,7 @@ impl Client {
     }
 }
 
-/// Carries a failure through the splitter, whose own errors are of the wire.
+/// Wraps a failure so that it can pass through the splitter, whose own errors are `WireError`s.
 struct Wire(Failure);
 
 impl From<stoker_wire::WireError> for Wire {
@@ -248,8 +248,8 @@ impl From<stoker_wire::WireError> for Wire {
     }
 }
 
-/// What to do where nobody answers. The Stoker of the configuration there may answer elsewhere, as where the present
-/// release is.
+/// The advice for a socket at which no server answers. The Stoker whose configuration is in the socket's directory may
+/// use another path, such as one in another release.
 fn advice(path: &Path) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     match path.parent().and_then(running::configured_in) {
@@ -264,7 +264,7 @@ fn advice(path: &Path) -> String {
     }
 }
 
-/// Connects to a socket. While a server does not accept and its queue is full, that blocks.
+/// Connects to a socket. Blocks while the server accepts no connections and its backlog is full.
 fn open(path: &Path, patience: &Patience) -> Result<UnixStream> {
     let refused = |error: Errno| {
         let error = io::Error::from(error);

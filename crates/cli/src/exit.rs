@@ -9,29 +9,30 @@ use stoker_wire::Status;
 /// Why a command failed, and its exit code.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The server refused, or what it was asked for failed.
+    /// The server rejected the request, or the requested task failed.
     Refused {
         status: Status,
-        /// Of the error, where the application threw one.
+        /// The class of the error, if the application threw one.
         class: Option<String>,
         text: String,
-        /// Which part of the request it is about, from 1.
+        /// The position, from 1, of the item in the request that the error is about.
         item: Option<u64>,
     },
-    /// The thing itself failed.
+    /// The command failed for another reason, such as an I/O error.
     Failed(String),
-    /// The command line asks for something that can't be.
+    /// The command line is invalid.
     Usage(String),
-    /// There is no Stoker at the socket.
+    /// No server can be reached at the socket.
     Unreachable(String),
-    /// The configuration is wrong.
+    /// The configuration is invalid.
     Config(String),
-    /// All has been said; only the code is left.
+    /// An exit code without a message, because the output already contains everything.
     Code(u8),
 }
 
 impl Failure {
-    /// 1, 2, and of `sysexits.h` 69 (EX_UNAVAILABLE), 75 (EX_TEMPFAIL), 77 (EX_NOPERM) and 78 (EX_CONFIG).
+    /// The exit code: 1, 2, or one from `sysexits.h`: 69 (EX_UNAVAILABLE), 75 (EX_TEMPFAIL), 77 (EX_NOPERM) or
+    /// 78 (EX_CONFIG).
     fn code(&self) -> u8 {
         match self {
             Self::Refused { status, .. } => match *status {
@@ -47,7 +48,7 @@ impl Failure {
         }
     }
 
-    /// What kind of failure it is, for machines: the server's status, or a name of its own.
+    /// The kind of failure in JSON output: the server's status, or a name that only the command line uses.
     fn status(&self) -> &'static str {
         match self {
             Self::Refused { status, .. } => status.name(),
@@ -58,7 +59,7 @@ impl Failure {
         }
     }
 
-    /// What is to be told, without the status; nothing where all has been said.
+    /// The message without the status. Empty for [`Failure::Code`].
     fn message(&self) -> &str {
         match self {
             Self::Refused { text, .. }
@@ -108,7 +109,7 @@ impl From<io::Error> for Failure {
 
 pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
 
-/// Says on stderr what went wrong, to machines as one line of JSON, and turns it into the exit code.
+/// Prints a failure to stderr, with `--json` as one line of JSON, and returns the exit code.
 pub(crate) fn code(result: Result, json: bool) -> ExitCode {
     let Err(failure) = result else {
         return ExitCode::SUCCESS;
@@ -118,7 +119,7 @@ pub(crate) fn code(result: Result, json: bool) -> ExitCode {
             true => stoker_api::printable_json(&failure.as_json().to_string()).into_owned(),
             false => stoker_api::printable_lines(&format!("stoker: {failure}")).into_owned(),
         };
-        // There is nothing to do about a stderr that can't be written.
+        // An error while writing to stderr can't be reported anywhere.
         writeln!(io::stderr(), "{line}").ok();
     }
     ExitCode::from(failure.code())

@@ -1,4 +1,5 @@
-//! `stoker`: one binary that supervises workers, feeds them, and lets people look and steer.
+//! `stoker`: one binary that supervises workers, assigns tasks to them, and has the commands to inspect and control a
+//! running server.
 
 mod access;
 mod args;
@@ -19,7 +20,7 @@ use std::env;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // The angel starts the server and gateways under these names, which are what `ps` shows.
+    // The angel starts the server and the gateways with these names as `argv[0]`; `ps` shows them too.
     if env::args_os()
         .next()
         .is_some_and(|name| name == stoker_angel::SERVER_NAME)
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
             let json = args.json;
             exit::code(command::run(args), json)
         }
-        // Machines are told of a wrong command line as of everything else.
+        // With `--json`, an invalid command line is reported as JSON, like every other error.
         Err(error) if error.use_stderr() && env::args_os().any(|word| word == "--json") => {
             let text = error.to_string();
             let text = text.strip_prefix("error: ").unwrap_or(&text).trim();

@@ -1,21 +1,21 @@
-//! What goes to the terminal. Names, messages and payloads come from users: nothing of them reaches a terminal that
-//! it would obey.
+//! Output to stdout. Names, messages and payloads come from users, so control characters in them are escaped before
+//! they reach a terminal.
 
 use crate::exit::Result;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use stoker_api::{printable_json, printable_lines};
 
-/// Prints lines for people.
+/// Prints lines of text.
 pub(crate) fn print(text: &str) -> Result {
     line(printable_lines(text).as_bytes())
 }
 
-/// Prints JSON. What a terminal would obey is escaped as JSON has it, so the value stays the same.
+/// Prints JSON. Control characters are replaced by JSON escapes, so the value stays the same.
 pub(crate) fn print_json(text: &str) -> Result {
     line(printable_json(text).as_bytes())
 }
 
-/// Prints a payload: to a pipe or a file as it is, to a terminal without what that would obey.
+/// Prints a payload: unchanged to a pipe or a file, with escaped control characters to a terminal.
 pub(crate) fn print_payload(bytes: &[u8]) -> Result {
     match io::stdout().is_terminal() {
         true => write(printable_lines(&String::from_utf8_lossy(bytes)).as_bytes()),
@@ -23,7 +23,7 @@ pub(crate) fn print_payload(bytes: &[u8]) -> Result {
     }
 }
 
-/// Prints lines for people, or JSON for programs.
+/// Prints `value`, which is JSON, if `json` is set; otherwise `text`.
 pub(crate) fn print_either(json: bool, value: &str, text: &str) -> Result {
     match json {
         true => print_json(value),
@@ -31,7 +31,7 @@ pub(crate) fn print_either(json: bool, value: &str, text: &str) -> Result {
     }
 }
 
-/// `1 job`, `2 jobs`.
+/// A number of jobs as text, such as `1 job` or `2 jobs`.
 pub(crate) fn counted_jobs(count: u64) -> String {
     stoker_server::counted(count, "job")
 }
@@ -41,7 +41,7 @@ fn line(bytes: &[u8]) -> Result {
     write(b"\n")
 }
 
-/// Writes to stdout. A reader that has gone away, as `head`, is no failure.
+/// Writes to stdout. It is not an error if the reader has closed the pipe, as `head` does.
 fn write(bytes: &[u8]) -> Result {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {

@@ -4,18 +4,18 @@ use crate::exit::{Failure, Result};
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// How long connecting, sending, and an answer that does not wait for work may take if nobody says otherwise.
+/// The default time limit for connecting, for sending, and for a response that does not depend on running tasks.
 const DEFAULT: Duration = Duration::from_secs(30);
-/// What the server has to report in time that a call's time is up.
+/// The extra time beyond `--timeout` in which the server can report that a call's deadline has passed.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The deadline of whatever a client does next.
+/// The deadlines of a client.
 pub(crate) struct Patience {
-    /// Of the command as a whole, if its user named one.
+    /// The deadline of the whole command, if `--timeout` was given.
     command: Option<Instant>,
-    /// Of the present request.
+    /// The deadline of the current request.
     request: Option<Instant>,
-    /// The server has to send something until then, its greeting at least.
+    /// The deadline for the first frame from the server; `None` once it has arrived.
     greeting: Option<Instant>,
     waits_for_ever: bool,
 }
@@ -31,22 +31,22 @@ impl Patience {
         }
     }
 
-    /// From here on answers may wait for work.
+    /// Removes the default time limit of the requests that follow, because their responses may depend on running tasks.
     pub(crate) fn wait_for_ever(&mut self) {
         self.waits_for_ever = true;
     }
 
-    /// A request is about to be sent.
+    /// Called before requests are sent: sets their deadline.
     pub(crate) fn on_send(&mut self) {
         self.request = (!self.waits_for_ever).then(|| Instant::now() + DEFAULT);
     }
 
-    /// The server has sent something.
+    /// Called when a frame has arrived from the server.
     pub(crate) fn on_receive(&mut self) {
         self.greeting = None;
     }
 
-    /// How long the next system call may block; `None` without end.
+    /// How long the next system call may block; `None` means without a limit.
     pub(crate) fn left(&self) -> Result<Option<Duration>> {
         let deadlines = [self.request, self.greeting];
         let earliest = || deadlines.into_iter().flatten().min();
@@ -56,12 +56,12 @@ impl Patience {
         let left = deadline.saturating_duration_since(Instant::now());
         match left.is_zero() {
             true => Err(Self::exhausted()),
-            // The kernel takes zero for no limit at all.
+            // For the kernel, a timeout of zero means no limit.
             false => Ok(Some(left.max(Duration::from_millis(1)))),
         }
     }
 
-    /// Whether it is worth going on after an error: the next [`Self::left`] tells.
+    /// Returns `Ok` if the system call may be repeated after this error; [`Self::left`] then checks the deadlines.
     pub(crate) fn pass(&self, error: io::Error) -> Result {
         match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(()),

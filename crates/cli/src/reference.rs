@@ -1,5 +1,5 @@
-//! The reference pages, generated from what the program itself reads and prints. They are checked for
-//! being up to date by the tests, and written anew by `make bless`.
+//! Generates the reference pages from the definitions in the program itself. The tests check that the pages are up
+//! to date; `make bless` regenerates them.
 
 use crate::args::Args;
 use clap::{Command, CommandFactory};
@@ -97,7 +97,7 @@ fn describe(command: &Command, path: &str, page: &mut String) {
     }
 }
 
-/// Compares a page with the one in `docs/reference`, or writes it there.
+/// Compares a page with the one in `docs/reference`, or writes it there if `STOKER_BLESS` is set.
 fn check(name: &str, fresh: &str) {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../../docs/reference")
@@ -117,7 +117,7 @@ fn check(name: &str, fresh: &str) {
     );
 }
 
-/// Only a gateway knows all of it.
+/// The description is complete only in a build with the HTTP gateway.
 #[cfg(feature = "http")]
 #[test]
 fn the_openapi_description() {

@@ -1,6 +1,6 @@
-//! Which Stokers of this user run, and by which configuration each was started. Each has a file in a directory of
-//! the user's, which is locked as long as the process lives: a file that a crash left behind has no lock, and is removed
-//! by the next who looks.
+//! Records which Stokers of this user are running, and with which configuration each was started. Each has a file in a
+//! directory of the user and keeps it locked while its process lives. A file that a crash left behind is not locked;
+//! the next process that reads the directory removes it.
 
 use rustix::event::{Timespec, poll};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, open};
@@ -12,29 +12,30 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
-/// How often, and with which pause, to try for the lock of the directory.
+/// The number of attempts to lock the directory, with a `PAUSE` after each.
 const LOCK_TRIES: u32 = 500;
-/// The same where it is only for a better message.
+/// The number of attempts to lock the directory when it is read only to improve an error message.
 const HINT_TRIES: u32 = 5;
-/// How often, with the same pause, to look whether one that runs was killed a moment ago.
+/// The number of checks, with a `PAUSE` after each, whether a Stoker that was found is only about to exit, for example
+/// because it was killed a moment ago.
 const DYING_TRIES: u32 = 50;
 const PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 10_000_000,
 };
 
-/// A Stoker that runs.
+/// A running Stoker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Running {
     pub(crate) pid: i32,
-    /// Numbers of processes mean nothing in another namespace.
+    /// The PID namespace of the process; its PID is meaningless in any other one.
     namespace: String,
     pub(crate) socket: PathBuf,
-    /// The configuration file's path as it was named, with symbolic links.
+    /// The configuration file's path as it was given, with its symbolic links.
     config: PathBuf,
 }
 
-/// The record of this process; it ends with this.
+/// The record of this process. Dropping it removes the file.
 #[must_use]
 pub(crate) struct Record {
     path: PathBuf,
@@ -43,18 +44,18 @@ pub(crate) struct Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        // What is left is not locked, and removed by the next who looks.
+        // If this fails, the file remains, but unlocked: the next process that reads the directory removes it.
         fs::remove_file(&self.path).ok();
     }
 }
 
-/// The records of a user, which nobody else changes meanwhile.
+/// The records of a user, locked so that no other process changes them.
 pub(crate) struct Records {
     directory: PathBuf,
     _locked: OwnedFd,
 }
 
-/// The Stoker of this user whose configuration lies in a directory, by whatever name it was started.
+/// Returns the running Stoker of this user whose configuration is in `directory`, whatever path it was started with.
 pub(crate) fn configured_in(directory: &Path) -> Option<Running> {
     let directory = fs::canonicalize(directory).ok()?;
     let records = directories().find_map(|records| Records::open_at(&records, HINT_TRIES).ok())?;
@@ -68,7 +69,8 @@ pub(crate) fn configured_in(directory: &Path) -> Option<Running> {
     records.all().ok()?.into_iter().find(lies_there)
 }
 
-/// Where records may be. Not what the environment names: a service and a login of one user have to find each other.
+/// The directories that may contain the records. They do not depend on the environment, because a service and a login
+/// shell of the same user must find each other's records.
 fn directories() -> impl Iterator<Item = PathBuf> {
     let uid = geteuid();
     let places: &[&str] = match uid.is_root() {
@@ -80,7 +82,7 @@ fn directories() -> impl Iterator<Item = PathBuf> {
 }
 
 impl Records {
-    /// The directory of this process's user, which is made where there is none.
+    /// Opens the directory of this process's user, and creates it if it does not exist.
     pub(crate) fn open() -> io::Result<Self> {
         let mut result = Err(io::ErrorKind::NotFound.into());
         for directory in directories() {
@@ -118,7 +120,7 @@ impl Records {
         })
     }
 
-    /// A Stoker that was started with this configuration, and still runs.
+    /// Returns a Stoker that was started with this configuration and is still running.
     pub(crate) fn find(&self, config: &Path) -> io::Result<Option<Running>> {
         for _ in 0..DYING_TRIES {
             let found = self.all()?.into_iter().find(|other| other.serves(config));
@@ -131,7 +133,7 @@ impl Records {
         Ok(all.find(|other| other.serves(config)))
     }
 
-    /// All that run. The records of others are removed.
+    /// Returns all running Stokers, and removes the records of those that have ended.
     fn all(&self) -> io::Result<Vec<Running>> {
         let mut all = Vec::new();
         for entry in fs::read_dir(&self.directory)? {
@@ -154,7 +156,7 @@ impl Records {
         let pid = std::process::id();
         let text =
             json!({"pid": pid, "namespace": namespace(), "socket": socket, "config": config});
-        // A process of another namespace may have the same number.
+        // A process in another PID namespace may have the same PID.
         let mut number = 0;
         let (path, mut file) = loop {
             let path = self.directory.join(format!("{pid}-{number}.json"));
@@ -197,8 +199,8 @@ impl Running {
         })
     }
 
-    /// Whether it was started with this configuration, by the same name, and the name means the same for both.
-    /// Containers and services may see one directory of records, and different files by one name.
+    /// Whether this Stoker was started with the configuration path `config`, and the path means the same for both
+    /// processes: containers and services may share the directory of records, but see different files at one path.
     fn serves(&self, config: &Path) -> bool {
         if self.config != config || self.namespace != namespace() || stoker_os::is_dead(self.pid) {
             return false;
@@ -209,7 +211,7 @@ impl Running {
         let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
         match (identity(&ours), identity(&theirs)) {
             (Ok(ours), Ok(theirs)) => ours == theirs,
-            // What can't be looked at is no reason to make a second store.
+            // If one of the two can't be read, assume the same file, so that no second store is created.
             _ => true,
         }
     }
@@ -221,7 +223,8 @@ fn namespace() -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// An absolute path up to its first symbolic link, which a deploy may have led elsewhere meanwhile.
+/// The part of an absolute path before its first symbolic link. A deploy may have changed the target of the link since
+/// the other process started.
 fn path_before_symlink(path: &Path) -> PathBuf {
     let mut firm = PathBuf::new();
     for part in path.components() {
@@ -279,7 +282,7 @@ mod tests {
         );
         drop(second);
         assert_eq!(records.find(other).unwrap(), None);
-        // As a process leaves it that was killed.
+        // A killed process leaves such a file: one that is not locked.
         let left = fs::read(&first.path).unwrap();
         drop(first);
         fs::write(directory.join("left.json"), left).unwrap();

@@ -1,4 +1,4 @@
-//! Which socket a command connects to.
+//! The socket that a command connects to or that the server listens on.
 
 use crate::exit::Failure;
 use std::env;
@@ -12,7 +12,7 @@ pub(crate) fn named(option: Option<PathBuf>) -> Option<PathBuf> {
     option.or_else(|| env::var_os(stoker_angel::env::SOCKET).map(PathBuf::from))
 }
 
-/// The socket of a server that was told none: its configuration's, or the default.
+/// The socket if neither the command line nor the environment names one: the configured one, or the default.
 pub(crate) fn configured(configured: Option<PathBuf>) -> PathBuf {
     configured.unwrap_or_else(|| DEFAULT.into())
 }

@@ -1,11 +1,11 @@
-//! Plain tables for people.
+//! Plain-text tables.
 
 use stoker_api::printable;
 
-/// What stands in one place of a table.
+/// The content of one cell of a table.
 pub(crate) enum Cell {
     Text(String),
-    /// To the right.
+    /// A right-aligned text.
     Number(String),
     None,
 }
@@ -67,10 +67,10 @@ impl<T: Into<Self>> From<Option<T>> for Cell {
     }
 }
 
-/// A heading, and what stands below it in a row.
+/// The heading of a column, and the function that returns its cell of a row.
 pub(crate) type Column<T> = (&'static str, fn(&T) -> Cell);
 
-/// Lays out rows under headings.
+/// Formats rows as a table with headings.
 pub(crate) fn table<T>(rows: &[T], columns: &[Column<T>]) -> String {
     let cells: Vec<Vec<Cell>> = columns
         .iter()

@@ -1,4 +1,4 @@
-//! The scheduler's whole state, and its one entry: `step`.
+//! The scheduler's complete state and its only entry point, [`Core::step`].
 
 use crate::names::Names;
 use crate::pool::Pool;
@@ -8,18 +8,18 @@ use crate::timers::Timers;
 use crate::worker::Worker;
 use crate::{Action, Event, PoolId, QueueId, Rng, TaskId, Time, WorkerId};
 
-/// What bounds the core as a whole.
+/// Limits of the core as a whole.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Workers that boot at a time; more would only take the processors from each other.
+    /// Maximum number of workers that boot at the same time; more would only compete for the processors.
     pub boots_at_once: u32,
-    /// Queues and services, configured and announced.
+    /// Maximum number of queues and services, configured and announced.
     pub queues: usize,
-    /// Tasks assigned at most to a one-slot worker.
+    /// Maximum number of tasks assigned to a one-slot worker: the running one and the prefetched ones.
     pub window: usize,
-    /// Tasks of one lane that are loaded from a store.
+    /// Maximum number of tasks of one lane that are loaded from a store.
     pub lane: u32,
-    /// Seed of all jitter.
+    /// Seed for all jitter.
     pub seed: u64,
 }
 
@@ -35,29 +35,30 @@ impl Default for Limits {
     }
 }
 
-/// The state of everything. See the crate's page for how it is driven. A clone goes its own way.
+/// The scheduler's complete state. The crate documentation describes how to drive it. A clone is independent of
+/// the original.
 #[derive(Clone, Debug)]
 pub struct Core {
     pub(crate) now: Time,
     pub(crate) limits: Limits,
     pub(crate) tasks: Tasks,
     pub(crate) queues: Vec<Queue>,
-    /// Numbers of queues that were removed.
+    /// Ids of removed queues, free for reuse.
     pub(crate) vacant: Vec<QueueId>,
     pub(crate) pools: Vec<Pool>,
     pub(crate) workers: Workers,
     pub(crate) names: Names,
-    /// When a task's caller stops waiting.
+    /// Deadlines of tasks.
     pub(crate) task_timers: Timers,
-    /// When something about a worker is due; what, its state tells.
+    /// When something is due for a worker; the worker's state determines what.
     pub(crate) worker_timers: Timers,
-    /// When a pool may boot or should grow.
+    /// When a pool may start a worker, should grow, or is no longer blamed.
     pub(crate) pool_timers: Timers,
     pub(crate) booting: u32,
     pub(crate) rng: Rng,
     pub(crate) draining: Option<Time>,
     pub(crate) drained: bool,
-    /// Pools to look at before the step ends.
+    /// Pools that must be processed before the step ends.
     pub(crate) dirty: Vec<PoolId>,
     pub(crate) out: Vec<Action>,
 }
@@ -85,8 +86,8 @@ impl Core {
         }
     }
 
-    /// Applies one event and appends to `out` what is to be done. `now` never goes back; if it does, the
-    /// later time seen counts.
+    /// Applies one event and appends the resulting actions to `out`. `now` should never go back; if it does,
+    /// the latest time seen so far is used.
     pub fn step(&mut self, now: Time, event: Event<'_>, out: &mut Vec<Action>) {
         self.now = self.now.max(now);
         std::mem::swap(&mut self.out, out);
@@ -143,14 +144,13 @@ impl Core {
         std::mem::swap(&mut self.out, out);
     }
 
-    /// When [`Event::Tick`] is due next, if nothing else happens.
+    /// When [`Event::Tick`] is due next, if no other event comes first.
     pub fn next_deadline(&self) -> Option<Time> {
         let timers = [&self.task_timers, &self.worker_timers, &self.pool_timers];
         timers.into_iter().filter_map(Timers::next).min()
     }
 
-    /// Dispatches, and resizes where that may be needed, until every pool that something happened to has
-    /// been looked at.
+    /// Dispatches tasks and, where needed, resizes pools until no pool is left in `dirty`.
     fn settle(&mut self) {
         while let Some(pool) = self.dirty.pop() {
             self.dispatch(pool);
@@ -162,8 +162,9 @@ impl Core {
         self.finish_drain();
     }
 
-    /// Has a pool looked at before the step ends, its size included: one of its workers came, changed or
-    /// went, or its bounds did. Tasks alone never ask for that, so the hot path does not count workers.
+    /// Has a pool processed before the step ends, including its size. Needed when one of its workers was added,
+    /// changed or removed, or when its limits changed. Tasks alone rarely need it, so the hot path does not
+    /// count workers.
     pub(crate) fn resize(&mut self, pool: PoolId) {
         self.pools[pool.index()].sized = false;
         self.touch(pool);
@@ -194,7 +195,7 @@ impl Core {
     }
 }
 
-/// All workers, by slots that are used again under a new generation.
+/// All workers, in slots that are reused with a new generation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Workers {
     slots: Vec<(u32, Option<Worker>)>,

@@ -1,23 +1,23 @@
-//! How long calls of one name will probably run, learned from the last ones.
+//! Estimates how long calls of one name will run, based on the most recent runs.
 
 use crate::Span;
 
-/// Runs of one name that are remembered.
+/// Number of remembered runs of one name.
 const REMEMBERED: usize = 64;
-/// Runs below which nothing is concluded.
+/// Minimum number of runs from which conclusions are drawn.
 const ENOUGH: usize = 16;
-/// Of the tasks that look hopeless, one in so many is let through, so that one slow sample can't refuse
-/// for ever (after Finagle's deadline filter, which lets 80 % of them through).
+/// One in this many tasks that look hopeless is let through, so that slow samples can't cause refusals for ever
+/// (after Finagle's deadline filter, which lets 80 % of them through).
 const LET_THROUGH: u32 = 20;
 
-/// A run below this is short: a round trip to its worker takes as long.
+/// A run below this duration is short: a round trip to its worker takes about as long.
 const SHORT: Span = Span(200);
-/// The longest that a run of a short name may have taken.
+/// All remembered runs of a short name must be below this duration.
 const SHORT_AT_MOST: Span = Span(2_000);
-/// Of so many runs of a short name, one may have been longer.
+/// At most one in this many runs of a short name may be longer than [`SHORT`].
 const NEARLY_ALL: usize = 16;
 
-/// What the last runs of one name took. Old runs fall out, so the figure follows the present.
+/// Durations of the last runs of one name, in µs. Old runs drop out, so the estimate follows recent behaviour.
 #[derive(Clone, Debug)]
 pub(crate) struct Estimate {
     runs: [u32; REMEMBERED],
@@ -25,7 +25,7 @@ pub(crate) struct Estimate {
     next: usize,
     median: u32,
     longest: u32,
-    /// Of the remembered runs, those that were not short.
+    /// Number of remembered runs that were not short.
     long_runs: usize,
     hopeless: u32,
 }
@@ -57,7 +57,8 @@ impl Estimate {
         } else if forgotten == self.longest {
             self.longest = self.runs[..self.len].iter().copied().max().unwrap_or(0);
         }
-        // The median moves slowly; sorting at every run would cost more than the run's own bookkeeping.
+        // The median changes slowly, and sorting at every run would cost more than the rest of the run's
+        // bookkeeping.
         if self.next.is_multiple_of(32) || self.len <= ENOUGH {
             let mut sorted = self.runs;
             let sorted = &mut sorted[..self.len];
@@ -65,26 +66,26 @@ impl Estimate {
         }
     }
 
-    /// The median run, once enough is known.
+    /// The median run, once enough runs are known.
     pub(crate) fn median(&self) -> Option<Span> {
         (self.len >= ENOUGH).then_some(Span(u64::from(self.median)))
     }
 
-    /// Whether runs of this name are short enough to be assigned ahead: nearly all below [`SHORT`], and none
-    /// so long that what stands behind it would notice. A strict maximum would do away with windows
-    /// for a moment's noise: one collection of garbage, one turn of the processor's scheduler.
+    /// Whether runs of this name are short enough to be prefetched: nearly all below [`SHORT`], and none so
+    /// long that tasks behind it would wait noticeably. A strict maximum would stop prefetching after every
+    /// brief disturbance, such as a garbage collection or a context switch.
     pub(crate) fn is_short(&self) -> bool {
         self.len >= ENOUGH
             && self.longest < SHORT_AT_MOST.0 as u32
             && self.long_runs * NEARLY_ALL <= self.len
     }
 
-    /// Whether a run most likely takes longer than this.
+    /// Whether a run most likely takes at least this long.
     pub(crate) fn exceeds(&self, left: Span) -> bool {
         self.median().is_some_and(|median| median >= left)
     }
 
-    /// Whether this hopeless task is the one in so many that may run nevertheless.
+    /// Whether this hopeless task is the one in [`LET_THROUGH`] that may run as a probe.
     pub(crate) fn admits_probe(&mut self) -> bool {
         self.hopeless = (self.hopeless + 1) % LET_THROUGH;
         self.hopeless == 0

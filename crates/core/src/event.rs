@@ -2,40 +2,45 @@
 
 use crate::{Exit, Health, KeyId, NewTask, PoolId, QueueId, Span, TaskId, Why, WorkerId};
 
-/// Something that happened. Each is applied by [`crate::Core::step`].
+/// Something that happened. [`crate::Core::step`] applies it.
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
-    /// A task came. Answered with Finish at once if it is refused.
+    /// A source brought a task. If the task is refused, [`Action::Finish`] follows in the same step.
     Arrived(NewTask<'a>),
-    /// The store holds a task of this lane that was not offered (see [`crate::Core::has_room`]).
+    /// The store has a task of this lane that was not offered to the core, because there was no room (see
+    /// [`crate::Core::has_room`]).
     Backlog {
         queue: QueueId,
         class: u8,
         key: &'a [u8],
     },
-    /// The store has offered what [`Action::Refill`] asked for; `more` tells whether it has yet more.
+    /// The store has offered the tasks that [`Action::Refill`] requested. `more`: the store has further tasks
+    /// of this lane.
     Refilled {
         queue: QueueId,
         class: u8,
         key: KeyId,
         more: bool,
     },
-    /// The store has offered tasks of other keys, as [`Action::RefillKeys`] asked.
+    /// The store has offered tasks of other keys, as [`Action::RefillKeys`] requested. `more`: the store has
+    /// tasks of further keys.
     RefilledKeys {
         queue: QueueId,
         more: bool,
     },
-    /// Nobody wants this task's outcome any more. With `kill`, not even at the price of its worker.
+    /// The task's outcome is no longer wanted. With `kill`, the task is stopped even if its worker must be
+    /// killed for that.
     Cancel {
         task: TaskId,
         kill: bool,
     },
-    /// A spawned worker said HELLO.
+    /// A spawned worker sent HELLO.
     Hello {
         worker: WorkerId,
         offer: Offer<'a>,
     },
-    /// A worker dialled in; [`Action::Admit`] names it.
+    /// A worker that the edge did not start has dialled in. [`Action::Admit`] returns its id with the same
+    /// ticket.
     Joined {
         pool: PoolId,
         ticket: u32,
@@ -46,51 +51,54 @@ pub enum Event<'a> {
         worker: WorkerId,
         task: TaskId,
     },
-    /// A worker answered a task. `worked` is its own measure of the run, zero if it has none.
+    /// A worker answered a task. `worked` is the run time that the worker measured itself, zero if it reported
+    /// none.
     Answered {
         worker: WorkerId,
         task: TaskId,
         answer: Answer,
         worked: Span,
     },
-    /// The source has recorded a job as done, as [`Action::Claim`] asked: its worker may have it.
+    /// The source has recorded a job as done, as [`Action::Claim`] requested: the job may be sent to its
+    /// worker.
     Claimed {
         task: TaskId,
     },
-    /// A job's code acknowledges its work and continues. The outcome is reported at once, and it never
-    /// runs again, whatever becomes of this run.
+    /// A job's code acknowledged its work and continues to run. The outcome is reported at once, and the job
+    /// never runs again, however this run ends.
     Acknowledged {
         worker: WorkerId,
         task: TaskId,
     },
-    /// A job of an ordered queue waits in the store for its next run, and nothing of its key may overtake
-    /// it; or (not `blocked`) it will not come back after all.
+    /// A job of an ordered queue is parked in the store until its next run, and no other job of its key may
+    /// overtake it. Without `blocked`, the job will not run again and no longer blocks its key.
     Blocked {
         queue: QueueId,
         key: &'a [u8],
         blocked: bool,
     },
-    /// A worker with [`Offer::pull`] asks for one task, or (not `wanted`) withdraws that.
+    /// A worker with [`Offer::pull`] requests one task or, without `wanted`, withdraws its request.
     Ready {
         worker: WorkerId,
         wanted: bool,
     },
-    /// The edge does not read what a worker answers, for want of memory, or (not `unread`) does so again. Its
-    /// tasks can't end meanwhile, so that time does not count against them.
+    /// The edge has stopped reading a worker's answers because memory is short or, without `unread`, reads them
+    /// again. The worker's tasks can't end in between, so that time does not count against their limits.
     Unread {
         worker: WorkerId,
         unread: bool,
     },
-    /// The edge can't send a task that was just assigned. It waits apart until [`Event::Resumed`], at no cost.
+    /// The edge could not send a task that was just assigned. The task is kept apart until [`Event::Resumed`];
+    /// no attempt is counted.
     Deferred {
         worker: WorkerId,
         task: TaskId,
     },
-    /// A deferred task waits for a worker again, before all that came later.
+    /// A deferred task waits for a worker again, ahead of all tasks that came later.
     Resumed {
         task: TaskId,
     },
-    /// A worker takes nothing new: what it has not answered goes back.
+    /// A worker takes no more tasks and leaves. Tasks that it has not begun are put back into their queues.
     Left {
         worker: WorkerId,
     },
@@ -98,12 +106,12 @@ pub enum Event<'a> {
     Misbehaved {
         worker: WorkerId,
     },
-    /// A worker's resident bytes, as [`Action::Measure`] asked.
+    /// A worker's resident memory in bytes, as [`Action::Measure`] requested.
     Measured {
         worker: WorkerId,
         rss: u64,
     },
-    /// A worker's process ended, and all that it wrote has been read and applied.
+    /// A worker's process has ended, and everything that it wrote has been read and applied.
     Exited {
         worker: WorkerId,
         exit: Exit,
@@ -117,112 +125,114 @@ pub enum Event<'a> {
         min: u32,
         max: u32,
     },
-    /// Replace all workers of a pool by such of a new version.
+    /// Replace all workers of a pool with workers of a new version.
     Reload {
         pool: PoolId,
     },
-    /// The configuration has this pool no more: it serves no queue, and its workers finish what they run and go.
-    /// [`crate::Core::add_pool`] may use its number again once they have gone.
+    /// The pool was removed from the configuration: it serves no queue any more, and its workers finish their
+    /// tasks and exit. [`crate::Core::add_pool`] may reuse its id once they have gone.
     PoolRemoved {
         pool: PoolId,
     },
-    /// The configuration names this queue no more. It is served by the pools whose workers announced it, if any;
-    /// its jobs stay where they are.
+    /// The queue was removed from the configuration. Pools whose workers announced it still serve it; its jobs
+    /// stay where they are.
     Unconfigured {
         queue: QueueId,
     },
-    /// Start nothing that can wait, finish what runs, and go.
+    /// Shut down: start no more jobs, finish running tasks and stop all workers.
     Drain,
-    /// A deadline that [`crate::Core::next_deadline`] named has come.
+    /// A deadline that [`crate::Core::next_deadline`] returned has passed.
     Tick,
 }
 
-/// What a worker says of itself.
+/// What a worker announces about itself when it connects.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer<'a> {
-    /// Tasks at once, at least 1.
+    /// Maximum number of concurrent tasks, at least 1.
     pub slots: u16,
     pub soft_cancel: bool,
-    /// It is assigned nothing unless it has asked, one task per [`Event::Ready`]. Only with one slot.
+    /// The worker is assigned one task for each request ([`Event::Ready`]) and none without a request. Only
+    /// with one slot.
     pub pull: bool,
-    /// Tasks that it takes in its life, and then ends by itself; 0 for no bound.
+    /// Maximum number of tasks that the worker runs before it exits by itself; 0 for no limit.
     pub tasks: u64,
     pub calls: &'a [String],
     pub idempotent: &'a [String],
-    /// Queues served; `*` serves every queue of its pool.
+    /// Queues that the worker serves; `*` means every queue of its pool and every queue that no other pool
+    /// serves.
     pub jobs: &'a [String],
 }
 
-/// What a worker says of a task.
+/// A worker's answer to a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Done,
-    /// The code asks for another run, after so long or by the job's backoff.
+    /// The code requests another run, after this delay or, if `None`, after the job's backoff.
     Retry(Option<Span>),
-    /// The code gives the job up, or the answer to a call is an error.
+    /// The code failed the job permanently, or the answer to a call is an error.
     Failed,
-    /// The code failed in a way that another run may not.
+    /// The code failed, but another run may succeed.
     Error,
     Cancelled,
-    /// The worker never started it.
+    /// The worker returned the task without starting it.
     Returned,
-    /// The process that the worker had started for this task died so. The worker goes on.
+    /// The process that the worker had started for this task crashed. The worker itself continues.
     Crashed(Exit),
 }
 
-/// How a task ended. Exactly one of these reaches its source.
+/// How a task ended. The source receives exactly one outcome for each task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// As the worker answered: the body of its answer is the result or the error.
+    /// The worker answered: the body of its answer is the result or the error.
     Answered,
-    /// A job that its code failed for the last time; the body of the answer contains the reason.
+    /// The job failed permanently; the body of the answer contains the reason.
     Failed,
     Cancelled,
-    /// Its time ran out; `ran` tells whether a worker had started it.
+    /// The task's deadline passed. `ran`: a worker had started the task.
     Deadline {
         ran: bool,
     },
-    /// Its run took longer than it may.
+    /// The run exceeded its time limit.
     TimedOut,
     NoWorker,
     WorkerDied(Exit),
-    /// Workers returned it again and again instead of answering it.
+    /// Workers repeatedly returned the task instead of answering it.
     Abandoned,
     Quarantined {
         crashes: u8,
         exit: Exit,
     },
-    /// Too much waits. Come back later.
+    /// The queue has too many waiting tasks. The caller may retry later.
     Exhausted {
         retry_after: Span,
     },
-    /// It would have waited longer than it or its queue allows.
+    /// The task would have waited longer than its deadline or its queue allows.
     Shed {
         retry_after: Span,
     },
-    /// The pool is unhealthy or the server drains.
+    /// The pool is unhealthy or the server is draining.
     Unavailable {
         retry_after: Span,
     },
-    /// It would have waited for the worker that makes the call.
+    /// The call would have waited for the worker that made it.
     WouldDeadlock,
 }
 
-/// What is known of a task's way when it ends.
+/// What is known about a task when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     pub waited: Span,
-    /// Duration of the current run; zero while it waits.
+    /// Duration of the current run; zero while the task waits.
     pub ran: Span,
-    /// A worker has started it at least once.
+    /// A worker has started the task at least once.
     pub has_run: bool,
     pub worker: Option<WorkerId>,
-    /// Runs that its code ended, the last one included.
+    /// Number of counted runs, including the last one. Crashes are counted separately.
     pub attempt: u16,
     pub crashes: u8,
 }
 
-/// Something the edge is to do. In the order given.
+/// An instruction to the edge. Actions must be performed in the order in which they are returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Start a process for this worker.
@@ -232,18 +242,18 @@ pub enum Action {
         version: u32,
         number: u32,
     },
-    /// The worker that came with this ticket is in.
+    /// The worker that dialled in with this ticket is admitted under this id.
     Admit {
         worker: WorkerId,
         ticket: u32,
         number: u32,
     },
-    /// Record a job as done before its worker gets it, and answer with [`Event::Claimed`]. If it can't be recorded,
-    /// cancel it.
+    /// Record a job as done before it is sent to its worker, then answer with [`Event::Claimed`]. If the job
+    /// can't be recorded, cancel it.
     Claim {
         task: TaskId,
     },
-    /// Send a task to a worker. `time_left` is `None` if its time is not bounded.
+    /// Send a task to a worker. `time_left` is `None` if the task has no deadline.
     Deliver {
         worker: WorkerId,
         task: TaskId,
@@ -251,16 +261,17 @@ pub enum Action {
         attempt: u16,
         crashes: u8,
     },
-    /// Tell a worker that understands it that a task's answer is no longer wanted or its time is up.
+    /// Notify a worker that supports soft cancellation that a task's answer is no longer wanted or that its
+    /// time is up.
     CancelOn {
         worker: WorkerId,
         task: TaskId,
     },
-    /// Send the soft signal to a worker that asked for it.
+    /// Send the soft signal to a worker that supports it.
     Nudge {
         worker: WorkerId,
     },
-    /// Tell a worker to finish and go, and half-close its socket.
+    /// Send GOAWAY to a worker and half-close its socket: the worker must finish its tasks and exit.
     Goaway {
         worker: WorkerId,
         why: Why,
@@ -268,104 +279,103 @@ pub enum Action {
     Terminate {
         worker: WorkerId,
     },
-    /// Close the connection of a worker that dialled in, was sent GOAWAY and has no task. Its process
-    /// continues.
+    /// Close the connection of a worker that dialled in and has no task. Its process continues.
     Disconnect {
         worker: WorkerId,
     },
-    /// Kill a worker and all that it started.
+    /// Kill a worker and all processes that it started.
     Kill {
         worker: WorkerId,
         why: Why,
     },
-    /// The worker is gone and its number free.
+    /// The worker is gone and its id may be reused.
     Release {
         worker: WorkerId,
     },
-    /// Tell the source how a task ended, while a worker still has it.
+    /// Report a task's outcome to its source while a worker still has the task.
     Answer {
         task: TaskId,
         outcome: Outcome,
         facts: Facts,
     },
-    /// Tell the source how a task ended; its number is free.
+    /// Report a task's outcome to its source. The task's number is free.
     Finish {
         task: TaskId,
         outcome: Outcome,
         facts: Facts,
     },
-    /// The outcome was reported before; the task's number is free.
+    /// The outcome was reported earlier; the task's number is free.
     Drop {
         task: TaskId,
     },
-    /// The job is to run again: put it back into the store. Its number is free.
+    /// The job is to run again: put it back into the store. The task's number is free.
     Retry {
         task: TaskId,
         after: Option<Span>,
         cause: Cause,
         facts: Facts,
     },
-    /// The job did not get to run and the server goes: it stays in the store, or goes back there if it was
-    /// recorded as done already. Its number is free.
+    /// The server shuts down before the job could run. The job stays in the store, or is put back there if it
+    /// was already recorded as done. The task's number is free.
     Return {
         task: TaskId,
     },
-    /// Offer more of this lane.
+    /// Offer more tasks of this lane and answer with [`Event::Refilled`].
     Refill {
         queue: QueueId,
         class: u8,
         key: KeyId,
     },
-    /// Offer tasks of keys that found no room.
+    /// Offer tasks of keys for which there was no room and answer with [`Event::RefilledKeys`].
     RefillKeys {
         queue: QueueId,
     },
-    /// Measure a worker's resident bytes.
+    /// Measure a worker's resident memory.
     Measure {
         worker: WorkerId,
     },
     Notice(Notice),
-    /// A reload ended: all workers are of the new version, or (not `done`) of the old one again.
+    /// A reload has ended. With `done`, all workers are of the new version; otherwise the reload was given up.
     Reloaded {
         pool: PoolId,
         done: bool,
     },
-    /// Nothing is left to drain.
+    /// The drain is complete.
     Drained,
 }
 
 /// Why a job runs again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The answer's body tells.
+    /// The answer of the run caused it; the body of the answer contains the reason.
     Answered,
     TimedOut,
-    /// Workers returned it again and again instead of answering it.
+    /// Workers repeatedly returned the task instead of answering it.
     Abandoned,
 }
 
-/// Why a worker is replaced that did nothing wrong.
+/// Why a worker that did nothing wrong is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recycled {
-    /// It has run as many tasks as `max_tasks` allows.
+    /// The worker has run as many tasks as `max_tasks` allows.
     Tasks,
-    /// It is as old as `max_age` allows.
+    /// The worker is as old as `max_age` allows.
     Age,
-    /// It has more resident bytes than `memory_limit` allows.
+    /// The worker uses more resident memory than `memory_limit` allows.
     Memory { rss: u64 },
 }
 
-/// Something an operator would want to read.
+/// Something that is reported to the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// `quiet` for short-lived workers, of which there are many: count them instead of logging
-    /// each.
+    /// A worker is ready. `quiet` is set for short-lived workers: there are many of them, so they are counted
+    /// instead of logged one by one.
     Ready {
         worker: WorkerId,
         quiet: bool,
     },
-    /// A worker's process ended. `expected` if it had been told to go; `crashed` is the task that it
-    /// died on.
+    /// A worker's process ended. `expected`: the worker had been stopped or exited as planned. `crashed`: the
+    /// task that the worker died on.
     Died {
         worker: WorkerId,
         exit: Exit,
@@ -374,28 +384,29 @@ pub enum Notice {
         why: Option<Why>,
         crashed: Option<TaskId>,
     },
-    /// A worker is to be replaced.
+    /// A worker will be replaced.
     Recycled {
         worker: WorkerId,
         why: Recycled,
     },
-    /// A worker died on this task, or on another one beside which it ran, and it is to run again.
+    /// A worker died while it ran this task, alone or beside others, and the task will run again.
     Crashed {
         worker: WorkerId,
         exit: Exit,
         task: TaskId,
-        /// Workers that it has killed, this one included.
+        /// Number of workers that this task has killed, including this one.
         crashes: u8,
     },
-    /// A worker was ended by force while it ran this task, which is not to blame: at a shutdown that took too
-    /// long, say. `again`: it may run again, and does. A job that counts as done may not.
+    /// A worker was ended by force while it ran this task, for example at a shutdown that took too long. The
+    /// task is not to blame. `again`: the task may run again and will; a job that already counts as done may
+    /// not.
     CutOff {
         worker: WorkerId,
         task: TaskId,
         why: Option<Why>,
         again: bool,
     },
-    /// A worker's process ended before it was of any use; most often before it said HELLO.
+    /// A worker's process ended before it was of any use, usually before it sent HELLO.
     BootFailed {
         worker: WorkerId,
         exit: Exit,

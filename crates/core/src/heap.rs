@@ -1,12 +1,12 @@
-//! A binary heap over dense ids in which an entry can be moved and removed: what lets every deadline be
-//! cancelled in O(log n), so that the heap never fills with what no longer matters.
+//! A binary heap over dense ids whose entries can be moved and removed. Every deadline can thus be cancelled in
+//! O(log n), so obsolete entries do not accumulate.
 
 const ABSENT: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Heap<P> {
     entries: Vec<(P, u32)>,
-    /// Where each id stands in `entries`.
+    /// Position of each id in `entries`.
     places: Vec<u32>,
 }
 
@@ -20,7 +20,8 @@ impl<P> Default for Heap<P> {
 }
 
 impl<P: Ord + Copy> Heap<P> {
-    /// The least priority and its id. Among equals the least id, so that order never depends on history.
+    /// The least priority and its id. Among equal priorities the least id, so that the order does not depend on
+    /// history.
     pub(crate) fn first(&self) -> Option<(P, u32)> {
         self.entries.first().copied()
     }
@@ -33,12 +34,12 @@ impl<P: Ord + Copy> Heap<P> {
         self.entries.len()
     }
 
-    /// The priority of an id that is in.
+    /// The priority of an id, if the heap contains it.
     pub(crate) fn get(&self, id: u32) -> Option<P> {
         self.place(id).map(|at| self.entries[at].0)
     }
 
-    /// Inserts an id or moves it to another priority.
+    /// Inserts an id or changes its priority.
     pub(crate) fn set(&mut self, id: u32, priority: P) {
         if self.change(id, priority) {
             return;
@@ -52,7 +53,7 @@ impl<P: Ord + Copy> Heap<P> {
         self.sift_up(last);
     }
 
-    /// Moves an id that is in to another priority. Returns whether it is.
+    /// Changes the priority of an id. Returns whether the heap contains the id.
     pub(crate) fn change(&mut self, id: u32, priority: P) -> bool {
         let Some(at) = self.place(id) else {
             return false;

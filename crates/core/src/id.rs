@@ -1,4 +1,4 @@
-//! Numbers of tasks, workers, pools, queues, names and keys.
+//! Ids of tasks, workers, pools, queues, names and keys.
 
 use std::fmt;
 
@@ -17,20 +17,21 @@ macro_rules! index {
 }
 
 index! {
-    /// A task. Whoever brings the task chooses the number, dense and free at that moment, and may use it
-    /// again once [`crate::Action::Finish`], [`crate::Action::Retry`] or [`crate::Action::Drop`] gave it back.
+    /// A task. Its source chooses the number, which must be unused and should be small, because tasks are
+    /// stored by number. The source may use it again after [`crate::Action::Finish`], [`crate::Action::Retry`],
+    /// [`crate::Action::Return`] or [`crate::Action::Drop`].
     TaskId
 }
 index! {
-    /// Where tasks of one kind wait.
+    /// A queue of jobs, or the calls of one service.
     QueueId
 }
 index! {
-    /// Workers of one application.
+    /// A pool: the workers of one application.
     PoolId
 }
 index! {
-    /// The name of a call or a job, with what is known of its runs.
+    /// The name of a call or a job queue, with statistics of its runs.
     NameId
 }
 index! {
@@ -38,7 +39,7 @@ index! {
     KeyId
 }
 
-/// A worker. The generation tells a worker from an earlier one that had the same slot.
+/// A worker. The generation distinguishes a worker from earlier ones in the same slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId {
     pub slot: u32,

@@ -1,5 +1,5 @@
-//! Finds ids by names that are kept elsewhere: a hash table with open addressing. Unlike a map that owns
-//! its keys it lets names come and go without an allocation.
+//! A hash table with open addressing that finds ids by names which are stored elsewhere. Unlike a map that owns
+//! its keys, it needs no allocation for each name.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -8,10 +8,10 @@ const EMPTY: u32 = u32::MAX;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
-    /// A power of two of places, at most half of them taken.
+    /// Slots of the table. Their number is a power of two, and at most half of them are taken.
     places: Vec<u32>,
     len: usize,
-    /// Seeded anew for each, so that nobody can make up names that fall together.
+    /// Seeded separately for each index, so that clients can't choose names that collide.
     hasher: RandomState,
 }
 
@@ -25,7 +25,7 @@ impl Index {
         Some(self.places[place])
     }
 
-    /// Adds an id whose name is not in yet.
+    /// Adds an id whose name is not in the index yet.
     pub(crate) fn insert<'a>(&mut self, id: u32, name_of: impl Fn(u32) -> &'a [u8]) {
         if self.places.len() <= 2 * self.len {
             let size = (4 * self.len).next_power_of_two().max(8);
@@ -42,7 +42,7 @@ impl Index {
         let Some(mut gap) = self.place_of(name, &name_of) else {
             return;
         };
-        // Those behind the gap that had been pushed past it move up, so that no search ends too early.
+        // Entries behind the gap that had been displaced past it move up, so that no search ends too early.
         let mut at = self.after(gap);
         while self.places[at] != EMPTY {
             let home = self.home(name_of(self.places[at]));

@@ -1,4 +1,4 @@
-//! What is true after every step, whatever happened. Tests call it; a broken rule panics with its name.
+//! Checks what must be true after every step. Tests call it; a violated rule panics with a description.
 
 use crate::queue::Queue;
 use crate::task::{CLASSES, Claim, Place, Task};
@@ -6,7 +6,7 @@ use crate::worker::Life;
 use crate::{Core, KeyId, PoolId, QueueId, TaskId, Time, WorkerId};
 
 impl Core {
-    /// Panics if the core's books do not agree with each other.
+    /// Panics if the core's state is inconsistent.
     #[doc(hidden)]
     pub fn check_invariants(&self) {
         assert!(self.dirty.is_empty(), "a step ends with every pool settled");
@@ -90,7 +90,7 @@ impl Core {
         );
     }
 
-    /// Walks a lane. Returns its length.
+    /// Walks a lane and returns its length.
     fn check_lane(&self, id: QueueId, key_id: KeyId, class: usize, found: &mut Found) -> u32 {
         let (queue, mut len, mut prev) = (&self.queues[id.index()], 0, None);
         let key = &queue.keys[key_id];
@@ -238,7 +238,7 @@ impl Core {
         worker.pool == pool && worker.has_free_slot() && !guarded
     }
 
-    /// A job that is recorded as done is unwanted exactly while its one run is with a worker, or cancelled.
+    /// The one run of a recorded job can only be used up while the job is assigned to a worker.
     fn check_claims(&self, held: &[TaskId]) {
         for id in held {
             let task = &self.tasks[*id];
@@ -265,7 +265,7 @@ impl Core {
     }
 }
 
-/// A key without tasks is remembered exactly while it owes.
+/// A key without tasks exists only while it is a debtor; the empty key always exists.
 fn check_debt(queue: &Queue, id: KeyId) {
     let key = &queue.keys[id];
     let debt = queue.keys.debtors.get(id.0);
@@ -285,7 +285,7 @@ fn check_debt(queue: &Queue, id: KeyId) {
     }
 }
 
-/// The tasks that were found in a place, as often as they were.
+/// The tasks found so far, with one entry for each place in which a task was found.
 #[derive(Default)]
 struct Found(Vec<TaskId>);
 

@@ -1,34 +1,36 @@
-//! Tenants within a queue: who they are, how much they had, and what of theirs waits.
+//! The keys (tenants) of a queue: their names, the busy time that they used, and their waiting tasks.
 
 use crate::heap::Heap;
 use crate::index::Index;
 use crate::task::{CLASSES, Tasks};
 use crate::{KeyId, TaskId};
 
-/// Tenants of one queue told apart at a time. Beyond, they share buckets (shuffle sharding's poor
-/// cousin): bounded memory, and a flood of names can only crowd its own bucket.
+/// Maximum number of keys of one queue that are tracked separately. Further keys share [`BUCKETS`] buckets, so
+/// memory is bounded and a flood of names can only delay keys in buckets.
 pub(crate) const MAX_KEYS: usize = 4096;
 const BUCKETS: u64 = 256;
 
-/// Tasks of one class and key by their order, equals first come first served, linked through the tasks themselves.
+/// Tasks of one class and key in their order, equals first come, first served. The tasks themselves are the
+/// links of the list.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lane {
     pub(crate) head: Option<TaskId>,
     pub(crate) tail: Option<TaskId>,
     pub(crate) len: u32,
-    /// The store has more of this lane than is loaded here.
+    /// The store has more tasks of this lane than are loaded.
     pub(crate) more: bool,
     /// More jobs have been requested from the store, which has not answered yet.
     pub(crate) requested: bool,
 }
 
 impl Lane {
-    /// Adds a task behind its equals. That is the end, but for one that is to go before others by its order.
+    /// Adds a task behind tasks of the same or a lower order, which is nearly always the end.
     pub(crate) fn push_back(&mut self, tasks: &mut Tasks, id: TaskId) {
         let order = tasks[id].order;
         let is_behind = |other: &TaskId| tasks[*other].order > order;
         let mut prev = self.tail;
-        // The tail is looked at first, because it nearly always settles it.
+        // The task nearly always belongs behind the tail, or else before the head, so both are checked before
+        // the list is walked.
         if prev.as_ref().is_some_and(is_behind) && self.head.as_ref().is_some_and(is_behind) {
             prev = None;
         }
@@ -38,7 +40,7 @@ impl Lane {
         self.link(tasks, prev, id);
     }
 
-    /// Adds a task before its equals.
+    /// Adds a task before tasks of the same or a higher order.
     pub(crate) fn push_front(&mut self, tasks: &mut Tasks, id: TaskId) {
         let order = tasks[id].order;
         let (mut prev, mut next) = (None, self.head);
@@ -78,17 +80,18 @@ impl Lane {
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
     pub(crate) name: Vec<u8>,
-    /// Busy time had, as a virtual time (see [`crate::queue::Queue`]).
+    /// Virtual time that this key has used (see [`crate::queue`]).
     pub(crate) had: u64,
-    /// Tasks assigned to workers.
+    /// Number of tasks assigned to workers.
     pub(crate) out: u32,
-    /// Tasks in lanes and among the suspects.
+    /// Number of tasks in lanes and among the suspects.
     pub(crate) waiting: u32,
-    /// Those of them that are among the suspects.
+    /// Number of tasks among the suspects.
     pub(crate) suspects: u32,
-    /// Tasks of an ordered queue that wait in the store to run again before all others of this key.
+    /// Number of tasks of an ordered queue that are parked in the store and must run before all others of this
+    /// key.
     pub(crate) blocked: u32,
-    /// Tasks that the edge can't send for now.
+    /// Number of tasks that the edge can't send for now.
     pub(crate) deferred: u32,
     pub(crate) lanes: [Lane; CLASSES],
 }
@@ -106,16 +109,16 @@ impl Key {
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     slots: Vec<Option<Key>>,
-    /// Places without a key, each with the memory of an earlier name to write the next one to.
+    /// Free slots, each with the buffer of its previous name, which the next name reuses.
     free: Vec<(KeyId, Vec<u8>)>,
     by_name: Index,
-    /// Idle keys that had more than their share: remembered until the others caught up, or a tenant
-    /// could wash off its debt by pausing for a moment.
+    /// Idle keys that used more than their share. They are remembered until the others have caught up;
+    /// otherwise a tenant could get rid of its debt by pausing for a moment.
     pub(crate) debtors: Heap<u64>,
 }
 
 impl Keys {
-    /// The key of tasks without a tenant; always there.
+    /// The key of tasks without a tenant; it always exists.
     pub(crate) const NONE: KeyId = KeyId(0);
 
     pub(crate) fn new() -> Self {
@@ -137,7 +140,7 @@ impl Keys {
         }
     }
 
-    /// The key of this name, made where it is new; `None` when there is no room for another.
+    /// Returns the key of this name, adding it if it is new; `None` if there is no room for another key.
     pub(crate) fn find_or_insert(&mut self, name: &[u8], served: u64) -> Option<KeyId> {
         if let Some(id) = self.find(name) {
             return Some(id);
@@ -148,18 +151,19 @@ impl Keys {
         Some(self.insert(name, served))
     }
 
-    /// Keys that are told apart, the empty one included.
+    /// Number of keys, including the empty one and buckets.
     pub(crate) fn len(&self) -> usize {
         self.by_name.len()
     }
 
-    /// How many more keys may be told apart; one whose only claim is a debt makes room.
+    /// How many more keys can be tracked separately. When all places are taken but a debtor can be dropped,
+    /// this is 1.
     pub(crate) fn room(&self) -> usize {
         let free = MAX_KEYS.saturating_sub(self.by_name.len());
         free.max(usize::from(self.has_room()))
     }
 
-    /// Whether one more key may be told apart.
+    /// Whether one more key can be tracked separately.
     pub(crate) fn has_room(&self) -> bool {
         self.by_name.len() < MAX_KEYS || self.debtors.first().is_some()
     }
@@ -169,7 +173,7 @@ impl Keys {
         let hash = name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        // 255 is no byte of UTF-8, so a bucket's name is nobody's own.
+        // The byte 255 does not occur in UTF-8, so a bucket's name is never the name of a tenant.
         let bucket = [255, (hash % BUCKETS) as u8];
         self.find(&bucket)
             .unwrap_or_else(|| self.insert(&bucket, served))
@@ -201,8 +205,8 @@ impl Keys {
         name_in(&self.slots, id)
     }
 
-    /// Lets go of a key that has nothing left, unless it owes; then it makes room only for a new one.
-    /// Returns whether room arose.
+    /// Drops a key that has nothing left. A debtor is remembered instead, and dropped when a new key needs its
+    /// place. Returns whether there is new room for a key.
     pub(crate) fn retire(&mut self, id: KeyId, served: u64) -> bool {
         if id == Self::NONE || !self[id].is_idle() {
             return false;
@@ -215,7 +219,7 @@ impl Keys {
         true
     }
 
-    /// Drops idle keys that the others have caught up with. Returns whether there was one.
+    /// Drops debtors that the other keys have caught up with. Returns whether any was dropped.
     pub(crate) fn drop_caught_up_keys(&mut self, served: u64) -> bool {
         let mut any = false;
         while let Some((had, id)) = self.debtors.first() {

@@ -1,9 +1,9 @@
-//! The heart of Stoker: which task runs next, on which worker, and what becomes of both.
+//! The scheduler core of Stoker: it decides which task runs next, on which worker, and what happens to both.
 //!
-//! Pure by construction: no I/O, no clock, no threads, no async runtime. The edge calls
-//! [`Core::step`] with what happened and performs the [`Action`]s it gets back, and calls it again with
-//! [`Event::Tick`] when [`Core::next_deadline`] has come. The same events at the same times give the
-//! same actions, which is what makes thousands of simulated hours a second's test.
+//! The core does no I/O, reads no clock, starts no thread and uses no async runtime. The code around it (the
+//! *edge*) calls [`Core::step`] with each event, performs the [`Action`]s that it returns, and calls it again
+//! with [`Event::Tick`] when [`Core::next_deadline`] is due. The same events at the same times give the same
+//! actions, so tests can simulate thousands of hours in seconds.
 #![forbid(unsafe_code)]
 
 mod core;

@@ -1,10 +1,10 @@
-//! Names of calls and jobs: interned once, so that a running system compares numbers.
+//! Interned names of calls and jobs, so that the hot path compares numbers and not strings.
 
 use crate::estimate::Estimate;
 use crate::{Kind, NameId, PoolId, QueueId};
 use std::collections::HashMap;
 
-/// Nobody serves this name.
+/// No pool serves this name, or there is no room for another name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown;
 
@@ -12,15 +12,15 @@ pub struct Unknown;
 pub(crate) struct Name {
     pub(crate) text: Box<str>,
     pub(crate) queue: QueueId,
-    /// A worker says that it may run again.
+    /// A worker announced that calls of this name may run again.
     pub(crate) idempotent: bool,
-    /// The configuration says so.
+    /// The configuration declares that calls of this name may run again.
     pub(crate) declared: bool,
     pub(crate) estimate: Estimate,
 }
 
 impl Name {
-    /// A call of it may run again after its worker died.
+    /// Whether a call of this name may run again after its worker died.
     pub(crate) fn may_repeat(&self) -> bool {
         self.idempotent || self.declared
     }
@@ -29,17 +29,17 @@ impl Name {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     pub(crate) all: Vec<Name>,
-    /// Names of removed queues.
+    /// Ids of the names of removed queues, free for reuse.
     pub(crate) free: Vec<NameId>,
     pub(crate) calls: HashMap<Box<str>, NameId>,
     pub(crate) jobs: HashMap<Box<str>, NameId>,
     pub(crate) services: HashMap<Box<str>, QueueId>,
-    /// Method names known per service, by queue.
+    /// Number of known method names of each service, by the service's queue.
     pub(crate) methods: HashMap<QueueId, u32>,
     pub(crate) made_up: usize,
     /// Pools that serve every job queue.
     pub(crate) any_jobs: Vec<PoolId>,
-    /// Pools of which workers that dialled in serve every job queue that nobody else does.
+    /// Pools whose dialled-in workers serve every job queue that no other pool serves.
     pub(crate) any_guests: Vec<PoolId>,
 }
 

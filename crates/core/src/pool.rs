@@ -1,43 +1,44 @@
-//! Workers of one application: how many there should be, and how they fare.
+//! A pool: the workers of one application, how many there should be, and their health.
 
 use crate::{QueueId, Span, TaskId, Time, WorkerId};
 use std::collections::VecDeque;
 
-/// What an operator decides about a pool.
+/// The part of a pool's configuration that the core needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolConfig {
-    /// Workers that are always there. Not below the sum of the reserves of its queues.
+    /// Number of workers that are always kept. Not less than the sum of the reserves of the pool's queues.
     pub min: u32,
-    /// Workers that there are at the most, replacements that are booting apart.
+    /// Maximum number of workers, not counting replacements that are booting.
     pub max: u32,
-    /// Time from the start of a process to its HELLO.
+    /// Maximum time from the start of a process to its HELLO.
     pub boot_timeout: Span,
-    /// Time that a worker has to finish and go when it is stopped; then it is killed.
+    /// Grace period of a worker that is stopped; after it, the worker is killed.
     pub stop_grace: Span,
-    /// Time that a task may run; [`Span::FOREVER`] for no bound.
+    /// Maximum duration of one run of a task; [`Span::FOREVER`] for no limit.
     pub task_timeout: Span,
-    /// Time between the soft signal that a task's time is up and the kill.
+    /// Time between the soft signal to end a task and the kill of its worker.
     pub kill_grace: Span,
-    /// Resident bytes above which a worker is replaced after its task; 0 for no bound. Above one and a
-    /// half times that it is killed within the task.
+    /// Resident bytes above which a worker is replaced after its task; 0 for no limit. Above one and a half
+    /// times this value the worker is killed during the task.
     pub memory_limit: u64,
-    /// Tasks after which a worker is replaced, less up to 15 % jitter; 0 for no bound.
+    /// Number of tasks after which a worker is replaced, less up to 15 % jitter; 0 for no limit.
     pub max_tasks: u64,
-    /// Tasks that one worker is ever assigned; 0 for no bound. Then it is to end. Of such a pool `min` workers are
-    /// kept ready, and those at their last task count for `max` alone.
+    /// Maximum number of tasks that one worker is assigned in its life, after which it ends; 0 for no limit. A
+    /// pool with such a limit keeps `min` workers ready; workers at their last task count only towards `max`.
     pub tasks: u64,
-    /// Each task has a process of its own, whose death ends no worker: one that crashed need not run alone.
+    /// Each task has its own process, whose death does not end the worker. A task that crashed therefore need
+    /// not run alone.
     pub isolated: bool,
     /// Age at which a worker is replaced, less up to 15 % jitter.
     pub max_age: Span,
-    /// Idleness after which a worker above `min` is let go.
+    /// Idle time after which a worker above `min` is stopped.
     pub idle_timeout: Span,
-    /// Workers that a task may kill before it is quarantined.
+    /// Number of killed workers at which a task is quarantined.
     pub crash_budget: u8,
-    /// Whether the edge starts its workers. Workers may dial in either way.
+    /// Whether the edge starts the pool's workers. Workers may dial in in either case.
     pub spawned: bool,
-    /// Its processes speak Stoker's protocol. Others are only watched: the edge says HELLO for them, with no
-    /// queue and no call, as soon as they run.
+    /// Whether the pool's processes speak Stoker's protocol. Other processes are only supervised: as soon as
+    /// they run, the edge sends HELLO on their behalf, without queues and calls.
     pub protocol: bool,
 }
 
@@ -63,71 +64,73 @@ impl Default for PoolConfig {
     }
 }
 
-/// How a pool fares.
+/// The health of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     /// No worker has been ready yet.
     Starting,
     Healthy,
-    /// Workers die before they are of any use; so many in a row.
+    /// Workers die before they are of any use. `boots` is the number of consecutive failed boots.
     Failing {
         boots: u32,
     },
-    /// Many different tasks killed workers of this version: it is the version, not the tasks.
+    /// Many different tasks killed workers of this version, so the version is blamed and not the tasks.
     Blamed,
 }
 
-/// Boots that fail in a row before a pool counts as unhealthy and a reload is given up.
+/// Number of consecutive failed boots at which a pool counts as unhealthy and a reload is given up.
 pub(crate) const FAILING: u32 = 3;
-/// Different tasks that must kill workers within [`BLAME_WINDOW`] before their version is blamed.
+/// Number of different tasks that must kill workers within [`BLAME_WINDOW`] before their version is blamed.
 const BLAME_TASKS: usize = 8;
 const BLAME_WINDOW: Span = Span::from_secs(60);
-/// How much more a task may kill while its version is blamed: patience, yet not without end.
+/// Factor by which the crash budget grows while a version is blamed.
 const BLAMED_PATIENCE: u8 = 3;
-/// How long work waits for a worker before another one is started.
+/// How long work must wait for a worker before another worker is started.
 pub(crate) const GROW_AFTER: Span = Span::from_millis(50);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     pub(crate) name: Box<str>,
     pub(crate) config: PoolConfig,
-    /// The configuration has it no more; it is there until its last worker has gone.
+    /// The pool was removed from the configuration; it exists until its last worker has gone.
     pub(crate) removed: bool,
     /// The version that new workers get.
     pub(crate) version: u32,
-    /// Versions so far, those that were given up included.
+    /// Number of versions so far, including those that were given up.
     pub(crate) versions: u32,
     /// During a reload, the version to go back to.
     pub(crate) fallback: Option<u32>,
     pub(crate) workers: Vec<WorkerId>,
-    /// Workers with a free slot, the one used last at the end: it is the warmest, and the surplus idles out.
+    /// Workers with a free slot, the most recently used one at the end. That one is used first, because it is
+    /// the warmest, and surplus workers reach their idle timeout.
     pub(crate) idle: Vec<WorkerId>,
-    /// Slots of its workers that take tasks; of those that boot, one each.
+    /// Number of slots of the workers that take tasks, plus one for each booting worker.
     pub(crate) slots: u32,
     pub(crate) queues: Vec<QueueId>,
-    /// Those of `queues` with something waiting.
+    /// The queues in `queues` that have waiting tasks.
     pub(crate) active: Vec<QueueId>,
-    /// Virtual time: what the queue served last had.
+    /// Virtual time of the queue that was served last. A queue that starts to have waiting tasks starts at this
+    /// value.
     pub(crate) served: u64,
     pub(crate) recharged: Time,
-    /// The one suspect that may run at a time.
+    /// The suspect that is assigned to a worker of this pool; at most one at a time.
     pub(crate) suspect: Option<TaskId>,
     pub(crate) failed_boots: u32,
-    /// The version of the last worker that ended after it had run something.
+    /// The version of the last worker that ended after it had run at least one task.
     pub(crate) works: Option<u32>,
     pub(crate) next_boot: Time,
     pub(crate) ever_ready: bool,
     pub(crate) starved_since: Option<Time>,
-    /// Nothing has happened to its workers since its size was last decided.
+    /// Nothing has happened to the pool's workers since its size was last decided.
     pub(crate) sized: bool,
-    /// The worker whose window may have run low.
+    /// The worker that answered last; its window may have run low.
     pub(crate) runs_low: Option<WorkerId>,
-    /// Where the round of windows goes on.
+    /// Index in `workers` of the worker whose window is checked in turn.
     pub(crate) round: usize,
     pub(crate) next_number: u32,
     deaths: VecDeque<(Time, TaskId, u32)>,
     pub(crate) blamed_until: Time,
-    /// The health that was reported last.
+    /// The health that was last reported.
     pub(crate) reported: Health,
 }
 
@@ -177,8 +180,9 @@ impl Pool {
         }
     }
 
-    /// Records that a task killed a worker of `version`. True while this makes the version the culprit. A
-    /// task that killed `before` counts once; without, it may be another one that has its number now.
+    /// Records that a task killed a worker of `version`. Returns whether the version is blamed now. With
+    /// `before`, the task's earlier deaths are dropped so that it counts once. Without it, an earlier entry
+    /// with the same number belongs to another task.
     pub(crate) fn blame(&mut self, now: Time, task: TaskId, before: bool, version: u32) -> bool {
         self.deaths
             .retain(|(at, dead, _)| now.since(*at) < BLAME_WINDOW && !(before && *dead == task));
@@ -194,7 +198,7 @@ impl Pool {
         is_culprit
     }
 
-    /// Workers that one task may kill.
+    /// Number of killed workers at which a task is quarantined, taking blame into account.
     pub(crate) fn budget(&self, now: Time) -> u8 {
         let patience = if now < self.blamed_until {
             BLAMED_PATIENCE

@@ -1,8 +1,8 @@
-//! Where tasks of one kind wait, and who of them goes next.
+//! Queues: where tasks wait, and which task goes next.
 //!
-//! Shares are kept in *virtual time*: busy time divided by weight (start-time fair queueing, Goyal, Vin
-//! and Cheng, 1996). Whoever had least goes next; who was away starts level with the others, without
-//! credit for the time away.
+//! Shares are measured in *virtual time*: busy time divided by weight (start-time fair queueing, Goyal, Vin and
+//! Cheng, 1996). The queue or key with the least virtual time goes next. A queue or key that had no waiting
+//! tasks for a while starts level with the others, without credit for that time.
 
 use crate::heap::Heap;
 use crate::keys::Keys;
@@ -10,38 +10,39 @@ use crate::task::{CLASSES, Place, Tasks};
 use crate::{KeyId, PoolId, Span, TaskId, Time};
 use std::collections::VecDeque;
 
-/// Whether a queue's tasks are calls or jobs. The two never share a namespace.
+/// Whether a queue's tasks are calls or jobs. Calls and jobs have separate namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     Calls,
     Jobs,
 }
 
-/// What an operator decides about a queue.
+/// The part of a queue's configuration that the core needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueConfig {
-    /// Its part of what is shared, against the other queues' weights; 1 to 1,000,000.
+    /// Weight of this queue against the other queues; 1 to 1,000,000.
     pub weight: u32,
-    /// Slots it gets before anyone's share, as soon as one is free.
+    /// Number of slots that this queue gets, as soon as they are free, before any queue that is not below its
+    /// own reserve.
     pub reserve: u32,
-    /// Slots of the reserve that other queues never get, even while this queue is empty.
+    /// Number of slots of the reserve that are never lent to other queues, even while this queue is empty.
     pub keep: u32,
-    /// Slots it never exceeds.
+    /// Maximum number of tasks of this queue that are assigned to workers at once.
     pub limit: u32,
-    /// Tasks of one key that may be out at once.
+    /// Maximum number of tasks of one key that are assigned to workers at once.
     pub per_key: u32,
-    /// Tasks of one key run one after another in their order, which retries and crashes do not change.
+    /// Tasks of one key run one after another in their order, even after retries and crashes.
     pub ordered: bool,
-    /// A job is recorded as done before a worker gets it, so that no job runs twice.
+    /// A job is recorded as done before it is sent to a worker, so that no job runs twice.
     pub ack_on_delivery: bool,
-    /// Tasks that may wait; beyond, new ones are refused.
+    /// Number of waiting tasks at which new calls are refused.
     pub max_waiting: u32,
-    /// The wait beyond which a new call is refused; [`Span::FOREVER`] for none.
+    /// A new call is refused if its expected wait is longer than this; [`Span::FOREVER`] for no limit.
     pub max_wait: Span,
-    /// Wait that is worth one priority class: a task of class c goes before one of class 0 that came
-    /// more than c of these spans later. [`Span::FOREVER`] makes classes strict.
+    /// Waiting time that is worth one priority class: a task of class c goes before a task of class 0 that
+    /// arrived more than c of these spans later. [`Span::FOREVER`] makes classes strict.
     pub age_step: Span,
-    /// Time a call has when its caller named none.
+    /// Time until the deadline of a call whose caller set none.
     pub timeout: Span,
 }
 
@@ -63,7 +64,7 @@ impl Default for QueueConfig {
     }
 }
 
-/// Lanes of one class that may be served now, by share and by age.
+/// Lanes of one class that may be served now, sorted by share and by age.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Class {
     pub(crate) by_share: Heap<u64>,
@@ -75,47 +76,50 @@ pub(crate) struct Queue {
     pub(crate) kind: Kind,
     pub(crate) name: Box<str>,
     pub(crate) config: QueueConfig,
-    /// Set by the configuration, not only announced by a worker.
+    /// Named by the configuration, not only announced by a worker.
     pub(crate) configured: bool,
-    /// Only a producer has named it.
+    /// An undeclared queue: only a producer has named it.
     pub(crate) made_up: bool,
-    /// It was removed; its number is free.
+    /// The queue was removed; its id is free.
     pub(crate) vacant: bool,
-    /// The pools whose workers announced it, whether they serve it or the configuration says otherwise.
+    /// Pools whose workers announced this queue, even if the configuration assigns it to other pools.
     pub(crate) announced: Vec<PoolId>,
-    /// Of `pools`, those that serve it only because workers that dialled in said so.
+    /// The pools in `pools` that serve this queue only because workers that dialled in announced it.
     pub(crate) guests: Vec<PoolId>,
-    /// The pools that serve it, each with its share of the queue's tasks.
+    /// The pools that serve this queue, each with its configured share (stored only; dispatching ignores the
+    /// share).
     pub(crate) pools: Vec<(PoolId, u32)>,
     pub(crate) paused: bool,
     pub(crate) waiting: u32,
-    /// Slots whose present task is of this queue.
+    /// Number of slots whose current task is of this queue.
     pub(crate) running: u32,
-    /// Tasks assigned to workers, running or not.
+    /// Number of tasks assigned to workers, running or prefetched.
     pub(crate) out: u32,
-    /// Virtual time: what this queue had.
+    /// Virtual time that this queue has used.
     pub(crate) had: u64,
-    /// Moving mean of a run, µs.
+    /// Moving average of the duration of a run, in µs.
     pub(crate) cost: u64,
-    /// Virtual time of the key served last.
+    /// Virtual time of the key that was served last.
     served: u64,
     pub(crate) keys: Keys,
     pub(crate) classes: [Class; CLASSES],
     pub(crate) suspects: VecDeque<TaskId>,
-    /// The store holds keys that found no room here.
+    /// The store has jobs of keys for which there was no room here.
     pub(crate) more_keys: bool,
 }
 
-/// Virtual time per µs at weight 1. A weight divides, so small shares keep their fractions.
+/// Virtual time per µs at weight 1. The factor preserves fractions when virtual time is divided by a weight.
 const UNIT: u64 = 1 << 12;
-/// What a run is taken to cost before one has been seen, µs.
+/// Assumed cost of a run before the first one has been measured, in µs.
 const UNKNOWN_COST: u64 = 1_000;
 
-/// Tasks of one queue that are loaded from a store, all lanes together, and of a lane at least.
+/// Number of tasks of one queue to load from a store, divided equally among its keys.
 const LOADED: u32 = 16_384;
+/// Minimum number of tasks of one lane to load, however many keys there are.
 const SMALL_LANE: u32 = 4;
 
-/// Tasks of one lane beyond which none is loaded, not even one that goes before those that are.
+/// Maximum number of loaded tasks of one lane, including those that were loaded beyond the window because they
+/// go before others.
 const LARGEST_LANE: u32 = 4_096;
 
 impl Queue {
@@ -144,28 +148,28 @@ impl Queue {
         }
     }
 
-    /// Whether a task that goes before others that are loaded may be loaded as well, window or not.
+    /// Whether a task that goes before loaded tasks of its lane may be loaded even if the window is full.
     pub(crate) fn has_room_among(&self, key: KeyId, class: usize) -> bool {
         self.keys[key].lanes[class].len < LARGEST_LANE
     }
 
-    /// Whether a task of it may be assigned now, its limit considered.
+    /// Whether another task of this queue may be assigned: the queue is not paused and is below its limit.
     pub(crate) fn may_assign(&self) -> bool {
         !self.paused && self.out < self.config.limit
     }
 
-    /// Tasks of one lane that are loaded, given how many may be where lanes are few: with thousands of
-    /// tenants a few of each are enough, and memory stays bounded.
+    /// Number of tasks of one lane that may be loaded. `lane` is the number for a queue with few keys. With
+    /// thousands of tenants a few tasks of each are enough, and memory stays bounded.
     pub(crate) fn window(&self, lane: u32) -> u32 {
         (LOADED / self.keys.len() as u32).clamp(self.least_window(lane), lane)
     }
 
-    /// The window while nothing is known of how many lanes there are.
+    /// The smallest window that a lane can have, however many keys the queue has.
     pub(crate) fn least_window(&self, lane: u32) -> u32 {
         SMALL_LANE.min(lane)
     }
 
-    /// Tasks of one key that may be out at once.
+    /// Maximum number of tasks of one key that are assigned to workers at once.
     pub(crate) fn per_key(&self) -> u32 {
         if self.config.ordered {
             1
@@ -174,14 +178,15 @@ impl Queue {
         }
     }
 
-    /// Whether another task of this key's lanes may be assigned.
+    /// Whether another task of this key may be assigned.
     pub(crate) fn is_open(&self, key: KeyId) -> bool {
         let key = &self.keys[key];
         let in_order = key.blocked == 0 && key.suspects == 0;
         key.out < self.per_key() && (in_order || !self.config.ordered)
     }
 
-    /// Holds a key back while one of its tasks is to run again before all others of it, or lets it go on.
+    /// Blocks a key because of a parked task that must run before all other tasks of the key, or unblocks it.
+    /// Blocks are counted.
     pub(crate) fn block(&mut self, tasks: &Tasks, key: KeyId, blocked: bool) {
         let count = &mut self.keys[key].blocked;
         *count = if blocked {
@@ -192,8 +197,8 @@ impl Queue {
         self.list_all(tasks, key);
     }
 
-    /// The key of a new task: its own, or where there is no room a shared bucket. Order is per key and must
-    /// not depend on room, so an ordered queue makes room; how many it brings, its bringer bounds.
+    /// The key of a new task: its own or, if there is no room, a shared bucket. An ordered queue always adds
+    /// the key, because order is per key and must not depend on room; its source limits the number of keys.
     pub(crate) fn key_for(&mut self, name: &[u8]) -> KeyId {
         let (served, ordered) = (self.served, self.config.ordered);
         let keys = &mut self.keys;
@@ -204,7 +209,7 @@ impl Queue {
             })
     }
 
-    /// Adds a task at the end of its lane, or where its order says, or at the end of the suspects.
+    /// Adds a task to its lane, behind tasks of the same or a lower order, or to the end of the suspects.
     pub(crate) fn push_back(&mut self, tasks: &mut Tasks, id: TaskId) {
         self.enter(tasks, id);
         let (key, class) = (tasks[id].key, usize::from(tasks[id].class));
@@ -213,13 +218,14 @@ impl Queue {
         }
         let lane = &mut self.keys[key].lanes[class];
         lane.push_back(tasks, id);
-        // Behind others it changes nothing of when its lane goes.
+        // Only a new head changes when the lane is served.
         if lane.head == Some(id) {
             self.list(tasks, key, class);
         }
     }
 
-    /// Puts back a task that was assigned and did not run, ahead of those that come after it.
+    /// Puts back a task that was assigned, ahead of tasks of the same or a higher order, or at the front of the
+    /// suspects.
     pub(crate) fn push_front(&mut self, tasks: &mut Tasks, id: TaskId) {
         self.enter(tasks, id);
         let (key, class) = (tasks[id].key, usize::from(tasks[id].class));
@@ -260,7 +266,7 @@ impl Queue {
         self.keys[key].waiting += 1;
     }
 
-    /// Takes a waiting task out of its lane or from among the suspects.
+    /// Removes a waiting task from its lane or from the suspects.
     pub(crate) fn withdraw(&mut self, tasks: &mut Tasks, id: TaskId) {
         let (key, class) = (tasks[id].key, usize::from(tasks[id].class));
         match tasks[id].place {
@@ -281,15 +287,15 @@ impl Queue {
         self.keys[key].waiting -= 1;
     }
 
-    /// Lets go of a key whose last task has left, and of those that have paid off what they had ahead.
-    /// Returns whether room for another key arose.
+    /// Drops a key whose last task has left, and debtors that the other keys have caught up with. Returns
+    /// whether there is new room for a key.
     pub(crate) fn retire(&mut self, key: KeyId) -> bool {
         let forgiven = self.keys.drop_caught_up_keys(self.served);
         self.keys.retire(key, self.served) || forgiven
     }
 
-    /// The task that goes next, suspects apart: the class by priority and age, within it the key that
-    /// had least, of that key the oldest task.
+    /// The next task, not counting suspects. The class is chosen by priority and age, within the class the key
+    /// with the least virtual time, and of that key the first task in order.
     pub(crate) fn peek(&self) -> Option<TaskId> {
         let ready = self.classes.iter().enumerate();
         let by_age = ready.filter_map(|(class, lanes)| {
@@ -302,7 +308,7 @@ impl Queue {
         self.keys[KeyId(key)].lanes[class].head
     }
 
-    /// The suspect that goes next: the first whose key may have another task out.
+    /// The next suspect: the first one whose key may have another task assigned.
     pub(crate) fn peek_suspect(&self, tasks: &Tasks) -> Option<TaskId> {
         let mut suspects = self.suspects.iter().copied();
         suspects.find(|id| self.keys[tasks[*id].key].out < self.per_key())
@@ -320,7 +326,7 @@ impl Queue {
             .min()
     }
 
-    /// Records that a withdrawn task is assigned, and charges what its run is expected to cost.
+    /// Records that a withdrawn task is assigned, and charges the expected cost of its run.
     pub(crate) fn assign(&mut self, tasks: &mut Tasks, id: TaskId) {
         let key = tasks[id].key;
         self.out += 1;
@@ -333,7 +339,8 @@ impl Queue {
         }
     }
 
-    /// Charges queue and key so that the present run counts as `spent` µs. More or less than before.
+    /// Sets the charge of the current run to `spent` µs, for the task's queue and key. The new charge may be
+    /// higher or lower than the previous one.
     pub(crate) fn charge(&mut self, tasks: &mut Tasks, id: TaskId, spent: u64) {
         let task = &mut tasks[id];
         let before = std::mem::replace(&mut task.charged, spent);
@@ -342,14 +349,14 @@ impl Queue {
         self.had = adjust(self.had, before, spent, weight);
         self.keys[key].had = adjust(self.keys[key].had, before, spent, 1);
         if self.keys[key].waiting > 0 {
-            // Which of its lanes are ready does not change, nor do their oldest tasks.
+            // The key's ready lanes and their heads do not change, so only the shares are updated.
             for class in &mut self.classes {
                 class.by_share.change(key.0, self.keys[key].had);
             }
         }
     }
 
-    /// Records that an assigned task is no longer assigned.
+    /// Records that a task is no longer assigned.
     pub(crate) fn take_back(&mut self, tasks: &Tasks, id: TaskId) {
         let key = tasks[id].key;
         self.out -= 1;
@@ -371,7 +378,7 @@ impl Queue {
         }
     }
 
-    /// Lists a lane as ready exactly while it has a task and its key may have another one out.
+    /// Lists a lane as ready if it has a task and its key may have another task assigned; otherwise removes it.
     fn list(&mut self, tasks: &Tasks, id: KeyId, class: usize) {
         let is_open = self.is_open(id);
         let key = &self.keys[id];
@@ -388,7 +395,7 @@ impl Queue {
         }
     }
 
-    /// Lists every lane anew, after `per_key` changed.
+    /// Updates the listing of every lane after `per_key` or `ordered` changed.
     pub(crate) fn relist(&mut self, tasks: &Tasks) {
         let keys: Vec<KeyId> = self.keys.entries().map(|(id, _)| id).collect();
         for key in keys {

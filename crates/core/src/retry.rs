@@ -2,14 +2,14 @@
 
 use crate::{Rng, Span};
 
-/// How long a job waits before it runs again.
+/// The rule for how long a job waits before it runs again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backoff {
     /// Exponential with full jitter: a random time up to `min(cap, base × 2^(n-1))` before run n+1.
     /// Source: "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
     Exponential { base: Span, cap: Span },
-    /// As Laravel's `$backoff`: the first entry before the second run, and so on; the last one repeats.
-    /// An empty list means at once.
+    /// Like Laravel's `$backoff`: the first entry is the wait before the second run, and so on; the last entry
+    /// repeats. An empty list means no wait.
     List(Vec<Span>),
 }
 
@@ -23,7 +23,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The wait after `runs` runs of the job have ended, 1 or more.
+    /// The wait after `runs` completed runs of the job (at least 1).
     pub fn delay(&self, runs: u32, rng: &mut Rng) -> Span {
         let nth = runs.max(1) - 1;
         match self {

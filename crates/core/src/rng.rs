@@ -1,4 +1,4 @@
-//! A seeded generator, so that jitter can be replayed.
+//! A seeded random number generator, so that jitter can be reproduced.
 
 /// A small seeded generator (splitmix64, Steele et al. 2014), so that jitter is the same in every replay.
 #[derive(Clone, Debug)]

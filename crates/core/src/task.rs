@@ -5,61 +5,63 @@ use crate::{KeyId, NameId, QueueId, Span, TaskId, Time, WorkerId};
 /// Priority classes: 0 goes first, 7 last.
 pub const CLASSES: usize = 8;
 
-/// Where a task came from, and what that promises.
+/// What kind of source a task came from, and whether it may run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Somebody waits for the answer. An idempotent call may run again after its worker died.
+    /// A caller waits for the answer. An idempotent call may run again after its worker died.
     Call { idempotent: bool },
-    /// Nobody waits. `tries` bounds the runs that its own code may end, 0 meaning no bound.
+    /// No caller waits. `tries` is the maximum number of counted runs, 0 for no limit.
     Job { tries: u16 },
 }
 
-/// A task as it is brought to the core. Its body stays with whoever brings it.
+/// A task as its source brings it to the core. Its body stays with the source.
 #[derive(Clone, Debug)]
 pub struct NewTask<'a> {
     pub id: TaskId,
     pub name: NameId,
     /// The tenant; empty for none.
     pub key: &'a [u8],
-    /// 0 to 7.
+    /// The priority class, 0 to 7.
     pub class: u8,
-    /// Its place among the tasks of its class and key: the lower one goes first, of equals the one that came first.
+    /// Position among the tasks of its class and key: the lowest goes first; tasks with the same value go in
+    /// the order of arrival.
     pub order: u64,
     pub origin: Origin,
-    /// Time left for its caller; `None` takes the queue's default.
+    /// Time until the caller's deadline. `None` means the queue's default for a call and no deadline for a job.
     pub time_left: Option<Span>,
-    /// The longest one run may take; `None` takes the pool's.
+    /// Maximum duration of one run; `None` takes the pool's.
     pub limit: Option<Span>,
-    /// Earlier runs ended by its own code, and earlier workers that died on it.
+    /// Number of earlier runs that were counted, crashes excluded.
     pub attempt: u16,
+    /// Number of earlier workers that died on this task.
     pub crashes: u8,
-    /// A job of an ordered queue that was parked: it goes first, and unblocks its key.
+    /// The job belongs to an ordered queue and was parked: it goes first and unblocks its key.
     pub was_parked: bool,
-    /// The worker inside which the caller runs.
+    /// The worker in which the caller runs.
     pub parent: Option<WorkerId>,
 }
 
-/// Where a task is. It is in exactly one place.
+/// Where a task is. Every task is in exactly one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In the lane of its class and key.
     Lane,
-    /// Apart, because a worker died on it: it runs alone.
+    /// Among the suspects, because a worker died on the task: it runs alone.
     Suspects,
-    /// Lent to a worker, running or behind the one that runs.
+    /// Assigned to a worker, running or prefetched.
     Out(WorkerId),
-    /// Apart, until the edge can send it.
+    /// Kept apart until the edge can send the task.
     Deferred,
 }
 
-/// How far the record of a job that counts as done on delivery has come.
+/// Whether a job that counts as done on delivery has been recorded yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// Its queue needs none, or it has not been assigned yet.
+    /// The queue needs no record, or the job has not been assigned yet.
     None,
-    /// Its source was requested to record it. It is sent to no worker before that is done.
+    /// The source was requested to record the job. The job is not sent to a worker before that is done.
     Requested,
-    /// Its source counts it as done. It has one run, which no worker has reached yet or which is its last.
+    /// The source counts the job as done. The job has exactly one run, which is still to come or in progress.
     Recorded,
 }
 
@@ -69,35 +71,38 @@ pub(crate) struct Task {
     pub(crate) queue: QueueId,
     pub(crate) key: KeyId,
     pub(crate) class: u8,
-    /// 0 once it has begun: what ran goes before all others of its class and key.
+    /// Position within its class and key. Set to 0 when the task is put back after a run, so that it goes
+    /// before all others of its class and key.
     pub(crate) order: u64,
     pub(crate) origin: Origin,
     pub(crate) place: Place,
-    /// Whether its origin still waits for an outcome. False once a client heard one early.
+    /// Whether an outcome is still to be reported. False after an early outcome, and while the one run of a
+    /// recorded job is with a worker.
     pub(crate) wanted: bool,
-    /// Its outcome is already decided, whatever the worker says: an operator cancelled it.
+    /// An operator cancelled the task while it was assigned: it is not run again.
     pub(crate) cancelled: bool,
     pub(crate) claim: Claim,
-    /// It looked hopeless and may run nevertheless. Asked once, or few would pass both gates.
+    /// The task looked hopeless and was let through as a probe. Stored, because two checks in a row would let
+    /// few tasks through.
     pub(crate) spared: bool,
     pub(crate) arrived: Time,
-    /// When it got a slot; `None` while it waits or stands behind another.
+    /// When the task got a slot; `None` while it waits or is prefetched.
     pub(crate) started: Option<Time>,
-    /// Its worker has begun it, so that it may be what killed the worker.
+    /// The worker has begun the task, so the task may be what killed the worker.
     pub(crate) reached: bool,
-    /// A worker that is gone had begun it.
+    /// An earlier run of this task was begun and ended with the death of its process.
     pub(crate) ran: bool,
-    /// When its worker got the soft signal to end it.
+    /// When the worker was sent the soft signal to end the task.
     pub(crate) nudged: Option<Time>,
     pub(crate) deadline: Time,
     pub(crate) limit: Option<Span>,
-    /// Time of the present run that does not count against that.
+    /// Part of the current run that does not count against `limit`.
     pub(crate) excused: Span,
     pub(crate) attempt: u16,
     pub(crate) crashes: u8,
-    /// Times that a worker which may have begun it has returned it.
+    /// Number of times that a worker which may have begun the task returned it.
     pub(crate) returns: u8,
-    /// Busy time already charged to its queue and key for the present run.
+    /// Busy time charged to the queue and key for the current run, in µs.
     pub(crate) charged: u64,
     pub(crate) parent: Option<WorkerId>,
     pub(crate) prev: Option<TaskId>,
@@ -105,12 +110,12 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// It stands in a worker's slot and waits to be recorded before it is sent.
+    /// Whether the task is assigned but must be recorded before it is sent.
     pub(crate) fn is_held_back(&self) -> bool {
         self.claim == Claim::Requested && matches!(self.place, Place::Out(_))
     }
 
-    /// The longest that its present run may take, in a pool whose tasks have so long.
+    /// Maximum duration of the current run in a pool with this task timeout, extended by the excused time.
     pub(crate) fn limit_of_run(&self, timeout: Span) -> Span {
         let limit = self.limit.unwrap_or(timeout);
         Span(limit.0.saturating_add(self.excused.0))
@@ -129,7 +134,7 @@ impl Task {
     }
 }
 
-/// All tasks that the core holds, by the dense number their bringer chose.
+/// All loaded tasks, indexed by the dense number that their source chose.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tasks {
     slots: Vec<Option<Task>>,

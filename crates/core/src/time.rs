@@ -1,21 +1,21 @@
-//! Moments and lengths of time, in microseconds.
+//! Points in time and durations, in microseconds.
 
 use std::ops::{Add, Sub};
 
-/// A moment on the caller's monotonic clock, in microseconds since a start that the caller chose.
+/// A point in time on the caller's monotonic clock, in microseconds since a start that the caller chose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
-/// A length of time in microseconds.
+/// A duration in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span(pub u64);
 
 impl Time {
     pub const ZERO: Self = Self(0);
-    /// Later than every moment that happens.
+    /// Later than every time that occurs.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// The time since an earlier moment; zero if that moment is not earlier.
+    /// The duration since an earlier time; zero if that time is not earlier.
     pub fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
@@ -23,7 +23,7 @@ impl Time {
 
 impl Span {
     pub const ZERO: Self = Self(0);
-    /// Stands for "no limit" wherever a span bounds something.
+    /// Means "no limit" wherever a span limits something.
     pub const FOREVER: Self = Self(u64::MAX);
 
     pub const fn from_millis(ms: u64) -> Self {

@@ -1,4 +1,4 @@
-//! What people are shown of the core's state.
+//! Read-only views of the core's state.
 
 use crate::worker::Life;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     WorkerState,
 };
 
-/// A queue as it is now.
+/// The current state of a queue.
 #[derive(Clone, Debug)]
 pub struct QueueView<'a> {
     pub id: QueueId,
@@ -15,15 +15,15 @@ pub struct QueueView<'a> {
     pub config: &'a QueueConfig,
     pub pools: &'a [(PoolId, u32)],
     pub paused: bool,
-    /// Tasks waiting here; a store may hold more.
+    /// Number of loaded tasks that wait; a store may have more.
     pub waiting: u32,
     pub running: u32,
     pub assigned: u32,
-    /// When the one that has waited longest came.
+    /// When the task that has waited longest arrived.
     pub oldest: Option<Time>,
 }
 
-/// A worker as it is now.
+/// The current state of a worker.
 #[derive(Clone, Debug)]
 pub struct WorkerView {
     pub id: WorkerId,
@@ -33,7 +33,7 @@ pub struct WorkerView {
     pub spawned: bool,
     pub state: WorkerState,
     pub slots: u16,
-    /// The running task and since when it runs.
+    /// The running task and when its run started.
     pub task: Option<(TaskId, Time)>,
     pub assigned: usize,
     pub done: u64,
@@ -89,8 +89,8 @@ impl Core {
             .map(|worker| (worker.pool, worker.number, worker.version))
     }
 
-    /// Whether a worker is assigned tasks only on request. One that is being killed may have said so in a HELLO that
-    /// came too late to count, and is asked nothing more.
+    /// Whether a worker is assigned tasks only on request. Also true for a worker that is being killed: its
+    /// HELLO may have come too late to be applied, so the core does not know.
     pub fn takes_on_request(&self, id: WorkerId) -> bool {
         let worker = self.workers.get(id);
         worker.is_some_and(|worker| {
@@ -126,31 +126,31 @@ impl Core {
             .find(|id| *self.pools[id.index()].name == *name)
     }
 
-    /// Whether a task has a slot of a worker.
+    /// Whether a task occupies a slot of a worker.
     pub fn is_running(&self, task: TaskId) -> bool {
         self.tasks
             .get(task)
             .is_some_and(|task| task.started.is_some())
     }
 
-    /// The place of a task among those of its class and key; 0 once it has begun.
+    /// The position of a task among those of its class and key; 0 if the task has run before or is not loaded.
     pub fn order_of(&self, task: TaskId) -> u64 {
         self.tasks.get(task).map_or(0, |task| task.order)
     }
 
-    /// Attempts and crashes of a task so far; none of one that is not there.
+    /// Attempts and crashes of a task so far; zeros if the task is not loaded.
     pub fn counts_of(&self, task: TaskId) -> (u16, u8) {
         let task = self.tasks.get(task);
         task.map_or((0, 0), |task| (task.attempt, task.crashes))
     }
 
-    /// Whether a worker has a task, started or not.
+    /// Whether a task is assigned to a worker, started or not.
     pub fn is_assigned(&self, task: TaskId) -> bool {
         let task = self.tasks.get(task);
         task.is_some_and(|task| matches!(task.place, crate::task::Place::Out(_)))
     }
 
-    /// Whether a task waits apart until the edge can send it.
+    /// Whether a task is kept apart until the edge can send it.
     pub fn is_deferred(&self, task: TaskId) -> bool {
         let task = self.tasks.get(task);
         task.is_some_and(|task| task.place == crate::task::Place::Deferred)
@@ -160,12 +160,12 @@ impl Core {
         self.workers.get(id).map(crate::worker::Worker::state)
     }
 
-    /// Tasks held, waiting and assigned.
+    /// Number of loaded tasks, waiting and assigned.
     pub fn tasks(&self) -> usize {
         self.tasks.len()
     }
 
-    /// Whether a task is here.
+    /// Whether a task is loaded.
     pub fn holds(&self, task: TaskId) -> bool {
         self.tasks.get(task).is_some()
     }

@@ -11,21 +11,21 @@
 use crate::{PoolId, Span, TaskId, Time};
 use std::collections::VecDeque;
 
-/// What a worker is doing.
+/// The state of a worker, as shown to users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerState {
-    /// It has not said HELLO.
+    /// The worker has not sent HELLO yet.
     Starting,
     Ready,
     Busy,
-    /// It was sent GOAWAY: it is to finish its tasks and exit.
+    /// The worker was sent GOAWAY and is finishing its tasks.
     Draining,
-    /// It was sent a signal to end.
+    /// The worker has no tasks left and must exit, or is being killed.
     Stopping,
 }
 
 impl WorkerState {
-    /// Its name, for people.
+    /// The state's name for display.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -38,28 +38,28 @@ impl WorkerState {
     }
 }
 
-/// Why a worker is made to go.
+/// Why a worker is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// The whole server drains.
+    /// The whole server is draining.
     Shutdown,
     /// The pool has more workers than it needs.
     Surplus,
-    /// A newer version, or a newer process of the same version, has taken its place.
+    /// A newer version, or a newer process of the same version, takes the worker's place.
     Replaced,
-    /// It said that it goes.
+    /// The worker announced that it leaves.
     Left,
-    /// It has run as many tasks as it takes.
+    /// The worker has run its maximum number of tasks.
     Spent,
-    /// It was not ready within the boot timeout.
+    /// The worker was not ready within the boot timeout.
     BootTimeout,
-    /// Its task ran longer than it may.
+    /// The worker's task exceeded its time limit.
     TaskTimeout,
-    /// Its task was cancelled.
+    /// The worker's task was cancelled.
     Cancelled,
-    /// It used more memory than it may.
+    /// The worker exceeded its memory limit.
     Memory,
-    /// It broke the protocol.
+    /// The worker broke the protocol.
     Misbehaved,
 }
 
@@ -68,9 +68,9 @@ pub enum Why {
 pub enum Exit {
     Code(i32),
     Signal(i32),
-    /// Its connection ended and nothing more is known.
+    /// The connection ended and nothing more is known.
     Gone,
-    /// It could not be started.
+    /// The process could not be started.
     NotStarted,
 }
 
@@ -82,11 +82,11 @@ pub(crate) enum Life {
     Live {
         idle_since: Time,
     },
-    /// It was sent GOAWAY and has tasks to finish.
+    /// The worker was sent GOAWAY and has tasks to finish.
     Draining {
         why: Why,
     },
-    /// It was sent GOAWAY and has nothing left to do.
+    /// The worker has no tasks left and must exit within its grace period.
     Stopping {
         why: Why,
         since: Time,
@@ -99,12 +99,12 @@ pub(crate) enum Life {
 /// When a worker may be assigned a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Demand {
-    /// Whenever it has a free slot.
+    /// Whenever the worker has a free slot.
     Always,
-    /// It has requested one task.
+    /// The worker has requested one task.
     OnRequest,
-    /// It has not requested a task. Whether it withdrew while a task was on its way, which it may
-    /// return once.
+    /// The worker has not requested a task. `crossed`: the worker withdrew its request while a task was on its
+    /// way, and may return that task.
     Silent { crossed: bool },
 }
 
@@ -123,41 +123,42 @@ pub(crate) struct Worker {
     pub(crate) pool: PoolId,
     pub(crate) version: u32,
     pub(crate) number: u32,
-    /// Started by the edge; otherwise it dialled in.
+    /// The edge started this worker; otherwise it dialled in.
     pub(crate) spawned: bool,
     pub(crate) slots: u16,
     pub(crate) soft_cancel: bool,
     pub(crate) demand: Demand,
     pub(crate) life: Life,
-    /// Set by HELLO: boots of its pool that had failed in a row before.
+    /// Number of consecutive failed boots of the pool when the worker sent HELLO; `None` before HELLO.
     pub(crate) after_failed: Option<u32>,
-    /// When it said HELLO.
+    /// When the worker sent HELLO; [`Time::NEVER`] before.
     pub(crate) greeted: Time,
-    /// When one without the protocol has lived so long that its pool can be said to work; once.
+    /// When a process without the protocol has lived long enough to show that its pool works; [`Time::NEVER`]
+    /// for other workers and afterwards.
     pub(crate) proof: Time,
-    /// Lent tasks in the order of lending.
+    /// Assigned tasks in the order of assignment.
     pub(crate) tasks: VecDeque<TaskId>,
     pub(crate) done: u64,
-    /// It left with a task that it had to run, so it had booted.
+    /// The worker left while a task was in its slot, so its boot had succeeded.
     pub(crate) left_task: bool,
-    /// When the rest of its grace was cut, because others need its room.
+    /// When the rest of the worker's grace period was cut, because waiting work needs its place.
     pub(crate) hurried: Option<Time>,
     pub(crate) done_max: u64,
-    /// Tasks that it may be assigned in its life.
+    /// Maximum number of tasks that the worker is assigned in its life.
     pub(crate) tasks_max: u64,
-    /// It knows that bound, and ends by itself.
+    /// The worker knows that limit and exits by itself when it is reached.
     pub(crate) ends_itself: bool,
     pub(crate) expires: Time,
-    /// To be replaced as soon as a successor is ready.
+    /// The worker is to be replaced as soon as a successor is ready.
     pub(crate) outdated: bool,
     pub(crate) term_sent: bool,
     pub(crate) rss: u64,
     pub(crate) measure_at: Time,
-    /// A task has ended since its memory was looked at.
+    /// A task has ended since the worker's memory was last measured.
     pub(crate) unmeasured: bool,
-    /// Since when the edge does not read what it writes.
+    /// Since when the edge has stopped reading the worker's answers; `None` while it reads them.
     pub(crate) unread: Option<Time>,
-    /// Calls that its tasks made and that wait for a worker of its own pool.
+    /// Number of unfinished calls that the worker's tasks made and that only its own pool serves.
     pub(crate) calls_to_own_pool: u32,
 }
 
@@ -171,22 +172,22 @@ impl Worker {
         self.is_live() && has_slot && self.demand.takes() && self.room() > 0
     }
 
-    /// Tasks that it may still be assigned.
+    /// How many more tasks the worker may be assigned.
     pub(crate) fn room(&self) -> u64 {
         self.tasks_max - self.done - self.tasks.len() as u64
     }
 
-    /// Whether its tasks are counted. One such life is too short to be worth a word.
+    /// Whether the number of tasks in the worker's life is limited. Such workers are not logged one by one.
     pub(crate) fn is_short_lived(&self) -> bool {
         self.tasks_max < u64::MAX
     }
 
-    /// Whether it has what it was to run in its life, and takes nothing more.
+    /// Whether the worker has been assigned its last task and takes no more.
     pub(crate) fn is_spent(&self) -> bool {
         self.room() == 0
     }
 
-    /// Slots in use: a window counts as one.
+    /// Number of slots in use; prefetched tasks do not count.
     pub(crate) fn busy_slots(&self) -> u32 {
         self.tasks.len().min(usize::from(self.slots)) as u32
     }
@@ -202,12 +203,12 @@ impl Worker {
     }
 }
 
-/// When a stopping worker is terminated, and when it is killed, within its grace.
+/// When a worker whose grace period began at `since` is sent TERM, and when it is killed.
 pub(crate) fn escalation(since: Time, grace: Span) -> (Time, Time) {
     (since + Span(grace.0 - last_call(grace).0), since + grace)
 }
 
-/// The end of a grace, between TERM and KILL.
+/// The time between TERM and KILL at the end of a grace period.
 pub(crate) fn last_call(grace: Span) -> Span {
     Span(grace.0 / 4).min(Span::from_secs(1))
 }

@@ -1,6 +1,6 @@
-//! What the data plane and the job store ask of the operating system: sockets, readiness, processes, files and clocks.
-//! They ask nowhere else, so that a kernel in memory can take the place of the real one (feature `sim`), under a time
-//! that is only counted.
+//! The operating system as the data plane and the job store use it: sockets, readiness, processes, files and clocks.
+//! They make no other system calls, so a kernel in memory with simulated time can replace the real one (feature
+//! `sim`).
 #![forbid(unsafe_code)]
 
 #[cfg(not(feature = "sim"))]
@@ -22,7 +22,8 @@ pub use sim::kernel::*;
 #[cfg(feature = "sim")]
 pub use sim::thread::{Thread, spawn};
 
-/// A limit: the first value in production, the second in the simulation, whose seeds are too small to reach the first.
+/// A limit: `real` in production, `simulated` in the simulation, whose runs are too short to reach the production
+/// value.
 #[must_use]
 pub const fn bound(real: usize, simulated: usize) -> usize {
     match cfg!(feature = "sim") {
@@ -31,23 +32,23 @@ pub const fn bound(real: usize, simulated: usize) -> usize {
     }
 }
 
-/// Descriptors that one record carries at the most.
+/// The maximum number of descriptors in one record.
 pub const MAX_FDS: usize = 3;
 
-/// Who is at the other end, by the kernel's word. The pid is 0 for a peer in a PID namespace that can't be seen from
-/// here; the uid counts all the same.
+/// The process at the other end of a socket, as the kernel reports it. The pid is 0 if the peer is in a PID namespace
+/// that is not visible from here; the uid is valid even then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     pub pid: i32,
     pub uid: u32,
 }
 
-/// Something that is ready.
+/// A descriptor that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
-    /// The number that it was added with.
+    /// The token given when the descriptor was added.
     pub token: u64,
-    /// An end or an error counts as something to read.
+    /// Whether there is something to read. The end of the stream and errors count too.
     pub readable: bool,
     pub writable: bool,
 }
@@ -57,14 +58,14 @@ pub struct Ready {
 pub enum Mode {
     Read,
     Write,
-    /// For writing, and for its owner alone if it has to be created.
+    /// For writing. A file that has to be created is accessible to its owner only.
     Create,
 }
 
-/// What there is to know about a file without reading it.
+/// Metadata of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// Its device and inode, by which it is known whatever its names are.
+    /// The file's device and inode, which identify it under any name.
     pub identity: (u64, u64),
     pub len: u64,
 }

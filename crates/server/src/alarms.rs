@@ -1,13 +1,13 @@
-//! Alarms: what has to be checked again at some time.
+//! Alarms: checks that are scheduled for a certain time.
 
 use std::collections::BTreeMap;
 use stoker_core::Time;
 
-/// An alarm that was set, to take it back.
+/// The key of an alarm that was set, with which it can be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AlarmKey(Time, u64);
 
-/// What is looked at when its time has come is an `A`.
+/// The scheduled alarms; an `A` describes what to check.
 #[derive(Debug)]
 pub(crate) struct Alarms<A> {
     all: BTreeMap<AlarmKey, A>,
@@ -31,18 +31,17 @@ impl<A> Alarms<A> {
         key
     }
 
-    /// Cancels an alarm. Without this, connections that come and go would leave ever more alarms
-    /// behind.
+    /// Cancels an alarm. Without this, every connection that comes and goes would leave an alarm behind.
     pub(crate) fn cancel(&mut self, key: AlarmKey) {
         self.all.remove(&key);
     }
 
-    /// When the first is due.
+    /// The time of the first alarm.
     pub(crate) fn next(&self) -> Option<Time> {
         self.all.first_key_value().map(|(key, _)| key.0)
     }
 
-    /// Takes the first one that is due.
+    /// Removes and returns the first alarm that is due.
     pub(crate) fn pop_due(&mut self, now: Time) -> Option<A> {
         let first = self.all.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())

@@ -1,12 +1,12 @@
-//! How large answers are: what is to be expected of the next call of a name.
+//! Statistics of answer sizes, from which the size of the next answer to a method is estimated.
 
 use crate::net::LARGE;
 use stoker_core::NameId;
 
-/// Answers of one name that are remembered. The 99th percentile of so few is the largest.
+/// The number of answers that are remembered per name. Among so few, the 99th percentile is the largest.
 const REMEMBERED: usize = 64;
 
-/// The sizes of a name's last answers; only of names that had a large one.
+/// The sizes of a name's last answers. Kept only for names that had a large one.
 #[derive(Debug)]
 struct Sizes {
     last: [u32; REMEMBERED],
@@ -27,12 +27,12 @@ impl Sizes {
     }
 }
 
-/// By the numbers of names.
+/// The sizes of each name, by its id.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerSizes(Vec<Option<Box<Sizes>>>);
 
 impl AnswerSizes {
-    /// Bytes that an answer to a call of this name most likely has at the most; 0 while they are small.
+    /// The probable maximum size of an answer to a call of this name, in bytes; 0 if they are small.
     pub(crate) fn expected(&self, name: NameId) -> usize {
         let sizes = self.0.get(name.index()).and_then(Option::as_ref);
         let largest = sizes.map_or(0, |sizes| sizes.largest as usize);

@@ -1,10 +1,11 @@
-//! The directory that workers run in: where the configuration lies, which a deploy changes.
+//! The directory that workers run in. By default it is the directory of the configuration, which a deploy
+//! changes.
 
 use crate::config::Launch;
 use crate::observe::{Log, events};
 use std::io;
 
-/// Looks where the configuration lies now: in the directory of the next release, perhaps.
+/// Resolves the configuration's directory again. After a deploy it may be the directory of the next release.
 pub(crate) fn find_again(launch: &mut Launch, log: &mut Log) -> io::Result<()> {
     let base = launch.find_base()?;
     if base != launch.base {
@@ -18,10 +19,11 @@ pub(crate) fn find_again(launch: &mut Launch, log: &mut Log) -> io::Result<()> {
     Ok(())
 }
 
-/// Looks only if the directory was removed, as deploy tools do with old releases: no worker could start in it.
+/// Resolves the directory again if it was removed, as deploy tools do with old releases: no worker could start in
+/// it.
 pub(crate) fn leave_removed_directory(launch: &mut Launch, log: &mut Log) {
     if !launch.base.is_dir() {
-        // There may be none at all. Then workers fail to start, and say so.
+        // If there is no directory at all, the workers fail to start, and that is logged.
         find_again(launch, log).ok();
     }
 }

@@ -1,4 +1,4 @@
-//! Two clocks: the steady one for durations, the wall only for "due at".
+//! Two clocks: the steady clock for durations, and the wall clock for due times.
 
 use std::time::Duration;
 use stoker_core::{Span, Time};
@@ -25,7 +25,7 @@ pub(crate) fn duration(span: Span) -> Duration {
     Duration::from_micros(span.0)
 }
 
-/// RFC 3339 in UTC with milliseconds.
+/// A time in RFC 3339 format, in UTC with milliseconds.
 pub(crate) fn rfc3339(ms: u64) -> String {
     let (days, of_day) = (ms / 86_400_000, ms % 86_400_000);
     let (year, month, day) = civil(days);

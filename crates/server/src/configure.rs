@@ -1,4 +1,4 @@
-//! Brings pools, queues and services to what the configuration says: at the start, and by a reload.
+//! Applies the configuration to pools, queues and services, at the start and by a reload.
 
 use crate::config::{JobsConfig, Pool as PoolSpec, Queue, Service};
 use crate::observe::events;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use stoker_core::{Event, Kind, PoolId, QueueConfig};
 
 impl Plane {
-    /// All of the configuration, once.
+    /// Creates everything that the configuration contains. Called once, at the start.
     pub(crate) fn add_pools_and_queues(&mut self) {
         let config = self.config.clone();
         for pool in &config.pools {
@@ -25,7 +25,7 @@ impl Plane {
 
     pub(crate) fn add_pool(&mut self, pool: &PoolSpec) {
         let id = self.core.add_pool(&pool.name, pool.for_core());
-        // A pool that was removed may have had this number.
+        // A removed pool may have had the same id.
         self.specs.retain(|(of, _), _| *of != id);
         self.restarts.remove(&id);
         self.spent.remove(&id);
@@ -34,8 +34,8 @@ impl Plane {
         self.specs.insert((id, 1), self.spec_to_start(pool));
     }
 
-    /// A pool has the size again that an operator had given it before the server was started again. That fits: what
-    /// its queues reserve was looked at when either changed.
+    /// Restores the size of a pool that an operator had set before the server was started again. It always fits,
+    /// because the queues' reserves were checked whenever either changed.
     fn restore_scaled_size(&mut self, mut pool: PoolSpec) -> PoolSpec {
         let Some((min, max)) = self.launch.scaled.get(&pool.name).copied() else {
             return pool;
@@ -55,19 +55,20 @@ impl Plane {
         self.step(Event::PoolRemoved { pool }, None);
     }
 
-    /// What the configuration says of a pool.
+    /// The configuration of a pool.
     pub(crate) fn pool_spec(&self, id: PoolId) -> Option<&PoolSpec> {
         let name = self.core.pool(id).0;
         self.config.pools.iter().find(|pool| pool.name == name)
     }
 
-    /// Tasks that a pool with so many processes can surely run at once.
+    /// The number of tasks that a pool with this minimum of processes can always run at once.
     pub(crate) fn guaranteed_slots_with(&self, id: PoolId, min: u32) -> u32 {
         self.pool_spec(id)
             .map_or(min, |spec| spec.guaranteed_slots_with(min))
     }
 
-    /// How workers of a pool are started from now on: where the configuration lies now, which a deploy may change.
+    /// The configuration with which workers of a pool are started from now on. Its directory is resolved against
+    /// the present base directory, which a deploy may change.
     pub(crate) fn spec_to_start(&self, pool: &PoolSpec) -> Arc<PoolSpec> {
         let base = &self.launch.base;
         let directory = pool
@@ -113,7 +114,7 @@ impl Plane {
         self.configure_overridden(id, service.core.clone());
     }
 
-    /// The configuration names a queue or service no more. Its jobs stay in the store.
+    /// Handles a queue or service that the configuration no longer names. Its jobs stay in the store.
     pub(crate) fn unconfigure(&mut self, kind: Kind, name: &str) {
         let Some(queue) = self.core.find_queue(kind, name) else {
             return;

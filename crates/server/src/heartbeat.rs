@@ -1,4 +1,4 @@
-//! What the angel learns of the data plane's progress.
+//! Reports the data plane's progress to the angel.
 
 use crate::clock::duration;
 use crate::plane::Plane;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use stoker_angel::{Beat, Heartbeat, Stage, ToAngel};
 use stoker_core::{Span, Time};
 
-/// Reports in the time that the watchdog allows, so that none is missed by a little.
+/// Reports per watchdog period, so that a slightly late report does not look like a stuck server.
 const BEATS: u64 = 3;
-/// Between two reports of a server that is to end: then the angel has less patience.
+/// The time between two reports of a server that is draining, for which the angel's timeout is shorter.
 const BEAT_WHILE_ENDING: Span = Span::from_secs(1);
 
-/// When to report, and how often it was done.
+/// Sends progress reports, and knows when the next one is due.
 pub(crate) struct HeartbeatSender {
     memory: Heartbeat,
     count: u64,
@@ -28,20 +28,20 @@ impl HeartbeatSender {
     fn beat(&mut self, stage: Stage) {
         self.count += 1;
         let count = self.count;
-        // Should it fail, the angel takes this server for stuck, which is then not far from the truth.
+        // If this fails, the angel considers the server stuck. There is nothing better to do.
         self.memory.beat(Beat { count, stage }).ok();
     }
 }
 
 impl Plane {
-    /// Reports progress if that is due: one comparison in most turns.
+    /// Reports progress if a report is due. In most turns this costs one comparison.
     pub(crate) fn beat_if_due(&mut self) {
         if self.now >= self.heartbeat.due {
             self.beat();
         }
     }
 
-    /// Reports progress, and plans the next report.
+    /// Reports progress, and schedules the next report.
     pub(crate) fn beat(&mut self) {
         let is_draining = self.core.is_draining();
         self.heartbeat.beat(match is_draining {
@@ -56,12 +56,12 @@ impl Plane {
         self.heartbeat.due = self.now + pause;
     }
 
-    /// Reports that from here on the job store and slow clients decide how long a turn takes.
+    /// Reports the closing stage: from here on the job store and slow clients determine how long a turn takes.
     pub(crate) fn beat_before_closing(&mut self) {
         self.heartbeat.beat(Stage::Closing);
     }
 
-    /// Tells the angel how patient to be with this server.
+    /// Sends the timeouts that the angel applies to this server.
     pub(crate) fn send_timeouts(&mut self) {
         let watchdog = self.config.watchdog;
         let graces = self.config.pools.iter().map(|pool| pool.core.stop_grace);

@@ -1,4 +1,5 @@
-//! Everything that does I/O, around the pure core: sources, workers, store, logs, and the operators' door.
+//! Everything that does I/O around the pure core: sources, workers, store, logs, and operations for
+//! administrators.
 //!
 //! One thread, the data plane, owns the core, all sockets and all pipes. See `ARCHITECTURE.md`.
 #![forbid(unsafe_code)]
@@ -38,7 +39,7 @@ pub use observe::open as open_log;
 pub use process::{raise_descriptor_limit, run};
 pub use turn::Server;
 
-/// So many of a thing, as people say it: `1 job`, `2 jobs`.
+/// A count with its noun, in the plural if needed: `1 job`, `2 jobs`.
 pub fn counted(count: impl Into<u64>, thing: &str) -> String {
     match count.into() {
         1 => format!("1 {thing}"),
@@ -46,6 +47,6 @@ pub fn counted(count: impl Into<u64>, thing: &str) -> String {
     }
 }
 
-/// The largest frame accepted from a peer. Below the wire's own limit by what the broker may have to add
-/// to a frame on its way: metadata and a name.
+/// The largest frame that is accepted from a peer. It is below the limit of the wire format, because the server
+/// may add metadata and a name to a frame that it forwards.
 pub const MAX_FRAME: usize = stoker_wire::MAX_FRAME - (128 << 10);

@@ -1,10 +1,10 @@
-//! What is held in memory, and who has to wait while there is too much of it.
+//! Accounting of memory, and back-pressure when it is used up.
 //!
-//! `max_memory` bounds the bodies of requests, the jobs that are loaded, and answers on their way. Requests
-//! are refused beyond it. Answers can't be refused, so they are left where they are: the socket of a worker
-//! with a large answer is read only once the whole answer fits, and its task's time stands still meanwhile.
-//! Two things keep that from blocking for ever: a single answer may always go on, whatever the bodies of
-//! requests take; and a client that does not read its answers is disconnected after a while.
+//! `max_memory` limits the bodies of requests, loaded jobs, and answers that clients have not read. Requests
+//! above the limit are rejected. Answers can't be rejected, so they stay with their workers: the socket of a
+//! worker with a large answer is read only once the whole answer fits, and the timeout of its task is suspended
+//! meanwhile. Two rules prevent a deadlock: a single answer may always proceed, however much memory requests
+//! take, and a client that does not read its answers is disconnected after a while.
 
 #[cfg(feature = "sim")]
 mod invariants;
@@ -17,39 +17,40 @@ use crate::users::{UserId, Users};
 use std::collections::VecDeque;
 use stoker_core::{Event, Span, TaskId, Time, WorkerId};
 
-/// Answers may take so much, whatever else is held: without it full queues could never be worked off.
+/// Bytes that answers may take even if the limit is exceeded: without them, full queues could never be emptied.
 const FOR_ANSWERS: usize = MAX_FRAME + LARGE;
-/// The same for half-read requests of clients, so that one that may be refused is refused by an answer.
+/// Bytes that half-read requests of clients may take even if the limit is exceeded, so that a request can be read
+/// and rejected with an answer.
 const FOR_REQUESTS: usize = 4 << 20;
-/// What an administrator's own commands may be answered with beyond the limit.
+/// Bytes above the limit that answers to an administrator's own commands may take.
 const FOR_ADMINISTRATORS: usize = 4 << 20;
 
-/// How often idle connections release their spare buffers.
+/// The minimum time between two sweeps that release spare buffers of idle connections.
 const SWEEP: Span = Span::from_secs(1);
 
-/// Bytes held by connections, and who waits for some of them to be freed.
+/// Bytes held by connections, and the workers and clients that wait for memory.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    /// What each user has of it, and of what else is shared.
+    /// The resources that each user occupies.
     pub(crate) users: Users,
     /// Half-read frames of clients.
     requests: usize,
-    /// Half-read frames of workers: those that may be read to their ends count as a whole, of the others
-    /// what has been read.
+    /// Half-read frames of workers. `granted` counts the whole length of frames that may be read to their end,
+    /// `begun` the part of the others that has been read.
     granted: usize,
     begun: usize,
-    /// Output that has not been fetched by clients, and by workers.
+    /// Output that clients, and workers, have not read yet.
     to_clients: usize,
     to_workers: usize,
-    /// All that outputs take, buffers that are kept included.
+    /// All memory of outputs, including spare capacity.
     outputs: usize,
-    /// What calls at workers will most likely be answered with.
+    /// The expected size of answers to calls that are at workers.
     reserved: usize,
-    /// Workers that are not read, in the order in which they are to be read again.
+    /// Workers whose sockets are not read, in the order in which reading resumes.
     unread: VecDeque<(WorkerId, ConnId)>,
-    /// Clients with calls that are deferred.
+    /// Clients with deferred calls.
     deferring: Vec<ConnId>,
-    /// Something was refused for want of memory since idle connections were swept.
+    /// A request was rejected or deferred for lack of memory since idle connections were last swept.
     is_short: bool,
     swept: Time,
 }
@@ -59,17 +60,17 @@ impl Memory {
         self.requests + self.granted + self.begun + self.outputs
     }
 
-    /// Answers that have left their workers, or are about to.
+    /// Bytes of answers that have left their workers or are about to.
     fn outbound(&self) -> usize {
         self.granted + self.to_clients
     }
 
-    /// Output that has not been fetched.
+    /// Bytes of output that have not been read.
     pub(crate) fn unsent(&self) -> usize {
         self.to_clients + self.to_workers
     }
 
-    /// Counts a connection's output anew.
+    /// Updates what a connection's output is charged with.
     pub(crate) fn count_output(&mut self, conn: &mut Conn) {
         self.forget_output(conn);
         let counted = Counted {
@@ -100,7 +101,7 @@ impl Memory {
         }
     }
 
-    /// Counts a connection's half-read frame anew.
+    /// Updates what a connection's half-read frame is charged with.
     pub(crate) fn count_input(&mut self, conn: &mut Conn) {
         self.forget_input(conn);
         let memory = conn.splitter.memory();
@@ -140,19 +141,19 @@ impl Memory {
 }
 
 impl Plane {
-    /// Bytes of bodies held for calls and jobs, those half read and those half written included.
+    /// Bytes held for calls and jobs, including half-read requests and half-written answers.
     pub(crate) fn bytes_held(&self) -> usize {
         self.payloads.bytes() + self.jobs.bytes() + self.memory.bytes()
     }
 
-    /// Whether a request with a body of so many bytes can be let in.
+    /// Whether a request with a body of this length can be accepted.
     pub(crate) fn has_memory_for(&mut self, len: usize) -> bool {
         let fits = self.bytes_held() + self.memory.reserved + len <= self.config.max_memory;
         self.memory.is_short |= !fits;
         fits
     }
 
-    /// Why a user can't make another call with a body of so many bytes, if so.
+    /// The reason why a user can't make another call with a body of this length, if its quota is used up.
     pub(crate) fn over_quota(&self, user: UserId, len: usize) -> Option<String> {
         let of_user = &self.memory.users[user];
         let (uid, calls) = (of_user.uid, of_user.inflight);
@@ -169,7 +170,7 @@ impl Plane {
         })
     }
 
-    /// Counts a call for its user, as long as its task is there.
+    /// Charges a call to its user until its task is freed.
     pub(crate) fn charge(&mut self, user: UserId, task: TaskId) {
         let bytes = self.payloads.charge(task, user);
         let of_user = &mut self.memory.users[user];
@@ -177,7 +178,7 @@ impl Plane {
         of_user.bytes += bytes;
     }
 
-    /// A task is gone.
+    /// Ends the charge for a task that is being freed.
     pub(crate) fn discharge(&mut self, task: TaskId) {
         if let Some((user, bytes)) = self.payloads.discharge(task) {
             let of_user = &mut self.memory.users[user];
@@ -186,12 +187,12 @@ impl Plane {
         }
     }
 
-    /// Whether the half-read requests of clients take what they may not.
+    /// Whether the half-read requests of clients take more memory than permitted.
     pub(crate) fn has_too_many_half_frames(&self) -> bool {
         self.memory.requests > FOR_REQUESTS && self.bytes_held() > self.config.max_memory
     }
 
-    /// Whether one of the broker's own answers, of so many bytes, can be held until its client reads it.
+    /// Whether an answer of the server itself, of this length, can be held until the client reads it.
     pub(crate) fn has_memory_for_answer(&self, conn: ConnId, len: usize) -> bool {
         let Some(conn) = self.conns.get(conn) else {
             return false;
@@ -206,18 +207,18 @@ impl Plane {
             && (is_alone || self.bytes_held() + len <= self.config.max_memory + extra)
     }
 
-    /// What may wait for one client, or be on its way to it, before its next call goes to a worker.
+    /// Bytes that may be pending for one client, or expected for it, before its next call is sent to a worker.
     fn for_client(&self) -> usize {
         (self.config.max_memory / 8).max(4 << 20)
     }
 
-    /// Whether what clients have not read takes so much that no answer may be read from any worker.
+    /// Whether unread answers of clients take so much memory that no answer may be read from any worker.
     fn is_full_of_answers(&self) -> bool {
         self.memory.outbound() > FOR_ANSWERS && self.bytes_held() > self.config.max_memory
     }
 
-    /// Whether a worker must not be read for now. `wanted`: the whole size of the answer that it has begun to
-    /// write.
+    /// Whether a worker must not be read for now. `wanted` is the whole size of the answer that the worker has
+    /// begun to write.
     fn must_wait(&mut self, wanted: Option<usize>) -> bool {
         let must_wait = match wanted.filter(|wanted| *wanted > LARGE) {
             None => self.is_full_of_answers(),
@@ -230,7 +231,8 @@ impl Plane {
         must_wait
     }
 
-    /// Whether a connection may be read. A worker for whose answer there is no memory waits from now on.
+    /// Whether a connection may be read. If there is no memory for the answer of a worker, the worker waits from
+    /// now on.
     pub(crate) fn may_read(&mut self, id: ConnId) -> bool {
         let Some(conn) = self.conns.get(id) else {
             return false;
@@ -238,13 +240,14 @@ impl Plane {
         let Role::Worker(worker) = conn.role else {
             return true;
         };
-        // One that is not watched reports nothing but its end: what it wrote before is read.
+        // A worker that waits is not watched for input, so only its end is reported here: what it wrote before is
+        // read.
         if conn.granted || conn.unread {
             return true;
         }
         let wanted = conn.splitter.wanted();
         let is_large = wanted.is_some_and(|wanted| wanted > LARGE);
-        // Nobody overtakes those that wait with a large answer.
+        // Workers that wait with a large answer are served in their order.
         let must_wait = (is_large && !self.memory.unread.is_empty()) || self.must_wait(wanted);
         match must_wait {
             true => self.leave_unread(worker, id),
@@ -272,7 +275,8 @@ impl Plane {
         }
     }
 
-    /// Resumes whatever waits for memory, as far as there is some. Called at the end of every turn.
+    /// Resumes workers, calls and loads that wait for memory, as far as it suffices. Called at the end of every
+    /// turn.
     pub(crate) fn use_freed_memory(&mut self) {
         if std::mem::take(&mut self.memory.is_short) {
             self.sweep();
@@ -289,7 +293,7 @@ impl Plane {
         }
     }
 
-    /// Has idle connections release the buffers that they keep for their next frames.
+    /// Releases the buffers that idle connections keep for their next frames.
     fn sweep(&mut self) {
         if self.now.since(self.memory.swept) < SWEEP {
             return;
@@ -304,7 +308,7 @@ impl Plane {
         }
     }
 
-    /// Reads on from workers, as far as there is memory for their answers.
+    /// Resumes reading from workers, as far as there is memory for their answers.
     fn read_unread(&mut self) {
         while let Some((worker, id)) = self.memory.unread.front().copied() {
             if let Some(conn) = self.conns.get(id) {
@@ -326,7 +330,7 @@ impl Plane {
         }
     }
 
-    /// Whether a call that was assigned to a worker can go there. If so, room for its answer is reserved.
+    /// Whether a call can be sent to the worker that it was assigned to. If so, room for its answer is reserved.
     pub(crate) fn may_assign(&mut self, task: TaskId) -> bool {
         if self.payloads.take_cleared(task) {
             return true;
@@ -340,7 +344,7 @@ impl Plane {
         else {
             return true;
         };
-        // Nobody overtakes those of the same client that wait.
+        // Deferred calls of a client are resumed in their order.
         if self
             .client(conn)
             .is_some_and(|client| !client.deferred.is_empty())
@@ -350,8 +354,8 @@ impl Plane {
         self.reserve(conn, task)
     }
 
-    /// Reserves room for a call's answer, as large as the last ones of its name were. `false` if there is not
-    /// enough, or if its client has not read enough of earlier answers.
+    /// Reserves room for a call's answer, as large as recent answers to this method. Returns false if there is
+    /// not enough memory, or if the client has not read enough of its earlier answers.
     fn reserve(&mut self, conn: ConnId, task: TaskId) -> bool {
         let expected = self.answer_sizes.expected(self.payloads[task].name);
         let for_client = self.for_client();
@@ -384,7 +388,7 @@ impl Plane {
         true
     }
 
-    /// A call is not at a worker any more.
+    /// Releases the room that was reserved for a call that is no longer at a worker.
     pub(crate) fn unreserve(&mut self, task: TaskId) {
         let reserved = self.payloads.reserve(task, 0);
         if reserved == 0 {
@@ -398,7 +402,7 @@ impl Plane {
         }
     }
 
-    /// A call that was assigned to a worker waits until there is room for its answer.
+    /// Defers a call that was assigned to a worker, until there is room for its answer.
     pub(crate) fn defer(&mut self, worker: WorkerId, task: TaskId) {
         if let Origin::Call { conn, .. } = self.payloads[task].origin
             && let Some(client) = self.client(conn)
@@ -411,7 +415,7 @@ impl Plane {
         self.step(Event::Deferred { worker, task }, None);
     }
 
-    /// Has deferred calls assigned again, as far as there is room for their answers.
+    /// Has the core assign deferred calls again, as far as there is room for their answers.
     fn resume_deferred(&mut self) {
         for conn in std::mem::take(&mut self.memory.deferring) {
             while let Some(task) = self.next_deferred(conn) {
@@ -433,7 +437,7 @@ impl Plane {
     fn next_deferred(&mut self, conn: ConnId) -> Option<TaskId> {
         loop {
             let task = *self.client(conn)?.deferred.front()?;
-            // Its number may be another one's by now.
+            // The task id may have been reused for another task.
             let is_its_own =
                 matches!(self.payloads[task].origin, Origin::Call { conn: of, .. } if of == conn);
             if is_its_own && self.core.is_deferred(task) {

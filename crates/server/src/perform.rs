@@ -1,18 +1,17 @@
-//! Performs the actions of the core. Nothing here makes a decision or takes a step.
+//! Performs the actions of the core. Code here does not decide anything and does not step the core.
 
 use crate::observe::{Entry, events};
 use crate::plane::{Plane, Todo};
-use crate::sources::Origin;
 use crate::sources::end::{Victim, exit_text};
+use crate::sources::{Origin, TaskAnswer};
 use crate::workers::WorkerHandle;
 use stoker_angel::ToAngel;
 use stoker_core::{Action, Exit, Facts, Health, Notice, Outcome, Recycled, TaskId, Why, WorkerId};
 use stoker_os::Signal;
 use stoker_store::{StoreRequest, What};
-use stoker_wire::Frame;
 
 impl Plane {
-    pub(crate) fn perform(&mut self, action: Action, answer: Option<&Frame<'_>>) {
+    pub(crate) fn perform(&mut self, action: Action, answer: Option<&TaskAnswer<'_>>) {
         match action {
             Action::Spawn {
                 worker,
@@ -83,7 +82,13 @@ impl Plane {
         }
     }
 
-    fn finish(&mut self, task: TaskId, outcome: Outcome, facts: Facts, answer: Option<&Frame<'_>>) {
+    fn finish(
+        &mut self,
+        task: TaskId,
+        outcome: Outcome,
+        facts: Facts,
+        answer: Option<&TaskAnswer<'_>>,
+    ) {
         if let Outcome::Quarantined { .. } | Outcome::WorkerDied(_) = outcome {
             self.remember_killer(task, outcome, facts, Victim::of(answer));
         }
@@ -94,7 +99,7 @@ impl Plane {
         self.free(task);
     }
 
-    /// Frees a task's number, and what was reserved for its answer.
+    /// Frees a task's slot, and releases the memory that was reserved for its answer.
     fn free(&mut self, task: TaskId) {
         self.unreserve(task);
         self.discharge(task);
@@ -107,8 +112,7 @@ impl Plane {
         };
         handle.kill_reason = kill_reason(why);
         let (name, spawned) = (handle.name.clone(), handle.spawned);
-        // A worker that was still booting has nothing to finish, so its end is not worth a log
-        // line.
+        // A worker that was still booting has nothing to finish, so its end is not worth a log line.
         let quiet = !handle.ready && matches!(why, Why::Shutdown | Why::Surplus | Why::Replaced);
         if let Some(reason) = kill_reason(why).filter(|_| !quiet) {
             let task = Some(self.present_task(worker)).filter(|task| !task.is_empty());
@@ -128,7 +132,7 @@ impl Plane {
         }
     }
 
-    /// Reports to the store that a job's worker, or its program, died while running it.
+    /// Reports to the store that the worker of a job, or its program, died while it ran the job.
     fn note_crash(
         &mut self,
         worker: WorkerId,
@@ -151,7 +155,8 @@ impl Plane {
         let entry = entry.with("worker", self.worker_name(Some(worker)));
         let entry = entry.with("reason", text.as_str()).with("final", false);
         self.log_lost_run(&whole, crashes, entry);
-        // It does not run any more, and the server's own death would count once more.
+        // The job no longer runs. Without this update, a crash of the server would count as another crash of the
+        // job.
         self.jobs.runs_changed = true;
         let what = What::Crashed;
         self.jobs.send(StoreRequest::Note { job, what, text });
@@ -170,7 +175,7 @@ impl Plane {
         let why = why.and_then(kill_reason).unwrap_or("it ended by force");
         let (text, next) = match again {
             true => ("", "it runs again"),
-            // It counts as done since its delivery, or since its code said so.
+            // The job has counted as done since its delivery, or since its code acknowledged it.
             false => ("; it does not run again", "it does not run again"),
         };
         let text = format!("{name} was killed while it ran this job: {why}{text}");
@@ -186,7 +191,7 @@ impl Plane {
         self.jobs.send(StoreRequest::Note { job, what, text });
     }
 
-    /// A line about a worker.
+    /// Adds the fields that identify a worker to a log entry.
     fn about(&self, worker: WorkerId, entry: Entry) -> Entry {
         let Some(handle) = self.worker_handle(worker) else {
             return entry;
@@ -277,7 +282,7 @@ impl Plane {
                 let last = words
                     .as_ref()
                     .map_or(String::new(), |words| format!(": {words}"));
-                // Issue 9, A27: a script that only defines its handlers ends well, and at once.
+                // Issue 9, A27: a script that only defines its handlers exits at once, with code 0.
                 let hint = match exit {
                     Exit::Code(0) if !handle.ready => {
                         ". It ended without serving: a worker calls run() last; for a program that does not speak \
@@ -350,7 +355,7 @@ impl Plane {
     }
 }
 
-/// Why a worker was killed, unless that is routine.
+/// The reason for killing a worker, as text.
 fn kill_reason(why: Why) -> Option<&'static str> {
     Some(match why {
         Why::BootTimeout => "it was not ready within boot_timeout",

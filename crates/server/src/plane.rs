@@ -12,7 +12,7 @@ use crate::observe::{Log, Metrics, Recent};
 use crate::sources::jobs::Jobs;
 use crate::sources::jobs::failures::FailureLog;
 use crate::sources::rpc::Places;
-use crate::sources::{Payload, Payloads};
+use crate::sources::{Payload, Payloads, TaskAnswer};
 use crate::workers::WorkerHandle;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use stoker_angel::Channel;
 use stoker_core::{Action, Core, Event, KeyId, PoolId, QueueId, TaskId, Time, WorkerId};
 use stoker_os::Fd;
 use stoker_store::{JobId, Ticket};
-use stoker_wire::{Frame, MetaBuf};
+use stoker_wire::MetaBuf;
 
-/// What is to be done after the actions of the present step: each of these takes steps of its own.
+/// Work that is deferred until the actions of the present step are done, because it takes steps of its own.
 pub(crate) enum Todo {
     Refill {
         queue: QueueId,
@@ -32,16 +32,16 @@ pub(crate) enum Todo {
     RefillKeys {
         queue: QueueId,
     },
-    /// A job of an ordered queue whose next run is due.
+    /// A job of an ordered queue is due for its next run.
     Fetch {
         job: JobId,
     },
-    /// A call that was assigned to a worker and can't be sent for want of memory.
+    /// A call that was assigned to a worker can't be sent for lack of memory.
     Defer {
         worker: WorkerId,
         task: TaskId,
     },
-    /// A job that its key waited for had its last run.
+    /// A job that blocked its key has had its last run.
     Unblock {
         queue: QueueId,
         key: Box<[u8]>,
@@ -53,42 +53,42 @@ pub(crate) enum Todo {
     KillDialled {
         worker: WorkerId,
     },
-    /// Close the connection of a worker that dialled in and let its process go on.
+    /// Close the connection of a worker that connected by itself; its process continues.
     Disconnect {
         worker: WorkerId,
     },
-    /// What a pool is like has changed within a step: another one acts on it.
+    /// The configuration of a pool has changed within a step: another step must apply the change.
     Tick,
 }
 
-/// Something that is looked at again when its time has come.
+/// A check that is scheduled for a certain time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alarm {
-    /// A client that takes nothing of what waits for it.
+    /// A client does not read its pending output.
     Stalled(ConnId),
-    /// A worker that closed its socket.
+    /// A worker has closed its socket.
     Closed(WorkerId),
-    /// A frame that was half read.
+    /// A frame is half read.
     HalfFrame(ConnId),
-    /// A worker of whose output some is not logged.
+    /// Output of a worker was dropped and not logged yet as dropped.
     Dropped(WorkerId),
-    /// A queue of whose failed runs some are not logged.
+    /// Failed runs of a queue were not logged.
     Failures(QueueId),
-    /// A job with progress or a checkpoint that has not been reported to the store.
+    /// Progress or a checkpoint of a job has not been reported to the store yet.
     Unreported(TaskId),
-    /// Queues that nobody needs.
+    /// Queues that are not in use may have expired.
     Unused,
-    /// The listener, after it could not accept.
+    /// The listener could not accept connections, and is tried again.
     Accept,
-    /// An operator who waits for jobs to be cancelled, by their number.
+    /// An operator waits for jobs to be cancelled; contains the number of the cancellation.
     Cancelling(u64),
-    /// An operator whose answer waits for the store.
+    /// An operator's answer waits for the store.
     Operator(Ticket),
-    /// Requests for the list of queues that wait for the store, by the number of their look.
+    /// Requests for the list of queues wait for the store; contains the number of their query.
     Counted(u64),
 }
 
-/// Bytes of one connection's output that need not be counted at once, within a turn.
+/// Bytes that may be added to a connection's output within a turn before they are charged to memory.
 const UNCOUNTED: usize = 4 << 10;
 
 /// Statistics of one queue or service.
@@ -96,15 +96,15 @@ const UNCOUNTED: usize = 4 << 10;
 pub(crate) struct QueueStats {
     pub(crate) waited: Recent,
     pub(crate) ran: Recent,
-    /// Calls by how they ended; jobs are counted by their store.
+    /// Calls that succeeded and calls that failed. Jobs are counted by their store.
     pub(crate) done: u64,
     pub(crate) failed: u64,
-    /// Which failed runs of jobs are logged.
+    /// Limits which failed runs are logged.
     pub(crate) failures: FailureLog,
 }
 
 pub(crate) struct Plane {
-    /// As it is served: a reload changes what it says of pools.
+    /// The effective configuration. A reload changes it.
     pub(crate) config: Config,
     pub(crate) launch: Launch,
     pub(crate) core: Core,
@@ -112,20 +112,20 @@ pub(crate) struct Plane {
     pub(crate) now: Time,
     pub(crate) poller: Poller,
     pub(crate) channel: Channel,
-    /// Something waits for the angel to read.
+    /// Data for the angel is waiting until the socket is writable.
     pub(crate) waits_for_angel: bool,
     pub(crate) heartbeat: HeartbeatSender,
     pub(crate) listener: Fd,
-    /// The token by which a gateway is recognized.
+    /// The token by which the server recognizes a gateway.
     pub(crate) gateway_token: Option<String>,
     pub(crate) conns: Slots<Conn>,
-    /// Connections with something to flush at the end of the turn.
+    /// Connections that are flushed at the end of the turn.
     pub(crate) dirty: Vec<ConnId>,
-    /// What is to be looked at again at some time.
+    /// Checks that are scheduled for a certain time.
     pub(crate) alarms: Alarms<Alarm>,
-    /// By the slot of the worker's number.
+    /// Worker handles, indexed by the slot of the worker's id.
     pub(crate) worker_handles: Vec<Option<WorkerHandle>>,
-    /// Worker outputs that are paused until the log has caught up.
+    /// Outputs of workers that are paused until the log has caught up.
     pub(crate) paused_outputs: Vec<ConnId>,
     pub(crate) payloads: Payloads,
     pub(crate) jobs: Jobs,
@@ -135,23 +135,23 @@ pub(crate) struct Plane {
     pub(crate) quarantine: Quarantine,
     pub(crate) reloads: Reloads,
     pub(crate) listings: Listings,
-    /// The overrides of queues that operators have set at run time.
+    /// The settings of queues that operators have overridden at run time.
     pub(crate) overrides: HashMap<QueueId, Overrides>,
-    /// How workers of each version of a pool are started.
+    /// The configuration with which the workers of each version of a pool are started.
     pub(crate) specs: HashMap<(PoolId, u32), Arc<PoolSpec>>,
-    /// Workers of a pool that took their last task and ended well.
+    /// For each pool, the number of workers that ran their last task and exited normally.
     pub(crate) spent: HashMap<PoolId, u64>,
-    /// Workers of a pool that ended without having been told to, and how the last of them did.
+    /// For each pool, the number of workers that ended unexpectedly, and how the last of them ended.
     pub(crate) restarts: HashMap<PoolId, u64>,
     pub(crate) last_exits: HashMap<PoolId, String>,
     pub(crate) actions: Vec<Action>,
     pub(crate) todo: VecDeque<Todo>,
     pub(crate) meta: MetaBuf,
     pub(crate) drained: bool,
-    /// The log has reported which queues of the store nobody serves.
+    /// The log has reported which queues with jobs no pool serves.
     pub(crate) orphans_reported: bool,
     pub(crate) lost_angel: bool,
-    /// Turns so far, and how long they took.
+    /// The number of turns, the time they took in total, and the longest of them.
     pub(crate) turns: u64,
     pub(crate) busy_us: u64,
     pub(crate) max_lag_us: u64,
@@ -161,9 +161,9 @@ pub(crate) struct Plane {
 }
 
 impl Plane {
-    /// Applies an event to the core and performs what follows. `answer` is the frame that the event
-    /// came from, for outcomes that carry its body.
-    pub(crate) fn step(&mut self, event: Event<'_>, answer: Option<&Frame<'_>>) {
+    /// Applies an event to the core and performs the resulting actions. `answer` is the worker's answer that
+    /// caused the event, for outcomes that carry its body.
+    pub(crate) fn step(&mut self, event: Event<'_>, answer: Option<&TaskAnswer<'_>>) {
         let mut actions = std::mem::take(&mut self.actions);
         self.core.step(self.now, event, &mut actions);
         for action in actions.drain(..) {
@@ -172,7 +172,7 @@ impl Plane {
         self.actions = actions;
     }
 
-    /// Runs what steps have deferred, until nothing is left.
+    /// Runs the deferred work until none is left.
     pub(crate) fn settle(&mut self) {
         loop {
             self.run_deferred();
@@ -235,8 +235,8 @@ impl Plane {
         self.worker_handles[slot] = Some(handle);
     }
 
-    /// Lists a connection to be flushed at the end of the turn, and counts what was put into its output. Little more
-    /// than was counted is counted with the next, or by the flush.
+    /// Lists a connection to be flushed at the end of the turn, and charges its new output to memory. Small
+    /// additions are charged later, with the next addition or by the flush.
     pub(crate) fn mark_dirty(&mut self, id: ConnId) {
         if let Some(conn) = self.conns.get_mut(id) {
             let is_listed = std::mem::replace(&mut conn.dirty, true);

@@ -1,4 +1,4 @@
-//! The server as a process: what it sets for itself, and its end.
+//! The server process: its setup, its main loop and its end.
 
 use crate::turn::Server;
 use crate::watch;
@@ -6,7 +6,7 @@ use crate::workers::kill_marked;
 use std::io;
 use stoker_os::Fd;
 
-/// Serves until the angel says to drain, or is gone. `listener` and `control` were inherited from it.
+/// Serves until the angel orders a drain or has ended. `listener` and `control` were inherited from the angel.
 pub fn run(listener: Fd, control: Fd) -> io::Result<()> {
     let angel = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
     rustix::thread::set_name(c"stoker: server")?;
@@ -22,7 +22,8 @@ pub fn run(listener: Fd, control: Fd) -> io::Result<()> {
     server.end()
 }
 
-/// A connection is a descriptor, and the usual soft limit is for programs that use select.
+/// Raises the limit of file descriptors: each connection needs one, and the usual soft limit is meant for
+/// programs that use select(2).
 pub fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let maximum = getrlimit(Resource::Nofile).maximum;

@@ -1,4 +1,4 @@
-//! The data plane's turns.
+//! The main loop of the data plane. One iteration is a turn.
 
 use crate::admin::{Listings, Quarantine, Reloads};
 use crate::alarms::Alarms;
@@ -26,28 +26,29 @@ use stoker_os::{AsFd, Fd};
 use stoker_store::Driver;
 use stoker_wire::MetaBuf;
 
-/// How long clients may take to fetch their last answers.
+/// How long clients may take to read their last answers.
 const LAST_ANSWERS: Span = Span::from_secs(5);
-/// Jobs of one lane in memory, where lanes are few: enough for the workers to go on while the disk syncs.
+/// The maximum number of loaded jobs per lane if there are few lanes: enough for the workers to continue while
+/// the disk syncs.
 const LANE: u32 = 2_048;
-/// A server that has drained reads what clients had sent by then, in at most so many turns.
+/// The maximum number of turns in which a drained server reads what clients had sent before.
 const LAST_READS: u32 = 64;
-/// What one read takes at the most.
+/// The maximum number of bytes of one read.
 const READ: usize = 64 << 10;
-/// The longest sleep while a job is to become due.
+/// The longest sleep until a job becomes due.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
-/// The angel's first message.
+/// The contents of the angel's first message.
 struct Start {
     launch: Launch,
     heartbeat: HeartbeatSender,
-    /// How many servers there were before this one, and how the last of them ended.
+    /// The number of earlier servers, and how the last of them ended.
     restarts: u32,
     previous: Option<Previous>,
     gateway_token: Option<String>,
 }
 
-/// The configuration comes from the angel, which has checked it and keeps it over restarts.
+/// Receives the configuration from the angel, which has validated it and keeps it over restarts of the server.
 fn first_message(channel: &mut Channel) -> io::Result<Start> {
     loop {
         match channel.receive::<ToServer>()? {
@@ -80,7 +81,7 @@ fn start_of(message: ToServer, fds: Vec<Fd>) -> io::Result<Start> {
     })
 }
 
-/// How the last server ended, for a line of the log.
+/// Describes how the previous server ended, for the log.
 fn previous_text(previous: Previous) -> String {
     match previous {
         Previous::Ended(End::Code(code)) => {
@@ -100,17 +101,17 @@ fn previous_text(previous: Previous) -> String {
     }
 }
 
-/// How far the server has come in its life.
+/// The phases of the server's life.
 #[derive(Clone, Copy)]
 enum Phase {
     Serves,
-    /// It has drained, and reads what clients have still sent, for at most so many turns.
+    /// Drained; still reads what clients had sent before, for at most this number of turns.
     ReadsLast(u32),
-    /// Everybody is answered: until when clients may fetch their last answers.
+    /// All requests are answered; clients may read their last answers until this time.
     Closes(Time),
 }
 
-/// The data plane, turn by turn.
+/// The data plane, which runs one turn at a time.
 pub struct Server {
     plane: Plane,
     ready: Vec<(Source, bool, bool)>,
@@ -119,12 +120,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// `listener` and `control` come from the angel, which has sent the configuration already or does so now.
+    /// Starts a server with the listener and control socket of the angel. Blocks until the angel has sent the
+    /// configuration.
     pub fn open(listener: Fd, control: Fd) -> io::Result<Self> {
         Self::open_on(listener, control, None)
     }
 
-    /// The same on another store than the one that the configuration names.
+    /// Like [`Server::open`], but if `store` is given, it is used instead of the store of the configuration.
     pub(crate) fn open_on(
         listener: Fd,
         control: Fd,
@@ -143,7 +145,7 @@ impl Server {
         })
     }
 
-    /// Waits for something to do, and does it.
+    /// Runs one turn: waits for events and handles them.
     pub fn turn(&mut self) -> io::Result<()> {
         let wait = self.time_to_wait();
         self.plane.turn(wait, &mut self.ready, &mut self.buffer)?;
@@ -156,7 +158,7 @@ impl Server {
         Ok(())
     }
 
-    /// When the next turn is due although nothing happens, from now.
+    /// The longest time that the next turn may wait for events.
     #[must_use]
     pub fn time_to_wait(&self) -> Option<Duration> {
         match self.phase {
@@ -165,14 +167,14 @@ impl Server {
         }
     }
 
-    /// Whether somebody had sent something, or connected, by the last turn.
+    /// Whether a client had sent data or connected by the last turn.
     fn has_read(&self) -> bool {
         let from_peer = |source: &Source| matches!(source, Source::Conn(_) | Source::Listener);
         let mut ready = self.ready.iter();
         ready.any(|(source, readable, _)| *readable && from_peer(source))
     }
 
-    /// Whether there is nothing left to do but to end.
+    /// Whether the server has nothing left to do and can end.
     #[must_use]
     pub fn is_done(&self) -> bool {
         let is_over = match self.phase {
@@ -187,7 +189,7 @@ impl Server {
         self.plane.lost_angel
     }
 
-    /// Says goodbye. Without an angel that is an error.
+    /// Completes the shutdown. Returns an error if the angel has ended.
     pub fn end(self) -> io::Result<()> {
         let mut plane = self.plane;
         let ended = match plane.lost_angel {
@@ -207,15 +209,15 @@ impl Server {
     }
 }
 
-/// For whoever simulates.
+/// Methods for the simulation.
 #[cfg(feature = "sim")]
 impl Server {
-    /// As [`Server::open`], on a store of its own.
+    /// Like [`Server::open`], but with the given store.
     pub fn open_with(listener: Fd, control: Fd, store: Box<dyn Driver>) -> io::Result<Self> {
         Self::open_on(listener, control, Some(store))
     }
 
-    /// Panics if the books of the server do not agree with each other, as they do after each turn.
+    /// Panics if the internal accounting of the server is inconsistent. It is consistent after each turn.
     pub fn check_invariants(&self) {
         self.plane.core.check_invariants();
         self.plane.check_memory();
@@ -223,13 +225,13 @@ impl Server {
         self.plane.check_worker_handles();
     }
 
-    /// Whether a turn would find something.
+    /// Whether a turn would find an event.
     #[must_use]
     pub fn has_work(&self) -> bool {
         self.plane.poller.has_work()
     }
 
-    /// Where jobs live.
+    /// The job store.
     #[must_use]
     pub fn store(&self) -> &dyn Driver {
         &*self.plane.jobs.store
@@ -239,13 +241,13 @@ impl Server {
         &mut *self.plane.jobs.store
     }
 
-    /// Jobs that have not ended.
+    /// The number of jobs that have not ended.
     #[must_use]
     pub fn unfinished(&self) -> u64 {
         self.plane.jobs.unfinished()
     }
 
-    /// Has the log written, and returns the lines.
+    /// Writes the pending log lines, and returns the text.
     #[must_use]
     pub fn write_log(&mut self) -> Vec<u8> {
         self.plane.log.write()
@@ -369,7 +371,7 @@ impl Plane {
         Ok(())
     }
 
-    /// One turn: wait, read what workers wrote, then everything else, then what is due, then write.
+    /// One turn: waits, reads the output of workers, handles all other events, does what is due, and writes.
     fn turn(
         &mut self,
         wait: Option<Duration>,
@@ -550,8 +552,8 @@ impl Plane {
         [next, due].into_iter().flatten().min()
     }
 
-    /// Has the store complete all requests, and answers everybody who waits for it. Returns until when the turns
-    /// go on, so that clients can read their answers.
+    /// Has the store complete all requests, and answers everything that waits for it. Returns the time until
+    /// which turns continue, so that clients can read their answers.
     fn close_down(&mut self) -> Time {
         self.beat_before_closing();
         let mut events = Vec::new();
@@ -568,14 +570,13 @@ impl Plane {
         self.end_waits();
         self.settle();
         let until = self.now + LAST_ANSWERS;
-        // Or nothing might wake it.
+        // Without an alarm there might be no turn at that time.
         self.alarms.set(until, Alarm::Accept);
         self.flush();
         until
     }
 
-    /// The drain is over: logs what could not be finished, writes pending output, and reports to
-    /// the angel.
+    /// Ends after the drain: logs which jobs are unfinished, writes pending output, and reports to the angel.
     fn leave(&mut self) {
         let left = self.jobs.unfinished();
         match self.jobs.store.abilities().durable {

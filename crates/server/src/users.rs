@@ -1,4 +1,4 @@
-//! What each user has of what all users share.
+//! The resources that each user occupies.
 
 use std::collections::HashMap;
 
@@ -6,23 +6,23 @@ use std::collections::HashMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UserId(u32);
 
-/// What a user has at present.
+/// The resources that a user occupies at present.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct User {
     pub(crate) uid: u32,
-    /// Connections, those of workers that the server started apart.
+    /// Connections, except those of workers that the server started.
     pub(crate) connections: usize,
     /// Calls that have not ended.
     pub(crate) inflight: usize,
-    /// Bytes of its calls, half-read frames, and answers that it has not read.
+    /// Bytes of its calls, of its half-read frames, and of answers that it has not read.
     pub(crate) bytes: usize,
     /// Pushes that the store has not answered.
     pub(crate) pushes: usize,
-    /// Queues whose names it has made up.
+    /// Undeclared queues that it created by pushing to a new name.
     pub(crate) queues: usize,
 }
 
-/// All users that have ever connected. A machine has few.
+/// All users that have ever connected. Entries are never removed, since a machine has few users.
 #[derive(Debug, Default)]
 pub(crate) struct Users {
     all: Vec<User>,

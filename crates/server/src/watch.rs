@@ -1,21 +1,21 @@
-//! The last resort: should the data plane hang while the angel dies, this thread still ends the server,
-//! and with it whatever the angel had started.
+//! The last resort: if the angel dies while the data plane hangs, this thread ends the server and all processes
+//! that the angel had started.
 
 use crate::workers::kill_marked;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use std::io;
 
-/// What the data plane has to end everything by itself, in better order.
+/// The time that the data plane has to shut everything down in an orderly way.
 const GRACE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 700_000_000,
 };
 
-/// Watches the socket to the angel for its end.
+/// Starts the thread, which waits for the socket to the angel to be closed.
 pub(crate) fn start(control: OwnedFd, angel: i32) -> io::Result<()> {
     let watch = move || {
-        // Nothing is asked for but the end of the stream, which is always reported.
+        // No events are requested: the end of the stream is always reported.
         let mut fds = [PollFd::new(&control, PollFlags::empty())];
         while !matches!(poll(&mut fds, None), Ok(1..)) {}
         poll(&mut [], Some(&GRACE)).ok();

@@ -1,6 +1,6 @@
-//! What the store costs over what SQLite costs: whole lives of jobs through the store, and the same rows
-//! written by a bare loop. `store-bench [DIRECTORY] [JOBS]`; then, if `JOBS` is given, how long a store with
-//! so many waiting jobs takes to open, and what it takes of memory.
+//! Compares the cost of the store with that of SQLite alone: complete lives of jobs through the store, and
+//! the same rows written by a simple loop. Usage: `store-bench [DIRECTORY] [JOBS]`. With `JOBS`, it also
+//! measures how long a store with that many waiting jobs takes to open, and how much memory it uses.
 
 use rusqlite::{Connection, params};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ fn main() {
     println!("[{}]", lines.join(","));
 }
 
-/// Store and loop in turns, so that a noisy neighbour meets both.
+/// Runs the store and the loop alternately, so that other load on the machine affects both.
 fn compare(dir: &Path, group: usize, lives: usize) -> String {
     let mut measured: [Vec<f64>; 6] = Default::default();
     for _ in 0..PAIRS {
@@ -64,9 +64,9 @@ fn compare(dir: &Path, group: usize, lives: usize) -> String {
 }
 
 struct Measured {
-    /// Lives a second.
+    /// Lives per second.
     rate: f64,
-    /// Of the whole process, who asks included.
+    /// Processor time of the whole process per life, including the benchmark itself.
     cpu_us: f64,
 }
 
@@ -112,7 +112,7 @@ fn job(queue: QueueNo, number: u64) -> NewJob {
     }
 }
 
-/// With `STORE_BENCH_SYNC=0` commits don't wait for the disk: that shows the processor's share.
+/// With `STORE_BENCH_SYNC=0`, commits are not synced, which shows the processor's share of the cost.
 fn is_sync() -> bool {
     std::env::var("STORE_BENCH_SYNC").map_or(true, |value| value != "0")
 }
@@ -179,7 +179,7 @@ fn through_the_store(dir: &Path, group: usize, lives: usize) -> Duration {
     took
 }
 
-/// Hears until so many of what counts were told.
+/// Receives events until `count` of them have been counted by `counts`.
 fn receive(
     store: &mut SqliteStore,
     events: &mut Vec<StoreEvent>,
@@ -200,7 +200,7 @@ fn receive(
     }
 }
 
-/// The same rows in the same tables, by one thread that does nothing else.
+/// Writes the same rows to the same tables, in one thread that does nothing else.
 fn bare_loop(dir: &Path, group: usize, lives: usize) -> Duration {
     let path = fresh(dir);
     let mut store = open(&path);
@@ -287,7 +287,7 @@ impl<'a> Bare<'a> {
         }
         let no = (BASE + first) as i64;
         self.age.execute(params![no, no >> 15, ids]).expect("a row");
-        // All of one group have been forgotten, and the first of the next one.
+        // All jobs of one group, and the first one of the next group, have been deleted.
         if let Some(old) = first.checked_sub(KEEP.next_multiple_of(count)) {
             let no = (BASE + old) as i64;
             self.drop_age.execute([no]).expect("a row");
@@ -299,7 +299,8 @@ impl<'a> Bare<'a> {
     }
 }
 
-/// A store with many waiting jobs, a fifth of them of one tenant, the others of a million.
+/// Measures a store with many waiting jobs. A fifth of them have the same key, the others are spread over a
+/// million keys.
 fn many(dir: &Path, jobs: u64) -> String {
     let path = fresh(dir);
     let mut store = open(&path);
@@ -375,9 +376,9 @@ fn resident_kib() -> i64 {
     kib.and_then(|kib| kib.trim().parse().ok()).unwrap_or(0)
 }
 
-/// How many jobs go together, and how many live: enough that the log has begun anew several times. While it
-/// grows for the first time each commit costs half as much again, and a store in use has that behind it.
-/// `STORE_BENCH_GROUP` for one of them.
+/// The numbers of jobs per group, and of jobs in total. There are enough jobs for several checkpoints: while
+/// the WAL grows for the first time, each commit takes half as long again, which is not typical of a store in
+/// use. `STORE_BENCH_GROUP` selects one of the sizes.
 fn groups() -> Vec<(usize, usize)> {
     let only = std::env::var("STORE_BENCH_GROUP")
         .ok()

@@ -5,15 +5,16 @@ use std::io;
 use std::sync::Arc;
 use stoker_os::BorrowedFd;
 
-/// An engine that keeps jobs.
+/// A storage engine for jobs.
 ///
-/// Sending a request never blocks; the engine reports events later, in the order in which it did things. The
-/// caller loads a *window* of each lane (queue, priority class, key). The engine hands over jobs only on
+/// `send` never blocks; the engine reports events later, in the order in which it carried out the requests.
+/// The caller loads a *window* of each lane (queue, priority class, key). The engine hands over jobs only on
 /// request, so the scheduler's fairness does not depend on the engine's order, and no job is prefetched that
-/// another server could have run. The tests in `conformance` define what every engine has to do.
+/// another server could have run. The tests in `conformance` define the behaviour that every engine must
+/// have.
 pub trait Driver: Send {
-    /// Opens a new or known queue and sets its policy. Never blocks: a new queue is written with the next
-    /// commit, before any request that refers to it.
+    /// Opens a queue, creating it if it is new, and sets its policy. Never blocks: a new queue is written
+    /// with the next commit, before any request that refers to it.
     fn open_queue(&mut self, name: &str, policy: QueuePolicy) -> Opened;
 
     /// The names of all queues in the store.
@@ -26,24 +27,25 @@ pub trait Driver: Send {
     /// Hands buffered requests to the engine. The caller does this once per turn.
     fn flush(&mut self);
 
-    /// Appends the events that have occurred.
+    /// Appends the events that have occurred since the previous call.
     fn receive(&mut self, events: &mut Vec<StoreEvent>);
 
-    /// Becomes readable when there are events; `None` if the engine reports all of them at once.
+    /// A descriptor that becomes readable when there are events. `None` if every event is ready as soon as
+    /// `send` returns.
     fn wake(&self) -> Option<BorrowedFd<'_>>;
 
-    /// When `receive` has to be called at the latest, by the steady clock.
+    /// The latest time, by the steady clock, at which `receive` must be called again.
     fn next_due(&self) -> Option<u64>;
 
-    /// Bytes of payloads of unfinished jobs that are in memory.
+    /// Bytes that the payloads of unfinished jobs take in memory.
     fn bytes(&self) -> usize;
 
-    /// The engine's own statistics. An engine without a file has none.
+    /// The engine's own statistics. All zero for an engine without a file.
     fn stats(&self) -> StoreStats {
         StoreStats::default()
     }
 
-    /// How many bytes of jobs refills may hand over until this is called again. Jobs beyond that are
+    /// Sets how many bytes of jobs refills may hand over until the next call. Jobs beyond the limit are
     /// reported as `more`. An engine that keeps its jobs in memory can ignore it.
     fn allow(&mut self, _bytes: usize) {}
 
@@ -51,18 +53,18 @@ pub trait Driver: Send {
 
     fn abilities(&self) -> Abilities;
 
-    /// How long until a background part of the engine has work to do, if it has any.
+    /// The time until a background part of the engine has work to do; `None` if it has none.
     #[cfg(feature = "sim")]
     fn time_to_work(&self, _part: Part) -> Option<std::time::Duration> {
         None
     }
 
-    /// Runs one step of a background part, which is a thread outside the simulation.
+    /// Runs one step of a background part. Outside the simulation, each part is a thread.
     #[cfg(feature = "sim")]
     fn work(&mut self, _part: Part) {}
 
-    /// Completes all requests, reports their events and closes the store. Jobs that are loaded stay in the
-    /// store as they were before they were loaded.
+    /// Completes all requests, reports their events and closes the store. Loaded jobs stay in the store and
+    /// are unfinished when it is opened again.
     fn close(&mut self, events: &mut Vec<StoreEvent>) -> io::Result<()>;
 }
 
@@ -72,84 +74,85 @@ pub trait Driver: Send {
 pub enum Part {
     Writer,
     Reader,
-    /// Copies the log into the store's file (SQLite's checkpoint).
+    /// Checkpoints the WAL: copies it into the database file.
     Folder,
 }
 
-/// Tells the time, Unix milliseconds. Tests turn it by hand.
+/// Returns the current time in Unix milliseconds. Tests replace it with a clock that they advance themselves.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// The machine's own clock.
+/// The system's wall clock.
 #[must_use]
 pub fn wall_clock() -> Clock {
     Arc::new(stoker_os::wall_ms)
 }
 
-/// The machine's clock as it was at the first call, advanced by the milliseconds that have passed since. Setting the
-/// clock does not change how long a delay is.
+/// A steady clock: the wall clock at the first call, advanced by the milliseconds that have passed since.
+/// Setting the wall clock does not change the length of a delay that is measured with it.
 #[must_use]
 pub fn steady_clock() -> Clock {
     Arc::new(steady_ms)
 }
 
-/// What [`steady_clock`] shows.
+/// The current time of [`steady_clock`].
 #[must_use]
 pub fn steady_ms() -> u64 {
     stoker_os::steady_ms()
 }
 
-/// What an engine can do by itself; the rest is done around it.
+/// What an engine can do itself; the server does the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abilities {
     /// Jobs survive the process.
     pub durable: bool,
-    /// The longest delay that it keeps, milliseconds. SQS: 15 minutes.
+    /// The longest delay that the engine supports, milliseconds. SQS: 15 minutes.
     pub longest_delay_ms: u64,
-    /// A loaded job is handed to other servers unless its lease is renewed within this time; `None` if this
-    /// process keeps its jobs for as long as it lives.
+    /// A loaded job is handed to other servers unless its lease is renewed within this time; `None` if a
+    /// loaded job belongs to this process until the process ends.
     pub lease_ms: Option<u64>,
 }
 
-/// How a queue was found.
+/// The state of a queue when it is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
     pub queue: QueueNo,
     pub paused: bool,
-    /// As [`StoreRequest::Settings`] left them; empty for none.
+    /// The overrides that [`StoreRequest::Settings`] stored last; empty for none.
     pub settings: String,
-    /// How many jobs it had when the store was opened; later counts are reported as events.
+    /// The queue's counts at the time of opening. Later counts are reported as events.
     pub counts: Counts,
 }
 
-/// What the store needs to know of a queue: retention, order, and how many jobs of a lane may be
-/// loaded.
+/// The part of a queue's configuration that the store needs: retention, order, and how many jobs of a lane
+/// may be loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePolicy {
-    /// Jobs of one lane that may be loaded at once.
+    /// The maximum number of jobs of one lane that may be loaded.
     pub window: u32,
-    /// Jobs of one key run one after another, retries included.
+    /// The jobs of a key run one at a time, retries included.
     pub ordered: bool,
-    /// Done and cancelled jobs: how many, and for how long.
+    /// Retention of done and cancelled jobs: the maximum number, and the maximum age.
     pub done: u64,
     pub done_ms: u64,
     pub failed: u64,
     pub failed_ms: u64,
-    /// The payload of a done job; 0 lets go of it at once.
+    /// Retention of the payload of a done job; 0 deletes the payload when the job ends.
     pub payload_ms: u64,
     pub result_ms: u64,
-    /// How long a repeated push with the same idempotency key is recognised.
+    /// How long a push with the same idempotency key is recognised as a repetition.
     pub idempotency_ms: u64,
 }
 
 impl QueuePolicy {
-    /// The class in which a job waits: an ordered queue has one order, and no priorities.
+    /// The class in which a job waits. All jobs of an ordered queue wait in one class, so that priorities do
+    /// not change their order.
     #[must_use]
     pub fn class_of(&self, class: u8) -> u8 {
         if self.ordered { ORDERED } else { class }
     }
 }
 
-/// The class of all jobs of an ordered queue: that of a job without a priority.
+/// The class of all jobs of an ordered queue: the default class of a job without a priority.
 const ORDERED: u8 = 3;
 
 impl Default for QueuePolicy {

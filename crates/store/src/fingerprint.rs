@@ -1,9 +1,9 @@
-//! One number for all failures that are the same failure.
+//! Groups failures that have the same cause under one number.
 
 use crate::JobError;
 
-/// What two failures have in common if they are the same failure: class, place, and the message less what
-/// changes from one to the next (numbers, ids, quoted values). FNV-1a, 64 bits.
+/// A hash of the parts that repeated failures share: the error's class, its place, and the first line of its
+/// message without the words that vary (numbers, ids, quoted values). FNV-1a, 64 bits.
 #[must_use]
 pub fn fingerprint(error: &JobError) -> u64 {
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
@@ -19,7 +19,7 @@ pub fn fingerprint(error: &JobError) -> u64 {
         hash.add(if varies { b"#" } else { word.as_bytes() });
         hash.add(b" ");
     }
-    // SQLite keeps signed numbers; one bit less makes it the same number everywhere.
+    // SQLite integers are signed, so one bit is dropped to give the same number everywhere.
     hash.0 >> 1
 }
 

@@ -1,22 +1,24 @@
-//! Numbers of jobs, and the UUIDs that people see.
+//! Job numbers, and the UUIDs that users see.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
 use uuid::Uuid;
 
-/// A job's number in its store: the millisecond in which it was made and a count within it, so numbers
-/// sort by age and new rows are appended. People see it as a UUIDv7 (see [`Ids::uuid`]).
+/// A job's number in its store: the millisecond in which it was created and a count within that millisecond.
+/// So numbers sort by age, and new rows are appended to the table. Users see the number as a UUIDv7 (see
+/// [`Ids::uuid`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub u64);
 
-/// Bits of a job's number that count within a millisecond.
+/// The bits of a job's number that hold the count within a millisecond.
 const COUNT: u32 = 15;
 
-/// A map by numbers of jobs.
+/// A hash map with job numbers as keys.
 pub(crate) type JobMap<V> = HashMap<JobId, V, BuildHasherDefault<JobHasher>>;
 
-/// One multiplication: numbers of jobs are well spread already. The same as the wire's for ids, which the store does not know.
+/// Hashes with one multiplication, because job numbers are distributed well enough. The wire crate has the
+/// same hasher for its ids, but the store does not depend on that crate.
 #[derive(Default)]
 pub(crate) struct JobHasher(u64);
 
@@ -37,24 +39,24 @@ impl Hasher for JobHasher {
 }
 
 impl JobId {
-    /// When it was made, Unix milliseconds.
+    /// When the job was created, Unix milliseconds.
     #[must_use]
     pub fn made_ms(self) -> u64 {
         self.0 >> COUNT
     }
 }
 
-/// Order numbers of what is put behind all that was made in a millisecond or before. The lower half is for numbers that
-/// are made.
+/// Order numbers for jobs that come after every job created up to the end of this millisecond. They are the
+/// upper half of its range; `Ids::make` gives out numbers from the lower half.
 pub(crate) fn places_after(ms: u64) -> std::ops::Range<u64> {
     let end = (ms + 1) << COUNT;
     end - (1 << (COUNT - 1))..end
 }
 
-/// Makes numbers, and turns them into UUIDs (version 7, RFC 9562) and back.
+/// Creates job numbers, and converts them to UUIDs (version 7, RFC 9562) and back.
 ///
-/// Of a UUID's bits 63 are the number; the other 59 are a keyed hash of it. So an id needs no index of its
-/// own, and one of another store is recognised as foreign instead of naming some other job.
+/// 63 bits of a UUID are the number; the other 59 are a keyed hash of it. So UUIDs need no index of their
+/// own, and the id of a job in another store is recognised as foreign instead of naming some other job.
 #[derive(Clone, Debug)]
 pub struct Ids {
     secret: u64,
@@ -62,19 +64,19 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// `last` is the highest number given so far.
+    /// `last` is the highest number given out so far.
     #[must_use]
     pub fn new(secret: u64, last: u64) -> Self {
         Self { secret, last }
     }
 
-    /// A number above all that were given before, whatever the clock does.
+    /// Returns a number above all earlier ones, even if the clock was set back.
     pub fn make(&mut self, now_ms: u64) -> JobId {
         self.last = (now_ms << COUNT).max(self.last + 1);
         JobId(self.last)
     }
 
-    /// The highest number given so far.
+    /// The highest number given out so far.
     #[must_use]
     pub fn last(&self) -> u64 {
         self.last
@@ -88,7 +90,7 @@ impl Ids {
         Uuid::from_u64_pair(high, low)
     }
 
-    /// The number behind a UUID, if this store made it.
+    /// The job number in a UUID, if this store created the UUID.
     #[must_use]
     pub fn number(&self, uuid: Uuid) -> Option<JobId> {
         let (high, low) = uuid.as_u64_pair();
@@ -98,7 +100,8 @@ impl Ids {
     }
 }
 
-/// The finalizer of splitmix64 (Steele, Lea and Flood, 2014): every bit in changes half of the bits out.
+/// The finalizer of splitmix64 (Steele, Lea and Flood, 2014): flipping one input bit changes about half of
+/// the output bits.
 fn mix(value: u64) -> u64 {
     let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,29 +1,29 @@
-//! A job, its options, its runs and its outcomes.
+//! A job, its options, its runs and its endings.
 
 use crate::JobId;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Who may see and change a job besides administrators, as text: `uid:33` for a user of this machine. Shared,
-/// because whoever pushes once pushes again.
+/// The owner, who besides administrators may see and change a job, as text: `uid:33` for a user of this
+/// machine. Reference-counted, because most jobs are pushed by few owners.
 pub type Owner = Arc<str>;
 
 /// A queue's number in its store. It stays the same for the life of the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueNo(pub u32);
 
-/// What a job is doing, as its store knows it. Whether a ready job runs, only the scheduler knows.
+/// A job's state as its store knows it. Only the scheduler knows whether a ready job is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum State {
-    /// Waits for a worker, or runs.
+    /// Waits for a worker, or is running.
     Ready = 0,
-    /// Waits for its time.
+    /// Waits for its due time.
     Delayed = 1,
     /// Failed a run, and waits for its next one.
     Retrying = 2,
-    /// Waits until somebody releases it.
+    /// Waits until an operator releases it.
     Suspended = 3,
     Done = 4,
     Failed = 5,
@@ -69,46 +69,49 @@ impl State {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Options {
-    /// Runs that its code may end; 0 for no bound, `None` for the queue's.
+    /// The maximum of [`Run::attempt`]; 0 for no limit, `None` for the queue's setting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tries: Option<u16>,
-    /// Milliseconds before the second run, the third, …; the last repeats. Empty for the queue's.
+    /// Milliseconds before the second run, the third, and so on; the last entry repeats. Empty for the
+    /// queue's setting.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub backoff_ms: Vec<u32>,
-    /// The longest one run may take; `None` for the pool's.
+    /// The maximum duration of one run; `None` for the pool's setting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u32>,
-    /// A run that overran its time is the last.
+    /// The job fails permanently when a run exceeds its timeout.
     #[serde(skip_serializing_if = "is_false")]
     pub fail_on_timeout: bool,
-    /// Unix milliseconds after which a failed run is the last. Goes before `tries`, as in Laravel.
+    /// A run that fails after this time, in Unix milliseconds, is not retried. Takes precedence over `tries`,
+    /// as in Laravel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_until_ms: Option<u64>,
-    /// Runs that may end in an exception; releases do not count.
+    /// The maximum number of runs that end in an exception; releases do not count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_exceptions: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
-    /// Its type, for display and filters: a class or a name.
+    /// The job's type, for display and filters: a class or a name.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// How long its result is kept after it ended, milliseconds; `None` for the queue's.
+    /// Retention of the job's result, milliseconds after its end; `None` for the queue's setting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_result_ms: Option<u64>,
 }
 
-/// Bytes as text that loses nothing: themselves where they are UTF-8, else hexadecimal behind `0x`.
+/// Encodes bytes as text without loss: valid UTF-8 is kept as it is, anything else becomes hexadecimal with
+/// the prefix `0x`.
 #[must_use]
 pub fn lossless(bytes: &[u8]) -> String {
     lossless_of(bytes.to_vec())
 }
 
-/// The same of bytes that nobody else needs, which may be many: they are not copied where they are UTF-8.
+/// As [`lossless`], but takes ownership, so that large UTF-8 values are not copied.
 pub(crate) fn lossless_of(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| {
         let mut text = "0x".to_owned();
         for byte in error.as_bytes() {
-            // A string takes whatever is written to it.
+            // Writing to a string never fails.
             write!(text, "{byte:02x}").ok();
         }
         text
@@ -116,8 +119,8 @@ pub(crate) fn lossless_of(bytes: Vec<u8>) -> String {
 }
 
 impl Options {
-    /// The options for another run of a job that has ended: it has as much time for its retries as it had
-    /// from its push or its previous retry.
+    /// The options for an operator's retry. `retry_until_ms` moves, so that the job again has as much time
+    /// for its retries as it had from its push or its previous retry.
     #[must_use]
     pub(crate) fn for_retry(&self, began_ms: u64, now_ms: u64) -> Self {
         let renewed = |until: u64| now_ms.saturating_add(until.saturating_sub(began_ms));
@@ -132,15 +135,15 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// At most one unfinished job of a queue holds a unique key.
+/// A unique key, which at most one unfinished job of a queue has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unique {
-    /// Lossless for UTF-8; other bytes are hexadecimal behind `0x`.
+    /// The key as text; keys that are not UTF-8 are hexadecimal with the prefix `0x`.
     pub key: String,
-    /// Held until the first run starts, not until the job has ended.
+    /// The key is released when the first run starts, not when the job has ended.
     #[serde(default, skip_serializing_if = "is_false")]
     pub until_start: bool,
-    /// Held for so long at the most, milliseconds from the push.
+    /// The maximum time that the key is held, in milliseconds from the push.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_ms: Option<u64>,
 }
@@ -151,28 +154,29 @@ pub struct NewJob {
     pub queue: QueueNo,
     /// Priority, 0 to 7.
     pub class: u8,
-    /// The tenant; empty for none.
+    /// The tenant; empty if there is none.
     pub key: Box<[u8]>,
     pub codec: u8,
-    /// Metadata that passes through to the worker, then the body. Shared, so that an engine in memory keeps
-    /// what it hands over without a copy.
+    /// Metadata that is passed to the worker unchanged, followed by the body. Shared, so that the memory
+    /// engine can hand over a job without copying it.
     pub bytes: Arc<[u8]>,
     pub meta_len: usize,
     pub options: Option<Box<Options>>,
-    /// A push with the same key answers with the same job.
+    /// A second push with the same key returns the existing job.
     pub idempotency: Option<Box<[u8]>>,
-    /// When it is to run, Unix milliseconds; 0 for now. One in the past goes before what came after that time. Whoever
-    /// sets the clock changes how long that is.
+    /// When the job is due, by the wall clock in Unix milliseconds; 0 for immediately. A job that was due in
+    /// the past goes before jobs that came after its due time. Setting the clock changes how long the job
+    /// waits.
     pub due_ms: u64,
-    /// It is to run so much later than it is accepted, milliseconds, however the clock is set meanwhile. Goes before
-    /// `due_ms`; 0 for none.
+    /// The delay in milliseconds from the moment the job is accepted; 0 for none. Setting the clock does not
+    /// change it. Takes precedence over `due_ms`.
     pub delay_ms: u64,
-    /// It waits until it is released.
+    /// The job waits until an operator releases it.
     pub suspended: bool,
-    /// It was accepted before, and goes back to this place in its lane. If another job has its unique
-    /// key by now, that one keeps it. `None` for a new job.
+    /// The order number of a job that was accepted before and returns to its place in its lane. If another
+    /// job has taken its unique key by now, that job keeps it. `None` for a new job.
     pub order: Option<u64>,
-    /// `None`: administrators only.
+    /// `None` if only administrators may see the job.
     pub owner: Option<Owner>,
 }
 
@@ -182,13 +186,13 @@ impl NewJob {
         &self.bytes[self.meta_len..]
     }
 
-    /// Whether it was due before it is pushed.
+    /// Whether the job was due before this time.
     #[must_use]
     pub fn is_overdue(&self, now_ms: u64) -> bool {
         self.due_ms > 0 && self.due_ms < now_ms && self.delay_ms == 0
     }
 
-    /// When it is due, by the wall clock or, if it has a delay, by the steady one.
+    /// When the job is due: by the steady clock if it has a delay, else by the wall clock.
     pub(crate) fn due(&self, now_ms: u64, steady_ms: u64) -> u64 {
         match (self.delay_ms, self.due_ms) {
             (0, 0) => now_ms,
@@ -198,30 +202,29 @@ impl NewJob {
     }
 }
 
-/// The job that has what another one wants: its unique key, or its idempotency key.
+/// The job that already has a unique key or an idempotency key that another job needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub job: JobId,
-    /// `None`: administrators only.
+    /// `None` if only administrators may see the job.
     pub owner: Option<Owner>,
 }
 
 impl From<JobId> for Holder {
-    /// A job that only administrators may see.
+    /// Creates a holder that only administrators may see.
     fn from(job: JobId) -> Self {
         Self { job, owner: None }
     }
 }
 
-/// A job as it is loaded into the scheduler. The store counts it as loaded until a request reports
-/// its end.
+/// A job as it is loaded into the scheduler. The store counts it as loaded until a request reports its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     pub id: JobId,
     pub queue: QueueNo,
     pub class: u8,
     pub key: Box<[u8]>,
-    /// Its place in its lane: the lower one goes first.
+    /// The job's place in its lane: lower numbers go first.
     pub order: u64,
     pub codec: u8,
     pub bytes: Arc<[u8]>,
@@ -229,21 +232,22 @@ pub struct Job {
     pub options: Option<Box<Options>>,
     pub run: Run,
     pub due_ms: u64,
-    /// What an earlier run saved for the next one.
+    /// The checkpoint that an earlier run saved for the next one.
     pub checkpoint: Option<Box<[u8]>>,
-    /// As pushed; `None`: administrators only.
+    /// The owner, as pushed; `None` if only administrators may see the job.
     pub owner: Option<Owner>,
 }
 
 impl Job {
-    /// Bytes that it takes in memory, about.
+    /// The approximate size of the job in memory, in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         let checkpoint = self.checkpoint.as_ref().map_or(0, |saved| saved.len());
         Self::OVERHEAD + self.bytes.len() + checkpoint
     }
 
-    /// What a loaded job takes beside its payload, with what is kept about it elsewhere.
+    /// The memory that a loaded job takes in addition to its payload, including its records elsewhere in the
+    /// server.
     pub const OVERHEAD: usize = 512;
 
     #[must_use]
@@ -257,28 +261,28 @@ impl Job {
     }
 }
 
-/// A job of an ordered queue that waits for its retry. It keeps its place, so no other job of its
-/// key overtakes it.
+/// A job of an ordered queue that waits for its retry. It keeps its place, so that no other job with its key
+/// overtakes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParkedJob {
     pub id: JobId,
     pub queue: QueueNo,
     pub key: Box<[u8]>,
     pub run: Run,
-    /// By the steady clock.
+    /// Due time by the steady clock.
     pub due_ms: u64,
 }
 
 /// A job's counters of attempts, exceptions and crashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Run {
-    /// Runs that its own code ended.
+    /// Runs that used up a try: those that the job's own code ended, and those that timed out.
     pub attempt: u16,
-    /// Those of them that ended in an exception.
+    /// Runs that ended in an exception; included in `attempt`.
     pub exceptions: u16,
-    /// Workers that died on it.
+    /// Workers that died while running the job.
     pub crashes: u8,
-    /// How long the last run took, microseconds.
+    /// Duration of the last run, microseconds.
     pub ran_us: u64,
 }
 
@@ -311,14 +315,14 @@ impl Ending {
     }
 }
 
-/// Bytes and how to read them (the wire's codec number).
+/// Bytes and their codec (the wire's codec number).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bytes {
     pub codec: u8,
     pub bytes: Vec<u8>,
 }
 
-/// Everything that is known of a job, for people.
+/// Everything that the store knows about a job, for queries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     pub id: JobId,
@@ -332,11 +336,11 @@ pub struct View {
     pub ended_ms: Option<u64>,
     pub options: Option<Box<Options>>,
     pub error: Option<JobError>,
-    /// The percentage and text that its code reported last.
+    /// The percentage and the text that the job reported last.
     pub progress: Option<(u8, String)>,
-    /// `None`: administrators only.
+    /// `None` if only administrators may see the job.
     pub owner: Option<Owner>,
-    /// Only where one job was asked for.
+    /// Set only if the query was for one job, or asked for whole jobs.
     pub whole: Option<Box<Whole>>,
 }
 
@@ -344,22 +348,22 @@ pub struct View {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Whole {
     pub meta: Vec<u8>,
-    /// `None` once it is no longer kept.
+    /// `None` once the payload has expired.
     pub body: Option<Bytes>,
     pub result: Option<Bytes>,
-    /// The end of what its last run wrote.
+    /// The end of the last run's output.
     pub output: Option<Vec<u8>>,
     pub checkpoint: Option<Vec<u8>>,
-    /// The key by which the same push is recognised, as long as it is.
+    /// The job's idempotency key, while it is still recognised.
     pub idempotency: Option<Vec<u8>>,
     pub history: Vec<Note>,
 }
 
-/// Bytes of payloads in one list, but for the last job's.
+/// The maximum size of the payloads in one list, bytes. The last job may exceed it.
 pub(crate) const WHOLE_BYTES: usize = 4 << 20;
 
 impl Whole {
-    /// How many bytes it has in all.
+    /// The total size in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         let of = |bytes: Option<usize>| bytes.unwrap_or_default();
@@ -371,21 +375,21 @@ impl Whole {
     }
 }
 
-/// One line of a job's history.
+/// One entry of a job's history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     pub at_ms: u64,
     pub what: What,
     pub text: String,
-    /// Bytes of the text that were not read.
+    /// The number of bytes by which the text was shortened.
     pub cut: usize,
 }
 
-/// The longest text of a line that is read with the others of a job's history: the payload before an edit may be as long
-/// as a frame, and there may be many.
+/// The maximum text length of an entry in a whole history, bytes. The entry of an edit holds the previous
+/// payload, which may be as long as a frame, and a history may have many of them.
 const NOTE_READ: usize = 64 << 10;
 
-/// The beginning of a line's text, and how many bytes more there are.
+/// The beginning of an entry's text, and the number of bytes that were cut off.
 pub(crate) fn beginning(text: &str) -> (String, usize) {
     let mut ends = (0..=text.len().min(NOTE_READ)).rev();
     let end = ends.find(|at| text.is_char_boundary(*at)).unwrap_or(0);
@@ -395,25 +399,26 @@ pub(crate) fn beginning(text: &str) -> (String, usize) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum What {
-    /// A run failed and another is due.
+    /// A run failed and another one is due.
     Retried = 1,
-    /// Its worker died, or the server did while it ran.
+    /// The worker or the server died during a run.
     Crashed = 2,
     Failed = 3,
     Cancelled = 4,
-    /// An operator had it run again.
+    /// An operator retried the job.
     RetriedByOperator = 5,
     Moved = 6,
-    /// The text is the payload that it had before.
+    /// The text is the previous payload.
     Edited = 7,
-    /// Its code said that it is done and went on.
+    /// The job acknowledged itself and continued to run.
     Acknowledged = 8,
-    /// What its code did after it had acknowledged.
+    /// What happened in the run after the acknowledgement.
     AfterAck = 9,
     Imported = 10,
-    /// An operator had it wait until it is released.
+    /// An operator suspended the job until it is released.
     Suspended = 11,
-    /// Its worker was ended by force for another reason while it ran: by a shutdown that took too long, say.
+    /// The worker was killed during the run for a reason other than the job, such as a shutdown that took too
+    /// long.
     CutOff = 12,
 }
 

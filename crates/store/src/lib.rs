@@ -1,8 +1,8 @@
-//! Where jobs live.
+//! The job store.
 //!
-//! Every engine implements one trait ([`Driver`]): it takes requests ([`StoreRequest`]) and reports events ([`StoreEvent`]),
-//! and never blocks its caller. [`MemoryStore`] keeps jobs for the life of the process, [`SqliteStore`] on
-//! disk.
+//! Every engine implements one trait, [`Driver`]: it takes requests ([`StoreRequest`]), reports events
+//! ([`StoreEvent`]) and never blocks its caller. [`MemoryStore`] keeps jobs while the process runs,
+//! [`SqliteStore`] keeps them on disk.
 
 mod checksum;
 mod driver;
@@ -36,8 +36,8 @@ pub use sqlite::{LockOwner, SqliteOptions, SqliteStore, StoreError, tools};
 #[cfg(feature = "sqlite")]
 pub use stats::StoreStats;
 
-/// The longest progress line, result, output and checkpoint that are kept of a job, bytes. Longer ones are
-/// cut (output: at its beginning) or, where a cut would falsify them, refused by whoever takes them in.
+/// The maximum sizes of a job's progress line, result, output and checkpoint, in bytes. The server truncates
+/// a longer line at its end and longer output at its beginning, and does not store a longer result or checkpoint.
 pub const MAX_LINE: usize = 200;
 pub const MAX_RESULT: usize = 64 << 10;
 pub const MAX_OUTPUT: usize = stoker_os::bound(64 << 10, 256);

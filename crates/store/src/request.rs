@@ -1,12 +1,11 @@
-//! The requests that a store takes and the events that it reports: the whole interface of every
-//! engine.
+//! The requests that a store takes and the events that it reports: the interface that all engines share.
 
 use crate::{
     Bytes, Ending, Holder, Job, JobError, JobId, NewJob, Owner, ParkedJob, QueueNo, Run, State,
     View, What,
 };
 
-/// Identifies who waits for an event. The store returns it unchanged.
+/// Identifies the requester that waits for an event. The store returns it unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u64, pub u32);
 
@@ -32,37 +31,37 @@ pub enum StoreRequest {
         lanes: usize,
         limit: usize,
     },
-    /// Hand over a loaded job once more. Answered by `Fetched`.
+    /// Return a loaded job again. Answered by `Fetched`.
     Fetch { job: JobId },
-    /// A loaded job has ended. If there is a ticket, `Ended` follows once that is durable.
+    /// A loaded job has ended. If there is a ticket, `Ended` follows once the end is durable.
     End {
         job: JobId,
         run: Run,
         ending: Ending,
         ticket: Option<Ticket>,
-        /// The end of what the run wrote.
+        /// The end of the run's output.
         output: Option<Vec<u8>>,
     },
-    /// A run of a loaded job failed, and the job is to run again.
+    /// A run of a loaded job failed, and the job will run again.
     Retry {
         job: JobId,
         run: Run,
-        /// By the steady clock.
+        /// When the next run is due, by the steady clock.
         due_ms: u64,
         error: JobError,
         output: Option<Vec<u8>>,
-        /// The job stays loaded until then, because no other job of its key may overtake it.
+        /// The job stays loaded until it is due, because no other job with its key may overtake it.
         park: bool,
     },
-    /// A loaded job's first run starts, which frees a key that is unique until then.
+    /// The first run of a loaded job starts, which releases a unique key that is only held until the start.
     Started { job: JobId },
-    /// All jobs that run now. After a crash of the server they count as crashed.
+    /// Replaces the list of running jobs. If the server crashes, they count as crashed.
     Running { jobs: Vec<JobId> },
-    /// Jobs that were running when their server was killed; a crash is counted for each.
+    /// Jobs that were running when the server was killed. A crash is counted for each of them.
     Crashed { jobs: Vec<JobId> },
-    /// What a run of a loaded job saved for the next one.
+    /// A checkpoint that a run of a loaded job saved for the next run.
     Checkpoint { job: JobId, bytes: Vec<u8> },
-    /// The progress that a loaded job reports.
+    /// The progress reported by a loaded job.
     Progress {
         job: JobId,
         percent: u8,
@@ -70,7 +69,7 @@ pub enum StoreRequest {
     },
     /// Output that a job wrote after its acknowledgement.
     Output { job: JobId, bytes: Vec<u8> },
-    /// Adds a line to a job's history.
+    /// Adds an entry to a job's history.
     Note {
         job: JobId,
         what: What,
@@ -82,19 +81,19 @@ pub enum StoreRequest {
         which: Selection,
         change: Change,
     },
-    /// Somebody queries jobs. Answered by `Found`.
+    /// A query for jobs. Answered by `Found`.
     Query { ticket: Ticket, query: Query },
     /// Import jobs from an export, except those whose idempotency key belongs to a job of this store.
     /// Answered by `Changed`.
     Import { ticket: Ticket, jobs: Vec<Import> },
-    /// Pauses or resumes a queue. If there is a ticket, `Ended` follows once that is durable.
+    /// Pauses or resumes a queue. If there is a ticket, `Ended` follows once the change is durable.
     Pause {
         queue: QueueNo,
         paused: bool,
         ticket: Option<Ticket>,
     },
-    /// Stores an operator's overrides of a queue as JSON, so that they survive restarts. Answered
-    /// as `Pause` is.
+    /// Stores an operator's overrides of a queue as JSON, so that they survive restarts. Answered like
+    /// `Pause`.
     Settings {
         queue: QueueNo,
         settings: String,
@@ -103,7 +102,7 @@ pub enum StoreRequest {
 }
 
 impl StoreRequest {
-    /// The ticket of whoever waits for the answer, if anybody does.
+    /// The ticket of the requester that waits for the answer, if there is one.
     #[must_use]
     pub fn ticket(&self) -> Option<Ticket> {
         match self {
@@ -119,16 +118,16 @@ impl StoreRequest {
     }
 }
 
-/// Which jobs an operator means.
+/// The jobs that an operator wants to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     One(JobId),
     Many(Filter),
-    /// Jobs that are loaded, and that the scheduler releases if the change succeeds.
+    /// Loaded jobs, which the scheduler releases if the change succeeds.
     Loaded(Vec<JobId>),
 }
 
-/// All conditions that are there must hold.
+/// A job matches if it meets all conditions that are set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     pub queue: Option<QueueNo>,
@@ -138,14 +137,14 @@ pub struct Filter {
     /// The error's class.
     pub error: Option<String>,
     pub fingerprint: Option<u64>,
-    /// Ended (or, if it has not, was made) before this Unix millisecond.
+    /// The job ended before this Unix millisecond or, if it has not ended, was created before it.
     pub before_ms: Option<u64>,
     pub key: Option<Box<[u8]>>,
     /// Jobs of this owner.
     pub owner: Option<Owner>,
 }
 
-/// Some states; none of them stands for all.
+/// A set of states. The empty set matches all states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct States(u8);
 
@@ -160,7 +159,7 @@ impl States {
         self.0 == 0 || self.0 & 1 << state as u8 != 0
     }
 
-    /// The one state, if it is only one.
+    /// The state, if the set contains exactly one.
     #[must_use]
     pub fn single(self) -> Option<State> {
         State::ALL
@@ -177,18 +176,19 @@ impl From<State> for States {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Failed or cancelled jobs run again with fresh budgets; with a rate, so many a second.
+    /// Failed or cancelled jobs run again with their attempts, exceptions and crashes reset. With a rate, at
+    /// most that number per second.
     Retry { per_second: Option<u32> },
-    /// Waiting jobs end as cancelled. Loaded ones are returned in `Changed`, so that the scheduler
-    /// ends them.
+    /// Waiting jobs end as cancelled. Loaded jobs are returned in `Changed`, so that the scheduler ends them.
     Cancel,
-    /// Ended jobs are forgotten.
+    /// Ended jobs are deleted.
     Discard,
-    /// Failed, cancelled or waiting jobs go to another queue.
+    /// Jobs in any state but done move to another queue.
     Move { to: QueueNo },
-    /// A failed, cancelled, suspended or delayed job gets another body; the former one is kept in its history.
+    /// A failed, cancelled, suspended or delayed job gets a new body. Its previous body is kept in its
+    /// history.
     Edit { body: Bytes },
-    /// Jobs that wait go on waiting until they are released.
+    /// Waiting jobs wait until they are released.
     Suspend,
     /// Delayed, retrying and suspended jobs become ready.
     Release,
@@ -208,7 +208,7 @@ impl Change {
         }
     }
 
-    /// Whether it makes sense for a job in this state.
+    /// Whether this change is possible for a job in this state.
     #[must_use]
     pub fn applies_to(&self, state: State) -> bool {
         self.kind().applies_to(state)
@@ -228,7 +228,7 @@ pub enum ChangeKind {
 }
 
 impl ChangeKind {
-    /// Whether it makes sense for a job in this state. This is the one table of changes by states.
+    /// Whether this change is possible for a job in this state. This is the only table of changes by state.
     #[must_use]
     pub fn applies_to(self, state: State) -> bool {
         use State::{Cancelled, Delayed, Done, Failed, Ready, Retrying, Suspended};
@@ -247,23 +247,24 @@ impl ChangeKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Query {
     One(JobId),
-    /// One line of a job's history, from 1, however long; of the job itself only what a list has.
+    /// One entry of a job's history, counted from 1, with its full text. The rest of the job is returned as
+    /// in a list.
     Line {
         job: JobId,
         number: u64,
     },
-    /// Jobs in order of their ids, from the one behind `after` on.
+    /// Jobs in order of their ids, starting after `after`.
     List {
         filter: Filter,
         after: Option<JobId>,
         limit: usize,
-        /// From the newest to the oldest.
+        /// Order from the newest to the oldest.
         newest: bool,
-        /// With bodies, as an export needs.
+        /// Include bodies, as an export needs them.
         whole: bool,
     },
     Count(Filter),
-    /// Failed jobs by what they failed of, most frequent first.
+    /// Failed jobs grouped by fingerprint, largest group first.
     Groups {
         filter: Filter,
         limit: usize,
@@ -275,21 +276,21 @@ pub enum Found {
     One(Option<Box<View>>),
     List {
         jobs: Vec<View>,
-        /// There are more after the last one.
+        /// There are more jobs after the last one.
         more: bool,
     },
     Count(u64),
     Groups(Vec<Group>),
 }
 
-/// Failed jobs that failed of the same.
+/// Failed jobs with the same fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     pub fingerprint: u64,
     pub count: u64,
     pub first_ms: u64,
     pub last_ms: u64,
-    /// The last one, as an example.
+    /// The job that failed last, as an example.
     pub job: JobId,
     pub queue: QueueNo,
     pub error: JobError,
@@ -300,9 +301,9 @@ pub struct Group {
 pub struct Import {
     pub job: NewJob,
     pub run: Run,
-    /// The id that it had.
+    /// The job's id in the store it was exported from.
     pub was: String,
-    /// Set for a failed job; others become ready or delayed.
+    /// Set for a failed job. A job without an error becomes ready, delayed or suspended.
     pub error: Option<JobError>,
     pub checkpoint: Option<Vec<u8>>,
 }
@@ -323,35 +324,35 @@ pub enum StoreEvent {
     RefilledLanes {
         queue: QueueNo,
         lanes: Vec<Lane>,
-        /// There are other lanes of which no job is loaded.
+        /// There are more lanes of which no job is loaded.
         more: bool,
     },
-    /// A lane has jobs that are not loaded.
+    /// A lane now has jobs that are not loaded.
     Backlog {
         queue: QueueNo,
         class: u8,
         key: Box<[u8]>,
     },
-    /// A parked job of an ordered queue, reported after a restart: it is not due yet, and no other job of
+    /// A parked job of an ordered queue, reported after a restart. It is not due yet, and no other job with
     /// its key may overtake it.
     Parked {
         job: ParkedJob,
     },
-    /// A loaded job once more; `None` if it no longer exists.
+    /// The answer to `Fetch`; `None` if the job no longer exists.
     Fetched {
         id: JobId,
         job: Option<Box<Job>>,
     },
-    /// A job's end is as durable as the store can make it.
+    /// The request has been carried out and is as durable as the store can make it.
     Ended {
         ticket: Ticket,
     },
-    /// A job's end can't be written although the disk works. The job may run again after a restart.
+    /// The job's end can't be written although the disk works. The job may run again after a restart.
     EndNotWritten {
         ticket: Ticket,
     },
-    /// It is unknown whether the request was committed, and may remain so for long. The usual event follows
-    /// once it is known.
+    /// It is unknown whether the request was committed, and may remain unknown for a long time. The usual
+    /// event follows once it is known.
     InDoubt {
         ticket: Ticket,
         trouble: Trouble,
@@ -368,10 +369,10 @@ pub enum StoreEvent {
         queue: QueueNo,
         counts: Counts,
     },
-    /// Something in the store can't be read or written, with the reason. Everything else continues, and
-    /// it is retried.
+    /// Something in the store can't be read or written; the text gives the reason. Everything else continues,
+    /// and the operation is retried.
     Damage(String),
-    /// The store can't write (until `None`): new jobs are refused, what is there is kept.
+    /// The store can't write until `Failing(None)` follows: new jobs are rejected, existing ones are kept.
     Failing(Option<Trouble>),
 }
 
@@ -413,12 +414,12 @@ impl StoreEvent {
     }
 }
 
-/// What a job in a list takes beside its payload.
+/// The approximate size of a listed job in memory, in addition to its payload.
 const VIEW: usize = 1_024;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pushed {
-    /// It is as safe as the store can make it. The job itself comes along if it is handed to the scheduler.
+    /// The job is as durable as the store can make it. `job` is set if it is handed to the scheduler at once.
     Accepted {
         id: JobId,
         job: Option<Box<Job>>,
@@ -426,15 +427,16 @@ pub enum Pushed {
     /// A push with the same idempotency key was accepted before, as this job.
     Repeated {
         holder: Holder,
-        /// It had the same body. A push that an earlier version accepted counts as the same.
+        /// Whether the body is the same too. A job pushed by a version without body checksums counts as
+        /// having the same body.
         same_body: bool,
     },
-    /// Its unique key is held by this job.
+    /// The unique key of the job is held by this other job.
     Taken(Holder),
     Refused(Trouble),
 }
 
-/// Jobs of a lane of which none was loaded.
+/// Jobs of a lane of which no job was loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lane {
     pub class: u8,
@@ -452,19 +454,19 @@ pub struct Changed {
     pub trouble: Option<Trouble>,
 }
 
-/// How many jobs of a queue are where. `ready` includes those that run.
+/// The number of jobs of a queue in each state. `ready` includes running jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub ready: u64,
-    /// Delayed and retrying.
+    /// Delayed and retrying jobs.
     pub delayed: u64,
     pub suspended: u64,
-    /// Ended so far, whether or not they are still kept.
+    /// Jobs that have ended as done so far, including those that are no longer kept.
     pub done: u64,
     pub cancelled: u64,
-    /// Failed and still kept.
+    /// Failed jobs that are still kept.
     pub failed: u64,
-    /// Runs that led to another one.
+    /// Runs that were followed by another run.
     pub retried: u64,
 }
 
@@ -475,19 +477,19 @@ pub enum Trouble {
     Full(String),
     /// The disk or the file is broken.
     Io(String),
-    /// Somebody deleted, replaced or truncated its files while it was open.
+    /// The store's files were deleted, replaced or truncated by another process while the store was open.
     Replaced(String),
-    /// Too much is under way. Come back later.
+    /// Too many requests are in progress; the request may be repeated later.
     Busy(String),
-    /// The job is not in a state in which that can be done.
+    /// The job's state does not allow the request.
     State(State),
-    /// Its unique key is held by this job.
+    /// The unique key of the job is held by this other job.
     Taken(Holder),
     NotFound,
 }
 
 impl Trouble {
-    /// Whether a retry may succeed without anybody's intervention.
+    /// Whether a retry may succeed without any intervention.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         matches!(

@@ -1,22 +1,22 @@
-//! What a store counts of itself, for whoever watches it.
+//! Statistics of a store, for metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Since it was opened.
+/// Statistics since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
-    /// Transactions that were committed.
+    /// Committed transactions.
     pub commits: u64,
-    /// Those that failed and changed nothing.
+    /// Transactions that failed and changed nothing.
     pub failed_commits: u64,
-    /// Microseconds that both took, the disk's part with them.
+    /// Microseconds spent in committed and failed transactions, including disk I/O.
     pub commit_us: u64,
-    /// Bytes of the file and of its journal, as the last commit found them.
+    /// Sizes of the database file and its journal at the last commit.
     pub file_bytes: u64,
     pub journal_bytes: u64,
 }
 
-/// The same, counted by one thread and read by another.
+/// The counters behind [`StoreStats`], updated by one thread and read by another.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     commits: AtomicU64,

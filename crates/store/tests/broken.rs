@@ -1,4 +1,4 @@
-//! A disk that refuses to write, and then does again: every file of this process is suddenly too long.
+//! A disk that rejects writes for a while, simulated with a limit on the file size of this process.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "support/world.rs"]
@@ -25,13 +25,13 @@ fn limit(bytes: Option<u64>) {
     .unwrap();
 }
 
-/// The log can't grow any more.
+/// Prevents the WAL from growing.
 fn limit_to_log(world: &World) {
     let log = std::fs::metadata(format!("{}-wal", world.path().display()));
     limit(Some(log.unwrap().len()));
 }
 
-/// Takes all that is ready; the last of it is this job. Returns its run.
+/// Hands over all ready jobs, checks that the last one is `job`, and returns its run.
 fn last_handed_over(world: &mut World, queue: QueueNo, job: JobId) -> Run {
     let (jobs, _) = world.refill_jobs(queue, 0, b"", 9);
     let last = jobs.last().unwrap();
@@ -39,10 +39,10 @@ fn last_handed_over(world: &mut World, queue: QueueNo, job: JobId) -> Run {
     last.run
 }
 
-/// Alone in its file, because the bound is the process's.
+/// In its own test binary, because the limit affects the whole process.
 #[test]
 fn after_an_error_work_goes_on_by_itself() {
-    // Without, the signal would end the process.
+    // Without a handler, SIGXFSZ would end the process.
     let xfsz = rustix::process::Signal::XFSZ.as_raw();
     signal_hook::flag::register(xfsz, Arc::new(AtomicBool::new(false))).unwrap();
     let mut world = World::sqlite();
@@ -65,12 +65,13 @@ fn after_an_error_work_goes_on_by_itself() {
     let stats = world.driver().stats();
     assert!(stats.commits > 0 && stats.failed_commits > 0, "{stats:?}");
     assert!(stats.file_bytes > 0 && stats.journal_bytes > 0, "{stats:?}");
-    // Whether that one is in the file can't be told before the file can be read; others are refused.
+    // It is unknown whether the large push is in the file until the file can be read; other pushes are
+    // rejected.
     assert!(matches!(
         world.push(job(queue)),
         Pushed::Refused(Trouble::Io(_))
     ));
-    // Looking goes on, and nothing that was accepted is gone.
+    // Queries still work, and no accepted job is lost.
     assert_eq!(world.list(Filter::default()), [loaded, waits]);
     let ticket = world.ticket();
     let run = Run {
@@ -116,7 +117,7 @@ fn after_an_error_work_goes_on_by_itself() {
     limit_to_log(&world);
     world.crash();
     world.queue("mails");
-    // That it crashed can't be written, and is known all the same.
+    // The crash can't be written, but the store counts it in memory.
     let run = last_handed_over(&mut world, queue, runs);
     assert_eq!(run.crashes, 1);
     limit(None);
@@ -124,7 +125,8 @@ fn after_an_error_work_goes_on_by_itself() {
     assert_eq!(world.view(runs).unwrap().run.crashes, 1);
     assert_eq!(world.state(loaded), Some(State::Done));
     assert_eq!(world.count(Filter::default()), 4);
-    // What would be its last crash comes to be written when it has had another run: that one counts.
+    // The crash that would reach the limit is written only after the job was loaded for another run, so that
+    // run counts.
     world.send(StoreRequest::Running { jobs: vec![runs] });
     world.settle();
     world.crash();

@@ -1,12 +1,12 @@
-//! Bytes to frames.
+//! Parses bytes into frames.
 
 use crate::{
     COUNTED_HEADER, EventKind, Flags, Frame, HEADER, MAX_FRAME, Meta, Type, WireError, check_name,
 };
 
-/// Reads the first frame of `bytes`. `Ok(None)` when it is not whole yet; otherwise the frame and the
-/// bytes it took. `max` bounds the length field; above [`MAX_FRAME`] it
-/// counts as that.
+/// Parses the first frame of `bytes` and returns it with the number of bytes it takes, or `Ok(None)` if the
+/// frame is not complete yet. `max` bounds the length field; a `max` above [`MAX_FRAME`] is treated as
+/// [`MAX_FRAME`].
 pub fn parse(bytes: &[u8], max: usize) -> Result<Option<(Frame<'_>, usize)>, WireError> {
     let Some(size) = size_of_first(bytes, max)? else {
         return Ok(None);
@@ -47,8 +47,8 @@ pub fn parse(bytes: &[u8], max: usize) -> Result<Option<(Frame<'_>, usize)>, Wir
     Ok(Some((frame, size)))
 }
 
-/// The whole size of the first frame, as soon as its length field is there. Known early so that a
-/// receiver refuses an oversized frame before it stores any of it.
+/// The total size of the first frame, or `None` before its length field has arrived. The size is checked this
+/// early so that a receiver rejects an oversized frame before it stores any of it.
 fn size_of_first(bytes: &[u8], max: usize) -> Result<Option<usize>, WireError> {
     let max = max.min(MAX_FRAME);
     let Some(len) = bytes.first_chunk::<4>() else {
@@ -72,8 +72,8 @@ fn no_name(name: &[u8]) -> Result<&'static str, WireError> {
     }
 }
 
-/// Checks what holds for single fields: no reserved flag, an id where one belongs, and 0 in the
-/// bytes that mean nothing on this type, so that a later version is free to give them a meaning.
+/// Checks each field: no reserved flag is set, the id is valid for the type, and bytes that have no meaning on
+/// this type are 0, so that a later version can give them one.
 fn check_fields(frame: &Frame<'_>) -> Result<(), WireError> {
     if frame.flags.0 & Flags::RESERVED != 0 {
         return Err(WireError::ReservedFlags(frame.flags.0 & Flags::RESERVED));
@@ -101,19 +101,19 @@ fn check_fields(frame: &Frame<'_>) -> Result<(), WireError> {
     Ok(())
 }
 
-/// Gathers bytes that arrive in any split and hands out whole frames.
+/// Collects bytes that arrive in arbitrary chunks and passes on complete frames.
 ///
-/// It stores at most one unfinished frame. Its buffer is never larger than that frame, but for up to
-/// [`Splitter::KEPT`] bytes that it keeps from earlier ones.
+/// The splitter stores at most one unfinished frame. Its buffer is never larger than that frame, except for up
+/// to [`Splitter::KEPT`] bytes kept from earlier frames.
 #[derive(Debug)]
 pub struct Splitter {
     held: Vec<u8>,
-    /// Bytes to come of a frame that is skipped.
+    /// Bytes still to arrive of a frame that is being skipped.
     skips: usize,
     max: usize,
 }
 
-/// What the header of an unfinished frame says.
+/// The header fields of an unfinished frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begun {
     pub kind: Type,
@@ -122,10 +122,10 @@ pub struct Begun {
 }
 
 impl Splitter {
-    /// The most memory that it keeps when it holds nothing.
+    /// The most memory, in bytes, that an empty splitter keeps.
     pub const KEPT: usize = 4 * 1024;
 
-    /// A splitter that refuses frames whose length field is above `max`.
+    /// A splitter that rejects frames whose length field is above `max`.
     pub fn new(max: usize) -> Self {
         Self {
             held: Vec::new(),
@@ -134,9 +134,8 @@ impl Splitter {
         }
     }
 
-    /// Takes `bytes` and calls `each` for every frame that is whole now, in order. Only a frame that
-    /// arrives in parts is copied; all others are parsed in place. After an error the splitter is
-    /// spent.
+    /// Reads `bytes` and calls `each` for every frame that is now complete, in order. Only a frame that arrives
+    /// in parts is copied; all others are parsed in place. After an error the splitter must not be used again.
     pub fn feed<E: From<WireError>>(
         &mut self,
         mut bytes: &[u8],
@@ -164,8 +163,9 @@ impl Splitter {
         Ok(())
     }
 
-    /// Gives up the unfinished frame, if its header is there: what was held of it is dropped, and so is the rest
-    /// when it comes. The frames behind it are not touched.
+    /// Skips the unfinished frame and returns its header fields, or returns `None` if the header has not
+    /// arrived. The bytes stored so far are dropped, and the rest is ignored when it arrives. Later frames are
+    /// not affected.
     pub fn skip(&mut self) -> Option<Begun> {
         let (size, header) = (self.wanted()?, self.held.first_chunk::<HEADER>()?);
         let begun = Begun {
@@ -178,25 +178,25 @@ impl Splitter {
         Some(begun)
     }
 
-    /// Bytes of an unfinished frame.
+    /// The number of bytes stored of an unfinished frame.
     pub fn held(&self) -> usize {
         self.held.len()
     }
 
-    /// The whole size of the unfinished frame, once its length field is there.
+    /// The total size of the unfinished frame, once its length field has arrived.
     pub fn wanted(&self) -> Option<usize> {
-        // An error was reported when the length field came.
+        // An invalid length was already reported when the length field arrived.
         size_of_first(&self.held, self.max).ok().flatten()
     }
 
-    /// Bytes of memory that the splitter owns.
+    /// Bytes of memory that the splitter has allocated.
     pub fn memory(&self) -> usize {
         self.held.capacity()
     }
 
-    /// Moves over what the held frame lacks, or what its length field lacks where that is not known
-    /// yet, and returns the rest. The buffer doubles, so that a frame is not copied again and again
-    /// while it arrives, but only with bytes that came: an announced size reserves nothing.
+    /// Copies the bytes that the unfinished frame (or its length field) still lacks, and returns the rest. The
+    /// buffer doubles, so that a frame is not copied again and again while it arrives, but it grows only for
+    /// bytes that have arrived: an announced size reserves nothing.
     fn hold<'b>(&mut self, bytes: &'b [u8]) -> Result<&'b [u8], WireError> {
         let size = size_of_first(&self.held, self.max)?.unwrap_or(4);
         let (more, rest) = bytes.split_at(bytes.len().min(size - self.held.len()));
@@ -209,14 +209,15 @@ impl Splitter {
         Ok(rest)
     }
 
-    /// Gives back what is kept for the next frame, if none has begun.
+    /// Frees the memory kept for the next frame, unless that frame has begun.
     pub fn shrink(&mut self) {
         if self.held.is_empty() {
             self.held = Vec::new();
         }
     }
 
-    /// Empties the buffer, and gives a large one back: most connections see a large frame once.
+    /// Empties the buffer and shrinks it to [`Self::KEPT`] bytes, because most connections see a large frame
+    /// only once.
     fn release(&mut self) {
         self.held.clear();
         self.held.shrink_to(Self::KEPT);

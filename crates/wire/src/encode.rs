@@ -1,8 +1,8 @@
-//! Frames to bytes.
+//! Encodes frames.
 
 use crate::{COUNTED_HEADER, Flags, HEADER, MAX_FRAME, Meta, Type};
 
-/// A frame to be written. What is not named is zero or empty.
+/// The fields of a frame to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct Encode<'a> {
     pub kind: Type,
@@ -18,7 +18,7 @@ pub struct Encode<'a> {
 }
 
 impl Encode<'_> {
-    /// A frame of this type and id with nothing else in it.
+    /// A frame with this type and id. All other fields are zero or empty.
     pub fn new(kind: Type, id: u32) -> Self {
         Self {
             kind,
@@ -35,8 +35,8 @@ impl Encode<'_> {
     }
 }
 
-/// Appends a frame to `out`. The caller has bounded name, metadata and body: a frame above
-/// [`MAX_FRAME`] is a fault of this side and asserts.
+/// Appends a frame to `out`. The caller must bound the name, metadata and body: a frame above
+/// [`MAX_FRAME`] is a bug of the caller and panics.
 pub fn encode(out: &mut Vec<u8>, frame: Encode<'_>) {
     let meta = frame.meta.bytes();
     out.reserve(HEADER + frame.name.len() + meta.len() + frame.body.len());
@@ -44,7 +44,7 @@ pub fn encode(out: &mut Vec<u8>, frame: Encode<'_>) {
     out.extend_from_slice(frame.body);
 }
 
-/// The same without the body, which the caller writes itself behind it.
+/// Appends a frame without its body, which the caller must write right after it.
 pub fn encode_head(out: &mut Vec<u8>, frame: &Encode<'_>) {
     let meta = frame.meta.bytes();
     let len = COUNTED_HEADER + frame.name.len() + meta.len() + frame.body.len();

@@ -1,14 +1,14 @@
-//! Why bytes are not a frame.
+//! Errors in bytes received from a peer.
 
 use std::fmt;
 
-/// Why bytes are not a frame of version 1. Each of these ends the connection: after one of them the
-/// place where the next frame starts is not to be trusted.
+/// Why bytes are not a valid frame of version 1. Each of these errors ends the connection: after
+/// one, the start of the next frame cannot be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WireError {
-    /// The length field is below the 16 bytes of header that it counts.
+    /// The length field is less than the 16 bytes of header that it counts.
     TooShort { len: usize },
-    /// The length field is above what this side accepts.
+    /// The length field is greater than this side accepts.
     TooLong { len: usize, max: usize },
     /// Name and metadata together are longer than the frame.
     Overrun {
@@ -18,31 +18,33 @@ pub enum WireError {
     },
     /// A type that version 1 does not have.
     UnknownType(u8),
-    /// Flag bits that are reserved.
+    /// Reserved flag bits are set.
     ReservedFlags(u8),
-    /// A name with a byte that names may not have, or a missing or superfluous name.
+    /// A name that is too long or contains an invalid byte, that is missing, or that is not allowed
+    /// on this type.
     BadName,
-    /// Metadata that ends inside an entry, repeats a key, or has a reserved key.
+    /// Metadata that ends inside an entry, repeats a key, or uses a reserved key.
     BadMeta,
-    /// A metadata value of another width than its key has.
+    /// A metadata value whose length or content is invalid for its key.
     BadMetaValue(u8),
-    /// An id of 0 where a task's id belongs, or another id where 0 belongs.
+    /// An id of 0 where a task's id is required, or an id other than 0 where 0 is required.
     BadId,
-    /// A code, prio or attempt on a type that has none.
+    /// A code, prio or attempt other than 0 on a type that does not use it.
     NotZero,
-    /// HELLO or WELCOME whose JSON cannot be read.
+    /// A HELLO or WELCOME whose JSON cannot be read.
     BadHello,
-    /// A HELLO that offers no version of the protocol which this side speaks.
+    /// A HELLO that offers no protocol version that this side speaks.
     NoCommonVersion,
-    /// A HELLO whose number of slots is not from 1 to 1000, or not 1 with `pull`.
+    /// A HELLO whose number of slots is not between 1 and 1000, or is not 1 although `pull` is set.
     BadSlots,
-    /// A HELLO of a worker that takes no task at all.
+    /// A HELLO of a worker that takes no tasks at all (`tasks` is 0).
     BadTasks,
-    /// A HELLO with a call that is not `service.method`, or one of the broker's own.
+    /// A HELLO with a call that is not of the form `service.method`, or that begins with `stoker.`,
+    /// which is reserved for the server.
     BadCall,
     /// A HELLO with more names than [`crate::MAX_NAMES`].
     TooManyNames(usize),
-    /// A READY that asks for another number of tasks than 0 or 1.
+    /// A READY that asks for a number of tasks other than 0 or 1.
     BadReady(u32),
 }
 

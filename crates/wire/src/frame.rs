@@ -2,7 +2,7 @@
 
 use crate::Meta;
 
-/// What a frame is for.
+/// The type of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Type {
@@ -57,15 +57,15 @@ impl Type {
 pub struct Flags(pub u8);
 
 named! { Flags {
-    /// No answer is wanted, and the client's going does not cancel the call.
+    /// No answer is wanted, and the call is not cancelled when its client disconnects.
     ONEWAY = 0x08 "ONEWAY",
     /// The call may run again if its worker dies.
     IDEMPOTENT = 0x10 "IDEMPOTENT",
-    /// A mirrored copy: side effects are to be refused.
+    /// A mirrored copy of a call: the worker must not cause side effects.
     SHADOW = 0x20 "SHADOW",
-    /// No worker started this task.
+    /// No worker has started this task.
     NOT_PROCESSED = 0x40 "NOT_PROCESSED",
-    /// The frame is to be refused if it has unknown metadata.
+    /// The frame must be rejected if it has unknown metadata.
     CRITICAL = 0x80 "CRITICAL",
 } }
 
@@ -83,7 +83,7 @@ impl Flags {
     }
 }
 
-/// How a body is encoded. The broker never looks inside.
+/// How a body is encoded. The server does not decode bodies of the application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Codec(pub u8);
 
@@ -118,13 +118,13 @@ named! { Status {
     WORKER_DIED = 33 "WORKER_DIED",
     QUARANTINED = 34 "QUARANTINED",
     SHED = 35 "SHED",
-    /// A job's code asks for another run.
+    /// The job asks to be retried.
     RETRY = 48 "RETRY",
-    /// A job's code gives the job up.
+    /// The job asks to fail without another retry.
     FAILED = 49 "FAILED",
     /// The worker did not start the task.
     RETURNED = 50 "RETURNED",
-    /// The process that the worker had started for the task died.
+    /// The process that the worker started for the task died.
     CRASHED = 51 "CRASHED",
 } }
 
@@ -132,7 +132,7 @@ impl Status {
     /// An uncaught exception in the application.
     pub const EXCEPTION: Self = Self(64);
 
-    /// The name that people see, as in the protocol page.
+    /// The name shown to users, as in the protocol page.
     pub fn name(self) -> &'static str {
         match Self::ALL.iter().find(|(status, _)| *status == self) {
             Some((_, name)) => name,
@@ -142,7 +142,7 @@ impl Status {
     }
 }
 
-/// What an EVENT frame tells, in its `code` byte.
+/// The kind of an EVENT frame, in its `code` byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventKind(pub u8);
 
@@ -174,7 +174,7 @@ pub struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// 0 (first) to 7 (last).
+    /// The priority, from 0 (first) to 7 (last).
     pub fn priority(&self) -> u8 {
         self.prio & 7
     }

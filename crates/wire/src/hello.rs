@@ -3,7 +3,8 @@
 use crate::{MAX_HELLO, WireError, check_name};
 use serde::{Deserialize, Serialize};
 
-/// Who connects: a client that calls and pushes, a worker that serves, or a gateway that calls and pushes for others.
+/// The kind of peer: a client that calls and pushes, a worker that runs tasks, or a gateway that calls and pushes on
+/// behalf of users.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -13,7 +14,7 @@ pub enum Role {
     Gateway,
 }
 
-/// The JSON of a HELLO. Unknown fields are ignored, so that a newer peer can say more.
+/// The JSON of a HELLO. Unknown fields are ignored, so that a newer peer can send more fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hello {
@@ -23,35 +24,35 @@ pub struct Hello {
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// The worker inside which this client runs.
+    /// The worker in which this client runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
     /// Full names of the methods that a worker serves.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<String>,
-    /// Those of `calls` that may run again after their worker died.
+    /// The `calls` that may run again if their worker dies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub idempotent: Vec<String>,
-    /// Queues that a worker serves; `*` stands for all of its pool.
+    /// Queues that a worker serves; `*` means all queues of its pool.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<String>,
-    /// Tasks at once, 1 to 1000.
+    /// The number of tasks that a worker can run at the same time, 1 to 1000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slots: Option<u16>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub soft_cancel: bool,
-    /// A worker that is assigned a task only after it has asked for one with READY.
+    /// The worker is assigned a task only after it has asked for one with READY.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pull: bool,
-    /// Tasks that a worker takes in its life, at least 1. After its last answer it ends by itself.
+    /// The number of tasks that a worker takes in its life, at least 1. After its last answer it ends by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks: Option<u64>,
-    /// The pool that a worker which dialled in joins.
+    /// The pool to join, for a worker that was not started by Stoker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// The user for whom a gateway asks on this connection.
+    /// The user on whose behalf a gateway uses this connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
 }
@@ -67,7 +68,7 @@ impl Hello {
                 max: MAX_HELLO,
             });
         }
-        // A list would be read as the fields in their order.
+        // serde would accept a JSON array as the fields in their order.
         if body.trim_ascii_start().first() != Some(&b'{') {
             return Err(WireError::BadHello);
         }
@@ -99,7 +100,8 @@ impl Hello {
     }
 }
 
-/// Whether a worker may serve calls of this name: `service.method`, and not what the broker answers itself.
+/// Whether a worker may serve calls of this name: the form is `service.method`, and the name does not begin with
+/// `stoker.`, which is reserved for the server.
 fn is_method(call: &str) -> bool {
     let parts = call.rsplit_once('.');
     let is_whole = parts.is_some_and(|(service, method)| !service.is_empty() && !method.is_empty());

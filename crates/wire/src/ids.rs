@@ -1,13 +1,13 @@
-//! Maps by ids: those of requests, which count up, and those of jobs.
+//! Maps keyed by ids: those of requests, which count up, and those of jobs.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map by ids that a peer chooses, or that are well spread. A peer that chooses them badly slows down its own
-/// connection, by no more than its bound of unanswered requests.
+/// A map keyed by ids that a peer chooses or that are well distributed. A peer that chooses ids with colliding
+/// hashes slows down only its own connection, and only as far as its number of unanswered requests allows.
 pub type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 
-/// One multiplication (Fibonacci hashing, Knuth, TAOCP 6.4).
+/// Hashes an integer with one multiplication (Fibonacci hashing, Knuth, TAOCP 6.4).
 #[derive(Debug, Default)]
 pub struct IdHasher(u64);
 

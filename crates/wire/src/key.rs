@@ -4,17 +4,18 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key(pub u8);
 
-/// What the value of a key looks like.
+/// The valid values of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Any,
-    /// An integer or an id of so many bytes; 0 for a key that only is there or not.
+    /// An integer or an id of exactly this many bytes. With 0, the key carries no value: only its presence
+    /// counts.
     Bytes(usize),
-    /// So many bytes at the most.
+    /// At most this many bytes.
     UpTo(usize),
-    /// A key of a user: 1 to 200 bytes.
+    /// A key chosen by the user: 1 to 200 bytes.
     Short,
-    /// 1 to 100 integers of 4 bytes.
+    /// 1 to 100 integers of 4 bytes each.
     Waits,
     /// The name of a queue.
     Name,
@@ -22,16 +23,16 @@ enum Shape {
     Text,
 }
 
-/// Who a key is for.
+/// Who reads a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
-    /// Whoever gets the frame: on a push it passes through to the worker.
+    /// The receiver of the frame: on a push, the key is passed on to the worker.
     Peer,
-    /// The broker: it tells how a job is to be treated, and does not pass through.
+    /// The server: the key says how a job is to be treated and is not passed on to the worker.
     Broker,
 }
 
-/// The one table of the keys. Everything that depends on a key is derived from it.
+/// The table of all keys. Everything that depends on a key is derived from this table.
 macro_rules! keys {
     ($($constant:ident = $byte:literal $name:literal, $shape:expr, $whose:expr;)+) => {
         named! { Key { $($constant = $byte $name,)+ } }
@@ -88,17 +89,17 @@ keys! {
 }
 
 impl Key {
-    /// The first of the application's own keys; they end before 255, which is not a key.
+    /// The first key of the application's own range. The range ends at 254, because 255 is not a valid key.
     pub const YOURS: Self = Self(0x80);
 
-    /// Whether it is in the table, or one of the application's own. A frame with another key is rejected if it is
-    /// CRITICAL.
+    /// Whether the key is in the table or in the application's own range. A CRITICAL frame with any other key is
+    /// rejected.
     #[must_use]
     pub fn is_known(self) -> bool {
         TABLE[usize::from(self.0)].is_some() || (Self::YOURS.0..255).contains(&self.0)
     }
 
-    /// Whether it tells the broker how to treat a job, so that it does not pass through to the worker.
+    /// Whether the key tells the server how to treat a job. Such a key is not passed on to the worker.
     #[must_use]
     pub fn is_for_push(self) -> bool {
         matches!(TABLE[usize::from(self.0)], Some((_, Broker)))

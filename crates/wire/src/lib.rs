@@ -1,16 +1,18 @@
-//! Stoker's wire, version 1: bytes to frames and back. No I/O and no allocation on the way in.
+//! Version 1 of Stoker's wire protocol: parses bytes into frames and encodes frames. It does no I/O, and parsing
+//! a complete frame allocates nothing.
 //!
-//! The format is fixed by `docs/reference/protocol.md`; `sdk/conformance/frames.json` binds this crate and every
-//! SDK to it.
+//! The format is specified in `docs/reference/protocol.md`. The vectors in `sdk/conformance/frames.json` test
+//! this crate and every SDK against it.
 #![forbid(unsafe_code)]
 
-/// Gives a byte's type its constants and, in `ALL`, each with its name in the protocol page.
+/// Defines the constants of a type that wraps a byte, and `ALL`, the list of them with their names in the
+/// protocol page.
 macro_rules! named {
     ($type:ident { $($(#[$doc:meta])* $constant:ident = $byte:literal $name:literal,)+ }) => {
         impl $type {
             $($(#[$doc])* pub const $constant: Self = Self($byte);)+
 
-            /// All that the protocol page names, with the name that they have there.
+            /// All constants, with their names in the protocol page.
             pub const ALL: &'static [(Self, &'static str)] = &[$((Self::$constant, $name)),+];
         }
     };
@@ -36,7 +38,7 @@ pub use key::Key;
 pub use meta::{Meta, MetaBuf};
 pub use name::{MAX_NAME, check_name, service_of};
 
-/// Bytes of a frame's header, its length field included.
+/// Bytes of a frame's header, including its length field.
 pub const HEADER: usize = 20;
 /// Bytes of the header that the length field counts.
 pub const COUNTED_HEADER: usize = 16;
@@ -44,5 +46,5 @@ pub const COUNTED_HEADER: usize = 16;
 pub const MAX_FRAME: usize = 0x00ff_ffff;
 /// The largest HELLO body accepted, in bytes.
 pub const MAX_HELLO: usize = 64 * 1024;
-/// Names that a HELLO may list.
+/// The maximum number of calls and queues in a HELLO.
 pub const MAX_NAMES: usize = 1000;

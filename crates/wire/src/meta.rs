@@ -2,14 +2,15 @@
 
 use crate::{Key, WireError};
 
-/// Metadata of a frame: a run of `key, length, bytes` entries that has been checked.
+/// Metadata of a frame: a checked sequence of `key, length, bytes` entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meta<'a>(&'a [u8]);
 
 impl<'a> Meta<'a> {
     pub const EMPTY: Self = Self(&[]);
 
-    /// Checks a run of entries: whole, no key twice, no reserved key, known keys of their width.
+    /// Checks a sequence of entries: each entry is complete, no key is reserved or repeated, and
+    /// the values of known keys are valid.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, WireError> {
         let mut seen = [0u64; 4];
         let mut rest = bytes;
@@ -46,7 +47,7 @@ impl<'a> Meta<'a> {
             .map(|(_, value)| value)
     }
 
-    /// The integer under a key, whatever its width; `None` where the key is absent.
+    /// The integer stored under a key, whatever its width; `None` if the key is absent.
     pub fn uint(self, wanted: Key) -> Option<u64> {
         let value = self.get(wanted)?;
         Some(value.iter().fold(0, |n, byte| n << 8 | u64::from(*byte)))
@@ -83,8 +84,8 @@ fn next(bytes: &[u8]) -> Result<Option<Entry<'_>>, WireError> {
     Ok(Some((Key(key), value, tail)))
 }
 
-/// Metadata under construction. What would exceed the 65,535 bytes of a frame's
-/// metadata is refused, never cut.
+/// Metadata under construction. An entry that would exceed the 65,535 bytes of a frame's metadata
+/// is rejected, never truncated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetaBuf(Vec<u8>);
 
@@ -97,7 +98,8 @@ impl MetaBuf {
         self.0.clear();
     }
 
-    /// Appends one entry; false (and nothing appended) when the frame's metadata would be too long.
+    /// Appends one entry. Returns false, and appends nothing, if the metadata would become too
+    /// long.
     pub fn push(&mut self, key: Key, value: &[u8]) -> bool {
         let Ok(len) = u16::try_from(value.len()) else {
             return false;

@@ -18,7 +18,7 @@ const ALLOWED: [bool; 256] = {
 
 /// Checks the name of a call, a queue or a method: 1 to 255 bytes of `A-Z a-z 0-9 _ . : / @ -`.
 pub fn check_name(name: &[u8]) -> Result<&str, WireError> {
-    // Without a branch per byte: every request passes here.
+    // There is no branch per byte, because this check runs for every request.
     let good = name
         .iter()
         .fold(true, |good, byte| good & ALLOWED[usize::from(*byte)]);
@@ -28,7 +28,7 @@ pub fn check_name(name: &[u8]) -> Result<&str, WireError> {
     std::str::from_utf8(name).map_err(|_| WireError::BadName)
 }
 
-/// The service of a call: all before the last dot. A name without one is its own service.
+/// The service of a call: everything before the last dot. A name without a dot is its own service.
 pub fn service_of(call: &str) -> &str {
     call.rsplit_once('.').map_or(call, |(service, _)| service)
 }

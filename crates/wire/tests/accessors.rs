@@ -1,4 +1,4 @@
-//! The small functions that read what a frame carries.
+//! Tests of the small functions that read the fields of a frame.
 
 use stoker_wire::{
     Encode, Flags, Key, MAX_FRAME, Meta, MetaBuf, Status, Type, WireError, encode, parse,

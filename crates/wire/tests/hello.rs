@@ -1,4 +1,5 @@
-//! HELLO and WELCOME: what an honest peer says is read back, all else is refused without a panic.
+//! Tests of HELLO and WELCOME: what a correct peer sends is read back, and everything else is
+//! rejected without a panic.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -35,7 +36,7 @@ prop_compose! {
     }
 }
 
-/// Checks what the broker relies on once a HELLO was accepted.
+/// Checks what the server relies on after it has accepted a HELLO.
 fn assert_sound(hello: &Hello) {
     assert!(hello.v.contains(&1));
     assert!((1..=1000).contains(&hello.slots.unwrap_or(1)));

@@ -1,4 +1,4 @@
-//! The bounds of memory and work, each at its edge.
+//! Tests of the bounds of memory and work, each at its edge.
 
 use stoker_wire::{
     Encode, Frame, HEADER, Key, MAX_FRAME, Meta, MetaBuf, Splitter, Type, WireError, encode, parse,
@@ -60,7 +60,7 @@ fn metadata_takes_all_65535_bytes() {
     assert!(Meta::parse(meta.as_meta().bytes()).is_ok());
 }
 
-/// However the bytes are split, what is skipped is one frame and nothing else.
+/// However the bytes are split, exactly one frame is skipped.
 #[test]
 fn a_frame_that_is_skipped_leaves_those_behind_it() {
     let (mut stream, mut next) = (Vec::new(), Vec::new());
@@ -90,7 +90,7 @@ fn a_frame_that_is_skipped_leaves_those_behind_it() {
             assert_eq!(skipped.is_some(), held >= HEADER, "after {held} bytes");
             assert!(skipped.is_none_or(|begun| (begun.kind, begun.id) == (Type::Req, 9)));
             assert!(skipped.is_none() || splitter.memory() == 0);
-            // Where it is cut matters at the seams alone.
+            // Small chunks are slow, so they are used at only one position in 97.
             let rest = &stream[held..];
             rest.chunks(if held % 97 == 0 { chunk } else { 10_000 })
                 .for_each(|bytes| feed(&mut splitter, bytes));

@@ -1,4 +1,5 @@
-//! Binds the crate to the tables of `docs/reference/protocol.md`: neither changes without the other.
+//! Checks that this crate agrees with the tables of `docs/reference/protocol.md`, so that neither
+//! changes without the other.
 
 use std::collections::BTreeSet;
 use stoker_wire::{
@@ -8,13 +9,13 @@ use stoker_wire::{
 
 const PAGE: &str = include_str!("../../../docs/reference/protocol.md");
 
-/// The text of a section, from its heading to the next.
+/// The text of a section, from its heading to the next heading.
 fn section(number: u8) -> &'static str {
     let start = PAGE.find(&format!("\n## {number}. ")).expect("a section") + 1;
     PAGE[start..].split("\n## ").next().expect("text")
 }
 
-/// The cells of a section's first table, without its heading.
+/// The cells of a section's first table, without its header row.
 fn table(number: u8) -> Vec<Vec<&'static str>> {
     let lines = section(number).lines();
     let rows = lines
@@ -24,7 +25,7 @@ fn table(number: u8) -> Vec<Vec<&'static str>> {
     rows.skip(2).collect()
 }
 
-/// The rows that a number begins, as that number and the other cells.
+/// The rows whose first cell is a number, as that number and the remaining cells.
 fn numbered(number: u8) -> Vec<(u8, Vec<&'static str>)> {
     let number_of = |cell: &str| match cell.strip_prefix("0x") {
         Some(hex) => u8::from_str_radix(hex, 16).ok(),
@@ -103,7 +104,8 @@ fn events() {
     );
 }
 
-/// The keys of the page with their names and what it says of their bytes. "2, 3" is two keys.
+/// The keys of the page, with their names and the text that describes their bytes. A row for "2, 3"
+/// stands for two keys.
 fn keys() -> Vec<(u8, &'static str, &'static str)> {
     let mut keys = Vec::new();
     for row in table(4) {
@@ -129,7 +131,8 @@ fn keys_and_their_widths() {
             assert!(meta.push(Key(key), &vec![b'x'; len]));
             Meta::parse(meta.as_meta().bytes()).is_ok()
         };
-        // All but the widths that the page gives are refused, of the lengths that tell them apart.
+        // The tested lengths are chosen so that they tell the widths of the page apart. Every length
+        // that the page does not allow must be rejected.
         let widths: &[usize] = match bytes.split([':', ',', ' ']).next().expect("a word") {
             "u8" => &[1],
             "u16" => &[2],

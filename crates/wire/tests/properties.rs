@@ -1,4 +1,4 @@
-//! What holds for all frames and for all bytes, sampled from a fixed seed.
+//! Properties that hold for all frames and for all bytes, sampled from a fixed seed.
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -36,7 +36,7 @@ fn bytes_of(frame: &Frame<'_>) -> Vec<u8> {
     out
 }
 
-/// Metadata that keeps to the page: of the entries drawn, those that are valid alone.
+/// Metadata that is valid by the protocol page: the drawn entries that are valid on their own.
 fn meta() -> impl Strategy<Value = MetaBuf> {
     let sizes = select(vec![0, 1, 2, 4, 8, 16, 55, 200, 201, 254, 255, 256, 700]);
     let value = (sizes, any::<u8>()).prop_map(|(size, byte)| vec![byte; size]);
@@ -54,7 +54,7 @@ fn meta() -> impl Strategy<Value = MetaBuf> {
 }
 
 prop_compose! {
-    /// The bytes of a frame that keeps to the page, of any type.
+    /// The bytes of a frame of any type that is valid by the protocol page.
     fn frame()(
         kind in select(Type::ALL.to_vec()),
         flags in any::<u8>(),
@@ -92,8 +92,8 @@ prop_compose! {
     }
 }
 
-/// Bytes of no honest peer: noise, noise behind a plausible header, and frames with some bytes changed,
-/// put in or left out.
+/// Bytes that no correct peer sends: random bytes, random bytes after a plausible header, and frames in
+/// which some bytes were changed, inserted or removed.
 fn hostile() -> impl Strategy<Value = Vec<u8>> {
     let noise = vec(any::<u8>(), 0..300);
     let headed = (16u32..200, vec(0u8..20, 16), vec(any::<u8>(), 0..300))
@@ -114,8 +114,8 @@ fn hostile() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![noise, headed, edited]
 }
 
-/// Feeds `bytes` in chunks of these sizes, in turn, and returns the bytes of each frame handed out.
-/// Checks on the way that the splitter stays within its bounds.
+/// Feeds `bytes` in chunks of these sizes, repeated in turn, and returns the bytes of each frame. Also
+/// checks that the splitter stays within its bounds.
 fn split(bytes: &[u8], sizes: &[usize], max: usize) -> (Vec<Vec<u8>>, Result<usize, WireError>) {
     let mut splitter = Splitter::new(max);
     let mut frames = Vec::new();
@@ -169,7 +169,8 @@ proptest! {
         let whole = split(&bytes, &[bytes.len().max(1)], max);
         prop_assert_eq!(&split(&bytes, &sizes, max), &whole);
         prop_assert_eq!(&split(&bytes, &[1], max), &whole);
-        // What was accepted is just what came: nothing is lost, made up or reordered.
+        // The accepted frames are exactly the bytes that arrived: nothing is lost, invented or
+        // reordered.
         let accepted = whole.0.concat();
         prop_assert!(bytes.starts_with(&accepted));
         if let Ok(held) = whole.1 {

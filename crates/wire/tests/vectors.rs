@@ -1,7 +1,7 @@
-//! The golden vectors of `sdk/conformance/frames.json`, in both directions.
+//! Checks the golden vectors of `sdk/conformance/frames.json` in both directions.
 //!
-//! `STOKER_BLESS=1` writes the hex of each valid frame anew from its fields. What it changes then
-//! shows in the diff and has to be argued from the protocol page.
+//! `STOKER_BLESS=1` regenerates the hex of each valid frame from its fields. The changes appear in
+//! the diff and must be justified by the protocol page.
 
 use serde::{Deserialize, Serialize};
 use stoker_wire::{
@@ -19,10 +19,10 @@ struct Vectors {
     valid: Vec<Valid>,
     decode_only: Vec<Valid>,
     invalid: Vec<Invalid>,
-    /// Every key of the protocol page with its name; those of the application begin at `yours`.
+    /// Every key of the protocol page with its name. The application's own keys begin at `yours`.
     keys: Vec<(u8, String)>,
     yours: u8,
-    /// CRITICAL frames, and the first key in each that is not known.
+    /// CRITICAL frames, and the first unknown key of each.
     critical: Vec<Critical>,
 }
 
@@ -64,7 +64,7 @@ struct Fields {
     meta: Vec<(u8, String)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     body_hex: Option<String>,
-    /// Bytes and how many times they stand in the body, which `hex` then leaves out.
+    /// Bytes and how many times they are repeated to make the body. `hex` then leaves the body out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     body_repeat: Option<(String, usize)>,
 }
@@ -121,7 +121,7 @@ impl Fields {
 }
 
 impl Valid {
-    /// The whole frame: `hex`, and the repeated body that `hex` leaves out.
+    /// The whole frame: `hex`, followed by the repeated body if `hex` leaves it out.
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = from_hex(&self.hex);
         if self.frame.body_repeat.is_some() {
@@ -155,7 +155,7 @@ fn read() -> Vectors {
     serde_json::from_slice(&text).expect("frames.json as this test knows it")
 }
 
-/// One vector a line, so that a diff shows which vectors a change touched.
+/// Writes one vector per line, so that a diff shows which vectors a change touched.
 fn write(vectors: &Vectors) {
     fn lines<T: Serialize>(list: &[T]) -> String {
         let line = |one| format!("    {}", serde_json::to_string(one).expect("JSON"));

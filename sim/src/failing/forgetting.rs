@@ -20,7 +20,9 @@ fn ended_jobs() -> Alone {
         ..QueuePolicy::default()
     };
     alone.store().open_queue("mails", policy);
-    (0..JOBS).for_each(|_| drop(alone.push(b"job")));
+    for _ in 0..JOBS {
+        alone.push(b"job");
+    }
     let jobs: Vec<_> = alone.handed().iter().map(|job| job.id).collect();
     assert_eq!(jobs.len() as u32, JOBS);
     for job in jobs {

@@ -65,14 +65,21 @@ impl Ledger {
     }
 
     /// A repeated push was answered: it must be the same job.
-    pub(crate) fn pushed_again(&mut self, at: usize, other: bool, status: Status, text: &[u8]) {
+    pub(crate) fn pushed_again(
+        &mut self,
+        at: usize,
+        other: bool,
+        status: Status,
+        text: &[u8],
+        setup: &Setup,
+    ) {
         let again = &mut self.again[at];
         again.answered_at = Some(steady());
         let no = again.no;
         let job = &self.jobs[no as usize];
         let is_settled = job.changing == 0 && !job.displaced && !job.revived && !job.may_be_gone;
         match status {
-            Status::INVALID_ARGUMENT if other => {}
+            Status::INVALID_ARGUMENT if other || self.may_be_too_large(no, setup) => {}
             Status::OK => {
                 // What a job that is over carried may be forgotten.
                 let is_over = matches!(job.state, State::Ended(_)) || !job.is_sure();

@@ -50,6 +50,33 @@ impl Ledger {
         );
     }
 
+    /// A push was refused as wrong: it was too large for its queue, now or before a reload.
+    pub(super) fn check_too_large(&self, no: u64, text: &[u8], setup: &Setup) {
+        assert!(
+            self.may_be_too_large(no, setup),
+            "job {no}: refused, and never too large: {}",
+            String::from_utf8_lossy(text)
+        );
+    }
+
+    pub(super) fn may_be_too_large(&self, no: u64, setup: &Setup) -> bool {
+        let job = &self.jobs[no as usize];
+        let len = job.options.body_len(no);
+        let mut bounds = setup.queues[job.queues[0]].max_body.ever();
+        bounds.any(|max| len > max)
+    }
+
+    /// A push was accepted: some bound that its queue ever had allows it.
+    fn check_body(&self, no: u64, setup: &Setup) {
+        let job = &self.jobs[no as usize];
+        let len = job.options.body_len(no);
+        let mut bounds = setup.queues[job.queues[0]].max_body.ever();
+        assert!(
+            bounds.any(|max| len <= max),
+            "job {no}: accepted with {len} bytes, more than its queue ever took"
+        );
+    }
+
     /// A queue that was made up is to be removed: not while it holds something, failed jobs included.
     pub(crate) fn removed(&self, queue: usize, requested_at: Duration, status: Status) {
         let holds = |job: &Job| {
@@ -75,6 +102,7 @@ impl Ledger {
 
     /// A push was accepted: its queue had room.
     pub(super) fn check_accepted(&self, no: u64, setup: &Setup) {
+        self.check_body(no, setup);
         let new = &self.jobs[no as usize];
         let Some(max) = setup.queues[new.queues[0]].max_waiting.known() else {
             return;

@@ -22,6 +22,7 @@ impl Ledger {
         match status {
             Status::OK => self.accepted(no, text, setup),
             Status::RESOURCE_EXHAUSTED => self.check_refusal(no, text, setup),
+            Status::INVALID_ARGUMENT => self.check_too_large(no, text, setup),
             Status::ALREADY_EXISTS => self.check_taken(no, answer),
             Status::UNAVAILABLE => self.check_unavailable(no),
             // A queue without a section is unknown while no worker serves all queues; a guest that did may have left.

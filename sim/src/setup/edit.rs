@@ -7,11 +7,12 @@ use super::{
 use crate::dice::Dice;
 
 /// Keys that change. The others keep their value for the whole seed: they need a restart, or they would change what is drawn.
-pub(crate) const OF_QUEUE: [&str; 16] = [
+pub(crate) const OF_QUEUE: [&str; 17] = [
     "reserve",
     "keep",
     "tries",
     "max_waiting",
+    "max_body",
     "keep_done",
     "keep_failed",
     "keep_done_for",
@@ -67,7 +68,7 @@ pub(crate) const OF_SERVER: [&str; 11] = [
 /// A section as it is to be, and which one that is.
 #[derive(Clone, Debug)]
 pub(crate) enum To {
-    Queue(usize, Queue),
+    Queue(usize, Box<Queue>),
     Service(usize, Service),
     Pool(usize, Pool),
     Server(Section),
@@ -102,7 +103,8 @@ impl To {
                 let key = setup.often.one_of(dice, &OF_QUEUE);
                 let of = &setup.queues[queue];
                 let spare = setup.spare(of.pool) + of.section.number("reserve", 0);
-                (Self::Queue(queue, of.with_another(dice, key, spare)), key)
+                let to = of.with_another(dice, key, spare);
+                (Self::Queue(queue, Box::new(to)), key)
             }
         }
     }
@@ -177,6 +179,7 @@ impl Queue {
         self.tries.changes_as(&to.tries);
         self.on_delivery.changes_as(&to.on_delivery);
         self.max_waiting.changes_as(&to.max_waiting);
+        self.max_body.changes_as(&to.max_body);
         self.limit.changes_as(&to.limit);
         self.per_key.changes_as(&to.per_key);
         self.is_strict.changes_as(&to.is_strict);

@@ -73,10 +73,9 @@ impl Often {
     pub(super) fn one_of(&self, dice: &mut Dice, keys: &[&'static str]) -> &'static str {
         let often = |key: &&str| self.edited.contains(key);
         let often: Vec<&'static str> = keys.iter().copied().filter(often).collect();
-        match often.is_empty() {
-            true => *dice.of_all(keys),
-            false => *dice.of_all(&often),
-        }
+        let keys = if often.is_empty() { keys } else { &often };
+        let key: &&'static str = dice.of_all(keys);
+        key
     }
 }
 

@@ -59,6 +59,8 @@ pub(crate) struct Queue {
     /// Acknowledged when it is delivered: it runs at most once.
     pub(crate) on_delivery: Setting<bool>,
     pub(crate) max_waiting: Setting<u64>,
+    /// The largest body of a push.
+    pub(crate) max_body: Setting<u64>,
     pub(crate) limit: Setting<u64>,
     pub(crate) reserve: Setting<u64>,
     /// It ever had workers kept for it.
@@ -432,6 +434,7 @@ impl Queue {
             ordered: section.get("ordered") == Some("true"),
             on_delivery: Setting::new(section.get("ack") == Some("\"delivery\"")),
             max_waiting: Setting::new(section.number("max_waiting", 10_000_000)),
+            max_body: Setting::new(section.bytes("max_body").unwrap_or(u64::MAX)),
             limit: Setting::new(section.number("limit", u64::MAX)),
             reserve: Setting::new(section.number("reserve", 0)),
             keeps: section.number("keep", 0) > 0,

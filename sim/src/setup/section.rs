@@ -61,6 +61,11 @@ impl Section {
             .map_or(Some(or), |value| millis(value.trim_matches('"')))
     }
 
+    /// A size in bytes; `None` for "none", and if nothing is said.
+    pub(crate) fn bytes(&self, key: &str) -> Option<u64> {
+        bytes(self.get(key)?.trim_matches('"'))
+    }
+
     pub(crate) fn write(&self, text: &mut String) {
         writeln!(text, "[{}]", self.head).ok();
         for (key, value) in &self.keys {
@@ -79,6 +84,17 @@ fn millis(text: &str) -> Option<u64> {
         "h" => 3_600_000,
         "d" => 86_400_000,
         other => unreachable!("no unit of time: {other}"),
+    };
+    Some(number * unit)
+}
+
+fn bytes(text: &str) -> Option<u64> {
+    let at = text.find(|letter: char| !letter.is_ascii_digit())?;
+    let number: u64 = text[..at].parse().ok()?;
+    let unit = match &text[at..] {
+        "B" => 1,
+        "KB" => 1 << 10,
+        other => unreachable!("no unit of size: {other}"),
     };
     Some(number * unit)
 }

@@ -1,4 +1,4 @@
-//! The sections of a configuration, drawn. Every key of the reference is drawn here, or named in `coverage.rs` with the
+//! The sections of a configuration, drawn. Every key of the reference is drawn here, or named in `every.rs` with the
 //! reason why it is not.
 
 use super::section::Section;
@@ -91,6 +91,7 @@ pub(super) fn queue(dice: &mut Dice, name: &str, pool: &str, spare: &mut u64) ->
     section.put("pool", format!("\"{pool}\""));
     shares(dice, &mut section, spare);
     section.maybe(dice, "max_waiting", &["5", "50", "100000"]);
+    section.maybe(dice, "max_body", &["\"300B\"", "\"4KB\"", "\"none\""]);
     section.maybe(
         dice,
         "backoff",

@@ -1,5 +1,5 @@
-//! The gateways' processes: started, started again, and waited for at the end. They live beside the server, so that
-//! neither's death takes the other along.
+//! The gateways' processes: started, restarted, and waited for at the end. They run beside the server, so that the
+//! death of one does not end the other.
 
 use super::{Angel, PATIENCE, Phase, RESTART_AFTER_MS, SETTLED};
 use crate::watchdog::{Timeouts, Watchdog};
@@ -13,13 +13,13 @@ pub(super) struct Running {
     gateway: Gateway,
     pid: Option<i32>,
     started: Instant,
-    /// When to start it, while there is no process.
+    /// When to start the process, if none is running.
     due: Instant,
     quick_deaths: usize,
     restarts: u32,
     heartbeat: Heartbeat,
     watchdog: Watchdog,
-    /// It is being killed for having made no progress for so long.
+    /// Set while a stuck process is being killed: the time for which it had made no progress.
     stuck: Option<Duration>,
 }
 
@@ -40,7 +40,8 @@ impl Running {
     }
 
     fn start(&mut self, socket_path: &str, token: &str, now: Instant) -> io::Result<i32> {
-        // A process that is being killed does not report for its successor.
+        // Each process gets its own memory, so that a predecessor that is still being killed cannot report progress
+        // for it.
         self.heartbeat = Heartbeat::new()?;
         let memory = self.heartbeat.share()?;
         let pid = spawn::gateway(&self.gateway, socket_path, token, self.restarts, &memory)?;
@@ -49,7 +50,7 @@ impl Running {
         Ok(pid)
     }
 
-    /// How long to wait before the next start.
+    /// The delay before the next start.
     fn backoff(&self) -> Duration {
         let last = RESTART_AFTER_MS.len() - 1;
         Duration::from_millis(RESTART_AFTER_MS[self.quick_deaths.min(last)])
@@ -57,7 +58,7 @@ impl Running {
 }
 
 impl Angel {
-    /// Starts those that have no process and whose time has come.
+    /// Starts every gateway that has no process and is due.
     pub(super) fn start_gateways(&mut self) {
         let is_ending = matches!(self.phase, Phase::Leaving { .. } | Phase::Ending { .. });
         if is_ending || self.drain_requested.is_some() {
@@ -72,7 +73,7 @@ impl Angel {
             }
             match running.start(&path, &token, now) {
                 Ok(pid) => changes.push(about(running, pid, None)),
-                // No process or no memory is left: that may pass.
+                // The system has no process or memory to spare. This may be temporary, so the start is retried.
                 Err(_) => running.due = now + PATIENCE,
             }
         }
@@ -81,7 +82,7 @@ impl Angel {
             .for_each(|message| self.send(message, Vec::new()));
     }
 
-    /// Takes the exit of a gateway. False if it was none.
+    /// Handles the exit of a gateway. Returns false if the process was not a gateway.
     pub(super) fn gateway_ended(&mut self, pid: i32, end: End) -> bool {
         let mut gateways = self.gateways.iter_mut();
         let Some(running) = gateways.find(|running| running.pid == Some(pid)) else {
@@ -111,14 +112,14 @@ impl Angel {
         self.gateways.iter().any(|running| running.pid.is_some())
     }
 
-    /// The server said how patient to be with them: as patient as with itself.
+    /// Applies the server's timeouts to the gateways as well.
     pub(super) fn set_gateway_timeouts(&mut self, timeouts: Timeouts, now: Instant) {
         for running in &mut self.gateways {
             running.watchdog.set_timeouts(timeouts, now);
         }
     }
 
-    /// Kills those that hang.
+    /// Kills gateways that make no progress.
     pub(super) fn check_gateways(&mut self) {
         let now = Instant::now();
         for running in &mut self.gateways {
@@ -136,13 +137,13 @@ impl Angel {
         }
     }
 
-    /// When to look at them next.
+    /// When to check the progress of the gateways next.
     pub(super) fn gateway_check(&self) -> Option<Instant> {
         let running = self.gateways.iter().filter(|running| running.pid.is_some());
         running.filter_map(|running| running.watchdog.due()).min()
     }
 
-    /// How long until one is to be started.
+    /// The time until the next gateway is due to start.
     pub(super) fn next_gateway(&self) -> Option<Duration> {
         if self.drain_requested.is_some() {
             return None;

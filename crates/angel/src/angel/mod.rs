@@ -1,4 +1,4 @@
-//! The loop that stands above the server and the workers.
+//! The loop that supervises the server, the gateways and the workers.
 
 mod gateways;
 mod orphans;
@@ -27,25 +27,25 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// What the angel needs to know.
+/// What the angel needs to start.
 pub struct Options {
-    /// The listening socket, whose path is handed to workers.
+    /// The listening socket. Its path is passed to workers.
     pub socket: Socket,
-    /// The resolved configuration as text, handed to every server that starts.
+    /// The resolved configuration as text, passed to every server that starts.
     pub config: String,
     pub gateways: Vec<Gateway>,
 }
 
-/// Waits before a server that died is started again; the last one repeats.
+/// Delays in milliseconds before a process that died is started again. The last one repeats.
 const RESTART_AFTER_MS: [u64; 5] = [0, 100, 500, 2_000, 5_000];
-/// How often to check what sends no notification.
+/// The time between two checks of things that send no notification.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// Stop signals that come within this time of the first one count as the same request: `timeout` and
-/// systemd may signal the process and its group, or all that runs, one by one.
+/// Stop signals within this time of the first one count as the same request: `timeout` and systemd may signal a
+/// process, its group and its children one by one.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
-/// A process that lived this long starts the row of waits anew.
+/// A process that lived this long resets the restart delays.
 const SETTLED: Duration = Duration::from_secs(60);
-/// How long what is killed may take to be gone before the angel goes on without it.
+/// How long killed processes may take to end before the angel goes on without them.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Starts the server and supervises it until it is done or has to end. Returns the exit code.
@@ -67,24 +67,25 @@ struct Worker {
     cookie: String,
 }
 
-/// What the angel is about.
+/// What the angel is doing.
 #[derive(Clone, Copy, PartialEq)]
 enum Phase {
     Serving,
-    /// The server died: its workers are being killed, then it starts again.
+    /// The server died. Its workers are being killed, then the server starts again.
     Clearing {
         since: Instant,
     },
-    /// Waiting out the time before the next start.
+    /// Waiting for the time of the next start.
     Restarting {
         at: Instant,
     },
-    /// The server is done, and the gateways write their last answers.
+    /// The server is done, and the gateways send their last responses.
     Leaving {
         since: Instant,
         code: u8,
     },
-    /// The server is done or the operator insists: all is being killed, then the angel ends.
+    /// The server is done or the operator repeated the stop signal. All processes are being killed, then the angel
+    /// exits.
     Ending {
         since: Instant,
         code: u8,
@@ -93,43 +94,43 @@ enum Phase {
 
 struct Angel {
     listening: Listening,
-    /// The configuration, as the next server gets it.
+    /// The configuration for the next server.
     config: String,
     signals: Signals,
     gateways: Vec<gateways::Running>,
-    /// By which the server knows a gateway.
+    /// The secret by which the server recognizes gateways.
     gateway_token: String,
     channel: Option<Channel>,
     server: Option<(i32, Instant)>,
     workers: HashMap<WorkerKey, Worker>,
     by_pid: HashMap<i32, WorkerKey>,
-    /// How workers are started.
+    /// What workers start with, prepared once for each version of a pool.
     recipes: Recipes,
-    /// The standard input of workers.
+    /// The standard input of workers: `/dev/null`.
     nothing: File,
     children: Children,
-    /// Workers that were reaped since the last sweep.
+    /// Workers reaped since the last sweep.
     ended: Vec<Worker>,
     phase: Phase,
     heartbeat: Heartbeat,
     watchdog: Watchdog,
-    /// The server is being killed for having made no progress for so long.
+    /// Set while a stuck server is being killed: the time for which it had made no progress.
     stuck: Option<Duration>,
     /// How the last server ended.
     previous: Option<Previous>,
     restarts: u32,
     quick_deaths: usize,
     cookies: u64,
-    /// Children that this process had before it became Stoker, as a shell leaves them that ends in `exec
-    /// stoker`. The angel does not kill them.
+    /// Children that this process had before it became Stoker, as when a shell script ends in `exec stoker`. The
+    /// angel does not kill them.
     inherited_children: Vec<i32>,
-    /// A server has sent at least one message.
+    /// Whether a server has ever sent a message.
     ever_served: bool,
-    /// The server said that it is done.
+    /// Whether the server has reported that it is done.
     done: bool,
     /// When the first stop signal arrived.
     drain_requested: Option<Instant>,
-    /// It is not known yet to which worker an adopted process belongs.
+    /// Whether there is an adopted process whose worker could not be determined yet.
     recheck_orphans: bool,
 }
 
@@ -192,7 +193,7 @@ impl Angel {
         }
     }
 
-    /// Waits. Returns whether something may have happened to the socket's file.
+    /// Waits for the next event. Returns whether the socket's file may have changed.
     fn wait_for_event(&self) -> io::Result<bool> {
         let mut fds = vec![PollFd::new(self.signals.get_read(), PollFlags::IN)];
         let watch = self.listening.watch();
@@ -217,7 +218,7 @@ impl Angel {
                 [again, check].into_iter().flatten().min()
             }
             Phase::Restarting { at } => Some(at.saturating_duration_since(Instant::now())),
-            // Looks again even if no signal comes: what is dying may be a process of someone else's.
+            // Checks again even if no signal arrives: a dying process may be the child of another process.
             Phase::Clearing { .. } | Phase::Leaving { .. } | Phase::Ending { .. } => {
                 Some(RECHECK_INTERVAL)
             }
@@ -355,13 +356,13 @@ impl Angel {
             .get(&key)
             .and_then(|worker| Pid::from_raw(worker.pid));
         if let Some((pid, signal)) = pid.zip(Signal::from_named_raw(signal)) {
-            // The worker has not been reaped, so the number is still its own.
+            // The worker has not been reaped, so its pid cannot have been reused.
             kill_process(pid, signal).ok();
         }
     }
 
-    /// Reaps everything that has ended: workers, the server, and orphans of inherited children. Returns whether there
-    /// was anything: only then can orphans have been left behind.
+    /// Reaps everything that has ended: workers, the server, gateways, and orphans of inherited children. Returns
+    /// whether there was anything, because only then can orphans have been left behind.
     fn reap(&mut self) -> bool {
         let mut has_ended = false;
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
@@ -386,7 +387,7 @@ impl Angel {
         has_ended
     }
 
-    /// Moves on when what the phase waits for has come. An exit code ends the angel.
+    /// Moves to the next phase when the present one is complete. Returns the exit code when the angel should exit.
     fn next_phase(&mut self) -> io::Result<Option<u8>> {
         match self.phase {
             Phase::Serving if self.done && self.server.is_none() => self.end(0),
@@ -442,8 +443,7 @@ impl Angel {
         if let Some((pid, _)) = self.server
             && let Some(pid) = Pid::from_raw(pid)
         {
-            // The operator has repeated the signal, or the server is done and lingers: it is killed
-            // now.
+            // The operator has repeated the stop signal, or the server is done but still running.
             kill_process(pid, Signal::KILL).ok();
         }
     }

@@ -1,10 +1,11 @@
-//! What dead workers left behind.
+//! Processes that dead workers left behind.
 
 use super::{Angel, Phase};
 use crate::{ToServer, procfs};
 
 impl Angel {
-    /// Kills what dead workers left behind, and in the last phases everything.
+    /// Kills processes that dead workers left behind. In the phases `Clearing` and `Ending`, kills all workers
+    /// and orphans.
     pub(super) fn sweep(&mut self) {
         let all = matches!(self.phase, Phase::Clearing { .. } | Phase::Ending { .. });
         let server = self.server.map(|(pid, _)| pid);
@@ -34,8 +35,9 @@ impl Angel {
         }
     }
 
-    /// Whether an adopted process belongs to a worker that is gone: by the mark in its environment, or where that
-    /// was cleared by its group. One whose owner can't be known stays until the end.
+    /// Whether an adopted process belongs to a worker that has ended. The worker is identified by the cookie in
+    /// the process's environment or, if the environment was cleared, by its process group. A process whose worker
+    /// is unknown runs until the end.
     fn owner_is_dead(&mut self, pid: i32) -> bool {
         let group = procfs::group(pid).unwrap_or(0);
         if self.by_pid.contains_key(&group) {
@@ -43,12 +45,13 @@ impl Angel {
         }
         match procfs::variable(pid, crate::env::COOKIE) {
             Some(cookie) => !self.workers.values().any(|worker| worker.cookie == cookie),
-            // In the middle of its exec a process has no environment.
+            // A process has no environment while it is in the middle of an exec.
             None if procfs::is_young(pid) => {
                 self.recheck_orphans = true;
                 false
             }
-            // No other process can have got the number of a group in which somebody still is.
+            // The number of a process group that still has members cannot have been reused, so it is that of the
+            // worker.
             None => self.ended.iter().any(|worker| worker.pid == group),
         }
     }

@@ -1,4 +1,4 @@
-//! The server process: starting it, watching its progress, and what its end means.
+//! The server process: starting it, watching its progress, and reacting to its end.
 
 use super::{Angel, Phase, SETTLED};
 use crate::channel::Channel;
@@ -9,11 +9,11 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 use stoker_os::Fd;
 
-/// The code of a server that had an unrecoverable error (EX_CONFIG of `sysexits.h`).
+/// The exit code of a server that had an unrecoverable error (EX_CONFIG in `sysexits.h`).
 const MISTAKEN: i32 = 78;
-/// Deaths after which a server that never got as far as asking for a worker is given up.
+/// The number of quick restarts after which a server that has never sent a message is not started again.
 const HOPELESS: usize = 2;
-/// The end of a server that says nothing of the server.
+/// An end by SIGKILL. It comes from outside and says nothing about the server itself.
 const KILLED: End = End::Signal(9);
 
 impl Angel {
@@ -38,7 +38,7 @@ impl Angel {
         Ok(())
     }
 
-    /// Kills a server that makes no progress: stopped by a signal, in an endless loop, or blocked.
+    /// Kills a server that makes no progress because it is stopped by a signal, in an endless loop, or blocked.
     pub(super) fn check_progress(&mut self) {
         let now = Instant::now();
         let Some((pid, _)) = self.server.filter(|_| self.phase == Phase::Serving) else {
@@ -55,10 +55,10 @@ impl Angel {
         };
         self.stuck = Some(silent);
         if self.drain_requested.is_some() {
-            // A process that hangs in the kernel can't even be killed; the end does not wait for it.
+            // A process that is stuck in the kernel cannot even be killed, so the angel does not wait for its end.
             self.end(1);
             let seconds = silent.as_secs();
-            // No later server will log it.
+            // No later server will log this.
             print_error(&format!(
                 "the server (pid {pid}) was asked to end and has made no progress for {seconds} s; it is killed"
             ));
@@ -69,7 +69,7 @@ impl Angel {
     }
 
     pub(super) fn server_ended(&mut self, end: End) {
-        // What it asked for last may still stand in the channel, above all that it is done.
+        // The channel may still contain the server's last messages, above all `Done`.
         self.receive_messages();
         let lived = self
             .server
@@ -92,8 +92,9 @@ impl Angel {
             self.quick_deaths = 0;
         }
         if !self.ever_served && self.quick_deaths >= HOPELESS && end != KILLED {
-            // It never got anywhere, and has said why: another try will say the same. One that was killed
-            // may have served workers that dial in, for which nothing is asked of the angel.
+            // The server has never worked and has logged the reason, so another attempt would fail in the same way. A
+            // killed server is different: it may have served workers that dial in, for which it sends no message to the
+            // angel.
             return self.end(1);
         }
         self.restarts += 1;
@@ -105,7 +106,7 @@ impl Angel {
     }
 }
 
-/// Text without what a terminal would obey: control characters, and marks that change the direction of text.
+/// Escapes what a terminal would interpret: control characters, and marks that change the direction of text.
 fn on_one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {
@@ -121,19 +122,20 @@ fn on_one_line(text: &str) -> String {
     line
 }
 
-/// Writes a line to stderr, unless nobody reads there: the angel must never block.
+/// Writes a line to stderr, unless it could block: the angel must never block.
 fn print_error(text: &str) {
     let stderr = io::stderr();
     let mut fds = [PollFd::new(&stderr, PollFlags::OUT)];
     let has_room = matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1));
     if has_room && fds[0].revents().contains(PollFlags::OUT) {
-        // Command lines of processes are in it. A pipe that has room takes a line as a whole.
+        // The text may contain command lines of other processes, so it is escaped. A pipe with room accepts a whole
+        // line.
         writeln!(io::stderr(), "stoker: {}", on_one_line(text)).ok();
     }
 }
 
-/// Sends a message to a server that was just started. One that is dead already is no error here: it is reaped next, and
-/// started again.
+/// Sends a message to a server that was just started. A server that has already died is not an error here: it is reaped
+/// next and started again.
 fn send_first(channel: &mut Channel, message: &ToServer, fds: Vec<Fd>) -> io::Result<()> {
     match channel.send(message, fds) {
         Err(error) if is_gone(&error) => Ok(()),
@@ -151,7 +153,7 @@ mod tests {
     use super::*;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-    /// The campaign killed one between its start and its first message, and the angel ended with it.
+    /// Found by the campaign: a server was killed between its start and its first message, and the angel ended with it.
     #[test]
     fn a_server_that_is_dead_at_once_does_not_end_the_angel() {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -1,4 +1,4 @@
-//! The process that runs a pool's tasks for programs that do not speak the protocol.
+//! The adapter: a worker process that speaks the protocol and runs a pool's tasks with programs that do not.
 
 use super::Result;
 use crate::command::gateways::inherited;
@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::str::FromStr;
 use stoker_workers::{MEMORY_LIMIT, SLOTS, exec};
 
-/// A number that the server has put into the environment.
+/// Reads a number from an environment variable that the server has set.
 fn number<T: FromStr>(name: &str) -> Option<T> {
     env::var(name).ok()?.parse().ok()
 }

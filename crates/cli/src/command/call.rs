@@ -10,12 +10,12 @@ use std::time::Duration;
 use stoker_server::config::parse_time;
 use stoker_wire::{Codec, Flags, MetaBuf, check_name};
 
-/// Makes one call and prints the reply: JSON laid out, anything else as it is.
+/// Makes one call and prints the reply. A JSON object is pretty-printed; a reply that is not JSON is printed unchanged.
 pub(crate) fn call(client: &mut Client, call: &Call, timeout: Option<Duration>) -> Result {
     check_name(call.method.as_bytes()).map_err(|error| Failure::Usage(error.to_string()))?;
     let body = json_body(call.body.as_deref())?;
     let ttl_ms = timeout.map_or(0, |timeout| timeout.as_millis() as u32);
-    // The server knows when a call's time is up, and says so.
+    // The server enforces the call's deadline and reports when it has passed.
     client.wait_for_ever();
     let answer = client.request(&Request {
         name: &call.method,
@@ -42,7 +42,7 @@ pub(crate) fn call(client: &mut Client, call: &Call, timeout: Option<Duration>) 
     }
 }
 
-/// The body of a request, checked to be JSON: `-` for standard input, `null` where there is none.
+/// Returns the body of a request after checking that it is JSON. `-` reads standard input; without a body it is `null`.
 pub(crate) fn json_body(text: Option<&str>) -> Result<Cow<'_, str>> {
     let (text, hint) = match text {
         Some("-") => (Cow::Owned(body_from(stdin().lock())?), ""),
@@ -59,7 +59,7 @@ pub(crate) fn json_body(text: Option<&str>) -> Result<Cow<'_, str>> {
     }
 }
 
-/// Reads no more than what can be too much.
+/// Reads at most one byte more than the limit, which is enough to detect a body that is too large.
 fn body_from(input: impl Read) -> Result<String> {
     let mut bytes = Vec::new();
     input.take(MAX_BODY as u64 + 1).read_to_end(&mut bytes)?;

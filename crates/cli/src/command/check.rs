@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use stoker_server::config::{Config, Source};
 use stoker_server::counted;
 
-/// Says what a configuration means, or what is wrong with it and with what it names.
+/// Describes a configuration, or reports what is wrong with it or with the files, users and commands that it names.
 pub(crate) fn check(option: Option<PathBuf>, file: Option<PathBuf>, json: bool) -> Result {
     let file = file.unwrap_or_else(|| "stoker.toml".into());
     let (text, config) = super::serve::read(&file)?;

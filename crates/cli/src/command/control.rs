@@ -24,7 +24,7 @@ pub(crate) fn resume(client: &mut Client, queue: &str, json: bool) -> Result {
     print_either(json, &reply.json, &format!("{queue} is resumed"))
 }
 
-/// Removes a queue that nobody needs.
+/// Removes a queue that is not used any more.
 pub(crate) fn remove_queue(client: &mut Client, queue: &str, json: bool) -> Result {
     let name = QueueName(queue.to_owned());
     let reply = client.own(&Remove { queue: name })?;
@@ -66,7 +66,7 @@ fn limit(text: &str) -> Result<Limit> {
     }
 }
 
-/// Resizes a pool, or gives it the configuration's size again where none is named.
+/// Resizes a pool, or restores its configured size if no size is given.
 pub(crate) fn scale(client: &mut Client, pool: &str, workers: Option<&str>, json: bool) -> Result {
     let size = workers.map(size).transpose()?;
     let request = pool::Scale {
@@ -94,9 +94,9 @@ fn size(workers: &str) -> Result<(u32, u32)> {
     Ok((min.parse().map_err(bad)?, max.parse().map_err(bad)?))
 }
 
-/// Reloads and waits. A pool whose new version can't run makes it fail.
+/// Reloads and waits for the end. Fails if the new version of a pool can't run.
 pub(crate) fn reload(client: &mut Client, pool: Option<&str>, json: bool) -> Result {
-    // As long as the longest task of an old worker takes.
+    // A reload waits for the longest running task of an old worker.
     client.wait_for_ever();
     let pool = pool.map(|pool| Text(pool.to_owned()));
     let reply = client.own(&pool::Reload { pool })?;
@@ -129,7 +129,7 @@ fn line(pool: &PoolReload) -> String {
     format!("{name}: the new version can't run; version {version} stays{error}")
 }
 
-/// What else became of the configuration.
+/// Prints which keys of the configuration were applied, are overridden, need a restart or were skipped.
 fn print_more(answer: &Reloaded) {
     for (keys, what) in [
         (&answer.applied, "applied from the configuration"),

@@ -1,4 +1,4 @@
-//! Jobs out of a store and into another, a JSON object a line.
+//! Exports jobs from a store and imports them into another one, as one JSON object per line.
 
 use crate::client::Client;
 use crate::exit::{Failure, Result};
@@ -11,13 +11,13 @@ use stoker_api::Number;
 use stoker_api::job::{After, Export, ExportedJob, Filter, Import, Page, State};
 use uuid::Uuid;
 
-/// Jobs in one request.
+/// The maximum number of jobs in one request.
 const PAGE: usize = 500;
 
-/// Of a request, below what a frame may hold.
+/// The maximum size of one import request in bytes, below the maximum size of a frame.
 const BYTES: usize = 4 << 20;
 
-/// The states of an export that names none: whatever is not over.
+/// The states of an export that names none: all but done and cancelled. A running job counts as ready here.
 const UNFINISHED: [State; 5] = [
     State::Ready,
     State::Delayed,
@@ -26,8 +26,8 @@ const UNFINISHED: [State; 5] = [
     State::Failed,
 ];
 
-/// Prints all jobs that a filter means; without a state those that are not done or cancelled. All states in
-/// one pass by id: a job that goes from one to another meanwhile is met once whatever it does.
+/// Prints all jobs that match a filter; without a state, all that are neither done nor cancelled. One pass in the order
+/// of the ids covers all states, so a job whose state changes meanwhile is printed at most once.
 pub(super) fn export(client: &mut Client, mut filter: Filter) -> Result {
     if filter.state.is_none() {
         filter.states = UNFINISHED.to_vec();
@@ -65,7 +65,7 @@ pub(super) fn export_one(client: &mut Client, id: Uuid) -> Result {
         .try_for_each(|job| print_json(&job.to_string()))
 }
 
-/// Pushes exported jobs. What was taken in before a bad line stays.
+/// Pushes exported jobs. Jobs that were imported before an invalid line remain.
 pub(super) fn import(client: &mut Client, file: Option<&Path>, json: bool) -> Result {
     let lines: Box<dyn BufRead> = match file {
         Some(path) => {
@@ -85,7 +85,7 @@ pub(super) fn import(client: &mut Client, file: Option<&Path>, json: bool) -> Re
         let job = match job {
             Ok(job) => job,
             Err(invalid) => {
-                // As if it had been sent: what stands before it is taken in.
+                // The jobs before the invalid line are still imported.
                 count += batch.send(client, count)?;
                 return Err(bad_line(number, invalid.text(), count));
             }
@@ -105,7 +105,7 @@ pub(super) fn import(client: &mut Client, file: Option<&Path>, json: bool) -> Re
     )
 }
 
-/// Jobs that go together, with the numbers of their lines.
+/// Jobs that are sent in one request, with the numbers of their lines.
 #[derive(Default)]
 struct Batch {
     jobs: Vec<ExportedJob>,
@@ -118,8 +118,8 @@ impl Batch {
         self.jobs.is_empty() || (self.jobs.len() < PAGE && self.bytes + len <= BYTES)
     }
 
-    /// Sends the batch and empties it. If the server rejects a job, the error names its line: all jobs of a
-    /// batch are taken, or none.
+    /// Sends the batch and empties it. The server accepts all jobs of a batch or none. If it rejects one, the error
+    /// names the line of that job.
     fn send(&mut self, client: &mut Client, before: u64) -> Result<u64> {
         let Self { jobs, numbers, .. } = std::mem::take(self);
         if jobs.is_empty() {

@@ -1,4 +1,4 @@
-//! Sockets that this process inherited or opens for its gateways, and the gateways' processes.
+//! The listening sockets that this process inherits or opens, and the gateway processes.
 
 use crate::exit::{Failure, Result};
 use rustix::fd::{FromRawFd, OwnedFd};
@@ -9,13 +9,13 @@ use std::{env, fs};
 use stoker_angel::{Beat, Gateway, Heartbeat, Socket, SocketError, Stage};
 use stoker_server::config::HttpConfig;
 
-/// Connections that may wait to be accepted.
+/// The maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 4_096;
 /// The first descriptor that systemd passes (sd_listen_fds(3)).
 const FIRST: i32 = 3;
 
-/// Sockets that systemd has bound for this process and passed on. They go on listening when it ends, so nobody is
-/// refused while it is started again.
+/// Sockets that systemd has bound and passed to this process. They keep listening when the process ends, so no
+/// connection is refused during a restart.
 pub(crate) struct Passed(Vec<(OwnedFd, SocketAddrAny)>);
 
 impl Passed {
@@ -44,7 +44,7 @@ impl Passed {
         Some(self.0.swap_remove(place).0)
     }
 
-    /// The unix socket at a path: the one that was passed, or a new one.
+    /// Returns the Unix socket at a path: the one that systemd passed, or a new one.
     pub(crate) fn listen(
         &mut self,
         path: &Path,
@@ -79,7 +79,7 @@ impl Passed {
         Ok(listener.into())
     }
 
-    /// A socket that nobody asked for is a mistake: clients would wait there for ever.
+    /// Fails if systemd passed a socket that is not used: clients would wait there for ever.
     pub(crate) fn check_empty(&self) -> Result {
         let Some((_, address)) = self.0.first() else {
             return Ok(());
@@ -111,8 +111,8 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     one == other || real(one).is_some_and(|one| Some(one) == real(other))
 }
 
-/// What the angel needs to start the gateways that the configuration asks for, and the unix sockets to remove at the
-/// end. `place` says where a configured socket is, and its mode and group.
+/// Returns the configured gateways for the angel to start, and the Unix sockets to remove at exit. `place` returns the
+/// absolute path, mode and group of a configured socket.
 pub(crate) fn of(
     http: &HttpConfig,
     passed: &mut Passed,
@@ -142,7 +142,8 @@ pub(crate) fn of(
     Ok((vec![gateway], sockets))
 }
 
-/// What the gateway's process gets of the configuration. Relative to the directory where this process is.
+/// The settings that are passed to the gateway process, as JSON. A relative path of the token file is resolved against
+/// the current directory.
 #[cfg(feature = "http")]
 fn settings(http: &HttpConfig) -> Result<String> {
     let millis = std::time::Duration::from_millis;
@@ -174,7 +175,7 @@ fn settings(_: &HttpConfig) -> Result<String> {
     Err(Failure::Config(text.to_owned()))
 }
 
-/// A gateway's process, as the angel starts it.
+/// The main function of a gateway process, which the angel starts.
 pub(crate) fn gateway(name: &str) -> Result {
     match name {
         #[cfg(feature = "http")]
@@ -215,7 +216,7 @@ fn http() -> Result {
     let beat = move || {
         count += 1;
         let stage = Stage::Serving;
-        // Should it fail, the angel takes this process for stuck, which is then not far from the truth.
+        // If the heartbeat can't be written, the angel treats this process as stuck.
         if let Some(heartbeat) = &heartbeat {
             heartbeat.beat(Beat { count, stage }).ok();
         }
@@ -225,7 +226,7 @@ fn http() -> Result {
     )?)
 }
 
-/// Descriptors that the angel left open and named in the environment.
+/// Takes the descriptors that the angel left open and listed in the environment variable `name`.
 pub(crate) fn inherited(name: &str) -> Vec<OwnedFd> {
     let numbers = env::var(name).unwrap_or_default();
     let numbers = numbers.split(',').filter_map(|number| number.parse().ok());
@@ -234,6 +235,6 @@ pub(crate) fn inherited(name: &str) -> Vec<OwnedFd> {
 
 #[expect(unsafe_code, reason = "a number becomes a descriptor nowhere else")]
 fn owned(number: i32) -> OwnedFd {
-    // SAFETY: the parent opened it for this process and said so, and nothing else here knows its number.
+    // SAFETY: the parent opened this descriptor for this process and passed its number; nothing else here uses it.
     unsafe { OwnedFd::from_raw_fd(number) }
 }

@@ -1,4 +1,4 @@
-//! Jobs: found, shown and changed, one or many.
+//! `stoker jobs`: finds, shows, changes, exports and imports jobs.
 
 use super::export_import::{export, export_one, import};
 use super::show::{print_whole, show};
@@ -140,7 +140,7 @@ fn failures(client: &mut Client, filter: &Filter, limit: u64, json: bool) -> Res
     }
 }
 
-/// Changes one job, or many after saying how many.
+/// Changes one job, or many after the user has confirmed their number.
 fn change<R: Request<Answer = Changed>>(
     client: &mut Client,
     change: Change,
@@ -161,7 +161,7 @@ fn change<R: Request<Answer = Changed>>(
     if !is_one && !which.yes && !is_meant(client, change, &target)? {
         return Ok(());
     }
-    // As many as there are, in slices that do not hold up the producers.
+    // A change of many jobs can take long: the server makes it in small steps, so that pushes do not wait for it.
     client.wait_for_ever();
     let reply = client.own(&request(target))?;
     print_either(json, &reply.json, &counted_jobs(reply.answer.count))
@@ -183,7 +183,7 @@ fn target(which: &Which) -> Result<Target> {
     Ok(target)
 }
 
-/// How many jobs would be changed. What the change itself would refuse is refused.
+/// Counts the jobs that would be changed. Fails if the change itself would be rejected.
 fn count(client: &mut Client, change: Change, target: &Target) -> Result<u64> {
     let reply = client.own(&job::Count {
         filter: target.filter.clone(),
@@ -193,7 +193,7 @@ fn count(client: &mut Client, change: Change, target: &Target) -> Result<u64> {
     Ok(reply.answer.count)
 }
 
-/// On a terminal says how many jobs a filter means, and asks whether they are.
+/// Shows how many jobs a filter matches and asks for confirmation. Returns true without asking if there is no terminal.
 fn is_meant(client: &mut Client, change: Change, target: &Target) -> Result<bool> {
     if !stdin().is_terminal() || !stderr().is_terminal() {
         return Ok(true);
@@ -212,7 +212,7 @@ pub(super) fn job_id(text: &str) -> Result<Uuid> {
     text.parse().map_err(bad)
 }
 
-/// A filter as a request has it, checked as the server does.
+/// Converts the options to the filter of a request, with the same checks as in the server.
 fn filter(filter: &Filter) -> Result<job::Filter> {
     let mut map = Map::new();
     let texts = [

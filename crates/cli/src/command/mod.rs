@@ -1,4 +1,4 @@
-//! What the commands do, one file each kind.
+//! The commands, one file for each group of them.
 
 mod adapter;
 mod call;
@@ -20,7 +20,7 @@ use std::time::Duration;
 pub(crate) use gateways::gateway;
 pub(crate) use serve::server;
 
-/// Runs the command of the command line.
+/// Runs the command that the command line names.
 pub(crate) fn run(args: Args) -> Result {
     let timeout = timeout_of(&args)?;
     refuse_unused(&args)?;
@@ -51,7 +51,7 @@ pub(crate) fn run(args: Args) -> Result {
     }
 }
 
-/// Options of every command that mean nothing to this one.
+/// Rejects global options that have no effect on this command.
 fn refuse_unused(args: &Args) -> Result {
     let command = match args.command {
         Command::Store(_) => "store",
@@ -76,7 +76,7 @@ fn refuse_unused(args: &Args) -> Result {
     Ok(())
 }
 
-/// What `--timeout` says. That of `push` is the job's, so it has another name there.
+/// The time limit of the command. `push` calls it `--wait`, because its `--timeout` is that of the job.
 fn timeout_of(args: &Args) -> Result<Option<Duration>> {
     let timeout = match &args.command {
         Command::Push(push) => push.wait.as_deref(),

@@ -10,13 +10,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use stoker_server::config::parse_time;
 use stoker_wire::{Codec, Flags, Key, MetaBuf, Status, check_name};
 
-/// Pushes in one write; well below what a connection may have unanswered.
+/// The maximum number of pushes in one write, well below the maximum number of unanswered requests of a connection.
 const BATCH: u64 = 500;
 
-/// Bytes of bodies in one write, one body apart.
+/// The maximum total size of the bodies in one write, in bytes. A single larger body is still sent.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// Pushes jobs and prints their ids, one a line.
+/// Pushes jobs and prints their ids, one per line.
 pub(crate) fn push(client: &mut Client, push: &Push, json: bool) -> Result {
     check_name(push.queue.as_bytes()).map_err(|error| Failure::Usage(error.to_string()))?;
     let body = json_body(push.body.as_deref())?;

@@ -15,14 +15,14 @@ use stoker_server::config::{
     Config, ConfigError, Launch, Source, read_file, resolve, shared_store_for,
 };
 
-/// What stands for a file in messages where there is none.
+/// Replaces the file name in messages if there is no configuration file.
 const COMMAND_LINE: &str = "the command line";
 
-/// Becomes the angel. Nothing before this has started a thread.
+/// Turns this process into the angel. No thread has been started before.
 pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
     let (launch, config) = configuration(serve)?;
-    // What the command line and the environment name is relative to where one stands, what the file
-    // names to where the file is.
+    // Paths from the command line and the environment are relative to the current directory, paths in the configuration
+    // to the directory of its file.
     let named = socket::named(option)
         .as_deref()
         .map(absolute_as_named)
@@ -50,8 +50,8 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
         stoker_server::open_log(file).map_err(|error| Failure::Config(error.to_string()))?;
     }
     let access = Access::of(&config)?;
-    // Others than root can't give it away. Unless they were told to that is no mistake: nor can they start
-    // workers of another user.
+    // Only root can give the socket to any group. Other users can't start workers of another user either, so for them a
+    // group that was only derived from the workers is ignored. A configured group is always applied.
     let is_configured = config.socket_group.is_some();
     let group = access
         .group
@@ -62,10 +62,10 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
     };
     let mut passed = Passed::take()?;
     let socket = passed.listen(&path, config.socket_mode, group)?;
-    // Held until the end.
+    // The record exists until this function returns.
     let _record = recorded(&launch, &path).inspect_err(|_| socket.remove())?;
     if let Some(warning) = &access.warning {
-        // There is nothing to do about a stderr that can't be written.
+        // An error while writing to stderr can't be reported anywhere.
         writeln!(io::stderr(), "stoker: {warning}").ok();
     }
     let gateways = gateways::of(&config.http, &mut passed, |socket| {
@@ -87,8 +87,8 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
     }
 }
 
-/// The socket's path as it is named, since clients of the next release look for it behind the same links. One that
-/// leads out of the release, as `../../shared/stoker.sock`, is the same for all of them.
+/// The socket's path with its symbolic links, because clients of the next release look for it behind the same links. A
+/// path that leaves the release directory, such as `../../shared/stoker.sock`, is resolved: all releases share it.
 fn socket_in(directory: &Path, configured: &Path) -> PathBuf {
     let path = directory.join(configured);
     let leads_out = configured
@@ -102,8 +102,9 @@ fn socket_in(directory: &Path, configured: &Path) -> PathBuf {
     }
 }
 
-/// Records that this Stoker runs, and looks whether it would hide the jobs of another one: after a deploy the same
-/// name may lead to a new release, in which there is no store yet.
+/// Records that this Stoker is running. Fails if it would create a store while another Stoker with the same
+/// configuration path is running: after a deploy the path may lead to a new release that has no store yet, and the jobs
+/// of the other Stoker would be hidden.
 fn recorded(launch: &Launch, socket: &Path) -> Result<Option<Record>> {
     let Some(config) = &launch.file else {
         return Ok(None);
@@ -123,14 +124,14 @@ fn recorded(launch: &Launch, socket: &Path) -> Result<Option<Record>> {
                 "cannot record that this Stoker runs ({error}): another one that is started with this configuration \
                  after a deploy will not be refused"
             );
-            // There is nothing to do about a stderr that can't be written.
+            // An error while writing to stderr can't be reported anywhere.
             writeln!(io::stderr(), "stoker: {text}").ok();
             Ok(None)
         }
     }
 }
 
-/// Whether a store would be made.
+/// Whether opening the store would create it.
 fn is_missing(store: &Path) -> bool {
     fs::metadata(store).map_or_else(
         |error| error.kind() == ErrorKind::NotFound,
@@ -152,7 +153,7 @@ fn conflicting_store(other: &Running, config: &Path, store: &Path) -> Failure {
     ))
 }
 
-/// A configuration file's directory, which is that of the workers, the socket, the store and the log.
+/// The directory of a configuration file. Workers run in it, and the paths of socket, store and log are relative to it.
 pub(crate) fn directory_of(file: &Path) -> &Path {
     let parent = file.parent();
     let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
@@ -164,12 +165,13 @@ fn file_of(serve: &Serve) -> PathBuf {
     file.unwrap_or_else(|| "stoker.toml".into())
 }
 
-/// The configuration, as servers get it and what it means: a file's, or one made for a lone worker.
+/// Returns the configuration as the server receives it, and parsed: that of the file, or one generated for a worker
+/// command.
 fn configuration(serve: &Serve) -> Result<(Launch, Config)> {
     if serve.worker.is_empty() {
         let file = file_of(serve);
         let (text, config) = read(&file)?;
-        // What can be read only once, as a pipe, a reload does not read again.
+        // A reload does not read a file again that can be read only once, such as a pipe.
         let base = fs::canonicalize(directory_of(&file))?;
         let file = file.is_file().then(|| absolute_as_named(&file));
         let launch = Launch {
@@ -193,10 +195,10 @@ fn configuration(serve: &Serve) -> Result<(Launch, Config)> {
     Ok((launch, config))
 }
 
-/// An absolute path as a user names it: with the symbolic links on the way to it, which a deploy may lead elsewhere.
+/// Makes a path absolute without resolving its symbolic links, because a deploy may change their targets.
 pub(crate) fn absolute_as_named(path: &Path) -> io::Result<PathBuf> {
     let here = env::current_dir()?;
-    // A shell knows by which way one came; the system does not.
+    // The shell's PWD contains the symbolic links of the current directory; the kernel's answer does not.
     let shell = env::var_os("PWD").map(PathBuf::from);
     let shell = shell.filter(|shell| {
         shell.is_absolute() && fs::canonicalize(shell).is_ok_and(|real| real == here)
@@ -221,7 +223,7 @@ pub(crate) fn bad(error: ConfigError) -> Failure {
     Failure::Config(error.to_string())
 }
 
-/// How to run a worker that is named by its file: by the interpreter of its kind, or itself.
+/// The command that runs a worker file: with the interpreter for its extension, or the file itself.
 fn command_of(words: &[String]) -> Result<Vec<String>> {
     let file = Path::new(&words[0]);
     if !file.is_file() {
@@ -238,7 +240,7 @@ fn command_of(words: &[String]) -> Result<Vec<String>> {
     Ok(command.chain(words[1..].iter().cloned()).collect())
 }
 
-/// The server process, as the angel starts it.
+/// The main function of the server process, which the angel starts.
 pub(crate) fn server() -> Result {
     let (Some(listener), Some(control)) = (
         inherited(names::LISTENER).pop(),

@@ -1,4 +1,4 @@
-//! Commands that only show: queues, workers, quarantine.
+//! The commands `queues`, `workers` and `quarantine`.
 
 use crate::args::Quarantine;
 use crate::client::Client;
@@ -10,7 +10,7 @@ use stoker_api::queue::{self, Queue};
 use stoker_api::worker::{self, Worker};
 use stoker_api::{Text, pool};
 
-/// Prints rows as a table, or that there are none of `what`.
+/// Prints rows as a table, or `no {what}` if there are none.
 pub(super) fn show<T>(what: &str, rows: &[T], columns: &[Column<T>]) -> Result {
     match rows.is_empty() {
         true => print(&format!("no {what}")),
@@ -18,7 +18,7 @@ pub(super) fn show<T>(what: &str, rows: &[T], columns: &[Column<T>]) -> Result {
     }
 }
 
-/// Prints a JSON answer laid out for people.
+/// Prints a JSON response: pretty-printed, or unchanged if `json` is set.
 pub(super) fn print_whole(text: &str, json: bool) -> Result {
     let value: Option<serde_json::Value> = serde_json::from_str(text).ok();
     match value.filter(|_| !json) {
@@ -64,7 +64,7 @@ pub(crate) fn queues(client: &mut Client, json: bool) -> Result {
     show("queues", &queues, &QUEUES[..columns])
 }
 
-/// What of a queue is not as the configuration says, as `weight 5, limit none`.
+/// The settings of a queue that override the configuration, such as `weight 5, limit none`.
 fn set_by_hand(queue: &Queue) -> Option<String> {
     let shown = |key: &String| {
         let number = match key.as_str() {

@@ -1,4 +1,4 @@
-//! The file in which jobs live, looked after from outside.
+//! `stoker store`: works on the file of a job store without a server.
 
 use super::serve::read;
 use crate::args::{Store, StoreFile};
@@ -19,7 +19,7 @@ pub(crate) fn store(what: &Store, json: bool) -> Result {
         Store::Check(file) => check(&path(file)?, json),
         Store::Backup { to, file } => {
             let from = path(file)?;
-            // The copy is its owner's alone, as the store is.
+            // Only the owner may read or write the copy, like the store itself.
             umask(Mode::RWXG | Mode::RWXO);
             tools::backup(&from, to).map_err(bad)?;
             let (from, to) = (from.display(), to.display());
@@ -44,7 +44,7 @@ pub(crate) fn store(what: &Store, json: bool) -> Result {
     }
 }
 
-/// The store that is meant: the one that is named, else the configuration's.
+/// The path of the store: the one on the command line, else the configured one.
 fn path(file: &StoreFile) -> Result<PathBuf> {
     if let Some(path) = &file.store {
         return Ok(path.clone());
@@ -56,7 +56,7 @@ fn path(file: &StoreFile) -> Result<PathBuf> {
     let (_, config) = read(&toml)?;
     let in_memory = "this configuration keeps jobs in memory ([store] driver)";
     let path = store_of(config).ok_or_else(|| Failure::Config(in_memory.to_owned()))?;
-    // Paths of a configuration are relative to it.
+    // Paths in a configuration are relative to its directory.
     Ok(toml.parent().unwrap_or(Path::new("")).join(path))
 }
 

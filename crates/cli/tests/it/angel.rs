@@ -1,4 +1,4 @@
-//! Who outlives whom: a killed server, a killed angel, and what workers leave behind.
+//! Process lifetimes: a killed server, a killed angel, and processes that workers leave behind.
 
 use crate::{pool_of, setup, start, start_of};
 use rustix::process::Signal;
@@ -71,8 +71,8 @@ fn a_killed_server_leaves_no_grandchild_either() {
     app.ready();
 }
 
-/// Of what a killed angel leaves, all is found but what has neither the variables nor the parent by which
-/// it could be known: a daemon that was started with an empty environment.
+/// After the angel is killed, all its descendants are found except for one kind: a daemon that was started with an
+/// empty environment and has lost its parent.
 #[test]
 fn a_killed_angel_takes_all_along_within_a_second() {
     let app = start_of("ignore-term;stubborn;serve", "workers = 2");
@@ -135,7 +135,7 @@ fn what_a_dead_worker_left_behind_is_ended_and_told() {
             "child setsid,child silence,exit 0;await-child;exit 1",
             "silence",
         ),
-        // By its group, where nothing else tells whose it is.
+        // Found by its process group, because neither variables nor a parent identify it.
         ("child-without-env silence;exit 1", "silence"),
     ] {
         let from = app.log().len();
@@ -155,7 +155,7 @@ fn a_child_of_a_living_worker_is_left_alone() {
     let app = start("workers = 2");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    // The child's own parent ends, so the angel adopts it.
+    // The child's own parent ends, so the angel adopts the child.
     let script = "child setsid,child silence,exit 0;gate gate";
     let call = client.send(&Ask::call("t.run", script));
     let held = gate.meet();
@@ -166,7 +166,7 @@ fn a_child_of_a_living_worker_is_left_alone() {
         .workers()
         .into_iter()
         .partition(|worker| worker["state"] == "busy");
-    // The end of another worker makes the angel look for orphans.
+    // The end of another worker makes the angel check for orphans.
     procs::kill(idle[0]["pid"].as_i64().expect("a pid") as i32);
     app.wait_for_log("p-*(signal 9 (KILL))");
     app.ready();
@@ -189,10 +189,10 @@ fn a_worker_that_dies_with_its_socket_in_a_childs_hands_is_dead_at_once() {
     );
 }
 
-/// What a shell has started before it becomes Stoker is the angel's child and none of its own.
+/// A process that a shell starts before it becomes Stoker is a child of the angel that the angel did not start.
 const STRANGER: &str = "sleep 1000 2>/dev/null & echo $! >stranger";
 
-/// The process that such a shell has left behind.
+/// The process that `STRANGER` has started.
 #[track_caller]
 fn stranger_of(app: &mut App) -> i32 {
     let text = std::fs::read_to_string(app.dir.file("stranger"));
@@ -252,8 +252,8 @@ fn a_stranger_that_ends_is_reaped_and_nobodys_loss() {
     assert_eq!(app.pool()["restarts"], 0);
 }
 
-/// Each server ends for the same reason before it has asked for a worker: its log is a file that only the
-/// angel's own process can open.
+/// Each server fails for the same reason before it has requested a worker: its log is a file that only the angel's own
+/// process can open.
 #[test]
 fn a_server_that_never_gets_anywhere_is_given_up_with_its_reason() {
     let dir = Dir::new();
@@ -286,7 +286,7 @@ fn a_server_that_has_nothing_to_ask_for_is_not_hopeless() {
 #[test]
 fn an_end_takes_along_what_workers_had_started() {
     let app = start("workers = 1");
-    // The last one has no variable left by which it could be known.
+    // The last one has no variable left that would identify it.
     let script = "child silence;child setsid,silence;child setsid,child silence,exit 0;\
                   child-without-env setsid,child-without-env silence,exit 0;ok";
     app.call("t.run", script);
@@ -325,7 +325,7 @@ fn a_second_stoker_does_not_take_the_socket_of_a_first() {
     assert_eq!(app.call("t.run", "ok").status(), Status::OK);
 }
 
-/// What a killed Stoker was just starting may hold its socket open.
+/// A process that a killed Stoker was just starting may keep its socket open.
 #[test]
 fn a_socket_whose_listener_is_dead_is_taken_over_though_somebody_holds_it() {
     let setup = setup().config(&pool_of("serve", "workers = 1"));
@@ -340,7 +340,7 @@ fn a_socket_whose_listener_is_dead_is_taken_over_though_somebody_holds_it() {
     let held = run(Spawn::new("python3").args(&["-c", script, path]));
     let holder: i32 = held.stdout.trim().parse().expect("its pid");
     let app = setup.launch_blind();
-    // Before that the path leads to where nobody answers.
+    // Before this log line the path leads to a socket on which no process answers.
     app.wait_for_log("p-1 is ready");
     assert_eq!(app.call("t.run", "ok").status(), Status::OK);
     procs::kill(holder);
@@ -386,7 +386,7 @@ fn workers_may_run_as_another_user() {
         return;
     }
     let setup = setup();
-    // The build may stand below a directory that others can't enter.
+    // The build may be below a directory that other users can't enter.
     let program = setup.dir().file("bad-worker");
     std::fs::copy(stoker_testkit::bad_worker(), &program)
         .expect("the test's directory takes a copy");
@@ -459,7 +459,7 @@ fn an_idle_server_makes_progress() {
     assert_eq!(app.call("t.run", "ok").status(), Status::OK);
 }
 
-/// Issue 9, A16: what stopped the server stopped the angel as well.
+/// Issue 9, A16: the angel was stopped together with the server.
 #[test]
 fn a_server_is_not_blamed_for_the_time_in_which_the_angel_was_stopped() {
     let app = start("workers = 1\n[stoker]\nwatchdog = \"2s\"");
@@ -542,7 +542,7 @@ fn a_pool_says_what_its_workers_see_of_the_environment() {
     );
 }
 
-/// What the descriptors of a process lead to.
+/// The targets of a process's descriptors, without duplicates.
 fn descriptors(pid: i32) -> Vec<String> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives");
     let targets = entries.flatten().filter_map(|entry| {
@@ -571,7 +571,7 @@ fn workers_inherit_their_socket_and_nothing_else() {
     assert_eq!(leaked.count(), 0, "{of_server:?}");
 }
 
-/// Stopped workers can't do anything about being told to go.
+/// Stopped workers can't react to the request to shut down.
 #[test]
 fn stopped_workers_do_not_hold_up_the_end() {
     let app = start("workers = 2\nstop_grace = \"500ms\"");
@@ -587,7 +587,7 @@ fn stopped_workers_do_not_hold_up_the_end() {
     assert!(ended.took < limit(10.0), "{:?}", ended.took);
 }
 
-/// What a stopped server and its angel leave is nothing, also if both are killed.
+/// A stopped server and its angel leave nothing behind, even if both are killed.
 #[test]
 fn a_stopped_server_does_not_outlive_a_killed_angel() {
     let app = start("workers = 1");

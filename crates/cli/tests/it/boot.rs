@@ -1,4 +1,4 @@
-//! Workers that do not get ready.
+//! Workers that do not become ready.
 
 use crate::{pool_of, setup, start_of};
 use stoker_testkit::{App, Ask, Setup, until};
@@ -8,7 +8,7 @@ fn launch(script: &str, rest: &str) -> App {
     setup().config(&pool_of(script, rest)).launch()
 }
 
-/// A pool whose workers boot as long as there is no file `broken`.
+/// A pool whose workers can't boot while the file `broken` exists.
 fn breakable(rest: &str) -> Setup {
     let setup = setup().config(&pool_of("if broken stderr cannot boot,exit 3;serve", rest));
     setup.dir().write("broken", "");
@@ -19,7 +19,7 @@ fn mend(app: &App) {
     std::fs::remove_file(app.dir.file("broken")).expect("it was broken");
 }
 
-/// The waits between boots that the log tells, in milliseconds.
+/// The waits between boots that the log reports, in milliseconds.
 fn waits(app: &App) -> Vec<u64> {
     let log = app.log();
     let told = log

@@ -1,5 +1,5 @@
-//! Under load from fifty clients: workers, the server and the pool's size change all the time, and what
-//! was promised holds. `STOKER_CHAOS` is how many workers are killed, 100 if it is not set.
+//! Chaos under load from fifty clients: workers and the server are killed, the pool's size changes all the time, and
+//! every promise must hold. `STOKER_CHAOS` is the number of workers to kill, 100 if it is not set.
 
 use crate::start;
 use serde_json::json;
@@ -12,7 +12,7 @@ use stoker_testkit::{App, Ask, Client, pause, procs, until};
 use stoker_wire::Status;
 
 const CLIENTS: usize = 50;
-/// Calls that each client has unanswered: a hundred in flight at every moment.
+/// The number of calls that each client has in flight: a hundred in total.
 const EACH: usize = 2;
 
 fn kills() -> usize {
@@ -20,7 +20,7 @@ fn kills() -> usize {
     set.and_then(|text| text.parse().ok()).unwrap_or(100)
 }
 
-/// A number that looks like chance, the same in every run.
+/// A pseudo-random number generator with the same sequence in every run.
 struct Random(u64);
 
 impl Random {
@@ -33,7 +33,7 @@ impl Random {
     }
 }
 
-/// What all clients together have seen.
+/// The counters of all clients, and the flag that stops them.
 #[derive(Default)]
 struct Seen {
     answered: AtomicUsize,
@@ -42,7 +42,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Waits until so many more calls have been answered, so that there is load between two faults.
+    /// Waits until `number` more calls have been answered, so that there is load between two faults.
     fn more(&self, number: usize) {
         let before = self.answered.load(Ordering::Relaxed);
         until("calls are answered", || {
@@ -51,7 +51,7 @@ impl Seen {
     }
 }
 
-/// One client: half of its calls may run again, the others may not. Returns the ids of jobs it pushed.
+/// One client: half of its calls are idempotent, the others are not. Returns the ids of the jobs that it pushed.
 fn call_on(app: &App, number: usize, seen: &Seen) -> Vec<String> {
     let mut client = app.client();
     let mut jobs = Vec::new();
@@ -83,7 +83,7 @@ fn call_on(app: &App, number: usize, seen: &Seen) -> Vec<String> {
     jobs
 }
 
-/// Runs the clients beside `work`, and checks afterwards that every job that was pushed has run.
+/// Runs the clients during `work`, and checks afterwards that every pushed job has run.
 #[track_caller]
 fn under_fire(app: &App, seen: &Seen, work: impl FnOnce()) {
     let pushed: Vec<String> = thread::scope(|scope| {
@@ -163,7 +163,7 @@ fn reloads_and_other_sizes_in_between_fail_nothing() {
     assert_eq!(app.pool()["restarts"], 0);
 }
 
-/// A client that connects again when its server has gone; counts what it got answered.
+/// A client that reconnects when the server has gone, and counts the calls that are answered.
 fn reconnect_on(socket: &Path, seen: &Seen) {
     let mut client = Client::connect(socket);
     while !seen.stop.load(Ordering::Relaxed) {
@@ -184,7 +184,7 @@ fn reconnect_on(socket: &Path, seen: &Seen) {
 #[test]
 fn a_server_killed_again_and_again_is_found_again_by_its_clients() {
     let app = start("workers = 2");
-    // The angel waits longer and longer for a server that does not last: 0, 100, 500, 2,000, 5,000 ms.
+    // The angel waits longer before each restart of a server that dies early: 0, 100, 500, 2,000, 5,000 ms.
     let times = if kills() > 100 { 10 } else { 4 };
     let (socket, seen) = (app.socket(), Seen::default());
     thread::scope(|scope| {

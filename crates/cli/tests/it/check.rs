@@ -1,4 +1,4 @@
-//! What `check` says of configurations, good and bad: file, line, key, what is wrong, how to mend it.
+//! The output of `check` for valid and invalid configurations: file, line, key, what is wrong, and how to fix it.
 
 use crate::setup;
 use stoker_testkit::{Dir, Output, Spawn, run};
@@ -13,7 +13,7 @@ fn check(toml: impl AsRef<[u8]>, args: &[&str]) -> Output {
     run(spawn.args(args).within(dir.path()))
 }
 
-/// Bad configurations, each with what is said of it, but for `stoker: stoker.toml` before every line.
+/// Invalid configurations, each with the expected output, without `stoker: stoker.toml` before every line.
 const BAD: &[(&str, &str)] = &[
     (
         "",
@@ -76,7 +76,7 @@ const BAD: &[(&str, &str)] = &[
         ":4: pool.app.workers: an adapter runs 1000 programs at once at the most (strategy = \"exec\")\n    write a number from 1 to \
          1000",
     ),
-    // Issue 9, A27: this was reported as a value of a wrong type.
+    // Issue 9, A27: this used to be reported as a value of the wrong type.
     (
         "[pool.app]\ncommand = [\"x\"]\nworkers = { min = 4, max = 2 }\n",
         ":3: pool.app.workers: min (4) is above max (2)\n    write { min = 1, max = 8 }, or one number for a \
@@ -137,6 +137,11 @@ const BAD: &[(&str, &str)] = &[
          = \"10m\" } with base not above cap, found \"linear\"",
     ),
     (
+        "[pool.app]\ncommand = [\"x\"]\n[queue.mails]\nmax_body = \"0B\"\n[queue.texts]\nmax_body = 1000\n",
+        ":4: queue.mails.max_body: expected a size above 0 such as \"256MB\", or \"none\", found \"0B\"\n\
+         :6: queue.texts.max_body: expected a size above 0 such as \"256MB\", or \"none\", found 1000",
+    ),
+    (
         "[pool.app]\ncommand = [\"x\"]\n[queue.mails]\nbackoff = { base = \"5s\", cap = \"1s\" }\n",
         ":4: queue.mails.backoff: base is above cap\n    write \"exponential\", a list of up to 100 times, or { base \
          = \"1s\", cap = \"10m\" } with base not above cap",
@@ -182,7 +187,7 @@ fn serve_says_of_a_bad_configuration_what_check_says() {
     assert_eq!((served.code, &served.stderr), (78, &checked.stderr));
 }
 
-/// Values of one key that are good, and what is said of those that are not.
+/// Checks that the valid values of one key are accepted, and what is reported for the invalid ones.
 fn values(section: &str, key: &str, good: &[&str], bad: &[&str], wanted: &str) {
     let toml =
         |value: &str| format!("[pool.app]\ncommand = [\"sh\"]\n[{section}]\n{key} = {value}\n");
@@ -265,7 +270,7 @@ fn times_and_sizes_have_units_and_bounds() {
     );
 }
 
-/// What a configuration names that is not there: after `[pool.p]` and its line, what is said.
+/// Configurations that name something missing: the lines after `[pool.p]`, and the expected output.
 const NOT_THERE: &[(&str, &str)] = &[
     (
         "command = [\"no-such-program\"]\nenv = { PATH = \"/bin:/usr/bin\" }",
@@ -324,7 +329,7 @@ fn what_a_configuration_names_has_to_be_there() {
         let output = stoker(&["check"]);
         assert_eq!(output.stderr, format!("stoker: {said}\n"), "{toml}");
         assert_eq!((output.code, output.stdout.as_str()), (78, ""), "{toml}");
-        // What is none of a worker's, the server can't do without, and litters nothing.
+        // If the mistake is outside the pools, `serve` fails with the same message, and leaves no files behind.
         if !said.contains("pool.p") {
             let served = stoker(&["serve"]);
             assert_eq!((served.code, served.stderr), (78, output.stderr), "{toml}");
@@ -346,14 +351,14 @@ fn the_path_of_a_socket_is_short() {
         let output = check(&toml, &[command]);
         assert_eq!((output.code, &output.stderr), (78, &said), "{command}");
     }
-    // One that is named elsewhere overrides it.
+    // A path on the command line overrides the one in the file.
     let output = check(&toml, &["check", "--socket", "s.sock"]);
     assert_eq!(output.code, 0, "{}", output.stderr);
     let output = check("[pool.p]\nworkers = 1\n", &["check", "--socket", &long]);
     assert_eq!(output.code, 2, "{}", output.stderr);
 }
 
-/// Told by one that is not root, whoever runs the tests.
+/// Runs as a user other than root, whoever runs the tests.
 #[test]
 fn another_user_takes_root() {
     let dir = Dir::new();
@@ -361,7 +366,7 @@ fn another_user_takes_root() {
     dir.write("stoker.toml", toml);
     let script = "if [ $(id -u) = 0 ]; then exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$@\"; \
                   else exec \"$@\"; fi";
-    // The program where anybody may run it.
+    // The program is copied to where any user may run it.
     let stoker = dir.file("stoker");
     std::fs::copy(env!("CARGO_BIN_EXE_stoker"), &stoker).expect("it can be copied");
     let stoker = stoker.to_str().expect("a plain path");

@@ -1,11 +1,11 @@
-//! Queues that acknowledge on delivery, at full speed and beside others (issue 9, A1).
+//! Queues that acknowledge on delivery, at full speed and beside other queues (issue 9, A1).
 
 use crate::{setup, start};
 use serde_json::json;
 use std::collections::BTreeMap;
 use stoker_testkit::{App, Ask, Client, until};
 
-/// How often each job noted that it ran.
+/// How many times each job noted that it ran.
 fn runs(app: &App) -> BTreeMap<String, usize> {
     let mut runs = BTreeMap::new();
     for note in app.dir.notes() {
@@ -22,7 +22,7 @@ fn push_all(client: &mut Client, queue: &str, count: usize) -> Vec<String> {
     ids.into_iter().map(|id| client.answer(id).text()).collect()
 }
 
-/// Short jobs of both kinds: the usual ones are prefetched, and neither overtakes the other on the wire.
+/// Short jobs of both kinds: the ordinary ones are prefetched, and neither kind overtakes the other on the wire.
 #[test]
 fn jobs_that_are_acknowledged_on_delivery_run_exactly_once_beside_prefetched_ones() {
     let app = start("workers = 2\n[queue.once]\nack = \"delivery\"\n[queue.mails]");
@@ -49,7 +49,7 @@ fn jobs_that_are_acknowledged_on_delivery_run_exactly_once_beside_prefetched_one
     assert_eq!(app.pool()["restarts"], 0, "no worker broke the protocol");
 }
 
-/// A worker that dies with jobs that it was not sent costs them nothing, and none is done without a run.
+/// Jobs that were assigned to a worker but not yet sent lose nothing when it dies, and no job is done without a run.
 #[test]
 fn a_shutdown_and_dying_workers_lose_no_job_that_no_worker_had() {
     let config = "workers = 2\n[queue.once]\nack = \"delivery\"\n";

@@ -1,4 +1,4 @@
-//! Every command against a running Stoker: what it prints, and how it ends.
+//! Every command against a running Stoker: its output and its exit code.
 
 use crate::{setup, start, start_of};
 use rustix::process::Signal;
@@ -7,7 +7,7 @@ use std::time::Instant;
 use stoker_testkit::{App, Ask, Client, Output, Spawn, bad_worker, limit, procs, run};
 use stoker_wire::Key;
 
-/// A command that goes well; its output.
+/// Runs a command that must succeed; returns its output.
 #[track_caller]
 fn good(app: &App, args: &[&str]) -> String {
     let Output {
@@ -25,7 +25,7 @@ fn json_of(app: &App, args: &[&str]) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}: {text}"))
 }
 
-/// A command that fails with this code, having printed nothing but why.
+/// Runs a command that must fail with this code, and must print nothing but the reason.
 #[track_caller]
 fn bad(app: &App, args: &[&str], code: i32, why: &str) {
     let output = app.cli(args);
@@ -148,7 +148,7 @@ fn a_body_comes_from_standard_input() {
         wrong.stderr
     );
     assert!(!wrong.stderr.contains("shell"), "{}", wrong.stderr);
-    // As large as it may be, and larger: a number of so many digits.
+    // The largest body that fits, and one that is a byte longer: a JSON string of digits.
     let zeros = |len: usize| piped(&format!("printf '\"%0{}d\"' 0", len - 2));
     let most = (16 << 20) - 1 - (128 << 10) - (64 << 10);
     let large = zeros(most);
@@ -261,7 +261,7 @@ fn jobs_are_listed_shown_retried_and_cancelled() {
 
 #[test]
 fn a_dry_run_refuses_what_the_real_one_refuses() {
-    // A pool that serves these queues only.
+    // A pool that serves only these queues.
     let app = start_of("jobs mails,other;serve", "workers = 1");
     let failed = good(&app, &["push", "mails", r#""fail 49 no""#]);
     let failed = failed.trim();
@@ -348,7 +348,7 @@ fn what_runs_is_cancelled_by_its_state() {
     app.ready();
 }
 
-/// A prefetched job stands behind the one that runs: it is ready, and goes on.
+/// A prefetched job behind the running one is ready, and runs on another worker.
 #[test]
 fn what_stands_behind_a_cancelled_job_runs_elsewhere() {
     let app = start_of("quick;serve", "workers = 1");
@@ -438,7 +438,7 @@ fn queues_are_shown_paused_resumed_and_set() {
     );
 }
 
-/// What was set outlives a restart, and says so.
+/// Settings made with `stoker set` outlive a restart, and are reported.
 #[test]
 fn what_was_set_of_a_queue_is_told_and_can_be_taken_back() {
     let config = crate::pool_of("serve", "workers = 2\n[queue.mails]\nweight = 3\nlimit = 9");
@@ -760,7 +760,7 @@ fn a_socket_path_that_is_too_long_is_told() {
     );
 }
 
-/// One pass over all states: in order of the ids, whatever a job becomes meanwhile.
+/// One pass over all states, in order of the ids, even if a job changes its state meanwhile.
 #[test]
 fn an_export_has_all_that_is_not_over_once_and_in_the_order_of_the_pushes() {
     let app = start("workers = 1");
@@ -853,7 +853,7 @@ fn machines_are_told_in_json_what_went_wrong() {
     assert_eq!(told(&["check", "no.toml"], 78)["status"], "CONFIG");
 }
 
-/// Issue 9, A16: a stopped server still accepts, as its queue of connections belongs to the kernel.
+/// Issue 9, A16: a stopped server still accepts connections, because the kernel does that.
 #[test]
 fn no_command_waits_for_a_stopped_server_longer_than_its_timeout() {
     let app = start("workers = 1");
@@ -887,7 +887,7 @@ fn no_command_waits_for_a_stopped_server_longer_than_its_timeout() {
     procs::signal(app.server(), Signal::CONT);
 }
 
-/// Issue 9, A16: connecting blocks while the queue of connections is full, sending while the socket is.
+/// Issue 9, A16: connecting blocks while the backlog is full, and sending while the socket buffer is.
 #[test]
 fn connecting_and_sending_count_for_the_timeout_as_well() {
     let dir = stoker_testkit::Dir::new();
@@ -902,7 +902,8 @@ fn connecting_and_sending_count_for_the_timeout_as_well() {
     let holder: i32 = run(spawn).stdout.trim().parse().expect("its pid");
     let large = dir.write("large", format!("{:?}", "x".repeat(4 << 20)));
     let script = "exec \"$0\" call a.b - --timeout 300ms <\"$1\"";
-    // The first is in the queue and can't send all; once that is full the next one can't connect.
+    // The first client is in the backlog and can't send everything; then the backlog is full and the next one can't
+    // connect.
     for _ in 0..2 {
         let began = Instant::now();
         let stoker = env!("CARGO_BIN_EXE_stoker");
@@ -920,7 +921,7 @@ fn connecting_and_sending_count_for_the_timeout_as_well() {
     procs::kill(holder);
 }
 
-// Issue 9, A15: text that users control reached the operator's terminal as it was.
+// Issue 9, A15: text that users control used to reach the operator's terminal unescaped.
 #[test]
 fn what_users_write_can_not_steer_the_terminal_of_an_operator() {
     const EVIL: &str = "\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}\u{7f}";

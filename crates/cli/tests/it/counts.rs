@@ -1,4 +1,4 @@
-//! `stoker.queue list` counts what its reader has caused before.
+//! The counts of `stoker.queue list` include everything that the caller has caused before.
 
 use crate::setup;
 use serde_json::json;
@@ -7,7 +7,7 @@ use stoker_wire::{Encode, Status, Type};
 
 const DIALLED: &str = "[pool.d]\nworkers = 1\n[queue.mails]\npool = \"d\"\n";
 
-/// The test itself as a worker: what it writes on this connection comes before what it asks on another.
+/// Connects as a worker: what the test writes on this connection comes before its requests on another one.
 fn worker(app: &App) -> Client {
     let hello = json!({"v": [1], "role": "worker", "name": "test", "jobs": ["mails"], "slots": 1, "pool": "d"});
     Client::connect_as(&app.socket(), &hello)
@@ -35,7 +35,7 @@ fn a_job_that_has_been_answered_is_counted_as_ended_at_once() {
         let seen = [&queue["ready"], &queue["running"], &queue["done"]];
         assert_eq!(seen, [&json!(0), &json!(0), &json!(round)], "round {round}");
     }
-    // One that is to run again waits for that.
+    // A job that is to run again waits for its retry.
     client.push(&Ask::push("mails", "").meta(stoker_wire::Key::TRIES, 0u16.to_be_bytes()));
     let retry = worker.frame().expect("the job");
     let mut after = stoker_wire::MetaBuf::new();

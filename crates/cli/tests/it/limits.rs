@@ -1,8 +1,9 @@
-//! Time, memory, number of tasks, idleness: what bounds a worker.
+//! Limits of a worker (time, memory, number of tasks, idleness) and of a push (metadata, body).
 
-use crate::{setup, start, start_of};
+use crate::{pool_of, setup, start, start_of};
+use serde_json::json;
 use std::time::{Duration, Instant};
-use stoker_testkit::{Ask, procs, until};
+use stoker_testkit::{Ask, Client, procs, until};
 use stoker_wire::{Key, Status};
 
 #[test]
@@ -33,6 +34,43 @@ fn a_push_has_28_kib_of_metadata_at_the_most() {
     let refused = client.ask(&push((28 << 10) + 1));
     assert_eq!(refused.status(), Status::INVALID_ARGUMENT);
     assert_eq!(refused.text(), "a push has at most 28672 bytes of metadata");
+}
+
+#[test]
+fn a_push_has_no_larger_body_than_its_queue_takes() {
+    let config = |max: &str| format!("workers = 1\n[queue.mails]\n{max}\n[queue.others]");
+    let app = start_of("jobs mails,others;serve", &config("max_body = \"1KB\""));
+    let mut client = app.client();
+    let push = |queue: &str, len: usize| Ask::push(queue, format!("{:len$}", "ok"));
+    let refused = |client: &mut Client, len: usize, max: usize| {
+        let refused = client.ask(&push("mails", len));
+        assert_eq!(refused.status(), Status::INVALID_ARGUMENT);
+        assert_eq!(
+            refused.text(),
+            format!(
+                "the body has {len} bytes, and queue mails takes at most {max} (queue.mails.max_body)"
+            )
+        );
+        assert_eq!(refused.uint(Key::RETRY_AFTER), None, "it never fits");
+    };
+    let id = client.push(&push("mails", 1_024));
+    client.job_in(&id, "done");
+    refused(&mut client, 1_025, 1_024);
+    client.push(&push("others", 50_000));
+
+    let reload = |client: &mut Client, max: &str| {
+        app.dir.write(
+            "stoker.toml",
+            pool_of("jobs mails,others;serve", config(max)),
+        );
+        client.own("stoker.pool", &json!({"op": "reload"}))
+    };
+    let applied = reload(&mut client, "max_body = \"2KB\"")["applied"].clone();
+    assert_eq!(applied, json!(["queue.mails.max_body"]));
+    client.push(&push("mails", 2_048));
+    refused(&mut client, 2_049, 2_048);
+    reload(&mut client, "");
+    client.push(&push("mails", 50_000));
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! Randomness of the system.
+//! Random numbers from the operating system.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// A number that nobody can guess: the standard library seeds this from the system's randomness.
+/// An unpredictable number: the standard library seeds this from the system's randomness.
 pub fn chance() -> u64 {
     RandomState::new().hash_one("stoker")
 }

@@ -1,4 +1,4 @@
-//! Files, and folders as far as names in them have to last.
+//! Files, and syncing directories so that file names survive a power failure.
 
 use crate::{Mode, Stat};
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -13,7 +13,8 @@ pub fn open_file(path: &Path, mode: Mode) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(mode != Mode::Read);
     if mode == Mode::Create {
-        // Whatever was put there meanwhile, this does not wait, and follows no symlink.
+        // The path may have been replaced meanwhile: opening a FIFO must not block, and a symlink
+        // must not be followed.
         let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32;
         options.create(true).truncate(false);
         options.mode(0o600).custom_flags(flags);
@@ -21,12 +22,12 @@ pub fn open_file(path: &Path, mode: Mode) -> io::Result<File> {
     options.open(path)
 }
 
-/// All of a file.
+/// The whole content of a file.
 pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     std::fs::read(path)
 }
 
-/// What is behind a path.
+/// The metadata of the file at a path, following symlinks.
 pub fn stat(path: &Path) -> io::Result<Stat> {
     std::fs::metadata(path).map(|found| of(&found))
 }
@@ -51,7 +52,7 @@ pub fn read_exact_at(file: &File, buffer: &mut [u8], at: u64) -> io::Result<()> 
     file.read_exact_at(buffer, at)
 }
 
-/// If it fails, some of it may have been written.
+/// If this fails, some of the bytes may have been written.
 pub fn write_all_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
     file.write_all_at(bytes, at)
 }
@@ -64,13 +65,13 @@ pub fn sync_file(file: &File) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Makes the names in a file's folder last.
+/// Syncs the directory of a file, so that the names in it survive a power failure.
 pub fn sync_folder_of(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Locks a whole file for as long as it is open. Returns whether that was granted.
+/// Locks a whole file while it is open. Returns whether the lock was granted.
 pub fn lock_file(file: &File) -> io::Result<bool> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
@@ -79,7 +80,7 @@ pub fn lock_file(file: &File) -> io::Result<bool> {
     }
 }
 
-/// The name that SQLite knows the file system by, if it is not the usual one.
+/// The name of the SQLite VFS to use, or `None` for the default one.
 pub fn vfs() -> Option<String> {
     None
 }

@@ -1,4 +1,4 @@
-//! Nine bytes that two processes share, in an anonymous file that both hold open.
+//! Nine bytes shared by two processes, in an anonymous file that both have open.
 
 use super::Fd;
 use crate::Errno;
@@ -10,7 +10,7 @@ pub fn new_memory() -> Result<Fd, Errno> {
     memfd_create("stoker-memory", MemfdFlags::CLOEXEC)
 }
 
-/// Another descriptor of it, to be passed on.
+/// Returns another descriptor of the memory, to be passed to the other process.
 pub fn share_memory(memory: &Fd) -> io::Result<Fd> {
     memory.try_clone()
 }

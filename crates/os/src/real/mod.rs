@@ -1,4 +1,4 @@
-//! The operating system itself.
+//! The real operating system.
 
 mod chance;
 mod file;

@@ -1,4 +1,4 @@
-//! What is ready to be read or written: level-triggered epoll.
+//! Readiness of descriptors for reading and writing, with level-triggered epoll.
 
 use super::{AsFd, Fd};
 use crate::{Errno, Ready};
@@ -22,20 +22,21 @@ impl Poll {
         })
     }
 
-    /// Waits for something to read.
+    /// Adds a descriptor and waits for it to become readable.
     pub fn add(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
         let data = EventData::new_u64(token);
         let flags = EventFlags::IN | EventFlags::RDHUP;
         Ok(epoll::add(&self.epoll, fd, data, flags)?)
     }
 
-    /// What to wait for from now on. With neither, an end of the stream is not reported either.
+    /// Sets what to wait for. With neither `read` nor `write`, the end of the peer's stream is not
+    /// reported either.
     pub fn set(&self, fd: impl AsFd, token: u64, read: bool, write: bool) {
         let mut flags = EventFlags::empty();
         flags.set(EventFlags::IN | EventFlags::RDHUP, read);
         flags.set(EventFlags::OUT, write);
         let data = EventData::new_u64(token);
-        // Fails only for a descriptor that was never added, which is a fault of this program.
+        // This fails only for a descriptor that was never added, which is a bug.
         epoll::modify(&self.epoll, fd, data, flags).ok();
     }
 
@@ -43,7 +44,7 @@ impl Poll {
         epoll::delete(&self.epoll, fd).ok();
     }
 
-    /// Waits until something is ready or the time is up, and lists it.
+    /// Waits until a descriptor is ready or the timeout expires, and lists the ready descriptors.
     pub fn wait(
         &mut self,
         timeout: Option<Duration>,

@@ -1,5 +1,6 @@
-//! Processes, by `/proc` and by descriptors: who descends from whom, what they take, and how they end. A process may
-//! leave its group and session, never its parentage.
+//! Processes, read from `/proc` and controlled by pidfds: their parents and children, the memory they use, and their
+//! end. Parentage is used because a process can leave its process group and session, but cannot choose another
+//! parent.
 
 use super::Fd;
 use crate::Signal;
@@ -8,7 +9,7 @@ use rustix::process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open, pidfd_se
 use std::fs;
 use std::time::Duration;
 
-/// The number of this process.
+/// The pid of this process.
 pub fn own_pid() -> u32 {
     std::process::id()
 }
@@ -18,12 +19,12 @@ pub fn own_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// How many descriptors this process may have; `None` for as many as it likes.
+/// The maximum number of open descriptors of this process; `None` for no limit.
 pub fn descriptor_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Processors that this process may run on.
+/// The number of processors that this process may run on.
 pub fn processors() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
 }
@@ -33,12 +34,12 @@ pub fn watch_process(pid: i32) -> Option<Fd> {
     pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
 }
 
-/// Returns whether that could be done: not to the processes of other users.
+/// Sends a signal. Returns whether it was delivered; signals to processes of other users fail.
 pub fn signal_process(process: &Fd, signal: Signal) -> bool {
     pidfd_send_signal(process, signal).is_ok()
 }
 
-/// Whether a process ends within a time.
+/// Waits at most `time` for a process to end. Returns whether it has ended.
 pub fn ends_within(process: &Fd, time: Duration) -> bool {
     let time = Timespec {
         tv_sec: time.as_secs() as i64,
@@ -48,7 +49,7 @@ pub fn ends_within(process: &Fd, time: Duration) -> bool {
     poll(&mut fds, Some(&time)).is_ok_and(|ready| ready > 0)
 }
 
-/// The children of a process, of all its threads.
+/// The children of a process, forked by any of its threads.
 pub fn children(pid: i32) -> Vec<i32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return Vec::new();
@@ -65,11 +66,11 @@ fn parse_pids(list: &str) -> Vec<i32> {
         .collect()
 }
 
-/// All that descend from a process, itself excluded, parents first.
+/// The descendants of a process, without itself, parents first.
 pub fn descendants(pid: i32) -> Vec<i32> {
     let mut found = children(pid);
     let mut next = 0;
-    // Bounded: a tree that grows faster than it is walked is killed in the next round.
+    // The loop is bounded. A process tree that grows faster than it is read is killed in the next round.
     while next < found.len() && found.len() < 10_000 {
         found.extend(children(found[next]));
         next += 1;
@@ -77,11 +78,11 @@ pub fn descendants(pid: i32) -> Vec<i32> {
     found
 }
 
-/// Generations that are looked at between a process and its ancestor.
+/// The maximum number of generations searched between a process and its ancestor.
 const GENERATIONS: usize = 1_000;
 
-/// Whether a process descends from another one that lives. Both may end meanwhile: who has to be sure holds a
-/// pidfd.
+/// Whether a process is a descendant of another running process. Either may end meanwhile; a caller that must be
+/// sure has to hold a pidfd.
 pub fn descends(pid: i32, ancestor: i32) -> bool {
     let parents = std::iter::successors(Some(pid), |pid| parent(*pid));
     let mut ancestors = parents.take(GENERATIONS).skip(1);
@@ -103,7 +104,7 @@ pub fn owner(pid: i32) -> Option<u32> {
 /// A field of `/proc/PID/stat` after the command, counted from 1 as in proc(5).
 fn stat_field(pid: i32, number: usize) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The 2nd field is the command in parentheses, which may hold anything, parentheses included.
+    // The second field is the command in parentheses. It may contain any character, including parentheses.
     let (_, rest) = stat.rsplit_once(')')?;
     let field = rest.split_ascii_whitespace().nth(number.checked_sub(3)?)?;
     Some(field.to_owned())
@@ -118,14 +119,14 @@ pub fn is_young(pid: i32) -> bool {
     started.is_some_and(|started| started / ticks + 1 >= now.tv_sec as u64)
 }
 
-/// Whether a process has ended and waits to be reaped, or is gone.
+/// Whether a process has ended and is a zombie, or no longer exists.
 pub fn is_dead(pid: i32) -> bool {
     let state = stat_field(pid, 3);
     state.is_none_or(|state| state.starts_with(['Z', 'X']))
 }
 
-/// Resident bytes of a process and all that descends from it, and how many processes those are. Pages that
-/// several of them share count for each.
+/// Resident bytes of a process and its descendants, and the number of these processes. A page that several of them
+/// share is counted for each.
 pub fn tree_resident_bytes(pid: i32) -> Option<(u64, usize)> {
     let own = resident_bytes(pid)?;
     let below = descendants(pid);
@@ -136,8 +137,9 @@ pub fn tree_resident_bytes(pid: i32) -> Option<(u64, usize)> {
     Some((own + sum, 1 + below.len()))
 }
 
-/// The same with each page counted once, as proportional set sizes tell: a hundred times as expensive. `None` if
-/// some of the processes can't be looked into.
+/// Bytes used by a process and its descendants, by proportional set size: each shared page is counted once. This
+/// costs a hundred times as much as reading the resident bytes. Returns `None` if the memory of one of the processes
+/// cannot be read.
 pub fn tree_proportional_bytes(pid: i32) -> Option<u64> {
     let below = descendants(pid).into_iter().filter(|pid| !is_dead(*pid));
     let all = std::iter::once(pid).chain(below);
@@ -151,7 +153,7 @@ fn proportional_bytes(pid: i32) -> Option<u64> {
     Some(kilobytes << 10)
 }
 
-/// A process's resident bytes by `statm`: cheap, and shared pages count in full.
+/// A process's resident bytes, from `statm`. Reading it is cheap, but shared pages count in full.
 fn resident_bytes(pid: i32) -> Option<u64> {
     let statm = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
     let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;

@@ -9,11 +9,11 @@ use rustix::net::{
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
-/// Sends a record, or nothing.
+/// Sends a whole record or nothing.
 ///
 /// # Panics
 ///
-/// With more than [`MAX_FDS`] descriptors.
+/// If there are more than [`MAX_FDS`] descriptors.
 pub fn send_record(socket: &Fd, bytes: &[u8], fds: &[Fd]) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -26,7 +26,7 @@ pub fn send_record(socket: &Fd, bytes: &[u8], fds: &[Fd]) -> Result<(), Errno> {
     sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags).map(drop)
 }
 
-/// Receives a record: how long it is, 0 at the end of the stream, and its descriptors.
+/// Receives a record. Returns its length, which is 0 at the end of the stream, and its descriptors.
 pub fn receive_record(socket: &Fd, buffer: &mut [u8]) -> Result<(usize, Vec<Fd>), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -1,4 +1,4 @@
-//! Streams of bytes: sockets and pipes. None of them blocks.
+//! Byte streams: sockets and pipes. All of them are non-blocking.
 
 use super::{AsFd, BorrowedFd, Fd};
 use crate::{Errno, Peer};
@@ -11,7 +11,7 @@ use std::io::IoSlice;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-/// `None` where the kernel does not say.
+/// The credentials of the peer; `None` if the kernel does not know them.
 pub fn peer(socket: &Fd) -> Option<Peer> {
     let peer = getsockopt(socket, PeerCredentials).ok()?;
     Some(Peer {
@@ -20,17 +20,17 @@ pub fn peer(socket: &Fd) -> Option<Peer> {
     })
 }
 
-/// The next connection that waits at a listening socket.
+/// Accepts the next pending connection.
 pub fn accept(listener: &Fd) -> Result<Fd, Errno> {
     accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
 }
 
-/// Has calls on an inherited socket return at once.
+/// Makes an inherited socket non-blocking.
 pub fn never_block(socket: &Fd) -> Result<(), Errno> {
     rustix::io::ioctl_fionbio(socket, true)
 }
 
-/// Returns 0 at the end of the stream.
+/// Reads bytes. Returns 0 at the end of the stream.
 pub fn read(from: &Fd, buffer: &mut [u8]) -> Result<usize, Errno> {
     rustix::io::read(from, buffer)
 }
@@ -43,12 +43,12 @@ pub fn write_gathered(to: &Fd, parts: &[IoSlice<'_>]) -> Result<usize, Errno> {
     rustix::io::writev(to, parts)
 }
 
-/// Says that nothing more will be written.
+/// Shuts down the writing direction.
 pub fn end_writing(socket: &Fd) {
     shutdown(socket, Shutdown::Write).ok();
 }
 
-/// The path that a socket listens at.
+/// The path at which a socket listens.
 pub fn path_of(listener: BorrowedFd<'_>) -> Option<PathBuf> {
     let address = getsockname(listener).ok()?;
     let address = SocketAddrUnix::try_from(address).ok()?;
@@ -56,7 +56,7 @@ pub fn path_of(listener: BorrowedFd<'_>) -> Option<PathBuf> {
     Some(PathBuf::from(OsString::from_vec(path.into_bytes())))
 }
 
-/// Waits for something to read, however long that takes.
+/// Waits without a time limit until a descriptor is readable.
 pub fn await_readable(fd: impl AsFd) -> Result<(), Errno> {
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
     poll(&mut fds, None).map(drop)

@@ -3,7 +3,7 @@
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
-/// Work that goes on beside the thread that began it.
+/// A running thread.
 #[derive(Debug)]
 pub struct Thread(JoinHandle<()>);
 
@@ -17,9 +17,9 @@ impl Thread {
         self.0.is_finished()
     }
 
-    /// Waits for its end.
+    /// Waits for the thread to end.
     pub fn join(self) {
-        // What a thread that panicked had to say stands in its panic's message.
+        // If the thread panicked, its panic message has already been reported.
         self.0.join().ok();
     }
 }

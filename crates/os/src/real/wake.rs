@@ -4,7 +4,7 @@ use super::{AsFd, BorrowedFd, Fd};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 
-/// Makes another thread's poll return.
+/// Makes another thread's poll return by becoming readable.
 #[derive(Debug)]
 pub struct Wake(Fd);
 
@@ -14,15 +14,16 @@ impl Wake {
         Ok(Self(eventfd(0, flags)?))
     }
 
-    /// It is readable from now on.
+    /// Makes the descriptor readable.
     pub fn ring(&self) {
-        // It fails if the count is at its highest; then it is readable anyway.
+        // The write fails only if the counter is at its maximum. The descriptor is readable then
+        // anyway.
         rustix::io::write(&self.0, &1_u64.to_ne_bytes()).ok();
     }
 
-    /// It is not, until it rings again.
+    /// Makes the descriptor unreadable until the next call of [`Wake::ring`].
     pub fn clear(&self) {
-        // It fails if it has not rung.
+        // The read fails if the counter is already 0.
         rustix::io::read(&self.0, &mut [0; 8]).ok();
     }
 }

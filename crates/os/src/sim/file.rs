@@ -1,4 +1,4 @@
-//! Files, on this thread's disk in memory.
+//! Files on this thread's in-memory disk.
 
 use crate::{Mode, Stat};
 use std::cell::RefCell;
@@ -14,7 +14,7 @@ thread_local! {
     static FILES: RefCell<BTreeMap<PathBuf, Vec<u8>>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// From now on files are those of this disk.
+/// Sets the disk that all files are on from now on.
 pub fn set_disk(disk: Option<Disk>) {
     DISK.set(disk);
 }
@@ -33,18 +33,19 @@ pub fn open_file(path: &Path, mode: Mode) -> io::Result<File> {
     disk()?.open(path, mode)
 }
 
-/// From now on this is what a file has that is read whole. Such files never fail, and are on no disk.
+/// Sets the content that [`read_file`] returns for a path. Such files are on no disk, so reading them
+/// never fails.
 pub fn put_file(path: &Path, bytes: Vec<u8>) {
     FILES.with_borrow_mut(|files| files.insert(path.to_owned(), bytes));
 }
 
-/// All of a file that was put.
+/// The whole content of a file set by [`put_file`].
 pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let found = FILES.with_borrow(|files| files.get(path).cloned());
     found.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// What is behind a path.
+/// The metadata of the file at a path, following symlinks.
 pub fn stat(path: &Path) -> io::Result<Stat> {
     disk()?.metadata(path).map(of)
 }
@@ -72,7 +73,7 @@ pub fn read_exact_at(file: &File, buffer: &mut [u8], at: u64) -> io::Result<()> 
     }
 }
 
-/// If it fails, some of it may have been written.
+/// If this fails, some of the bytes may have been written.
 pub fn write_all_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
     file.write_all_at(bytes, at)
 }
@@ -85,17 +86,17 @@ pub fn sync_file(file: &File) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Makes the names in a file's folder last.
+/// Syncs the directory of a file, so that the names in it survive a power failure.
 pub fn sync_folder_of(path: &Path) -> io::Result<()> {
     disk()?.sync_folder_of(path)
 }
 
-/// Locks a whole file for as long as it is open. Returns whether that was granted.
+/// Locks a whole file while it is open. Returns whether the lock was granted.
 pub fn lock_file(file: &File) -> io::Result<bool> {
     file.try_flock()
 }
 
-/// The name that SQLite knows the disk by.
+/// The name of the SQLite VFS for this disk.
 pub fn vfs() -> Option<String> {
     DISK.with_borrow(|disk| disk.as_ref().map(|disk| disk.vfs().to_owned()))
 }

@@ -1,8 +1,8 @@
-//! A kernel in memory, one for each thread: what is written arrives at once, as much of it as the drawn shares let
-//! through, and time passes only when it is told to.
+//! A kernel in memory, one for each thread. Written bytes arrive at once, but a read or write may cover only a part
+//! of its bytes, as the drawn shares decide. Time passes only when the simulation advances it.
 //!
-//! [`kernel`] is what the data plane sees of it. The rest is the other side's: whoever plays clients, workers and the
-//! angel makes the ends of sockets, processes and time here.
+//! [`kernel`] is the part that the data plane uses. The other modules are for the simulation, which plays clients,
+//! workers and the angel: it creates their ends of sockets, their processes, and time.
 
 pub(crate) mod file;
 pub(crate) mod kernel;

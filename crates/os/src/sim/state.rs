@@ -1,4 +1,4 @@
-//! The kernel's state: processes, sockets, pipes and what is ready.
+//! The kernel's state: processes, sockets, pipes and their readiness.
 
 use crate::{Peer, Signal};
 use std::cell::{Cell, RefCell};
@@ -7,49 +7,50 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What a socket's buffer holds, as Linux has it for unix sockets by default.
+/// The capacity of a socket's buffer in bytes: Linux's default for unix sockets.
 const ROOM: usize = 208 << 10;
-/// What a pipe holds.
+/// The capacity of a pipe in bytes.
 const PIPE_ROOM: usize = 64 << 10;
-/// Records that may wait.
+/// The maximum number of unread records at one end.
 const RECORDS: usize = 64;
 
 thread_local! {
     static STATE: RefCell<State> = RefCell::default();
 }
 
-/// Does something with this thread's kernel.
+/// Runs a function on the state of this thread's kernel.
 pub(super) fn with<T>(act: impl FnOnce(&mut State) -> T) -> T {
     STATE.with_borrow_mut(act)
 }
 
-/// How much of what a read or a write asks for is done, between 1 byte and all of it. A simulation draws it.
+/// Decides how many bytes of a read or write are done, from 1 to the given length. The simulation draws the number
+/// from the seed.
 pub type Share = fn(&mut u64, usize) -> usize;
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// By number, from `first` on. Numbers are never used twice, so that a descriptor that outlives its kernel means
-    /// nothing in the next one.
+    /// The objects by descriptor number, starting at `first`. Numbers are never reused, so that a descriptor that
+    /// outlives its kernel refers to nothing in the next one.
     objects: Vec<Option<Object>>,
     first: u32,
     pub(super) now: Duration,
     pub(super) wall_ms: u64,
-    /// What the wall showed at the beginning.
+    /// The wall time when the process started.
     pub(super) began_ms: u64,
     pub(super) processes: BTreeMap<i32, Process>,
     pub(super) paths: BTreeMap<PathBuf, u32>,
     pub(super) share: Option<(Share, u64)>,
-    /// Descriptors that can be had at the most.
+    /// The maximum number of open descriptors.
     pub(super) limit: Option<usize>,
     open: usize,
-    /// Calls so far.
+    /// The number of system calls so far.
     pub(super) calls: u64,
 }
 
 #[derive(Debug)]
 pub(super) enum Object {
     Stream(Stream),
-    /// Several descriptors may stand for one.
+    /// A listening socket. Several descriptors may share it.
     Listener(Rc<RefCell<Listener>>),
     Records(Records),
     Wake(bool),
@@ -63,13 +64,13 @@ pub(super) enum Object {
 pub(super) struct Stream {
     pub(super) other: u32,
     pub(super) peer: Option<Peer>,
-    /// What waits to be read here.
+    /// Bytes that this end has not read yet.
     pub(super) inbox: VecDeque<u8>,
-    /// The other end writes no more.
+    /// The other end has shut down its writing direction, or is closed.
     pub(super) ended: bool,
     /// The other end is closed.
     pub(super) gone: bool,
-    /// This end said that it writes no more.
+    /// This end has shut down its writing direction.
     pub(super) silent: bool,
     pub(super) room: usize,
 }
@@ -104,17 +105,17 @@ pub(super) struct Process {
     pub(super) signals: Vec<Signal>,
 }
 
-/// What can be done with an object now.
+/// The readiness of an object.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Can {
     pub(super) read: bool,
     pub(super) write: bool,
-    /// Both directions are at their end, which nobody can ask not to hear of.
+    /// Both directions are shut down (EPOLLHUP). Like epoll, the kernel always reports this.
     pub(super) hung_up: bool,
 }
 
 impl State {
-    /// Forgets everything. Descriptors of before mean nothing any more.
+    /// Forgets everything. Earlier descriptors become invalid.
     pub(super) fn reset(&mut self, wall_ms: u64) {
         let first = self.first + self.objects.len() as u32;
         *self = Self {
@@ -156,7 +157,7 @@ impl State {
         }
     }
 
-    /// How much of `len` bytes is read or written this time.
+    /// How many of `len` bytes this read or write covers.
     pub(super) fn share(&mut self, len: usize) -> usize {
         match &mut self.share {
             Some((share, seed)) if len > 1 => share(seed, len).clamp(1, len),
@@ -186,7 +187,7 @@ impl State {
                 carried.for_each(|fd| self.close(fd));
             }
             Object::Listener(listener) => {
-                // Else another descriptor stands for it.
+                // If this fails, another descriptor still refers to the listener.
                 if let Some(listener) = Rc::into_inner(listener).map(RefCell::into_inner) {
                     self.paths.retain(|_, at| *at != no);
                     listener.waiting.into_iter().for_each(|fd| self.close(fd));
@@ -244,7 +245,7 @@ impl State {
         matches!(self.look(no), Some(Object::Records(records)) if records.inbox.len() < RECORDS)
     }
 
-    /// Two ends of a stream: who each of them sees at the other.
+    /// Creates the two ends of a stream. `peers` are the credentials of the first and second end's peer.
     pub(super) fn pair(&mut self, peers: [Option<Peer>; 2], is_pipe: bool) -> (u32, u32) {
         let first = self.first + self.objects.len() as u32;
         let end = |other, peer| {

@@ -1,10 +1,10 @@
-//! Threads that run when the simulation says so.
+//! Threads whose work runs when the simulation decides.
 
 use std::fmt;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// Work that goes on beside who began it: all of it at once, when somebody says so.
+/// The work of a thread. All of it runs at once, in [`Thread::run`] or [`Thread::join`].
 pub struct Thread(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
 pub fn spawn(_name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
@@ -16,7 +16,7 @@ impl Thread {
         self.work().is_none()
     }
 
-    /// Does its work, if that was not done.
+    /// Does the thread's work, unless it has been done.
     pub fn run(&self) {
         let work = self.work().take();
         if let Some(work) = work {
@@ -24,7 +24,7 @@ impl Thread {
         }
     }
 
-    /// Waits for its end.
+    /// Waits for the thread to end: here, by running it.
     pub fn join(self) {
         self.run();
     }

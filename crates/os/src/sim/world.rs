@@ -1,4 +1,4 @@
-//! What the rest of the world does: other ends, processes, time.
+//! The simulation's side of the kernel: the other ends of sockets, processes and time.
 
 use super::kernel::Fd;
 use super::state::{Listener, Object, Process, Share, with};
@@ -9,22 +9,23 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Begins anew: no time has passed, and nothing is there.
+/// Resets the kernel: no time has passed, and there are no objects and no disk.
 pub fn reset(wall_ms: u64) {
     with(|state| state.reset(wall_ms));
     super::set_disk(None);
 }
 
-/// How much of each read and write is done from now on, and a number that it draws from.
+/// Sets the function that decides how much of each read and write is done from now on, and the seed
+/// it draws from.
 pub fn set_share(share: Share, seed: u64) {
     with(|state| state.share = Some((share, seed)));
 }
 
-/// Lets time pass.
+/// Advances the time since the start of the simulation to `to`.
 ///
 /// # Panics
 ///
-/// If that time has passed.
+/// If `to` is in the past.
 pub fn advance(to: Duration) {
     with(|state| {
         assert!(to >= state.now, "time goes on");
@@ -33,71 +34,72 @@ pub fn advance(to: Duration) {
     });
 }
 
-/// A process begins: what its steady clock counts from is what the wall shows now.
+/// Starts the steady clock of a new process at the current wall time.
 pub fn start_clock() {
     with(|state| state.began_ms = state.wall_ms - state.now.as_millis() as u64);
 }
 
-/// Another descriptor of a listening socket, as a process inherits it.
+/// Returns another descriptor of a listening socket, as a child process inherits it.
 pub fn share_listener(listener: &Fd) -> Result<Fd, Errno> {
     super::kernel::share_listener(listener)
 }
 
-/// Somebody sets the clock on the wall.
+/// Sets the wall clock, as an operator would.
 pub fn set_wall(ms: u64) {
     with(|state| state.wall_ms = ms);
 }
 
-/// Descriptors that can be had at the most.
+/// Sets the maximum number of open descriptors.
 pub fn set_limit(limit: Option<usize>) {
     with(|state| state.limit = limit);
 }
 
-/// How many descriptors there are, of all sides.
+/// The number of open descriptors, of all sides.
 #[must_use]
 pub fn open() -> usize {
     with(|state| state.open())
 }
 
-/// Calls so far, of all sides.
+/// The number of system calls so far, of all sides.
 #[must_use]
 pub fn calls() -> u64 {
     with(|state| state.calls)
 }
 
-/// Whether a turn would find something.
+/// Whether polling would return at least one event.
 #[must_use]
 pub fn is_any_ready(poll: &Poll) -> bool {
     !poll.ready().is_empty()
 }
 
-/// Both ends of a socket; each sees this at the other.
+/// Creates a connected pair of sockets. `peers` are the credentials that each end reports for the
+/// other.
 #[must_use]
 pub fn socket_pair(peers: [Peer; 2]) -> (Fd, Fd) {
     let (one, other) = with(|state| state.pair(peers.map(Some), false));
     (Fd::of(one), Fd::of(other))
 }
 
-/// The end of a pipe to read from, and the one to write to.
+/// Creates a pipe: the end to read from, and the end to write to.
 #[must_use]
 pub fn pipe() -> (Fd, Fd) {
     let (one, other) = with(|state| state.pair([None, None], true));
     (Fd::of(one), Fd::of(other))
 }
 
-/// Both ends of a socket for records.
+/// Creates a connected pair of sockets for records.
 #[must_use]
 pub fn records() -> (Fd, Fd) {
     let (one, other) = with(|state| state.record_pair());
     (Fd::of(one), Fd::of(other))
 }
 
-/// Sends a record with descriptors, which are given away.
+/// Sends a record with descriptors, which then belong to the receiver.
 pub fn send_with(socket: &Fd, bytes: &[u8], fds: Vec<Fd>) -> Result<(), Errno> {
     super::kernel::send_with(socket, bytes, fds)
 }
 
-/// Listens at a path.
+/// Creates a socket that listens at a path.
 #[must_use]
 pub fn listen(path: &Path) -> Fd {
     with(|state| {
@@ -111,7 +113,7 @@ pub fn listen(path: &Path) -> Fd {
     })
 }
 
-/// Connects to a path, as a process.
+/// Connects to a path as the process `from`.
 pub fn connect(path: &Path, from: Peer) -> Result<Fd, Errno> {
     with(|state| {
         let listener = *state.paths.get(path).ok_or(Errno::NOENT)?;
@@ -124,7 +126,7 @@ pub fn connect(path: &Path, from: Peer) -> Result<Fd, Errno> {
     })
 }
 
-/// A process begins.
+/// Adds a process.
 pub fn start_process(pid: i32, parent: i32, user: u32, bytes: u64) {
     let process = Process {
         parent,
@@ -135,7 +137,7 @@ pub fn start_process(pid: i32, parent: i32, user: u32, bytes: u64) {
     with(|state| state.processes.insert(pid, process));
 }
 
-/// A process has grown, or shrunk.
+/// Sets the memory used by a process.
 pub fn set_bytes(pid: i32, bytes: u64) {
     with(|state| {
         if let Some(process) = state.processes.get_mut(&pid) {
@@ -144,7 +146,7 @@ pub fn set_bytes(pid: i32, bytes: u64) {
     });
 }
 
-/// A process ends.
+/// Ends a process.
 pub fn end_process(pid: i32) {
     with(|state| {
         if let Some(process) = state.processes.get_mut(&pid) {
@@ -153,7 +155,7 @@ pub fn end_process(pid: i32) {
     });
 }
 
-/// The signals that a process got since the last look.
+/// Returns the signals that a process has received since the last call.
 #[must_use]
 pub fn signals(pid: i32) -> Vec<Signal> {
     with(|state| {
@@ -168,14 +170,14 @@ pub fn is_cut(fd: &Fd) -> bool {
     with(|state| state.is_cut(fd.no()))
 }
 
-/// Whether there is something to read, or the end of it.
+/// Whether there are bytes to read, or the end of the stream.
 #[must_use]
 pub fn is_readable(fd: &Fd) -> bool {
     use crate::AsFd;
     super::kernel::await_readable(fd.as_fd()).is_ok()
 }
 
-/// Whether something could be written.
+/// Whether at least one byte can be written.
 #[must_use]
 pub fn is_writable(fd: &Fd) -> bool {
     super::kernel::has_room(fd)

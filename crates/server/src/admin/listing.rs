@@ -1,8 +1,9 @@
 //! Delays a list of queues until it includes the effects of what its caller did before.
 //!
-//! Two things may be on their way when a request for the list is read. What its sender wrote before it, on another
-//! connection, may not have been read yet; the next turn reads every socket that was readable by then. And the
-//! store counts a job that has ended with its next commit; a look at the store waits for that.
+//! When a request for the list is read, earlier actions of its sender may not be visible yet, for two reasons.
+//! First, data that the sender wrote to another connection before may not have been read yet; the next turn reads
+//! every socket that was readable by then. Second, the store counts an ended job only with its next commit; a
+//! query that is sent to the store now is answered after that commit.
 
 use crate::net::ConnId;
 use crate::plane::{Alarm, Plane};
@@ -10,19 +11,19 @@ use crate::sources::jobs::Waiter;
 use stoker_core::Span;
 use stoker_store::{JobId, Query, StoreRequest};
 
-/// The longest wait for a commit. A disk that is stuck must not keep operators from seeing what is known.
+/// The longest wait for a commit. A stuck disk must not keep operators from seeing what is known.
 const PATIENCE: Span = Span::from_millis(200);
-/// Requests that wait at a time; further ones are answered at once, with what is known.
+/// The maximum number of waiting requests. Further ones are answered at once, with what is known.
 const WAITING: usize = 64;
 
 /// Requests for the list of queues that have not been answered yet.
 #[derive(Default)]
 pub(crate) struct Listings {
-    /// They came in this turn.
+    /// Requests received in this turn.
     fresh: Vec<(ConnId, u32)>,
-    /// They came in the turn before.
+    /// Requests received in the previous turn.
     ripe: Vec<(ConnId, u32)>,
-    /// They wait for the store, by the number of the look that they wait for.
+    /// Requests that wait for the store, by the number of the query that they wait for.
     looking: Vec<(u64, Vec<(ConnId, u32)>)>,
     last_look: u64,
 }
@@ -33,7 +34,7 @@ impl Listings {
         self.fresh.len() + self.ripe.len() + looking.sum::<usize>()
     }
 
-    /// Whether the next turn must come without waiting for anything.
+    /// Whether the next turn must start without waiting for I/O.
     pub(crate) fn are_due(&self) -> bool {
         !self.ripe.is_empty()
     }
@@ -47,7 +48,7 @@ impl Plane {
         }
     }
 
-    /// At the end of a turn: goes on with the requests that came in the one before.
+    /// Called at the end of a turn: continues with the requests that were received in the previous turn.
     pub(crate) fn advance_listings(&mut self) {
         if self.listings.fresh.is_empty() && self.listings.ripe.is_empty() {
             return;
@@ -71,7 +72,7 @@ impl Plane {
         let look = self.listings.last_look;
         self.listings.looking.push((look, due));
         let ticket = self.jobs.ticket(Waiter::Counted { look });
-        // No job has this number: only the order of the answer matters.
+        // No job has this id, so nothing is found: only the time of the answer matters.
         let none = Query::One(JobId(0));
         self.jobs.store.send(StoreRequest::Query {
             ticket,
@@ -81,7 +82,7 @@ impl Plane {
         self.alarms.set(self.now + PATIENCE, Alarm::Counted(look));
     }
 
-    /// The store has counted everything that was sent before this query, or it takes too long.
+    /// The store has counted everything that was sent before this query, or the query has taken too long.
     pub(crate) fn on_queues_counted(&mut self, look: u64) {
         let looking = &mut self.listings.looking;
         if let Some(at) = looking.iter().position(|(number, _)| *number == look) {
@@ -90,7 +91,8 @@ impl Plane {
         }
     }
 
-    /// The server ends, and the store has completed all requests: nobody needs to wait any longer.
+    /// Answers all waiting requests, because the server is shutting down and the store has completed all
+    /// requests.
     pub(crate) fn end_listings(&mut self) {
         let listings = std::mem::take(&mut self.listings);
         let looking = listings.looking.into_iter().flat_map(|(_, all)| all);

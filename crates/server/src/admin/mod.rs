@@ -1,4 +1,4 @@
-//! What an operator can see and do: the broker's own methods, `stoker.*`.
+//! The server's own methods, `stoker.*`: what operators can list, inspect and change.
 
 mod job;
 mod listing;
@@ -25,7 +25,7 @@ use stoker_wire::{Flags, Frame, Key, MetaBuf, Status};
 pub(crate) struct Refused {
     pub(crate) status: Status,
     pub(crate) text: String,
-    /// Which part of the request it is about, from 1.
+    /// The part of the request that is invalid, counted from 1.
     pub(crate) item: Option<u32>,
 }
 
@@ -56,26 +56,27 @@ impl From<Invalid> for Refused {
     }
 }
 
-/// What an operation answers now, or `None` if that comes later.
+/// The answer of an operation, or `None` if it is sent later.
 pub(crate) type Answered<A> = Result<Option<A>, Refused>;
 
-/// An operation of the broker's own methods. [`stoker_api::every_request!`] lists all of them.
+/// An operation of the server's own methods. [`stoker_api::every_request!`] lists all of them.
 pub(crate) trait Handle: Request {
     fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<Self::Answer>;
 }
 
-/// Who sent the request, and its id.
+/// The connection that sent a request, and the request's id.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
     pub(crate) conn: ConnId,
     /// The request's id.
     pub(crate) id: u32,
-    /// It wants no answer.
+    /// The caller wants no answer.
     pub(crate) is_oneway: bool,
 }
 
 impl Caller {
-    /// Where a later answer goes. For a one-way request there is none: no connection has that number.
+    /// The connection for a later answer: `ConnId::NOBODY`, which belongs to no connection, if the request is
+    /// one-way.
     pub(crate) fn answered_at(self) -> ConnId {
         match self.is_oneway {
             true => ConnId::NOBODY,
@@ -85,7 +86,7 @@ impl Caller {
 }
 
 impl Plane {
-    /// A request to the broker itself.
+    /// Handles a request for one of the server's own methods.
     pub(crate) fn own_method(&mut self, conn: ConnId, frame: &Frame<'_>) {
         if frame.name == "stoker.push" {
             return self.push(conn, frame);
@@ -112,7 +113,7 @@ impl Plane {
         self.is_own_user(uid)
     }
 
-    /// Answers an operation that has been done.
+    /// Sends the answer of an operation that has been completed.
     pub(crate) fn answer_operation<A: Answer>(&mut self, caller: Caller, answer: &A) {
         self.answer_json(caller.answered_at(), caller.id, answer);
     }

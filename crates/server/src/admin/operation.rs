@@ -4,15 +4,15 @@ use super::{Caller, Handle, Refused};
 use crate::plane::Plane;
 use stoker_api::{Map, Role};
 
-/// An operation of one of the broker's own methods, with its type erased.
+/// An operation of one of the server's own methods, with its request type erased.
 pub(super) struct Operation {
     pub(super) method: &'static str,
     /// The value of `op`.
     pub(super) op: &'static str,
     pub(super) role: Role,
-    /// Its body may be as long as a frame.
+    /// The body may be as long as a frame allows.
     pub(super) carries_payloads: bool,
-    /// Reads the request's fields, does what it asks for, and answers it, now or later.
+    /// Parses the request's fields, runs the operation, and answers now or later.
     pub(super) run: fn(&mut Plane, Caller, Map) -> Result<(), Refused>,
 }
 

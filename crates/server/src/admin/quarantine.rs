@@ -1,5 +1,5 @@
-//! What killed workers: kept with its body and the last words of its victim, so that a developer can
-//! replay it; and refused when it comes again.
+//! The quarantine: tasks that killed workers are kept with their bodies and the last output of the worker, so
+//! that a developer can replay them. Calls that killed workers are refused when they are made again.
 
 use super::{Answered, Caller, Handle, Refused};
 use crate::clock::{rfc3339, wall_ms};
@@ -13,16 +13,16 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use stoker_api::quarantine::{self, Kind};
 use stoker_core::{Facts, Kind as CoreKind, Outcome, PoolId, QueueId, Span, TaskId, Time};
 
-/// Entries that are kept; the oldest make room.
+/// The maximum number of entries; the oldest are dropped.
 const KEPT: usize = 1_000;
-/// Of a body, what is kept.
+/// The maximum number of bytes that are kept of a body.
 const BODY: usize = 64 << 10;
-/// Deaths by calls of the same name and body, after which that call is refused.
+/// The number of deaths by calls with the same name and body after which such a call is refused.
 const DEATHS: u32 = 3;
-/// How long it is refused at first; doubles with every further death, up to a day.
+/// How long such a call is refused at first. Every further death doubles the time, up to a day.
 const REFUSED_FOR: Span = Span::from_secs(600);
 const REFUSED_FOR_MAX: Span = Span::from_secs(86_400);
-/// Time without a death after which half of them are forgotten.
+/// After each such time without a death, half of the recorded deaths are forgotten.
 const HALVED_AFTER: Span = Span::from_secs(3_600);
 
 struct Entry {
@@ -37,17 +37,17 @@ struct Entry {
     body: Vec<u8>,
 }
 
-/// A call that has killed: how often, and until when it is refused.
+/// A call that has killed workers: how often, and until when it is refused.
 struct Killer {
     deaths: u32,
     until: Time,
-    /// When it killed last.
+    /// The time of the last death.
     last: Time,
     service: QueueId,
 }
 
 impl Killer {
-    /// Forgets what is long ago: it may have been the fault of something that is no more.
+    /// Forgets part of the deaths that are long ago: their cause may no longer exist.
     fn decay(&mut self, now: Time) {
         let halvings = now.since(self.last).0 / HALVED_AFTER.0;
         self.deaths >>= halvings.min(31);
@@ -68,7 +68,7 @@ fn fingerprint(name: &str, body: &[u8]) -> u64 {
 }
 
 impl Quarantine {
-    /// Why a call is refused, if it is one that killed before.
+    /// The reason why a call is refused, if it has killed workers before.
     pub(crate) fn refuses(&self, name: &str, body: &[u8], now: Time) -> Option<String> {
         if self.killers.is_empty() {
             return None;
@@ -109,14 +109,14 @@ impl Quarantine {
         }
     }
 
-    /// A call ended well. If it had killed before, it did not mean to.
+    /// A call succeeded. Its earlier deaths are forgotten, because the call itself did not cause them.
     pub(crate) fn note_success(&mut self, name: &str, body: &[u8]) {
         if !self.killers.is_empty() {
             self.killers.remove(&fingerprint(name, body));
         }
     }
 
-    /// Lets calls of these services run again, and returns how many were refused or close to that.
+    /// Accepts calls of these services again, and returns how many calls had deaths on record.
     pub(crate) fn forgive(&mut self, which: impl Fn(QueueId) -> bool) -> usize {
         let before = self.killers.len();
         self.killers.retain(|_, killer| !which(killer.service));
@@ -187,7 +187,7 @@ impl Handle for quarantine::Clear {
 }
 
 impl Plane {
-    /// A task has killed its last worker.
+    /// Records a task that ended because a worker died: counts the deaths of calls, and keeps quarantined tasks.
     pub(crate) fn remember_killer(
         &mut self,
         task: TaskId,
@@ -255,7 +255,8 @@ impl Plane {
         self.quarantine.entries.push_back(entry);
     }
 
-    /// A pool runs a new version, which may be the cure: calls that it serves get another chance.
+    /// A pool runs a new version, which may fix the cause of the deaths: the calls that it serves are accepted
+    /// again.
     pub(crate) fn forgive_calls_of(&mut self, pool: PoolId) {
         let core = &self.core;
         let serves = |queue: QueueId| core.queue(queue).pools.iter().any(|(of, _)| *of == pool);

@@ -12,10 +12,10 @@ use stoker_core::{Event, Health, Kind, PoolConfig, QueueConfig, QueueId, Span};
 use stoker_store::{QueueNo, StoreRequest, Ticket};
 use stoker_wire::Status;
 
-/// How long an operator waits for a store that can't write: it may be well again at once.
+/// How long an operator's request waits for a store that can't write. The failure may be over soon.
 const FAILING_WITHIN: Span = Span::from_millis(2_000);
 
-/// Queues without a pool that are reported one by one.
+/// The maximum number of queues without a pool that are logged one by one.
 const ORPHANS: usize = 20;
 
 /// The settings of a queue that an operator has changed at run time.
@@ -23,7 +23,7 @@ const ORPHANS: usize = 20;
 pub(crate) struct Overrides {
     /// The settings of the configuration, or the defaults for a queue that it does not name.
     own: QueueConfig,
-    /// The overrides by key, as the store keeps them.
+    /// The overrides by key, in the form in which the store saves them.
     set: Map<String, Value>,
 }
 
@@ -70,7 +70,7 @@ impl Share {
         }
     }
 
-    /// For people: a limit that is none is none.
+    /// The value as text; `u32::MAX`, which means no limit, is shown as "none".
     fn show(self, config: &QueueConfig) -> String {
         match self.of(config) {
             u32::MAX => "none".to_owned(),
@@ -78,7 +78,7 @@ impl Share {
         }
     }
 
-    /// The number that a request wants it to be, if any.
+    /// The new value in the request, if it has one.
     fn requested(self, set: &queue::Set) -> Option<u32> {
         match self {
             Self::Weight => set.weight.map(|weight| weight.0 as u32),
@@ -99,7 +99,7 @@ impl Handle for queue::List {
 }
 
 impl Handle for queue::Find {
-    /// Whether jobs may go to a queue, as a move or a push would find it.
+    /// Reports whether a move or a push to this queue would be accepted.
     fn handle(self, plane: &mut Plane, _: Caller) -> Answered<Found> {
         let name = self.queue.0;
         match plane.core.accepts_job(&name) {
@@ -204,8 +204,8 @@ impl Plane {
         answer
     }
 
-    /// Has the store keep what was set of a queue, and answers when that is safe. Of services nothing is
-    /// kept: they are as the configuration says after the next start.
+    /// Sends a queue's overrides to the store, and answers once they are saved. Services have no state in the
+    /// store: after a restart they have the settings of the configuration.
     fn answer_when_saved<A: Answer>(
         &mut self,
         caller: Caller,
@@ -230,7 +230,8 @@ impl Plane {
         Ok(None)
     }
 
-    /// What an operator has set is in force, but the store has not kept it within the time that one waits for it.
+    /// The overrides are in effect, but the store has not saved them within the time that an operator's request
+    /// waits.
     pub(crate) fn on_operator_timeout(&mut self, ticket: Ticket) {
         if let Some((conn, id)) = self.jobs.leave(ticket) {
             let text = format!(
@@ -274,7 +275,7 @@ impl Plane {
         })
     }
 
-    /// What an operator had set of a queue before the server was started again.
+    /// Applies the overrides that the store has saved for a queue.
     pub(crate) fn apply_settings(&mut self, id: QueueId, settings: &str) {
         let Ok(Value::Object(set)) = serde_json::from_str::<Value>(settings) else {
             return;
@@ -284,7 +285,7 @@ impl Plane {
         self.override_queue(id, overrides);
     }
 
-    /// The configuration says something else of a queue than before. What an operator has set overrides it.
+    /// The configuration of a queue has changed. Its overrides still apply.
     pub(crate) fn configure_overridden(&mut self, id: QueueId, own: QueueConfig) {
         self.core.configure_queue(id, own.clone());
         if let Some(overrides) = self.overrides.remove(&id) {
@@ -295,7 +296,7 @@ impl Plane {
     fn override_queue(&mut self, id: QueueId, overrides: Overrides) {
         let queue = self.core.queue(id);
         let (name, config) = (queue.name.to_owned(), overrides.config(queue.config));
-        // The configuration may have changed since; what does not fit it any more is left out.
+        // The configuration may have changed since; overrides that no longer fit it are dropped.
         if self.check_reserves(id, config.reserve).is_err() || config.reserve > config.limit {
             let text = format!(
                 "queue {name}: what `stoker set` set does not fit the configuration any more, and is left \
@@ -332,7 +333,7 @@ impl Plane {
         })
     }
 
-    /// What of a queue is not as the configuration says.
+    /// The keys of a queue's settings that differ from the configuration.
     pub(super) fn set_by_hand(&self, id: QueueId) -> Vec<String> {
         let Some(overrides) = self.overrides.get(&id) else {
             return Vec::new();
@@ -343,8 +344,9 @@ impl Plane {
         differing.map(|share| share.key().to_owned()).collect()
     }
 
-    /// Says once after a start which queues have jobs and no pool: what a worker serves is known when the first
-    /// of each pool is ready, or has shown that it can't be. Pools whose workers dial in are not waited for.
+    /// Logs once after a start which queues have jobs but no pool. The queues that a pool's workers serve are
+    /// known once its first worker is ready, or has failed to start. Pools whose workers connect by themselves
+    /// are not waited for.
     pub(crate) fn report_orphans(&mut self) {
         let mut pools = self.core.pools().map(|pool| self.core.pool(pool));
         let is_known = |(_, config, health, _): (_, &PoolConfig, _, _)| {
@@ -380,7 +382,7 @@ impl Plane {
         }
     }
 
-    /// A pool must have as many workers for certain as its queues reserve.
+    /// The slots that a pool guarantees must cover the sum of its queues' reserves.
     fn check_reserves(&self, changed: QueueId, reserve: u32) -> Result<(), Refused> {
         for (pool, _) in self.core.queue(changed).pools {
             let others = self.core.queues().filter(|queue| {
@@ -400,13 +402,13 @@ impl Plane {
         Ok(())
     }
 
-    /// The queue that a request names; a service if no queue has that name. One that a pool would serve
-    /// as soon as something is pushed to it can be steered before that.
+    /// The queue that a request names, or the service if no queue has this name. A queue that a worker has
+    /// announced can be changed before the first push to it.
     fn queue_of(&mut self, name: &str) -> Result<QueueId, Refused> {
         let known = self.core.find_queue(Kind::Jobs, name);
         let known = known.or(self.core.find_queue(Kind::Calls, name));
         if let Some(queue) = known {
-            // One that a worker announced may not have been opened in the store yet.
+            // A queue that a worker announced may not have been opened in the store yet.
             if self.core.queue(queue).kind == Kind::Jobs
                 && let Ok(name) = self.core.resolve_job(name)
             {
@@ -424,7 +426,7 @@ impl Plane {
         Err(Refused::not_found(format!("{text}{hint}")))
     }
 
-    /// Makes a queue that a pool would serve as soon as something is pushed to it.
+    /// Creates a queue that a pool would serve as soon as something is pushed to it.
     fn create_queue(&mut self, name: &str) -> Result<(), Refused> {
         if self.core.find_queue(Kind::Calls, name).is_some() {
             return Ok(());
@@ -435,7 +437,8 @@ impl Plane {
         Ok(())
     }
 
-    /// Removes a queue that holds no job and that nothing names, with what was set of it.
+    /// Removes a queue that contains no jobs and that neither the configuration nor a worker names, with its
+    /// overrides.
     fn remove_queue(&mut self, name: &str) -> Result<(), Refused> {
         let refused = |text| Err(Refused::new(Status::FAILED_PRECONDITION, text));
         let Some(id) = self.core.find_queue(Kind::Jobs, name) else {
@@ -480,7 +483,7 @@ impl Plane {
         Ok(())
     }
 
-    /// Whether an operator has set something of a queue.
+    /// Whether an operator has overridden a setting of a queue.
     pub(crate) fn is_overridden(&self, id: QueueId) -> bool {
         self.overrides
             .get(&id)

@@ -30,7 +30,7 @@ impl Handle for worker::List {
 }
 
 impl Plane {
-    /// `sees` tells whether the id of its task is shown.
+    /// `sees` says whether the caller may see the id of the worker's task.
     fn shown_worker(&self, worker: &WorkerView, sees: bool) -> Option<Worker> {
         let handle = self.worker_handle(worker.id)?;
         let task = worker.task;

@@ -1,27 +1,27 @@
-//! What has changed in a configuration since the server read it, and what of that a reload applies.
+//! Compares two configurations, and determines which differences a reload applies.
 
 use super::schema::{HTTP, LOG, POOL, QUEUE, SERVICE, STOKER, STORE, Schema};
 use super::{Config, Pool, Queue, Service, write_time};
 
-/// A key, or a section that only one of two configurations has, in which they differ.
+/// A difference between two configurations: a key with different values, or a section that only one of them has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
-    /// Dotted, as in the file.
+    /// The dotted key, as in the file.
     pub(crate) key: String,
-    /// A reload does not apply it.
+    /// A reload does not apply this difference.
     pub(crate) needs_restart: bool,
 }
 
 impl Pool {
-    /// Whether a reload can make this pool the new one, version by version: who starts its workers and how they
-    /// are spoken to can't change within a pool, so another one takes its place.
+    /// Whether a reload can change this pool into the new one, version by version. If workers are started in
+    /// another way or speak another protocol, a new pool must replace it.
     pub(crate) fn can_become(&self, new: &Self) -> bool {
         self.core.spawned == new.core.spawned
             && self.core.protocol == new.core.protocol
             && self.strategy.is_adapter == new.strategy.is_adapter
     }
 
-    /// The keys by which a pool differs from another one, but for its size.
+    /// The keys whose values differ from those of another pool, except its size.
     pub(crate) fn changed_keys(&self, new: &Self) -> Vec<&'static str> {
         let keys = POOL.changed(self, new).map(|key| key.name);
         keys.filter(|key| *key != "workers").collect()
@@ -29,7 +29,7 @@ impl Pool {
 }
 
 impl Config {
-    /// Where a newer configuration differs from this one.
+    /// The differences between this configuration and a newer one.
     pub(crate) fn differences(&self, new: &Self) -> Vec<Difference> {
         let mut all = Vec::new();
         section(&STOKER, "stoker", self, new, &mut all);
@@ -42,7 +42,7 @@ impl Config {
         all
     }
 
-    /// Takes of the server's own keys what needs no restart.
+    /// Copies the server's own settings from a newer configuration, except those that need a restart.
     pub(crate) fn renew_server(&mut self, new: &Self) {
         STOKER.renew(self, new);
         LOG.renew(&mut self.log, &new.log);
@@ -50,7 +50,7 @@ impl Config {
         HTTP.renew(&mut self.http, &new.http);
     }
 
-    /// What is valid and most likely not meant.
+    /// Warnings about settings that are valid but probably not intended.
     pub fn warnings(&self) -> Vec<String> {
         let speaking = self.pools.iter().filter(|pool| pool.core.protocol);
         let cut_off = speaking.filter(|pool| pool.core.stop_grace < pool.core.task_timeout);
@@ -64,7 +64,7 @@ impl Config {
         warnings.collect()
     }
 
-    /// Workers that the queues and services of a pool reserve.
+    /// The number of workers that the queues and services of a pool reserve.
     pub(crate) fn reserved_of(&self, pool: &str) -> u64 {
         let queues = self.queues.iter().map(|queue| (&queue.pool, &queue.core));
         let services = self.services.iter();
@@ -97,7 +97,7 @@ fn sections<T: Named>(schema: &Schema<T>, now: &[T], new: &[T], all: &mut Vec<Di
     all.extend(new.iter().filter(is_new).map(whole));
 }
 
-/// A section of which there may be several.
+/// A section that can occur several times.
 trait Named {
     fn name(&self) -> &str;
 }

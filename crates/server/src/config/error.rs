@@ -5,15 +5,15 @@ use std::fmt;
 /// One mistake in a configuration file: where it is, what it is, and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// 1-based; 0 when the mistake has no one place.
+    /// The line, counted from 1; 0 if the mistake has no single place.
     pub line: usize,
-    /// Dotted, as `pool.app.workers`.
+    /// The dotted key, for example `pool.app.workers`.
     pub key: String,
     pub what: String,
     pub hint: Option<String>,
 }
 
-/// All mistakes of one file, in its order.
+/// All mistakes of one file, in the order of their lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     pub file: String,

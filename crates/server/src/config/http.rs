@@ -1,22 +1,22 @@
-//! What the configuration says of the HTTP gateway.
+//! The configuration of the HTTP gateway.
 
 use super::reader::{Mistakes, Section};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use stoker_core::Span;
 
-/// The largest `max_body`: what a frame has room for.
+/// The maximum of `max_body`, so that a body fits into a frame.
 const MAX_BODY: usize = 15 << 20;
 
-/// Where HTTP is served, to whom, and within which bounds.
+/// The addresses on which HTTP is served, and the limits for its clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpConfig {
     /// The unix socket.
     pub socket: Option<PathBuf>,
-    /// Loopback addresses, as they were written.
+    /// Loopback addresses, as they were written in the file.
     pub listen: Vec<String>,
     pub token_file: PathBuf,
-    /// Names by which clients may ask, besides those of loopback.
+    /// Host names that clients may use besides those of loopback.
     pub hosts: Vec<String>,
     pub max_connections: usize,
     pub max_header: usize,
@@ -48,13 +48,13 @@ impl Default for HttpConfig {
 }
 
 impl HttpConfig {
-    /// Whether HTTP is served at all.
+    /// Whether HTTP is enabled.
     #[must_use]
     pub fn is_served(&self) -> bool {
         self.socket.is_some() || !self.listen.is_empty()
     }
 
-    /// The addresses to listen on. Those of a resolved configuration are all valid.
+    /// The addresses to listen on. In a resolved configuration all of them are valid.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let listen = self.listen.iter();
@@ -62,7 +62,7 @@ impl HttpConfig {
     }
 }
 
-/// `127.0.0.1:8080`, `[::1]:8080` or `localhost:8080`.
+/// Parses `127.0.0.1:8080`, `[::1]:8080` or `localhost:8080`.
 fn address(text: &str) -> Option<SocketAddr> {
     match text.strip_prefix("localhost:") {
         Some(port) => Some((IpAddr::from(Ipv4Addr::LOCALHOST), port.parse().ok()?).into()),
@@ -70,7 +70,7 @@ fn address(text: &str) -> Option<SocketAddr> {
     }
 }
 
-/// What a key's own syntax can't say.
+/// Checks what the schema of the keys can't express.
 pub(super) fn check(section: &Section<'_, '_>, http: &HttpConfig, mistakes: &mut Mistakes<'_>) {
     for text in &http.listen {
         let (what, hint) = match address(text) {
@@ -91,7 +91,7 @@ pub(super) fn check(section: &Section<'_, '_>, http: &HttpConfig, mistakes: &mut
         let hint = "put what is larger where workers can fetch it".to_owned();
         section.wrong("max_body", mistakes, what, Some(hint));
     }
-    // hyper reads a head into a buffer that has at least this size.
+    // hyper reads a header into a buffer of at least this size.
     if http.max_header < 8 << 10 {
         section.wrong(
             "max_header",

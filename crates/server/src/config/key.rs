@@ -1,5 +1,5 @@
-//! One key of a section: what it is called and means, how it is read and written, and whether a reload applies
-//! a change of it. Reader, comparison, error messages and reference page all follow from the same entry.
+//! The definition of one key of a section: its name and meaning, how it is read and written, and whether a reload
+//! applies a change. The reader, the comparison, error messages and the reference page all use the same entry.
 
 use super::reader::{Mistakes, Section};
 use super::{quote, write_time};
@@ -7,25 +7,25 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use stoker_core::Span;
 
-/// One key of the section that a `T` is read from.
+/// A key of the section that is read into a `T`.
 pub(crate) struct Key<T: 'static> {
     pub(crate) name: &'static str,
-    /// As it would be written in the file, or in words.
+    /// The default as it would be written in the file, or in words.
     pub(crate) default: &'static str,
     pub(crate) doc: &'static str,
-    /// A reload reports a change of it and goes on with the value of the start.
+    /// A reload only reports a change of this key; the value from the start stays in use.
     pub(crate) needs_restart: bool,
     field: Field<T>,
 }
 
-/// What the value is, and where a `T` holds it.
+/// The type of the value, and how to access it in a `T`.
 pub(crate) enum Field<T: 'static> {
     Text(Access<T, Option<String>>),
     Path(Access<T, Option<PathBuf>>),
     Flag(Access<T, bool>),
-    /// A list of texts, and an example of one.
+    /// A list of texts, with an example of such a list.
     Texts(Access<T, Vec<String>>, &'static str),
-    /// A value outside the range stands for "none".
+    /// A number. A value outside the range means "none".
     Number {
         range: RangeInclusive<u64>,
         get: fn(&T) -> u64,
@@ -33,17 +33,17 @@ pub(crate) enum Field<T: 'static> {
     },
     Time {
         least: Span,
-        /// `"none"` may be written for [`Span::FOREVER`].
+        /// `"none"` is permitted and means [`Span::FOREVER`].
         or_none: bool,
         access: Access<T, Span>,
     },
-    /// Above 0; 0 stands for "none", which may be written if `or_none` says so.
+    /// A size above 0. The value 0 means "none", which is permitted if `or_none` is set.
     Size {
         or_none: bool,
         get: fn(&T) -> u64,
         set: fn(&mut T, u64),
     },
-    /// One of a few words, by its index.
+    /// One of a few words, represented by its index.
     Word {
         words: &'static [&'static str],
         get: fn(&T) -> usize,
@@ -52,14 +52,14 @@ pub(crate) enum Field<T: 'static> {
     Other(Other<T>),
 }
 
-/// A value with a syntax of its own.
+/// A value with its own syntax.
 pub(crate) struct Other<T: 'static> {
-    /// For the reference page.
+    /// The type for the reference page.
     pub(crate) kind: &'static str,
     pub(crate) read: fn(&Section<'_, '_>, &str, &mut T, &mut Mistakes<'_>),
-    /// As TOML; `None` if the key is left out.
+    /// The value as TOML; `None` if the key is left out.
     pub(crate) write: fn(&T) -> Option<String>,
-    /// Gives the second what the first has.
+    /// Copies the value from the first to the second.
     pub(crate) copy: fn(&T, &mut T),
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Access<T: 'static, V> {
     pub(crate) set: fn(&mut T, V),
 }
 
-/// Any unsigned integer that a number of the file is kept in; the key's range makes sure that it fits.
+/// Any unsigned integer type. The range of a key guarantees that a number fits into the type of its field.
 pub(crate) trait Whole {
     fn widen(self) -> u64;
     fn narrow(number: u64) -> Self;
@@ -90,7 +90,7 @@ macro_rules! whole {
 
 whole!(u8 u16 u32 u64 usize);
 
-/// Access to a field, as `at!(core.kill_grace)`.
+/// Access to a field, for example `at!(core.kill_grace)`.
 macro_rules! at {
     ($($field:ident).+) => {
         crate::config::key::Access {
@@ -100,7 +100,7 @@ macro_rules! at {
     };
 }
 
-/// A number within a range, as `number!(core.weight, 1..=100)`.
+/// A number within a range, for example `number!(core.weight, 1..=100)`.
 macro_rules! number {
     ($($field:ident).+, $range:expr) => {
         crate::config::key::Field::Number {
@@ -121,7 +121,7 @@ macro_rules! size {
     };
 }
 
-/// A size, or `"none"` for no bound.
+/// A size, or `"none"` for no limit.
 macro_rules! size_or_none {
     ($($field:ident).+) => {
         crate::config::key::Field::Size {
@@ -132,7 +132,7 @@ macro_rules! size_or_none {
     };
 }
 
-/// `false` and `true` under other names, as `word!(json, ["text", "json"])`.
+/// Two words for `false` and `true`, for example `word!(json, ["text", "json"])`.
 macro_rules! word {
     ($($field:ident).+, $words:expr) => {
         crate::config::key::Field::Word {
@@ -160,7 +160,7 @@ pub(crate) const fn key<T>(
     }
 }
 
-/// A key of which a change takes effect at the next start.
+/// A key whose change takes effect at the next start.
 pub(crate) const fn start_key<T>(
     name: &'static str,
     default: &'static str,
@@ -182,7 +182,7 @@ pub(crate) const fn time<T>(access: Access<T, Span>) -> Field<T> {
     }
 }
 
-/// A time that can't be zero: what it bounds would never be.
+/// A time that can't be zero.
 pub(crate) const fn time_above_zero<T>(access: Access<T, Span>) -> Field<T> {
     Field::Time {
         least: Span::from_millis(1),
@@ -191,7 +191,7 @@ pub(crate) const fn time_above_zero<T>(access: Access<T, Span>) -> Field<T> {
     }
 }
 
-/// A time above zero, or `"none"` for no bound.
+/// A time above zero, or `"none"` for no limit.
 pub(crate) const fn time_or_none<T>(access: Access<T, Span>) -> Field<T> {
     Field::Time {
         least: Span::from_millis(1),
@@ -201,7 +201,7 @@ pub(crate) const fn time_or_none<T>(access: Access<T, Span>) -> Field<T> {
 }
 
 impl<T> Key<T> {
-    /// What may be written, for the reference page.
+    /// The permitted values, for the reference page.
     pub(crate) fn kind(&self) -> String {
         match &self.field {
             Field::Text(_) => "text".to_owned(),
@@ -221,7 +221,7 @@ impl<T> Key<T> {
         }
     }
 
-    /// Reads the key if the section has it; what is wrong with it goes to the mistakes.
+    /// Reads the key if the section contains it, and adds errors to the list of mistakes.
     pub(crate) fn read(&self, section: &Section<'_, '_>, into: &mut T, out: &mut Mistakes<'_>) {
         let key = self.name;
         match &self.field {
@@ -255,7 +255,7 @@ impl<T> Key<T> {
         }
     }
 
-    /// Gives `to` the value that `from` has.
+    /// Copies the value from `from` to `to`.
     pub(crate) fn copy(&self, from: &T, to: &mut T) {
         match &self.field {
             Field::Text(at) => (at.set)(to, (at.get)(from).clone()),
@@ -269,8 +269,8 @@ impl<T> Key<T> {
         }
     }
 
-    /// The value as TOML; `None` if it is one that leaving the key out means. Two values are the same
-    /// exactly if they are written alike.
+    /// The value as TOML; `None` if the value means the same as leaving the key out. Two values are equal exactly
+    /// if their TOML is equal.
     pub(crate) fn write(&self, of: &T) -> Option<String> {
         match &self.field {
             Field::Text(at) => (at.get)(of).as_deref().map(quote),
@@ -319,7 +319,7 @@ fn quote_list(texts: &[String]) -> String {
     format!("[{}]", quoted.join(", "))
 }
 
-/// A number as people write a large one in TOML: `10_000`.
+/// A number with the digits grouped as in TOML: `10_000`.
 fn grouped(number: u64) -> String {
     match number {
         0..1_000 => number.to_string(),

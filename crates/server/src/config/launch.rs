@@ -1,5 +1,5 @@
-//! What the angel keeps for every server that it starts: the configuration, where it stands, what reloads have
-//! changed of it, and what `stoker scale` overrides.
+//! The state that the angel keeps for every server that it starts: the configuration and its location, the
+//! changes by reloads, and the sizes set by `stoker scale`.
 
 use super::resolve::resolve_own;
 use super::schema::{HTTP, LOG, POOL, QUEUE, SERVICE, STOKER, STORE};
@@ -8,33 +8,33 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Parts one after another; neither a path nor TOML can hold what stands between them.
+/// The separator of the encoded parts. Neither a path nor TOML can contain it.
 const BETWEEN: char = '\0';
 
-/// The configuration as a server gets it.
+/// The configuration in the form in which a server receives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launch {
-    /// The file that a reload reads again, as it was named: symbolic links on the way to it are followed anew each
-    /// time. `None` if there is none.
+    /// The file that a reload reads, as it was named: symbolic links in its path are resolved again at each
+    /// reload. `None` if there is no file.
     pub file: Option<PathBuf>,
-    /// The directory, without symbolic links, that paths of the configuration are relative to.
+    /// The directory, without symbolic links, that paths in the configuration are relative to.
     pub base: PathBuf,
-    /// The job store's file, without symbolic links, as it was at the start: a server that is started again opens
-    /// this one, wherever links lead by then. `None` if there is no file.
+    /// The path of the job store, without symbolic links, as it was at the start. A server that is started again
+    /// opens the same file, wherever links point then. `None` if there is no file.
     pub store: Option<PathBuf>,
     /// The configuration as it was at the start.
     pub text: String,
-    /// What is served since the last reload, as a whole configuration; empty before the first.
+    /// The whole configuration since the last reload, as TOML; empty before the first reload.
     pub reloaded: String,
-    /// The sizes that operators have given to pools, by name: at least and at the most so many workers.
+    /// The sizes that operators have set, by pool name: minimum and maximum number of workers.
     pub scaled: BTreeMap<String, (u32, u32)>,
 }
 
 impl Launch {
-    /// As one text, which the angel passes on without a look.
+    /// Encodes everything as one text, which the angel passes on without parsing it.
     pub fn encode(&self) -> String {
         let text = |path: Option<&Path>| path.and_then(Path::to_str).unwrap_or_default().to_owned();
-        // Names and numbers: that can always be written.
+        // A map of names and numbers can always be serialized.
         let scaled = serde_json::to_string(&self.scaled).unwrap_or_default();
         let parts = [
             &text(self.file.as_deref()),
@@ -65,18 +65,19 @@ impl Launch {
         }
     }
 
-    /// The configuration's directory as it was named, so that paths in it follow the links on the way.
+    /// The configuration's directory as it was named, so that paths in it follow symbolic links.
     pub(crate) fn named_base(&self) -> &Path {
         let directory = self.file.as_deref().and_then(Path::parent);
         directory.unwrap_or(&self.base)
     }
 
-    /// Where the configuration lies now, without links. It may be another place than before: the next release.
+    /// The configuration's current directory without symbolic links. After a deploy it may be that of the next
+    /// release.
     pub(crate) fn find_base(&self) -> io::Result<PathBuf> {
         fs::canonicalize(self.named_base())
     }
 
-    /// What is to be served: the configuration of the last reload, or of the start.
+    /// The configuration to use: that of the last reload, or else that of the start.
     pub(crate) fn config(&self) -> Result<Config, ConfigError> {
         match self.reloaded.is_empty() {
             true => resolve("the configuration", &self.text),
@@ -86,7 +87,7 @@ impl Launch {
 }
 
 impl Config {
-    /// The whole configuration as a file that means the same.
+    /// The whole configuration as the text of an equivalent file.
     pub(crate) fn to_toml(&self) -> String {
         let mut text = STOKER.to_toml("", self, None);
         text += &LOG.to_toml("", &self.log, None);
@@ -95,7 +96,7 @@ impl Config {
         for pool in &self.pools {
             text += &POOL.to_toml(&pool.name, pool, None);
         }
-        // There may be thousands of them.
+        // There may be thousands of queues, so their defaults are left out.
         let queue = Queue::new(String::new());
         for of in &self.queues {
             text += &QUEUE.to_toml(&of.name, of, Some(&queue));
@@ -176,7 +177,7 @@ mod tests {
         assert_eq!(resolve("test", &config.to_toml()).unwrap(), config);
     }
 
-    /// A file of the largest size, written with all its keys, is larger than a file may be.
+    /// The configuration is larger than a file may be, because it contains all keys.
     #[test]
     fn what_the_angel_keeps_is_what_the_last_reload_left() {
         let reloaded = FULL

@@ -1,16 +1,15 @@
-//! How much memory this process may have, by the kernel's word.
+//! The default of `max_memory`, from the memory limits that the kernel reports.
 
 use std::path::Path;
 
-/// What `max_memory` is at the most where nothing is configured.
+/// The maximum of the default, in bytes.
 const MOST: u64 = 512 << 20;
-/// The part of the memory there is. The rest is for the workers, which do the work.
+/// The divisor for the memory of the machine or control group. The rest of the memory is for the workers.
 const PART: u64 = 4;
-/// Less would not hold a single large frame.
+/// The minimum of the default, in bytes: less would not hold a single large frame.
 const LEAST: u64 = 16 << 20;
 
-/// The default of `max_memory`: 512 MB, or a quarter of the memory that the control group or the machine has,
-/// where that is less.
+/// The default of `max_memory`: a quarter of the memory of the control group or the machine, but at most 512 MB.
 pub(crate) fn default_memory() -> usize {
     default_under(Path::new("/")) as usize
 }
@@ -21,7 +20,7 @@ fn default_under(root: &Path) -> u64 {
     limit.map_or(MOST, |limit| (limit / PART).clamp(LEAST, MOST))
 }
 
-/// The least limit of the control group of this process and of those above it, versions 1 and 2.
+/// The lowest memory limit of this process's control group and its ancestors, for cgroup versions 1 and 2.
 fn cgroup_limit(root: &Path) -> Option<u64> {
     let groups = read(&root.join("proc/self/cgroup"))?;
     let limits = groups.lines().filter_map(|line| {
@@ -39,12 +38,13 @@ fn cgroup_limit(root: &Path) -> Option<u64> {
     limits.min()
 }
 
-/// The least number in a file of a directory below `mount` and of all those above it.
+/// The lowest number in the file of this name, in a directory below `mount` and in all its ancestors up to
+/// `mount`.
 fn least_above(mount: &Path, path: &str, file: &str) -> Option<u64> {
     let group = mount.join(path.trim_start_matches('/'));
     let up = group.ancestors().take_while(|dir| dir.starts_with(mount));
     let limits = up.filter_map(|dir| read(&dir.join(file)));
-    // Where there is no limit stands `max`, or a number beyond all memory.
+    // A group without a limit has `max`, or a number above any memory size.
     let limits = limits.filter_map(|text| text.trim().parse::<u64>().ok());
     limits.min()
 }
@@ -68,7 +68,7 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
 
-    /// A root directory with these files, which is removed at the end.
+    /// A root directory with these files, which is removed when dropped.
     struct Root(PathBuf);
 
     impl Root {
@@ -132,7 +132,7 @@ mod tests {
             ],
         );
         assert_eq!(default_under(&nested.0), 128 << 20);
-        // As a container sees itself.
+        // Inside a container, the group's path is the root.
         let own = Root::with(
             "own",
             &[

@@ -1,4 +1,4 @@
-//! `stoker.toml`: read permissively, resolved once into a type that can't be invalid.
+//! `stoker.toml`: its text is resolved once into a type that is always valid.
 
 mod change;
 mod error;
@@ -30,13 +30,13 @@ use stoker_workers::Strategy;
 
 pub use stoker_core::QueueConfig;
 
-/// The largest configuration file, in bytes.
+/// The maximum size of a configuration file, in bytes.
 pub const MAX_FILE: usize = 128 * 1024;
 
-/// Workers of one pool, or slots of a queue, at the most.
+/// The maximum number of workers of a pool, and of slots of a queue.
 pub(crate) const MAX_WORKERS: u64 = 10_000;
 
-/// A whole configuration, every reference in it resolved and every number within its bounds.
+/// A whole configuration: all references are resolved, and all numbers are within their bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     pub socket: Option<PathBuf>,
@@ -49,16 +49,17 @@ pub struct Config {
     pub max_memory: usize,
     pub frame_timeout: Span,
     pub hello_timeout: Span,
-    /// What one user may have of connections, calls and pushes under way, and bytes of calls; 0 bytes stand
-    /// for three quarters of `max_memory`.
+    /// Limits per user: connections, unfinished calls, pushes that are not stored yet, and bytes of calls and
+    /// answers. 0 for `user_memory` means three quarters of `max_memory`.
     pub user_connections: usize,
     pub user_inflight: usize,
     pub user_pushes: usize,
     pub user_memory: usize,
     pub user_queues: usize,
-    /// When a queue that nothing names is forgotten after its last job.
+    /// A queue that neither the configuration nor a worker names is removed after it has been unused for this
+    /// time.
     pub queue_expiry: Span,
-    /// How long the server may go without progress; [`Span::FOREVER`] for as long as it likes.
+    /// The maximum time without progress of the server; [`Span::FOREVER`] for no limit.
     pub watchdog: Span,
     pub log: LogConfig,
     pub store: StoreConfig,
@@ -101,19 +102,19 @@ impl Default for Config {
 pub struct LogConfig {
     pub json: bool,
     pub file: Option<PathBuf>,
-    /// The size in bytes at which the file is replaced by a new one; 0 for never.
+    /// The size in bytes at which the file is rotated; 0 for never.
     pub max_size: u64,
-    /// Former files that are kept.
+    /// The number of rotated files that are kept.
     pub keep_files: u32,
-    /// Bytes of output per second that one worker may log for long; 0 for no bound.
+    /// Bytes of output per second that one worker may log in the long run; 0 for no limit.
     pub rate_limit: u64,
-    /// Bytes that it may log at once.
+    /// Bytes that one worker may log at once.
     pub rate_burst: u64,
 }
 
 impl LogConfig {
-    /// With the path of its file from a directory, as the file is opened again and again. Where there is no such
-    /// place, as in a release that lacks what another one had, the path stays as it is.
+    /// Makes the path of the file absolute, because the file is opened again later. The directory may not exist,
+    /// for example in a release that lacks a directory which another one had; then the path stays as it is.
     pub(crate) fn within(&self, directory: &Path) -> Self {
         let file = self.file.as_ref().map(|file| directory.join(file));
         let is_place = |file: &PathBuf| file.parent().is_some_and(Path::is_dir);
@@ -137,12 +138,12 @@ impl Default for LogConfig {
     }
 }
 
-/// Where jobs live.
+/// The settings of the job store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreConfig {
-    /// `None`: in memory, for the life of the server.
+    /// The SQLite file; `None` for a store in memory, which lasts as long as the server.
     pub path: Option<PathBuf>,
-    /// Whether what is accepted is on the disk, not only in the system's memory.
+    /// Whether commits are synced to disk before they are acknowledged.
     pub sync: bool,
 }
 
@@ -158,17 +159,17 @@ impl Default for StoreConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
     pub name: String,
-    /// How its workers come to be.
+    /// How the workers are started, and how many tasks each runs.
     pub strategy: &'static Strategy,
-    /// Tasks at once of an adapter; how many workers there are otherwise.
+    /// The number of tasks that an adapter runs at once; for other strategies the maximum number of workers.
     pub slots: u32,
-    /// Empty: workers dial in.
+    /// Program and arguments; empty if workers connect by themselves.
     pub command: Vec<String>,
     pub directory: Option<PathBuf>,
     pub user: Option<String>,
-    /// Workers get nothing of Stoker's own environment but PATH and `env_pass`.
+    /// Workers get only PATH and `env_pass` of Stoker's own environment.
     pub env_clear: bool,
-    /// Names of variables; a `*` at the end stands for any rest.
+    /// Names of variables; a `*` at the end matches any rest.
     pub env_pass: Vec<String>,
     pub env: Vec<(String, String)>,
     pub token: Option<String>,
@@ -176,7 +177,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// As it is if no key says otherwise.
+    /// A pool with the defaults of all keys.
     fn new(name: String) -> Self {
         let core = PoolConfig {
             min: stoker_os::processors(),
@@ -201,7 +202,8 @@ impl Pool {
 }
 
 impl Pool {
-    /// What its strategy asks for. An adapter stands for all of the pool's workers, with a slot for each.
+    /// Applies the strategy. An adapter is a single process that replaces all of the pool's workers and has a
+    /// slot for each.
     fn settle(&mut self) {
         let core = &mut self.core;
         (core.tasks, core.isolated) = (self.strategy.tasks, self.strategy.is_adapter);
@@ -211,7 +213,8 @@ impl Pool {
         }
     }
 
-    /// What the scheduler knows of it. An adapter limits the memory of each of its programs itself.
+    /// The part of the pool's configuration that the core needs. An adapter limits the memory of each of its
+    /// programs itself, so the core applies no limit.
     pub(crate) fn for_core(&self) -> PoolConfig {
         let memory_limit = match self.strategy.is_adapter {
             true => 0,
@@ -223,12 +226,12 @@ impl Pool {
         }
     }
 
-    /// The number of tasks that it can always run at once.
+    /// The number of tasks that the pool can always run at once.
     pub(crate) fn guaranteed_slots(&self) -> u32 {
         self.guaranteed_slots_with(self.core.min)
     }
 
-    /// The same, with so many processes at the least.
+    /// The number of tasks that the pool could always run at once with this minimum of processes.
     pub(crate) fn guaranteed_slots_with(&self, min: u32) -> u32 {
         match self.strategy.is_adapter {
             true => min.saturating_mul(self.slots),
@@ -236,7 +239,7 @@ impl Pool {
         }
     }
 
-    /// What its processes get besides their part of Stoker's own environment.
+    /// The environment variables that are set for the pool's processes, in addition to the inherited ones.
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
         let own = self.strategy.variables(self.slots, self.core.memory_limit);
         own.chain(self.env.clone()).collect()
@@ -267,16 +270,18 @@ impl Queue {
     }
 }
 
-/// The defaults of a queue's jobs.
+/// The settings of a queue's jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobsConfig {
+    /// The maximum size of a push's body, in bytes; 0 means that only the limit of a frame applies.
+    pub max_body: usize,
     pub tries: u16,
     pub backoff: Backoff,
     pub keep_done: usize,
     pub keep_done_for: Span,
     pub keep_failed: usize,
     pub keep_failed_for: Span,
-    /// How long a done job's payload stays, zero for not at all.
+    /// How long a done job's payload is kept; zero means that it is deleted at once.
     pub keep_payloads: Span,
     pub keep_results: Span,
 }
@@ -284,6 +289,7 @@ pub struct JobsConfig {
 impl Default for JobsConfig {
     fn default() -> Self {
         Self {
+            max_body: 0,
             tries: 1,
             backoff: Backoff::default(),
             keep_done: 10_000,
@@ -321,7 +327,7 @@ impl Service {
 }
 
 impl Config {
-    /// The configuration of `stoker serve worker.php`: one pool, everything else as announced.
+    /// The configuration of `stoker serve worker.php`: one pool and defaults for everything else.
     pub fn for_command(command: &[String]) -> String {
         let quoted: Vec<String> = command.iter().map(|word| quote(word)).collect();
         format!("[pool.default]\ncommand = [{}]\n", quoted.join(", "))

@@ -1,5 +1,6 @@
-//! Whether what a configuration names is there: programs, directories, users, and room for socket, store and
-//! log. Looked at before anything starts, since what is missing then is a mistake in the file.
+//! Checks that everything a configuration refers to exists: programs, directories, users, and the directories for
+//! socket, store and log. This is checked before anything starts, so that what is missing is reported as a
+//! mistake in the file.
 
 use super::reader::Mistakes;
 use super::{Config, ConfigError, Pool};
@@ -10,31 +11,31 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 
-/// What the name of a socket may have at the most, in bytes (unix(7)).
+/// The maximum length of a socket's path, in bytes (unix(7)).
 const SOCKET_PATH: usize = 107;
-/// Where programs are looked for when nothing says where, as libc has it.
+/// The search path for programs if PATH is not set, as in libc.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// A configuration file, its text and what it means.
+/// A configuration file: its text and the configuration that was resolved from it.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    /// Its name in messages.
+    /// The file's name in messages.
     pub file: &'a str,
     pub text: &'a str,
     pub config: &'a Config,
-    /// The directory that its paths are relative to, as it was named.
+    /// The directory that the paths are relative to, as it was named.
     pub base: &'a Path,
-    /// The socket is named elsewhere, so that the file's is of no use.
+    /// The socket is named elsewhere, so the one of the file is not used.
     pub socket_is_named: bool,
 }
 
 impl Source<'_> {
-    /// What keeps the server from starting.
+    /// Checks everything that would keep the server from starting.
     pub fn check_server(&self) -> Result<(), ConfigError> {
         self.gather(|places| places.check_server())
     }
 
-    /// The same, and what keeps workers from starting.
+    /// Checks everything that would keep the server or its workers from starting.
     pub fn check_all(&self) -> Result<(), ConfigError> {
         self.gather(|places| {
             places.check_server();
@@ -93,7 +94,7 @@ impl Places<'_> {
     }
 
     fn check_socket_path(&mut self, key: &[&str], path: &Path) {
-        // Links on the way are part of the socket's name, and so of its length.
+        // Symbolic links in the path stay part of the socket's name, and so of its length.
         let path = self.source.base.join(path);
         let len = path.as_os_str().len();
         if len > SOCKET_PATH {
@@ -109,7 +110,7 @@ impl Places<'_> {
         }
     }
 
-    /// A file that is there or can be made.
+    /// Checks that a path is not a directory, and that the directory for it exists.
     fn check_file(&mut self, key: &[&str], path: &Path, example: &str) {
         let whole = self.base.join(path);
         if whole.is_dir() {
@@ -159,7 +160,7 @@ impl Places<'_> {
         self.wrong(&["pool", &pool.name, "user"], what, hint);
     }
 
-    /// Looks for the script that an interpreter is given as its first argument.
+    /// If the command is an interpreter with a script as its first argument, checks that the script exists.
     fn check_script(&mut self, pool: &Pool, directory: &Path) {
         let [program, script, ..] = pool.command.as_slice() else {
             return;
@@ -180,7 +181,7 @@ impl Places<'_> {
         }
     }
 
-    /// Looks for a pool's program as exec does, in the directory and with the PATH that workers get.
+    /// Searches for a pool's program as exec does, with the working directory and PATH of the workers.
     fn check_program(&mut self, pool: &Pool, directory: &Path) {
         let Some(program) = pool.command.first() else {
             return;
@@ -213,7 +214,7 @@ impl Places<'_> {
         }
     }
 
-    /// A mistake at a key of the file, or without a place if the file leaves the key out.
+    /// Reports a mistake at a key of the file, or without a line if the file does not contain the key.
     fn wrong(&mut self, key: &[&str], what: String, hint: &str) {
         let dotted = key.join(".");
         let hint = Some(hint.to_owned());
@@ -224,7 +225,7 @@ impl Places<'_> {
     }
 }
 
-/// Where the value of a key stands.
+/// The offset of a key's value.
 fn offset_of(text: &str, key: &[&str]) -> Option<usize> {
     let root = DeTable::parse(text).ok()?;
     let (last, sections) = key.split_last()?;

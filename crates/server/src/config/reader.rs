@@ -1,4 +1,4 @@
-//! Reads one section's keys, and turns what is wrong into mistakes that say how to correct them.
+//! Reads the keys of a section, and turns errors into mistakes with a hint on how to correct them.
 
 use super::{Mistake, parse_size, parse_time};
 use std::ops::RangeInclusive;
@@ -7,7 +7,7 @@ use stoker_core::Span;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Gathers mistakes over a whole file, so that a user corrects them in one go.
+/// Collects the mistakes of a whole file, so that a user can correct all of them at once.
 pub(crate) struct Mistakes<'a> {
     source: &'a str,
     pub(crate) found: Vec<Mistake>,
@@ -33,7 +33,7 @@ impl<'a> Mistakes<'a> {
         self.add_at(self.line_of(offset), key, what, hint);
     }
 
-    /// A mistake of the file as a whole.
+    /// Adds a mistake of the file as a whole.
     pub(crate) fn add_without_place(&mut self, key: &str, what: String, hint: Option<String>) {
         self.add_at(0, key, what, hint);
     }
@@ -48,7 +48,7 @@ impl<'a> Mistakes<'a> {
     }
 }
 
-/// How to write a section whose name has a dot in it, which TOML takes for a section in a section.
+/// A hint for an unquoted section name with a dot, which TOML reads as a section within a section.
 fn quoted(path: &str, key: &str, value: &DeValue<'_>) -> Option<String> {
     let (kind, name) = path.split_once('.')?;
     let mut table = value.as_table()?;
@@ -62,14 +62,14 @@ fn quoted(path: &str, key: &str, value: &DeValue<'_>) -> Option<String> {
     Some(format!("quote a name with dots: [{kind}.\"{name}\"]"))
 }
 
-/// One table of the file, under its dotted name.
+/// A table of the file, with its dotted name.
 pub(crate) struct Section<'t, 'i> {
     table: Option<&'t DeTable<'i>>,
     pub(crate) path: String,
 }
 
 impl<'t, 'i> Section<'t, 'i> {
-    /// A section that checks that it has only keys of its schema.
+    /// Creates a section, and reports keys that its schema does not have.
     pub(crate) fn new(
         table: Option<&'t DeTable<'i>>,
         path: String,
@@ -97,7 +97,7 @@ impl<'t, 'i> Section<'t, 'i> {
         self.table?.get(key)
     }
 
-    /// The value of a key, converted; a mistake if it is there and can't be.
+    /// The converted value of a key; a mistake if the key is present and can't be converted.
     pub(crate) fn get<T>(
         &self,
         key: &str,
@@ -156,7 +156,7 @@ impl<'t, 'i> Section<'t, 'i> {
         })
     }
 
-    /// A time of at least `least`, or if it may be, "none" for no bound.
+    /// A time of at least `least`, or, if `or_none` is set, "none" for no limit.
     pub(crate) fn time(
         &self,
         key: &str,
@@ -182,7 +182,7 @@ impl<'t, 'i> Section<'t, 'i> {
         })
     }
 
-    /// A size; 0 stands for "none".
+    /// A size; 0 means "none".
     pub(crate) fn size(
         &self,
         key: &str,
@@ -197,7 +197,7 @@ impl<'t, 'i> Section<'t, 'i> {
         })
     }
 
-    /// Something wrong with the value of a key that could be read.
+    /// Reports a mistake in a value that could be read.
     pub(crate) fn wrong(
         &self,
         key: &str,

@@ -1,25 +1,26 @@
-//! Whether a job store lies where only one release of an application finds it. Deploy tools make a directory for
-//! each release, lead a symlink such as `current` to the newest, and remove old ones.
+//! Detects whether a job store is inside the directory of a single release. Deploy tools create a directory for
+//! each release, switch a symbolic link such as `current` to the newest, and remove old ones.
 
 use super::Config;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// Links of a path that lead to other links, as in the kernel.
+/// The maximum number of links that are followed one after another, as in the kernel.
 const LINKS: u32 = 40;
-/// Names of links that are switched from release to release, wherever they lead.
+/// Names of links that are usually switched from release to release, wherever they point.
 const SWITCHED: [&str; 4] = ["current", "live", "latest", "active"];
 
 impl Config {
-    /// The job store's file without symlinks, whether it exists or not. `directory` is the configuration's.
+    /// The path of the job store without symbolic links, whether the file exists or not. `directory` is the
+    /// configuration's.
     pub fn store_file(&self, directory: &Path) -> Option<PathBuf> {
         let path = self.store.path.as_deref()?;
         real(&directory.join(path), LINKS).ok()
     }
 
-    /// What an operator should know of a store that only one release finds. `directory` is the configuration's as
-    /// it was named.
+    /// A warning if the store is in the directory of a single release. `directory` is the configuration's, as it
+    /// was named.
     pub fn release_warning(&self, directory: &Path) -> Option<String> {
         let store = self.store_file(directory)?;
         let release = release_of(&store, directory)?;
@@ -34,14 +35,14 @@ impl Config {
     }
 }
 
-/// Where a store could lie that all releases share.
+/// A path for the store that all releases could share.
 pub fn shared_store_for(store: &Path, directory: &Path) -> PathBuf {
     let release = release_of(store, directory);
     let release = release.as_deref().or(store.parent());
     shared_store(store, release.unwrap_or(store))
 }
 
-/// Deployer, Capistrano and Envoyer have `shared` or `storage` beside `releases`.
+/// Proposes a `shared` directory beside `releases`, as Deployer, Capistrano and Envoyer use it.
 fn shared_store(store: &Path, release: &Path) -> PathBuf {
     let parent = release.parent().unwrap_or(release);
     let is_releases = parent.file_name().is_some_and(|name| name == "releases");
@@ -55,7 +56,7 @@ fn release_of(store: &Path, directory: &Path) -> Option<PathBuf> {
     numbered_release(store).or_else(|| switched_release(store, directory))
 }
 
-/// `…/releases/20261122123500`, where the file is in it.
+/// The directory `…/releases/20261122123500` that contains the file, if there is one.
 fn numbered_release(store: &Path) -> Option<PathBuf> {
     let is_release = |place: &&Path| {
         let parent = place.parent().and_then(Path::file_name);
@@ -66,16 +67,16 @@ fn numbered_release(store: &Path) -> Option<PathBuf> {
     found.map(Path::to_owned)
 }
 
-/// A count, a time, a version or a commit.
+/// Whether a name looks like a counter, a time, a version or a commit.
 fn is_numbered(name: &str) -> bool {
     let is_commit = (7..=40).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_hexdigit());
     let number = name.strip_prefix('v').unwrap_or(name);
     is_commit || number.starts_with(|first: char| first.is_ascii_digit())
 }
 
-/// What a link on the way to the configuration leads to, if the file is in that and the link looks like one that
-/// is switched from release to release. Administrators make links as well, to move a directory for good; those lead
-/// to other places.
+/// The target of a link in the configuration's path, if the target contains the file and the link looks like one
+/// that is switched from release to release. Links that an administrator made to move a directory permanently
+/// usually point to other places.
 fn switched_release(store: &Path, directory: &Path) -> Option<PathBuf> {
     let is_link = |place: &&Path| place.is_symlink();
     directory.ancestors().filter(is_link).find_map(|link| {
@@ -88,7 +89,7 @@ fn switched_release(store: &Path, directory: &Path) -> Option<PathBuf> {
     })
 }
 
-/// A path without symlinks. Its last part need not exist, even where it is a link.
+/// A path without symbolic links. Its last component need not exist, even if that is a link.
 fn real(path: &Path, links: u32) -> io::Result<PathBuf> {
     if let Ok(real) = fs::canonicalize(path) {
         return Ok(real);

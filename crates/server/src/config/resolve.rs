@@ -1,4 +1,4 @@
-//! From the text of a configuration file to a configuration, or to all that is wrong with it.
+//! Resolves the text of a configuration file to a configuration, or to a list of all its mistakes.
 
 use super::reader::{Mistakes, Section};
 use super::schema::{self, Schema};
@@ -14,7 +14,8 @@ pub fn resolve(file: &str, text: &str) -> Result<Config, ConfigError> {
     resolve_up_to(MAX_FILE, file, text)
 }
 
-/// Resolves what the program itself has written, which names more keys than a file does.
+/// Resolves a text that the program itself has written. It contains all keys, so the limit of a file does not
+/// apply.
 pub(super) fn resolve_own(text: &str) -> Result<Config, ConfigError> {
     resolve_up_to(usize::MAX, "the configuration of the last reload", text)
 }
@@ -48,7 +49,7 @@ fn read(limit: usize, text: &str, mistakes: &mut Mistakes<'_>) -> Option<Config>
         Ok(root) => root,
         Err(error) => {
             let span = error.span().unwrap_or(0..0);
-            // What is there twice it does not name by itself.
+            // The message of the parser does not name the key that is there twice.
             let twice = text
                 .get(span.clone())
                 .filter(|key| error.message() == "duplicate key" && !key.is_empty());
@@ -116,7 +117,7 @@ fn table<'t, 'i>(
     table
 }
 
-/// The sections `[kind.NAME]`, each with its name and its place in the file.
+/// The sections `[kind.NAME]`, each with its name and its offset in the file.
 fn named<'t, 'i, T>(
     root: &'t DeTable<'i>,
     schema: &Schema<T>,
@@ -142,7 +143,7 @@ fn named<'t, 'i, T>(
             }
         }
     }
-    // In the order of the file, which is the order in which people think of them.
+    // Sort by the order in the file, which is the order that the reader of a report expects.
     found.sort_by_key(|(at, _, _)| *at);
     found
         .into_iter()
@@ -160,7 +161,7 @@ fn read_server(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> Config {
     config
 }
 
-/// Reads a section that there is once at the most.
+/// Reads a section that occurs at most once.
 fn read_section<'t, 'i, T>(
     root: &'t DeTable<'i>,
     schema: &Schema<T>,
@@ -212,7 +213,8 @@ fn read_services(root: &DeTable<'_>, pools: &[Pool], mistakes: &mut Mistakes<'_>
     services
 }
 
-/// Processes without the protocol have to be started by us, and there is no demand by which to size their pool.
+/// Checks a pool without the protocol: Stoker must start its processes, and there is no demand by which to size
+/// it.
 fn check_silent(section: &Section<'_, '_>, core: &PoolConfig, mistakes: &mut Mistakes<'_>) {
     if core.protocol {
         return;
@@ -248,10 +250,11 @@ fn check_silent(section: &Section<'_, '_>, core: &PoolConfig, mistakes: &mut Mis
     }
 }
 
-/// What HELLO allows.
+/// The maximum number of slots that HELLO permits.
 const MAX_SLOTS: u32 = 1000;
 
-/// Workers that end after so many tasks have to be started by us, and know nothing of other bounds.
+/// Checks a pool whose strategy limits the tasks of a worker: Stoker must start its workers, and other limits on
+/// tasks do not apply.
 fn check_strategy(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistakes<'_>) {
     let (name, core) = (pool.strategy.name, &pool.core);
     if core.tasks == 0 && !core.isolated {
@@ -288,7 +291,7 @@ fn check_strategy(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistake
     }
 }
 
-/// The pool that a queue or service names, or the only one.
+/// The pool that a queue or service names, or the only pool.
 fn pool_of(
     name: String,
     section: &Section<'_, '_>,
@@ -301,7 +304,7 @@ fn pool_of(
     let names = speaking.iter().map(|pool| pool.name.as_str());
     if section.value("pool").is_some() {
         let what = match pools.iter().find(|pool| pool.name == name) {
-            // An empty name has been reported as no text, or is that of no pool.
+            // A value that is not a text has been reported already. An empty text is reported as an unknown pool.
             None if name.is_empty() && section.value("pool").is_some_and(is_not_text) => {
                 return name;
             }
@@ -323,7 +326,7 @@ fn pool_of(
     name
 }
 
-/// A pool must always have as many workers as its queues reserve.
+/// Checks that every pool always has as many workers as its queues reserve.
 fn check_reserves(config: &Config, root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) {
     for pool in &config.pools {
         let reserved = config.reserved_of(&pool.name);
@@ -352,7 +355,7 @@ fn check_reserves(config: &Config, root: &DeTable<'_>, mistakes: &mut Mistakes<'
     }
 }
 
-/// Where a section begins.
+/// The offset at which a section begins.
 fn place_of(root: &DeTable<'_>, kind: &str, name: &str) -> usize {
     let sections = root
         .get(kind)

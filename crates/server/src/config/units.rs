@@ -1,4 +1,4 @@
-//! Times and sizes as people write them.
+//! Parses and writes times and sizes in the form that people use.
 
 use stoker_core::Span;
 
@@ -22,7 +22,7 @@ pub fn parse_size(text: &str) -> Option<u64> {
     parse(text, &SIZES)
 }
 
-/// A time as it is read, quoted.
+/// A time in the syntax that the reader accepts, in quotes.
 pub(crate) fn write_time(time: Span) -> String {
     let ms = time.as_millis();
     let units = TIMES.iter().rev();
@@ -31,7 +31,7 @@ pub(crate) fn write_time(time: Span) -> String {
     format!("\"{}{unit}\"", ms / factor)
 }
 
-/// A size as people read it, with one decimal.
+/// A size for people, with at most one decimal.
 pub(crate) fn size_text(bytes: u64) -> String {
     let fitting = SIZES.iter().rev().find(|(_, factor)| bytes >= *factor);
     match fitting {

@@ -1,5 +1,5 @@
-//! What is true of the books of memory after every turn, whatever happened. The simulation calls it; a broken rule panics
-//! with its name.
+//! The invariants of memory accounting, which hold after every turn. The simulation checks them; a violation
+//! panics with the name of the invariant.
 
 use super::Memory;
 use crate::net::{Charge, Conn, Role};
@@ -7,7 +7,7 @@ use crate::plane::Plane;
 use crate::users::User;
 
 impl Memory {
-    /// Counts a connection as it should have been counted.
+    /// Adds what a connection should have been charged.
     fn add(&mut self, conn: &Conn) {
         match conn.charged {
             Charge::Request(len) => self.requests += len,
@@ -29,7 +29,7 @@ impl Memory {
         }
     }
 
-    /// All counters, by name.
+    /// All counters with their names.
     fn counters(&self) -> [(&'static str, usize); 7] {
         [
             ("half-read requests", self.requests),
@@ -44,7 +44,7 @@ impl Memory {
 }
 
 impl Plane {
-    /// Panics if what is counted of memory and of users' shares is not what is there.
+    /// Panics if the counters of memory and of the users' shares differ from what is actually there.
     pub(crate) fn check_memory(&self) {
         let mut own = Memory::default();
         for user in self.memory.users.iter() {

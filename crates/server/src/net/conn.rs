@@ -1,4 +1,4 @@
-//! A connection: its buffers, its role, and what it is charged.
+//! A connection: its buffers, its role, and the memory that it is charged with.
 
 use super::out::{Out, Shared, Written};
 use crate::MAX_FRAME;
@@ -12,45 +12,45 @@ use stoker_store::Owner;
 use stoker_wire::IdMap;
 use stoker_wire::{Encode, Splitter, Type};
 
-/// Output that may wait for a peer before nothing more is read from it.
+/// Bytes of unsent output above which nothing more is read from the peer.
 const OUT_HIGH: usize = 4 << 20;
-/// What a client must take of what waits for it within the time of a stall, or it counts as one that reads
-/// nothing.
+/// The minimum number of bytes that a client must read within the time of a stall to count as one that reads its
+/// answers.
 const TAKEN: usize = 64 << 10;
-/// Unanswered requests for which a table is kept that is empty.
+/// The capacity of the table of unanswered requests above which it is freed when it becomes empty.
 const TABLE_KEPT: usize = 128;
 
-/// A connection from a client: what it waits for.
+/// The client side of a connection: its unanswered requests and its identity.
 #[derive(Debug, Default)]
 pub(crate) struct Client {
     /// Unanswered requests that are tasks.
     pub(crate) inflight: IdMap<u32, TaskId>,
-    /// Ids of unanswered requests to the broker itself.
+    /// Ids of unanswered requests to the server's own methods.
     pub(crate) own_requests: IdMap<u32, ()>,
-    /// The worker inside which the client says that it runs.
+    /// The worker inside which the client runs, according to its HELLO.
     pub(crate) worker: Option<WorkerId>,
-    /// Whether it does, as far as that was looked up.
+    /// Whether the client's process does belong to that worker; `None` until this has been looked up.
     pub(crate) is_inside: Option<bool>,
     /// The owner of its pushed jobs; `None` if the kernel does not report the peer's user.
     pub(crate) owner: Option<Owner>,
-    /// The name of the gateway that sends requests here on behalf of a user.
+    /// The name of the gateway that uses this connection to send requests on behalf of a user.
     pub(crate) gateway: Option<Box<str>>,
-    /// The method called last. Most clients call one again and again, and comparing is cheaper than
-    /// looking up.
+    /// The method called last. Most clients call one method repeatedly, and a comparison is cheaper than a
+    /// lookup.
     pub(crate) last: Option<NameId>,
-    /// Bytes that the answers of its calls at workers will most likely have.
+    /// Bytes reserved for the expected answers of the client's calls that are at workers.
     pub(crate) reserved: usize,
-    /// Calls that are not sent to a worker before there is room for their answers.
+    /// Calls that are not sent to a worker until there is room for their answers.
     pub(crate) deferred: VecDeque<TaskId>,
 }
 
 impl Client {
-    /// Whether a request with this id is not answered yet.
+    /// Whether the request with this id has not been answered yet.
     pub(crate) fn awaits(&self, id: u32) -> bool {
         self.inflight.contains_key(&id) || self.own_requests.contains_key(&id)
     }
 
-    /// A request is answered. False if it was before.
+    /// Records that a request has been answered. Returns false if it was not awaited.
     pub(crate) fn answered(&mut self, id: u32) -> bool {
         let was_there = self.inflight.remove(&id).is_some();
         if self.inflight.is_empty() && self.inflight.capacity() > TABLE_KEPT {
@@ -68,14 +68,14 @@ pub(crate) enum Role {
     Worker(WorkerId),
 }
 
-/// What a half-read frame counts in memory.
+/// How a half-read frame is charged to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Charge {
-    /// A client's.
+    /// A client's frame.
     Request(usize),
-    /// A worker's, as far as it has been read.
+    /// The part of a worker's frame that has been read.
     Begun(usize),
-    /// A worker's that may be read to its end, as a whole.
+    /// The whole length of a worker's frame that may be read to its end.
     Granted(usize),
 }
 
@@ -87,70 +87,71 @@ impl Charge {
     }
 }
 
-/// A connection's output as it was counted last.
+/// A connection's output when it was last counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counted {
     /// Bytes that wait to be written.
     pub(crate) unsent: usize,
-    /// All that it takes.
+    /// Bytes of memory that the output takes, including spare capacity.
     pub(crate) held: usize,
-    /// It waits for a worker, not for a client.
+    /// The output is for a worker, not for a client.
     pub(crate) to_worker: bool,
 }
 
-/// Whether there may be more to come.
+/// What a read says about further data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Open,
-    /// Nothing to read for now.
+    /// Nothing more can be read for now.
     Dry,
     Ended,
 }
 
-/// One socket with what is half read and what is not yet written.
+/// A socket with its half-read input and its unsent output.
 #[derive(Debug)]
 pub(crate) struct Conn {
     pub(crate) fd: Fd,
     pub(crate) peer: Peer,
-    /// The process that a worker's HELLO names.
+    /// The process id that a worker's HELLO names.
     pub(crate) named_pid: Option<u32>,
-    /// Whose it is; nobody's if the server started the worker at its end.
+    /// The user that the connection is charged to; `None` if the peer is a worker that the server started.
     pub(crate) user: Option<UserId>,
     pub(crate) role: Role,
-    /// Requests that were not answered yet.
+    /// The number of requests that have not been answered yet.
     pub(crate) awaited: u32,
-    /// When it last connected, sent HELLO, sent any part of a request, or received an answer.
+    /// The time when the peer last connected, sent HELLO or any part of a request, or received an answer.
     pub(crate) active_at: Time,
-    /// An answer is to be written, which counts as activity.
+    /// An answer is in the output; flushing counts as activity.
     answered: bool,
     pub(crate) splitter: Splitter,
     pub(crate) out: Out,
-    /// Bytes of a frame that is half read.
+    /// Bytes of the half-read frame.
     pub(crate) partial: usize,
-    /// What its half-read frame counts in memory.
+    /// How the half-read frame is charged to memory.
     pub(crate) charged: Charge,
-    /// The half-read frame of a worker may be read to its end.
+    /// The peer is a worker whose half-read frame may be read to its end.
     pub(crate) granted: bool,
-    /// A worker that is not read until there is memory for its answer.
+    /// The peer is a worker that is not read until there is memory for its answer.
     pub(crate) unread: bool,
-    /// A half-read frame is being watched, and was there the last time already.
+    /// The alarm that watches a half-read frame, and whether it has found that frame once already.
     pub(crate) half_frame: Option<AlarmKey>,
     pub(crate) was_half: bool,
-    /// What its output counts in memory, and whether it counts as a worker's.
+    /// The output as it was last charged to memory.
     pub(crate) counted: Counted,
-    /// A worker that has been sent GOAWAY.
+    /// The peer is a worker that has been sent GOAWAY.
     pub(crate) leaving: bool,
-    /// Not read until the log has caught up.
+    /// The connection is not read until the log has caught up.
     pub(crate) is_paused: bool,
-    /// Listed to be flushed at the end of the turn.
+    /// The connection is listed to be flushed at the end of the turn.
     pub(crate) dirty: bool,
-    /// To be closed once its output is written.
+    /// The connection is closed once its output has been written.
     pub(crate) closing: bool,
-    /// Since when output has waited without any being taken.
+    /// The start of the present stall: since then the peer has read less than `TAKEN` bytes of the pending
+    /// output.
     pub(crate) stalled: Option<Time>,
-    /// Bytes that it has taken since.
+    /// Bytes that the peer has read since the stall began.
     taken: usize,
-    /// An alarm for that is set.
+    /// The alarm at which the stall is checked.
     pub(crate) stall_alarm: Option<AlarmKey>,
     pub(crate) waits_to_write: bool,
     pub(crate) reads: bool,
@@ -193,7 +194,7 @@ impl Conn {
         }
     }
 
-    /// Appends a frame to what is to be written.
+    /// Appends a frame to the output.
     pub(crate) fn put(&mut self, frame: Encode<'_>) {
         self.note_answer(&frame);
         if !self.closing {
@@ -201,7 +202,7 @@ impl Conn {
         }
     }
 
-    /// The same with a body that is given away.
+    /// Appends a frame with an owned body.
     pub(crate) fn put_with(&mut self, frame: Encode<'_>, body: Vec<u8>) {
         self.note_answer(&frame);
         if !self.closing {
@@ -209,7 +210,7 @@ impl Conn {
         }
     }
 
-    /// The same for a frame whose body somebody else holds too.
+    /// Appends a frame whose body is shared with another owner.
     pub(crate) fn put_shared(&mut self, frame: &Encode<'_>, body: Shared) {
         if !self.closing {
             self.out.frame_of(frame, body);
@@ -223,17 +224,17 @@ impl Conn {
         }
     }
 
-    /// Whether this is a client all of whose requests are answered.
+    /// Whether this is a client whose requests have all been answered.
     pub(crate) fn waits_for_nothing(&self) -> bool {
         matches!(self.role, Role::Client(_)) && !self.closing && self.awaited == 0
     }
 
-    /// Whether this is a client that waits for nothing and has not begun to ask for anything.
+    /// Whether this is a client without unanswered requests, half-read input or unsent output.
     pub(crate) fn is_idle(&self) -> bool {
         self.waits_for_nothing() && self.partial == 0 && self.out.is_empty()
     }
 
-    /// Since when it has neither asked for anything nor taken what waits for it.
+    /// The time since when the peer has neither sent a request nor read pending output.
     pub(crate) fn inactive_since(&self) -> Time {
         self.stalled
             .map_or(self.active_at, |at| at.max(self.active_at))
@@ -243,7 +244,7 @@ impl Conn {
     pub(crate) fn read(&self, buffer: &mut [u8]) -> (usize, Flow) {
         match read(&self.fd, &mut *buffer) {
             Ok(0) => (0, Flow::Ended),
-            // A short read has emptied the socket; asking again would only cost a call.
+            // A short read has emptied the socket; another call would only return EAGAIN.
             Ok(count) if count < buffer.len() => (count, Flow::Dry),
             Ok(count) => (count, Flow::Open),
             Err(Errno::AGAIN | Errno::INTR) => (0, Flow::Dry),
@@ -251,7 +252,7 @@ impl Conn {
         }
     }
 
-    /// Writes what the peer takes. An error means that it is gone.
+    /// Writes as much as the peer accepts. An error means that the connection is broken.
     pub(crate) fn flush(&mut self, now: Time) -> io::Result<()> {
         if std::mem::take(&mut self.answered) {
             self.active_at = now;
@@ -268,7 +269,7 @@ impl Conn {
         Ok(())
     }
 
-    /// Gives up what was to be written: nobody reads it any more.
+    /// Discards the pending output, because the peer no longer reads it.
     pub(crate) fn discard(&mut self) {
         self.out.clear();
         self.stalled = None;
@@ -278,18 +279,18 @@ impl Conn {
         self.out.unsent()
     }
 
-    /// Whether so much waits for this peer that nothing more should be read from it.
+    /// Whether so much output is pending that nothing more should be read from this peer.
     pub(crate) fn is_clogged(&self) -> bool {
         self.unsent() > OUT_HIGH
     }
 
-    /// Gives back buffers that are kept for what comes next.
+    /// Releases the buffers that are kept for the next frames.
     pub(crate) fn shrink(&mut self) {
         self.out.shrink();
         self.splitter.shrink();
     }
 
-    /// Says that nothing more will be sent. What is buffered should be flushed first.
+    /// Shuts down the sending side. Buffered output should be flushed first.
     pub(crate) fn half_close(&self) {
         end_writing(&self.fd);
     }
@@ -300,7 +301,8 @@ mod tests {
     use super::*;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-    /// A client whose call took long has not been idle meanwhile: it may be about to send the next one.
+    /// A client that waited long for an answer has not been idle meanwhile: it may be about to send the next
+    /// request.
     #[test]
     fn who_was_just_answered_was_active_just_now() {
         let pair = socketpair(

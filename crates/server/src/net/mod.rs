@@ -1,4 +1,4 @@
-//! Sockets and readiness: bytes in, bytes out, nothing about what they mean.
+//! Sockets and readiness: reads and writes bytes, and does not interpret them.
 
 mod conn;
 mod out;

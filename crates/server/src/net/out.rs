@@ -1,4 +1,4 @@
-//! What is to be written to one socket, in pieces that are freed as they go out.
+//! The output of one socket, in pieces that are freed as they are written.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -6,16 +6,16 @@ use std::sync::Arc;
 use stoker_os::{Errno, Fd, write, write_gathered};
 use stoker_wire::{Encode, encode, encode_head};
 
-/// A body of this size is a piece of its own: it is copied at most once, and freed when it is written.
+/// The minimum size of a body that becomes a piece of its own: it is copied at most once, and freed when written.
 pub(crate) const LARGE: usize = 64 << 10;
-/// Small frames are gathered up to this size.
+/// The size up to which small frames are collected in one piece.
 const PIECE: usize = 256 << 10;
-/// Pieces in one write.
+/// The maximum number of pieces in one write.
 const GATHERED: usize = 8;
-/// Capacity that is kept for the next frames.
+/// The maximum capacity that is kept for the next frames.
 const KEPT: usize = 16 << 10;
 
-/// Bytes that somebody else holds too, from some place on: they are counted there.
+/// Bytes from `from` to the end of a buffer that is shared with another owner. That owner accounts for them.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) bytes: Arc<[u8]>,
@@ -36,7 +36,7 @@ impl Piece {
         }
     }
 
-    /// Of what was shared, what nobody else holds any more.
+    /// The length of a shared buffer that has no other owner any more.
     fn left_len(&self) -> usize {
         match self {
             Self::Shared(shared) if Arc::strong_count(&shared.bytes) == 1 => shared.bytes.len(),
@@ -52,24 +52,24 @@ impl Piece {
     }
 }
 
-/// How a write went.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     All,
-    /// The peer takes no more for now. Bytes that it took this time.
+    /// The peer accepts no more for now. Contains the number of bytes that it accepted this time.
     Blocked(usize),
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Out {
-    /// Goes out before `tail`.
+    /// Pieces that are written before `tail`.
     pieces: VecDeque<Piece>,
-    /// Bytes of `pieces` that only this holds.
+    /// Bytes in owned pieces.
     in_pieces: usize,
-    /// How many pieces are shared.
+    /// The number of shared pieces.
     shared: usize,
     tail: Vec<u8>,
-    /// Written bytes of the first piece, or of the tail if there is none.
+    /// The number of bytes of the first piece, or of the tail if there are no pieces, that have been written.
     sent: usize,
 }
 
@@ -87,14 +87,14 @@ impl Out {
         self.push(Piece::Own(frame.body.to_vec()));
     }
 
-    /// A frame whose body is shared. `body` of the frame itself tells its length.
+    /// Appends a frame whose body is shared. The body in `frame` is used for its length only.
     pub(crate) fn frame_of(&mut self, frame: &Encode<'_>, body: Shared) {
         encode_head(&mut self.tail, frame);
         self.cut();
         self.push(Piece::Shared(body));
     }
 
-    /// A frame with this body, which is not copied if it is large.
+    /// Appends a frame with this body, which is not copied if it is large.
     pub(crate) fn frame_with(&mut self, frame: Encode<'_>, body: Vec<u8>) {
         let frame = Encode {
             body: &body,
@@ -125,7 +125,7 @@ impl Out {
         self.pieces.push_back(piece);
     }
 
-    /// Writes what the peer takes. An error means that it is gone.
+    /// Writes as much as the peer accepts. An error means that the connection is broken.
     pub(crate) fn write(&mut self, fd: &Fd) -> io::Result<Written> {
         let mut taken = 0;
         while !self.is_empty() {
@@ -185,7 +185,7 @@ impl Out {
         self.pieces.is_empty() && self.tail.is_empty()
     }
 
-    /// Bytes of memory that this holds alone, what is kept for the next frames included.
+    /// Bytes of memory that the output takes, including spare capacity but not buffers with other owners.
     pub(crate) fn held(&self) -> usize {
         let left = match self.shared {
             0 => 0,
@@ -194,12 +194,12 @@ impl Out {
         self.in_pieces + left + self.tail.capacity()
     }
 
-    /// Bytes that wait for the peer, what somebody else holds apart.
+    /// Bytes that have not been written yet, except those of shared pieces.
     pub(crate) fn unsent(&self) -> usize {
         (self.in_pieces + self.tail.len()).saturating_sub(self.sent)
     }
 
-    /// Gives back what is kept for the next frames.
+    /// Releases the capacity that is kept for the next frames.
     pub(crate) fn shrink(&mut self) {
         if self.tail.is_empty() {
             self.tail = Vec::new();
@@ -220,7 +220,7 @@ mod tests {
         }
     }
 
-    /// Writes all to a socket that is read as it fills, and returns the frames that came.
+    /// Writes everything to a socket while reading from its other end, and returns the frames that arrived.
     fn round_trip(out: &mut Out) -> Vec<(u32, Vec<u8>)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);

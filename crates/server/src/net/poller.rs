@@ -1,11 +1,11 @@
-//! What epoll watches, and what it reports.
+//! The epoll instance: what it watches, and the events that it reports.
 
 use super::ConnId;
 use std::io;
 use std::time::Duration;
 use stoker_os::{AsFd, Poll};
 
-/// What became ready.
+/// The source of a readiness event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Listener,
@@ -21,7 +21,7 @@ pub(crate) enum Source {
         worker: ConnId,
         stderr: bool,
     },
-    /// The process of a worker that dialled in.
+    /// The process of a worker that connected by itself.
     Process(ConnId),
 }
 
@@ -72,7 +72,7 @@ impl Source {
     }
 }
 
-/// Level-triggered. Output of workers comes first in every turn: see [`crate::workers`].
+/// Level-triggered epoll. In every turn, output of workers is handled first: see [`crate::workers`].
 pub(crate) struct Poller(Poll);
 
 impl Poller {
@@ -84,7 +84,7 @@ impl Poller {
         self.0.add(fd, source.token())
     }
 
-    /// What to wait for from now on. With neither, an end of the stream is not reported either.
+    /// Sets what to wait for. If it is neither reading nor writing, the end of the stream is not reported either.
     pub(crate) fn set(&self, fd: impl AsFd, source: Source, read: bool, write: bool) {
         self.0.set(fd, source.token(), read, write);
     }
@@ -93,7 +93,8 @@ impl Poller {
         self.0.remove(fd);
     }
 
-    /// Waits until something is ready or the time is up, and lists it: whether it can be read, and written.
+    /// Waits until something is ready or the timeout expires, and lists each source with whether it is readable
+    /// and writable.
     pub(crate) fn wait(
         &mut self,
         timeout: Option<Duration>,

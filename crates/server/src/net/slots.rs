@@ -1,6 +1,6 @@
-//! Connections by numbers that are used again.
+//! Connections in a table of numbered slots that are reused.
 
-/// A connection. The generation tells it from an earlier one that had the same slot.
+/// The id of a connection. The generation distinguishes it from an earlier connection in the same slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ConnId {
     pub(crate) slot: u32,
@@ -8,14 +8,14 @@ pub(crate) struct ConnId {
 }
 
 impl ConnId {
-    /// What is answered there reaches nobody.
+    /// An id that no connection ever has: what is sent to it is dropped.
     pub(crate) const NOBODY: Self = Self {
         slot: u32::MAX,
         generation: u32::MAX,
     };
 }
 
-/// Things in numbered slots that are used again; an id of an earlier use finds nothing.
+/// Values in numbered slots that are reused. An id from an earlier use of a slot finds nothing.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
     slots: Vec<(u32, Option<T>)>,

@@ -1,5 +1,5 @@
-//! What Stoker itself logs: events with a name, a sentence for people and fields for machines. Every event is declared
-//! here, and nowhere else; the reference page follows from the same table.
+//! The events that Stoker itself logs. Each has a name, a sentence for people, and fields for machines. All
+//! events are declared here; the reference page is generated from the same table.
 
 use serde_json::{Map, Value};
 
@@ -20,11 +20,11 @@ impl Level {
     }
 }
 
-/// A kind of line.
+/// A kind of log line.
 pub struct LogEvent {
     pub name: &'static str,
     pub level: &'static str,
-    /// Fields that such a line may have, besides `at`, `level`, `event` and `message`.
+    /// Fields that a line of this kind may have, besides `at`, `level`, `event` and `message`.
     pub fields: &'static [&'static str],
     pub doc: &'static str,
     kind: Level,
@@ -40,7 +40,7 @@ macro_rules! events {
             kind: Level::$level,
         };)*
 
-        /// All of them, in the order of the reference page.
+        /// All events, in the order of the reference page.
         pub static EVENTS: &[&LogEvent] = &[$(&$id),*];
     };
 }
@@ -111,7 +111,7 @@ events! {
     OUTPUT_DROPPED Warn "output_dropped" ["pool" "worker" "pid" "lines" "bytes"] "A worker wrote more than `rate_limit` allows.";
 }
 
-/// One line.
+/// One log line.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) level: Level,
@@ -122,7 +122,7 @@ pub(crate) struct Entry {
 }
 
 impl LogEvent {
-    /// A line of this kind; `text` is for people.
+    /// A line of this kind; `text` is the sentence for people.
     pub(crate) fn message(&self, text: impl Into<String>) -> Entry
     where
         Self: 'static,

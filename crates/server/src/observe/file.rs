@@ -1,4 +1,4 @@
-//! The log's file, which is replaced by a new one when it has become too large.
+//! The log file, which is rotated when it has become too large.
 
 use crate::config::{LogConfig, size_text};
 use std::fs::{self, File, OpenOptions};
@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Opens a log file to append to; a new one is for its owner alone. The error names it.
+/// Opens a log file for appending; a new file is readable by its owner only. An error names the file.
 pub fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.create(true).append(true).mode(0o600).open(path);
@@ -19,7 +19,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 pub(crate) struct LogFile {
     path: PathBuf,
     file: File,
-    /// Bytes in it, as far as this process has written them.
+    /// The size of the file: its size when it was opened, plus what this process has written.
     size: u64,
     max_size: u64,
     keep: u32,
@@ -29,7 +29,7 @@ impl LogFile {
     pub(crate) fn open(path: &Path, config: &LogConfig) -> io::Result<Self> {
         let file = open(path)?;
         let metadata = file.metadata()?;
-        // Of a pipe or a device nothing can be rotated.
+        // A pipe or a device can't be rotated.
         let max_size = if metadata.is_file() {
             config.max_size
         } else {
@@ -44,23 +44,24 @@ impl LogFile {
         })
     }
 
-    /// Goes on in the file that bears the name now.
+    /// Opens the file that has the log's name now, and continues in it.
     pub(crate) fn reopen(&mut self) -> io::Result<()> {
         self.file = open(&self.path)?;
         self.size = self.file.metadata()?.len();
         Ok(())
     }
 
-    /// Whether so many further bytes would make it too large.
+    /// Whether this many more bytes would make the file too large.
     pub(crate) fn is_full(&self, further: usize) -> bool {
         self.max_size > 0 && self.size > 0 && self.size + further as u64 > self.max_size
     }
 
-    /// Begins a new file, and keeps the last ones under other names. Where they can't be renamed the present one
-    /// is emptied instead, and the error says so: a log without a bound would take the disk from the job store.
+    /// Starts a new file, and keeps the previous ones under numbered names. If they can't be renamed, the present
+    /// file is emptied instead and an error is returned: a log without a limit would use up the disk space of the
+    /// job store.
     pub(crate) fn rotate(&mut self) -> io::Result<()> {
         if !self.is_in_place() {
-            // Another program has moved it away.
+            // Another program has moved the file away.
             return self.reopen();
         }
         match self.shift().and_then(|()| self.reopen()) {
@@ -87,7 +88,7 @@ impl LogFile {
     }
 
     fn shift(&self) -> io::Result<()> {
-        // A link stays where it is; the file behind it moves.
+        // A symbolic link stays where it is; its target is renamed.
         let path = fs::canonicalize(&self.path)?;
         let numbered = |number: u32| {
             let mut name = path.clone().into_os_string();
@@ -227,7 +228,7 @@ mod tests {
     #[test]
     fn a_file_that_can_not_be_renamed_is_emptied_with_an_error() {
         let folder = Folder::new("stuck");
-        // A directory of that name is in the way of the file.
+        // A directory with the name of the rotated file makes the rename fail.
         fs::create_dir_all(folder.0.join("log.1/full")).unwrap();
         let mut log = folder.log("log", 1);
         put(&mut log, "old line\n");

@@ -2,7 +2,7 @@
 
 use stoker_core::{Span, Time};
 
-/// Sub-buckets per power of two: 8 keep every value within 12.5 %.
+/// Sub-buckets per power of two. With 8 of them the error is at most 12.5 %.
 const STEPS: u32 = 8;
 const BUCKETS: usize = 41 * STEPS as usize;
 const MINUTE: Span = Span::from_secs(60);
@@ -42,8 +42,8 @@ fn value(bucket: usize) -> u64 {
     low + (1 << (row - 1)) / 2
 }
 
-/// Durations of the last one to two minutes, without a timer: the older minute falls out when something
-/// is recorded or asked.
+/// Durations of the last one to two minutes. No timer is needed: the older minute is dropped when a duration is
+/// recorded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recent {
     now: Histogram,
@@ -73,7 +73,7 @@ impl Recent {
         self.since = now;
     }
 
-    /// The given parts of a thousand, in milliseconds; `None` while nothing is recorded.
+    /// The quantiles at these thousandths, in milliseconds; `None` while nothing is recorded.
     pub(crate) fn quantiles<const N: usize>(&self, permille: [u64; N]) -> Option<[f64; N]> {
         let total = self.now.total + self.before.total;
         (total > 0).then(|| permille.map(|part| self.quantile(total, part)))

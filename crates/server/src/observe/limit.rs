@@ -1,43 +1,43 @@
-//! How much of a worker's output is logged.
+//! Limits how much of a worker's output is logged.
 
 use super::lines::Stream;
 use crate::config::LogConfig;
 use stoker_core::Time;
 
-/// Output that was not logged.
+/// An amount of output that was not logged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dropped {
-    /// Ends of lines in it.
+    /// Line ends in that output.
     pub(crate) lines: u64,
     pub(crate) bytes: u64,
 }
 
-/// What a worker may still log: a bucket that holds `burst` bytes and fills by `rate` bytes a second. Once it is
-/// empty nothing is logged until it holds what comes in within a second, so that whole runs of lines are missing
-/// and not every other one.
+/// How much a worker may still log: a token bucket that holds `burst` bytes and is filled with `rate` bytes a
+/// second. Once it is empty, nothing is logged until it holds the bytes of one second. That way the log misses
+/// runs of consecutive lines and not every other line.
 #[derive(Clone, Debug)]
 pub(crate) struct Allowance {
-    /// 0 for no bound.
+    /// Bytes per second; 0 means no limit.
     rate: u64,
     burst: u64,
-    /// In millionths of a byte.
+    /// Millionths of a byte.
     left: u128,
     filled: Time,
     is_empty: bool,
     dropped: Dropped,
-    /// The streams of which the beginning of a line was dropped: stdout, stderr.
+    /// For stdout and stderr: whether the beginning of the present line was dropped.
     is_cut: [bool; 2],
-    /// The streams of which the last piece was not dropped.
+    /// For stdout and stderr: whether the last piece was logged.
     is_open: [bool; 2],
 }
 
-/// What of some output may be logged.
+/// The part of some output that may be logged.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Admitted<'b> {
     pub(crate) bytes: &'b [u8],
-    /// These are the first to be dropped since the last report.
+    /// This piece is the first that is dropped since the last report.
     pub(crate) is_first_drop: bool,
-    /// These are dropped and what came before was not: a line that was begun will have no end.
+    /// This piece is dropped and the previous one was not, so a line that was begun has no end.
     pub(crate) is_cut: bool,
 }
 
@@ -57,7 +57,7 @@ impl Allowance {
         }
     }
 
-    /// Takes output that came just now.
+    /// Decides how much of some new output may be logged.
     pub(crate) fn admit<'b>(&mut self, now: Time, stream: Stream, bytes: &'b [u8]) -> Admitted<'b> {
         let had_dropped = self.dropped.bytes > 0;
         let has_room = self.has_room(now, bytes.len());
@@ -76,7 +76,7 @@ impl Allowance {
         }
     }
 
-    /// What was dropped since the last report.
+    /// The amount that was dropped since the last report.
     pub(crate) fn report(&mut self) -> Option<Dropped> {
         let dropped = std::mem::take(&mut self.dropped);
         (dropped.bytes > 0).then_some(dropped)
@@ -94,7 +94,7 @@ impl Allowance {
             return false;
         }
         let cost = wanted as u128 * MILLION;
-        // A piece larger than the whole bucket would never fit.
+        // A piece larger than the whole bucket would never fit, so a full bucket is enough for it.
         self.is_empty = self.left < cost.min(most);
         if !self.is_empty {
             self.left = self.left.saturating_sub(cost);
@@ -102,7 +102,7 @@ impl Allowance {
         !self.is_empty
     }
 
-    /// The rest of a line whose beginning was dropped goes, too.
+    /// Drops the rest of a line whose beginning was dropped.
     fn after_cut<'b>(&mut self, stream: Stream, bytes: &'b [u8]) -> &'b [u8] {
         if !self.is_cut[stream as usize] {
             return bytes;
@@ -110,7 +110,7 @@ impl Allowance {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let (dropped, rest) = bytes.split_at(end.map_or(bytes.len(), |end| end + 1));
         self.drop_bytes(stream, dropped);
-        // Who writes no ends of lines is not silenced for good.
+        // A worker that never ends a line must not be silenced for good.
         self.is_cut[stream as usize] = false;
         rest
     }

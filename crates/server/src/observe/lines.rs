@@ -1,6 +1,6 @@
-//! Makes lines of what a worker writes, in whatever pieces it arrives.
+//! Splits a worker's output into lines, in whatever pieces it arrives.
 
-/// The longest line. Longer ones come in numbered parts, and nothing is dropped.
+/// The maximum length of a line in bytes. Longer lines are split into numbered parts; nothing is dropped.
 pub(crate) const MAX_LINE: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -9,17 +9,17 @@ pub(crate) enum Stream {
     Stderr,
 }
 
-/// One stream of one worker.
+/// The state of one stream of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     held: Vec<u8>,
-    /// Who began the held line.
+    /// The task that began the held line.
     tag: String,
-    /// Parts of the present line that are out already.
+    /// The number of parts of the present line that have been emitted already.
     parts: u32,
 }
 
-/// A line, or a part of one: the 1st is 1; 0 stands for a whole line.
+/// A line or a part of one. Parts are counted from 1; 0 stands for a whole line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
     pub(crate) tag: &'a str,
@@ -28,7 +28,7 @@ pub(crate) struct Line<'a> {
 }
 
 impl Lines {
-    /// Takes bytes that `tag` wrote. A line belongs to who began it; bytes of another close it.
+    /// Adds bytes that `tag` wrote. A line belongs to the task that began it; bytes of another task end it.
     pub(crate) fn feed(&mut self, tag: &str, bytes: &[u8], mut each: impl FnMut(Line<'_>)) {
         if tag != self.tag {
             self.finish(&mut each);
@@ -43,7 +43,7 @@ impl Lines {
         self.hold(rest, &mut each);
     }
 
-    /// Gives out a line that has no end, because its writer has.
+    /// Emits a line without an end, because its writer has ended.
     pub(crate) fn finish(&mut self, mut each: impl FnMut(Line<'_>)) {
         if !self.held.is_empty() || self.parts > 0 {
             self.emit(&mut each);

@@ -1,7 +1,7 @@
-//! The log thread: formats lines and writes them, so that a slow sink never holds up the data plane.
+//! The log thread formats and writes lines, so that a slow sink never blocks the data plane.
 //!
-//! Output of workers is bounded per worker: what is read and not yet written. Above the bound that
-//! worker's pipe is not read, the worker blocks on its own write, and everybody else goes on.
+//! The output of each worker that has been read and not yet written is bounded. Above the bound that worker's
+//! pipes are not read, so that the worker blocks on its own write, and all other workers continue.
 
 use super::events::{self, Entry};
 use super::file::LogFile;
@@ -20,18 +20,19 @@ use std::time::Duration;
 use stoker_api::printable_json;
 use stoker_os::Wake;
 
-/// Messages on their way to the thread.
+/// The maximum number of messages in the channel to the thread.
 const CHANNEL: usize = 4_096;
-/// Bytes of one worker on their way, above which its pipes are not read.
+/// Bytes of one worker's pending output above which its pipes are not read.
 const WORKER_HIGH: usize = 256 << 10;
-/// The same for what a task wrote last: that is read with its answer, or it would seem another's.
+/// A higher bound for the last output of a task. It must be read before the task's answer, or it would be
+/// attributed to the next task.
 const WORKER_MOST: usize = 4 * WORKER_HIGH;
-/// Lines of our own that wait for a sink that takes nothing.
+/// The maximum number of Stoker's own lines that are kept while the sink accepts nothing.
 const MOST_HELD: usize = 10_000;
-/// How long the end waits for a sink that takes nothing.
+/// How long the shutdown waits for a sink that accepts nothing.
 const LAST_WAIT: Duration = Duration::from_secs(3);
 
-/// A worker as its lines name it.
+/// A worker's identity in its log lines.
 #[derive(Debug)]
 pub(crate) struct Origin {
     pub(crate) pool: String,
@@ -39,12 +40,12 @@ pub(crate) struct Origin {
     pub(crate) pid: i32,
 }
 
-/// A worker's end of the log: who it is, and how much of its output is on its way.
+/// A worker's handle for the log: its identity, and how much of its output is pending.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkerLog {
     origin: Arc<Origin>,
     waiting: Arc<AtomicUsize>,
-    /// It has written something, of which the last line may not have ended.
+    /// The worker has written something, so there may be an unfinished last line.
     has_written: bool,
 }
 
@@ -62,17 +63,17 @@ impl WorkerLog {
         }
     }
 
-    /// It has written something.
+    /// Records that the worker has written something.
     pub(crate) fn note_output(&mut self) {
         self.has_written = true;
     }
 
-    /// Whether its pipes should be paused until the sink has caught up.
+    /// Whether the worker's pipes should be paused until the sink has caught up.
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) >= WORKER_HIGH
     }
 
-    /// Whether not even the end of a task's output can be taken.
+    /// Whether not even the last output of a task can be accepted.
     pub(crate) fn is_overfull(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) >= WORKER_MOST
     }
@@ -86,7 +87,7 @@ enum Message {
         tag: String,
         bytes: Vec<u8>,
     },
-    /// Output of a worker is dropped from here on: a line that it began is dropped as well.
+    /// Output of a worker is dropped from here on, including the line that it has begun.
     Cut {
         worker: WorkerLog,
         stream: Stream,
@@ -95,27 +96,27 @@ enum Message {
         worker: WorkerLog,
         dropped: Dropped,
     },
-    /// A worker is gone: its unfinished lines are given out.
+    /// A worker has ended: its unfinished lines are emitted.
     Closed {
         worker: WorkerLog,
     },
-    /// The file may have another name by now: go on in the one that has, or gets, its own.
+    /// The file may have been renamed: continue in the file that has the log's name now, or create it.
     Reopen,
     End,
 }
 
-/// The data plane's end.
+/// The data plane's end of the log.
 pub(crate) struct Log {
     sender: SyncSender<Message>,
-    /// Ends when the thread has written all.
+    /// Closed when the thread has written everything.
     written: Receiver<Infallible>,
-    /// Readable when a paused pipe may be read again.
+    /// Readable when paused pipes may be read again.
     pub(crate) wake: Arc<Wake>,
-    /// Lines of our own that found the channel full: kept, in order, until there is room.
+    /// Messages that found the channel full. They are kept, in order, until there is room.
     held: Vec<Message>,
-    /// Lines of our own for which there was no room at all.
+    /// The number of Stoker's own lines that were dropped for lack of room.
     lost: u64,
-    /// In the simulation, which calls it step by step.
+    /// The simulation runs the writer step by step, without a thread.
     #[cfg(feature = "sim")]
     writer: (Writer, Receiver<Message>),
 }
@@ -149,7 +150,7 @@ impl Log {
         })
     }
 
-    /// Writes what is on its way, and returns it.
+    /// Writes the pending messages, and returns the text.
     #[cfg(feature = "sim")]
     pub(crate) fn write(&mut self) -> Vec<u8> {
         let (writer, receiver) = &mut self.writer;
@@ -168,7 +169,7 @@ impl Log {
         self.send(Message::Line(entry));
     }
 
-    /// Passes on what a worker wrote while it ran `tag`.
+    /// Logs what a worker wrote while it ran the task `tag`.
     pub(crate) fn output(
         &mut self,
         worker: &WorkerLog,
@@ -185,13 +186,13 @@ impl Log {
         });
     }
 
-    /// Output of a worker is not passed on from here on, for a while.
+    /// Announces that output of a worker is dropped from here on, for a while.
     pub(crate) fn cut(&mut self, worker: &WorkerLog, stream: Stream) {
         let worker = worker.clone();
         self.send(Message::Cut { worker, stream });
     }
 
-    /// Says how much of a worker's output was not passed on.
+    /// Logs how much of a worker's output was dropped.
     pub(crate) fn dropped(&mut self, worker: &WorkerLog, dropped: Dropped) {
         self.send(Message::Dropped {
             worker: worker.clone(),
@@ -207,8 +208,8 @@ impl Log {
         }
     }
 
-    /// Has what comes from here on written to the file that bears the log's name, if the log is a file: another
-    /// program may have moved away the one that is open.
+    /// Reopens the log file for everything that follows, because another program may have renamed the open one.
+    /// Does nothing if the log is not a file.
     pub(crate) fn reopen(&mut self) {
         self.send(Message::Reopen);
     }
@@ -233,7 +234,7 @@ impl Log {
         }
     }
 
-    /// Sends what was held back. To be called when [`Self::wake`] is readable.
+    /// Sends the messages that were held back. Call it when [`Self::wake`] is readable.
     pub(crate) fn catch_up(&mut self) {
         self.wake.clear();
         let mut held = std::mem::take(&mut self.held).into_iter();
@@ -254,28 +255,28 @@ impl Log {
         }
     }
 
-    /// Writes all that is on its way, unless the sink takes nothing.
+    /// Writes everything that is pending, unless the sink accepts nothing.
     #[cfg(not(feature = "sim"))]
     pub(crate) fn finish(self) {
         let (sender, held) = (self.sender, self.held);
         let last = held.into_iter().chain([Message::End]);
-        // The channel may be full: then this thread stands, and ends with the process. Where none can be
-        // had, what was held back is lost, and the end of the channel ends the log's thread.
+        // If the channel is full, this thread blocks, and ends with the process. If the thread can't be started,
+        // the messages that were held back are lost, and the closed channel ends the log thread.
         std::thread::Builder::new()
             .name("last".to_owned())
             .stack_size(64 << 10)
             .spawn(move || last.for_each(|message| drop(sender.send(message))))
             .ok();
-        // An error either way: the thread is done, or it will not be.
+        // The result is an error in both cases: the log thread has closed the channel, or the wait has timed out.
         self.written.recv_timeout(LAST_WAIT).ok();
     }
 }
 
-/// Where lines go.
+/// Where lines are written.
 enum Sink {
     Stderr,
     File(LogFile),
-    /// To whoever simulates.
+    /// A buffer that the simulation reads.
     #[cfg(feature = "sim")]
     Memory(Vec<u8>),
 }
@@ -309,7 +310,7 @@ struct Writer {
     json: bool,
     lines: HashMap<(String, i32, Stream), Lines>,
     wake: Arc<Wake>,
-    /// Dropped when all is written.
+    /// Dropped when everything has been written.
     _writing: SyncSender<Infallible>,
 }
 
@@ -322,8 +323,8 @@ impl Writer {
         {}
     }
 
-    /// One write for whatever has gathered, but never so much that a reader waits for long. Returns whether that was
-    /// the end.
+    /// Formats the pending messages and writes them together, but limits the size so that readers of the log do
+    /// not wait long. Returns true after the last message.
     fn gather(&mut self, first: Message, receiver: &Receiver<Message>, text: &mut Vec<u8>) -> bool {
         let mut next = Some(first);
         while let Some(message) = next {
@@ -346,7 +347,7 @@ impl Writer {
         false
     }
 
-    /// What has been written so far stays in the old file. Where no new one can be had, so does the rest.
+    /// Writes the pending text to the old file and opens the new one. If that fails, the old file stays in use.
     fn reopen(&mut self, text: &mut Vec<u8>) {
         self.put(text);
         let Sink::File(file) = &mut self.sink else {
@@ -364,7 +365,7 @@ impl Writer {
         {
             own_line(self.json, &trouble(&error), text);
         }
-        // There is nowhere to complain to when the log itself can't be written.
+        // If the log itself can't be written, there is nowhere to report it.
         self.sink.write(text).ok();
         text.clear();
         if text.capacity() > 1 << 20 {
@@ -493,8 +494,7 @@ fn worker_line(json: bool, origin: &Origin, stream: Stream, line: &Line<'_>, out
     out.push(b'\n');
 }
 
-/// The text of a line, with bytes that are no text and control characters written as escapes: a log is
-/// read by people on terminals.
+/// The text of a line with invalid UTF-8 and control characters as escapes, because logs are read on terminals.
 fn printable(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

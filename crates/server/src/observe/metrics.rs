@@ -4,9 +4,9 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use stoker_api::worker::Metric;
 
-/// Different metrics that are kept; a worker may make up names.
+/// The maximum number of different metrics. A worker can report any names.
 const MOST: usize = 1_000;
-/// The longest name, and the longest labels as JSON, in bytes.
+/// The maximum length of a name, and of the labels as JSON, in bytes.
 const NAME: usize = 200;
 
 #[derive(Default)]
@@ -22,7 +22,7 @@ struct Reported {
 }
 
 impl Metrics {
-    /// Takes what a worker of a pool reported. What is no metric, or one too many, is not kept.
+    /// Records what a worker of a pool reported. Invalid metrics, and new ones beyond the limit, are ignored.
     pub(crate) fn report(&mut self, pool: &str, body: &[u8]) {
         let Ok(Reported {
             name,

@@ -1,4 +1,4 @@
-//! What can be seen from outside: log lines and statistics.
+//! Observability: log lines and statistics.
 
 pub(crate) mod events;
 mod file;

@@ -1,8 +1,8 @@
-//! Whose jobs are whose, and who may see them.
+//! Ownership of jobs, and who may see them.
 //!
-//! A job belongs to the user who pushed it (`uid:33`, by the kernel's word). What runs inside a worker acts for the
-//! owner of the task that it serves: a job that it pushes belongs to that owner, and it sees that owner's jobs. Root
-//! and the server's own user see all.
+//! A job belongs to the user who pushed it (`uid:33`, as reported by the kernel). A process inside a worker acts
+//! for the owner of the task that it runs: a job that it pushes belongs to that owner, and it may see that
+//! owner's jobs. Root and the server's own user may see all jobs.
 
 use crate::net::ConnId;
 use crate::plane::Plane;
@@ -11,12 +11,12 @@ use stoker_core::{TaskId, WorkerId};
 use stoker_os::descends;
 use stoker_store::{JobId, Owner};
 
-/// Calls inside calls that are followed to whoever made the first one.
+/// The maximum depth of nested calls that are followed to find the original caller.
 const DEPTH: usize = 8;
 
 impl Plane {
-    /// Whose a job is that this connection pushes. `parent` is the task that pushes it, by its number on the
-    /// connection of its worker, where the client says so.
+    /// The owner of a job that this connection pushes. `parent` is the number, on the worker's connection, of the
+    /// task that pushes the job, if the client names it.
     pub(crate) fn owner_of_push(&mut self, conn: ConnId, parent: Option<u64>) -> Option<Owner> {
         match self.enclosing_worker(conn) {
             Some(worker) => self.acts_for(worker, conn, parent, DEPTH),
@@ -24,7 +24,7 @@ impl Plane {
         }
     }
 
-    /// Whether a job, or what belongs to an owner, may be seen by who is at the other end.
+    /// Whether the peer of a connection may see a job, or what belongs to an owner.
     pub(crate) fn may_see(
         &mut self,
         conn: ConnId,
@@ -46,7 +46,7 @@ impl Plane {
         })
     }
 
-    /// Whether who is at the other end may know which task this is.
+    /// Whether the peer of a connection may see the id of a task.
     pub(crate) fn may_see_task(&mut self, conn: ConnId, task: TaskId) -> bool {
         let owner = self.owner_of_task(task, conn, DEPTH);
         match self.payload(task).origin {
@@ -63,7 +63,8 @@ impl Plane {
         }
     }
 
-    /// The worker inside which a client runs: it has said so in its HELLO, and its process descends from the worker's.
+    /// The worker inside which a client runs: its HELLO names the worker, and its process descends from the
+    /// worker's.
     fn enclosing_worker(&mut self, conn: ConnId) -> Option<WorkerId> {
         let peer = self.conns.get(conn)?.peer;
         let client = self.client(conn)?;
@@ -80,7 +81,8 @@ impl Plane {
         is_inside.then_some(worker)
     }
 
-    /// Whom a client inside a worker acts for: the owner of the task that it names, or of all that run there.
+    /// The owner for whom a client inside a worker acts: that of the task that it names, or else that of all
+    /// running tasks, if they have the same.
     fn acts_for(
         &self,
         worker: WorkerId,
@@ -104,7 +106,7 @@ impl Plane {
         };
         match owners.all(|other| other == first) {
             true => first,
-            // Tasks of several owners run, and the client does not say for which it acts.
+            // Tasks of several owners run, and the client does not name the one for which it acts.
             false => self.user_name(conn),
         }
     }
@@ -114,8 +116,8 @@ impl Plane {
         tasks.filter(|task| self.core.is_running(*task)).collect()
     }
 
-    /// Whose a task is: a job's owner, or for a call who made it. `conn` is the client that asks, for a call whose
-    /// caller is gone.
+    /// The owner of a task: the owner of a job, or the caller of a call. `conn` is the client on whose behalf
+    /// this is determined; it counts as the caller if the connection of a call's caller is closed.
     fn owner_of_task(&self, task: TaskId, conn: ConnId, depth: usize) -> Option<Owner> {
         match self.payload(task).origin {
             Origin::Job(_) => self.jobs.loaded.get(task)?.job.owner.clone(),

@@ -1,30 +1,27 @@
-//! How runs end, in words and figures: the same for calls and jobs.
+//! Describes how runs of calls and jobs end, as text and as numbers.
 
 use crate::clock::wall_ms;
 use crate::counted;
+use crate::sources::TaskAnswer;
 use stoker_core::{Exit, Facts, Span};
 use stoker_store::JobError;
-use stoker_wire::{Frame, Key, Status};
+use stoker_wire::{Key, Status};
 
-/// The longest error text kept of a job.
+/// The maximum number of bytes of an error text that are kept for a job.
 const MESSAGE: usize = 16 << 10;
 
-/// The error of a task that workers returned too often.
+/// The error text of a task that workers have returned too often.
 pub(crate) const ABANDONED: &str =
     "its workers returned it four times without an answer, so it counts as a failed run";
 
-/// How long a task ran: by its worker's own clock where it has one, because answers that are read
-/// together look to the broker as if all but the first had taken no time.
-pub(crate) fn ran(facts: Facts, answer: Option<&Frame<'_>>) -> Span {
-    let own = answer.map_or(0, |answer| answer.ttl);
-    if own > 0 {
-        Span(u64::from(own))
-    } else {
-        facts.ran
-    }
+/// How long a task ran. The worker's own measurement is preferred, because answers that are read together seem to
+/// the server as if all but the first had taken no time.
+pub(crate) fn ran(facts: Facts, answer: Option<&TaskAnswer<'_>>) -> Span {
+    let own = answer.map_or(Span::ZERO, TaskAnswer::ran);
+    if own > Span::ZERO { own } else { facts.ran }
 }
 
-/// How a process ended, for people.
+/// Describes how a process ended.
 pub(crate) fn exit_text(exit: Exit) -> String {
     match exit {
         Exit::Code(code) => format!("exit code {code}"),
@@ -50,7 +47,7 @@ fn signal_name(signal: i32) -> &'static str {
     }
 }
 
-/// Who crashed: a worker, or only the program that an adapter ran for it.
+/// The process that crashed: a worker, or only the program that an adapter ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Victim {
     Worker,
@@ -58,9 +55,9 @@ pub(crate) enum Victim {
 }
 
 impl Victim {
-    /// By the answer with which a task ended, if there was one: an adapter reports what became of its program.
-    pub(crate) fn of(answer: Option<&Frame<'_>>) -> Self {
-        match answer.is_some_and(|answer| answer.status() == Status::CRASHED) {
+    /// Determined by the answer that ended the task, if there was one: an adapter reports the end of its program.
+    pub(crate) fn of(answer: Option<&TaskAnswer<'_>>) -> Self {
+        match answer.is_some_and(|answer| answer.status == Status::CRASHED) {
             true => Self::Program,
             false => Self::Worker,
         }
@@ -73,7 +70,7 @@ impl Victim {
         }
     }
 
-    /// What a task in quarantine has done.
+    /// Describes the crashes of a quarantined task.
     pub(crate) fn quarantine_text(self, crashes: u8) -> String {
         match self {
             Self::Worker => format!("it killed {}", counted(crashes, "worker")),
@@ -94,8 +91,8 @@ impl Victim {
     }
 }
 
-/// What an answer says of an error.
-pub(crate) fn error_in_answer(answer: Option<&Frame<'_>>) -> JobError {
+/// The error that an answer describes.
+pub(crate) fn error_in_answer(answer: Option<&TaskAnswer<'_>>) -> JobError {
     let at_ms = wall_ms();
     let Some(answer) = answer else {
         return JobError {
@@ -108,14 +105,14 @@ pub(crate) fn error_in_answer(answer: Option<&Frame<'_>>) -> JobError {
     let class = answer.meta.text(Key::ERROR_CLASS).map(str::to_owned);
     let message = String::from_utf8_lossy(&answer.body[..answer.body.len().min(MESSAGE)]);
     JobError {
-        class: class.unwrap_or_else(|| answer.status().name().to_owned()),
+        class: class.unwrap_or_else(|| answer.status.name().to_owned()),
         message: message.into_owned(),
         place: answer.meta.text(Key::ERROR_PLACE).map(str::to_owned),
         at_ms,
     }
 }
 
-/// Whether another run may succeed: an error of the code may go away, a fault of the request can't.
+/// Whether another run may succeed: an error of the code may go away, but an invalid request stays invalid.
 pub(crate) fn is_error(status: Status) -> bool {
     matches!(
         status,

@@ -1,4 +1,4 @@
-//! What tasks carry: origin, metadata and body.
+//! The parts of tasks that the core does not need: origin, metadata and body.
 
 use crate::net::{ConnId, LARGE, Shared};
 use crate::users::UserId;
@@ -7,18 +7,18 @@ use stoker_core::{NameId, TaskId};
 use stoker_store::JobId;
 use stoker_wire::Meta;
 
-/// Capacity of a body's buffer that is kept for the next task in the same slot.
+/// The maximum capacity of a buffer that is kept for the next task in the same slot.
 const KEPT: usize = 4 << 10;
-/// The same of all of them.
+/// The maximum total capacity of the buffers that are kept.
 const KEPT_OF_ALL: usize = 4 << 20;
-/// What a task takes beside its bytes, in the core and here.
+/// The memory that a task takes in the core and here, in bytes, without metadata and body.
 const TASK: usize = 384;
-/// Bits of a task's number that name its place; the others count deliveries from there.
+/// The number of bits in a task's number that contain its slot. The other bits count deliveries from that slot.
 const PLACE_BITS: u32 = 26;
-/// What no worker has.
+/// A task id that no task has.
 const NO_TASK: TaskId = TaskId(u32::MAX);
 
-/// Where a task came from, and so where its outcome goes.
+/// The origin of a task, which is where its outcome is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Free,
@@ -27,11 +27,11 @@ pub(crate) enum Origin {
         id: u32,
         oneway: bool,
     },
-    /// A job's body stays with its store.
+    /// The body of a job stays with the loaded job.
     Job(JobId),
 }
 
-/// What the core does not need of a task: where it came from, and its body.
+/// The parts of a task that the core does not need: its origin, metadata and body.
 #[derive(Debug)]
 pub(crate) struct Payload {
     pub(crate) origin: Origin,
@@ -40,25 +40,25 @@ pub(crate) struct Payload {
     pub(crate) codec: u8,
     pub(crate) prio: u8,
     meta_len: usize,
-    /// Metadata, then body, if that is not large.
+    /// The metadata, followed by the body unless that is large.
     bytes: Vec<u8>,
-    /// A large body: it is sent from here without another copy.
+    /// A large body, which is sent from here without another copy.
     large: Option<Arc<[u8]>>,
-    /// Whose call it is.
+    /// The user who is charged for the call.
     user: Option<UserId>,
-    /// What is reserved for its answer.
+    /// The number of bytes that are reserved for the answer.
     reserved: usize,
-    /// Its answer's room was reserved before it was assigned.
+    /// The room for the answer was reserved before the task was assigned.
     cleared: bool,
-    /// The log has said how it ended.
+    /// The end of the task has been logged already.
     logged: bool,
-    /// Deliveries from this place.
+    /// The number of deliveries from this slot.
     round: u32,
 }
 
 impl Payload {
     pub(crate) fn meta(&self) -> Meta<'_> {
-        // It was checked when its frame was read.
+        // The metadata was validated when its frame was read.
         Meta::parse(&self.bytes[..self.meta_len]).unwrap_or_default()
     }
 
@@ -69,7 +69,7 @@ impl Payload {
         }
     }
 
-    /// A large body, to be shared.
+    /// A large body, for sharing.
     pub(crate) fn large(&self) -> Option<Shared> {
         let bytes = self.large.clone()?;
         Some(Shared { bytes, from: 0 })
@@ -80,13 +80,13 @@ impl Payload {
     }
 }
 
-/// The payloads of all tasks in the core, by the task's number.
+/// The payloads of all tasks in the core, indexed by task id.
 #[derive(Debug, Default)]
 pub(crate) struct Payloads {
     slots: Vec<Payload>,
     free: Vec<TaskId>,
     bytes: usize,
-    /// Capacity of the buffers of free numbers.
+    /// The total capacity of the buffers of free slots.
     kept: usize,
 }
 
@@ -95,8 +95,8 @@ impl Payloads {
         self.bytes
     }
 
-    /// Gives a task another number, before it goes to a worker: a second answer to an earlier delivery names
-    /// none of today's, although the place is used again at once.
+    /// Gives a task a new number before it is sent to a worker. Slots are reused at once; with the new number, a
+    /// second answer to an earlier delivery does not match the present task.
     pub(crate) fn renumber(&mut self, id: TaskId) -> u32 {
         let payload = &mut self.slots[id.index()];
         payload.round = payload.round.wrapping_add(1);
@@ -108,7 +108,7 @@ impl Payloads {
         self.slots[id.index()].round << PLACE_BITS | (id.0 + 1)
     }
 
-    /// The task that has this number; [`NO_TASK`] where there is none.
+    /// The task with this number, or [`NO_TASK`] if there is none.
     pub(crate) fn task(&self, number: u32) -> TaskId {
         let place = (number & ((1 << PLACE_BITS) - 1)).wrapping_sub(1);
         let payload = self.slots.get(place as usize);
@@ -118,19 +118,19 @@ impl Payloads {
         if is_it { TaskId(place) } else { NO_TASK }
     }
 
-    /// Notes what is reserved for a task's answer. Returns what was.
+    /// Records the number of bytes reserved for a task's answer. Returns the previous number.
     pub(crate) fn reserve(&mut self, id: TaskId, bytes: usize) -> usize {
         std::mem::replace(&mut self.slots[id.index()].reserved, bytes)
     }
 
-    /// Notes whose call a task is. Returns the bytes that it takes.
+    /// Records the user who is charged for a call. Returns the number of bytes that the task takes.
     pub(crate) fn charge(&mut self, id: TaskId, user: UserId) -> usize {
         let payload = &mut self.slots[id.index()];
         payload.user = Some(user);
         payload.len() + TASK
     }
 
-    /// Whose call a task was, and the bytes that it took.
+    /// Ends the charge for a call. Returns its user and the number of bytes that it took.
     pub(crate) fn discharge(&mut self, id: TaskId) -> Option<(UserId, usize)> {
         let payload = &mut self.slots[id.index()];
         let user = payload.user.take()?;
@@ -198,7 +198,7 @@ impl Payloads {
         id
     }
 
-    /// Frees a task's number. Small buffers stay, so that a warm server allocates nothing for them.
+    /// Frees a task's slot. Small buffers are kept, so that a warm server does not allocate for them.
     pub(crate) fn remove(&mut self, id: TaskId) {
         let payload = &mut self.slots[id.index()];
         debug_assert!(payload.origin != Origin::Free);
@@ -216,7 +216,7 @@ impl Payloads {
     }
 }
 
-/// For whoever counts again.
+/// Methods for checking the accounting in the simulation.
 #[cfg(feature = "sim")]
 impl Payloads {
     /// Calls that are charged to their users, and the bytes that they take.
@@ -227,12 +227,12 @@ impl Payloads {
         })
     }
 
-    /// What is reserved for answers, all in all.
+    /// The total number of bytes that are reserved for answers.
     pub(crate) fn reserved(&self) -> usize {
         self.slots.iter().map(|payload| payload.reserved).sum()
     }
 
-    /// Numbers that are in use.
+    /// The number of slots in use.
     pub(crate) fn taken(&self) -> usize {
         let taken = |payload: &&Payload| payload.origin != Origin::Free;
         let bytes: usize = self

@@ -1,4 +1,4 @@
-//! Workers that somebody else started and that dialled the socket.
+//! Workers that were not started by Stoker and have connected to the socket.
 
 use crate::clock::wall_ms;
 use crate::net::{ConnId, Role, Source};
@@ -12,7 +12,8 @@ use stoker_core::{Event, Exit, PoolId, Span, WorkerId, WorkerState};
 use stoker_os::{Signal, signal_process};
 use stoker_wire::{Hello, Welcome};
 
-/// How long a process may live on after its socket closed: shutdown functions and destructors run then.
+/// The maximum time that a process may continue after its socket was closed, for shutdown functions and
+/// destructors.
 const LINGER: Span = Span::from_secs(2);
 
 impl Plane {
@@ -31,7 +32,7 @@ impl Plane {
         );
     }
 
-    /// The core has let a worker in that dialled.
+    /// Completes the registration of a connected worker that the core has accepted.
     pub(crate) fn admit(&mut self, id: WorkerId, ticket: u32, number: u32) {
         let conn = self
             .conns
@@ -88,15 +89,15 @@ impl Plane {
         );
     }
 
-    /// The process of a worker that dialled in has ended.
+    /// Handles the end of the process of a worker that connected by itself.
     pub(crate) fn process_ended(&mut self, token: ConnId) {
         if let Some(id) = self.worker_of_token(token) {
             self.worker_gone(id, Exit::Gone);
         }
     }
 
-    /// A worker's socket has ended. Of a spawned one, its exit will tell; one that dialled in and whose
-    /// process can't be watched is gone.
+    /// Handles the end of a worker's socket. For a spawned worker, the exit of its process follows. A worker that
+    /// connected by itself counts as gone.
     pub(crate) fn worker_conn_ended(&mut self, id: WorkerId) {
         let Some(handle) = self.worker_handle(id) else {
             return;
@@ -108,12 +109,12 @@ impl Plane {
         if let Some(conn) = conn.and_then(|id| self.conns.get(id)) {
             self.poller.remove(&conn.fd);
         }
-        // Nearly always its process is ending, and its exit follows and tells the cause. One that lives
-        // on without its socket can neither be given work nor answer.
+        // The process is usually ending, and its exit status shows the cause. A process that continues without
+        // its socket can neither receive tasks nor answer.
         self.alarms.set(self.now + LINGER, Alarm::Closed(id));
     }
 
-    /// A worker has lived on without its socket.
+    /// Ends a worker that has continued without its socket.
     pub(crate) fn kill_socketless(&mut self, id: WorkerId) {
         let is_leaving = matches!(
             self.core.worker_state(id),
@@ -128,7 +129,8 @@ impl Plane {
         }
     }
 
-    /// Ends the connection of a worker that dialled in, with what still waits to be written. Its process goes on.
+    /// Closes the connection of a worker that connected by itself, after flushing its output. Its process
+    /// continues.
     pub(crate) fn disconnect(&mut self, id: WorkerId) {
         if let Some(conn) = self.worker_handle(id).and_then(|handle| handle.conn) {
             self.flush_conn(conn);
@@ -136,14 +138,14 @@ impl Plane {
         self.worker_gone(id, Exit::Gone);
     }
 
-    /// Kills a worker that dialled in: by signal if it is a process of ours to signal, else by ending its
+    /// Kills a worker that connected by itself: by a signal if that is permitted, otherwise by closing its
     /// connection.
     pub(crate) fn kill_dialled(&mut self, id: WorkerId) {
         let Some(handle) = self.worker_handle(id) else {
             return;
         };
         let pidfd = handle.pidfd.as_ref();
-        // A process of another user is not ours to signal; then its connection is what we end.
+        // A process of another user can't be signalled. Then its connection is closed.
         if pidfd.is_some_and(|pidfd| signal_process(pidfd, Signal::KILL)) {
             return;
         }

@@ -1,4 +1,4 @@
-//! What the server knows of one worker.
+//! The server's state of one worker.
 
 use crate::net::ConnId;
 use crate::observe::{Allowance, Stream, WorkerLog};
@@ -7,51 +7,51 @@ use stoker_angel::WorkerKey;
 use stoker_core::{Exit, PoolId, WorkerId};
 use stoker_os::Fd;
 
-/// One output of a worker.
+/// An output pipe of a worker.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     pub(crate) fd: Fd,
     pub(crate) stream: Stream,
-    /// Not read for now, because the log is behind.
+    /// The pipe is not read for now, because the log is behind.
     pub(crate) is_paused: bool,
 }
 
-/// The server's handle on one worker: its process, its socket, its output.
+/// The server's handle on one worker: its process, its socket and its output.
 #[derive(Debug)]
 pub(crate) struct WorkerHandle {
     pub(crate) id: WorkerId,
     pub(crate) pool: PoolId,
-    /// `pool-number`.
+    /// The name in the form `pool-number`.
     pub(crate) name: String,
     pub(crate) pid: i32,
-    /// Memory that it shares with its children.
+    /// Memory that the worker shares with its children.
     pub(crate) shared: Shared,
     pub(crate) conn: Option<ConnId>,
     pub(crate) pipes: Vec<Pipe>,
     pub(crate) log: WorkerLog,
-    /// How much of its output is still logged.
+    /// How much of the worker's output may still be logged.
     pub(crate) allowance: Allowance,
     pub(crate) started_ms: u64,
-    /// It has said HELLO.
+    /// The worker has sent HELLO.
     pub(crate) ready: bool,
-    /// What it said of its own end, or the last that it wrote to stderr.
+    /// The worker's own message about its end, and the last part of its stderr.
     pub(crate) last_words: Option<String>,
     pub(crate) last_stderr: Vec<u8>,
-    /// Why we ended it by force.
+    /// The reason for which the server killed the worker.
     pub(crate) kill_reason: Option<&'static str>,
-    /// How it ended, once it has.
+    /// The exit status, once the process has ended.
     pub(crate) exit: Option<Exit>,
-    /// Started by the angel; otherwise it dialled in.
+    /// Whether the angel started the worker; otherwise it has connected by itself.
     pub(crate) spawned: bool,
-    /// The process of a worker that dialled in from this machine.
+    /// The process of a worker that connected by itself from this machine.
     pub(crate) pidfd: Option<Fd>,
 }
 
-/// How much of a worker's last stderr is kept, to report what killed it.
+/// The number of bytes of a worker's stderr that are kept to report the cause of its death.
 pub(crate) const LAST_STDERR: usize = 4 << 10;
 
 impl WorkerHandle {
-    /// The worker's number as a key between server and angel.
+    /// The worker's id as a key in messages between server and angel.
     pub(crate) fn key(id: WorkerId) -> WorkerKey {
         u64::from(id.generation) << 32 | u64::from(id.slot)
     }
@@ -63,7 +63,7 @@ impl WorkerHandle {
         }
     }
 
-    /// The worker's number as the poller carries it.
+    /// The worker's id as a token for the poller.
     pub(crate) fn token(id: WorkerId) -> ConnId {
         ConnId {
             slot: id.slot,
@@ -77,13 +77,13 @@ impl WorkerHandle {
         self.last_stderr.drain(..excess);
     }
 
-    /// Whether output may stand in its pipes that it wrote before the frame at hand. `first` tells that the
-    /// pipes were read in the turn that this frame began, as they are unless they rest.
+    /// Whether the pipes may contain output that the worker wrote before the present frame. `first` says that the
+    /// pipes were read in the same turn before the frame arrived, unless they are paused.
     pub(crate) fn may_have_output(&self, first: bool) -> bool {
         self.pipes.iter().any(|pipe| !first || pipe.is_paused)
     }
 
-    /// Why it was killed, if it was, and what else is known about its death.
+    /// The reason why the worker was killed, if it was, and further details of its death.
     pub(crate) fn death_reason(&self) -> Option<String> {
         match (self.kill_reason, self.death_details()) {
             (Some(reason), Some(words)) => Some(format!("{reason}; {words}")),
@@ -101,7 +101,7 @@ impl WorkerHandle {
     }
 }
 
-/// Kills every process whose angel was killed, by the mark that the angel left in their environment.
+/// Kills all processes of an angel that has died, by the mark that the angel left in their environment.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn kill_marked(angel: i32) {
     for pid in stoker_angel::with_cookie(&format!("{angel}-")) {

@@ -1,10 +1,11 @@
-//! What is true of workers' processes after every turn. The simulation calls it; a broken rule panics with its name.
+//! The invariants of worker handles, which hold after every turn. The simulation checks them; a violation panics
+//! with the name of the invariant.
 
 use super::handle::LAST_STDERR;
 use crate::plane::Plane;
 
 impl Plane {
-    /// Panics if more is kept of a worker than is bounded.
+    /// Panics if more output is kept of a worker than its limit.
     pub(crate) fn check_worker_handles(&self) {
         for handle in self.worker_handles.iter().flatten() {
             let kept = handle.last_stderr.len();

@@ -1,14 +1,14 @@
-//! Workers' output on its way to the log, within bounds.
+//! Passes workers' output to the log, within limits.
 
 use crate::observe::Stream;
 use crate::plane::{Alarm, Plane};
 use stoker_core::{Span, WorkerId};
 
-/// How often it is reported how much of a worker's output was dropped.
+/// How often the amount of a worker's dropped output is logged.
 const REPORT_EVERY: Span = Span::from_secs(5);
 
 impl Plane {
-    /// Logs what a worker wrote at `tag`, as much of it as its rate allows.
+    /// Logs what a worker wrote while it ran `tag`, as far as its rate limit allows.
     pub(crate) fn log_output(&mut self, id: WorkerId, stream: Stream, tag: String, bytes: &[u8]) {
         let now = self.now;
         let Some(handle) = self.worker_handle_mut(id) else {
@@ -28,7 +28,7 @@ impl Plane {
         }
     }
 
-    /// Reports what was dropped of a worker's output, if anything was.
+    /// Logs how much of a worker's output was dropped, if any was.
     pub(crate) fn report_dropped(&mut self, id: WorkerId) {
         let Some(handle) = self.worker_handle_mut(id) else {
             return;

@@ -1,13 +1,13 @@
-//! How much memory a worker takes, with all that it started.
+//! Measures how much memory a worker takes, including its child processes.
 
 use crate::plane::{Plane, Todo};
 use stoker_core::{Span, Time, WorkerId};
 use stoker_os::{tree_proportional_bytes, tree_resident_bytes};
 
-/// Shared pages are looked for at most so often: that takes milliseconds where memory is large.
+/// The minimum time between two measurements of shared pages, which take milliseconds if memory is large.
 const LOOK_EVERY: Span = Span::from_secs(2);
 
-/// What a worker and its children share.
+/// The memory that a worker and its children share.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Shared {
     /// Bytes that were counted more than once.
@@ -16,7 +16,7 @@ pub(crate) struct Shared {
 }
 
 impl Plane {
-    /// Measures a worker. Most have no children, and then it is one small file.
+    /// Measures a worker. Most workers have no children; then only one small file is read.
     pub(crate) fn measure(&mut self, worker: WorkerId) {
         let Some(handle) = self.worker_handle(worker) else {
             return;
@@ -33,8 +33,8 @@ impl Plane {
         self.todo.push_back(Todo::Measured { worker, rss });
     }
 
-    /// A fork shares its parent's pages, which count for both. What is shared hardly changes from one look to the
-    /// next.
+    /// Subtracts shared pages, which otherwise count for a parent and its forks. The amount of shared memory
+    /// changes little between two measurements.
     fn count_once(&mut self, worker: WorkerId, pid: i32, resident: u64) -> u64 {
         let now = self.now;
         let Some(handle) = self.worker_handle_mut(worker) else {

@@ -1,8 +1,8 @@
-//! Who does the work: processes that the angel starts for us, and workers that dial in.
+//! Workers: processes that the angel starts for the server, and processes that connect by themselves.
 //!
-//! In every turn the output of workers is read before their sockets. What a worker wrote before it
-//! answered was in its pipe before its answer was in its socket, so at window 1 a line is always that of
-//! the task which wrote it, at no further system call.
+//! In every turn the output of workers is read before their sockets. What a worker wrote before its answer was in
+//! the pipe before the answer was in the socket. So if only one task is assigned at a time, each line is
+//! attributed to the task that wrote it, and that takes no additional system calls.
 
 mod dialled;
 mod handle;

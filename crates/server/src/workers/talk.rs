@@ -1,11 +1,11 @@
-//! The conversation with a worker, in both directions.
+//! The protocol between server and workers, in both directions.
 
 use crate::net::{ConnId, Shared};
 use crate::observe::Stream;
 use crate::plane::{Plane, Todo};
 use crate::sources::end::is_error;
 use crate::sources::rpc::{Fault, offer};
-use crate::sources::{Origin, Payload};
+use crate::sources::{Origin, Payload, TaskAnswer};
 use stoker_angel::ToAngel;
 use stoker_core::{Answer, Event, Exit, Span, TaskId, WorkerId};
 use stoker_os::{Signal, signal_process};
@@ -15,12 +15,12 @@ use stoker_wire::{
 };
 use uuid::Uuid;
 
-/// From this size on the body of a job is sent from where it is, without another copy.
+/// The size from which a job's body is sent from the loaded job, without another copy.
 const SHARED: usize = 4 << 10;
 
 impl Plane {
-    /// One frame of a worker. `first` tells that its beginning is what made the socket ready, so that all
-    /// the worker wrote before it has been read from its pipes already.
+    /// Handles one frame of a worker. `first` is set if the frame starts at the beginning of the received bytes:
+    /// then everything that the worker wrote to its pipes before the frame has been read already.
     pub(crate) fn worker_frame(
         &mut self,
         worker: WorkerId,
@@ -57,16 +57,17 @@ impl Plane {
         Ok(())
     }
 
-    /// Reads a worker's pipes before an answer that did not itself wake the loop, so that what the
-    /// worker wrote before it is logged under the right task. With a window that can't be told anyway.
+    /// Reads a worker's pipes before an answer that was received behind another frame, so that output which was
+    /// written before the answer is logged under the right task. This is skipped if more tasks are assigned: with
+    /// prefetched tasks, output can't be attributed to a single task.
     fn drain_before_answer(&mut self, worker: WorkerId) {
         if self.core.assigned_to(worker).nth(1).is_none() {
             self.read_output_dry(worker);
         }
     }
 
-    /// A worker asks for one task or withdraws that. A withdrawal is confirmed behind every task that was
-    /// assigned before it, so that the worker knows when nothing is on its way any more.
+    /// Handles a worker's request for one task, or its withdrawal. A withdrawal is confirmed after every task
+    /// that was assigned before it, so that the worker knows when no task is on its way any more.
     fn worker_ready(&mut self, worker: WorkerId, wanted: bool) -> Result<(), Fault> {
         if !self.core.takes_on_request(worker) {
             return Err(Fault::State(
@@ -116,7 +117,7 @@ impl Plane {
     }
 
     fn answered(&mut self, worker: WorkerId, frame: &Frame<'_>) {
-        // What it wrote until now belongs to the task that it answers, not to its own end.
+        // The output so far belongs to the answered task, and not to the death of the worker.
         if let Some(handle) = self.worker_handle_mut(worker) {
             handle.last_stderr.clear();
             handle.last_words = None;
@@ -126,17 +127,17 @@ impl Plane {
             let words = &frame.body[..frame.body.len().min(4 << 10)];
             handle.last_words = Some(last_words(words)).filter(|words| !words.is_empty());
         }
-        let worked = Span(u64::from(frame.ttl));
+        let whole = TaskAnswer::from(frame);
         self.step(
             Event::Answered {
                 worker,
                 task: self.payloads.task(frame.id),
                 answer,
-                worked,
+                worked: whole.ran(),
             },
-            Some(frame),
+            Some(&whole),
         );
-        // What a program said before it died was of its own task.
+        // The last words of a program apply to its own task only.
         if let (Answer::Crashed(_), Some(handle)) = (answer, self.worker_handle_mut(worker)) {
             handle.last_words = None;
         }
@@ -203,7 +204,7 @@ impl Plane {
         let Some(handle) = self.worker_handle_mut(worker) else {
             return;
         };
-        // Last words are those of the present task.
+        // Last words belong to the present task only.
         handle.last_stderr.clear();
         handle.last_words = None;
         let (pool, Some(conn_id)) = (handle.pool, handle.conn) else {
@@ -246,9 +247,9 @@ impl Plane {
         self.mark_dirty(conn_id);
     }
 
-    /// Tells a worker that a task's answer is not wanted any more.
+    /// Informs a worker that the answer of a task is no longer wanted.
     pub(crate) fn cancel_on(&mut self, worker: WorkerId, task: TaskId) {
-        // On the socket at once: a worker may rely on it being there before the soft signal comes.
+        // Flush at once: a worker may rely on the frame being in the socket before the soft signal arrives.
         if let Some(conn) = self.put_to(
             worker,
             Encode::new(Type::Cancel, self.payloads.number(task)),
@@ -257,7 +258,7 @@ impl Plane {
         }
     }
 
-    /// Tells a worker to finish and go.
+    /// Orders a worker to finish its tasks and exit.
     pub(crate) fn goaway(&mut self, worker: WorkerId) {
         if self
             .worker_handle(worker)
@@ -280,7 +281,7 @@ impl Plane {
         Some(conn)
     }
 
-    /// Signals a worker: the soft cancel, or TERM.
+    /// Sends a worker a signal: the soft cancel, or SIGTERM.
     pub(crate) fn signal(&mut self, worker: WorkerId, signal: Signal) {
         let Some(handle) = self.worker_handle(worker) else {
             return;
@@ -293,13 +294,14 @@ impl Plane {
             });
         }
         if let Some(pidfd) = &handle.pidfd {
-            // One of another user is not ours to signal; the kill at the end of its grace ends it.
+            // Signalling a process of another user may fail. Such a worker is disconnected at the end of its
+            // grace period.
             signal_process(pidfd, signal);
         }
     }
 }
 
-/// What a RES of a worker means to the core.
+/// The meaning of a worker's RES for the core.
 fn answer_of(frame: &Frame<'_>) -> Answer {
     match frame.status() {
         Status::OK => Answer::Done,
@@ -369,7 +371,7 @@ fn job_meta(meta: &mut MetaBuf, job: &Job, uuid: Uuid, tries: u16, crashes: u8, 
     }
 }
 
-/// Last words as a line for people, from the JSON that an SDK sends, or as they are.
+/// Last words as a line of text, from the JSON that an SDK sends or from plain text.
 fn last_words(bytes: &[u8]) -> String {
     let parsed: Option<serde_json::Value> = serde_json::from_slice(bytes).ok();
     let text =

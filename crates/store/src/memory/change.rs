@@ -1,4 +1,4 @@
-//! What operators change, in memory.
+//! Changes by operators, in memory.
 
 use super::query::matches;
 use super::{Entry, MemoryStore};
@@ -22,7 +22,7 @@ impl MemoryStore {
                 if let Some(holder) = self.conflicting_holder(entry, change) {
                     return Err(Trouble::Taken(holder));
                 }
-                // One that is there already is not meant to move.
+                // A job that is already in the target queue is not moved.
                 match is_there(change, entry) {
                     true => Vec::new(),
                     false => vec![*id],
@@ -58,7 +58,7 @@ impl MemoryStore {
             let Some(entry) = self.jobs.get(id).filter(is_meant) else {
                 continue;
             };
-            // Another one may have taken its key since it was asked for.
+            // Another job may have taken the unique key since the request was made.
             if self.conflicting_holder(entry, change).is_some() {
                 changed.loaded.push(*id);
             } else {
@@ -84,8 +84,8 @@ impl MemoryStore {
         jobs
     }
 
-    /// A job that is to run again can't if another one holds its unique key by now; nor can one that holds it
-    /// move to a queue where another one does.
+    /// The job whose unique key prevents the change: a job can't be retried while another job holds its key,
+    /// and a job that holds its key can't move to a queue where another job holds the same key.
     fn conflicting_holder(&self, entry: &Entry, change: &Change) -> Option<Holder> {
         let holder_in = |queue: QueueNo| self.queues[queue.0 as usize].holder(entry, self.now());
         let holder = holder_in(entry.job.queue);
@@ -98,7 +98,7 @@ impl MemoryStore {
         }
     }
 
-    /// `nth` of those that are changed together.
+    /// Changes one job; `nth` is its index among the jobs that are changed together.
     fn change_one(&mut self, id: JobId, change: &Change, nth: u64) {
         match change {
             Change::Retry { per_second } => {
@@ -150,7 +150,7 @@ impl MemoryStore {
         entry.job.class = policy.class_of(entry.job.class);
     }
 
-    /// Queues a job by its due time.
+    /// Makes a job ready or delayed, depending on its due time.
     fn enter(&mut self, id: JobId, now: u64) {
         let steady = (self.steady)();
         let entry = self.entry(id);
@@ -199,7 +199,7 @@ impl MemoryStore {
             }
             match state {
                 State::Suspended => self.queue(to).counts_of(state, 1),
-                // Its time had come, even if the clock is set back since then.
+                // The job was already due, even if the clock has been set back since then.
                 State::Ready => self.enter_as(state, id),
                 _ => self.enter(id, now),
             }
@@ -245,7 +245,7 @@ impl MemoryStore {
             of_queue.counts_of(state, 1);
             self.jobs.insert(id, entry);
             match (import.error, state) {
-                // It waits nowhere, which ending it does not mind.
+                // The job is in no list of waiting jobs, and `finish` accepts that.
                 (Some(error), _) => self.finish(id, Ending::Failed(error)),
                 (None, State::Ready) => self.wait(id),
                 (None, State::Delayed) => self.start_timer(id),
@@ -257,7 +257,7 @@ impl MemoryStore {
     }
 }
 
-/// Those that are there already are not meant to move.
+/// Whether the change is a move to the queue that the job is already in.
 fn is_there(change: &Change, entry: &Entry) -> bool {
     matches!(change, Change::Move { to } if *to == entry.job.queue)
 }

@@ -1,4 +1,4 @@
-//! A job in memory, and all that is known of it.
+//! A job in memory.
 
 use crate::id::places_after;
 use crate::job::beginning;
@@ -7,29 +7,29 @@ use crate::{
     Whole,
 };
 
-/// Notes that are kept of one job; the oldest go first.
+/// The maximum number of history entries of one job; the oldest are dropped first.
 const NOTES: usize = 100;
 
-/// A job and all that is known of it.
+/// A job and everything that the memory engine knows about it.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) job: Job,
     pub(super) state: State,
-    /// Its due time is by the steady clock.
+    /// The due time is by the steady clock.
     pub(super) is_delay: bool,
-    /// The scheduler has it.
+    /// The job is loaded into the scheduler.
     pub(super) loaded: bool,
     pub(super) idempotency: Option<Box<[u8]>>,
     pub(super) error: Option<JobError>,
     pub(super) progress: Option<(u8, String)>,
     pub(super) result: Option<Bytes>,
     pub(super) result_until: u64,
-    /// When the payload of a done job is no longer kept.
+    /// When the payload of a done job expires.
     pub(super) payload_until: u64,
     pub(super) output: Option<Vec<u8>>,
     pub(super) history: Vec<Note>,
     pub(super) ended_ms: u64,
-    /// Its place among all jobs that have ended.
+    /// The job's position among all ended jobs, in the order in which they ended.
     pub(super) ended: u64,
 }
 
@@ -48,7 +48,7 @@ impl Entry {
                 queue: new.queue,
                 class: new.class,
                 key: new.key,
-                // Those that share a place go by their numbers.
+                // Jobs with the same order number are ordered by their ids.
                 order: match (new.order, is_overdue) {
                     (Some(order), _) => order,
                     (None, true) => places_after(due_ms).end - 1,
@@ -113,7 +113,7 @@ impl Entry {
         }
     }
 
-    /// Fresh budgets for a job that is to run once more.
+    /// Resets the counters and limits of a job for an operator's retry.
     pub(super) fn reset_for_retry(&mut self, now: u64) {
         let mut notes = self.history.iter().rev();
         let last_retry = notes.find(|note| note.what == What::RetriedByOperator);
@@ -127,7 +127,8 @@ impl Entry {
         (self.ended_ms, self.ended) = (0, 0);
     }
 
-    /// Until when something of a job that has ended is kept, whatever becomes of the rest.
+    /// When the last of an ended job's result and payload expires. The rest of the job may be forgotten
+    /// earlier.
     pub(super) fn kept_until(&self) -> u64 {
         let result = self.result.as_ref().map_or(0, |_| self.result_until);
         let has_payload = self.state == State::Done && !self.job.bytes.is_empty();
@@ -165,7 +166,7 @@ impl Entry {
         }
     }
 
-    /// With one line of its history, if there is such a line.
+    /// The job with one entry of its history, if that entry exists.
     pub(super) fn line(&self, now: u64, number: u64) -> View {
         let at = usize::try_from(number)
             .ok()

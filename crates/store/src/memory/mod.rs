@@ -1,4 +1,4 @@
-//! Jobs in memory: everything a store does, but for surviving the process.
+//! The memory engine: everything a store does, except that jobs do not survive the process.
 
 mod change;
 mod entry;
@@ -24,14 +24,14 @@ pub struct MemoryStore {
     ids: Ids,
     jobs: JobMap<Entry>,
     queues: Vec<QueueOf>,
-    /// What is due by the wall clock, and what is by the steady one.
+    /// Jobs with a due time by the wall clock, and jobs with a due time by the steady clock.
     due: [BTreeSet<(u64, JobId)>; 2],
     events: Vec<StoreEvent>,
-    /// Bytes of payloads of jobs that are to run, and of jobs that have ended.
+    /// Payload bytes of unfinished jobs, and of ended jobs.
     bytes: usize,
     ended_bytes: usize,
     max_ended_bytes: usize,
-    /// Ended jobs that still have their payloads, by the order in which they ended.
+    /// Ended jobs that still have their payloads, in the order in which they ended.
     payloads: BTreeMap<u64, JobId>,
     ended: u64,
     remains: Remains,
@@ -39,7 +39,7 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// `max_ended_bytes`: what payloads of ended jobs may take; the oldest make room.
+    /// `max_ended_bytes` limits the payload bytes of ended jobs; the oldest are forgotten first.
     #[must_use]
     pub fn new(clock: Clock, steady: Clock, max_ended_bytes: usize) -> Self {
         Self {
@@ -98,7 +98,7 @@ impl MemoryStore {
         }
     }
 
-    /// Hands a job that has just come to the scheduler, unless others of its lane wait before it.
+    /// Hands a new job to the scheduler, unless other jobs of its lane wait before it.
     fn load_at_once(&mut self, id: JobId) -> Option<Job> {
         let job = &self.jobs[&id].job;
         let (queue, lane, order) = (job.queue, (job.class, job.key.clone()), job.order);
@@ -116,7 +116,7 @@ impl MemoryStore {
         entry.job.clone()
     }
 
-    /// Puts a ready job behind all that wait to be handed over.
+    /// Puts a ready job behind all jobs that wait to be handed over.
     fn enqueue_last(&mut self, id: JobId) {
         let now = self.now();
         let order = self.ids.make(now).0;
@@ -124,7 +124,8 @@ impl MemoryStore {
         self.wait(id);
     }
 
-    /// Puts a ready job where its order says among those that wait to be handed over.
+    /// Puts a ready job among the jobs that wait to be handed over, at the position given by its order
+    /// number.
     fn wait(&mut self, id: JobId) {
         let entry = &self.jobs[&id];
         let order = entry.job.order;
@@ -137,7 +138,7 @@ impl MemoryStore {
         }
     }
 
-    /// Takes up to `limit` jobs of a lane. `true` if more are left.
+    /// Takes up to `limit` jobs of a lane. The returned flag says whether more are left.
     fn take(&mut self, queue: QueueNo, lane: &queue::LaneKey, limit: usize) -> (Vec<Job>, bool) {
         let mut jobs = Vec::new();
         while jobs.len() < limit {
@@ -170,7 +171,7 @@ impl MemoryStore {
     }
 
     fn end(&mut self, id: JobId, run: Run, ending: Ending, output: Option<Vec<u8>>) {
-        // One that was acknowledged before it was delivered again has ended already.
+        // A job that was acknowledged on delivery has already ended.
         let unfinished = |entry: &&mut Entry| !entry.state.is_final();
         let Some(entry) = self.jobs.get_mut(&id).filter(unfinished) else {
             return;
@@ -187,7 +188,7 @@ impl MemoryStore {
         if std::mem::take(&mut entry.loaded) {
             let (queue, lane) = (entry.job.queue, (entry.job.class, entry.job.key.clone()));
             if let Some((class, key)) = self.queue(queue).unload(lane) {
-                // `RefillLanes` has passed over this lane so far, so it is reported.
+                // `RefillLanes` skipped this lane while it had loaded jobs, so its backlog is reported now.
                 self.events.push(StoreEvent::Backlog { queue, class, key });
             }
         }
@@ -217,7 +218,7 @@ impl MemoryStore {
         self.forget_old(queue, now);
     }
 
-    /// Takes a job out of the counts and places of waiting.
+    /// Removes a job from the count of its state and from the jobs that wait.
     fn dequeue(&mut self, id: JobId) {
         let entry = &self.jobs[&id];
         let (queue, state) = (entry.job.queue, entry.state);
@@ -237,7 +238,8 @@ impl MemoryStore {
         }
     }
 
-    /// Forgets ended jobs of a queue beyond what is to be kept: by number, by age, and by the bytes of all.
+    /// Forgets ended jobs of a queue that exceed its retention by count or age, and the oldest of all queues
+    /// while payloads exceed the limit.
     fn forget_old(&mut self, queue: QueueNo, now: u64) {
         let jobs = &self.jobs;
         let ended_ms = |id: &JobId| jobs.get(id).map_or(0, |entry| entry.ended_ms);
@@ -246,7 +248,7 @@ impl MemoryStore {
             self.keep_remains(id, now);
         }
         while self.ended_bytes > self.max_ended_bytes {
-            // Of all queues, because it is the oldest of all that is missed least.
+            // The oldest job of any queue goes first.
             let Some((_, old)) = self.payloads.first_key_value() else {
                 return;
             };
@@ -264,7 +266,7 @@ impl MemoryStore {
         self.payloads.remove(&ended);
     }
 
-    /// Forgets a job except its results and payloads that are kept longer.
+    /// Forgets a job, but keeps its result and payload if they have not expired.
     fn keep_remains(&mut self, id: JobId, now: u64) {
         let entry = &self.jobs[&id];
         if entry.kept_until() <= now {
@@ -317,7 +319,7 @@ impl MemoryStore {
         }
     }
 
-    /// Makes jobs ready whose time has come.
+    /// Makes all jobs ready whose due time has come.
     fn wake_due(&mut self) {
         if self.due.iter().all(BTreeSet::is_empty) {
             return;
@@ -331,7 +333,7 @@ impl MemoryStore {
         ready.into_iter().for_each(|(_, id)| self.make_ready(id));
     }
 
-    /// A job waits until it is due.
+    /// Starts a job's timer for its due time.
     fn start_timer(&mut self, id: JobId) {
         let entry = &self.jobs[&id];
         self.due[usize::from(entry.is_delay)].insert((entry.job.due_ms, id));
@@ -375,7 +377,7 @@ impl Driver for MemoryStore {
         });
         self.queues[at].policy = policy;
         let no = QueueNo(at as u32);
-        // Less may be kept than before.
+        // The new policy may have a shorter retention.
         self.forget_old(no, self.now());
         let queue = &self.queues[at];
         Opened {
@@ -449,8 +451,7 @@ impl Driver for MemoryStore {
                     self.queues[entry.job.queue.0 as usize].started(entry);
                 }
             }
-            // A crash of the server is the end of this store.
-            // Nothing outlives the process.
+            // This store does not survive a crash of the server, so it need not record which jobs run.
             StoreRequest::Running { .. } | StoreRequest::Crashed { .. } => {}
             StoreRequest::Checkpoint { job, bytes } => {
                 if let Some(entry) = self.jobs.get_mut(&job) {
@@ -527,7 +528,7 @@ impl Driver for MemoryStore {
 
     fn next_due(&self) -> Option<u64> {
         let first = |of: usize| self.due[of].first().map(|(due, _)| *due);
-        // As the steady clock will show it.
+        // Converted to the steady clock.
         let wall = first(0).map(|due| {
             due.saturating_sub(self.now())
                 .saturating_add((self.steady)())

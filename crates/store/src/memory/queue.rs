@@ -1,21 +1,21 @@
-//! A queue in memory.
+//! A queue of the memory engine.
 
 use super::Entry;
 use crate::{Counts, Holder, JobId, NewJob, Pushed, QueuePolicy, State, checksum};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 
-/// Priority class and tenant.
+/// A lane of a queue: priority class and tenant.
 pub(super) type LaneKey = (u8, Box<[u8]>);
 
-/// Where a job waits to be handed over. One whose number no longer is its job's is a place left behind.
+/// The position of a job that waits to be handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) order: u64,
     pub(super) job: JobId,
 }
 
-/// What is known of a push for as long as it is recognised.
+/// A push whose idempotency key is recognised until the given time.
 #[derive(Debug)]
 struct KnownPush {
     holder: Holder,
@@ -23,7 +23,7 @@ struct KnownPush {
     until: u64,
 }
 
-/// Who holds a unique key, and until when.
+/// The job that holds a unique key, and when the hold expires.
 #[derive(Debug)]
 struct Unique {
     holder: Holder,
@@ -34,7 +34,7 @@ struct Unique {
 struct Lane {
     waiting: VecDeque<Place>,
     loaded: u32,
-    /// The place up to which nothing waits.
+    /// The order number up to which no job waits.
     cursor: u64,
 }
 
@@ -46,17 +46,17 @@ pub(super) struct QueueOf {
     pub(super) paused: bool,
     pub(super) settings: String,
     pub(super) counts: Counts,
-    /// The counts have changed since they were reported.
+    /// The counts have changed since they were last reported.
     pub(super) counted: bool,
     lanes: HashMap<LaneKey, Lane>,
-    /// Lanes with waiting jobs of which none is loaded, and the lane that was served last.
+    /// Lanes with waiting jobs of which none is loaded. `last` is the lane that was served last.
     unloaded: BTreeSet<LaneKey>,
     last: Option<LaneKey>,
     done: BTreeMap<u64, JobId>,
     failed: BTreeMap<u64, JobId>,
     unique: HashMap<String, Unique>,
     idempotency: HashMap<Box<[u8]>, KnownPush>,
-    /// Idempotency keys by the order in which they were used, and until when they count.
+    /// Idempotency keys in the order in which they were used, with the time until which each is recognised.
     pushes: VecDeque<(u64, Box<[u8]>)>,
 }
 
@@ -83,7 +83,7 @@ impl QueueOf {
         self.counted = true;
     }
 
-    /// The job that already stands for this push.
+    /// The result of a push whose idempotency key or unique key belongs to an existing job.
     pub(super) fn find_existing(&self, new: &NewJob, now: u64) -> Option<Pushed> {
         if let Some(known) = self.repeats(new, now) {
             return Some(Pushed::Repeated {
@@ -99,7 +99,7 @@ impl QueueOf {
         (now < taken.until).then(|| Pushed::Taken(taken.holder.clone()))
     }
 
-    /// The job that its idempotency key stands for.
+    /// The job that the push's idempotency key belongs to.
     pub(super) fn repeated(&self, new: &NewJob, now: u64) -> Option<JobId> {
         self.repeats(new, now).map(|known| known.holder.job)
     }
@@ -109,7 +109,7 @@ impl QueueOf {
         (now < known.until).then_some(known)
     }
 
-    /// Whether a push with this key is still recognised as this job.
+    /// Whether a push with this key is still recognised as a repetition of this job.
     pub(super) fn is_recognized(&self, key: &[u8], job: JobId, now: u64) -> bool {
         let known = self.idempotency.get(key);
         known.is_some_and(|known| known.holder.job == job && now < known.until)
@@ -130,7 +130,7 @@ impl QueueOf {
         self.take_unique(entry, now);
     }
 
-    /// A push is recognised for its time, whether or not its job is still known.
+    /// Deletes expired idempotency keys. A key may outlive its job.
     fn forget_pushes(&mut self, now: u64) {
         while self.pushes.front().is_some_and(|(until, _)| *until <= now) {
             let Some((_, key)) = self.pushes.pop_front() else {
@@ -146,7 +146,7 @@ impl QueueOf {
         }
     }
 
-    /// Holds a job's unique key for it, unless another job does.
+    /// Takes a job's unique key for it, unless another job holds the key.
     pub(super) fn take_unique(&mut self, entry: &Entry, now: u64) {
         let options = entry.job.options.as_ref();
         let Some(unique) = options.and_then(|options| options.unique.as_ref()) else {
@@ -166,14 +166,15 @@ impl QueueOf {
         }
     }
 
-    /// The job that holds another one's unique key.
+    /// The job that holds the unique key of `entry`, which may be `entry` itself.
     pub(super) fn holder(&self, entry: &Entry, now: u64) -> Option<Holder> {
         let unique = entry.job.options.as_ref()?.unique.as_ref()?;
         let taken = self.unique.get(&unique.key)?;
         (now < taken.until).then(|| taken.holder.clone())
     }
 
-    /// Whether a job may be loaded at once: its place is behind all loaded jobs, or among them.
+    /// Whether a job may be loaded at once: nothing waits before it and the window has room, or its place is
+    /// among the loaded jobs.
     pub(super) fn lane_has_room(&self, lane: &LaneKey, order: u64) -> bool {
         self.lanes.get(lane).is_none_or(|lane| {
             let is_next = lane.waiting.is_empty() && lane.loaded < self.policy.window;
@@ -187,7 +188,7 @@ impl QueueOf {
         lane.cursor = lane.cursor.max(order);
     }
 
-    /// Returns the lane if no job of it is loaded any more and others wait there.
+    /// Returns the lane if it has waiting jobs and none of them is loaded any more.
     pub(super) fn unload(&mut self, key: LaneKey) -> Option<LaneKey> {
         let lane = self.lanes.get_mut(&key)?;
         lane.loaded -= 1;
@@ -203,7 +204,7 @@ impl QueueOf {
         None
     }
 
-    /// Adds a job to its lane. `true` if the lane had none waiting.
+    /// Adds a job to its lane. Returns `true` if no job was waiting there.
     pub(super) fn wait(&mut self, key: LaneKey, place: Place) -> bool {
         let lane = self.lanes.entry(key.clone()).or_default();
         let was_empty = lane.waiting.is_empty();
@@ -236,7 +237,7 @@ impl QueueOf {
             .is_some_and(|lane| !lane.waiting.is_empty())
     }
 
-    /// Takes a job that waits out of its lane.
+    /// Removes a waiting job from its lane.
     pub(super) fn leave(&mut self, key: &LaneKey, place: Place) {
         let Some(lane) = self.lanes.get_mut(key) else {
             return;
@@ -256,7 +257,7 @@ impl QueueOf {
         !self.unloaded.is_empty()
     }
 
-    /// The lane whose turn it is among those of which no job is loaded.
+    /// The next lane, in round-robin order, among those of which no job is loaded.
     pub(super) fn next_unloaded_lane(&mut self) -> Option<LaneKey> {
         let after = self.last.take();
         let from = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
@@ -274,7 +275,7 @@ impl QueueOf {
         };
     }
 
-    /// Ended jobs beyond what is to be kept, by number and by age.
+    /// Removes and returns the ended jobs that exceed the queue's retention by count or age.
     pub(super) fn take_expired(
         &mut self,
         now: u64,
@@ -306,7 +307,7 @@ impl QueueOf {
         old
     }
 
-    /// Drops what is left of a job that is forgotten.
+    /// Removes a forgotten job from the queue.
     pub(super) fn forget(&mut self, old: &Entry) {
         self.done.remove(&old.ended);
         self.failed.remove(&old.ended);
@@ -315,7 +316,7 @@ impl QueueOf {
         }
     }
 
-    /// Takes a job that is retried out of the ended ones.
+    /// Removes a job that is retried from the ended jobs.
     pub(super) fn forget_end(&mut self, entry: &Entry, now: u64) {
         self.done.remove(&entry.ended);
         self.failed.remove(&entry.ended);
@@ -323,14 +324,14 @@ impl QueueOf {
         self.take_unique(entry, now);
     }
 
-    /// A job that has ended goes to another queue.
+    /// Removes an ended job that moves to another queue.
     pub(super) fn leave_queue(&mut self, entry: &Entry) {
         self.done.remove(&entry.ended);
         self.failed.remove(&entry.ended);
         self.counts_of(entry.state, -1);
     }
 
-    /// A key that is unique until the first run starts is free now.
+    /// Releases the job's unique key if the key is only held until the first run starts.
     pub(super) fn started(&mut self, entry: &Entry) {
         let options = entry.job.options.as_ref();
         let unique = options.and_then(|options| options.unique.as_ref());
@@ -339,7 +340,7 @@ impl QueueOf {
         }
     }
 
-    /// Lets go of a job's unique key, and returns until when that was held.
+    /// Releases a job's unique key and returns when the hold would have expired.
     pub(super) fn release_unique(&mut self, entry: &Entry) -> Option<u64> {
         let options = entry.job.options.as_ref();
         let unique = options.and_then(|options| options.unique.as_ref())?;

@@ -1,10 +1,10 @@
-//! What is kept of jobs that were forgotten.
+//! Results and payloads of forgotten jobs.
 
 use super::Entry;
 use crate::JobId;
 use std::collections::{BTreeSet, HashMap};
 
-/// Jobs that were forgotten while a result or a payload of them is still kept.
+/// Forgotten jobs whose result or payload has not expired yet.
 #[derive(Debug, Default)]
 pub(super) struct Remains {
     jobs: HashMap<JobId, Entry>,
@@ -17,8 +17,8 @@ impl Remains {
         self.jobs.get(&job).filter(|entry| now < entry.kept_until())
     }
 
-    /// Takes what is left of a job, and lets go of what no longer counts; of what would be over first, too, if
-    /// there is no room for all of it.
+    /// Adds the result and payload of a forgotten job and deletes expired ones. If the rest exceeds
+    /// `max_bytes`, the entries that would expire first are deleted too.
     pub(super) fn insert(&mut self, mut entry: Entry, max_bytes: usize, now: u64) {
         entry.history.clear();
         entry.output = None;

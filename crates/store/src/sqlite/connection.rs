@@ -1,9 +1,9 @@
-//! How the store's file is opened.
+//! Opens connections to the store's file.
 
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
 
-/// Every connection to a store is made here.
+/// Opens a connection. All connections to a store are created here, so that a simulation can set the VFS.
 pub(super) fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     match stoker_os::vfs() {
         None => Connection::open_with_flags(path, flags),

@@ -4,46 +4,47 @@ use super::LockOwner;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
-/// Why a store can't be opened. Its file is left as it is.
+/// The reason why a store can't be opened. Its file is left unchanged.
 #[derive(Debug)]
 pub enum StoreError {
-    /// Another process works with it.
+    /// Another process uses the store.
     Locked {
         path: PathBuf,
         by: LockOwner,
     },
-    /// Its path leads over a symlink that somebody else could change.
+    /// The store's path contains a symlink that another user could change.
     Symlink {
         link: PathBuf,
-        /// Who could.
+        /// The users who could change the symlink.
         who: String,
     },
-    /// A directory, a device or the like.
+    /// The path names a directory, a device or another special file.
     NotAFile {
         path: PathBuf,
         what: &'static str,
     },
-    /// A newer Stoker made it.
+    /// A newer version of Stoker created the store.
     Newer {
         path: PathBuf,
         version: i64,
         known: i64,
     },
-    /// It is a database, but no job store.
+    /// The file is a database, but not a job store.
     Foreign {
         path: PathBuf,
     },
-    /// SQLite can't keep a log for it (https://sqlite.org/wal.html).
+    /// SQLite can't use a WAL for the store (https://sqlite.org/wal.html).
     NoLog {
         path: PathBuf,
-        /// The `journal_mode` that it has instead.
+        /// The `journal_mode` that SQLite uses instead.
         mode: String,
     },
     Damaged {
         path: PathBuf,
         text: String,
     },
-    /// Somebody deleted, replaced or truncated it, or its journal, while it was open.
+    /// The store's file or its journal was deleted, replaced or truncated by another process while it was
+    /// open.
     Replaced {
         path: PathBuf,
         text: String,
@@ -58,8 +59,8 @@ pub enum StoreError {
     },
 }
 
-/// Whether there is no room. What SQLite keeps beside the file for its connections takes some, too; where that
-/// can't grow it speaks of an I/O error.
+/// Whether the error means that the disk is full. SQLite reports an I/O error if the shared-memory file
+/// beside the store can't grow.
 pub(super) fn is_full(error: &rusqlite::Error) -> bool {
     use rusqlite::ffi::{SQLITE_FULL, SQLITE_IOERR_SHMSIZE};
     let code = error.sqlite_error().map(|error| error.extended_code);
@@ -85,7 +86,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the same may succeed later without anybody's changing the file or the configuration.
+    /// Whether opening may succeed later without a change to the file or the configuration.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         matches!(self, Self::Full { .. } | Self::Io { .. })

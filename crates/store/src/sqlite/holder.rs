@@ -1,24 +1,24 @@
-//! Who holds a store that is locked.
+//! Finds the process that has locked a store.
 
 use super::path::beside;
 use std::path::{Path, PathBuf};
 use stoker_os::{File, Mode};
 
-/// The process that works with a store.
+/// The process that uses a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockOwner {
     pub pid: Option<u32>,
-    /// The socket that it answers at.
+    /// The socket of that process.
     pub socket: Option<PathBuf>,
 }
 
-/// While locks come and go the kernel's list of them may leave one out.
+/// Attempts to find a lock in `/proc/locks`. While locks come and go, the kernel's list may omit one.
 const LOOKS: usize = 5;
-/// What a lock file may have: a process's number and a path.
+/// The maximum size of a lock file, which holds a process id and a path, bytes.
 const LONGEST: usize = 8_192;
 
 impl LockOwner {
-    /// Writes who this process is to its lock file.
+    /// Writes this process's id and socket to its lock file.
     pub(super) fn write(lock: &File, socket: Option<&Path>) -> std::io::Result<()> {
         let mut text = format!("{}\n", stoker_os::own_pid()).into_bytes();
         if let Some(socket) = socket {
@@ -29,7 +29,7 @@ impl LockOwner {
         stoker_os::write_all_at(lock, &text, 0)
     }
 
-    /// What a lock file says.
+    /// Reads the owner from a lock file.
     pub(super) fn read(lock: &File) -> Self {
         let mut text = vec![0; LONGEST];
         let len = stoker_os::read_at(lock, &mut text, 0).unwrap_or(0);
@@ -42,7 +42,8 @@ impl LockOwner {
         }
     }
 
-    /// Who has locked the store's file itself. Its lock file may be gone, or be beside another name of the file.
+    /// The process that has locked the store's file itself. The lock file may have been deleted, or may be
+    /// beside another name of the file.
     pub(super) fn find(store: &Path, file: &File) -> Self {
         let inode = stoker_os::stat_file(file).map_or(0, |found| found.identity.1);
         let pid = (0..LOOKS).find_map(|_| flocked(inode));
@@ -59,7 +60,8 @@ impl LockOwner {
     }
 }
 
-/// The process that has a lock of the whole file (proc(5), `/proc/locks`). One of another PID namespace has none.
+/// The process that holds a lock on the whole file (proc(5), `/proc/locks`). A process in another PID
+/// namespace has no id there.
 fn flocked(inode: u64) -> Option<u32> {
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
     let pid = |line: &str| {
@@ -73,8 +75,9 @@ fn flocked(inode: u64) -> Option<u32> {
     locks.lines().find_map(pid)
 }
 
-/// What the lock file says that a process has open for a store, deleted or not. It may have another one open, of an
-/// attempt to open the store by another name, which says nothing.
+/// Reads the owner from the lock file that a process has open for a store, even if the file has been deleted.
+/// The process may have another lock file open, left from an attempt to open the store by another name; that
+/// file names no owner and is skipped.
 fn open_lock_of(pid: u32, inode: u64) -> Option<LockOwner> {
     let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
     let is_lock = |path: &PathBuf| {

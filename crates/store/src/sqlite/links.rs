@@ -1,5 +1,5 @@
-//! Where a store's file really is. Symlinks are followed here, before anything is opened, so that the lock and the
-//! journal lie beside the file itself by whatever name it is called.
+//! Resolves the path of a store's file. Symlinks are followed here, before any file is opened, so that the
+//! lock file and the journal are beside the file itself whatever name it is opened by.
 
 use super::StoreError;
 use rustix::process::geteuid;
@@ -10,11 +10,12 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
-/// Symlinks on one path, as in the kernel.
+/// The maximum number of symlinks on one path, the same as in the kernel.
 const LINKS: usize = 40;
 
-/// The path of a store's file without symlinks. The file itself need not exist. Anything there that is no regular
-/// file is refused: to open a FIFO would wait for somebody else to open it.
+/// The path of a store's file without symlinks. The file itself need not exist. A path that names something
+/// other than a regular file is rejected: opening a FIFO, for example, would block until another process
+/// opens it.
 pub(super) fn resolve(path: &Path) -> Result<PathBuf, StoreError> {
     let real = follow(path)?;
     match std::fs::metadata(&real) {
@@ -28,7 +29,7 @@ pub(super) fn resolve(path: &Path) -> Result<PathBuf, StoreError> {
 
 fn follow(path: &Path) -> Result<PathBuf, StoreError> {
     let io = |error: io::Error| StoreError::io(path, &error);
-    // The present directory may be gone, as that of an old release is.
+    // The working directory may have been deleted, as that of an old release may be.
     let mut real = match path.is_absolute() {
         true => PathBuf::from("/"),
         false => std::env::current_dir().map_err(io)?,
@@ -36,7 +37,7 @@ fn follow(path: &Path) -> Result<PathBuf, StoreError> {
     let mut rest: VecDeque<OsString> = parts(path);
     let mut links = 0;
     while let Some(part) = rest.pop_front() {
-        // A path from the root starts anew, and so does a symlink to one.
+        // An absolute symlink target starts again at the root.
         real = match Path::new(&part).components().next() {
             Some(Component::RootDir) => PathBuf::from("/"),
             Some(Component::ParentDir) => real.parent().map_or(real.clone(), Path::to_owned),
@@ -61,8 +62,8 @@ fn follow(path: &Path) -> Result<PathBuf, StoreError> {
             rest.push_front(part);
         }
     }
-    // The name that people know it by, where it is as good: one that leads out of the present directory ends with
-    // that, though the file does not.
+    // Returns the path as the user wrote it if it has no symlinks. A path with `..` is returned resolved,
+    // because it would stop working if the working directory were deleted, although the file still exists.
     let leads_out = path.components().any(|part| part == Component::ParentDir);
     Ok(match links == 0 && !leads_out {
         true => path.to_owned(),
@@ -77,7 +78,8 @@ fn parts(path: &Path) -> VecDeque<OsString> {
         .collect()
 }
 
-/// Refuses a symlink in a directory that others can write to: they would choose which file is opened.
+/// Rejects a symlink in a directory that untrusted users can write to: they could choose which file is
+/// opened.
 fn check_trusted(link: &Path, is_last: bool) -> Result<(), StoreError> {
     let dir = link.parent().unwrap_or(Path::new("/"));
     let found = std::fs::metadata(dir).map_err(|error| StoreError::io(dir, &error))?;
@@ -90,8 +92,9 @@ fn check_trusted(link: &Path, is_last: bool) -> Result<(), StoreError> {
     }
 }
 
-/// Who besides those that are trusted can write to a directory. Its owner is trusted, as they could change the
-/// configuration and the code beside it; but root does not follow a link to a file on their word.
+/// The users other than trusted ones who can write to a directory. The directory's owner is trusted, as they
+/// could also change the configuration and the code there. The exception is root, which does not follow a
+/// link to the file itself that another user owns the directory of.
 fn untrusted_writer(dir: &Metadata, is_last: bool) -> Option<String> {
     let (uid, gid, own) = (dir.uid(), dir.gid(), geteuid().as_raw());
     if dir.mode() & 0o002 != 0 {
@@ -103,7 +106,7 @@ fn untrusted_writer(dir: &Metadata, is_last: bool) -> Option<String> {
     (is_last && own == 0 && uid != 0).then(|| format!("user {uid}"))
 }
 
-/// Whether a group has nobody but these users. Where that can't be looked up it may have others.
+/// Whether a group has no members but these users. If the account files can't be read, it may have others.
 fn is_private(group: u32, users: &[u32]) -> bool {
     let read = |path| std::fs::read_to_string(path).ok();
     let (Some(groups), Some(accounts)) = (read("/etc/group"), read("/etc/passwd")) else {

@@ -1,4 +1,4 @@
-//! One process at a time works with a store.
+//! The lock that lets only one process use a store.
 
 use super::links::resolve;
 use super::path::beside;
@@ -8,21 +8,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stoker_os::{File, Mode};
 
-/// Holds a store for this process. The file itself is locked, so it does not matter by which name another process
-/// calls it, nor whether somebody removed the lock file, which is there to say who holds it. SQLite's own locks
-/// would keep people's tools out as well; these two are flocks, which it does not know.
+/// The lock on a store, held by this process. The database file itself is locked, so the lock works by
+/// whatever name another process opens the file, and even if the lock file was removed. The lock file says
+/// which process holds the lock. Both are locked with flock, which SQLite does not use; SQLite's own locks
+/// would also keep out users' tools.
 ///
-/// Must be dropped after every connection to the store: closing any descriptor of a file ends the locks that SQLite
-/// has on it for the whole process (fcntl_locking(2)).
+///
+/// Must be dropped after every connection to the store: closing any descriptor of a file releases all locks
+/// that SQLite holds on it for this process (fcntl_locking(2)).
 pub(super) struct Lock {
-    /// Without symlinks.
+    /// The path without symlinks.
     path: PathBuf,
     file: Arc<File>,
     _beside: File,
 }
 
 impl Lock {
-    /// Locks a store, and makes its file if there is none. Nothing of it may be open in this process.
+    /// Locks a store, and creates its file if there is none. This process must not have any file of the store
+    /// open.
     pub(super) fn take(store: &Path, socket: Option<&Path>) -> Result<Self, StoreError> {
         let path = resolve(store)?;
         log::check_has_store(&path)?;
@@ -41,14 +44,14 @@ impl Lock {
         &self.path
     }
 
-    /// The store's file.
+    /// The store's database file.
     pub(super) fn file(&self) -> Arc<File> {
         self.file.clone()
     }
 }
 
-/// The lock file. It stays when the lock goes: to remove it would let a third process lock a file that a second one
-/// has opened and is about to lock.
+/// Locks the lock file. The file is not removed when the lock is released: otherwise a third process could
+/// create and lock a new file while a second process has the removed one open and is about to lock it.
 fn lock_beside(store: &Path) -> Result<File, StoreError> {
     let path = beside(store, "-lock");
     let file = open(&path)?;
@@ -75,8 +78,9 @@ fn lock_file(store: &Path) -> Result<File, StoreError> {
     }
 }
 
-/// Opens a file for its owner alone: payloads are nobody else's business, and whoever can open a lock can hold it.
-/// What SQLite puts beside the store gets the store's mode.
+/// Opens or creates a file with access for its owner only, because payloads are private and any process that
+/// can open a lock file can lock it. SQLite gives the files that it creates beside the store the store's
+/// mode.
 fn open(path: &Path) -> Result<File, StoreError> {
     stoker_os::open_file(path, Mode::Create).map_err(|error| StoreError::io(path, &error))
 }

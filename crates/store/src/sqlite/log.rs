@@ -1,11 +1,11 @@
-//! The log of a store that was not closed, or that the disk failed under.
+//! Repairs the WAL of a store that was not closed properly, or whose disk failed.
 //!
-//! After a failed fsync Linux takes what it could not write for written: a second fsync succeeds, and the data
-//! is gone when the memory is. A server that was killed can't say whether it had met that. So a log that was
-//! left, or that failed, is written once more, as it stands, before it is synced again: that makes every page
-//! of it one that waits to be written. The same bytes at the same places can't do harm, wherever that ends;
-//! and it takes no room. What goes from the log into the store needs no such thing: SQLite takes it for done
-//! only after a sync that went well, and writes all of it again otherwise.
+//! After a failed fsync, Linux marks the pages that it could not write as clean: a second fsync succeeds, and
+//! the data is lost when the page cache is. A WAL left by a killed server gives no sign of whether that
+//! happened. So a WAL that was left behind, or whose sync failed, is overwritten with its own content before
+//! it is synced again, which marks all of its pages as dirty. Writing the same bytes to the same places is
+//! harmless wherever it stops, and takes no space. A checkpoint needs no such treatment: SQLite considers it
+//! complete only after a successful sync, and otherwise writes everything again.
 
 use super::StoreError;
 use super::connection::connect;
@@ -19,11 +19,11 @@ use stoker_os::{File, Mode};
 
 const AT_ONCE: usize = 1 << 20;
 
-/// How long somebody else's tool that writes to the store is waited for.
+/// How long to wait while another program writes to the store.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Refuses a store whose file is gone or empty while its log is not. SQLite takes the log of an empty file for a
-/// leftover and removes it, whoever opens the file, and be it for looking.
+/// Rejects a store whose database file is missing or empty although its WAL is not. SQLite considers the WAL
+/// of an empty file stale and deletes it, even when the file is only opened for reading.
 pub(super) fn check_has_store(store: &Path) -> Result<(), StoreError> {
     let what = match stoker_os::stat(store) {
         Ok(file) if file.len == 0 => "empty",
@@ -42,14 +42,14 @@ pub(super) fn check_has_store(store: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// How long a store's log is, 0 if it has none. Nothing else may be taken for an empty one: it would not be
-/// written anew, and what a failed sync lost of it would pass for safe.
+/// The length of a store's WAL, or 0 if it has none. Other errors must not be treated as an empty WAL: the
+/// WAL would not be rewritten, and data lost by a failed sync would be considered safe.
 fn log_len(store: &Path) -> Result<u64, StoreError> {
     let log = beside(store, "-wal");
     len(&log).map_err(|error| StoreError::io(&log, &error))
 }
 
-/// Writes the log once more and syncs it. No connection of this process may be writing to it.
+/// Overwrites the WAL with its own content and syncs it. No connection of this process may be writing to it.
 pub(super) fn rewrite(store: &Path) -> Result<(), StoreError> {
     check_has_store(store)?;
     if log_len(store)? == 0 {
@@ -59,8 +59,8 @@ pub(super) fn rewrite(store: &Path) -> Result<(), StoreError> {
     let log = beside(store, "-wal");
     let written = match stoker_os::open_file(&log, Mode::Write) {
         Ok(log) => write_over(&log),
-        // The store was still being made when the power was cut. The guard has undone that, and SQLite has then
-        // removed the log of the empty file.
+        // The power failed while the store was being created. Opening the guard has rolled that back, and
+        // SQLite then removed the WAL of the empty file.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     };
@@ -68,18 +68,20 @@ pub(super) fn rewrite(store: &Path) -> Result<(), StoreError> {
     written.map_err(|error| StoreError::io(store, &error))
 }
 
-/// While this is there no other process writes to the log, nor removes it.
+/// Opens a connection that prevents other processes from writing to the WAL and from removing it while the
+/// connection is open.
 fn block_other_writers(store: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let guard = connect(store, flags)?;
     guard.busy_timeout(PATIENCE)?;
-    // Closing it would sync the log.
+    // Closing the connection would otherwise checkpoint and sync the WAL.
     guard.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     guard.execute_batch("BEGIN IMMEDIATE")?;
     Ok(guard)
 }
 
-/// What is wrong with a store that SQLite calls damaged. It does so as well where the disk fails at reading.
+/// Replaces the error for a store that SQLite considers damaged if the real cause is a disk that can't be
+/// read.
 pub(super) fn explain_damage(store: &Path, file: &File, error: StoreError) -> StoreError {
     let log = match stoker_os::open_file(&beside(store, "-wal"), Mode::Read) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -10,26 +10,27 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stoker_os::{AsFd, BorrowedFd, Wake};
 
-/// Bounds of what may be in progress; requests beyond them are rejected with `Busy`.
+/// The maximum number of pushes, their bytes, and the maximum number of queries and changes in progress;
+/// requests beyond them are rejected with `Busy`.
 pub(super) const MAX_PUSHES: usize = 65_536;
 pub(super) const MAX_PUSHED_BYTES: usize = 64 << 20;
 pub(super) const MAX_QUERIES: usize = 1_024;
 
-/// What the writer is sent.
+/// A message to the writer.
 pub(super) enum Item {
     Request(StoreRequest),
     Open {
         name: String,
         policy: QueuePolicy,
     },
-    /// A row that was found damaged.
+    /// A row with a wrong checksum.
     Damaged(Damaged),
     Close {
         reply: SyncSender<io::Result<()>>,
     },
 }
 
-/// Where a job is whose row is damaged.
+/// The location of a job whose row is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Damaged {
     Job(JobId),
@@ -40,15 +41,15 @@ pub(super) enum Damaged {
     },
 }
 
-/// Between the handle and the threads.
+/// Passes requests from the handle to the threads, and events back.
 pub(super) struct Mailbox {
     inbox: Mutex<VecDeque<Item>>,
     arrived: Condvar,
     events: Mutex<Vec<StoreEvent>>,
     wake: Wake,
-    /// The handle is gone without having closed.
+    /// The handle was dropped without being closed.
     abandoned: AtomicBool,
-    /// It is about to be closed.
+    /// The handle is being closed.
     closing: AtomicBool,
     pub(super) pushes: AtomicUsize,
     pub(super) bytes: AtomicUsize,
@@ -65,7 +66,7 @@ pub(super) struct Mailbox {
 /// Unreceived bytes of query results above which no further query is started.
 const FOUND: usize = 1 << 20;
 
-/// How long to wait for them to be received before checking again whether the handle still exists.
+/// How long to wait for query results to be received before checking again whether the handle still exists.
 #[cfg(not(feature = "sim"))]
 const RECEIVED_WITHIN: Duration = Duration::from_millis(250);
 
@@ -95,7 +96,8 @@ impl Mailbox {
     }
 
     pub(super) fn abandon(&self) {
-        // Under the lock, or the writer could look before and sleep after.
+        // Takes the lock, because otherwise the writer could check the flag before it is set and go to sleep
+        // after.
         let _inbox = lock(&self.inbox);
         self.abandoned.store(true, Ordering::Relaxed);
         self.arrived.notify_one();
@@ -112,7 +114,7 @@ impl Mailbox {
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Moves what has arrived to `items`; waits for it so long at the most.
+    /// Moves all items to `items`. If there are none, waits for at most `wait`.
     pub(super) fn receive(&self, items: &mut VecDeque<Item>, wait: Duration) {
         let mut inbox = lock(&self.inbox);
         if inbox.is_empty() && !wait.is_zero() && !self.is_abandoned() {
@@ -159,7 +161,7 @@ impl Mailbox {
         found
     }
 
-    /// Query results of so many bytes are no longer in use.
+    /// Reports that this many bytes of query results are no longer in use.
     pub(super) fn release(&self, bytes: usize) {
         let mut found = lock(&self.found);
         *found = found.saturating_sub(bytes);
@@ -167,7 +169,7 @@ impl Mailbox {
         self.received.notify_all();
     }
 
-    /// Bytes of payloads that are under way in either direction.
+    /// Payload bytes in transit in either direction.
     pub(super) fn bytes(&self) -> usize {
         let handed = self.handed.load(Ordering::Relaxed);
         self.bytes.load(Ordering::Relaxed) + handed + *lock(&self.found)
@@ -177,13 +179,14 @@ impl Mailbox {
         self.allowed.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether another job may be handed over in addition to so many pending bytes.
+    /// Whether another job may be handed over in addition to `about_to` pending bytes.
     pub(super) fn may_load(&self, about_to: usize) -> bool {
         let handed = self.handed.load(Ordering::Relaxed) + about_to;
         handed < self.allowed.load(Ordering::Relaxed)
     }
 
-    /// Waits until most query results have been received: many large ones at once would fill the memory.
+    /// Waits until most query results have been received, because many large ones at once would take too much
+    /// memory.
     #[cfg(not(feature = "sim"))]
     pub(super) fn wait_until_received(&self) {
         let mut found = lock(&self.found);
@@ -194,13 +197,13 @@ impl Mailbox {
         }
     }
 
-    /// Whether the reader would have to wait for that.
+    /// Whether the reader would have to wait in `wait_until_received`.
     #[cfg(feature = "sim")]
     pub(super) fn has_backlog_of_events(&self) -> bool {
         *lock(&self.found) > FOUND
     }
 
-    /// Whether something was sent that the writer has not received.
+    /// Whether there are items that the writer has not received.
     #[cfg(feature = "sim")]
     pub(super) fn has_arrived(&self) -> bool {
         !lock(&self.inbox).is_empty() || self.is_abandoned()
@@ -211,7 +214,7 @@ impl Mailbox {
     }
 }
 
-/// What a panicked thread left behind is still in order: nothing is half done while a lock is held.
+/// Locks a mutex, ignoring a panic of another thread: no value is left half changed while its lock is held.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Jobs on disk, in one SQLite file.
+//! The SQLite engine: jobs on disk, in one SQLite file.
 
 mod connection;
 mod error;
@@ -25,7 +25,7 @@ mod writer;
 #[cfg(feature = "sim")]
 use steps as threads;
 
-/// The disk in memory has no symlinks.
+/// The simulated disk has no symlinks.
 #[cfg(feature = "sim")]
 mod links {
     pub(super) fn resolve(path: &std::path::Path) -> Result<std::path::PathBuf, super::StoreError> {
@@ -53,18 +53,18 @@ use stoker_os::BorrowedFd;
 use threads::Threads;
 use writer::Writer;
 
-/// How a store is kept.
+/// Options for opening a store.
 #[derive(Clone)]
 pub struct SqliteOptions {
-    /// An accepted job has reached the disk. Without, it survives the process but no power cut.
+    /// Whether every commit is synced before a request counts as accepted. Without it, an accepted job
+    /// survives a crash of the process but not a power failure.
     pub sync: bool,
-    /// Memory for pages of the file, KiB.
+    /// Memory for SQLite's page cache, KiB.
     pub cache_kib: u32,
     pub clock: Clock,
-    /// For delays; see [`steady_clock`].
+    /// The clock for delays; see [`steady_clock`].
     pub steady: Clock,
-    /// This process's socket, which is named in the error of another process that finds the store
-    /// locked.
+    /// The socket of this process, which appears in the error of another process that finds the store locked.
     pub socket: Option<PathBuf>,
 }
 
@@ -101,21 +101,21 @@ impl fmt::Debug for SqliteOptions {
 pub struct SqliteStore {
     mailbox: Arc<Mailbox>,
     outbox: Vec<Item>,
-    /// Refused at once.
+    /// Rejections of requests that were not sent to the writer.
     refused: Vec<StoreEvent>,
     ids: Ids,
-    /// Queues by their numbers: the writer counts them in the same order.
+    /// Queues by their numbers. The writer numbers queues in the same order.
     queues: Vec<Known>,
     threads: Threads,
     /// Bytes of query results that were received and may still be in use.
     found: usize,
-    /// The store was closed, so nobody reads requests any more.
+    /// The store is closed, so no thread reads requests any more.
     closed: bool,
-    /// Goes last, when the threads have let go of the file.
+    /// Dropped last, after the threads have closed the file.
     lock: Option<Lock>,
 }
 
-/// What opening a queue returns.
+/// What [`Driver::open_queue`] returns for a queue.
 #[derive(Clone, Debug, Default)]
 struct Known {
     name: String,
@@ -125,7 +125,7 @@ struct Known {
 }
 
 impl SqliteStore {
-    /// Opens a store, or makes it.
+    /// Opens a store and creates its file if it does not exist.
     pub fn open(path: &Path, options: SqliteOptions) -> Result<Self, StoreError> {
         let lock = Lock::take(path, options.socket.as_deref())?;
         let (path, file) = (lock.path().to_owned(), lock.file());
@@ -159,7 +159,7 @@ impl SqliteStore {
         Ok(store)
     }
 
-    /// Sends something that is answered, and waits for the answer.
+    /// Sends an item with a reply channel and waits for the reply.
     fn call<T>(&mut self, item: Item, answer: &Receiver<io::Result<T>>) -> io::Result<T> {
         if self.closed {
             return Err(io::Error::other("the store is closed"));
@@ -173,7 +173,7 @@ impl SqliteStore {
             .unwrap_or_else(|_| Err(io::Error::other("the store's thread has ended")))
     }
 
-    /// Whether one more can be taken in.
+    /// Whether one more request of this kind may be in progress. Counts the request if so.
     fn has_room(&self, request: &StoreRequest) -> bool {
         let mailbox = &*self.mailbox;
         match request {
@@ -202,7 +202,7 @@ impl SqliteStore {
         true
     }
 
-    /// Remembers what opening the queue again has to return.
+    /// Updates the state that opening the queue again will return.
     fn note_settings(&mut self, request: &StoreRequest) {
         match request {
             StoreRequest::Pause { queue, paused, .. } => {
@@ -347,7 +347,7 @@ impl Driver for SqliteStore {
 
     fn close(&mut self, events: &mut Vec<StoreEvent>) -> io::Result<()> {
         let (reply, answer) = sync_channel(1);
-        // Nobody takes events meanwhile, and the reader must not wait for that.
+        // No events are taken while the store closes, and the reader must not wait for that.
         self.mailbox.stop_waiting();
         let closed = self.call(Item::Close { reply }, &answer);
         self.closed = true;

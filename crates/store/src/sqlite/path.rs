@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How long a file is, 0 if there is none. Any other error says nothing about the file, and is returned.
+/// The length of a file, or 0 if it does not exist. Any other error leaves open whether the file exists, and
+/// is returned.
 pub(super) fn len(path: &Path) -> io::Result<u64> {
     match stoker_os::stat(path) {
         Ok(file) => Ok(file.len),
@@ -12,7 +13,7 @@ pub(super) fn len(path: &Path) -> io::Result<u64> {
     }
 }
 
-/// The path of a file that belongs to a store.
+/// The path of a file beside the database file, such as its WAL.
 pub(super) fn beside(store: &Path, suffix: &str) -> PathBuf {
     let mut name = store.as_os_str().to_owned();
     name.push(suffix);

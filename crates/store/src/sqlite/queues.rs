@@ -1,4 +1,4 @@
-//! What is known of each queue, and its counts.
+//! The writer's list of queues and their counts.
 
 use super::Known;
 use super::seal::QUEUES;
@@ -6,13 +6,14 @@ use crate::{Counts, QueueNo, QueuePolicy, State};
 use rusqlite::{Connection, Row, params};
 use std::sync::LazyLock;
 
-/// What is known of every queue, and counted. What a commit changes is undone if the commit fails.
+/// The writer's list of all queues and their counts. Changes made during a commit are undone if the commit
+/// fails.
 #[derive(Default)]
 pub(super) struct Queues {
     queues: Vec<Queue>,
-    /// So many of them, the first ones, have a row in the file.
+    /// The number of queues, from the first, that have a row in the file.
     saved: usize,
-    /// Queues that the commit under way has changed.
+    /// Queues that the current commit has changed.
     touched: Vec<QueueNo>,
 }
 
@@ -20,29 +21,29 @@ pub(super) struct Queues {
 pub(super) struct Queue {
     pub(super) name: String,
     pub(super) policy: QueuePolicy,
-    /// Somebody has opened it, so its number means something outside.
+    /// The handle has opened the queue, so events may use its number.
     pub(super) is_open: bool,
     pub(super) tally: Tally,
-    /// The tally as the file has it.
+    /// The tally in the file.
     safe: Tally,
     is_touched: bool,
     /// Ready jobs of the last commit that have not been settled yet.
     pub(super) unsettled: u64,
-    /// Where the search for lanes goes on: behind this class and key.
+    /// The class and key after which the next search for lanes starts.
     pub(super) turn: Option<(u8, Box<[u8]>)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) counts: Counts,
-    /// Done and cancelled jobs that are kept.
+    /// Done and cancelled jobs that are still kept.
     pub(super) kept: u64,
 }
 
 const LOAD: &str = "SELECT id, name, ready, delayed, suspended, done, cancelled, failed, retried, kept \
                     FROM queues ORDER BY id";
 static ADD: LazyLock<String> = LazyLock::new(|| {
-    // What a new row has by default.
+    // The defaults of a new row.
     let sum = QUEUES.sum(&[
         ("id", "?1"),
         ("name", "?2"),
@@ -71,11 +72,11 @@ impl Queues {
         })
     }
 
-    /// Counts what the file says, which may be more than is known here.
+    /// Loads the counts from the file. The file may contain a commit that was reported as failed.
     pub(super) fn reload(&mut self, db: &Connection) -> rusqlite::Result<()> {
         let loaded = Self::load(db)?;
         self.saved = loaded.saved;
-        // Queues that are to be made with the next commit are not there, and have nothing yet.
+        // Queues without a row, which the next commit adds, have no jobs in the file.
         let loaded = loaded.queues.iter().map(|queue| queue.tally);
         let tallies = loaded.chain(std::iter::repeat(Tally::default()));
         for (queue, tally) in self.queues.iter_mut().zip(tallies) {
@@ -121,7 +122,7 @@ impl Queues {
             .unwrap_or_default()
     }
 
-    /// The tally of a queue, to be changed.
+    /// The tally of a queue, to be changed in the current commit.
     pub(super) fn tally(&mut self, queue: QueueNo) -> Option<&mut Tally> {
         let entry = self.queues.get_mut(queue.0 as usize)?;
         if !std::mem::replace(&mut entry.is_touched, true) {
@@ -130,7 +131,7 @@ impl Queues {
         Some(&mut entry.tally)
     }
 
-    /// Counts a job of a queue in a state, or no more.
+    /// Changes the count of a queue's jobs in a state.
     pub(super) fn count(&mut self, queue: QueueNo, state: State, change: i64) {
         let Some(Tally { counts, kept }) = self.tally(queue) else {
             return;
@@ -149,7 +150,7 @@ impl Queues {
         }
     }
 
-    /// So many jobs that had ended are no longer kept. Those that were done count on.
+    /// Counts ended jobs that are no longer kept. The counts of done and cancelled jobs include them.
     pub(super) fn forgotten(&mut self, queue: QueueNo, state: State, count: u64) {
         let Some(Tally { counts, kept }) = self.tally(queue) else {
             return;
@@ -160,17 +161,17 @@ impl Queues {
         }
     }
 
-    /// The commit under way writes some of their rows.
+    /// Whether the current commit writes rows of queues.
     pub(super) fn are_touched(&self) -> bool {
         !self.touched.is_empty()
     }
 
-    /// Some have no row yet.
+    /// Whether there are queues without a row.
     pub(super) fn has_new(&self) -> bool {
         self.saved < self.queues.len()
     }
 
-    /// Gives rows to those that have none.
+    /// Inserts rows for queues that have none.
     pub(super) fn save_new(&self, db: &Connection) -> rusqlite::Result<()> {
         for (id, queue) in self.queues.iter().enumerate().skip(self.saved) {
             db.prepare_cached(&ADD)?.execute(params![id, queue.name])?;
@@ -178,7 +179,7 @@ impl Queues {
         Ok(())
     }
 
-    /// Writes what has changed.
+    /// Writes the counts that have changed.
     pub(super) fn save(&self, db: &Connection, last: u64, serial: u64) -> rusqlite::Result<()> {
         let mut save = db.prepare_cached(SAVE)?;
         for queue in &self.touched {
@@ -204,7 +205,7 @@ impl Queues {
         Ok(())
     }
 
-    /// Tells what is counted of all queues that are open.
+    /// Reports the counts of all open queues.
     pub(super) fn report_all(&self, mut report: impl FnMut(QueueNo, Counts)) {
         for (queue, entry) in (0..).map(QueueNo).zip(&self.queues) {
             if entry.is_open {
@@ -213,7 +214,7 @@ impl Queues {
         }
     }
 
-    /// The commit succeeded: reports the new counts.
+    /// Keeps the new counts after a successful commit, and reports them.
     pub(super) fn settle(&mut self, mut report: impl FnMut(QueueNo, Counts)) {
         self.saved = self.queues.len();
         for queue in self.touched.drain(..) {
@@ -226,7 +227,7 @@ impl Queues {
         }
     }
 
-    /// The commit failed: restores the former counts.
+    /// Restores the previous counts after a failed commit.
     pub(super) fn undo(&mut self) {
         for queue in self.touched.drain(..) {
             let entry = &mut self.queues[queue.0 as usize];
@@ -260,7 +261,7 @@ fn queue(row: &Row<'_>) -> rusqlite::Result<Queue> {
     })
 }
 
-/// All queues, for whoever opens them.
+/// All queues, for the handle that opens them.
 pub(super) fn known(db: &Connection) -> rusqlite::Result<Vec<Known>> {
     let mut rows = db.prepare("SELECT id, name, paused, settings FROM queues ORDER BY id")?;
     let mut rows = rows.query([])?;
@@ -278,7 +279,7 @@ pub(super) fn known(db: &Connection) -> rusqlite::Result<Vec<Known>> {
     Ok(queues)
 }
 
-/// A queue in figures.
+/// A queue's name and counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
     pub name: String,
@@ -288,7 +289,7 @@ pub struct Described {
     pub kept: u64,
 }
 
-/// All queues, for people.
+/// All queues, for `describe`.
 pub(super) fn described(db: &Connection) -> rusqlite::Result<Vec<Described>> {
     let mut paused = db.prepare("SELECT paused FROM queues ORDER BY id")?;
     let paused = paused
@@ -314,7 +315,7 @@ pub(super) fn described(db: &Connection) -> rusqlite::Result<Vec<Described>> {
 mod tests {
     use super::*;
 
-    /// The first commit of a queue failed, and the file was opened anew: simulation, seed 10390.
+    /// Simulation, seed 10390: the first commit of a queue failed, and the file was opened again.
     #[test]
     fn a_queue_that_is_not_in_the_file_has_nothing() {
         let dir = stoker_testkit::Dir::new();

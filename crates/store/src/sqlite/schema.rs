@@ -1,4 +1,4 @@
-//! The file's schema: how it is opened, checked and brought to this version.
+//! The file's schema: opening, checking and migrating the file.
 
 use super::connection::connect;
 use super::path::{beside, len};
@@ -11,11 +11,11 @@ use std::path::Path;
 use std::time::Duration;
 use stoker_os::Mode;
 
-/// "Stok", in the file's header: tells a job store from other databases.
+/// The application id in the file's header, "Stok", which distinguishes a job store from other databases.
 const APPLICATION: i64 = 0x5374_6f6b;
 
-/// Version `n` of the schema is what the first `n` of these make of an empty file. Never change one that was
-/// released.
+/// The migrations. Applying the first `n` of them to an empty file gives version `n` of the schema. A
+/// released migration must never change.
 const MIGRATIONS: [&str; 4] = [
     include_str!("schema.sql"),
     include_str!("schema-2.sql"),
@@ -23,13 +23,14 @@ const MIGRATIONS: [&str; 4] = [
     include_str!("schema-4.sql"),
 ];
 
-/// Pages hold 4 KiB: half as much to write per scattered row than with 8, at the same speed in long commits.
+/// The page size in bytes. Compared with 8 KiB, half as much is written per scattered row, at the same speed
+/// in long commits.
 const PAGE: i64 = 4_096;
 
-/// How long a commit waits for somebody else's tool that writes to the file.
+/// How long a commit waits while another program writes to the file.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Opens the file for writing, new or known, and brings it to this version.
+/// Opens the file for writing, creates it if necessary, and migrates it to the current version.
 pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError> {
     log::check_has_store(path)?;
     let missing = find_truncation(path).map_err(|error| StoreError::io(path, &error))?;
@@ -45,7 +46,7 @@ pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = connect(path, flags).map_err(error)?;
     remove_log_on_close(&db, false).map_err(error)?;
-    // Where it can't open a file for writing SQLite opens it for reading, whatever the reason.
+    // SQLite opens a file for reading if it can't open it for writing, whatever the reason.
     if db.is_readonly("main").map_err(error)? {
         return Err(StoreError::io(
             path,
@@ -55,7 +56,7 @@ pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError
     db.busy_timeout(PATIENCE).map_err(error)?;
     seal::register(&db).map_err(error)?;
     array::load_module(&db).map_err(error)?;
-    // They are for other programs.
+    // The triggers are for other programs.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)
         .map_err(error)?;
     let version = version(&db, path)?;
@@ -65,20 +66,20 @@ pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError
     keep_log(&db, path)?;
     prepare(&db, cache_kib).map_err(error)?;
     migrate(&mut db, version).map_err(error)?;
-    // SQLite syncs the folder as well, with the log's first sync, but does not tell if that fails.
+    // SQLite also syncs the directory at the first sync of the WAL, but does not report an error of that.
     stoker_os::sync_folder_of(path).map_err(|error| StoreError::io(path, &error))?;
     Ok(db)
 }
 
-/// Whether closing the last connection folds the log and removes it. SQLite removes it even where it could not
-/// read it, because what it keeps beside the file in memory could not be made. So it may only do so when the
-/// log is known to be empty.
+/// Sets whether closing the last connection checkpoints the WAL and removes it. SQLite removes the WAL even
+/// if it could not read it because the shared memory for it could not be created. So removal is only enabled
+/// when the WAL is known to be empty.
 pub(super) fn remove_log_on_close(db: &Connection, remove: bool) -> rusqlite::Result<()> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !remove)
         .map(drop)
 }
 
-/// Opens the file for a checkpoint, while others have it open.
+/// Opens a connection for checkpoints while other connections are open.
 pub(super) fn open_to_fold(path: &Path, sync: bool) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = connect(path, flags)?;
@@ -88,7 +89,7 @@ pub(super) fn open_to_fold(path: &Path, sync: bool) -> rusqlite::Result<Connecti
     Ok(db)
 }
 
-/// Opens the file for looking only.
+/// Opens the file for reading only.
 pub(super) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
     log::check_has_store(path)?;
     let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
@@ -104,7 +105,7 @@ pub(super) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
     Ok(db)
 }
 
-/// The schema's version, 0 for an empty file, if it is a job store of a version that we know.
+/// The schema's version, or 0 for an empty file. Fails if the file is not a job store of a known version.
 pub(super) fn version(db: &Connection, path: &Path) -> Result<i64, StoreError> {
     let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
     let pragma = |name| {
@@ -132,7 +133,7 @@ pub(super) fn version(db: &Connection, path: &Path) -> Result<i64, StoreError> {
     }
 }
 
-/// Has the file written by way of a log. Without one nothing here would know what a failed sync has lost.
+/// Switches the file to a WAL. Without one it is impossible to know what a failed sync has lost.
 fn keep_log(db: &Connection, path: &Path) -> Result<(), StoreError> {
     let mode = switch_to_log(db).map_err(|error| StoreError::sqlite(path, &error))?;
     match mode == "wal" {
@@ -144,12 +145,13 @@ fn keep_log(db: &Connection, path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Returns the mode that SQLite has the file in then.
+/// Switches to a WAL and returns the journal mode that SQLite then uses.
 fn switch_to_log(db: &Connection) -> rusqlite::Result<String> {
     let mut switch = db.prepare("PRAGMA journal_mode = wal")?;
     let mut rows = switch.query([])?;
     let mut mode = String::new();
-    // It names the mode, and commits the switch only after that: where this fails there is an error, not an end.
+    // SQLite returns the mode before it commits the switch, so all rows must be read to get an error of the
+    // commit.
     while let Some(row) = rows.next()? {
         mode = row.get(0)?;
     }
@@ -159,10 +161,11 @@ fn switch_to_log(db: &Connection) -> rusqlite::Result<String> {
 fn prepare(db: &Connection, cache_kib: u32) -> rusqlite::Result<()> {
     db.pragma_update(None, "cache_size", -i64::from(cache_kib))?;
     db.pragma_update(None, "foreign_keys", false)?;
-    // Plans don't depend on values. Else some statements would be prepared anew for each.
+    // Query plans must not depend on values, because some statements would then be prepared again for each
+    // value.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     db.pragma_update(None, "temp_store", "memory")?;
-    // After a flood the log shrinks again.
+    // Lets a WAL that has grown large shrink again.
     db.pragma_update_and_check(None, "journal_size_limit", 64 << 20, |_| Ok(()))?;
     db.set_prepared_statement_cache_capacity(128);
     Ok(())
@@ -177,7 +180,7 @@ fn migrate(db: &mut Connection, version: i64) -> rusqlite::Result<()> {
     for migration in MIGRATIONS.iter().skip(version as usize) {
         transaction.execute_batch(migration)?;
     }
-    // The third version brought checksums, the fourth other ones.
+    // Version 3 added checksums, and version 4 changed how they are computed.
     if version < 4 {
         seal_all(&transaction)?;
     }
@@ -186,7 +189,7 @@ fn migrate(db: &mut Connection, version: i64) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-/// Gives every row its checksum.
+/// Computes the checksum of every row.
 fn seal_all(db: &Connection) -> rusqlite::Result<()> {
     for table in seal::ALL {
         let (name, sum) = (table.name, table.sum(&[]));
@@ -201,8 +204,9 @@ fn seal_all(db: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Whether the file is shorter than its header says. SQLite would find out only when it comes to the missing
-/// part. While there is a log the log may hold that part, and a journal tells what was there before.
+/// Reports a file that is shorter than its header says. SQLite would notice only when it reads the missing
+/// part. Not checked while there is a WAL, which may hold that part, or a rollback journal, which holds
+/// earlier content.
 fn find_truncation(path: &Path) -> io::Result<Option<String>> {
     for suffix in ["-wal", "-journal"] {
         if len(&beside(path, suffix))? > 0 {

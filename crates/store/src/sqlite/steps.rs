@@ -1,4 +1,4 @@
-//! What the threads do otherwise, step by step, when the simulation says so.
+//! Replaces the threads in the simulation, which runs their work step by step.
 
 use super::mailbox::Mailbox;
 use super::reader::{Reader, ToReader};
@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Steps after which a writer that is to end runs in circles.
+/// The maximum number of steps for a writer to end. More mean an endless loop.
 const MAX_STEPS: u32 = 100_000;
 
 pub(super) struct Threads {
@@ -40,7 +40,7 @@ impl Threads {
         }
     }
 
-    /// How long until one of them has something to do, if it has.
+    /// The time until this part has work to do, if there will be any.
     pub(super) fn time_to_work(&self, part: Part) -> Option<Duration> {
         let writer = self.writer.as_ref();
         match part {
@@ -82,11 +82,11 @@ impl Threads {
         }
     }
 
-    /// Somebody waits for the writer to end.
+    /// Runs the writer until it ends.
     pub(super) fn finish(&mut self) {
         for _ in 0..MAX_STEPS {
             if self.writer.is_none() {
-                // As its thread does: it answers until nobody is left to ask.
+                // The reader's thread also handles all messages before it ends.
                 while self.reader.stepped().step() {}
                 return;
             }

@@ -1,4 +1,4 @@
-//! The threads that work on the file: one writes, one reads.
+//! The store's threads: one writes to the file, one reads from it.
 
 use super::mailbox::Mailbox;
 use super::reader::{Message, Reader, ToReader};
@@ -13,7 +13,8 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// The reader is there first: the writer may need it before it is open, to let go of the file.
+    /// Starts the reader's thread. It must run before the writer is opened, because the writer may need it to
+    /// close its connection to the file.
     pub(super) fn new(reader: Reader, mailbox: Arc<Mailbox>) -> io::Result<(Self, ToReader)> {
         let (sender, messages) = sync_channel(super::mailbox::MAX_QUERIES);
         let reads = spawn("stoker-reads", move || read(reader, &mailbox, &messages))?;
@@ -27,7 +28,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Waits until they have ended.
+    /// Waits until all threads have ended.
     pub(super) fn join(&mut self) {
         self.threads.drain(..).for_each(Thread::join);
     }
@@ -39,7 +40,7 @@ fn write(mut writer: Writer) {
     writer.leave();
 }
 
-/// Answers until nobody is left to ask.
+/// Handles messages until the writer has ended.
 fn read(mut reader: Reader, mailbox: &Mailbox, messages: &Receiver<Message>) {
     loop {
         let next = match reader.time_to_scrub() {

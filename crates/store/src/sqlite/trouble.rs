@@ -1,12 +1,13 @@
-//! What an error of SQLite means for the store.
+//! Classifies errors of SQLite.
 
 use super::error::{StoreError, is_full};
 use crate::Trouble;
 use rusqlite::ErrorCode;
 use rusqlite::ffi::{SQLITE_PERM, SQLITE_READONLY_DBMOVED};
 
-/// Whether the same could succeed on another day, and nothing else is likely to succeed today. A page that is
-/// damaged is in nobody's way but of those who need it.
+/// Whether the error concerns the store as a whole: the same request may succeed later, and other requests
+/// are likely to fail now. A damaged page is not such an error, because it only affects requests that need
+/// it.
 pub(super) fn is_disk_error(error: &rusqlite::Error) -> bool {
     use ErrorCode::{
         CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, NotADatabase, OutOfMemory,
@@ -28,18 +29,18 @@ pub(super) fn is_disk_error(error: &rusqlite::Error) -> bool {
     })
 }
 
-/// Whether what was read is not what may stand there.
+/// Whether the file's content is invalid.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
 }
 
-/// Whether the store's files are others than those that are open.
+/// Whether the store's files have been replaced since they were opened.
 pub(super) fn is_replaced(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error().map(|error| error.extended_code);
     code == Some(SQLITE_READONLY_DBMOVED)
 }
 
-/// The file could not be opened anew.
+/// The SQLite error for a file that could not be opened again.
 pub(super) fn broken(error: &StoreError) -> rusqlite::Error {
     let code = match error {
         StoreError::Full { .. } => rusqlite::ffi::SQLITE_FULL,
@@ -52,8 +53,9 @@ pub(super) fn broken(error: &StoreError) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), Some(error.to_string()))
 }
 
-/// The files could not be looked at. What is open here may be all that is left of them, and must not be let go of
-/// for it, as after an error of SQLite's own.
+/// The SQLite error for files whose state could not be checked. The open connection may hold all that is left
+/// of the files, so it must not be closed because of this error, as it would be after an error reported by
+/// SQLite.
 pub(super) fn unseen(error: &StoreError) -> rusqlite::Error {
     match error {
         StoreError::Io { .. } => {

@@ -1,4 +1,4 @@
-//! What operators do to jobs.
+//! Changes by operators.
 
 use crate::repeated;
 use crate::world::{World, job, job_of};
@@ -98,7 +98,7 @@ fn what_an_export_has_of_a_job_goes_along(world: &mut World) {
         (whole.idempotency.as_deref(), whole.checkpoint.as_deref()),
         (Some(&b"order-7"[..]), Some(&b"page 3"[..]))
     );
-    // Here it is known already, there it is not.
+    // The store already has the job in the first queue, but not in the other one.
     let other = world.queue("elsewhere");
     let import = |queue| Import {
         job: NewJob {
@@ -137,7 +137,7 @@ fn held_jobs_are_given_back_and_moved(world: &mut World) {
         }
     }
     world.backlogs();
-    // The first one stays; the last one ended before this was heard.
+    // The first job stays loaded, and the last one has already ended.
     let given = Selection::Loaded(loaded[1..].to_vec());
     let to = Change::Move { to: other };
     assert_eq!(world.change(given, to.clone()), changed(2));
@@ -145,7 +145,7 @@ fn held_jobs_are_given_back_and_moved(world: &mut World) {
     assert_eq!(world.refill(other, b"", 9).0, loaded[1..3]);
     assert_eq!(world.refill(queue, b"", 9).0, waiting);
     world.done(loaded[0]);
-    // With the last one given back others of its lane are told of.
+    // When the last loaded job of the lane has been moved, its waiting jobs are reported.
     let last = match world.push_to(false, job(queue)) {
         Pushed::Accepted { id, .. } => id,
         other => panic!("{other:?}"),
@@ -192,7 +192,7 @@ fn a_failed_job_runs_again(world: &mut World) {
 
 fn many_run_again_at_a_rate(world: &mut World) {
     let queue = world.queue("mails");
-    // More than an engine changes in one go.
+    // More jobs than an engine changes in one slice.
     let jobs: Vec<JobId> = (0..600).map(|_| failed(world, queue)).collect();
     let all = Filter {
         queue: Some(queue),
@@ -432,7 +432,7 @@ fn a_failed_job_is_edited(world: &mut World) {
     assert_eq!(jobs[0].body(), b"better");
 }
 
-/// A history may be many times as long as a frame: a look at a job does not read it whole.
+/// A history may be much longer than a frame, so a query for a job does not return all of its text.
 fn a_long_line_of_the_history_is_read_alone(world: &mut World) {
     let queue = world.queue("mails");
     let before = "\u{e9}".repeat(50_000);
@@ -796,7 +796,7 @@ fn a_crash_is_counted_when_it_is_noted(world: &mut World) {
     }
 }
 
-/// As many as fit into an answer, and at least one.
+/// A list has as many jobs as fit into an answer, and at least one.
 fn lists_with_payloads_are_cut(world: &mut World) {
     let queue = world.queue("mails");
     for _ in 0..4 {

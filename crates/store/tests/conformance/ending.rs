@@ -56,7 +56,7 @@ fn done(world: &mut World) {
     );
 }
 
-// Engines may do many at once. Each keeps its own.
+// Engines may handle many jobs at once. Each job keeps its own data.
 fn many_that_are_pushed_and_end_together(world: &mut World) {
     let queue = world.queue("mails");
     for number in 0..75_u8 {
@@ -388,7 +388,7 @@ fn the_old_are_forgotten_after_a_time(world: &mut World) {
     world.advance(5_000);
     let young = end_many(world, queue, 1, false);
     world.advance(6_000);
-    // Some engine looks only when something ends.
+    // The memory engine deletes expired jobs only when another job ends.
     let last = end_many(world, queue, 1, false);
     world.until("the old are gone", |world| {
         world.count(Filter::default()) == 4
@@ -489,7 +489,7 @@ fn a_result_outlives_its_job(world: &mut World) {
         (queue, State::Done, run)
     );
     assert_eq!(view.whole.unwrap().result.unwrap().bytes, b"42");
-    // It is nothing that could be changed.
+    // The remaining result can't be changed.
     assert_eq!(
         world.change(Selection::One(id), Change::Discard),
         Err(Trouble::NotFound)

@@ -1,4 +1,4 @@
-//! Whoever only asks for what was told gets every job, whatever comes together in one commit.
+//! A scheduler that only follows the reported backlogs gets every job, whatever requests share a commit.
 
 use crate::world::{World, job_of};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ fn pushes_of_one_commit_are_all_found(world: &mut World) {
     }
 }
 
-/// Holds what it was handed, and knows of others only what it was told.
+/// A scheduler that knows only the jobs that were handed to it and the backlogs that were reported.
 struct Scheduler {
     queue: QueueNo,
     seed: u64,
@@ -36,7 +36,7 @@ struct Scheduler {
     pushed: BTreeSet<JobId>,
     handed: BTreeSet<JobId>,
     loaded: BTreeMap<Box<[u8]>, Vec<(u64, JobId)>>,
-    /// Lanes that have more.
+    /// Lanes with more jobs in the store.
     more: BTreeSet<Box<[u8]>>,
 }
 
@@ -53,7 +53,7 @@ impl Scheduler {
         }
     }
 
-    /// Multiplier and increment of Knuth's MMIX.
+    /// A linear congruential generator with the constants of Knuth's MMIX.
     fn below(&mut self, bound: u64) -> u64 {
         self.chance = self
             .chance
@@ -62,7 +62,7 @@ impl Scheduler {
         (self.chance >> 33) % bound
     }
 
-    /// Some that were due before, and some that were not, without waiting for an answer.
+    /// Pushes several jobs without waiting for answers. Some of them were due earlier.
     fn push(&mut self, world: &mut World) {
         let count = 1 + self.below(6);
         for number in 0..count {
@@ -145,7 +145,7 @@ impl Scheduler {
         true
     }
 
-    /// Runs what is held and asks for what is known to be there, until there is neither.
+    /// Ends the loaded jobs and refills the lanes that have more, until nothing is left.
     fn finish(&mut self, world: &mut World) {
         let mut is_busy = true;
         while is_busy {

@@ -95,7 +95,7 @@ fn a_lane_is_handed_over_in_its_order(world: &mut World) {
     assert_eq!(world.refill(queue, b"", 5), (jobs[5..].to_vec(), false));
 }
 
-/// It went behind the others of its key. Campaign of 2026-11-23.
+/// Campaign of 2026-11-23: a returning job went behind the other jobs with its key.
 fn a_job_that_comes_back_has_its_place_again(world: &mut World) {
     let queue = world.queue("mails");
     let loaded = [(); 2].map(|()| world.load(job(queue)));
@@ -173,7 +173,7 @@ fn an_ended_job_makes_room(world: &mut World) {
     let second = world.load(job(queue)).id;
     let third = world.add(job(queue));
     world.done(second);
-    // The third waits, so the fourth may not go before it.
+    // The third job waits, so the fourth must not go before it.
     assert_eq!(world.accept(job(queue)).1, None);
     assert_eq!(world.refill(queue, b"", 1), (vec![third], true));
 }
@@ -218,7 +218,7 @@ fn lanes_of_which_nothing_is_held_take_turns(world: &mut World) {
         others.iter().all(|lane| lane.jobs.len() == 3 && !lane.more),
         "{others:?}"
     );
-    // One that is let go before its turn has come again waits for the others.
+    // A lane that has no loaded jobs any more before its next turn waits for the other lanes.
     for loaded in &lanes[0].jobs {
         world.done(loaded.id);
     }

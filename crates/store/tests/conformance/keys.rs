@@ -78,12 +78,12 @@ fn a_unique_key_may_be_held_until_the_start(world: &mut World) {
     );
     world.send(StoreRequest::Started { job: first });
     let second = world.load(unique_with(queue, true, None)).id;
-    // The key is the second's now; the first one's end does not free it.
+    // The second job has the key now, and the end of the first job does not release it.
     world.done(first);
     assert_eq!(world.push(unique(queue)), Pushed::Taken(second.into()));
 }
 
-/// It was refused, and lost. Simulation, seed 59852 of 2026-11-23.
+/// Simulation, seed 59852 of 2026-11-23: the returning job was rejected and lost.
 fn a_job_that_comes_back_leaves_its_key_to_another(world: &mut World) {
     let queue = world.queue("mails");
     let other = world.load(unique(queue)).id;
@@ -98,7 +98,7 @@ fn a_job_that_comes_back_leaves_its_key_to_another(world: &mut World) {
     world.done(id);
     assert_eq!(world.push(unique(queue)), Pushed::Taken(other.into()));
     world.done(other);
-    // Where nobody else has it, it has it again.
+    // If no other job has the key, the returning job gets it again.
     let id = world.load(back_too).id;
     assert_eq!(world.push(unique(queue)), Pushed::Taken(id.into()));
 }
@@ -167,7 +167,7 @@ fn a_job_is_not_revived_while_another_holds_its_key(world: &mut World) {
     };
     assert_eq!(count(world), 0);
     world.fail(second);
-    // One of the two: it holds the key then.
+    // Only one of the two is retried, because it then holds the key.
     assert_eq!(count(world), 1);
     assert_eq!(world.refill(queue, b"", 9).0, [first]);
 }
@@ -223,7 +223,7 @@ fn a_job_does_not_move_to_where_another_holds_its_key(world: &mut World) {
     });
     assert_eq!(world.change(all, to.clone()), Ok(Changed::default()));
     assert_eq!(world.refill(here, b"", 9).0, [waiting]);
-    // One that the scheduler gives back for it stays the scheduler's.
+    // A job that the scheduler releases for a move that is not possible stays loaded.
     let changed = world
         .change(Selection::Loaded(vec![waiting]), to.clone())
         .unwrap();

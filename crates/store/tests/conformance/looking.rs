@@ -1,4 +1,4 @@
-//! What people and producers see.
+//! Queries, and what producers see.
 
 use crate::world::{World, job, job_of};
 use stoker_store::{
@@ -36,7 +36,7 @@ fn pages(world: &mut World, filter: &Filter, limit: usize, newest: bool) -> Vec<
     }
 }
 
-/// From the oldest or from the newest (issue 9, A27).
+/// Issue 9, A27: a list can start from the oldest or from the newest job.
 fn a_list_goes_on_where_it_stopped(world: &mut World) {
     let queues = [world.queue("one"), world.queue("two")];
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! What holds for every engine. A test is a function of a [`World`]; it runs once for each engine.
+//! Tests that every engine must pass. A test is a function of a [`World`] and runs once for each engine.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod changes;
@@ -15,7 +15,7 @@ mod timing;
 #[path = "../support/world.rs"]
 mod world;
 
-/// Makes a test for every engine of each function.
+/// Creates a test for every engine from each function.
 macro_rules! every_engine {
     ($($name:ident),* $(,)?) => {
         mod memory {
@@ -28,7 +28,7 @@ macro_rules! every_engine {
 }
 pub(crate) use every_engine;
 
-/// What a push is answered that was accepted before as a job without an owner.
+/// The answer to a repeated push of a job without an owner.
 pub(crate) fn repeated(job: stoker_store::JobId) -> stoker_store::Pushed {
     stoker_store::Pushed::Repeated {
         holder: job.into(),

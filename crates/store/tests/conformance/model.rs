@@ -1,4 +1,4 @@
-//! Every engine, asked the same at random, tells the same.
+//! Both engines behave the same for the same random requests.
 
 use crate::world::{START, World};
 use std::collections::HashMap;
@@ -41,18 +41,18 @@ impl Chance {
     }
 }
 
-/// What of a job that is handed over must be alike.
+/// The parts of a job that both engines must hand over alike.
 type Handed = (usize, Run, u64, Vec<u8>, Option<Vec<u8>>);
 
-/// Two engines. A job has the same place in both lists of ids.
+/// Two engines. A job has the same index in both lists of ids.
 struct Pair {
     seed: u64,
-    /// Whether jobs are moved from queue to queue.
+    /// Whether jobs are moved between queues.
     moves: bool,
     chance: Chance,
     worlds: [World; 2],
     ids: [Vec<JobId>; 2],
-    /// Places of jobs that are held.
+    /// Indexes of the loaded jobs.
     loaded: Vec<usize>,
     queues: Vec<QueueNo>,
 }
@@ -69,7 +69,7 @@ impl Pair {
             let policy = QueuePolicy {
                 window: 1 + chance.below(4) as u32,
                 ordered: number == 1,
-                // Engines may differ in which job is the oldest once some have been moved.
+                // Engines may differ in which job is the oldest once some jobs have been moved.
                 done: if moves { 10_000 } else { 5 + chance.below(30) },
                 failed: if moves { 10_000 } else { 5 + chance.below(10) },
                 payload_ms: chance.below(2) * 3_000,
@@ -98,7 +98,7 @@ impl Pair {
         for step in 0..steps {
             self.step();
             self.compare(step);
-            // What happens twice in a millisecond happens in no order.
+            // The order of events within one millisecond is not defined.
             self.worlds.iter_mut().for_each(|world| world.advance(1));
         }
     }
@@ -254,7 +254,7 @@ impl Pair {
         );
     }
 
-    /// What two engines must hand over alike.
+    /// The parts of jobs that both engines must hand over alike.
     fn jobs(&self, world: usize, jobs: &[Job]) -> Vec<Handed> {
         let jobs = jobs.iter().map(|job| {
             let checkpoint = job.checkpoint.as_deref().map(<[u8]>::to_vec);
@@ -374,7 +374,7 @@ impl Pair {
     }
 
     fn filter(&mut self) -> Filter {
-        // None, which stands for all, one, or two.
+        // No state, which matches all of them, or one state, or several.
         let mut states = States::default();
         while self.chance.one_in(2) && states == States::default() || self.chance.one_in(8) {
             states = states.with(State::ALL[self.chance.below(7) as usize]);
@@ -453,10 +453,10 @@ impl Pair {
         );
     }
 
-    /// What both know must be the same after every step.
+    /// Compares the state of both engines after a step.
     fn compare(&mut self, step: usize) {
         let seed = self.seed;
-        // Forgetting may take some turns.
+        // Deleting expired jobs may take some turns.
         let bound = |world: &mut World| world.count(Filter::default());
         if bound(&mut self.worlds[0]) != bound(&mut self.worlds[1]) {
             self.worlds

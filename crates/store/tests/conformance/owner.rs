@@ -1,4 +1,4 @@
-//! Whose a job is stays with it wherever it goes. Issue 9, A5.
+//! Issue 9, A5: a job keeps its owner in every state and table.
 
 use crate::keys::unique;
 use crate::world::{World, job};
@@ -63,7 +63,7 @@ fn an_owner_stays_with_a_job_through_its_life(world: &mut World) {
     world.done(id);
     assert_eq!(world.view(id).expect("it is kept").state, State::Done);
     assert_eq!(owner_of(world, id), uid);
-    // One without an owner is another one.
+    // A job without an owner has none afterwards either.
     let id = world.load(job(queue)).id;
     assert_eq!(owner_of(world, id), None);
 }
@@ -119,7 +119,7 @@ fn jobs_are_found_by_their_owner(world: &mut World) {
     };
     assert_eq!(world.list(of("uid:33")), [mine, failed]);
     assert_eq!(world.list(of("uid:35")), []);
-    // A change of many jobs is bounded by it as well.
+    // A change of many jobs also respects the owner in its filter.
     let changed = world.change(
         Selection::Many(of("uid:33")),
         Change::Retry { per_second: None },
@@ -142,7 +142,7 @@ fn a_repeated_push_is_answered_with_the_holders_owner(world: &mut World) {
         same_body: true,
     };
     assert_eq!(world.push(new("uid:34")), repeated);
-    // The job is forgotten before its push is.
+    // The idempotency key outlives the deleted job.
     world.done(id);
     let discarded = world.change(Selection::One(id), Change::Discard);
     assert_eq!(discarded.expect("it goes well").count, 1);
@@ -163,7 +163,7 @@ fn a_repeated_push_with_another_body_is_answered_as_such(world: &mut World) {
         other => panic!("{other:?}"),
     };
     assert!(same(new(b"metabody", 4)));
-    // Metadata is the way that it came: a trace id differs each time.
+    // Metadata is not compared, because it differs between requests: each one has its own trace id.
     assert!(same(new(b"m3tabody", 4)));
     assert!(!same(new(b"metabodi", 4)));
     assert!(!same(new(b"metabody", 8)));

@@ -1,4 +1,4 @@
-//! Jobs that run again.
+//! Retries.
 
 use crate::world::{World, job, job_of};
 use stoker_store::{QueuePolicy, Run, State, StoreEvent, StoreRequest, What};
@@ -147,7 +147,7 @@ fn a_held_retry_keeps_its_place_in_the_window(world: &mut World) {
     world.retry(id, world.now() + 1_000, true);
     let next = world.accept(job_of(queue, b"a"));
     assert_eq!(next.1, None);
-    // Its lane is held, so it is not one of those of which nothing is.
+    // The lane has loaded jobs, so it is not among the lanes without any.
     assert_eq!(world.refill_lanes(queue, 10, 10), (vec![], false));
     assert_eq!(world.refill(queue, b"a", 10), (vec![next.0], false));
 }

@@ -1,4 +1,4 @@
-//! What a restart leaves, what queues remember.
+//! What survives a restart, and what is stored for queues.
 
 use crate::repeated;
 use crate::world::{World, job, job_of};
@@ -188,7 +188,7 @@ fn numbers_go_on(world: &mut World) {
     let queue = world.queue("mails");
     let mut last = world.load(job(queue)).id;
     for _ in 0..3 {
-        // All that there was is gone, and yet no number comes twice.
+        // All earlier jobs have been deleted, but no job number is used twice.
         world.done(last);
         world.crash();
         let queue = world.queue_with(
@@ -223,7 +223,7 @@ fn what_ran_counts_as_crashed(world: &mut World) {
         );
         assert_eq!((jobs[0].run.crashes, jobs[1].run.crashes), (crashes, 0));
     }
-    // Two that are suspected can't both be blamed.
+    // With two suspects, neither of them can be blamed.
     let other = world.load(job(queue)).id;
     let run = Run {
         crashes: 2,
@@ -250,7 +250,7 @@ fn what_ran_counts_as_crashed(world: &mut World) {
         jobs.iter()
             .all(|job| job.run.crashes == if job.id == waited { 0 } else { 2 })
     );
-    // One alone is.
+    // With one suspect, it is blamed.
     world.send(StoreRequest::Running {
         jobs: vec![ran, waited],
     });
@@ -263,7 +263,7 @@ fn what_ran_counts_as_crashed(world: &mut World) {
     let history = view.whole.unwrap().history;
     assert!(history.iter().any(|note| note.what == What::Crashed));
     assert_eq!(world.view(waited).unwrap().run.crashes, 1);
-    // What is closed in order did not crash.
+    // Closing the store does not count as a crash.
     world.refill(queue, b"", 10);
     world.send(StoreRequest::Running { jobs: vec![waited] });
     world.reopen();
@@ -315,7 +315,7 @@ fn what_waits_behind_a_rest_is_told(world: &mut World) {
     world.retry(rests, world.now() + 10_000, true);
     world.crash();
     world.queue_with("mails", policy);
-    // Its lane is held, so looking for lanes of which nothing is does not find it.
+    // The lane has loaded jobs, so the search for lanes without any does not find it.
     assert_eq!(world.refill_lanes(queue, 10, 10), (vec![], false));
     assert_eq!(world.backlogs(), [(0, b"a".to_vec())]);
 }

@@ -1,4 +1,4 @@
-//! Jobs that wait for their time.
+//! Jobs with a due time or a delay.
 
 use crate::world::{World, job, job_of};
 use stoker_store::{
@@ -34,7 +34,7 @@ fn a_delayed_job_waits(world: &mut World) {
     let view = world.view(id).unwrap();
     assert_eq!((view.state, view.due_ms), (State::Delayed, due_ms));
     assert_eq!(world.refill(queue, b"", 1).0, []);
-    // It is in nobody's way.
+    // The delayed job does not block the lane.
     let second = world.load(job(queue)).id;
     world.advance(500);
     assert_eq!(world.backlogs(), [(0, vec![])]);
@@ -95,7 +95,7 @@ fn many_come_due_at_once(world: &mut World) {
     assert_eq!(world.refill(queue, b"1", 200).0.len(), 200);
 }
 
-/// A job that was due so long ago when it was pushed.
+/// A job that was due `ago` milliseconds before its push.
 fn overdue(world: &World, queue: QueueNo, ago: u64) -> NewJob {
     NewJob {
         due_ms: world.now() - ago,
@@ -196,7 +196,7 @@ fn nothing_is_handed_over_twice_for_one_that_was_due_earlier(world: &mut World) 
     assert_eq!(world.counts(queue).done, 5);
 }
 
-/// More than a millisecond has places for.
+/// More jobs than one millisecond has places for.
 fn very_many_were_due_at_the_same_time(world: &mut World) {
     let queue = world.queue("mails");
     let new = overdue(world, queue, 500);
@@ -273,7 +273,7 @@ fn a_delay_takes_its_time_however_the_clock_is_set(world: &mut World) {
             states: State::Failed.into(),
             ..Filter::default()
         };
-        // One at once, and one a second later.
+        // One retry is due at once, and the other a second later.
         let slowly = Change::Retry {
             per_second: Some(1),
         };
@@ -312,7 +312,7 @@ fn a_time_of_day_follows_the_clock(world: &mut World) {
     world.until("it is due", |world| world.counts(queue).delayed == 0);
 }
 
-/// Seed 28420.
+/// Seed 28420: a ready job stays ready when it is moved after the clock was set back.
 fn one_that_is_ready_stays_so_where_it_is_moved_however_the_clock_is_set(world: &mut World) {
     let queue = world.queue("mails");
     let other = world.queue("others");

@@ -1,4 +1,4 @@
-//! The process whose calls fail. It is this test's own program, started with another test of it.
+//! The process whose system calls fail. It is this test binary, started again to run another test.
 
 use crate::hand::Hand;
 use crate::ledger::Ledger;
@@ -8,7 +8,7 @@ use stoker_testkit::failing::Place;
 
 type Script = fn(&mut Hand);
 
-/// What a child is to do, by the name that it is given in `FAILING_SCRIPT`.
+/// The scripts that a child can run, by the name given in `FAILING_SCRIPT`.
 const SCRIPTS: [(&str, Script); 12] = [
     ("live", script::live),
     ("fold", fold::fold),

@@ -1,18 +1,18 @@
-//! Which calls fail, and in which manners.
+//! Selects the system calls that fail, and how they fail.
 
 use crate::runs::{self, Outcome, Script};
 use stoker_testkit::Dir;
 use stoker_testkit::failing::{Call, FULL, FULL_ONCE, Fault, IO, IO_ONCE, IO_THRICE, SHORT};
 
-/// Runs of each test, unless every one is wanted, or there are but few.
+/// The number of runs of each test, unless all are requested or there are at most `FEW`.
 const SOME: usize = 24;
 const FEW: usize = 256;
 
-/// Of many like calls in a row so many at each end fail, and a few between.
+/// In a long series of similar calls, `ENDS` at each end fail, and every `BETWEEN`th one in the middle.
 const ENDS: usize = 12;
 const BETWEEN: usize = 64;
 
-/// How a call can fail.
+/// The ways in which a call can fail.
 fn manners(call: &Call) -> Vec<Fault> {
     match &*call.sort {
         "read" | "open" | "stat" => vec![IO_ONCE, IO],
@@ -21,7 +21,7 @@ fn manners(call: &Call) -> Vec<Fault> {
     }
 }
 
-/// Leaves out most of what happens hundreds of times in a row.
+/// Leaves out most calls of long series of similar ones.
 fn telling(calls: &[Call]) -> Vec<Call> {
     let same = |one: &Call, other: &Call| one.sort == other.sort && one.file == other.file;
     let mut telling = Vec::new();
@@ -46,7 +46,7 @@ fn chosen(calls: &[Call]) -> Vec<(Call, Fault)> {
     if std::env::var_os("STOKER_EVERY").is_some() || all.len() <= FEW {
         return all;
     }
-    // A stride that shares no factor with the number of manners meets all of them.
+    // An odd stride shares no factor with most numbers of manners, so all of them are used.
     let stride = (all.len() / SOME).max(1) | 1;
     all.into_iter().step_by(stride).collect()
 }
@@ -94,7 +94,7 @@ fn every_call_of_making_a_store_may_fail() {
     fail_each(Script("made"), |_| true);
 }
 
-/// SQLite says that a new file has a log before that is written.
+/// SQLite marks a new file as having a WAL before the file is written.
 #[test]
 fn a_new_store_has_its_log_whatever_fails() {
     fail_each(Script("made"), is_of_the_switch);
@@ -102,8 +102,8 @@ fn a_new_store_has_its_log_whatever_fails() {
 
 #[test]
 fn a_store_without_a_log_gets_one_whatever_fails() {
-    // What a failed sync loses of SQLite's rollback journal is only what still stands in the file, which is not
-    // written before that sync: it may be taken for safe, and `failing.c` does not know.
+    // A failed sync of SQLite's rollback journal can only lose pages that are still in the database file,
+    // which is not written before that sync. So this is harmless, but `failing.c` can't know that.
     let is_harmless = |call: &Call| call.sort == "sync" && call.file == "jobs.db-journal";
     fail_each(Script("switched"), |call| {
         is_of_the_switch(call) && !is_harmless(call)
@@ -119,11 +119,11 @@ fn every_call_of_opening_what_was_left_may_fail() {
     fail_each(Script("left"), |_| true);
 }
 
-/// When its last connection goes SQLite removes a log, also one that it could not read because what it keeps
-/// beside it in memory could not be made. All that stood there only would be gone.
+/// When the last connection is closed, SQLite removes the WAL, even if it could not read it because the
+/// shared memory for it could not be created. Data that was only in the WAL would be lost.
 #[test]
 fn a_log_that_could_not_be_read_is_kept() {
-    // Opening takes more than one connection.
+    // Opening a store takes more than one connection.
     for number in 1..=2 {
         let dir = Dir::new();
         let call = Call {

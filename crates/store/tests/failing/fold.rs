@@ -1,29 +1,29 @@
-//! A log that is long enough to be folded into the file, by a thread of its own, and one that was left.
+//! A WAL that is long enough for a checkpoint in a separate thread, and a WAL that was left behind.
 
 use crate::hand::Hand;
 use crate::requests::MAILS;
 use crate::script::hint;
 use stoker_store::{JobId, QueuePolicy, StoreRequest};
 
-/// Pages in the log with which folding begins, and bytes that each takes there.
+/// The number of pages in the WAL at which a checkpoint starts, and the bytes that each takes there.
 const MANY: u64 = 4_096;
 const FRAME: u64 = 4_096 + 24;
 
-/// Has the log folded, and begin anew. Calls count from where the log is nearly long enough.
+/// Lets the WAL be checkpointed and restarted. Calls are counted from when the WAL is almost long enough.
 pub(crate) fn fold(hand: &mut Hand) {
     hand.open();
     assert_eq!(hand.queue("mails", QueuePolicy::default()), MAILS);
     let first = hand.push("first", |_| {});
     let first = hand.id(&first);
     while log_len(hand) < (MANY - 100) * FRAME {
-        // The same pages again and again: to fold them is few calls.
+        // Writes the same pages again and again, so that the checkpoint takes few calls.
         checkpoint(hand, first, 256 << 10);
     }
     hand.arm();
     for round in 0..8 {
         let label = hand.push(&format!("before{round}"), |_| {});
         hand.done(&label);
-        // These wait for no disk: only folding, or a later commit, has them synced.
+        // These are not synced by their own commit: only a checkpoint or a later commit syncs them.
         hint(hand, first);
         checkpoint(hand, first, 64 << 10);
         wait_for_fold();
@@ -38,7 +38,7 @@ pub(crate) fn fold(hand: &mut Hand) {
     hand.ledger.end();
 }
 
-/// A server ended without a word, and calls count while the next one finds its log.
+/// The store was not closed, and calls are counted while the next one finds its WAL.
 pub(crate) fn left(hand: &mut Hand) {
     hand.open();
     assert_eq!(hand.queue("mails", QueuePolicy::default()), MAILS);
@@ -68,7 +68,7 @@ fn checkpoint(hand: &mut Hand, job: JobId, len: usize) {
     hand.settle();
 }
 
-/// Folding tells nobody when it is over.
+/// Waits until the checkpoint thread has ended, because no event reports that.
 fn wait_for_fold() {
     stoker_testkit::until("the end of folding", || {
         let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();

@@ -1,4 +1,4 @@
-//! Uses a store as a server does, through any trouble.
+//! Uses a store like a server, and handles every kind of trouble.
 
 mod events;
 mod trouble;
@@ -16,10 +16,10 @@ use stoker_store::{
 
 pub(crate) const START: u64 = 1_800_000_000_000;
 
-/// How often something is asked that fails again and again. The trouble ends after the first time.
+/// How often a request that fails is repeated. The trouble ends after the first attempt.
 pub(crate) const TRIES: u32 = 5;
 
-/// How long anything may take, seconds.
+/// How long any operation may take, seconds.
 const PATIENCE: f64 = 20.0;
 
 pub(crate) struct Hand {
@@ -27,25 +27,25 @@ pub(crate) struct Hand {
     store: Option<SqliteStore>,
     clock: Arc<AtomicU64>,
     pub(crate) ledger: Ledger,
-    /// The file that ends the trouble.
+    /// The file whose creation ends the trouble.
     heal: PathBuf,
     tickets: u64,
     answers: BTreeMap<u64, StoreEvent>,
-    /// Tickets of which nobody knew for a while what became.
+    /// Tickets whose outcome was in doubt for a while.
     in_doubt: BTreeSet<u64>,
-    /// The store has said that it can't write.
+    /// The trouble, if the store has reported that it can't write.
     failing: Option<Trouble>,
     is_in_trouble: bool,
-    /// Something could not be read, and is tried again.
+    /// The store has reported that something could not be read, and will retry it.
     was_damaged: bool,
     probes: u32,
-    /// What a scheduler holds, by what the jobs are called.
+    /// The loaded jobs, by their labels.
     loaded: BTreeMap<String, JobId>,
-    /// What was told of each job that was accepted.
+    /// The last reported state of each accepted job, by label.
     states: BTreeMap<String, State>,
     accepted: BTreeSet<String>,
     ids: BTreeMap<String, JobId>,
-    /// Whether there are more lanes, once that is told.
+    /// Whether there are more lanes; set when that is reported.
     lanes: Option<bool>,
 }
 
@@ -72,7 +72,7 @@ impl Hand {
         }
     }
 
-    /// Opens the store. Where that fails it must be for the disk's sake, and go well once the disk does.
+    /// Opens the store. A failure must be caused by the disk, and opening must succeed once the disk works.
     pub(crate) fn open(&mut self) {
         for _ in 0..TRIES {
             match self.try_to_open() {
@@ -98,7 +98,7 @@ impl Hand {
         Ok(())
     }
 
-    /// Closes the store as a server does that was asked to end.
+    /// Closes the store like a server that shuts down.
     pub(crate) fn close(&mut self) {
         let mut events = Vec::new();
         let closed = self.store().close(&mut events);
@@ -114,7 +114,7 @@ impl Hand {
         self.end_trouble();
     }
 
-    /// Ends without a word.
+    /// Drops the store without closing it.
     pub(crate) fn crash(&mut self) {
         self.store = None;
         self.failing = None;
@@ -149,7 +149,7 @@ impl Hand {
         self.store().send(request);
     }
 
-    /// Waits for what a ticket is answered, and gets over the trouble that comes meanwhile.
+    /// Waits for the answer to a ticket, and handles trouble meanwhile.
     pub(crate) fn answer(&mut self, ticket: Ticket) -> StoreEvent {
         self.wait("an answer", |hand| hand.answers.remove(&ticket.0))
     }
@@ -198,20 +198,20 @@ impl Hand {
         }
     }
 
-    /// A job was told to be there, in this state.
+    /// Records that a job was reported to be in this state.
     pub(crate) fn is(&mut self, label: &str, state: State) {
         self.accepted.insert(label.to_owned());
         self.states.insert(label.to_owned(), state);
         self.ledger.is(label, state);
     }
 
-    /// A job was told not to be there.
+    /// Records that a job was reported not to exist.
     pub(crate) fn absent(&mut self, label: &str) {
         self.states.remove(label);
         self.ledger.absent(label);
     }
 
-    /// A job's time is over.
+    /// Records that a job has expired, so it may or may not exist.
     pub(crate) fn either(&mut self, label: &str) {
         self.states.remove(label);
         self.ledger.either(label);
@@ -237,7 +237,7 @@ impl Hand {
         &self.heal
     }
 
-    /// From here on the store's calls count.
+    /// From here on, the store's system calls are counted.
     pub(crate) fn arm(&self) {
         std::fs::write(self.heal.with_file_name("arm"), "").unwrap();
     }
@@ -246,7 +246,7 @@ impl Hand {
         self.answers.contains_key(&ticket.0)
     }
 
-    /// Waits until all that was asked is done and told.
+    /// Waits until all requests have been carried out and their events received.
     pub(crate) fn settle(&mut self) {
         let nothing = Filter {
             key: Some(b"no such tenant"[..].into()),

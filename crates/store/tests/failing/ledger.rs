@@ -1,32 +1,33 @@
-//! What a child wrote down while it worked with a store: what it asked, what it was told, and what it found wrong.
+//! The ledger that a child writes while it uses a store: its requests, their answers, and the faults it
+//! found.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use stoker_store::State;
 
-/// What is to be true of a job when the store is opened again.
+/// What must be true of a job when the store is opened again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// It was told so.
+    /// The job was reported to be in this state.
     Is(String),
-    /// It was refused, or forgotten as was asked.
+    /// The job was rejected or deleted.
     Absent,
-    /// It may have been forgotten: its time is over.
+    /// The job has expired, so it may have been deleted.
     Either,
-    /// No answer came.
+    /// No answer was received.
     Unknown,
 }
 
-/// Writes a line of the ledger at once, or the end of the process could take it.
+/// Writes each line of the ledger at once, because the process may be killed at any time.
 pub(crate) struct Ledger {
     is_told: bool,
     faults: RefCell<Vec<String>>,
 }
 
 impl Ledger {
-    /// Of a child: its parent reads it.
+    /// The ledger of a child, whose parent reads it.
     pub(crate) fn reported() -> Self {
-        // The test's harness has not ended its line.
+        // Ends the line that the test harness has begun.
         println!();
         Self {
             is_told: true,
@@ -65,7 +66,7 @@ impl Ledger {
         self.line(&format!("note {}", text.replace('\n', " ")));
     }
 
-    /// It was told that something is damaged. A page that can't be read may be.
+    /// Records that the store reported damage. That is allowed if a page can't be read.
     pub(crate) fn damage(&self, text: &str) {
         self.line(&format!("damage {}", text.replace('\n', " ")));
     }
@@ -90,7 +91,7 @@ impl Ledger {
     }
 }
 
-/// The ledger as its reader has it.
+/// A ledger as its reader parses it.
 #[derive(Debug, Default)]
 pub(crate) struct Read {
     pub(crate) jobs: BTreeMap<String, Due>,

@@ -1,19 +1,20 @@
-//! A store that is made.
+//! Creating a store.
 
 use crate::hand::Hand;
 use rusqlite::Connection;
 use stoker_store::QueuePolicy;
 
-/// Where the header of SQLite's file says how it is written, and read (https://sqlite.org/fileformat2.html).
+/// The bytes in the header of an SQLite file with its write and read versions
+/// (https://sqlite.org/fileformat2.html).
 const VERSIONS: std::ops::Range<usize> = 18..20;
 
-/// Makes a store while calls count, and works with it.
+/// Creates a store while calls are counted, and uses it.
 pub(crate) fn made(hand: &mut Hand) {
     hand.arm();
     work(hand);
 }
 
-/// Works with a store that was made without a log, as former versions could do.
+/// Uses a store that has no WAL, which earlier versions could create.
 pub(crate) fn switched(hand: &mut Hand) {
     hand.open();
     hand.close();
@@ -21,7 +22,7 @@ pub(crate) fn switched(hand: &mut Hand) {
     db.pragma_update_and_check(None, "journal_mode", "delete", |_| Ok(()))
         .unwrap();
     drop(db);
-    // Closing ended the trouble that is to come.
+    // Closing the store has ended the trouble, which must still come.
     std::fs::remove_file(hand.heal()).unwrap();
     hand.arm();
     work(hand);
@@ -44,7 +45,8 @@ fn work(hand: &mut Hand) {
 }
 
 impl Hand {
-    /// The file says that it has a log. It is read by a name that is not known to be the store's, or that could fail.
+    /// Checks that the file is in WAL mode. It is read by a path that `failing.c` does not recognise as the
+    /// store's, so the read can't fail.
     fn check_log(&self) {
         let store = self.heal().with_file_name("./store/jobs.db");
         let store = std::fs::read(store).unwrap();

@@ -1,4 +1,4 @@
-//! A look at one of the store's files fails, which says nothing about the file.
+//! Reading the status of one of the store's files fails, which says nothing about the file.
 
 use crate::hand::Hand;
 use crate::ledger::Ledger;
@@ -8,7 +8,7 @@ use stoker_store::{QueuePolicy, tools};
 use stoker_testkit::Dir;
 use stoker_testkit::failing::{Call, Fault, IO, IO_ONCE};
 
-/// A store with a job in it, and every commit looks at its files.
+/// A store with one job, where every commit checks the files.
 pub(crate) fn looks_fail(hand: &mut Hand) {
     sync::begin(hand);
     for label in ["one", "two"] {
@@ -20,7 +20,7 @@ pub(crate) fn looks_fail(hand: &mut Hand) {
     hand.ledger.end();
 }
 
-/// A store that is there, and somebody asks whether there is none any more.
+/// Checks that an existing store is not reported as lost.
 pub(crate) fn lost(hand: &mut Hand) {
     hand.open();
     hand.queue("mails", QueuePolicy::default());
@@ -38,14 +38,15 @@ pub(crate) fn lost(hand: &mut Hand) {
     hand.ledger.end();
 }
 
-/// A journal was deleted, and all that it held is open here only. A look that fails must not close it.
+/// The journal was deleted, and only this process still has its content open. A failed status call must not
+/// make the store close it.
 pub(crate) fn gone(hand: &mut Hand) {
     hand.open();
     hand.queue("mails", QueuePolicy::default());
     hand.push("safe", |_| {});
     std::fs::remove_file(hand.log()).unwrap();
     hand.arm();
-    // That the journal is gone is told next, which the ledger would take for a fault.
+    // The store will report that the journal is gone, which the ledger would count as a fault.
     let ledger = std::mem::replace(&mut hand.ledger, Ledger::silent());
     ledger.either("one");
     ledger.either("probe1");

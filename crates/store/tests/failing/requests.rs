@@ -1,4 +1,4 @@
-//! What is asked of a store, and asked again if it was refused. What is told goes to the ledger.
+//! Requests to a store, repeated if they are rejected. The answers go to the ledger.
 
 use crate::hand::{Hand, TRIES};
 use stoker_store::{
@@ -6,13 +6,13 @@ use stoker_store::{
     Run, Selection, State, StoreEvent, StoreRequest, Ticket, Trouble,
 };
 
-/// The queue that most jobs are in.
+/// The queue of most jobs.
 pub(crate) const MAILS: QueueNo = QueueNo(0);
 
-/// A push that was sent: its ticket, and the state in which the job is to begin.
+/// A push that was sent: its ticket, and the initial state of the job.
 pub(crate) type Sent = (Ticket, State);
 
-/// The body of a job tells which it is.
+/// The body of a job, which contains its label.
 pub(crate) fn bytes(label: &str) -> Vec<u8> {
     let times = if label.starts_with("big") { 2_000 } else { 1 };
     format!("{label} ").repeat(times).into_bytes()
@@ -30,7 +30,7 @@ fn job(label: &str) -> NewJob {
     }
 }
 
-/// The state in which a new job begins.
+/// The initial state of a new job.
 fn first_state(job: &NewJob, now: u64) -> State {
     match (job.suspended, job.due_ms > now) {
         (true, _) => State::Suspended,
@@ -40,7 +40,7 @@ fn first_state(job: &NewJob, now: u64) -> State {
 }
 
 impl Hand {
-    /// Pushes until it is accepted, each time under a new name, and returns the last.
+    /// Pushes a job until it is accepted, with a new label each time. Returns the accepted label.
     pub(crate) fn push(&mut self, label: &str, say: impl Fn(&mut NewJob)) -> String {
         for number in 0..TRIES {
             let label = match number {
@@ -56,7 +56,7 @@ impl Hand {
         panic!("{label} is never accepted");
     }
 
-    /// The same for many at once; they go into one commit.
+    /// Pushes many jobs at once, which go into one commit, and repeats the rejected ones.
     pub(crate) fn push_all(&mut self, labels: &[&str]) -> Vec<String> {
         let tickets: Vec<_> = labels
             .iter()
@@ -179,7 +179,7 @@ impl Hand {
         }
     }
 
-    /// Changes all jobs that are meant, which are these.
+    /// Changes all jobs that match a filter, which must be the ones with these labels.
     pub(crate) fn change_many(
         &mut self,
         filter: &Filter,
@@ -194,8 +194,8 @@ impl Hand {
         }
     }
 
-    /// Asks until it is not told as failed. Then so many jobs must be changed, for what was told as failed
-    /// must not have happened.
+    /// Repeats a change until it is not reported as failed. Then `count` jobs must have been changed, because
+    /// a change that was reported as failed must not have had an effect.
     fn change_until_done(&mut self, which: &Selection, change: &Change, count: u64) {
         for _ in 0..TRIES {
             let (ticket, which, change) = (self.ticket(), which.clone(), change.clone());
@@ -225,7 +225,7 @@ impl Hand {
         result
     }
 
-    /// Imports two jobs, one of them failed, and returns what they are called in the end.
+    /// Imports two jobs, one of them failed, and returns their labels.
     pub(crate) fn import(&mut self) -> [String; 2] {
         for number in 0..TRIES {
             let labels = [format!("import{number}"), format!("imported{number}")];

@@ -1,4 +1,4 @@
-//! Starts children, one for each call that is to fail, some at a time.
+//! Starts a child for each call that is to fail, several at a time.
 
 use crate::ledger::Read;
 use crate::verdict;
@@ -12,16 +12,17 @@ use stoker_testkit::{Dir, Spawn, procs};
 /// How long one run may take, seconds.
 const PATIENCE: f64 = 60.0;
 
-/// Children that run at once. Most of their time they wait until the store tries again.
+/// The number of children that run at once. They spend most of their time waiting for the store's next
+/// attempt.
 const AT_ONCE: usize = 12;
 
-/// What a child does.
+/// The name of a child's script.
 #[derive(Clone, Copy)]
 pub(crate) struct Script(pub(crate) &'static str);
 
-/// What came of a run.
+/// The result of a run.
 pub(crate) struct Outcome {
-    /// The call that was to fail was made.
+    /// Whether the call that was to fail was made.
     pub(crate) is_reached: bool,
     pub(crate) faults: Vec<String>,
     pub(crate) calls: Vec<Call>,
@@ -29,7 +30,7 @@ pub(crate) struct Outcome {
 }
 
 impl Script {
-    /// Runs it once in a directory.
+    /// Runs the script once in a directory.
     pub(crate) fn run(self, dir: &Path, failing: Option<(&Call, Fault)>) -> Outcome {
         let place = Place(dir);
         fs::create_dir(place.folder()).unwrap();
@@ -53,7 +54,7 @@ impl Script {
         }
     }
 
-    /// What a child wrote, and what is wrong with its end.
+    /// Runs a child. Returns its output and the faults in how it ended.
     fn child(self, place: &Place<'_>, failing: Option<(&Call, Fault)>) -> (String, Vec<String>) {
         let (out, err) = (place.0.join("out"), place.0.join("err"));
         let spawn = Spawn::new(std::env::current_exe().unwrap())
@@ -81,7 +82,7 @@ impl Script {
     }
 }
 
-/// How many runs there were, and what was wrong.
+/// The number of runs, and the faults that they found.
 #[derive(Default)]
 pub(crate) struct Summary {
     pub(crate) runs: usize,
@@ -89,7 +90,7 @@ pub(crate) struct Summary {
     pub(crate) faults: Vec<String>,
 }
 
-/// Has each of these calls fail, in a run of its own.
+/// Lets each of these calls fail, in a separate run.
 pub(crate) fn all(script: Script, failing: &[(Call, Fault)]) -> Summary {
     let (next, summary) = (AtomicUsize::new(0), Mutex::new(Summary::default()));
     std::thread::scope(|scope| {
@@ -119,6 +120,6 @@ fn one(script: Script, call: &Call, fault: Fault, summary: &Mutex<Summary>) {
     summary
         .faults
         .push(format!("{at}: see {}", dir.path().display()));
-    // It is kept for whoever looks into it.
+    // The directory is kept for debugging.
     std::mem::forget(dir);
 }

@@ -1,4 +1,4 @@
-//! What a child does with its store: the same every time, as far as it is let.
+//! What a child does with its store: always the same, as far as the trouble allows.
 
 use crate::hand::Hand;
 use crate::requests::{self, MAILS};
@@ -25,7 +25,7 @@ fn chats() -> QueuePolicy {
     }
 }
 
-/// A life with everything in it that a store is asked.
+/// Uses every kind of request.
 pub(crate) fn live(hand: &mut Hand) {
     hand.arm();
     hand.open();
@@ -35,7 +35,7 @@ pub(crate) fn live(hand: &mut Hand) {
     run(hand);
     change(hand);
     hand.import();
-    // What is done is kept for a minute.
+    // Done jobs are kept for one minute.
     hand.advance(100_000);
     hand.check_held();
     start_again(hand);
@@ -44,7 +44,7 @@ pub(crate) fn live(hand: &mut Hand) {
     hand.ledger.end();
 }
 
-/// Every way in.
+/// Pushes jobs in every way.
 fn take_in(hand: &mut Hand) {
     for label in ["one", "two", "three", "four"] {
         let label = hand.push(label, |_| {});
@@ -66,7 +66,7 @@ fn repeat(hand: &mut Hand) {
     let first = hand.push("first", say);
     let repeated = answered(hand, "repeated", say);
     let holder = hand.id(&first).into();
-    // The body tells the label.
+    // The body contains the label, so it differs.
     let same_body = false;
     if repeated != (Pushed::Repeated { holder, same_body }) {
         hand.ledger.fault(&format!("repeated: {repeated:?}"));
@@ -97,7 +97,7 @@ fn take_unique(hand: &mut Hand) {
     hand.fail(&next);
 }
 
-/// Pushes what is not to be accepted, until it is not refused.
+/// Pushes a job that must not be accepted, and repeats the push while the store can't write.
 fn answered(hand: &mut Hand, label: &str, say: impl Fn(&mut NewJob)) -> Pushed {
     loop {
         match hand.push_once(label, &say) {
@@ -107,7 +107,7 @@ fn answered(hand: &mut Hand, label: &str, say: impl Fn(&mut NewJob)) -> Pushed {
     }
 }
 
-/// Every way to run.
+/// Runs jobs in every way.
 fn run(hand: &mut Hand) {
     let runs = hand.push("runs", |_| {});
     let job = hand.id(&runs);
@@ -130,7 +130,7 @@ fn run(hand: &mut Hand) {
     hand.is(&delayed, State::Ready);
 }
 
-/// What a crash may take.
+/// Sends requests whose effects a crash may lose.
 pub(crate) fn hint(hand: &mut Hand, job: JobId) {
     hand.request(StoreRequest::Running { jobs: vec![job] });
     hand.request(StoreRequest::Progress {
@@ -150,7 +150,7 @@ fn in_chats(job: &mut NewJob) {
     job.key = b"tenant"[..].into();
 }
 
-/// Everything that operators do.
+/// Makes all changes that operators can make.
 fn change(hand: &mut Hand) {
     hand.pause(true);
     hand.set(CHATS, "{}");
@@ -195,7 +195,7 @@ fn change_many(hand: &mut Hand) {
     hand.change_many(&filter, &retry, &labels, State::Ready);
 }
 
-/// The next server finds what this one left.
+/// Closes and opens the store, and finds the jobs again.
 fn start_again(hand: &mut Hand) {
     hand.close();
     hand.open();

@@ -1,4 +1,4 @@
-//! A sync that fails, told step by step.
+//! A failed sync, step by step.
 
 use crate::hand::Hand;
 use crate::requests::{MAILS, Sent};
@@ -9,7 +9,7 @@ use stoker_store::{
 use stoker_testkit::Dir;
 use stoker_testkit::failing::{Call, FULL_ALONE, Fault, IO, IO_ONCE, IO_UNSEEN, Place};
 
-/// A store with a job in it. The next sync of its log fails.
+/// A store with one job. The next sync of its WAL fails.
 pub(crate) fn begin(hand: &mut Hand) {
     hand.open();
     assert_eq!(hand.queue("mails", QueuePolicy::default()), MAILS);
@@ -17,8 +17,8 @@ pub(crate) fn begin(hand: &mut Hand) {
     hand.arm();
 }
 
-/// What the log held was written once more, and that was synced. So they are accepted. That nothing was taken for
-/// safe that a failed sync may have lost is seen to by `failing.c`.
+/// Ends a script. The WAL was rewritten and synced, so the pushes are accepted. `failing.c` checks that no
+/// data that the failed sync may have lost is treated as safe.
 fn end(hand: &mut Hand, sent: [(&str, Sent); 2]) {
     for (label, sent) in sent {
         let pushed = hand.pushed(label, sent);
@@ -29,14 +29,14 @@ fn end(hand: &mut Hand, sent: [(&str, Sent); 2]) {
     hand.ledger.end();
 }
 
-/// Only that sync fails.
+/// Only that one sync fails.
 pub(crate) fn once(hand: &mut Hand) {
     begin(hand);
     let sent = ["one", "two"].map(|label| (label, hand.send(label, |_| {})));
     end(hand, sent);
 }
 
-/// What follows it fails as well.
+/// All following calls fail as well.
 pub(crate) fn and_on(hand: &mut Hand) {
     begin(hand);
     let sent = ["one", "two"].map(|label| (label, hand.send(label, |_| {})));
@@ -57,7 +57,7 @@ pub(crate) fn and_on(hand: &mut Hand) {
     end(hand, sent);
 }
 
-/// The same for what an operator changes.
+/// The same as `and_on`, for a change by an operator.
 pub(crate) fn of_a_change(hand: &mut Hand) {
     begin(hand);
     let ticket = hand.ticket();
@@ -79,7 +79,7 @@ pub(crate) fn of_a_change(hand: &mut Hand) {
     hand.ledger.end();
 }
 
-/// The server ends before it could do anything about it. The next one finds the log whose sync failed.
+/// The server ends before it could react. The next one finds the WAL whose sync failed.
 pub(crate) fn and_end(hand: &mut Hand) {
     begin(hand);
     let label = "one";
@@ -89,7 +89,7 @@ pub(crate) fn and_end(hand: &mut Hand) {
     hand.end_trouble();
     hand.open();
     assert_eq!(hand.queue("mails", QueuePolicy::default()), MAILS);
-    // Nobody was told of it.
+    // The push was not answered.
     hand.either(label);
     let next = hand.push_once("next", |_| {});
     assert!(matches!(next, Pushed::Accepted { .. }), "{next:?}");
@@ -113,25 +113,25 @@ fn run(name: &'static str, fault: Fault) {
     assert!(report.contains("fails sync jobs.db-wal 1"), "{report}");
 }
 
-/// What was in the batch is in the log, and is told as accepted once the log was written once more.
+/// The commit is in the WAL, and is reported as accepted after the WAL has been rewritten.
 #[test]
 fn what_a_failed_sync_lost_is_written_once_more() {
     run("sync fails", IO_ONCE);
 }
 
-/// Whether the log has anything is not to be seen at first. It is not taken for empty.
+/// At first the length of the WAL can't be read. The WAL must not be treated as empty.
 #[test]
 fn what_a_failed_sync_lost_is_written_once_more_when_it_can_be_seen() {
     run("sync fails", IO_UNSEEN);
 }
 
-/// While that fails as well nobody knows whether the batch is in the file, and that is what is told.
+/// While rewriting the WAL fails too, it is unknown whether the commit is in the file, and that is reported.
 #[test]
 fn what_nobody_knows_is_told_when_it_is_known() {
     run("syncs fail", IO);
 }
 
-/// There is no room to write the log once more, but it can be read: what stands there is not yet safe.
+/// The disk is too full to rewrite the WAL, but the WAL can be read. Its content is not yet safe.
 #[test]
 fn what_can_be_read_and_not_synced_is_in_doubt() {
     run("syncs fail", FULL_ALONE);
@@ -142,7 +142,7 @@ fn what_nobody_knows_of_a_change_is_told_when_it_is_known() {
     run("a change's syncs fail", IO);
 }
 
-/// A log that was never synced is not appended to by the next server, who can't know how it failed.
+/// The next server must not append to a WAL that was never synced, because it can't know how that failed.
 #[test]
 fn the_next_server_does_not_trust_the_log() {
     run("server ends", IO);

@@ -1,4 +1,4 @@
-//! What a run left, held against its ledger.
+//! Compares what a run left with its ledger.
 
 use crate::hand::Hand;
 use crate::ledger::{Due, Ledger, Read};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use stoker_store::{Filter, Found, Query, State, View, tools};
 use stoker_testkit::failing::Place;
 
-/// Everything that is wrong.
+/// All faults of a run.
 pub(crate) fn faults(place: &Place<'_>, ledger: &Read) -> Vec<String> {
     let mut faults = ledger.faults.clone();
     let report = std::fs::read_to_string(place.report()).unwrap_or_default();
@@ -52,7 +52,7 @@ fn fault_of_pause(place: &Place<'_>, ledger: &Read) -> Option<String> {
     }
 }
 
-/// All jobs that are there, by what they are called.
+/// All jobs in the store, by their labels.
 fn jobs(hand: &mut Hand) -> BTreeMap<String, Vec<View>> {
     let list = Query::List {
         filter: Filter::default(),

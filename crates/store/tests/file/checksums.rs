@@ -1,4 +1,4 @@
-//! Every record has a checksum: what changed it, other than Stoker, is noticed. Issue 9, A19.
+//! Issue 9, A19: every record has a checksum, so changes that Stoker did not make are detected.
 
 use crate::world::{World, job};
 use rusqlite::Connection;
@@ -7,7 +7,7 @@ use stoker_store::{
     State, StoreEvent, StoreRequest, Trouble, Unique, tools,
 };
 
-/// One of every sort of record.
+/// A store with records of every kind.
 fn store() -> (World, QueueNo) {
     let mut world = World::sqlite();
     let policy = QueuePolicy {
@@ -54,14 +54,14 @@ fn store() -> (World, QueueNo) {
     (world, queue)
 }
 
-/// Stops, and folds the journal, so that all is in the file.
+/// Stops the store and checkpoints its journal, so that all data is in the file.
 fn close(world: &mut World) {
     let mut events = Vec::new();
     world.driver().close(&mut events).unwrap();
     world.stop();
 }
 
-/// Flips a bit where some text stands in the file. Returns at how many places.
+/// Flips a bit wherever `text` occurs in the file. Returns the number of places.
 fn flip(world: &World, text: &[u8]) -> usize {
     let mut bytes = std::fs::read(world.path()).unwrap();
     let places: Vec<usize> = bytes
@@ -81,7 +81,8 @@ fn problems(world: &World) -> Vec<String> {
 #[test]
 fn nothing_is_wrong_with_what_stoker_wrote() {
     let (mut world, queue) = store();
-    // Nothing is kept of these, so they end in another way; those of one queue have been through a run.
+    // These jobs have no result and no payload to keep, so they end by the plain path. One of them has had a
+    // retry.
     let plain = world.queue("plain");
     let loaded: Vec<JobId> = (0..3).map(|_| world.load(job(plain)).id).collect();
     world.retry(loaded[1], world.now(), true);
@@ -155,7 +156,7 @@ fn a_damaged_job_is_named_set_aside_and_never_handed_over() {
         });
         assert_eq!(world.view(ready), None);
         assert_eq!(world.counts(queue).ready, 1);
-        // It can be looked at, its key is free, and a check goes on naming it.
+        // The job can be read in the table `damaged`, and a check continues to report it.
         let db = Connection::open(world.path()).unwrap();
         let row: (i64, String, Vec<u8>) = db
             .query_row("SELECT id, origin, body FROM damaged", [], |row| {
@@ -170,12 +171,12 @@ fn a_damaged_job_is_named_set_aside_and_never_handed_over() {
     }
 }
 
-/// Nobody asked for it: it is found because all is read.
+/// Damage is found by the scrub, without a request that needs the record.
 #[test]
 fn damage_is_found_soon_after_a_start() {
     let (mut world, _) = store();
     close(&mut world);
-    // A message of a failed job.
+    // The error message of a failed job.
     flip(&world, b"\"message\":\"boom");
     world.restart();
     world.queue("mails");
@@ -198,7 +199,7 @@ impl IntoFilter for State {
     }
 }
 
-/// What is shown is what was written, or an error.
+/// A query returns the original data or an error.
 #[test]
 fn damage_is_not_shown_as_if_it_were_right() {
     let (mut world, _) = store();
@@ -227,7 +228,7 @@ fn damage_is_not_shown_as_if_it_were_right() {
     assert!(one);
 }
 
-/// What a user's own tool writes has no checksum, and is not taken for damage.
+/// Rows written by another program have no checksum and do not count as damaged.
 #[test]
 fn what_another_program_writes_is_reported_as_such() {
     let (mut world, queue) = store();
@@ -263,7 +264,7 @@ fn what_another_program_writes_is_reported_as_such() {
         "{:?}",
         found.notes
     );
-    // It is served as it is.
+    // The job runs with the body as it was written.
     world.crash();
     world.queue("mails");
     let (jobs, _) = world.refill_jobs(queue, 0, b"tenant-of-a-name", 9);
@@ -272,7 +273,7 @@ fn what_another_program_writes_is_reported_as_such() {
     assert_eq!(problems(&world), Vec::<String>::new());
 }
 
-/// A change neither repairs what was damaged before, nor is kept from it.
+/// A change of a damaged row is possible, and does not make the damage look valid.
 #[test]
 fn a_change_does_not_seal_damage_in() {
     let (mut world, _) = store();
@@ -303,7 +304,7 @@ fn a_change_does_not_seal_damage_in() {
     assert!(is_named(&world));
 }
 
-/// The whole file, bit by bit, where jobs are: no damage is served as if it were a job.
+/// A bit is flipped in the body of one job after another: no damaged body is handed over.
 #[test]
 fn no_flipped_bit_changes_a_job_that_is_handed_over() {
     let (mut world, queue) = store();

@@ -4,7 +4,7 @@ use crate::world::{World, job};
 use std::path::{Path, PathBuf};
 use stoker_store::{Filter, SqliteOptions, SqliteStore, State, StoreError, tools};
 
-/// A store with some hundred jobs, closed.
+/// A closed store with 300 jobs.
 fn store() -> World {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
@@ -36,7 +36,7 @@ fn a_file_that_was_cut_short_is_named_and_left_alone() {
     }
 }
 
-/// SQLite removes the log of an empty file, and all that was accepted would be gone with it.
+/// SQLite removes the WAL of an empty file, which would lose all accepted jobs.
 #[test]
 fn a_file_that_is_empty_or_gone_is_named_and_its_log_left_alone() {
     let mut world = World::sqlite();
@@ -128,13 +128,13 @@ fn what_cannot_be_is_found() {
     }
 }
 
-/// A page that can't be read stops what needs it, and nothing else.
+/// A page that can't be read blocks only the requests that need it.
 #[test]
 fn what_is_not_damaged_goes_on() {
     let mut world = store();
     let bytes = std::fs::read(world.path()).unwrap();
     let mut damaged = bytes.clone();
-    // The page that most jobs are on is a leaf in the middle.
+    // The page with most jobs is a leaf in the middle of the table.
     let jobs_on = |page: &[u8]| {
         page.windows(8)
             .filter(|window| window == b"metabody")

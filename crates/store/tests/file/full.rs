@@ -1,4 +1,4 @@
-//! A disk that is full, on a file system of one's own. Needs the right to mount.
+//! A full disk, on a separate small file system. Needs permission to mount.
 
 use crate::world::{World, job, new_dir};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -24,7 +24,7 @@ impl Disk {
         }
     }
 
-    /// Leaves so many bytes free.
+    /// Fills the file system except for `free` bytes.
     fn fill(&self, free: u64) -> PathBuf {
         let path = self.0.join("ballast");
         let stat = rustix::fs::statvfs(&self.0).unwrap();
@@ -49,7 +49,7 @@ fn big(queue: QueueNo) -> NewJob {
     }
 }
 
-/// A world whose directory is the disk's.
+/// A world whose directory is on this disk.
 fn world_on(disk: &Path) -> World {
     let dir = disk.join("store");
     std::fs::create_dir(&dir).unwrap();
@@ -81,7 +81,7 @@ fn a_full_disk_refuses_and_recovers() {
         world.wait(failing(true)),
         StoreEvent::Failing(Some(Trouble::Full(_)))
     ));
-    // What had been accepted is there; how jobs end waits until it can be written.
+    // All accepted jobs exist. Ends of jobs wait until they can be written.
     let ready = Filter {
         states: State::Ready.into(),
         ..Filter::default()

@@ -1,4 +1,4 @@
-//! What can't be written although the disk is well is given up and told, and stops nothing else.
+//! Requests that can't be written although the disk works are dropped and reported, and block nothing else.
 
 use crate::bad_page::{PAGE, damage, marked, never_failed, page_of_marked, pushed};
 use crate::world::{World, job, job_of};
@@ -9,7 +9,7 @@ use stoker_store::{
     StoreEvent, StoreRequest, Ticket,
 };
 
-/// Breaks a page of the file.
+/// Damages a page of the file.
 fn break_page(world: &World, number: u64) {
     let file = std::fs::File::options().write(true).open(world.path());
     file.unwrap()
@@ -17,13 +17,13 @@ fn break_page(world: &World, number: u64) {
         .unwrap();
 }
 
-/// Breaks a page in the middle of the marked body, of a store whose log is folded.
+/// Damages a page in the middle of the marked body. The store's WAL must have been checkpointed.
 fn break_body(world: &World) {
     let (number, _) = page_of_marked(world);
     break_page(world, number);
 }
 
-/// Breaks the first page of a table.
+/// Damages the first page of a table.
 fn break_table(world: &World, name: &str) {
     let db = rusqlite::Connection::open(world.path()).unwrap();
     let root = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
@@ -31,7 +31,7 @@ fn break_table(world: &World, name: &str) {
     break_page(world, root - 1);
 }
 
-/// A store whose log is folded, with a held job whose page then goes bad.
+/// A store with a loaded job, whose page will be damaged, and a checkpointed WAL.
 fn with_a_bad_job() -> (World, QueueNo, JobId) {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
@@ -42,7 +42,7 @@ fn with_a_bad_job() -> (World, QueueNo, JobId) {
     (world, queue, bad)
 }
 
-/// What comes later into the lane is handed over.
+/// Checks that a new job of the lane is handed over.
 fn goes_on(world: &mut World, queue: QueueNo) {
     let next = world.push(job_of(queue, b"lane"));
     assert!(
@@ -86,7 +86,8 @@ fn a_lane_goes_on_behind_a_retry_that_was_given_up() {
     goes_on(&mut world, queue);
 }
 
-/// Of several that ran when the server died one can't be read. The others crashed once, and not at each look.
+/// One of the jobs that were running when the server died can't be read. The others are counted as crashed
+/// exactly once.
 #[test]
 fn a_crash_that_was_given_up_is_counted_once() {
     let mut world = World::sqlite();
@@ -163,7 +164,7 @@ fn a_change_goes_well_where_something_else_cannot_be_forgotten() {
     let last = pushed(&mut world, job_of(queue, b"lane"));
     world.reopen();
     break_body(&world);
-    // Less is to be kept than before.
+    // The new policy has a shorter retention.
     let policy = QueuePolicy {
         done: 10,
         ..QueuePolicy::default()
@@ -174,7 +175,8 @@ fn a_change_goes_well_where_something_else_cannot_be_forgotten() {
     never_failed(&world);
 }
 
-/// Another program keeps the file locked for longer than a commit waits. What was not moved is told back.
+/// Another program keeps the file locked for longer than a commit waits. The answer lists the jobs that were
+/// not moved.
 #[test]
 fn of_held_jobs_it_is_told_which_were_not_changed() {
     let mut world = World::sqlite();
@@ -194,7 +196,7 @@ fn of_held_jobs_it_is_told_which_were_not_changed() {
         which: Selection::Loaded(loaded.clone()),
         change: Change::Move { to: other },
     });
-    // Between two slices of it.
+    // Locks the file between two slices of the change.
     db.execute_batch("BEGIN IMMEDIATE").unwrap();
     let event = world
         .wait(|event| matches!(event, StoreEvent::Changed { ticket: of, .. } if *of == ticket));
@@ -217,7 +219,8 @@ fn of_held_jobs_it_is_told_which_were_not_changed() {
     assert_eq!(world.count(there), moved);
 }
 
-/// Those behind 500 ends that can't be written are not held up: the file is not opened anew for each.
+/// 500 ends that can't be written do not delay the requests behind them, because the file is not opened again
+/// for each.
 #[test]
 fn ends_that_cannot_be_written_hold_up_nobody() {
     let mut world = World::sqlite();

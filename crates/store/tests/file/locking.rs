@@ -1,4 +1,4 @@
-//! One Stoker at a time works with a store, by whatever name each of them calls it. Issue 9, A2.
+//! Issue 9, A2: only one process can use a store, by whatever name it opens the file.
 
 use crate::world::{World, job, new_dir};
 use std::fs;
@@ -38,7 +38,7 @@ fn a_store_in_use_is_refused_by_every_name_it_has() {
         let error = open(name).err().unwrap();
         assert_eq!(holder(&error), Some(std::process::id()), "{error}");
     }
-    // Nor does it help to remove what says who holds it.
+    // Removing the lock file does not help either.
     fs::remove_file(beside(&path, "-lock")).unwrap();
     for name in [&path, &link, &hard] {
         let error = open(name).err().unwrap();
@@ -78,7 +78,7 @@ fn a_symlink_has_its_journal_beside_the_file_itself() {
     let dir = new_dir();
     fs::create_dir(dir.join("shared")).unwrap();
     fs::create_dir_all(dir.join("releases/1")).unwrap();
-    // The file is not there yet: the first start makes it.
+    // The file does not exist yet; the first start creates it.
     symlink("../../shared/jobs.db", dir.join("releases/1/jobs.db")).unwrap();
     symlink("releases/1", dir.join("current")).unwrap();
     let mut world = World::at(dir.join("current/jobs.db"));
@@ -89,7 +89,7 @@ fn a_symlink_has_its_journal_beside_the_file_itself() {
         assert!(file.is_file(), "{}", file.display());
     }
     assert_eq!(fs::read_dir(dir.join("releases/1")).unwrap().count(), 1);
-    // What a killed server left in the journal is found by the other name, too.
+    // The journal left by a killed server is also found by the other name.
     world.crash();
     drop(world.view(id).expect("it is there"));
     assert!(
@@ -121,7 +121,7 @@ fn a_symlink_in_a_directory_that_others_can_write_to_is_refused() {
     refused("every user");
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
     assert!(matches!(open(&link), Err(StoreError::Io { .. })));
-    // Only root can make files for others.
+    // Only root can change the owner of files.
     if fs::metadata(&dir).unwrap().uid() == 0 {
         chown(&dir, Some(65_534), None).unwrap();
         refused("user 65534");
@@ -140,7 +140,7 @@ fn a_file_that_is_no_symlink_may_be_where_others_can_write() {
     fs::remove_dir_all(dir).unwrap();
 }
 
-/// Issue 9, A21: to open a FIFO waits until somebody else opens it.
+/// Issue 9, A21: opening a FIFO blocks until another process opens it.
 #[test]
 fn what_is_no_file_is_refused_at_once() {
     let dir = new_dir();

@@ -1,4 +1,4 @@
-//! What holds for the file that a store on disk is.
+//! Tests of the SQLite engine's files.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod bad_page;

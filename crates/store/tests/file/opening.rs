@@ -1,4 +1,4 @@
-//! Opening a store, and being refused.
+//! Opening a store, and refusals to open one.
 
 use crate::world::{World, job, new_dir};
 use rusqlite::Connection;
@@ -26,7 +26,7 @@ fn one_process_at_a_time() {
             .contains(&format!("process {} works", std::process::id())),
         "{error}"
     );
-    // Nothing happened to the first one.
+    // The failed attempt did not affect the open store.
     world.load(job(queue));
     let path = world.path().clone();
     world.stop();
@@ -51,7 +51,7 @@ fn others_may_look_with_their_own_tools() {
     assert_eq!(count(&db), 2);
 }
 
-/// Opens what must not be opened. It is left as it was.
+/// Opens a file that must be rejected and left unchanged.
 fn refused(path: &Path) -> StoreError {
     let before = std::fs::read(path).unwrap();
     let error = open(path).err().unwrap();
@@ -109,7 +109,7 @@ fn other_files_are_refused() {
     std::fs::remove_dir_all(dir).unwrap();
 }
 
-/// What the first version wrote can be read for ever.
+/// Files of version 1 must always be readable.
 #[test]
 fn a_file_of_version_1_goes_on() {
     let path = new_dir().join("jobs.db");
@@ -170,7 +170,7 @@ fn a_file_of_version_1_goes_on() {
 /// The script with which the campaign downgrades a store.
 const DOWNGRADE: &str = include_str!("../../../../campaign/rig/downgrade.sql");
 
-/// Issue 9, A5: jobs from before have no owner, and are there as they were.
+/// Issue 9, A5: jobs from older versions have no owner, and are otherwise unchanged.
 #[test]
 fn a_file_of_version_2_goes_on() {
     let mut world = World::sqlite();
@@ -213,7 +213,7 @@ fn a_file_of_version_2_goes_on() {
     );
 }
 
-/// Its checksums were made otherwise.
+/// Version 3 computed checksums differently.
 #[test]
 fn a_file_of_version_3_goes_on() {
     let mut world = World::sqlite();
@@ -262,7 +262,7 @@ fn a_store_in_a_hurry_is_as_good() {
     );
 }
 
-/// The modes of a store's file and of what lies beside it.
+/// The modes of a store's file and of the files beside it.
 fn modes(path: &Path) -> [u32; 4] {
     ["", "-wal", "-shm", "-lock"].map(|suffix| {
         let file = format!("{}{suffix}", path.display());
@@ -290,14 +290,14 @@ fn a_file_that_is_there_keeps_its_mode() {
     assert_eq!(modes(world.path()), [0o640, 0o640, 0o640, 0o600]);
 }
 
-/// How a file is written and read, as its header says: 1 without a log, 2 with one
+/// The write and read versions in a file's header: 1 without a WAL, 2 with one
 /// (https://sqlite.org/fileformat2.html).
 fn versions(path: &Path) -> [u8; 2] {
     let file = std::fs::read(path).unwrap();
     [file[18], file[19]]
 }
 
-/// Former versions could make such a store where the disk failed.
+/// Earlier versions could create such a store if the disk failed.
 #[test]
 fn a_store_without_a_log_gets_one_or_is_not_opened() {
     let mut world = World::sqlite();
@@ -320,7 +320,8 @@ fn a_store_without_a_log_gets_one_or_is_not_opened() {
     assert_eq!(versions(&path), [2, 2]);
 }
 
-/// The power was cut while it was made: its journal says that the file was empty before, and there is a log.
+/// The power failed while the store was being created: its rollback journal says that the file was empty
+/// before, and there is a WAL.
 #[test]
 fn a_store_that_was_being_made_is_made_anew() {
     const PAGE: [u8; 4] = 4_096_u32.to_be_bytes();
@@ -334,7 +335,8 @@ fn a_store_that_was_being_made_is_made_anew() {
     let beside = |suffix| dir.join(format!("jobs.db-{suffix}"));
     let log = format!("{}-wal", world.path().display());
     assert!(std::fs::copy(log, beside("wal")).unwrap() > 0);
-    // https://sqlite.org/fileformat2.html#the_rollback_journal: no pages, a nonce, and a file that had none.
+    // https://sqlite.org/fileformat2.html#the_rollback_journal: no page records, a nonce, and an initial size
+    // of no pages.
     let mut journal = vec![0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
     for field in [[0; 4], [7; 4], [0; 4], SECTOR, PAGE] {
         journal.extend(field);

@@ -1,5 +1,5 @@
-//! Somebody deletes, replaces or truncates the store's files while it is open. Issue 9, A18: nothing more is
-//! acknowledged then, and that is told as what it is.
+//! Issue 9, A18: the store's files are deleted, replaced or truncated while it is open. Then no more pushes
+//! are accepted, and the reason is reported.
 
 use crate::world::{World, job};
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ fn journal(world: &World) -> PathBuf {
     PathBuf::from(format!("{}-wal", world.path().display()))
 }
 
-/// Pushes, and is refused because of what was done to the files.
+/// Pushes a job, which must be rejected because the files were changed.
 fn is_refused(world: &mut World, queue: QueueNo) -> String {
     match world.push(job(queue)) {
         Pushed::Refused(Trouble::Replaced(text)) => text,
@@ -25,7 +25,7 @@ fn is_refused(world: &mut World, queue: QueueNo) -> String {
     }
 }
 
-/// Pushes until it is accepted.
+/// Pushes jobs until one is accepted.
 fn goes_on(world: &mut World, queue: QueueNo) {
     world.until("it goes on", |world| {
         matches!(world.push(job(queue)), Pushed::Accepted { .. })
@@ -63,7 +63,7 @@ fn a_store_that_another_file_took_the_place_of_takes_nothing_more() {
 #[test]
 fn a_truncated_store_takes_nothing_more() {
     let (mut world, queue) = store();
-    // With a journal that is folded all jobs are in the file.
+    // After the journal has been checkpointed, all jobs are in the file.
     world.reopen();
     world.queue("mails");
     world.add(job(queue));
@@ -74,13 +74,13 @@ fn a_truncated_store_takes_nothing_more() {
     assert!(text.contains("jobs.db was truncated to"), "{text}");
 }
 
-/// All that was accepted is in the store although its journal is gone: it was open, and is written there.
+/// The deleted journal was still open, so its content could be checkpointed, and no accepted job is lost.
 #[test]
 fn with_a_deleted_journal_nothing_is_accepted_until_all_of_it_is_in_the_store() {
     let (mut world, queue) = store();
     fs::remove_file(journal(&world)).unwrap();
     let mut text = is_refused(&mut world, queue);
-    // Whatever reads the store at that moment keeps a part of the journal back.
+    // A process that reads the store at that moment holds back a part of the journal.
     while text.contains("not all of it is written to the store yet") {
         text = is_refused(&mut world, queue);
     }
@@ -122,7 +122,7 @@ fn with_a_truncated_journal_nothing_is_accepted_until_a_restart() {
     }
 }
 
-/// A tool of the user's may fold the journal, and make the file smaller: that is no damage.
+/// A user's tool may checkpoint the journal and make the file smaller, which is not damage.
 #[test]
 fn what_sqlite_itself_makes_smaller_goes_on() {
     let (mut world, queue) = store();

@@ -1,4 +1,4 @@
-//! Backup, compacting and figures of a file.
+//! Backup, compaction and statistics of a file.
 
 use crate::world::{World, job, job_of};
 use stoker_store::{Filter, QueuePolicy, StoreError, StoreRequest, What, tools};
@@ -14,7 +14,7 @@ fn a_backup_is_a_whole_store() {
     world.fail(failed);
     let to = world.path().with_file_name("backup.db");
     tools::backup(world.path(), &to).unwrap();
-    // It is of its time.
+    // The backup has the state of the time when it was made.
     world.done(ran);
     let error = tools::backup(world.path(), &to).unwrap_err();
     assert!(
@@ -132,7 +132,8 @@ fn a_store_is_compacted() {
     assert_eq!(world.list(Filter::default()), [stays]);
 }
 
-/// A job is forgotten by the place that it got when it ended. What it writes after that has a later one.
+/// A job is deleted by its entry in `ages`, which it got when it ended. Data that it writes after that adds a
+/// later entry.
 #[test]
 fn what_is_written_after_the_end_goes_with_its_job() {
     let mut world = World::sqlite();

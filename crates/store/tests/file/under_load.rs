@@ -1,4 +1,4 @@
-//! Bounds, and what holds while many push.
+//! Limits, and guarantees while many jobs are pushed.
 
 use crate::world::{World, job, job_of};
 use stoker_store::{
@@ -15,7 +15,7 @@ fn more_than_it_takes_in_at_once_is_refused() {
         room: false,
         job: Box::new(job(queue)),
     };
-    // Nothing is sent before the flush, so nothing makes room meanwhile.
+    // Nothing is sent before the flush, so the number of requests in progress only grows.
     for number in 0..65_537 {
         world.send(push(number));
     }
@@ -98,7 +98,7 @@ fn bytes_are_bounded_too() {
         )
     });
     assert_eq!(accepted.count(), 3);
-    // One alone may be longer than the bound.
+    // A single push may exceed the limit.
     let huge = NewJob {
         bytes: vec![0; 70 << 20].into(),
         meta_len: 0,
@@ -117,7 +117,7 @@ fn bytes_are_bounded_too() {
     );
 }
 
-/// However long it runs, the log is folded into the file and begins anew.
+/// The WAL is checkpointed and restarted, however long the store runs.
 #[test]
 fn the_log_does_not_grow_for_ever() {
     let mut world = World::sqlite();
@@ -170,13 +170,13 @@ fn the_log_does_not_grow_for_ever() {
         world.settle();
         longest = longest.max(tools::describe(world.path()).unwrap().log_bytes);
     }
-    // 60 MB of bodies were pushed.
+    // The bodies of the pushed jobs have 60 MB in total.
     assert!(longest < 48 << 20, "{longest}");
     let file = tools::describe(world.path()).unwrap().bytes;
     assert!(file < 24 << 20, "what has ended makes room: {file}");
 }
 
-/// Kills a store at random, again and again, and loses nothing.
+/// Crashes a store at random points, again and again, and checks that no job is lost.
 #[test]
 fn crashes_lose_nothing() {
     let mut world = World::sqlite();
@@ -230,7 +230,7 @@ fn crashes_lose_nothing() {
             }));
         }
         left.sort_unstable();
-        // One that crashed too often is failed instead.
+        // A job that crashed too often has failed instead.
         let failed = world.list(Filter {
             states: State::Failed.into(),
             ..Filter::default()
@@ -242,7 +242,7 @@ fn crashes_lose_nothing() {
     }
 }
 
-/// To open a queue waits for nobody, and what is pushed to it waits for its row.
+/// Opening a queue never waits. Pushes to a new queue wait for its row.
 #[test]
 fn a_queue_is_opened_while_somebody_else_writes() {
     let mut world = World::sqlite();
@@ -288,7 +288,7 @@ fn a_queue_is_opened_while_somebody_else_writes() {
     assert_eq!(world.counts(queue).ready, 1);
 }
 
-/// A change whose filter fits nothing goes on in slices, between which others are served.
+/// A change whose filter matches nothing runs in slices, and other requests are served in between.
 #[test]
 fn a_change_that_fits_nothing_lets_others_go_first() {
     let mut world = World::sqlite();
@@ -316,7 +316,7 @@ fn a_change_that_fits_nothing_lets_others_go_first() {
         change: Change::Cancel,
     });
     world.driver().flush();
-    // It is asked while the change is under way, and does not wait for its end.
+    // The push is sent while the change is in progress, and does not wait for its end.
     world.send(StoreRequest::Push {
         ticket: Ticket(1, 11),
         room: false,

@@ -1,11 +1,11 @@
-//! A bad page stops what needs it, and nothing else.
+//! A bad page blocks only the requests that need it.
 
 use crate::bad_page::{PAGE, damage, marked, never_failed, page_of_marked, pushed};
 use crate::world::{World, job_of};
 use std::os::unix::fs::FileExt;
 use stoker_store::{Ending, JobId, NewJob, Pushed, QueueNo, QueuePolicy, StoreEvent};
 
-/// A closed store, and the page of it that goes bad.
+/// A store, and the original content and position of its damaged page.
 struct Bad {
     world: World,
     at: u64,
@@ -13,7 +13,8 @@ struct Bad {
 }
 
 impl Bad {
-    /// Breaks a page in the middle of the marked body: its first bytes tell SQLite where the next one is.
+    /// Damages a page in the middle of the marked body. The page's first bytes contain the number of the next
+    /// overflow page.
     fn new(mut world: World) -> Self {
         world.reopen();
         world.stop();
@@ -37,7 +38,7 @@ impl Bad {
     }
 }
 
-/// It takes jobs, and never said that it could not.
+/// Checks that the store accepts jobs and never reported that it could not.
 fn works(world: &mut World, queue: QueueNo) {
     assert!(matches!(
         world.push_to(false, job_of(queue, b"new")),

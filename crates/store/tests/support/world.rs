@@ -1,4 +1,4 @@
-//! An engine under test, with a clock that the test turns.
+//! An engine under test, with clocks that the test controls.
 
 #![allow(dead_code, reason = "no test uses all of it")]
 
@@ -12,14 +12,14 @@ use stoker_store::{
     SqliteStore, StoreEvent, StoreRequest, Ticket, Trouble, View,
 };
 
-/// When every test begins.
+/// The time at which every test starts.
 pub(crate) const START: u64 = 1_800_000_000_000;
 
-/// An engine, a clock that the test turns, and what was told.
+/// An engine, clocks that the test controls, and the events received.
 pub(crate) struct World {
     path: Option<PathBuf>,
     clock: Arc<AtomicU64>,
-    /// What has really passed, however the clock is set.
+    /// Milliseconds since the start by the steady clock, which `set_clock` does not change.
     passed: Arc<AtomicU64>,
     driver: Option<Box<dyn Driver>>,
     pub(crate) events: Vec<StoreEvent>,
@@ -35,7 +35,7 @@ impl World {
         Self::at(new_dir().join("jobs.db"))
     }
 
-    /// A store on disk, here. Its directory goes with it.
+    /// A store on disk at this path. Dropping the world deletes its directory.
     pub(crate) fn at(path: PathBuf) -> Self {
         Self::new(Some(path))
     }
@@ -78,7 +78,7 @@ impl World {
         self.driver.as_deref_mut().unwrap()
     }
 
-    /// Whether jobs outlive the engine.
+    /// Whether jobs survive a restart of the engine.
     pub(crate) fn is_durable(&mut self) -> bool {
         self.driver().abilities().durable
     }
@@ -87,7 +87,7 @@ impl World {
         self.path.as_ref().unwrap()
     }
 
-    /// Ends as a server does that was asked to, and starts again.
+    /// Closes the store and opens it again.
     pub(crate) fn reopen(&mut self) {
         let mut events = Vec::new();
         self.driver().close(&mut events).unwrap();
@@ -95,7 +95,7 @@ impl World {
         self.crash();
     }
 
-    /// Ends without a word, and starts again.
+    /// Drops the store without closing it, and opens it again.
     pub(crate) fn crash(&mut self) {
         drop(self.driver.take());
         self.events.clear();
@@ -110,7 +110,7 @@ impl World {
         drop(self.driver.take());
     }
 
-    /// What the steady clock shows.
+    /// The time of the steady clock.
     #[allow(dead_code, reason = "not every test needs it")]
     pub(crate) fn steady(&self) -> u64 {
         START + self.passed.load(Ordering::SeqCst)
@@ -120,7 +120,7 @@ impl World {
         self.clock.load(Ordering::SeqCst)
     }
 
-    /// Sets the clock, by so many milliseconds.
+    /// Sets the wall clock forward or back by this many milliseconds.
     #[allow(dead_code, reason = "not every test sets it")]
     pub(crate) fn set_clock(&mut self, by: i64) {
         let now = self.now().saturating_add_signed(by);
@@ -151,8 +151,8 @@ impl World {
         Ticket(self.tickets, 7)
     }
 
-    /// Waits until all that was asked is done and told. A look sees what was asked before it, so its answer
-    /// is the last.
+    /// Waits until all requests have been carried out and their events received. A query is answered after
+    /// all earlier requests, so its answer comes last.
     pub(crate) fn settle(&mut self) {
         let ticket = self.ticket();
         let nothing = Filter {
@@ -169,7 +169,7 @@ impl World {
         );
     }
 
-    /// Hears until something was told.
+    /// Receives events until one matches, and returns it.
     pub(crate) fn wait(&mut self, is_it: impl Fn(&StoreEvent) -> bool) -> StoreEvent {
         self.driver().flush();
         loop {
@@ -190,7 +190,7 @@ impl World {
         }
     }
 
-    /// Pushes to a scheduler that has room.
+    /// Pushes a job while the scheduler has room.
     pub(crate) fn push(&mut self, job: NewJob) -> Pushed {
         self.push_to(true, job)
     }
@@ -210,12 +210,12 @@ impl World {
         }
     }
 
-    /// Pushes a job that must be accepted.
+    /// Pushes a job that must be accepted, and returns its id.
     pub(crate) fn add(&mut self, job: NewJob) -> JobId {
         self.accept(job).0
     }
 
-    /// The same; the job comes along if it was handed over.
+    /// Pushes a job that must be accepted. Also returns the job if it was handed over.
     pub(crate) fn accept(&mut self, job: NewJob) -> (JobId, Option<Job>) {
         match self.push(job) {
             Pushed::Accepted { id, job } => (id, job.map(|job| *job)),
@@ -297,7 +297,7 @@ impl World {
         assert!(matches!(event, StoreEvent::Ended { .. }), "{event:?}");
     }
 
-    /// Returns whether it has ended or was given up.
+    /// Ends a job, and returns the event that reports whether its end was written.
     pub(crate) fn try_to_end(&mut self, job: JobId, run: Run, ending: Ending) -> StoreEvent {
         let ticket = self.ticket();
         self.send(StoreRequest::End {
@@ -408,7 +408,7 @@ impl World {
         }
     }
 
-    /// What was last told of a queue's counts.
+    /// The counts of a queue that were reported last.
     pub(crate) fn counts(&mut self, queue: QueueNo) -> Counts {
         self.settle();
         let counts = self.events.iter().rev().find_map(|event| match event {
@@ -418,7 +418,7 @@ impl World {
         counts.expect("counts are told")
     }
 
-    /// Lanes of which a backlog was told since they were last asked for.
+    /// The lanes whose backlog was reported since the previous call.
     pub(crate) fn backlogs(&mut self) -> Vec<(u8, Vec<u8>)> {
         self.settle();
         let mut lanes = Vec::new();
@@ -432,20 +432,20 @@ impl World {
         lanes
     }
 
-    /// Turns until something holds that the engine does by and by.
+    /// Advances the clocks until a condition holds that the engine reaches gradually.
     pub(crate) fn until(&mut self, what: &str, holds: impl Fn(&mut Self) -> bool) {
         for _ in 0..10_000 {
             if holds(self) {
                 return;
             }
-            // Some things have time.
+            // Some background work waits for a certain time.
             self.advance(100);
         }
         panic!("never: {what}");
     }
 }
 
-/// An empty directory.
+/// Creates an empty directory.
 pub(crate) fn new_dir() -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -463,7 +463,7 @@ impl Drop for World {
     }
 }
 
-/// A job that says nothing special.
+/// A job without special options.
 pub(crate) fn job(queue: QueueNo) -> NewJob {
     NewJob {
         queue,
@@ -474,7 +474,7 @@ pub(crate) fn job(queue: QueueNo) -> NewJob {
     }
 }
 
-/// A job of a tenant.
+/// A job with a key.
 pub(crate) fn job_of(queue: QueueNo, key: &[u8]) -> NewJob {
     NewJob {
         key: key.into(),

@@ -1,6 +1,6 @@
 //! Random numbers.
 
-/// The same in every simulation.
+/// A number that is the same in every simulation.
 pub fn chance() -> u64 {
     0x5eed
 }

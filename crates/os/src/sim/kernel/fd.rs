@@ -1,9 +1,9 @@
-//! Descriptors.
+//! File descriptors.
 
 use crate::sim::state::with;
 use std::marker::PhantomData;
 
-/// A descriptor. What it stands for is closed with it.
+/// A file descriptor. Dropping it closes the object.
 #[derive(Debug)]
 pub struct Fd {
     pub(super) no: u32,
@@ -18,7 +18,7 @@ impl Fd {
         self.no
     }
 
-    /// Gives the number away: nothing is closed.
+    /// Takes the number out without closing the object.
     pub(super) fn into_no(self) -> u32 {
         let no = self.no;
         std::mem::forget(self);

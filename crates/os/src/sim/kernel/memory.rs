@@ -1,4 +1,4 @@
-//! Memory that two processes share.
+//! Memory shared by two processes.
 
 use super::Fd;
 use crate::Errno;
@@ -7,14 +7,14 @@ use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 
-/// Nine bytes that two processes share.
+/// Creates nine bytes of memory to be shared with another process.
 pub fn new_memory() -> Result<Fd, Errno> {
     Ok(with(|state| {
         Fd::of(state.add(Object::Memory(Rc::default())))
     }))
 }
 
-/// Another descriptor of it, to be passed on.
+/// Returns another descriptor of the memory, to be passed to the other process.
 pub fn share_memory(memory: &Fd) -> io::Result<Fd> {
     with(|state| {
         let bytes = bytes_of(state, memory)?;

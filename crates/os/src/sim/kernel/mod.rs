@@ -1,4 +1,4 @@
-//! The same calls as of the real kernel, one file for each sort of thing.
+//! The same calls as those of the real kernel, one file for each kind of object.
 
 mod chance;
 mod fd;

@@ -1,4 +1,4 @@
-//! What is ready to be read or written.
+//! Readiness of descriptors for reading and writing.
 
 use super::{AsFd, Fd};
 use crate::sim::state::{Can, Interest, Object, with};
@@ -6,7 +6,7 @@ use crate::{Errno, Ready};
 use std::io;
 use std::time::Duration;
 
-/// What is ready to be read or written.
+/// A set of descriptors and the readiness that each one waits for.
 #[derive(Debug)]
 pub struct Poll(Fd);
 
@@ -16,7 +16,7 @@ impl Poll {
         Ok(Self(Fd::of(no)))
     }
 
-    /// Waits for something to read.
+    /// Adds a descriptor and waits for it to become readable.
     pub fn add(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
         let object = fd.as_fd().no;
         self.with(|all| {
@@ -33,7 +33,8 @@ impl Poll {
         })
     }
 
-    /// What to wait for from now on. With neither, an end of the stream is not reported either.
+    /// Sets what to wait for. With neither `read` nor `write`, the end of the peer's stream is not
+    /// reported either.
     pub fn set(&self, fd: impl AsFd, token: u64, read: bool, write: bool) {
         let object = fd.as_fd().no;
         self.with(|all| {
@@ -49,7 +50,8 @@ impl Poll {
         self.with(|all| all.retain(|interest| interest.object != object));
     }
 
-    /// Lists what is ready. It never waits: whoever simulates knows when the next turn is due.
+    /// Lists what is ready. This never waits, because the simulation knows when the next turn is
+    /// due.
     pub fn wait(
         &mut self,
         _timeout: Option<Duration>,
@@ -89,7 +91,7 @@ impl Poll {
     fn with<T>(&self, act: impl FnOnce(&mut Vec<Interest>) -> T) -> T {
         with(|state| {
             state.calls += 1;
-            // What was closed is not listed any more, as a closed descriptor leaves its epoll.
+            // Closed descriptors are dropped from the list, as epoll drops them.
             let Some(Object::Poll(all)) = state.get(self.0.no) else {
                 return act(&mut Vec::new());
             };

@@ -1,11 +1,11 @@
-//! Processes: who there is, who descends from whom, what they use.
+//! Processes: which ones exist, their parents and children, and the memory they use.
 
 use super::Fd;
 use crate::Signal;
 use crate::sim::state::{Object, with};
 use std::time::Duration;
 
-/// The number of this process.
+/// The pid of this process.
 pub fn own_pid() -> u32 {
     2
 }
@@ -15,12 +15,12 @@ pub fn own_user() -> u32 {
     0
 }
 
-/// How many descriptors this process may have; `None` for as many as it likes.
+/// The maximum number of open descriptors of this process; `None` for no limit.
 pub fn descriptor_limit() -> Option<u64> {
     with(|state| state.limit.map(|limit| limit as u64))
 }
 
-/// Always the same, so that a seed does the same on any machine.
+/// The number of processors. It is constant, so that a seed has the same effect on any machine.
 pub fn processors() -> u32 {
     2
 }
@@ -33,7 +33,7 @@ pub fn watch_process(pid: i32) -> Option<Fd> {
     })
 }
 
-/// Returns whether that could be done.
+/// Sends a signal. Returns whether it was delivered.
 pub fn signal_process(process: &Fd, signal: Signal) -> bool {
     with(|state| {
         state.calls += 1;
@@ -51,7 +51,8 @@ pub fn signal_process(process: &Fd, signal: Signal) -> bool {
     })
 }
 
-/// Whether a process has ended: nothing happens while somebody waits.
+/// Whether a process has ended. This does not wait, because nothing happens in a simulation
+/// meanwhile.
 pub fn ends_within(process: &Fd, _time: Duration) -> bool {
     with(|state| match state.get(process.no) {
         Some(Object::Process(pid)) => {
@@ -67,7 +68,7 @@ pub fn owner(pid: i32) -> Option<u32> {
     with(|state| state.processes.get(&pid).map(|process| process.user))
 }
 
-/// Whether a process descends from another one.
+/// Whether a process is a descendant of another one.
 pub fn descends(pid: i32, ancestor: i32) -> bool {
     with(|state| {
         let parent = |pid: &i32| state.processes.get(pid).map(|process| process.parent);
@@ -86,7 +87,7 @@ pub fn children(pid: i32) -> Vec<i32> {
     })
 }
 
-/// All that descend from a process, itself excluded, parents first.
+/// The descendants of a process, without itself, parents first.
 pub fn descendants(pid: i32) -> Vec<i32> {
     let mut found = children(pid);
     let mut next = 0;
@@ -97,17 +98,17 @@ pub fn descendants(pid: i32) -> Vec<i32> {
     found
 }
 
-/// Whether a process has ended, or never was.
+/// Whether a process has ended or never existed.
 pub fn is_dead(pid: i32) -> bool {
     with(|state| state.has_ended(pid))
 }
 
-/// Nobody asks that here but the angel.
+/// Always false: only the angel calls this, and it is not part of the simulation.
 pub fn is_young(_pid: i32) -> bool {
     false
 }
 
-/// Resident bytes of a process and all that descends from it, and how many processes those are.
+/// Resident bytes of a process and its descendants, and the number of these processes.
 pub fn tree_resident_bytes(pid: i32) -> Option<(u64, usize)> {
     let below = descendants(pid);
     with(|state| {
@@ -119,7 +120,7 @@ pub fn tree_resident_bytes(pid: i32) -> Option<(u64, usize)> {
     })
 }
 
-/// The same: nothing is shared here.
+/// The same as the resident bytes, because simulated processes share no memory.
 pub fn tree_proportional_bytes(pid: i32) -> Option<u64> {
     tree_resident_bytes(pid).map(|(bytes, _)| bytes)
 }

@@ -4,11 +4,11 @@ use super::Fd;
 use crate::sim::state::{Object, with};
 use crate::{Errno, MAX_FDS};
 
-/// Sends a record, or nothing.
+/// Sends a whole record or nothing.
 ///
 /// # Panics
 ///
-/// With more than [`MAX_FDS`] descriptors.
+/// If there are more than [`MAX_FDS`] descriptors.
 pub fn send_record(socket: &Fd, bytes: &[u8], fds: &[Fd]) -> Result<(), Errno> {
     assert!(
         fds.len() <= MAX_FDS,
@@ -37,7 +37,7 @@ pub fn send_record(socket: &Fd, bytes: &[u8], fds: &[Fd]) -> Result<(), Errno> {
     })
 }
 
-/// The same with descriptors, which are given away.
+/// Sends a record with descriptors, which then belong to the receiver.
 pub(in crate::sim) fn send_with(socket: &Fd, bytes: &[u8], fds: Vec<Fd>) -> Result<(), Errno> {
     send_record(socket, bytes, &[])?;
     let fds = fds.into_iter().map(Fd::into_no).collect();
@@ -55,7 +55,7 @@ pub(in crate::sim) fn send_with(socket: &Fd, bytes: &[u8], fds: Vec<Fd>) -> Resu
     Ok(())
 }
 
-/// Receives a record: how long it is, 0 at the end of the stream, and its descriptors.
+/// Receives a record. Returns its length, which is 0 at the end of the stream, and its descriptors.
 pub fn receive_record(socket: &Fd, buffer: &mut [u8]) -> Result<(usize, Vec<Fd>), Errno> {
     with(|state| {
         state.calls += 1;

@@ -6,7 +6,7 @@ use crate::{Errno, Peer};
 use std::io::IoSlice;
 use std::path::PathBuf;
 
-/// Returns 0 at the end of the stream.
+/// Reads bytes. Returns 0 at the end of the stream.
 pub fn read(from: &Fd, buffer: &mut [u8]) -> Result<usize, Errno> {
     with(|state| {
         state.calls += 1;
@@ -46,7 +46,7 @@ pub fn write(to: &Fd, bytes: &[u8]) -> Result<usize, Errno> {
     })
 }
 
-/// A short write of one part is a short write of all.
+/// Writes all parts in order, and stops after the first part that is written short.
 pub fn write_gathered(to: &Fd, parts: &[IoSlice<'_>]) -> Result<usize, Errno> {
     let mut written = 0;
     for part in parts.iter().filter(|part| !part.is_empty()) {
@@ -64,7 +64,7 @@ pub fn write_gathered(to: &Fd, parts: &[IoSlice<'_>]) -> Result<usize, Errno> {
     Ok(written)
 }
 
-/// Says that nothing more will be written.
+/// Shuts down the writing direction.
 pub fn end_writing(socket: &Fd) {
     with(|state| {
         state.calls += 1;
@@ -79,7 +79,7 @@ pub fn end_writing(socket: &Fd) {
     });
 }
 
-/// The next connection that waits at a listening socket.
+/// Accepts the next pending connection.
 pub fn accept(listener: &Fd) -> Result<Fd, Errno> {
     with(|state| {
         state.calls += 1;
@@ -99,17 +99,17 @@ pub fn accept(listener: &Fd) -> Result<Fd, Errno> {
     })
 }
 
-/// Nothing here ever blocks.
+/// Makes a socket non-blocking. Simulated sockets always are.
 pub fn never_block(_socket: &Fd) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `None` where the kernel does not say.
+/// The credentials of the peer; `None` if the kernel does not know them.
 pub fn peer(socket: &Fd) -> Option<Peer> {
     with(|state| state.stream(socket.no)?.peer)
 }
 
-/// The path that a socket listens at.
+/// The path at which a socket listens.
 pub fn path_of(listener: BorrowedFd<'_>) -> Option<PathBuf> {
     with(|state| match state.get(listener.no)? {
         Object::Listener(listener) => Some(listener.borrow().path.clone()),
@@ -117,7 +117,8 @@ pub fn path_of(listener: BorrowedFd<'_>) -> Option<PathBuf> {
     })
 }
 
-/// There must be something: nobody else could write it meanwhile.
+/// Waits until a descriptor is readable. If it is not readable now, this fails, because nothing
+/// could make it readable meanwhile.
 pub fn await_readable(fd: impl AsFd) -> Result<(), Errno> {
     let no = fd.as_fd().no;
     match with(|state| state.can(no).read) {
@@ -130,7 +131,7 @@ pub(in crate::sim) fn has_room(fd: &Fd) -> bool {
     with(|state| state.can(fd.no).write)
 }
 
-/// Another descriptor of a listening socket, as a process inherits it.
+/// Returns another descriptor of a listening socket, as a child process inherits it.
 pub(in crate::sim) fn share_listener(listener: &Fd) -> Result<Fd, Errno> {
     with(|state| match state.get(listener.no) {
         Some(Object::Listener(listener)) => {

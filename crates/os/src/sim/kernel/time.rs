@@ -3,17 +3,18 @@
 use crate::sim::state::with;
 use std::time::Duration;
 
-/// Since the beginning.
+/// The time since the start of the simulation.
 pub fn steady() -> Duration {
     with(|state| state.now)
 }
 
-/// What the wall showed at the beginning, and as many milliseconds more as have passed.
+/// Milliseconds since 1970 on the wall clock when the process started, plus the milliseconds since
+/// then. Later changes of the wall clock have no effect.
 pub fn steady_ms() -> u64 {
     with(|state| state.began_ms + state.now.as_millis() as u64)
 }
 
-/// Milliseconds since 1970.
+/// Milliseconds since 1970 on the wall clock.
 pub fn wall_ms() -> u64 {
     with(|state| state.wall_ms)
 }

@@ -1,10 +1,10 @@
-//! Makes a poll return.
+//! Wakes a poll.
 
 use super::{AsFd, BorrowedFd, Fd};
 use crate::sim::state::{Object, with};
 use std::io;
 
-/// Makes a poll return.
+/// Makes a poll return by becoming readable.
 #[derive(Debug)]
 pub struct Wake(Fd);
 
@@ -14,12 +14,12 @@ impl Wake {
         Ok(Self(Fd::of(no)))
     }
 
-    /// It is readable from now on.
+    /// Makes the descriptor readable.
     pub fn ring(&self) {
         self.set(true);
     }
 
-    /// It is not, until it rings again.
+    /// Makes the descriptor unreadable until the next call of [`Wake::ring`].
     pub fn clear(&self) {
         self.set(false);
     }

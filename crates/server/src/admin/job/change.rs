@@ -60,7 +60,7 @@ impl Handle for job::Edit {
 }
 
 impl Plane {
-    /// A job that runs can only be cancelled.
+    /// Rejects a change other than a cancellation for a job that is running.
     pub(super) fn check_running(&self, job: JobId, change: job::Change) -> Result<(), Refused> {
         if change == job::Change::Cancel || !self.runs(job) {
             return Ok(());
@@ -104,10 +104,10 @@ pub(super) fn only_cancelled() -> Refused {
     Refused::invalid("running jobs can only be cancelled: wait for their end, or name other states")
 }
 
-/// What a change does to jobs that the core holds.
+/// What a change does to loaded jobs.
 fn reach_of(change: &Change, alone: bool, names_states: bool) -> Reach {
     match change {
-        // Whoever names states in which jobs wait does not mean those that run.
+        // A request that names states of waiting jobs does not mean those that run.
         Change::Cancel if names_states => Reach::CancelWaiting,
         Change::Cancel if alone => Reach::CancelOne,
         Change::Cancel => Reach::Cancel,

@@ -1,4 +1,4 @@
-//! Jobs out of one store, a JSON object each: what `import` takes.
+//! Exports jobs, each as a JSON object that `import` accepts.
 
 use crate::plane::Plane;
 use crate::sources::jobs::{exported_error, exported_options, shown_state};
@@ -8,11 +8,11 @@ use stoker_store::View;
 
 impl Plane {
     pub(super) fn exported_json(&self, view: &View) -> serde_json::Value {
-        // Of texts and numbers: that can always be written.
+        // The value consists of texts and numbers only, so this cannot fail.
         serde_json::to_value(self.exported(view)).unwrap_or_default()
     }
 
-    /// A job with all that another store needs to go on with it.
+    /// A job with everything that another store needs to continue it.
     fn exported(&self, view: &View) -> ExportedJob {
         let queue = self.queue_name(view.queue).unwrap_or_default();
         let whole = view.whole.as_deref();
@@ -53,7 +53,7 @@ impl Plane {
     }
 }
 
-/// Bytes as text, or where they are not UTF-8 as they are.
+/// The bytes as text if they are UTF-8, else as raw bytes.
 fn lossless(bytes: Option<&[u8]>) -> (Option<String>, Option<Bytes>) {
     match bytes.map(|bytes| (bytes, std::str::from_utf8(bytes))) {
         None => (None, None),

@@ -1,4 +1,4 @@
-//! A request's filter, as the store knows it.
+//! Converts the filters and ids of requests to those of the store.
 
 use super::super::Refused;
 use crate::clock::wall_ms;
@@ -10,7 +10,7 @@ use stoker_store::{Filter, JobId, QueueNo, Selection, States};
 use uuid::Uuid;
 
 impl Plane {
-    /// A filter as the store knows it.
+    /// Converts a request's filter to the store's.
     pub(super) fn filter_of(&mut self, filter: &job::Filter) -> Result<Filter, Refused> {
         let queue = match &filter.queue {
             Some(name) => Some(self.queue_no(&name.0)?),
@@ -33,7 +33,7 @@ impl Plane {
         })
     }
 
-    /// The one job of a request, or all that its filter means.
+    /// The single job that a request names, or the jobs that its filter matches.
     pub(super) fn which(&mut self, target: &job::Target) -> Result<Selection, Refused> {
         match target.which() {
             job::Which::One(id) => self.job_of(id).map(Selection::One),
@@ -44,18 +44,18 @@ impl Plane {
     /// A known queue's number in the store.
     fn queue_no(&mut self, name: &str) -> Result<QueueNo, Refused> {
         if self.core.find_queue(Kind::Jobs, name).is_none() {
-            // Its store may remember jobs of one that nobody has needed since.
+            // The store may still have jobs of a queue that was closed because it was unused.
             let mut closed = self.jobs.closed.iter();
             if let Some((no, _)) = closed.find(|(_, closed)| closed.name == name) {
                 return Ok(*no);
             }
             return Err(Refused::not_found(self.unknown_queue(Kind::Jobs, name)));
         }
-        // One that a worker announced may not have been opened in the store yet.
+        // A queue that a worker announced may not have been opened in the store yet.
         self.queue_named(name)
     }
 
-    /// A queue that jobs may go to: known, or announced by a worker.
+    /// The number of a queue that accepts jobs: it is known, or a worker has announced it.
     pub(super) fn queue_named(&mut self, name: &str) -> Result<QueueNo, Refused> {
         let id = match self.core.resolve_job(name) {
             Ok(id) => id,
@@ -75,7 +75,7 @@ impl Plane {
         self.jobs.store.ids().number(id).ok_or_else(missing)
     }
 
-    /// The job behind which a page begins.
+    /// The job after which a page begins.
     pub(super) fn after(&self, page: &job::Page) -> Result<Option<JobId>, Refused> {
         let Some(id) = page.after.0 else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Operations that look for jobs: show, list, count, groups.
+//! Operations that query jobs: show, list, export, groups, count.
 
 use super::super::{Answered, Caller, Handle};
 use super::change::only_cancelled;
@@ -94,14 +94,14 @@ impl Handle for job::Count {
     }
 }
 
-/// A filter that means only jobs which a change is for; `None` if there can be none.
+/// Narrows a filter to the states in which a change is possible; `None` if no job can match.
 fn narrowed(filter: Filter, change: Option<job::Change>) -> Option<Filter> {
     let Some(change) = change else {
         return Some(filter);
     };
     let reached = applicable(change).filter(|state| filter.states.contains(*state));
     let states = reached.fold(States::default(), States::with);
-    // No state at all would stand for every state.
+    // An empty set of states would match every state.
     (states != States::default()).then_some(Filter { states, ..filter })
 }
 

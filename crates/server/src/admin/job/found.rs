@@ -1,4 +1,4 @@
-//! What the store answered an operator.
+//! Answers to operators, made from the store's answers.
 
 use crate::MAX_FRAME;
 use crate::net::ConnId;
@@ -11,12 +11,12 @@ use stoker_api::job;
 use stoker_store::{Found, Group, Trouble, View};
 use stoker_wire::Status;
 
-/// The largest payload of an answer: a frame less its header and metadata.
+/// The maximum size of an answer's payload: a frame minus its header and metadata.
 const ROOM: usize = MAX_FRAME - 4096;
 
 impl Plane {
-    /// The store has changed what an operator meant, but for so many jobs in the core's hands that this does not
-    /// reach: they run, or are about to.
+    /// The store has applied an operator's change. The second number of the result counts loaded jobs that the
+    /// change does not reach, because they run or are about to.
     pub(crate) fn answer_changed(
         &mut self,
         conn: ConnId,
@@ -34,7 +34,7 @@ impl Plane {
         self.status(conn, id, status, &text, None);
     }
 
-    /// The store has found what somebody looked for.
+    /// The store has answered an operator's query.
     pub(crate) fn answer_found(
         &mut self,
         conn: ConnId,
@@ -106,7 +106,8 @@ impl Plane {
         self.answer_json(conn, id, &job::Jobs { jobs, next });
     }
 
-    /// As many jobs of a page as a frame has room for, at least one, and the last of them if others follow.
+    /// The longest prefix of a page's jobs that fits into a frame, at least one job, and the id of its last job
+    /// if more jobs follow.
     fn fitting<T: Serialize>(
         &self,
         views: &[View],
@@ -141,7 +142,7 @@ impl Plane {
     }
 }
 
-/// How long something is as JSON.
+/// The length of a value as JSON, in bytes.
 fn json_len<T: Serialize>(value: &T) -> usize {
     struct Counter(usize);
     impl std::io::Write for Counter {

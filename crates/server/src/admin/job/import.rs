@@ -1,4 +1,5 @@
-//! Jobs into a store, as another one's export has them. What they look like was checked when the request was read.
+//! Imports jobs into the store from the export of another one. Their format has been checked when the request was
+//! parsed.
 
 use super::super::{Answered, Caller, Handle, Refused};
 use crate::plane::Plane;

@@ -1,4 +1,4 @@
-//! `stoker.job`. The store answers most requests, later.
+//! `stoker.job`: operations on jobs. The store answers most of these requests later.
 
 mod change;
 mod export;

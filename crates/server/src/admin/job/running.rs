@@ -1,4 +1,4 @@
-//! Which jobs run, only the core knows.
+//! Operations on running jobs. Only the core knows which jobs run, so these do not query the store.
 
 use super::super::{Caller, Refused};
 use crate::plane::Plane;
@@ -7,7 +7,7 @@ use stoker_api::job;
 use stoker_store::{Filter, Job, JobId};
 
 impl Plane {
-    /// The jobs that run, in order of their ids.
+    /// The running jobs that match a filter, in order of their ids.
     pub(super) fn running(&self, filter: &Filter) -> Vec<&Job> {
         let loaded = self.jobs.loaded.iter();
         let runs = loaded.filter(|(task, loaded)| self.core.is_running(*task) && !loaded.acked);
@@ -49,7 +49,7 @@ impl Plane {
     }
 }
 
-/// Whether a filter means a job that the core holds.
+/// Whether a filter matches a loaded job.
 fn matches(filter: &Filter, job: &Job) -> bool {
     let options = job.options.as_deref();
     let kind = options.and_then(|options| options.kind.as_deref());

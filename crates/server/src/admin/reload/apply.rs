@@ -1,4 +1,4 @@
-//! What a reload does with what the configuration file says now.
+//! Applies a changed configuration file.
 
 use crate::base;
 use crate::config::{self, Config, Pool as PoolSpec, Service};
@@ -7,23 +7,24 @@ use crate::plane::Plane;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use stoker_core::{Event, Kind, PoolConfig, PoolId};
 
-/// What became of the differences between the file and what is served, as dotted keys of the file.
+/// What was done about the differences between the file and the running configuration, as dotted keys of the
+/// file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Report {
-    /// Names of pools that were not there before.
+    /// Names of new pools.
     pub(super) added: Vec<String>,
-    /// In effect now.
+    /// Keys that are in effect now.
     pub(super) applied: Vec<String>,
-    /// Set by `stoker scale` or `stoker set`, which overrides the file.
+    /// Keys that the file can't change because `stoker scale` or `stoker set` overrides it.
     pub(super) kept: Vec<String>,
-    /// In effect after a restart.
+    /// Keys that take effect after a restart.
     pub(super) restart: Vec<String>,
-    /// In effect after a reload of all pools.
+    /// Keys that take effect after a reload of all pools.
     pub(super) skipped: Vec<String>,
 }
 
 impl Plane {
-    /// Reads the file again and applies it: all of it, or what it says of one pool.
+    /// Reads the file again and applies it, either as a whole or the part about one pool.
     pub(super) fn read_again(&mut self, only: Option<PoolId>) -> Result<Report, String> {
         let Some(file) = self.launch.file.clone() else {
             return Ok(Report::default());
@@ -99,7 +100,8 @@ impl Plane {
         report
     }
 
-    /// Whether jobs of a queue keep an order is decided when it is opened: jobs that are out already had none.
+    /// Restores `ordered` of queues that exist: it is fixed when a queue is opened, and jobs that are loaded
+    /// already were not ordered.
     fn keep_order(&self, new: &mut Config, report: &mut Report) {
         for queue in &mut new.queues {
             let Some(id) = self.core.find_queue(Kind::Jobs, &queue.name) else {
@@ -113,7 +115,7 @@ impl Plane {
         }
     }
 
-    /// Returns the names of the pools that were not there before.
+    /// Returns the names of the new pools.
     fn apply_pools(&mut self, new: &Config, file: &str) -> HashSet<String> {
         let old = std::mem::replace(&mut self.config.pools, new.pools.clone());
         let mut fresh: HashSet<String> = new.pools.iter().map(|pool| pool.name.clone()).collect();
@@ -146,8 +148,8 @@ impl Plane {
         fresh
     }
 
-    /// Gives a pool what the file says of it now. How its workers are started is for good once they have shown
-    /// that they can run.
+    /// Applies the new configuration of a pool. A changed way to start its workers becomes permanent once they
+    /// have shown that they can run.
     fn change_pool(
         &mut self,
         id: PoolId,
@@ -161,7 +163,7 @@ impl Plane {
         if keys.is_empty() {
             return;
         }
-        // A reload upon a reload goes back to what last stood.
+        // If the previous reload has not ended yet, a failed trial returns to the configuration before both.
         self.reloads
             .before
             .entry(id)
@@ -178,7 +180,7 @@ impl Plane {
         self.log.put(entry.with("keys", keys).with("file", file));
     }
 
-    /// A size that an operator has set stays, unless the file's queues reserve more workers than that.
+    /// A size that an operator has set is kept, unless the file's queues reserve more workers than it guarantees.
     fn resize_pool(&mut self, id: PoolId, before: &PoolSpec, after: &PoolSpec, reserved: u64) {
         let size = |config: &PoolConfig| (config.min, config.max);
         let now = size(self.core.pool(id).1);
@@ -235,7 +237,7 @@ impl Plane {
         }
     }
 
-    /// Applies what the file says of one pool only.
+    /// Applies only the part of the file about one pool.
     fn apply_to_pool(&mut self, id: PoolId, new: Config, file: &str) -> Result<Report, String> {
         let name = self.core.pool(id).0.to_owned();
         let place = self.config.pools.iter().position(|pool| pool.name == name);
@@ -267,21 +269,21 @@ impl Plane {
         Ok(report)
     }
 
-    /// A pool's size, if an operator has given it another one than the configuration does.
+    /// A pool's size, if an operator has changed it from that of the configuration.
     fn scaled_size(&self, pool: &PoolSpec) -> Option<(u32, u32)> {
         let (_, now, _, _) = self.core.pool(self.core.find_pool(&pool.name)?);
         let is_scaled = (now.min, now.max) != (pool.core.min, pool.core.max);
         is_scaled.then_some((now.min, now.max))
     }
 
-    /// All such sizes, by the pools' names.
+    /// All sizes that operators have changed, by pool name.
     pub(super) fn scaled_pools(&self) -> BTreeMap<String, (u32, u32)> {
         let pools = self.config.pools.iter();
         let pools = pools.filter_map(|pool| Some((pool.name.clone(), self.scaled_size(pool)?)));
         pools.collect()
     }
 
-    /// What operators have set that differs from the configuration.
+    /// The keys whose values operators have overridden.
     fn overridden(&self) -> Vec<String> {
         let pools = self.config.pools.iter();
         let pools = pools.filter(|pool| self.scaled_size(pool).is_some());
@@ -298,7 +300,7 @@ impl Plane {
     }
 }
 
-/// The users of workers, which the group of the socket follows from where none is configured.
+/// The users of workers. If no group is configured for the socket, it depends on them.
 fn users(config: &Config) -> BTreeSet<&str> {
     let users = config.pools.iter();
     users.filter_map(|pool| pool.user.as_deref()).collect()

@@ -1,4 +1,4 @@
-//! New workers for old ones, as the configuration file says now.
+//! Reloads: applies the configuration file again, and replaces the workers of pools.
 
 mod apply;
 
@@ -14,13 +14,14 @@ use stoker_api::pool::{PoolReload, Reloaded};
 use stoker_core::{Event, PoolConfig, PoolId};
 use stoker_wire::Status;
 
-/// Who waits for which pools to have been reloaded, and what they were before.
+/// Reloads that are not complete yet, and the previous configuration of their pools.
 #[derive(Default)]
 pub(crate) struct Reloads {
     waiting: Vec<Reload>,
-    /// Pools on trial with what the file says now: what they go back to if that can't run.
+    /// Pools that run with a changed configuration on trial, with the configuration that they return to if it
+    /// fails.
     before: HashMap<PoolId, PoolSpec>,
-    /// How the last boot failed of each pool that has not been well since.
+    /// How the last boot failed, for each pool that has not been healthy since.
     failed_boots: HashMap<PoolId, String>,
 }
 
@@ -61,7 +62,8 @@ impl Reloads {
         self.failed_boots.remove(&pool);
     }
 
-    /// Forgets a pool that is removed, or that had its number before.
+    /// Forgets the state of a pool that is removed. Also called for a new pool, whose number may have been used
+    /// before.
     pub(crate) fn forget(&mut self, pool: PoolId) {
         self.before.remove(&pool);
         self.failed_boots.remove(&pool);
@@ -71,8 +73,7 @@ impl Reloads {
         self.failed_boots.get(&pool)
     }
 
-    /// Records how a pool's reload ended, and returns the requests of which all pools have been
-    /// reloaded.
+    /// Records how a pool's reload ended, and returns the requests whose pools have all been reloaded.
     fn ended(&mut self, pool: PoolId, result: &PoolReload) -> Vec<Reload> {
         for reload in &mut self.waiting {
             if let Some(at) = reload.pending.iter().position(|pending| *pending == pool) {
@@ -86,7 +87,7 @@ impl Reloads {
 }
 
 impl Plane {
-    /// Applies the configuration file and replaces the workers of one pool, or of all. Answered when that is done.
+    /// Applies the configuration file and replaces the workers of one pool, or of all. Answers when that is done.
     pub(super) fn reload_pools(
         &mut self,
         caller: Caller,
@@ -119,7 +120,7 @@ impl Plane {
         Ok(None)
     }
 
-    /// As the angel's signal asks for it.
+    /// Reloads everything when the angel passes on the signal.
     pub(crate) fn reload_all(&mut self) {
         match self.read_again(None) {
             Ok(report) => {
@@ -135,13 +136,14 @@ impl Plane {
         }
     }
 
-    /// Pools whose workers are to be replaced: those that were just added have new ones.
+    /// Pools whose workers are to be replaced: all except those that were just added.
     fn pools_but(&self, added: &[String]) -> Vec<PoolId> {
         let is_old = |pool: &PoolId| !added.iter().any(|name| *name == self.core.pool(*pool).0);
         self.core.pools().filter(is_old).collect()
     }
 
-    /// Tells the core what a pool is like now, but for its size, which may have been scaled.
+    /// Passes a pool's current configuration to the core, except its size, which may have been changed by an
+    /// operator.
     fn configure_pool(&mut self, id: PoolId) {
         let Some(spec) = self.pool_spec(id) else {
             return;
@@ -172,7 +174,7 @@ impl Plane {
         self.settle();
     }
 
-    /// A reload has ended, one way or the other.
+    /// A reload has ended: it succeeded, failed, or its pool was removed.
     pub(crate) fn reloaded(&mut self, pool: PoolId, done: bool) {
         let (name, _, _, version) = self.core.pool(pool);
         let name = name.to_owned();
@@ -209,7 +211,8 @@ impl Plane {
         }
     }
 
-    /// A pool is as it was before it was on trial, but for its size, which had nothing to do with that.
+    /// Restores the configuration that a pool had before its trial, except its size, which the trial did not
+    /// change.
     fn undo_trial(&mut self, name: &str, before: PoolSpec) {
         if let Some(spec) = self.config.pools.iter_mut().find(|spec| spec.name == name) {
             let (min, max) = (spec.core.min, spec.core.max);
@@ -218,8 +221,8 @@ impl Plane {
         }
     }
 
-    /// Has the angel give a server that it starts after this one's death the configuration as it is now; pools
-    /// on trial as they were before.
+    /// Sends the current configuration to the angel, which passes it to the next server if this one dies. Pools
+    /// on trial are included as they were before.
     fn keep_for_restarts(&mut self) {
         let mut config = self.config.clone();
         for pool in &mut config.pools {
@@ -239,16 +242,16 @@ impl Plane {
         }
     }
 
-    /// Has the angel give it the sizes that operators have set.
+    /// Sends the sizes that operators have set to the angel.
     pub(crate) fn keep_sizes(&mut self) {
         self.keep(self.launch.clone());
     }
 
-    /// Returns whether that fits into a message.
+    /// Returns whether the configuration fits into a message.
     fn keep(&mut self, launch: Launch) -> bool {
         let scaled = self.scaled_pools();
         let text = Launch { scaled, ..launch }.encode();
-        // As JSON no byte of it takes more than six.
+        // JSON takes at most six bytes for each byte of the text.
         let long = text.len() > MAX_MESSAGE / 6
             && serde_json::to_string(&text).is_ok_and(|json| json.len() + 100 > MAX_MESSAGE);
         if long {

@@ -1,4 +1,4 @@
-//! Every section that a configuration may have, and its keys. A key is one entry of its section's table.
+//! All sections of the configuration and their keys. Each key is one entry in the table of its section.
 
 mod http;
 mod log;
@@ -20,11 +20,11 @@ use super::key::Key;
 use super::quote;
 use super::reader::{Mistakes, Section};
 
-/// A section: what it is called, what it is, and its keys.
+/// A section: its name, its description and its keys.
 pub(crate) struct Schema<T: 'static> {
-    /// `pool`, or `stoker`.
+    /// For example `pool` or `stoker`.
     pub(crate) kind: &'static str,
-    /// There may be several, each with a name of its own.
+    /// There may be several sections of this kind, each with its own name.
     pub(crate) is_named: bool,
     pub(crate) doc: &'static str,
     pub(crate) keys: &'static [Key<T>],
@@ -35,7 +35,7 @@ impl<T> Schema<T> {
         self.keys.iter().map(|key| key.name)
     }
 
-    /// Reads every key that the section has.
+    /// Reads every key that the section contains.
     pub(crate) fn read(
         &self,
         section: &Section<'_, '_>,
@@ -57,13 +57,14 @@ impl<T> Schema<T> {
         keys.filter(|key| key.write(now) != key.write(new))
     }
 
-    /// Gives `now` what `new` has, but for what needs a restart.
+    /// Copies the values of `new` into `now`, except those whose change needs a restart.
     pub(crate) fn renew(&self, now: &mut T, new: &T) {
         let keys = self.keys.iter().filter(|key| !key.needs_restart);
         keys.for_each(|key| key.copy(new, now));
     }
 
-    /// The section as TOML. `name` is that of a named one. Keys that are as by `default` are left out.
+    /// The section as TOML. `name` is the name of a named section. Keys whose value is that of `default` are left
+    /// out.
     pub(crate) fn to_toml(&self, name: &str, of: &T, default: Option<&T>) -> String {
         let is_default = |key: &Key<T>| {
             let default = default.map(|default| key.write(default));
@@ -111,7 +112,7 @@ pub struct KeyDoc {
     pub kind: String,
     pub default: &'static str,
     pub doc: &'static str,
-    /// A reload does not apply a change of it.
+    /// A reload does not apply a change of this key.
     pub needs_restart: bool,
 }
 
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
     use crate::config::resolve;
 
-    /// A default that is written as a value in the documentation is the one that the reader uses.
+    /// Every default that the documentation gives as a value is the one that the reader uses.
     #[test]
     fn documented_defaults_are_the_real_ones() {
         let pool = "[pool.p]\ncommand = [\"x\"]\n";

@@ -1,14 +1,16 @@
 //! The keys of `[queue.NAME]`.
 
 use super::Schema;
-use crate::config::key::{Field, Other, at, key, number, start_key, time, time_or_none, word};
+use crate::config::key::{
+    Field, Other, at, key, number, size_or_none, start_key, time, time_or_none, word,
+};
 use crate::config::reader::{Mistakes, Section};
 use crate::config::{MAX_WORKERS, Queue, parse_time, write_time};
 use stoker_core::{Backoff, Span};
 use toml::Spanned;
 use toml::de::DeValue;
 
-/// The pool of a queue or service. Without it, what it refers to is found once all pools are known.
+/// The key `pool` of a queue or service. If it is left out, the pool is determined once all pools are known.
 macro_rules! pool_field {
     () => {
         crate::config::key::Field::Other(crate::config::key::Other {
@@ -75,6 +77,12 @@ pub(crate) const QUEUE: Schema<Queue> = Schema {
             "10_000_000",
             number!(core.max_waiting, 1..=100_000_000),
             "How many jobs may wait. Above it, pushes are rejected with a retry-after time.",
+        ),
+        key(
+            "max_body",
+            "\"none\"",
+            size_or_none!(jobs.max_body),
+            "The largest body of a push; a larger one is rejected (`INVALID_ARGUMENT`). \"none\": limited by the size of a frame alone. What is edited, moved or imported is not limited.",
         ),
         key(
             "tries",
@@ -146,7 +154,7 @@ const BACKOFF: Other<Queue> = Other {
     copy: |from, to| to.jobs.backoff = from.jobs.backoff.clone(),
 };
 
-/// Entries of a list of waits.
+/// The maximum number of entries in a list of times.
 const MAX_WAITS: usize = 100;
 
 fn read_backoff(

@@ -17,7 +17,7 @@ pub(crate) const STORE: Schema<StoreConfig> = Schema {
             Field::Other(PATH),
             "The SQLite file. Its journal (`-wal`, `-shm`) and a lock against a second Stoker are beside it. If each release has its own directory, use a path that all releases share.",
         ),
-        // After the path, which does not count in memory.
+        // Must come after `path`: with the driver "memory" the path is dropped.
         start_key(
             "driver",
             "\"sqlite\"",

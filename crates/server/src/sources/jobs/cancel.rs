@@ -1,5 +1,5 @@
-//! Cancelling jobs that the core holds. Those that wait are taken back and end in the store; those that run end with
-//! their run. Whoever asked is answered once all of that is in the store, or with an error when it takes too long.
+//! Cancels loaded jobs. Waiting ones are taken back and ended in the store; running ones end with their run. The
+//! operator is answered once all of that is saved, or with an error when it takes too long.
 
 use super::cancelling::Cancelling;
 use super::waiter::{Caller, Reach, Waiter};
@@ -9,11 +9,11 @@ use stoker_core::{Event, Span};
 use stoker_store::{Change, Changed, JobId, Selection, StoreRequest, Ticket, Trouble};
 use stoker_wire::Status;
 
-/// How long an operator waits for the store at the most.
+/// The maximum time that an operator waits for the store.
 pub(crate) const ANSWER_WITHIN: Span = Span::from_millis(10_000);
 
 impl Plane {
-    /// The store has cancelled `count` jobs that were not loaded; these are loaded into the core.
+    /// Cancels loaded jobs, after the store has cancelled `count` jobs that were not loaded.
     pub(crate) fn cancel_loaded(
         &mut self,
         conn: ConnId,
@@ -32,13 +32,13 @@ impl Plane {
             count,
             left: left as u64,
             is_one: reach == Reach::CancelOne,
-            // Until all parts have begun.
+            // One part stays open until all parts have been started.
             open: 1,
             trouble: None,
         });
         self.alarms
             .set(self.now + ANSWER_WITHIN, Alarm::Cancelling(no));
-        // Before anything that runs ends: what waits behind it must not begin.
+        // This must come before running jobs are cancelled, so that the jobs waiting behind them do not start.
         let assigned = self.take_back_to_cancel(no, waiting);
         let running = running.into_iter().filter(|_| !spares_running);
         for job in running.chain(assigned) {
@@ -47,14 +47,14 @@ impl Plane {
         self.part_cancelled(no, Ok((0, 0)));
     }
 
-    /// Takes back what waits and has the store end it. Returns what a worker has already.
+    /// Takes waiting jobs back and has the store end them. Returns those that are already assigned to a worker.
     fn take_back_to_cancel(&mut self, no: u64, waiting: Vec<JobId>) -> Vec<JobId> {
         let (mut jobs, mut parked, mut assigned) = (Vec::new(), Vec::new(), Vec::new());
         for job in waiting {
             if let Some(job) = self.take_back(job) {
                 jobs.push(job);
             } else if let Some(parked_job) = self.jobs.parked.remove(job) {
-                // Its key stays blocked until it is known that it goes.
+                // The key stays blocked until the store has confirmed the cancellation.
                 parked.push(parked_job);
             } else if self.jobs.loaded.task_of(job).is_some() {
                 assigned.push(job);
@@ -80,11 +80,11 @@ impl Plane {
         });
     }
 
-    /// The store's answer for such a job.
+    /// Handles the store's answer for such a job.
     pub(super) fn on_stray_cancelled(&mut self, no: u64, result: Result<Changed, Trouble>) {
         let result = match result {
             Ok(changed) => Ok((changed.count, changed.loaded.len() as u64)),
-            // It has ended in the meantime. For a job that was named, that is the answer.
+            // The job has ended in the meantime. If it was named, the operator is informed of that.
             Err(Trouble::State(_) | Trouble::NotFound) if !self.jobs.cancellings.is_one(no) => {
                 Ok((0, 0))
             }
@@ -93,16 +93,16 @@ impl Plane {
         self.part_cancelled(no, result);
     }
 
-    /// Ends a job with its worker, if it does not stop by itself.
+    /// Cancels a job's run. If the job does not stop by itself, its worker is killed.
     fn end_run_of(&mut self, no: u64, job: JobId) {
         let Some(task) = self.jobs.loaded.task_of(job) else {
-            // It has ended while the others were taken back.
+            // The job has ended while the others were taken back.
             return self.cancel_in_store(no, job);
         };
         if let Some(loaded) = self.jobs.loaded.get_mut(task) {
             self.jobs.cancellings.opened(no);
             if loaded.claimed && !loaded.is_safe {
-                // The store is about to record it as done, so it has to run.
+                // The store is about to record the job as done, so it must run.
                 return self.not_cancelled(vec![no]);
             }
             loaded.cancelled_by.push(no);
@@ -110,27 +110,27 @@ impl Plane {
         self.step(Event::Cancel { task, kill: true }, None);
     }
 
-    /// Has whoever cancels a job wait for its end in the store, which the ticket is for.
+    /// Creates a ticket with which operators who cancel a job wait until its end is saved.
     pub(super) fn ticket_of_end(&mut self, cancelled_by: Vec<u64>) -> Option<Ticket> {
         let has_any = !cancelled_by.is_empty();
         has_any.then(|| self.jobs.ticket(Waiter::Cancelled(cancelled_by)))
     }
 
-    /// A job that was to be cancelled has left the core by another way.
+    /// Records for operators that a job was not cancelled, because it left the core in another way.
     pub(super) fn not_cancelled(&mut self, cancelled_by: Vec<u64>) {
         for no in cancelled_by {
             self.part_cancelled(no, Ok((0, 1)));
         }
     }
 
-    /// The end of a job that was cancelled is in the store, or can't be.
+    /// Handles the store's answer for the end of a cancelled job.
     pub(crate) fn on_end_saved(&mut self, cancelled_by: Vec<u64>, result: &Result<(), Trouble>) {
         for no in cancelled_by {
             self.part_cancelled(no, result.clone().map(|()| (1, 0)));
         }
     }
 
-    /// A part has come to its end: so many are cancelled, and so many were left.
+    /// Records the result of a part: the number of jobs that were cancelled, and of those that were not.
     pub(crate) fn part_cancelled(&mut self, no: u64, result: Result<(u64, u64), Trouble>) {
         if let Some(done) = self.jobs.cancellings.settle(no, result) {
             let counts = (done.count, done.left);
@@ -139,7 +139,7 @@ impl Plane {
         }
     }
 
-    /// It took too long. What is under way goes on.
+    /// Answers an operator whose request takes too long. The cancellation itself continues.
     pub(crate) fn on_cancel_timeout(&mut self, no: u64) {
         let Some(late) = self.jobs.cancellings.take(no) else {
             return;
@@ -158,7 +158,7 @@ impl Plane {
         self.status(late.conn, late.id, Status::UNKNOWN, &text, None);
     }
 
-    /// For the text of an answer that did not wait longer.
+    /// The reason why the store is slow, for the text of an answer after a timeout.
     pub(crate) fn why_store_waits(&self) -> String {
         let failing = self.jobs.failing.as_ref();
         failing.map_or(String::new(), |trouble| format!(": {trouble}"))

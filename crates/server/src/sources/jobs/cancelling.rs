@@ -3,22 +3,22 @@
 use crate::net::ConnId;
 use stoker_store::Trouble;
 
-/// An operator who waits for jobs to be cancelled.
+/// An operator's request to cancel jobs, which has not been answered yet.
 #[derive(Debug)]
 pub(crate) struct Cancelling {
     pub(super) conn: ConnId,
     pub(super) id: u32,
-    /// Jobs that are cancelled in the store, and jobs that were not reached.
+    /// The number of jobs that are cancelled in the store, and of jobs that were not reached.
     pub(super) count: u64,
     pub(super) left: u64,
-    /// A single job was named.
+    /// The request names a single job.
     pub(super) is_one: bool,
-    /// Parts of it that are under way.
+    /// The number of parts that are not complete.
     pub(super) open: u64,
     pub(super) trouble: Option<Trouble>,
 }
 
-/// Those who wait, by numbers that are never given twice.
+/// The pending requests, by numbers that are never reused.
 #[derive(Debug, Default)]
 pub(crate) struct Cancellings {
     last: u64,
@@ -32,7 +32,7 @@ impl Cancellings {
         self.last
     }
 
-    /// Ends all of them without a result. Returns who waits.
+    /// Ends all requests without a result. Returns the waiting operators.
     pub(super) fn end(&mut self) -> Vec<(ConnId, u32)> {
         let open = self.open.drain(..);
         open.map(|(_, waits)| (waits.conn, waits.id)).collect()
@@ -42,12 +42,12 @@ impl Cancellings {
         self.open.iter().position(|(of, _)| *of == no)
     }
 
-    /// Whether a single job was named.
+    /// Whether the request names a single job.
     pub(super) fn is_one(&self, no: u64) -> bool {
         self.position(no).is_some_and(|at| self.open[at].1.is_one)
     }
 
-    /// One more part of it is under way.
+    /// Records that another part of the request has started.
     pub(super) fn opened(&mut self, no: u64) {
         if let Some(at) = self.position(no) {
             self.open[at].1.open += 1;
@@ -58,7 +58,7 @@ impl Cancellings {
         self.position(no).map(|at| self.open.swap_remove(at).1)
     }
 
-    /// Returns it with its last part.
+    /// Records the result of a part. Returns the request if it was the last part.
     pub(super) fn settle(
         &mut self,
         no: u64,

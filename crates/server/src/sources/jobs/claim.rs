@@ -1,4 +1,4 @@
-//! Jobs of queues that acknowledge on delivery: the store counts them as done before a worker gets them.
+//! Jobs of queues that acknowledge on delivery: the store records them as done before a worker receives them.
 
 use super::loaded::LoadedJob;
 use super::waiter::Waiter;
@@ -8,14 +8,14 @@ use stoker_core::{Event, TaskId};
 use stoker_store::{Ending, Job, JobId, NewJob, StoreRequest};
 
 impl Plane {
-    /// Has the store count a job as done. Its worker gets it once that is safe.
+    /// Has the store record a job as done. Its worker receives it once that is saved.
     pub(crate) fn claim(&mut self, task: TaskId) {
         let Some(loaded) = self.jobs.loaded.get_mut(task) else {
             return;
         };
         loaded.claimed = true;
         let (job, mut run) = (loaded.job.id, loaded.job.run);
-        // This is the run that does it.
+        // Counts the run that is about to start.
         run.attempt = run.attempt.saturating_add(1);
         let ticket = Some(self.jobs.ticket(Waiter::Claim { task, job }));
         let ending = Ending::Done { result: None };
@@ -28,7 +28,7 @@ impl Plane {
         });
     }
 
-    /// The job counts as done.
+    /// Handles the store's confirmation that a job is recorded as done.
     pub(crate) fn claimed(&mut self, task: TaskId, job: JobId) {
         if !self.is_job(task, job) {
             return;
@@ -39,14 +39,14 @@ impl Plane {
         self.step(Event::Claimed { task }, None);
     }
 
-    /// Whether a task is still this job: numbers of tasks are used again.
+    /// Whether a task is still this job, since task ids are reused.
     pub(crate) fn is_job(&self, task: TaskId, job: JobId) -> bool {
         let loaded = self.jobs.loaded.get(task);
         loaded.is_some_and(|loaded| loaded.job.id == job)
     }
 
-    /// A job that was claimed did not get to run before the server ends. Its record says done, so it is pushed
-    /// anew, to the place that it had and without the idempotency key that would lead to that record.
+    /// Pushes a claimed job again that did not run before the shutdown. Its record says that it is done, so the
+    /// new job gets the same place, but not the idempotency key, which would lead to that record.
     pub(crate) fn push_again(&mut self, loaded: LoadedJob) {
         let uuid = self.jobs.uuid(loaded.job.id);
         let text = format!(
@@ -90,7 +90,7 @@ impl Plane {
         let ticket = self.jobs.ticket(Waiter::Push {
             queue: of_queue,
             to: None,
-            // It was counted against the quota when it was first pushed.
+            // The job was charged to the quota when it was first pushed.
             user: None,
             owner: None,
         });

@@ -1,5 +1,5 @@
-//! Queues that only producers have named are forgotten when nobody needs them: names are many, and room is
-//! not. What their store still keeps of their past stays there, and opens them again if it comes to life.
+//! Closes undeclared queues that are not in use, because their number in memory is limited. What the store keeps
+//! of their past stays there; if a job appears in one, it is opened again.
 
 use crate::config::JobsConfig;
 use crate::counted;
@@ -10,10 +10,10 @@ use stoker_core::{Core, Kind, NameId, QueueId, Span};
 use stoker_store::{Counts, QueueNo, StoreEvent};
 use stoker_wire::Status;
 
-/// A queue that is not in use makes room for another one after so long.
+/// A queue that has been unused for this time may be closed to make room for another one.
 const UNUSED: Span = Span::from_secs(1);
 
-/// A queue that was closed: what is to be known if it is opened again.
+/// A closed queue: what must be known if it is opened again.
 #[derive(Clone, Debug)]
 pub(crate) struct Closed {
     pub(crate) name: String,
@@ -21,8 +21,8 @@ pub(crate) struct Closed {
 }
 
 impl Plane {
-    /// The name of the queue that a push goes to. A new name takes a place among those that producers may make
-    /// up, if need be that of a queue that is not in use.
+    /// The name of the queue that a push goes to. A new name creates an undeclared queue. If there is no room for
+    /// another one, an unused queue is closed.
     pub(crate) fn queue_for_push(
         &mut self,
         queue: &str,
@@ -68,7 +68,7 @@ impl Plane {
         Ok(name)
     }
 
-    /// Sets the alarm by which queues that nobody uses are closed, where there is none.
+    /// Sets the alarm at which unused queues are closed, unless it is set.
     pub(crate) fn watch_for_unused(&mut self) {
         if !std::mem::replace(&mut self.jobs.watches_unused, true) {
             let at = self.now + self.config.queue_expiry;
@@ -93,7 +93,7 @@ impl Plane {
         }
     }
 
-    /// Closes the queue that has not been used for longest, of this user or of anybody.
+    /// Closes the queue that has been unused longest, among those of this user or among all.
     fn close_unused(&mut self, maker: Option<UserId>) -> bool {
         let queues = self.core.queues().filter_map(|queue| {
             let of_queue = self.jobs.queue(queue.id)?;
@@ -108,8 +108,8 @@ impl Plane {
         true
     }
 
-    /// For how long a queue has not been used. `None` for one that is to stay: it holds jobs or failed ones, is
-    /// paused, has something set, or is named by the configuration or a worker.
+    /// How long a queue has been unused. `None` for a queue that must stay: it has unfinished or failed jobs, is
+    /// paused, has overrides, or is named by the configuration or a worker.
     fn unused_for(&self, id: QueueId) -> Option<Span> {
         let of_queue = self.jobs.queue(id)?;
         let is_kept = self.core.queue(id).paused || self.is_overridden(id);
@@ -117,7 +117,7 @@ impl Plane {
         is_free.then(|| self.now.since(of_queue.used_at))
     }
 
-    /// Forgets a queue here. Its store goes on forgetting what it keeps of it.
+    /// Removes a queue from memory. Its store continues to apply the retention to what it keeps of the queue.
     pub(crate) fn close_queue(&mut self, id: QueueId) {
         let name = self.core.queue(id).name.to_owned();
         if !self.core.remove_queue(id) {
@@ -135,7 +135,7 @@ impl Plane {
         *self.queue_stats(id) = Default::default();
     }
 
-    /// The name of a queue of the store, closed ones included.
+    /// The name of a queue in the store, including closed ones.
     pub(crate) fn queue_name(&self, no: QueueNo) -> Option<&str> {
         match self.jobs.queue_id(no) {
             Some(queue) => Some(self.core.queue(queue).name),
@@ -143,7 +143,8 @@ impl Plane {
         }
     }
 
-    /// Opens a queue again of which the store has something to say, and takes what it counts of the others.
+    /// Opens a closed queue again if the store has jobs for it, and updates the counts of the other closed
+    /// queues.
     pub(crate) fn reopen_closed(&mut self, event: &StoreEvent) {
         let no = match event {
             StoreEvent::Counts { queue, counts } => {

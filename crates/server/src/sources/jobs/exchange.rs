@@ -1,10 +1,10 @@
-//! What the API and the store call the same thing, in each other's types.
+//! Conversions between the types of the API and those of the store.
 
 use stoker_api::job::{self, Change};
 use stoker_api::{Number, Text};
 use stoker_store::{ChangeKind, JobError, Options, State, Unique};
 
-/// A state as people see it; whether a ready job runs, only the core knows.
+/// Converts a state of the store for display. Only the core knows whether a ready job is running.
 pub(crate) fn shown_state(state: State) -> job::State {
     match state {
         State::Ready => job::State::Ready,
@@ -17,7 +17,7 @@ pub(crate) fn shown_state(state: State) -> job::State {
     }
 }
 
-/// A state as the store knows it: running is ready to it.
+/// Converts a state to that of the store, for which a running job is ready.
 pub(crate) fn stored_state(state: job::State) -> State {
     match state {
         job::State::Ready | job::State::Running | job::State::Unknown => State::Ready,
@@ -30,7 +30,7 @@ pub(crate) fn stored_state(state: job::State) -> State {
     }
 }
 
-/// The states in which a change makes sense.
+/// The states in which a change is possible.
 pub(crate) fn applicable(change: Change) -> impl Iterator<Item = State> {
     let kind = match change {
         Change::Retry => ChangeKind::Retry,

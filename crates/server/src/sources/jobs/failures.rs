@@ -1,18 +1,18 @@
-//! Runs of jobs that did not end well, as the log shows them.
+//! Logs failed runs of jobs.
 
 use crate::observe::{Entry, events};
 use crate::plane::{Alarm, Plane};
 use stoker_core::{Kind, QueueId, Span, Time, WorkerId};
 use stoker_store::{Job, JobError, Run};
 
-/// Lines of one queue in a burst, and lines a second in the long run. A queue that fails as a whole must not fill the
-/// disk; `stoker jobs failures` shows them all.
+/// The maximum number of lines of one queue in a burst, and per second in the long run. A queue whose jobs all
+/// fail must not fill the disk; `stoker jobs failures` lists all failures.
 const BURST: u32 = 1_000;
 const RATE: u32 = 20;
-/// How often it is reported how many lines were left out.
+/// How often the number of omitted lines is logged.
 const REPORT_EVERY: Span = Span::from_secs(5);
 
-/// What of a queue's failed runs is logged.
+/// Limits which failed runs of a queue are logged.
 pub(crate) struct FailureLog {
     left: u32,
     filled: Time,
@@ -30,7 +30,7 @@ impl Default for FailureLog {
 }
 
 impl FailureLog {
-    /// Whether there is room for another line.
+    /// Whether another line may be logged.
     fn admits(&mut self, now: Time) -> bool {
         let seconds = now.since(self.filled).as_millis() / 1_000;
         if seconds > 0 {
@@ -43,7 +43,8 @@ impl FailureLog {
         admits
     }
 
-    /// A run has failed. If it is the first since the last report that is not logged, it is reported with the others at this time.
+    /// Decides whether a failed run is logged. For the first one that is not, returns when the number of omitted
+    /// runs is to be reported.
     fn note(&mut self, now: Time) -> Noted {
         if self.admits(now) {
             return Noted::Logged;
@@ -61,13 +62,13 @@ enum Noted {
     LeftOut { report_at: Option<Time> },
 }
 
-/// A run that did not end well.
+/// A failed run.
 pub(crate) struct BadRun<'a> {
     pub(crate) job: &'a Job,
     pub(crate) run: Run,
     pub(crate) worker: Option<WorkerId>,
     pub(crate) error: &'a JobError,
-    /// When the next run is, in milliseconds from now; `None` if this was the last one.
+    /// The time until the next run, in milliseconds; `None` if this was the last one.
     pub(crate) next_in_ms: Option<u64>,
 }
 
@@ -116,7 +117,7 @@ impl Plane {
         self.log.put(entry);
     }
 
-    /// A run that a worker's end cut short.
+    /// Logs a run that was cut short by the end of its worker.
     pub(crate) fn log_lost_run(&mut self, job: &Job, crashes: u8, mut entry: Entry) {
         let Some(queue) = self.jobs.queue_id(job.queue) else {
             return;
@@ -137,7 +138,7 @@ impl Plane {
         self.log.put(entry);
     }
 
-    /// A job that counts as done, since its delivery or since its code said so, failed after all.
+    /// Logs the failure of a job that counted as done already, since its delivery or its acknowledgement.
     pub(crate) fn log_failed_after_ack(&mut self, job: &Job, error: &JobError) {
         let attempt = job.run.attempt.saturating_add(1);
         self.log_bad_run(&BadRun {
@@ -149,7 +150,7 @@ impl Plane {
         });
     }
 
-    /// The same of one whose worker died.
+    /// Logs the death of the worker of a job that counted as done already.
     pub(crate) fn log_crashed_after_ack(&mut self, job: &Job) {
         let text =
             "crashed: its worker did not end the run; it counts as done and does not run again";

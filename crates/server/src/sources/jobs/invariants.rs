@@ -1,5 +1,5 @@
-//! What is true of the jobs that the data plane holds after every turn. The simulation calls it; a broken rule panics with
-//! its name.
+//! The invariants of the data plane's job state, which hold after every turn. The simulation checks them; a
+//! violation panics with the name of the invariant.
 
 use super::loaded::LoadedJobs;
 use super::state::Jobs;
@@ -15,7 +15,7 @@ impl Jobs {
             .filter_map(|(_, waiter)| waiter.as_ref())
     }
 
-    /// Whose pushes the store has not answered.
+    /// The users whose pushes the store has not answered.
     pub(crate) fn users_of_pushes(&self) -> impl Iterator<Item = UserId> {
         self.waits_for_store().filter_map(|waiter| match waiter {
             Waiter::Push { user, .. } => *user,
@@ -23,14 +23,14 @@ impl Jobs {
         })
     }
 
-    /// Who made up a queue that is there.
+    /// The users who created undeclared queues that exist.
     pub(crate) fn makers(&self) -> impl Iterator<Item = UserId> {
         self.all_queues().filter_map(|(_, queue)| queue.maker)
     }
 }
 
 impl Plane {
-    /// Panics if what is known of jobs does not agree with the core, or with what the store was asked.
+    /// Panics if the state of jobs is inconsistent with the core or with the pending requests to the store.
     pub(crate) fn check_jobs(&self) {
         self.jobs.loaded.check();
         self.jobs.parked.check();

@@ -1,4 +1,4 @@
-//! Queues are opened, and jobs loaded from the store into the core as it has room.
+//! Opens queues, and loads jobs from the store into the core as it has room.
 
 use super::close::Closed;
 use super::loaded::suspected;
@@ -11,12 +11,12 @@ use stoker_core::{Event, NameId, NewTask, Origin as Promise, QueueId, Span};
 use stoker_store::{Counts, Job, JobId, ParkedJob, QueueNo, QueuePolicy, StoreRequest};
 use stoker_wire::check_name;
 
-/// How many lanes without loaded jobs are requested at a time, and how many jobs of each: a few jobs of
-/// many lanes, so that the scheduler soon knows all tenants. More jobs of a lane are requested when it runs
+/// The maximum number of lanes without loaded jobs that are requested at a time, and of jobs of each: a few jobs
+/// of many lanes, so that the scheduler soon knows all tenants. More jobs of a lane are requested when it runs
 /// low.
 const LANES: usize = 256;
 const OF_EACH: usize = 8;
-/// What the job of a queue that has no other in memory may take beyond the limit.
+/// Bytes above the limit that a job may take if its queue has no other job in memory.
 const BEYOND: usize = crate::MAX_FRAME;
 
 impl Plane {
@@ -33,7 +33,7 @@ impl Plane {
         let Ok(name) = self.core.resolve_job(&name) else {
             return;
         };
-        // A store counts from when it was opened itself.
+        // The counts of a queue that was closed are more recent than those from the opening of the store.
         let closed = self.jobs.closed.remove(&opened.queue);
         self.jobs.add_queue(
             id,
@@ -74,7 +74,7 @@ impl Plane {
         }
     }
 
-    /// Jobs that the core holds were loaded with the tries that their queue gave then.
+    /// Updates the limit of runs of loaded jobs after their queue's default has changed.
     fn update_tries(&mut self, queue: QueueNo) {
         let loaded = self.jobs.loaded.iter();
         for (task, loaded) in loaded.filter(|(_, loaded)| loaded.job.queue == queue) {
@@ -83,7 +83,7 @@ impl Plane {
         }
     }
 
-    /// The queue of this name, which is opened at its first use.
+    /// The queue with this name, which is opened on first use.
     pub(crate) fn known_queue(&mut self, name: NameId) -> QueueId {
         let id = self.core.queue_of_name(name);
         match self.jobs.queue_mut(id) {
@@ -93,8 +93,8 @@ impl Plane {
         id
     }
 
-    /// Opens the queues that the store knows from before and the configuration does not name, so that what
-    /// waits in them is seen, and runs as soon as a worker serves it.
+    /// Opens the queues that are in the store but not in the configuration, so that their jobs are visible and
+    /// run as soon as a worker serves them.
     pub(crate) fn restore_queues(&mut self) {
         for name in self.jobs.store.queues() {
             if check_name(name.as_bytes()).is_err() {
@@ -124,7 +124,7 @@ impl Plane {
         }
     }
 
-    /// A queue of which the store only knows a past need not be in memory. `false` for all others.
+    /// Leaves a queue closed if the store has only ended jobs of it. Returns false for all other queues.
     fn is_left_closed(&mut self, name: &str) -> bool {
         let policy = queue_policy(&JobsConfig::default(), false, self.core.lane_size());
         let opened = self.jobs.store.open_queue(name, policy);
@@ -146,7 +146,7 @@ impl Plane {
         true
     }
 
-    /// Brings a job that the store handed over to the core.
+    /// Adds a job that the store has loaded to the core.
     pub(crate) fn load_job(&mut self, job: Job) {
         self.load_as(job, false);
     }
@@ -186,7 +186,7 @@ impl Plane {
         self.step(Event::Arrived(new), None);
     }
 
-    /// Asks for more of a lane that runs low in the core, when there is memory for it.
+    /// Requests more jobs of a lane that runs low in the core, once there is memory for them.
     pub(crate) fn refill(&mut self, queue: QueueId, class: u8, key: stoker_core::KeyId) {
         if !self.may_load(queue) {
             let refill = Todo::Refill { queue, class, key };
@@ -205,7 +205,7 @@ impl Plane {
         }
     }
 
-    /// Asks for jobs of keys that the core had no room for, when there is memory for them.
+    /// Requests jobs of keys for which the core had no room, once there is memory for them.
     pub(crate) fn refill_keys(&mut self, queue: QueueId) {
         if !self.may_load(queue) {
             let refill = Todo::RefillKeys { queue };
@@ -223,7 +223,7 @@ impl Plane {
         }
     }
 
-    /// How many jobs are requested at a time.
+    /// The number of jobs that are requested at a time.
     fn refill_size(&self, queue: QueueId) -> usize {
         match self.has_memory_to_load() {
             true => self.core.refill_size(queue),
@@ -231,13 +231,13 @@ impl Plane {
         }
     }
 
-    /// Whether jobs are to be loaded that need not be: half of the memory is for those that must.
+    /// Whether there is memory for optional loads: half of the memory is reserved for loads that are necessary.
     pub(crate) fn has_memory_to_load(&self) -> bool {
         self.bytes_held() <= self.config.max_memory / 2
     }
 
-    /// Whether jobs of a queue may be loaded now. A queue of which none is in memory gets one at a time, or
-    /// others that are paused could keep it waiting for ever.
+    /// Whether jobs of a queue may be loaded now. If memory is short, a queue without jobs in memory may load
+    /// one, so that jobs of paused queues can't block it forever.
     fn may_load(&mut self, queue: QueueId) -> bool {
         if self.jobs.inline || self.has_memory_to_load() {
             return true;
@@ -246,7 +246,8 @@ impl Plane {
         queue.waiting == 0 && queue.assigned == 0 && self.may_load_one()
     }
 
-    /// Whether a job may be loaded that others wait for: beyond the limit one at a time.
+    /// Whether a job may be loaded that is needed for progress. Above the limit, one such job is loaded at a
+    /// time.
     fn may_load_one(&mut self) -> bool {
         if self.jobs.inline || self.has_memory_to_load() {
             return true;
@@ -256,7 +257,7 @@ impl Plane {
         may
     }
 
-    /// Loads what was postponed for want of memory, as far as there is some now.
+    /// Performs loads that were postponed for lack of memory, as far as there is memory now.
     pub(crate) fn load_postponed(&mut self) {
         for _ in 0..self.jobs.postponed.len() {
             match self.jobs.postponed.pop_front() {
@@ -268,7 +269,7 @@ impl Plane {
         }
     }
 
-    /// Tells the store how many bytes of jobs may be handed over.
+    /// Sets the number of bytes of jobs that the store may load.
     pub(crate) fn allow_loads(&mut self) {
         if !self.jobs.inline {
             let left = self.config.max_memory.saturating_sub(self.bytes_held());
@@ -285,14 +286,14 @@ impl Plane {
         }
     }
 
-    /// Fetches jobs of ordered queues whose time has come.
+    /// Fetches parked jobs that are due.
     pub(crate) fn unpark_due(&mut self, now_ms: u64) {
         while let Some(job) = self.jobs.parked.take_due(now_ms) {
             self.fetch(job);
         }
     }
 
-    /// Fetches a parked job that is due, when there is memory for it.
+    /// Fetches a parked job that is due, once there is memory for it.
     pub(crate) fn fetch(&mut self, job: JobId) {
         match self.may_load_one() {
             true => self.jobs.send(StoreRequest::Fetch { job }),
@@ -300,14 +301,14 @@ impl Plane {
         }
     }
 
-    /// A parked job runs again, unless it has ended or was moved meanwhile.
+    /// Loads a parked job for its next run, unless it has ended or was moved in the meantime.
     pub(crate) fn fetched(&mut self, id: JobId, job: Option<Box<Job>>) {
         let Some(job) = job else {
             self.unpark(id);
             return;
         };
         if let Some(ParkedJob { run, .. }) = self.jobs.parked.remove(id) {
-            // The store may not contain its last run yet if the disk fails.
+            // If the disk fails, the store may not contain the counters of the last run yet.
             self.load_as(Job { run, ..*job }, true);
         }
     }

@@ -1,34 +1,34 @@
-//! Jobs that are loaded into the core, and what is gathered of their runs.
+//! Jobs that are loaded into the core, and the data that is collected during their runs.
 
 use stoker_core::{TaskId, Time};
 use stoker_store::{Job, JobId, MAX_OUTPUT, StoreRequest};
 use stoker_wire::IdMap;
 
-/// A job that stands in the core, and what is gathered of its run.
+/// A job that is loaded into the core, and the data that is collected during its run.
 #[derive(Debug)]
 pub(crate) struct LoadedJob {
     pub(crate) job: Job,
-    /// Crashes that are not held against it by the core (see `suspected`).
+    /// Crashes that the core does not count (see `suspected`).
     pub(crate) spared: u8,
-    /// The end of what its run wrote.
+    /// The last part of the output of the present run.
     pub(crate) output: Vec<u8>,
-    /// Its store counts it as done although it still runs.
+    /// The store counts the job as done although it is still running.
     pub(crate) acked: bool,
-    /// And that is on the disk.
+    /// The acknowledgement is on disk.
     pub(crate) is_safe: bool,
-    /// The store was requested to record it as done before it is delivered.
+    /// The store has been requested to record the job as done before it is delivered.
     pub(crate) claimed: bool,
-    /// A worker got it in this process's life.
+    /// The job has been delivered to a worker since this server was started.
     pub(crate) delivered: bool,
-    /// The last progress that was not reported to the store yet, because reports are limited in rate.
+    /// The latest progress that has not been reported to the store, because the rate of reports is limited.
     pub(crate) progress: Option<(u8, String)>,
     pub(crate) checkpointed: bool,
     pub(crate) reported_at: Time,
     /// An alarm is set for the next report.
     pub(crate) has_report_alarm: bool,
-    /// The log says that its run was cut off.
+    /// The log already says that the run was cut off.
     pub(crate) is_cut_off: bool,
-    /// Operators who wait for its end.
+    /// The numbers of the cancellations that wait for the job's end.
     pub(crate) cancelled_by: Vec<u64>,
 }
 
@@ -51,22 +51,22 @@ impl LoadedJob {
         }
     }
 
-    /// Bytes that it takes in memory, those of what it belongs to included.
+    /// Bytes of memory that the job takes, including its payload and output.
     pub(super) fn size(&self) -> usize {
         self.job.size() + self.output.capacity()
     }
 
-    /// Adds to the output, of which the end is kept.
+    /// Appends output, of which only the end is kept.
     fn write(&mut self, bytes: &[u8]) {
         let bytes = &bytes[bytes.len().saturating_sub(MAX_OUTPUT)..];
-        // Twice the bound before it is cut, so that a chatty job is not moved about at every line.
+        // Trim only at twice the limit, so that the output is not moved for every line.
         if self.output.len() + bytes.len() > 2 * MAX_OUTPUT {
             self.output.drain(..self.output.len() - MAX_OUTPUT);
         }
         self.output.extend_from_slice(bytes);
     }
 
-    /// Takes what has not been reported to the store yet.
+    /// Takes the reports that have not been sent to the store.
     pub(crate) fn take_unreported(&mut self) -> [Option<StoreRequest>; 2] {
         let job = self.job.id;
         let progress = self.progress.take();
@@ -85,20 +85,21 @@ impl LoadedJob {
         self.progress.is_some() || self.checkpointed
     }
 
-    /// The end of what its run has written so far.
+    /// The end of the output so far, for the store.
     pub(crate) fn kept_output(&self) -> Option<Vec<u8>> {
         let end = &self.output[self.output.len().saturating_sub(MAX_OUTPUT)..];
         (!end.is_empty()).then(|| end.to_vec())
     }
 }
 
-/// The crashes by which the core judges a job that comes from the store. The first may be the server's own
-/// death, which many jobs share, and a pool runs suspects one by one: it is counted, and not held against it.
+/// The number of crashes that the core counts for a job that is loaded from the store. The first crash may have
+/// been one of the server itself, which affects all jobs that were running. A pool runs suspects one at a time,
+/// so that crash does not count here.
 pub(super) fn suspected(crashes: u8) -> u8 {
     crashes.saturating_sub(1)
 }
 
-/// The jobs that stand in the core, by the numbers of their tasks.
+/// The loaded jobs, by task id.
 #[derive(Debug, Default)]
 pub(crate) struct LoadedJobs {
     slots: Vec<Option<LoadedJob>>,
@@ -128,7 +129,7 @@ impl LoadedJobs {
         Some(loaded)
     }
 
-    /// Adds to what a job's run wrote.
+    /// Appends to the output of a job's run.
     pub(crate) fn write(&mut self, task: TaskId, bytes: &[u8]) {
         if let Some(loaded) = self.slots.get_mut(task.index()).and_then(Option::as_mut) {
             let before = loaded.size();
@@ -137,7 +138,7 @@ impl LoadedJobs {
         }
     }
 
-    /// Keeps what a job's run saved for the next one.
+    /// Keeps a checkpoint for the job's next run.
     pub(crate) fn save(&mut self, task: TaskId, checkpoint: &[u8]) {
         if let Some(loaded) = self.slots.get_mut(task.index()).and_then(Option::as_mut) {
             let before = loaded.size();

@@ -1,4 +1,4 @@
-//! Jobs: pushed to their store, handed to the core as it has room, and ended in their store.
+//! Jobs: pushed to the store, loaded into the core as it has room, and ended in the store.
 
 mod cancel;
 mod cancelling;

@@ -1,4 +1,4 @@
-//! Opens the store that the configuration names.
+//! Opens the store of the configuration.
 
 use crate::config::{Config, Launch};
 use crate::observe::Log;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use stoker_os::{BorrowedFd, path_of};
 use stoker_store::{Driver, MemoryStore, steady_clock, wall_clock};
 
-/// The store that the configuration names.
+/// Opens the store of the configuration.
 pub(crate) fn open_store(
     config: &Config,
     launch: &Launch,
@@ -18,7 +18,7 @@ pub(crate) fn open_store(
 ) -> io::Result<Box<dyn Driver>> {
     match &config.store.path {
         Some(path) => {
-            // Links may have been led elsewhere since the start; the jobs are where they were.
+            // Symbolic links may have changed since the start, but the jobs are still in the same file.
             let path = launch.store.as_ref().filter(|_| is_restart).unwrap_or(path);
             if !is_restart && let Some(warning) = config.release_warning(launch.named_base()) {
                 warn(log, warning);
@@ -29,7 +29,7 @@ pub(crate) fn open_store(
             };
             open_file(path, options, is_restart, log)
         }
-        // Payloads of ended jobs may take half of what those of waiting ones may.
+        // Payloads of ended jobs may take half as much memory as those of waiting jobs.
         None => Ok(Box::new(MemoryStore::new(
             wall_clock(),
             steady_clock(),
@@ -43,10 +43,10 @@ fn warn(log: &mut Log, text: String) {
     log.put(entry.with("reason", text));
 }
 
-/// How a file is opened.
+/// Options for opening a file.
 struct StoreOptions {
     sync: bool,
-    /// Where this server answers.
+    /// The path of the server's own socket.
     socket: Option<PathBuf>,
 }
 
@@ -85,7 +85,7 @@ fn open_file(
             }
             Ok(Box::new(store))
         }
-        // It was open before, and the disk may come back.
+        // The store was open before this restart, and the disk may become available again.
         Err(error) if is_restart && error.is_temporary() => Err(match path.parent() {
             Some(directory) if matches!(directory.try_exists(), Ok(false)) => {
                 io::Error::other(format!(
@@ -96,17 +96,17 @@ fn open_file(
             }
             _ => error.into(),
         }),
-        // Starting again will not help: this is for whoever reads the message.
+        // Starting again will not help: the operator must fix the problem that the message describes.
         Err(error) => Err(io::Error::new(io::ErrorKind::InvalidInput, error)),
     }
 }
 
-/// Whether a process ends within the time that a server may take to be gone after its angel was killed.
+/// Whether a process ends within the time that a server may need to exit after its angel was killed.
 #[cfg(feature = "sqlite")]
 fn ends_soon(pid: u32) -> bool {
     const STEPS_ASIDE: std::time::Duration = std::time::Duration::from_secs(3);
     let process = i32::try_from(pid).ok().and_then(stoker_os::watch_process);
-    // Without one it has gone meanwhile.
+    // Without a handle, the process has ended in the meantime.
     process.is_none_or(|process| stoker_os::ends_within(&process, STEPS_ASIDE))
 }
 

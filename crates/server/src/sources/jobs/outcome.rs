@@ -1,15 +1,16 @@
-//! What the core decided of a job's run becomes an outcome in the store.
+//! Converts the core's decisions about runs of jobs to requests to the store.
 
 use super::failures::BadRun;
 use super::loaded::LoadedJob;
 use crate::clock::wall_ms;
 use crate::plane::{Plane, Todo};
+use crate::sources::TaskAnswer;
 use crate::sources::end::{ABANDONED, Victim, error_in_answer, exit_text, is_error, ran};
 use stoker_core::{Backoff, Cause, Facts, Outcome, QueueId, Rng, Span, TaskId};
 use stoker_store::{
     Bytes, Ending, Job, JobError, MAX_RESULT, ParkedJob, Run, StoreRequest, What, steady_ms,
 };
-use stoker_wire::{Codec, Frame, Status};
+use stoker_wire::{Codec, Status};
 
 impl Plane {
     /// Ends a job in its store.
@@ -18,7 +19,7 @@ impl Plane {
         task: TaskId,
         outcome: Outcome,
         facts: Facts,
-        answer: Option<&Frame<'_>>,
+        answer: Option<&TaskAnswer<'_>>,
     ) {
         let Some((_, mut loaded)) = self.unload(task, facts, answer) else {
             return;
@@ -57,7 +58,7 @@ impl Plane {
         let cancelled_by = std::mem::take(&mut loaded.cancelled_by);
         let ticket = match ending {
             Ending::Cancelled => self.ticket_of_end(cancelled_by),
-            // It finished anyway, so it does not count as cancelled.
+            // The job finished before it could be cancelled.
             Ending::Done { .. } | Ending::Failed(_) => {
                 self.not_cancelled(cancelled_by);
                 None
@@ -72,14 +73,14 @@ impl Plane {
         });
     }
 
-    /// Puts a job off until its next run, unless it had its last.
+    /// Schedules a job's next run, or ends the job if this was its last run.
     pub(crate) fn retry_job(
         &mut self,
         task: TaskId,
         after: Option<Span>,
         cause: Cause,
         facts: Facts,
-        answer: Option<&Frame<'_>>,
+        answer: Option<&TaskAnswer<'_>>,
     ) {
         let Some((queue, mut loaded)) = self.unload(task, facts, answer) else {
             return;
@@ -93,8 +94,8 @@ impl Plane {
         let ordered = self.core.queue(queue).config.ordered;
         let is_last = is_last(&loaded, run, cause);
         let wait = after.unwrap_or_else(|| self.backoff_of(queue, &loaded, facts.attempt));
-        // Code that puts its job off has not failed.
-        let is_bad = is_last || answer.is_none_or(|answer| is_error(answer.status()));
+        // A job that releases itself for another run has not failed.
+        let is_bad = is_last || answer.is_none_or(|answer| is_error(answer.status));
         if is_bad {
             self.log_bad_run(&BadRun {
                 job: &loaded.job,
@@ -134,7 +135,7 @@ impl Plane {
         }
     }
 
-    /// The job did not run and the server is shutting down: it stays in its store.
+    /// Leaves a job in its store, because it did not run before the shutdown.
     pub(crate) fn return_job(&mut self, task: TaskId) {
         if let Some(mut loaded) = self.jobs.loaded.remove(task) {
             self.report_unreported(&mut loaded);
@@ -145,21 +146,21 @@ impl Plane {
         }
     }
 
-    /// A job whose outcome was reported early has really ended. A failure since then is recorded.
-    pub(crate) fn drop_job(&mut self, task: TaskId, answer: Option<&Frame<'_>>) {
+    /// Handles the end of a run whose job was acknowledged before. A failure since then is recorded.
+    pub(crate) fn drop_job(&mut self, task: TaskId, answer: Option<&TaskAnswer<'_>>) {
         let Some(mut loaded) = self.jobs.loaded.remove(task) else {
             return;
         };
         self.jobs.runs_changed = true;
         let is_cancelled = !loaded.cancelled_by.is_empty();
-        // It had ended in the store before.
+        // The job had already ended in the store.
         self.not_cancelled(std::mem::take(&mut loaded.cancelled_by));
         let job = loaded.job.id;
         if let Some(bytes) = loaded.kept_output() {
             self.jobs.send(StoreRequest::Output { job, bytes });
         }
         let text = match answer {
-            Some(answer) if answer.status() == Status::OK => return,
+            Some(answer) if answer.status == Status::OK => return,
             Some(answer) => {
                 let error = error_in_answer(Some(answer));
                 if !is_cancelled {
@@ -178,12 +179,12 @@ impl Plane {
         self.jobs.send(StoreRequest::Note { job, what, text });
     }
 
-    /// Takes a job out of the core's hands and notes how its run went.
+    /// Removes a job from the loaded ones and records the duration of its run.
     fn unload(
         &mut self,
         task: TaskId,
         facts: Facts,
-        answer: Option<&Frame<'_>>,
+        answer: Option<&TaskAnswer<'_>>,
     ) -> Option<(QueueId, LoadedJob)> {
         let mut loaded = self.jobs.loaded.remove(task)?;
         self.report_unreported(&mut loaded);
@@ -215,9 +216,9 @@ impl Plane {
     }
 }
 
-/// What a job has been through, this run included.
-pub(super) fn run_of(loaded: &LoadedJob, facts: Facts, answer: Option<&Frame<'_>>) -> Run {
-    let is_exception = answer.is_some_and(|answer| is_error(answer.status()));
+/// A job's counters, including the present run.
+pub(super) fn run_of(loaded: &LoadedJob, facts: Facts, answer: Option<&TaskAnswer<'_>>) -> Run {
+    let is_exception = answer.is_some_and(|answer| is_error(answer.status));
     Run {
         attempt: facts.attempt,
         exceptions: loaded
@@ -230,7 +231,7 @@ pub(super) fn run_of(loaded: &LoadedJob, facts: Facts, answer: Option<&Frame<'_>
     }
 }
 
-/// Whether a job that failed a run has had its last, by rules that need the wall clock or more than a count.
+/// Whether a failed run was the last one by rules that need the wall clock or more than the number of attempts.
 fn is_last(loaded: &LoadedJob, run: Run, cause: Cause) -> bool {
     let Some(options) = loaded.job.options.as_deref() else {
         return false;
@@ -244,19 +245,19 @@ fn is_last(loaded: &LoadedJob, run: Run, cause: Cause) -> bool {
         || (options.fail_on_timeout && cause == Cause::TimedOut)
 }
 
-/// What a worker answered, if it is worth keeping: not nothing, and not more than may be kept.
-pub(super) fn result_of(answer: &Frame<'_>) -> Option<Bytes> {
-    let codec = answer.prio;
-    let is_null = codec == Codec::JSON.0 && answer.body == b"null";
+/// The result in a worker's answer, unless it is empty or too large to be kept.
+pub(super) fn result_of(answer: &TaskAnswer<'_>) -> Option<Bytes> {
+    let codec = answer.codec;
+    let is_null = codec == Codec::JSON && answer.body == b"null";
     let fits = !answer.body.is_empty() && answer.body.len() <= MAX_RESULT;
     (fits && !is_null).then(|| Bytes {
-        codec,
+        codec: codec.0,
         bytes: answer.body.to_vec(),
     })
 }
 
-/// Why a job or a run of it failed, from the worker's own words where there are any.
-fn error_of(outcome: Outcome, answer: Option<&Frame<'_>>) -> JobError {
+/// The error of a failed job or run, from the worker's answer if there is one.
+fn error_of(outcome: Outcome, answer: Option<&TaskAnswer<'_>>) -> JobError {
     let victim = Victim::of(answer);
     let (class, message) = match outcome {
         Outcome::Quarantined { crashes, exit } => ("Quarantined", victim.died_last(crashes, exit)),

@@ -1,13 +1,13 @@
-//! Jobs of ordered queues that wait for their next run.
+//! Parked jobs: jobs of ordered queues that wait for their retry.
 
 use std::collections::{BTreeSet, HashMap};
 use stoker_store::{JobId, ParkedJob};
 
-/// Jobs of ordered queues between two runs. Their payloads wait in the store.
+/// Jobs of ordered queues between two runs. Their payloads stay in the store.
 #[derive(Debug, Default)]
 pub(crate) struct ParkedJobs {
     jobs: HashMap<JobId, ParkedJob>,
-    /// Those that are not being fetched, by when they are due.
+    /// The parked jobs that are not being fetched, by due time.
     by_due: BTreeSet<(u64, JobId)>,
 }
 
@@ -17,14 +17,14 @@ impl ParkedJobs {
         self.jobs.insert(job.id, job);
     }
 
-    /// A job is no longer parked, because it was fetched, for example.
+    /// Removes a job that is no longer parked, for example because it was fetched.
     pub(crate) fn remove(&mut self, id: JobId) -> Option<ParkedJob> {
         let job = self.jobs.remove(&id)?;
         self.by_due.remove(&(job.due_ms, id));
         Some(job)
     }
 
-    /// Makes a parked job due at once. `false` if it is not parked.
+    /// Makes a parked job due at once. Returns false if the job is not parked.
     pub(crate) fn make_due(&mut self, id: JobId) -> bool {
         let Some(job) = self.jobs.get(&id) else {
             return false;
@@ -40,7 +40,7 @@ impl ParkedJobs {
         true
     }
 
-    /// The next one whose time has come, to be fetched.
+    /// Takes the next job that is due, to be fetched.
     pub(crate) fn take_due(&mut self, now_ms: u64) -> Option<JobId> {
         let (due, id) = *self.by_due.first().filter(|(due, _)| *due <= now_ms)?;
         self.by_due.remove(&(due, id));

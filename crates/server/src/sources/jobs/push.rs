@@ -1,4 +1,4 @@
-//! `stoker.push`: checks a job, hands it to the store, and answers once it is safe.
+//! `stoker.push`: validates a job, passes it to the store, and answers once it is durable.
 
 use super::waiter::Waiter;
 use crate::clock::wall_ms;
@@ -17,7 +17,8 @@ use stoker_wire::{Codec, Flags, Frame, Key, Meta, MetaBuf, Status};
 use uuid::Uuid;
 
 impl Plane {
-    /// `stoker.push`: accepts a job, or says why not. The answer is sent once the job is durable.
+    /// Handles `stoker.push`: accepts the job or rejects it with a reason. The answer is sent once the job is
+    /// durable.
     pub(crate) fn push(&mut self, conn: ConnId, frame: &Frame<'_>) {
         match self.accept_push(conn, frame) {
             Ok(()) => {}
@@ -43,6 +44,9 @@ impl Plane {
         let user = self.conns.get(conn).and_then(|conn| conn.user);
         let name = self.queue_for_push(queue_name, user)?;
         let queue = self.known_queue(name);
+        if let Some(text) = self.too_large_for(queue, frame.body.len()) {
+            return Err((Status::INVALID_ARGUMENT, text));
+        }
         if let Some(trouble) = &self.jobs.failing {
             return Err(refusal_of(trouble));
         }
@@ -55,7 +59,7 @@ impl Plane {
         let parent = frame.meta.uint(Key::PARENT);
         let owner = self.owner_of_push(conn, parent);
         let job = Box::new(self.new_job(queue, frame, owner.clone()));
-        // What is on disk need not be in memory too while there is little of that.
+        // If memory is short, a job that is on disk is not kept in memory as well.
         let room =
             (self.jobs.inline || self.has_memory_to_load()) && self.has_room_for(queue, &job);
         let to = (!frame.flags.has(Flags::ONEWAY)).then_some((conn, frame.id));
@@ -75,7 +79,7 @@ impl Plane {
         Ok(())
     }
 
-    /// Whether the core takes a job at once. One that was due before now may go before others that it holds.
+    /// Whether the core has room for a job now. An overdue job may be placed among the loaded ones.
     fn has_room_for(&self, queue: QueueId, job: &NewJob) -> bool {
         let (class, key) = (job.class, &job.key);
         let is_overdue = job.due_ms > 0 && job.is_overdue(wall_ms());
@@ -83,7 +87,7 @@ impl Plane {
             || (is_overdue && self.core.has_room_among(queue, class, key))
     }
 
-    /// The store has answered a push.
+    /// Handles the store's answer to a push.
     pub(crate) fn pushed(
         &mut self,
         queue: QueueId,
@@ -94,8 +98,8 @@ impl Plane {
         if let Some((conn, id)) = to {
             self.answer_push(conn, id, owner, &pushed);
         }
-        // An inline store reports its counts only at the end of the turn; any other one reports them
-        // together with this event.
+        // An inline store reports its counts only at the end of the turn; any other store reports them together
+        // with this event.
         let counted = matches!(pushed, Pushed::Accepted { .. });
         let uncounted = self.jobs.inline && counted;
         if let Some(of_queue) = self.jobs.queue_mut(queue) {
@@ -107,7 +111,7 @@ impl Plane {
         }
     }
 
-    /// Why a user can't push another job now, if so.
+    /// The reason why a user can't push another job now, if there is one.
     fn too_many_pushes(&self, user: UserId) -> Option<String> {
         let of_user = &self.memory.users[user];
         (of_user.pushes >= self.config.user_pushes).then(|| {
@@ -142,13 +146,14 @@ impl Plane {
         self.answer_body(conn, id, Codec::RAW, text.as_bytes());
     }
 
-    /// Whether who pushed may know the job that has the key of that push.
+    /// Whether a producer may see the job that has the key of its push.
     fn may_know(&mut self, conn: ConnId, owner: Option<&Owner>, holder: &Holder) -> bool {
         let is_own = owner.is_some() && owner == holder.owner.as_ref();
         is_own || self.may_see(conn, holder.owner.as_ref(), Some(holder.job))
     }
 
-    /// The unique key is taken. Who may know by which job gets its id, in the metadata too.
+    /// Rejects a push whose unique key is taken. A producer that may see the job with that key gets its id, also
+    /// in the metadata.
     fn refuse_taken(&mut self, conn: ConnId, id: u32, holder: &Holder, knows: bool) {
         let mut meta = MetaBuf::new();
         let mut text = "a job of another user has this unique key".to_owned();
@@ -160,7 +165,7 @@ impl Plane {
         self.send_refusal(conn, id, Status::ALREADY_EXISTS, &text, &meta, true);
     }
 
-    /// The idempotency key stands for another push than this one.
+    /// Rejects a push whose idempotency key was used for a different push.
     fn refuse_repeated(&mut self, conn: ConnId, id: u32, holder: &Holder, knows: bool) {
         if !knows {
             let text = "a push of another user has this idempotency key";
@@ -175,7 +180,18 @@ impl Plane {
         self.send_status(conn, id, Status::INVALID_ARGUMENT, &text, None, true);
     }
 
-    /// Why another job can't be taken now, if so.
+    /// The reason why a queue rejects a body of this size, if it does.
+    fn too_large_for(&self, queue: QueueId, len: usize) -> Option<String> {
+        let max = self.jobs.queue(queue)?.config.max_body;
+        (max > 0 && len > max).then(|| {
+            let name = self.core.queue(queue).name;
+            format!(
+                "the body has {len} bytes, and queue {name} takes at most {max} (queue.{name}.max_body)"
+            )
+        })
+    }
+
+    /// The reason why another job can't be accepted now, if there is one.
     fn no_room_for_job(&mut self, queue: QueueId, len: usize) -> Option<String> {
         let of_queue = self.jobs.queue(queue)?;
         let counts = of_queue.counts;
@@ -201,7 +217,7 @@ impl Plane {
         let due_at = meta.uint(Key::DUE_AT);
         let delay = meta.uint(Key::DELAY).filter(|_| due_at.is_none());
         let (meta_len, bytes) = bytes_of(meta, frame.body);
-        // Order is by age alone in an ordered queue; a priority would be another order.
+        // An ordered queue is ordered by age only, so priorities do not apply.
         let ordered = self.core.queue(queue).config.ordered;
         NewJob {
             queue: of_queue.map(|queue| queue.no).unwrap_or_default(),
@@ -220,7 +236,7 @@ impl Plane {
         }
     }
 
-    /// Says that a queue or service is not known, and what was most likely meant.
+    /// A message that a queue or service is unknown, with a suggestion of a similar name.
     pub(crate) fn unknown_queue(&self, kind: Kind, name: &str) -> String {
         let queues = self.core.queues().filter(|queue| queue.kind == kind);
         let names: Vec<&str> = queues.map(|queue| queue.name).collect();
@@ -234,7 +250,7 @@ impl Plane {
     }
 }
 
-/// The status and text by which a producer is informed of a store's trouble.
+/// The status and text with which a producer is informed of a store's error.
 pub(crate) fn refusal_of(trouble: &Trouble) -> (Status, String) {
     let status = match trouble {
         Trouble::State(_) => Status::FAILED_PRECONDITION,
@@ -246,8 +262,8 @@ pub(crate) fn refusal_of(trouble: &Trouble) -> (Status, String) {
     (status, trouble.to_string())
 }
 
-/// What goes to the worker: metadata as the producer wrote it, then the body. Mostly there is none of the
-/// former, and the body is copied once.
+/// The bytes for the worker: the producer's metadata without the options of the push, then the body. There is
+/// usually no such metadata, and then the body is copied once.
 fn bytes_of(meta: Meta<'_>, body: &[u8]) -> (usize, Arc<[u8]>) {
     let mut passed = MetaBuf::new();
     for (key, value) in meta.iter().filter(|(key, _)| !key.is_for_push()) {
@@ -260,7 +276,7 @@ fn bytes_of(meta: Meta<'_>, body: &[u8]) -> (usize, Arc<[u8]>) {
     }
 }
 
-/// The options of a push, if it has any.
+/// The options of a push, or `None` if it has none.
 fn options_of(meta: Meta<'_>) -> Option<Options> {
     let short = |key: Key| meta.uint(key).map(|value| value as u16);
     let unique = meta.get(Key::UNIQUE).map(|key| Unique {

@@ -1,5 +1,5 @@
-//! What an operator changes of jobs that the core holds: those that run end or stay, those that wait are
-//! taken back for it.
+//! Applies an operator's changes to loaded jobs: waiting jobs are taken back from the core and changed in the
+//! store, running ones are cancelled or left.
 
 use super::waiter::{Caller, Operator, Reach, Recalled, Waiter};
 use crate::net::ConnId;
@@ -11,12 +11,12 @@ use stoker_store::{
 };
 use stoker_wire::Status;
 
-/// Why a running job that was named is not changed.
+/// The reason why a running job that was named is not changed.
 pub(crate) const IS_RUNNING: &str =
     "the job is running: wait until it has finished, or cancel it first";
 
 impl Plane {
-    /// The store has changed jobs, but for those that the core holds.
+    /// The store has changed all matching jobs except the loaded ones, which are handled here.
     pub(crate) fn jobs_changed(&mut self, conn: ConnId, id: u32, what: Operator, changed: Changed) {
         let Changed { count, loaded, .. } = changed;
         let reached = match what {
@@ -46,7 +46,7 @@ impl Plane {
         task.is_some_and(|task| self.core.is_running(task))
     }
 
-    /// Takes back what waits, and has the store change it.
+    /// Takes waiting jobs back from the core, and has the store change them.
     fn recall(
         &mut self,
         conn: ConnId,
@@ -61,7 +61,7 @@ impl Plane {
             if let Some(job) = self.take_back(job) {
                 jobs.push(job);
             } else if let Some(parked_job) = self.jobs.parked.remove(job) {
-                // Its key stays blocked until it is known that it goes.
+                // The key stays blocked until the store has confirmed the change.
                 parked.push(parked_job);
             } else if alone && self.jobs.loaded.task_of(job).is_none() {
                 return self.request_again(conn, id, job, change);
@@ -84,8 +84,8 @@ impl Plane {
         self.change_recalled(caller, change, jobs, parked);
     }
 
-    /// The named job was returned to the store just after the store had reported it as loaded. The change is
-    /// requested once more; the second time the job counts as running.
+    /// Repeats a change of a named job that was returned to the store just after the store had reported it as
+    /// loaded. If the job is loaded again by then, it counts as running.
     fn request_again(&mut self, conn: ConnId, id: u32, job: JobId, change: Change) {
         let alone = false;
         let reach = match change {
@@ -101,7 +101,7 @@ impl Plane {
         });
     }
 
-    /// Has the store change what was taken back.
+    /// Has the store change the jobs that were taken back.
     pub(super) fn change_recalled(
         &mut self,
         caller: Caller,
@@ -126,8 +126,8 @@ impl Plane {
         });
     }
 
-    /// Takes a job out of the core, unless it is assigned, or claimed: the store is about to record it as delivered, so it
-    /// has to run.
+    /// Takes a job out of the core. Returns `None` if the job is assigned, or is claimed: then the store is about
+    /// to record it as delivered, so it must run.
     pub(super) fn take_back(&mut self, job: JobId) -> Option<Job> {
         let task = self.jobs.loaded.task_of(job)?;
         let is_claimed = self
@@ -141,18 +141,19 @@ impl Plane {
         // No outcome is reported, because the job has not ended.
         let mut loaded = self.jobs.loaded.remove(task)?;
         self.report_unreported(&mut loaded);
-        // If it is loaded again: it may have run, and then goes before all others of its key.
+        // If the job is loaded again, it gets its place back: if it has run before, that is in front of all
+        // others of its key.
         loaded.job.order = self.core.order_of(task);
         let (attempt, crashes) = self.core.counts_of(task);
         loaded.job.run.attempt = attempt;
         loaded.job.run.crashes = crashes.saturating_add(loaded.spared);
-        // Until it is known that it goes, nothing may overtake it.
+        // No other job of its key may overtake it until the store has confirmed the change.
         self.block(loaded.job.queue, &loaded.job.key, true);
         self.step(Event::Cancel { task, kill: false }, None);
         Some(loaded.job)
     }
 
-    /// A job is no longer parked, and its key is free.
+    /// Removes a job from the parked ones and unblocks its key.
     pub(crate) fn unpark(&mut self, job: JobId) -> Option<ParkedJob> {
         let parked_job = self.jobs.parked.remove(job)?;
         self.block(parked_job.queue, &parked_job.key, false);
@@ -165,14 +166,15 @@ impl Plane {
         }
     }
 
-    /// The store has changed what was taken back, or it could not: then all is as it was.
+    /// Handles the store's answer for jobs that were taken back. Those that were not changed return to the
+    /// scheduler.
     pub(crate) fn recalled(&mut self, recalled: Recalled, result: Result<Changed, Trouble>) {
         let Recalled {
             caller,
             jobs,
             parked,
         } = recalled;
-        // Jobs that were not changed go back to the scheduler.
+        // Determine which jobs were not changed.
         let (result, left) = match result {
             Ok(changed) => {
                 let left = changed.loaded.len() as u64;
@@ -198,7 +200,7 @@ impl Plane {
         for job in jobs {
             let (queue, key) = (job.queue, job.key.clone());
             if left.contains(&job.id) {
-                // It goes back to where its order says.
+                // The job returns to the place that its order number defines.
                 self.load_job(job);
             }
             self.block(queue, &key, false);

@@ -1,4 +1,4 @@
-//! What happens between a job's delivery and its end.
+//! Handles events between a job's delivery and its end.
 
 use super::loaded::LoadedJob;
 use super::outcome::run_of;
@@ -11,11 +11,11 @@ use stoker_core::{Event, Facts, Span, TaskId, WorkerId};
 use stoker_store::{Ending, JobId, MAX_CHECKPOINT, MAX_LINE, StoreRequest};
 use stoker_wire::{Encode, EventKind, Frame, Type};
 
-/// How often a job's progress and checkpoints reach the store.
+/// The minimum time between two reports of a job's progress and checkpoints to the store.
 const REPORT_INTERVAL: Span = Span::from_millis(100);
 
 impl Plane {
-    /// A worker is about to get a job.
+    /// Records that a job is about to be sent to a worker.
     pub(crate) fn note_delivery(&mut self, task: TaskId) {
         let Some(loaded) = self.jobs.loaded.get_mut(task) else {
             return;
@@ -30,7 +30,7 @@ impl Plane {
         }
     }
 
-    /// The core has taken a job's acknowledgement; now its store must.
+    /// Has the store record a job as done that its worker has acknowledged.
     pub(crate) fn acknowledge(&mut self, task: TaskId, facts: Facts) {
         let Some(loaded) = self.jobs.loaded.get_mut(task) else {
             return;
@@ -39,9 +39,9 @@ impl Plane {
             return;
         }
         let (job, mut run) = (loaded.job.id, run_of(loaded, facts, None));
-        // This is the run that did it.
+        // Counts the present run.
         run.attempt = run.attempt.saturating_add(1);
-        // It goes on writing; what it wrote until now stays the beginning of that.
+        // The run continues to write output; what it has written so far is the beginning of that.
         let (unreported, output) = (loaded.take_unreported(), loaded.kept_output());
         let Some(worker) = facts.worker else {
             return;
@@ -61,7 +61,7 @@ impl Plane {
         });
     }
 
-    /// An acknowledgement is on the disk.
+    /// Handles the store's confirmation that an acknowledged job is recorded.
     pub(crate) fn acknowledged(&mut self, worker: WorkerId, task: TaskId, job: JobId) {
         if !self.is_job(task, job) {
             return;
@@ -81,7 +81,7 @@ impl Plane {
         self.put_to(worker, event);
     }
 
-    /// A worker's event about a job that it runs.
+    /// Handles a worker's event about a job that it runs.
     pub(crate) fn job_event(&mut self, worker: WorkerId, task: TaskId, frame: &Frame<'_>) {
         if !self
             .core
@@ -95,7 +95,7 @@ impl Plane {
         }
         match EventKind(frame.code) {
             EventKind::ACK => {
-                // A repeated acknowledgement is confirmed only once the first one is on the disk.
+                // A repeated acknowledgement is confirmed only once the first one is on disk.
                 let again = self
                     .jobs
                     .loaded
@@ -117,7 +117,7 @@ impl Plane {
                 self.report_progress(task);
             }
             EventKind::CHECKPOINT => {
-                // As the worker's own words, which have a bound.
+                // Report it as output of the worker, which is subject to the log's rate limit.
                 let (bytes, tag) = (frame.body.len(), self.task_label(task));
                 let text = format!(
                     "stoker: a checkpoint of {bytes} bytes is not kept: {MAX_CHECKPOINT} is the most\n"
@@ -129,7 +129,7 @@ impl Plane {
     }
 
     /// Reports a job's progress and checkpoints to the store, at a limited rate: a job that reports in a tight
-    /// loop must not overload the store. Reports in between are sent a moment later.
+    /// loop must not overload the store. Reports in between are delayed.
     fn report_progress(&mut self, task: TaskId) {
         let now = self.now;
         let Some(loaded) = self.jobs.loaded.get_mut(task) else {
@@ -148,7 +148,7 @@ impl Plane {
         }
     }
 
-    /// Sends a report that came too soon after the one before it.
+    /// Sends a delayed report.
     pub(crate) fn report_delayed_progress(&mut self, task: TaskId) {
         if let Some(loaded) = self.jobs.loaded.get_mut(task) {
             loaded.has_report_alarm = false;

@@ -1,4 +1,5 @@
-//! The server ends: whoever still waits for the store, which says nothing more, is answered.
+//! Answers all callers that still wait for the store when the server ends, because the store sends no more
+//! events.
 
 use crate::plane::Plane;
 use stoker_wire::Status;

@@ -1,4 +1,4 @@
-//! The state that the data plane keeps of jobs: its store, its queues, and who waits for the store.
+//! The state that the data plane keeps for jobs: the store, the queues, and the waiters for events of the store.
 
 use super::cancelling::Cancellings;
 use super::close::Closed;
@@ -15,58 +15,58 @@ use stoker_store::{
     Counts, Driver, Job, JobId, QueueNo, StoreEvent, StoreRequest, Ticket, Trouble,
 };
 
-/// What the data plane knows of jobs and of the store in which they live.
+/// The data plane's state of jobs and of the job store.
 pub(crate) struct Jobs {
     pub(crate) store: Box<dyn Driver>,
-    /// It reports events at once, as the one in memory does.
+    /// The store answers requests immediately, as the memory store does.
     pub(crate) inline: bool,
-    /// It was sent requests since its events were last received. Calls never lead to a look at the
-    /// store.
+    /// Requests were sent to the store since its events were last received. Without any, for example if there are
+    /// only calls, its events need not be received.
     pub(crate) has_requests: bool,
-    /// It was sent a request that its counts may not include yet.
+    /// A request was sent whose effect the store's counts may not include yet.
     pub(crate) is_uncounted: bool,
-    /// Its events that have not been handled yet.
+    /// Events of the store that have not been handled yet.
     pub(crate) events: Vec<StoreEvent>,
     pub(crate) loaded: LoadedJobs,
-    /// By the queue's number in the core; services have none.
+    /// The queues by their id in the core; `None` for services.
     queues: Vec<Option<JobQueue>>,
     by_no: HashMap<QueueNo, QueueId>,
-    /// Jobs of ordered queues between two runs: they keep their places.
+    /// Jobs of ordered queues between two runs, which keep their position.
     pub(crate) parked: ParkedJobs,
-    /// With their generations: a place is used again.
+    /// Waiters with their generation, because slots are reused.
     waiters: Vec<(u32, Option<Waiter>)>,
     free: Vec<usize>,
-    /// Queues that were closed and of which the store still knows.
+    /// Queues that were closed and that the store still has.
     pub(crate) closed: HashMap<QueueNo, Closed>,
-    /// An alarm is set by which queues expire.
+    /// An alarm is set at which unused queues expire.
     pub(crate) watches_unused: bool,
-    /// Refills that wait for memory.
+    /// Loads that wait for memory.
     pub(crate) postponed: VecDeque<Todo>,
-    /// A job is being loaded although there is little memory.
+    /// A job is being loaded although little memory is left.
     pub(crate) loads_beyond: bool,
     pub(crate) cancellings: Cancellings,
-    /// Why the store rejects pushes now.
+    /// The reason why the store rejects pushes at present.
     pub(crate) failing: Option<Trouble>,
-    /// A job began or ended in this turn.
+    /// A job started or ended in this turn.
     pub(crate) runs_changed: bool,
 }
 
-/// One queue of jobs.
+/// A queue of jobs.
 pub(crate) struct JobQueue {
     pub(crate) no: QueueNo,
     pub(crate) name: NameId,
     pub(crate) config: JobsConfig,
     pub(crate) counts: Counts,
-    /// Pushes that the store has not answered.
+    /// The number of pushes that the store has not answered.
     pub(crate) pending: u64,
-    /// When somebody pushed to it last, or it was opened.
+    /// The time of the last push, or of opening.
     pub(crate) used_at: Time,
-    /// The producer that made its name up.
+    /// The producer that created the queue by pushing to its name.
     pub(crate) maker: Option<UserId>,
 }
 
 impl JobQueue {
-    /// It has no job that waits, runs or has failed.
+    /// Whether no job of the queue waits, runs or has failed.
     pub(crate) fn is_empty(&self) -> bool {
         self.unfinished() == 0 && self.counts.failed == 0
     }
@@ -112,7 +112,7 @@ impl Jobs {
         self.store.send(request);
     }
 
-    /// A ticket for whoever waits.
+    /// Creates a ticket for a waiter.
     pub(crate) fn ticket(&mut self, waiter: Waiter) -> Ticket {
         let at = self.free.pop().unwrap_or_else(|| {
             self.waiters.push((0, None));
@@ -131,7 +131,7 @@ impl Jobs {
         Some(waiter)
     }
 
-    /// The tickets of events that are still outstanding.
+    /// The tickets of requests whose event has not been received.
     pub(super) fn open_tickets(&self) -> Vec<Ticket> {
         let all = (0..).zip(&self.waiters);
         let open = all.filter(|(_, (_, waiter))| waiter.is_some());
@@ -145,7 +145,7 @@ impl Jobs {
         (*generation == ticket.1).then_some(place)
     }
 
-    /// Who waits for an answer need not wait any longer. It is returned; a worker waits on.
+    /// Ends the wait of a client for an answer, and returns that client. Workers keep waiting.
     pub(crate) fn leave(&mut self, ticket: Ticket) -> Option<(ConnId, u32)> {
         match self.place_of(ticket)?.as_mut()? {
             Waiter::Push { to, .. } => to.take(),
@@ -169,7 +169,7 @@ impl Jobs {
         self.queues.get_mut(queue.index())?.as_mut()
     }
 
-    /// The queue that the store knows by this number.
+    /// The queue with this number in the store.
     pub(crate) fn queue_id(&self, no: QueueNo) -> Option<QueueId> {
         self.by_no.get(&no).copied()
     }
@@ -197,13 +197,13 @@ impl Jobs {
     /// Bytes of payloads in memory.
     pub(crate) fn bytes(&self) -> usize {
         match self.inline {
-            // It shares what the core holds.
+            // The store shares its payloads with the loaded jobs.
             true => self.store.bytes(),
             false => self.store.bytes() + self.loaded.bytes(),
         }
     }
 
-    /// Runs that a job may have, 0 for no bound.
+    /// The maximum number of runs of a job; 0 for no limit.
     pub(crate) fn tries_of(&self, job: &Job) -> u16 {
         let options = job.options.as_deref();
         // As in Laravel: a job with a retry deadline has no limit of attempts.
@@ -217,7 +217,7 @@ impl Jobs {
             .unwrap_or(of_queue)
     }
 
-    /// Jobs that are not finished.
+    /// The number of unfinished jobs.
     pub(crate) fn unfinished(&self) -> u64 {
         let open = self.queues.iter().flatten().map(|queue| queue.counts);
         let closed = self.closed.values().map(|closed| closed.counts);

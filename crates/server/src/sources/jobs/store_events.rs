@@ -8,7 +8,7 @@ use stoker_store::{Lane, QueueNo, StoreEvent, Ticket, Trouble, steady_ms};
 use stoker_wire::Status;
 
 impl Plane {
-    /// Receives and handles the store's events. `false` if there were none.
+    /// Receives and handles the store's events. Returns false if there were none.
     pub(crate) fn receive_store_events(&mut self) -> bool {
         let mut events = std::mem::take(&mut self.jobs.events);
         self.jobs.store.receive(&mut events);
@@ -103,8 +103,8 @@ impl Plane {
         }
     }
 
-    /// A job's end can't be written. A worker that waits for that, or for the job itself, must not go on with it:
-    /// it might run twice.
+    /// Handles a job's end that can't be written. If a worker waits for that, or is to receive the job after
+    /// that, the run is cancelled: otherwise the job might run twice.
     fn on_end_not_written(&mut self, ticket: Ticket) {
         match self.jobs.take_waiter(ticket) {
             Some(Waiter::Ack { worker, task, job })
@@ -127,8 +127,8 @@ impl Plane {
         }
     }
 
-    /// It is unknown whether a request was committed. Its caller is informed and stops waiting; the
-    /// effects follow once it is known.
+    /// Handles a request of which it is unknown whether it was committed. Its caller is informed and stops
+    /// waiting; the effects follow once it is known.
     fn on_in_doubt(&mut self, ticket: Ticket, trouble: &Trouble) {
         if let Some((conn, id)) = self.jobs.leave(ticket) {
             let text = format!(
@@ -157,8 +157,7 @@ impl Plane {
         let Some(queue) = self.jobs.queue_id(queue) else {
             return;
         };
-        // A key stays known while its jobs are requested, so nothing was requested for an unknown
-        // one.
+        // A key stays known while its jobs are requested, so nothing was requested for an unknown key.
         if let Some(key) = self.core.find_key(queue, key) {
             self.step(
                 Event::Refilled {
@@ -201,7 +200,7 @@ impl Plane {
         );
     }
 
-    /// When the store or a parked job needs attention next, by the steady clock.
+    /// The next time when the store or a parked job must be handled, by the steady clock.
     pub(crate) fn next_job_due(&self) -> Option<u64> {
         [self.jobs.store.next_due(), self.jobs.parked.next_due()]
             .into_iter()
@@ -210,7 +209,7 @@ impl Plane {
     }
 
     pub(crate) fn wake_due_jobs(&mut self) {
-        // Nothing is delayed, mostly: then the clock need not be read in every turn.
+        // Usually nothing is delayed; then the clock is not read in every turn.
         let Some(due) = self.next_job_due() else {
             return;
         };

@@ -1,4 +1,4 @@
-//! Jobs as people see them.
+//! Converts jobs for display.
 
 use crate::clock::rfc3339;
 use crate::plane::Plane;
@@ -7,7 +7,7 @@ use stoker_store::{Bytes, Job, JobError, Note, State, View, fingerprint};
 
 use super::exchange::{exported_options, shown_state};
 
-/// A job as every list has it.
+/// A job as it appears in lists.
 pub(crate) fn shown_job(plane: &Plane, view: &View) -> Shown {
     let task = plane.jobs.loaded.task_of(view.id);
     let runs = task.is_some_and(|task| plane.core.is_running(task));
@@ -25,7 +25,7 @@ pub(crate) fn shown_job(plane: &Plane, view: &View) -> Shown {
             false => shown_state(view.state),
         },
         kind: options.and_then(|options| options.kind.clone()),
-        // Runs that have ended; of a job that runs, the one that does.
+        // The number of runs that have ended, plus one if the job is running.
         attempt: view.run.attempt.saturating_add(u16::from(is_running)),
         crashes: view.run.crashes,
         priority: view.class,
@@ -41,7 +41,7 @@ pub(crate) fn shown_job(plane: &Plane, view: &View) -> Shown {
     }
 }
 
-/// A job with what only one at a time is asked for.
+/// A job with all details, which are shown only if a single job is requested.
 pub(crate) fn whole_job(plane: &Plane, view: &View) -> WholeJob {
     let job = shown_job(plane, view);
     let Some(whole) = view.whole.as_deref() else {
@@ -66,7 +66,7 @@ pub(crate) fn whole_job(plane: &Plane, view: &View) -> WholeJob {
     WholeJob { job, details }
 }
 
-/// A line of the history, as much of it as was read.
+/// A line of the history, as far as it was read.
 pub(crate) fn history_line(note: &Note) -> HistoryLine {
     let text = match note.cut {
         0 => note.text.clone(),
@@ -79,7 +79,7 @@ pub(crate) fn history_line(note: &Note) -> HistoryLine {
     }
 }
 
-/// A failure; its first line only, where many are listed.
+/// A failure. In lists, only the first line of its message is included.
 pub(crate) fn failure(error: &JobError, whole: bool) -> Failure {
     let first = error.message.lines().next().unwrap_or_default();
     let message = if whole { &error.message } else { first };
@@ -96,7 +96,7 @@ fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A job that the core holds, as it is known here.
+/// A view of a loaded job, from what is known in memory.
 pub(crate) fn view_of(job: &Job) -> View {
     View {
         id: job.id,

@@ -1,45 +1,45 @@
-//! Who waits for an event of the store, and for which one.
+//! The state that is kept for each pending request to the store: who waits for the event, and what to do with it.
 
 use crate::net::ConnId;
 use crate::users::UserId;
 use stoker_core::{QueueId, TaskId, WorkerId};
 use stoker_store::{Job, JobId, Owner, ParkedJob, QueueNo};
 
-/// Who waits for an event of the store.
+/// The party that waits for an event of the store.
 #[derive(Clone, Debug)]
 pub(crate) enum Waiter {
-    /// A producer; `None` if it wants no answer.
+    /// A producer; `to` is `None` if it wants no answer.
     Push {
         queue: QueueId,
         to: Option<(ConnId, u32)>,
-        /// Whose push it is.
+        /// The user whose push quota is charged.
         user: Option<UserId>,
-        /// Whose the job is to be.
+        /// The owner that the job will have.
         owner: Option<Owner>,
     },
-    /// Operators who cancel a job that ended.
+    /// Operators who cancel a running job, and wait for its end to be saved.
     Cancelled(Vec<u64>),
-    /// An operator who cancels a job that had left the core already.
+    /// An operator who cancels a job that had already left the core.
     StrayCancelled(u64),
-    /// A worker that acknowledged a task.
+    /// A worker that has acknowledged a task.
     Ack {
         worker: WorkerId,
         task: TaskId,
         job: JobId,
     },
-    /// The scheduler, which gives this job to its worker as soon as it counts as done.
+    /// The scheduler, which sends this job to its worker once the store has recorded it as done.
     Claim { task: TaskId, job: JobId },
-    /// An operator, whose answer is known already.
+    /// An operator whose answer is known already.
     Reply {
         conn: ConnId,
         id: u32,
         value: serde_json::Value,
     },
-    /// Whoever asked for the list of queues, once what has ended is counted.
+    /// Callers that requested the list of queues, and wait until ended jobs are counted.
     Counted { look: u64 },
-    /// An operator, about jobs that were taken back from the core.
+    /// An operator who changes jobs that were taken back from the core.
     Recalled(Box<Recalled>),
-    /// An operator.
+    /// An operator who waits for the result of a query or change.
     Admin {
         conn: ConnId,
         id: u32,
@@ -47,43 +47,43 @@ pub(crate) enum Waiter {
     },
 }
 
-/// What an operator's answer is made of.
+/// The kind of answer that an operator expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operator {
     Show,
-    /// One line of a job's history whole, counted from 1.
+    /// A single line of a job's history with its full text, counted from 1.
     Note(u64),
     List,
-    /// Only jobs that do not run.
+    /// Only jobs that are not running.
     ListReady,
     Export,
     Count,
-    /// Whether a change can be done to one job.
+    /// Whether a change can be applied to a single job.
     Fits(stoker_api::job::Change),
     Groups,
     Changed(Reach),
 }
 
-/// What a change does to jobs that the core holds.
+/// What a change does to loaded jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// Nothing: what the core holds is in no state in which that could be done.
+    /// Nothing: loaded jobs are not in a state in which the change is possible.
     None,
-    /// All are cancelled, running ones with their workers if need be.
+    /// All are cancelled. The workers of running ones are killed if necessary.
     Cancel,
-    /// The same for a single job that was named; the answer says why if it could not be cancelled.
+    /// A single job was named and is cancelled; the answer contains the reason if that was not possible.
     CancelOne,
-    /// Those that wait are cancelled.
+    /// Only waiting jobs are cancelled.
     CancelWaiting,
-    /// Those that wait are taken back and moved; whoever named a single one that runs is refused.
+    /// Waiting jobs are taken back and moved. If a single running job was named, the request is rejected.
     Move { to: QueueNo, alone: bool },
-    /// The same for those that are to wait until they are released.
+    /// Waiting jobs are taken back and suspended. If a single running job was named, the request is rejected.
     Suspend { alone: bool },
-    /// Parked ones become due at once.
+    /// Parked jobs become due at once.
     Release,
 }
 
-/// Who waits for jobs that were taken back, and what has happened so far.
+/// Jobs that were taken back from the core, and the party that waits for their change.
 #[derive(Clone, Debug)]
 pub(crate) struct Recalled {
     pub(super) caller: Caller,
@@ -91,17 +91,17 @@ pub(crate) struct Recalled {
     pub(super) parked: Vec<ParkedJob>,
 }
 
-/// Who is answered.
+/// The party that waits.
 #[derive(Clone, Debug)]
 pub(crate) enum Caller {
     Operator {
         conn: ConnId,
         id: u32,
         count: u64,
-        /// Jobs that run.
+        /// Jobs that are running and so were not changed.
         running: u64,
     },
-    /// One who cancels, by their number.
+    /// An operator who cancels jobs, by the number of the cancellation.
     Cancelling(u64),
 }
 
@@ -111,7 +111,7 @@ impl Recalled {
             Caller::Operator { conn, id, .. } => {
                 Some((std::mem::replace(conn, ConnId::NOBODY), *id))
             }
-            // They know how long they wait.
+            // Cancellations have their own timeout.
             Caller::Cancelling(_) => None,
         }
     }

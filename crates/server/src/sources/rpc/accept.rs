@@ -1,4 +1,4 @@
-//! Connections: accepted, read, flushed and closed.
+//! Accepts, reads, flushes and closes connections.
 
 use super::fault::Fault;
 use super::places::Place;
@@ -12,19 +12,19 @@ use stoker_core::{Event, Span, Time};
 use stoker_os::{Errno, Fd};
 use stoker_wire::{Encode, Flags, Frame, Splitter, Status, Type, encode};
 
-/// Connections accepted in one turn; the rest wait in the listen queue for the next.
+/// The maximum number of connections accepted in one turn; the others wait in the listen queue.
 const ACCEPTS: usize = 64;
-/// Connections that a listen queue holds at the most, as the kernel bounds it by default.
+/// The maximum length of a listen queue, which is the kernel's default limit.
 const MOST_WAITING: usize = 4_096;
-/// Reads of one connection in one turn, so that nobody's flood holds up the others.
+/// The maximum number of reads of one connection in one turn, so that a busy client does not delay the others.
 const READS: usize = 4;
 /// How long the listener is paused after a failed accept.
 const ACCEPT_AGAIN: Span = Span::from_millis(100);
-/// How long a peer may take nothing of what waits for it.
+/// How long a peer may leave its pending output unread.
 const STALL: Span = Span::from_secs(10);
 
 impl Plane {
-    /// Accepts some of the connections that wait. Returns whether there may be more.
+    /// Accepts some of the waiting connections. Returns whether there may be more.
     pub(crate) fn accept(&mut self) -> bool {
         for _ in 0..ACCEPTS {
             match stoker_os::accept(&self.listener) {
@@ -44,7 +44,8 @@ impl Plane {
         true
     }
 
-    /// Gives a connection a place, or turns it away. False if it waits for one, and all behind it do.
+    /// Adds a connection if there is a place, or rejects it. Returns false if it must wait for a place, and with
+    /// it all that follow.
     fn admit_connection(&mut self, conn: Conn) -> bool {
         let user = self.memory.users.of(conn.peer.uid);
         match self.find_place(user) {
@@ -65,8 +66,8 @@ impl Plane {
         true
     }
 
-    /// Listens on another socket, because the file of the present one is gone. Who is in the old one's queue is
-    /// accepted first.
+    /// Listens on another socket, because the file of the present one is gone. Connections in the old socket's
+    /// queue are accepted first.
     pub(crate) fn listen_on(&mut self, listener: Fd) {
         for _ in 0..MOST_WAITING / ACCEPTS {
             if !self.accept() {
@@ -84,8 +85,7 @@ impl Plane {
         }
     }
 
-    /// No descriptor or memory is left: new connections wait in the listen queue for a moment.
-    /// Retrying at once would only keep the loop spinning.
+    /// Pauses accepting, because no descriptor or memory is left. Retrying at once would be a busy loop.
     fn on_accept_failed(&mut self, error: Errno) {
         self.log.put(
             events::CANNOT_ACCEPT
@@ -111,7 +111,7 @@ impl Plane {
             .set(&self.listener, Source::Listener, true, false);
     }
 
-    /// Adds the socket of a worker that was started for this server.
+    /// Adds the socket of a worker that the angel started for this server.
     pub(crate) fn add_conn(&mut self, socket: Fd, role: Role) -> ConnId {
         let mut conn = Conn::new(socket);
         conn.role = role;
@@ -137,7 +137,7 @@ impl Plane {
         id
     }
 
-    /// Reads what a connection has and applies its frames.
+    /// Reads from a connection and handles the frames.
     pub(crate) fn read_conn(&mut self, id: ConnId, buffer: &mut [u8]) {
         for _ in 0..READS {
             if self.pauses_for_log(id) || !self.may_read(id) {
@@ -158,8 +158,8 @@ impl Plane {
         }
     }
 
-    /// Whether a connection is paused: a worker whose output fills the log is not read until the log
-    /// has caught up.
+    /// Whether a connection is paused: a worker whose output fills the log is not read until the log has caught
+    /// up.
     fn pauses_for_log(&mut self, id: ConnId) -> bool {
         let Some(Role::Worker(worker)) = self.conns.get(id).map(|conn| &conn.role) else {
             return false;
@@ -174,7 +174,8 @@ impl Plane {
         overfull
     }
 
-    /// Applies bytes of a connection. False when that ended it.
+    /// Handles bytes that were received on a connection. Returns false if the connection has ended because of
+    /// them.
     pub(crate) fn take(&mut self, id: ConnId, bytes: &[u8]) -> bool {
         let Some(conn) = self.conns.get_mut(id) else {
             return false;
@@ -183,10 +184,10 @@ impl Plane {
             self.refuse_foreign_protocol(id, bytes[0]);
             return false;
         }
-        // The splitter leaves its connection meanwhile, so that frames can be applied to everything.
+        // The splitter is taken out of its connection meanwhile, so that frames can change the whole state.
         let mut splitter = std::mem::replace(&mut conn.splitter, Splitter::new(MAX_FRAME));
         if !matches!(conn.role, Role::Worker(_)) {
-            // What was half read is a request now, or will be counted again.
+            // The half-read data becomes a request now, or is counted again below.
             self.memory.count_input(conn);
         }
         let mut fresh = splitter.held() == 0;
@@ -206,7 +207,7 @@ impl Plane {
         }
     }
 
-    /// Keeps what is half read of a connection, and counts it: many large frames that never end must not
+    /// Keeps the half-read data of a connection, and charges it to memory: large frames that never end must not
     /// take more memory than bodies may.
     fn hold_partial(&mut self, id: ConnId, splitter: Splitter) -> Result<(), Fault> {
         let Some(conn) = self.conns.get_mut(id) else {
@@ -219,7 +220,7 @@ impl Plane {
         conn.splitter = splitter;
         conn.granted &= conn.partial > 0;
         self.memory.count_input(conn);
-        // A worker's answer is the end of a body that was let in; to refuse it would be to kill it.
+        // A worker's answer ends a task that was accepted earlier. To reject it would mean to kill the worker.
         let counts = conn.partial > 0 && !matches!(conn.role, Role::Worker(_));
         if counts && conn.half_frame.is_none() {
             self.check_half_frame(id);
@@ -230,7 +231,7 @@ impl Plane {
         Ok(())
     }
 
-    /// There is no memory for the rest of a request. It is refused now, and its bytes are dropped as they come.
+    /// Rejects a request for whose remainder there is no memory. Its remaining bytes are dropped as they arrive.
     fn skip_request(&mut self, id: ConnId) -> Result<(), Fault> {
         let text = "the broker holds as many bytes of bodies as it may (stoker.max_memory)";
         let Some(conn) = self.conns.get_mut(id) else {
@@ -256,8 +257,8 @@ impl Plane {
         Ok(())
     }
 
-    /// A half-read frame is looked at twice within its time; one that was there the first time too is
-    /// given up.
+    /// A half-read frame is checked twice within its timeout. If it was there at the first check too, the
+    /// connection is closed.
     fn check_half_frame(&mut self, id: ConnId) {
         let at = self.now + Span(self.config.frame_timeout.0 / 2);
         if let Some(conn) = self.conns.get_mut(id) {
@@ -265,7 +266,7 @@ impl Plane {
         }
     }
 
-    /// A client that began a frame some time ago. Whoever never ends one must not hold its bytes for ever.
+    /// Checks a half-read frame. A client that never completes a frame must not occupy memory forever.
     pub(crate) fn on_half_frame_timeout(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
@@ -282,7 +283,8 @@ impl Plane {
         }
     }
 
-    /// One frame, by who sent it. `first` tells that its beginning is what made the socket ready.
+    /// Handles one frame according to the role of its sender. `first` is set if the frame starts at the beginning
+    /// of the received bytes.
     fn take_frame(&mut self, id: ConnId, frame: &Frame<'_>, first: bool) -> Result<(), Fault> {
         let Some(conn) = self.conns.get_mut(id).filter(|conn| !conn.closing) else {
             return Ok(());
@@ -310,14 +312,14 @@ impl Plane {
         }
     }
 
-    /// Explains the protocol to a client that speaks another one.
+    /// Answers a client that speaks another protocol, in that protocol.
     fn refuse_foreign_protocol(&mut self, id: ConnId, first: u8) {
         let text: &[u8] = match first {
             b'A'..=b'Z' => {
                 b"HTTP/1.1 501 Not Implemented\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
                 Stoker's socket speaks its own frames; HTTP is served where [http] of stoker.toml says.\n"
             }
-            // A fatal alert, protocol_version (RFC 8446, 6.2), which every client of TLS puts into words.
+            // A fatal TLS alert, protocol_version (RFC 8446, 6.2), for which TLS clients have an error message.
             0x16 => b"\x15\x03\x03\x00\x02\x02\x46",
             _ => b"",
         };
@@ -328,7 +330,7 @@ impl Plane {
         self.mark_dirty(id);
     }
 
-    /// Ends a connection whose bytes can't be trusted any more, with the reason as its last frame.
+    /// Closes a connection whose data can't be trusted any more, with the reason as its last frame.
     pub(crate) fn fault(&mut self, id: ConnId, fault: &Fault) {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
@@ -356,7 +358,7 @@ impl Plane {
         self.settle();
     }
 
-    /// The peer of a connection has closed it.
+    /// Handles the end of a connection that the peer has closed.
     fn conn_ended(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get(id) else {
             return;
@@ -368,7 +370,7 @@ impl Plane {
         self.settle();
     }
 
-    /// Forgets a connection; a client's calls are cancelled.
+    /// Removes a connection and cancels the client's calls.
     pub(crate) fn close(&mut self, id: ConnId) {
         self.drop_client(id);
         self.forget_conn(id);
@@ -384,7 +386,7 @@ impl Plane {
         }
     }
 
-    /// Cancels what a client waits for. One-way calls go on.
+    /// Cancels the calls that a client waits for. One-way calls continue.
     fn drop_client(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
@@ -398,13 +400,13 @@ impl Plane {
         }
     }
 
-    /// Writes what waits for the connections of this turn.
+    /// Writes the pending output of the connections that have been marked in this turn.
     pub(crate) fn flush(&mut self) {
         let mut dirty = std::mem::take(&mut self.dirty);
         for id in dirty.drain(..) {
             self.flush_conn(id);
         }
-        // What closing a connection marked is written in the next turn.
+        // Connections that were marked while others were closed are flushed in the next turn.
         dirty.append(&mut self.dirty);
         self.dirty = dirty;
     }
@@ -418,7 +420,7 @@ impl Plane {
         let written = conn.flush(now).is_ok();
         if !written || (conn.closing && conn.out.is_empty()) {
             match conn.role {
-                // A worker's end is the end of its process; until then what it wrote is still read.
+                // A worker ends when its process ends; until then what it wrote is still read.
                 Role::Worker(_) => {
                     conn.discard();
                     conn.half_close();
@@ -430,8 +432,8 @@ impl Plane {
         self.watch(id);
     }
 
-    /// Ends the stream to a worker, so that one that reads no GOAWAY leaves too. This waits until nothing
-    /// else is to be sent, such as a cancellation of its last task.
+    /// Shuts down the sending side of a worker's socket, so that a worker that does not read GOAWAY leaves too.
+    /// This waits until nothing else is to be sent, such as the cancellation of its last task.
     fn shut_down_write(&mut self, id: ConnId) {
         let Some(conn) = self
             .conns
@@ -447,14 +449,14 @@ impl Plane {
         }
     }
 
-    /// Watches a connection for what it can do: written to while output waits, read from unless too
-    /// much waits already.
+    /// Sets what a connection is watched for: writing if it has pending output, reading unless too much output is
+    /// pending.
     pub(crate) fn watch(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
         };
         let is_worker = matches!(conn.role, Role::Worker(_));
-        // A worker is always read: not reading its answers because much waits for it would be a deadlock.
+        // A worker is read even if much output is pending for it: not reading its answers would be a deadlock.
         let is_paused = conn.closing || conn.is_paused || conn.unread;
         let read = !is_paused && (is_worker || !conn.is_clogged());
         let write = !conn.out.is_empty();
@@ -469,7 +471,7 @@ impl Plane {
         }
     }
 
-    /// Drops a client that still takes nothing of what waits for it.
+    /// Disconnects a client that has not read its pending output in time.
     pub(crate) fn drop_if_stalled(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
@@ -497,8 +499,8 @@ impl Plane {
     }
 }
 
-/// Sends the reason to a connection above the limit. It may not arrive, and the connection is
-/// closed either way.
+/// Sends the reason to a connection above the limit. The text may not arrive; the connection is closed in any
+/// case.
 fn refuse_connection(socket: &Fd, text: &str) {
     let mut out = Vec::new();
     let (code, body) = (Status::RESOURCE_EXHAUSTED.0, text.as_bytes());

@@ -1,16 +1,16 @@
-//! Calls that did not end well, as the log shows them. A call that was refused before a worker had it is none.
+//! Logs calls that failed. Calls that were rejected before a worker received them do not count as failed.
 
 use crate::observe::{Entry, LogEvent, events};
 use crate::plane::Plane;
-use crate::sources::Origin;
 use crate::sources::end::{Victim, error_in_answer, exit_text, ran};
+use crate::sources::{Origin, TaskAnswer};
 use stoker_core::{Exit, Facts, Outcome, TaskId, WorkerId};
-use stoker_wire::{Frame, Status};
+use stoker_wire::Status;
 
-/// A run of a call that did not end well.
+/// A failed run of a call.
 struct BadCall<'a> {
     event: &'static LogEvent,
-    /// What happened to it, in a word or two.
+    /// A short description of what happened.
     what: &'static str,
     reason: &'a str,
     is_last: bool,
@@ -20,15 +20,15 @@ struct BadCall<'a> {
 }
 
 impl Plane {
-    /// A call has ended otherwise than well.
+    /// Logs the end of a call that did not succeed.
     pub(super) fn log_failed_call(
         &mut self,
         task: TaskId,
         outcome: Outcome,
         facts: Facts,
-        answer: Option<&Frame<'_>>,
+        answer: Option<&TaskAnswer<'_>>,
     ) {
-        // What cut it off was logged when that happened.
+        // If the call was cut off, that has been logged already.
         let is_logged = self.payloads.take_logged(task);
         let Some((event, what)) = bad_end(outcome, answer).filter(|_| !is_logged) else {
             return;
@@ -57,7 +57,7 @@ impl Plane {
         }
     }
 
-    /// A call's worker died on it, or its program, and it runs again.
+    /// Logs the crash of a worker, or of its program, that ran a call which runs again.
     pub(crate) fn log_crashed_call(
         &mut self,
         task: TaskId,
@@ -81,7 +81,7 @@ impl Plane {
         }
     }
 
-    /// A call's worker was killed for another reason than the call.
+    /// Logs that a call's worker was killed for a reason other than the call.
     pub(crate) fn log_cut_off_call(
         &mut self,
         task: TaskId,
@@ -106,7 +106,7 @@ impl Plane {
         }
     }
 
-    /// A line about a call, unless there were too many of its service lately.
+    /// A log line about a call, or `None` if too many failures of its service were logged recently.
     fn bad_call(&mut self, task: TaskId, bad: &BadCall<'_>) -> Option<Entry> {
         let payload = self.payload(task);
         if !matches!(payload.origin, Origin::Call { .. }) {
@@ -138,15 +138,15 @@ impl Plane {
     }
 }
 
-/// The kind of line for a call that ended so, if it was bad.
+/// The kind of log line for a call with this outcome; `None` if it did not fail.
 fn bad_end(
     outcome: Outcome,
-    answer: Option<&Frame<'_>>,
+    answer: Option<&TaskAnswer<'_>>,
 ) -> Option<(&'static LogEvent, &'static str)> {
     let failed = (&events::CALL_FAILED, "failed");
     match outcome {
         Outcome::Answered => answer
-            .filter(|answer| !matches!(answer.status(), Status::OK | Status::CANCELLED))
+            .filter(|answer| !matches!(answer.status, Status::OK | Status::CANCELLED))
             .map(|_| failed),
         Outcome::Failed | Outcome::Abandoned => Some(failed),
         Outcome::TimedOut | Outcome::Deadline { .. } => {

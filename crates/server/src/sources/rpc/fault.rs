@@ -1,11 +1,11 @@
-//! Faults of a peer that cost it its connection.
+//! Protocol errors and refusals that end a connection.
 
 use stoker_wire::{Status, WireError};
 
-/// Why a connection ends.
+/// The reason why a connection is closed.
 pub(crate) enum Fault {
     Wire(WireError),
-    /// A frame that is well formed and out of place.
+    /// A well-formed frame that is not permitted in the present state.
     State(&'static str),
     Refused(Status, String),
 }

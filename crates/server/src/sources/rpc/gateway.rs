@@ -9,14 +9,14 @@ use stoker_angel::{AboutGateway, End};
 use stoker_core::Exit;
 use stoker_wire::{EventKind, Frame, Hello, Status};
 
-/// What `prio` of a log line says of one that is a warning.
+/// The value of `prio` in a log event that marks a warning.
 const WARNING: u8 = 2;
-/// The longest line of a gateway's that is logged whole, in bytes.
+/// The maximum length of a gateway's log line, in bytes. Longer lines are truncated.
 const MAX_LINE: usize = 4 << 10;
 
 impl Plane {
-    /// From here on the connection is one of the user for whom the gateway asks. Only the angel knows the token, and
-    /// it gives it to what it has started itself.
+    /// Makes the connection one of the user on whose behalf the gateway sends requests. The token is known only
+    /// to the angel and to the gateways that it has started.
     pub(super) fn greet_gateway(&mut self, id: ConnId, hello: &Hello) -> Result<(), Fault> {
         let Some(conn) = self.conns.get_mut(id) else {
             return Ok(());
@@ -35,7 +35,7 @@ impl Plane {
             self.memory.users[before].connections -= 1;
         }
         self.memory.users[user].connections += 1;
-        // Which process asks the gateway is not known here, so it is inside no worker.
+        // The process that uses the gateway is not known, so the connection does not belong to a worker.
         (conn.peer.uid, conn.peer.pid) = (uid, 0);
         self.greet_client(id, hello);
         if let Some(Role::Client(client)) = self.conns.get_mut(id).map(|conn| &mut conn.role) {
@@ -45,7 +45,7 @@ impl Plane {
         Ok(())
     }
 
-    /// A line for the log, the only event that a gateway sends.
+    /// Handles an event of a gateway: the only kind that a gateway sends is a line for the log.
     pub(super) fn gateway_event(&mut self, id: ConnId, frame: &Frame<'_>) -> Result<(), Fault> {
         let name = self.client(id).and_then(|client| client.gateway.clone());
         let Some(name) = name.filter(|_| EventKind(frame.code) == EventKind::LOG) else {
@@ -62,7 +62,7 @@ impl Plane {
         Ok(())
     }
 
-    /// What the angel reports of a gateway's process.
+    /// Logs the start or end of a gateway's process, as reported by the angel.
     pub(crate) fn gateway_changed(&mut self, about: AboutGateway) {
         let AboutGateway {
             name,

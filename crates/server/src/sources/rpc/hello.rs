@@ -1,4 +1,4 @@
-//! The first frame of a connection: who is there.
+//! HELLO, the first frame of a connection, which identifies the peer.
 
 use super::fault::Fault;
 use crate::MAX_FRAME;
@@ -8,7 +8,7 @@ use stoker_core::{Kind, NotItsOwn, Offer, WorkerId};
 use stoker_wire::{Encode, Frame, Hello, Role as HelloRole, Status, Type, Welcome};
 
 impl Plane {
-    /// The first frame of a connection that was made from outside.
+    /// Handles the first frame of a connection that the peer has opened.
     pub(crate) fn hello(&mut self, id: ConnId, frame: &Frame<'_>) -> Result<(), Fault> {
         let hello = Hello::parse(frame.body)?;
         match hello.role {
@@ -39,14 +39,14 @@ impl Plane {
         }
     }
 
-    /// A worker started by somebody else. It needs a pool, and the right to join it.
+    /// Handles a worker that Stoker did not start. It needs a pool, and permission to join it.
     fn greet_dialled(&mut self, id: ConnId, hello: &Hello) -> Result<(), Fault> {
         let Some(conn) = self.conns.get(id) else {
             return Ok(());
         };
-        // Pools of processes without the protocol have no work to share.
+        // Workers can't join pools of processes without the protocol.
         let pools = self.config.pools.iter().filter(|pool| pool.core.protocol);
-        // Without a name it joins whoever serves what it offers.
+        // A worker that names no pool joins the one that serves what it offers.
         let serving = self.core.pool_for(&offer(hello));
         let serving = serving.map(|pool| self.core.pool(pool).0);
         let wanted = hello.pool.as_deref().or(serving);
@@ -81,7 +81,7 @@ impl Plane {
         Ok(())
     }
 
-    /// Whether a uid is the server's own or root's: those administer.
+    /// Whether a uid is that of the server or of root. These users are administrators.
     pub(crate) fn is_own_user(&self, uid: u32) -> bool {
         uid == 0 || uid == stoker_os::own_user()
     }
@@ -116,7 +116,7 @@ impl Plane {
     }
 }
 
-/// What a HELLO offers, as the core takes it.
+/// Converts the offer in a HELLO to the form of the core.
 pub(crate) fn offer(hello: &Hello) -> Offer<'_> {
     Offer {
         slots: hello.slots.unwrap_or(1),

@@ -1,4 +1,4 @@
-//! Calls over the one socket: connections, requests and replies.
+//! Calls over the socket: connections, requests and replies.
 
 mod accept;
 mod failures;

@@ -1,7 +1,7 @@
-//! Limits the number of connections, and closes some when a new one needs a place: first those that have not
-//! sent HELLO, then those that have been idle longest. A few extra places are reserved for administrators, so
-//! that their commands always get through. No connection is closed before it had time to send something, and
-//! before that has been read.
+//! Limits the number of connections, and closes some when a new one needs a place: first those that have not sent
+//! HELLO, then those that have been idle longest. A few extra places are reserved for administrators, so that
+//! their commands always get through. A connection is closed only after it has had time to send something and
+//! that data has been read.
 
 use super::fault::Fault;
 use crate::net::{Conn, ConnId, Role};
@@ -12,42 +12,43 @@ use std::collections::VecDeque;
 use stoker_core::{Span, Time};
 use stoker_wire::Status;
 
-/// Places beyond `max_connections` that only administrators get.
+/// The number of places beyond `max_connections` that only administrators get.
 const KEPT: usize = 16;
-/// Descriptors for what is no connection of a client: the store, the log, the angel, and this process itself.
+/// Descriptors for everything except client connections: the store, the log, the angel, and the process itself.
 const OTHERS: u64 = 32;
-/// Descriptors of a worker: its socket and two pipes; twice, for the one that replaces it.
+/// Descriptors of a worker: a socket and two pipes, doubled for the worker that replaces it.
 const OF_WORKER: u64 = 6;
-/// Connections that there are at the least, however few descriptors.
+/// The minimum number of connections, however few descriptors are available.
 const LEAST: u64 = 8;
-/// A client that has asked for nothing for so long makes room where there is none.
+/// A client without a request for this time may be closed to make room.
 const IDLE: Span = Span::from_secs(60);
-/// Nobody makes room before this time is over, to say HELLO or to ask. Where the places that are kept for
-/// administrators are taken too, this is enough for any client to make room for one.
+/// A connection that is younger, or was active within this time, is not closed to make room, so that it can send
+/// HELLO or a request. If even the places reserved for administrators are taken, any client that has been
+/// inactive for this time may be closed to make room for an administrator.
 const FRESH: Span = Span::from_millis(100);
-/// What one read takes of a connection that is about to be closed.
+/// The size of the last read from a connection that is about to be closed.
 const READ: usize = 16 << 10;
 
-/// Where there is a place for a connection.
+/// The availability of a place for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Free,
-    /// None before this time, when the next one may be taken from somebody.
+    /// No place before this time. Then a connection may be closed to make room.
     FreeAt(Time),
 }
 
-/// Connections that have not said HELLO, in the order in which they came.
+/// Connections that have not sent HELLO, in the order of their arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    /// How many there may be; less than configured where descriptors are few.
+    /// The maximum number of connections. It is less than configured if there are too few descriptors.
     max: usize,
     silent: VecDeque<(Time, ConnId)>,
-    /// An administrator's connection that waits for a place. Whoever comes later waits in the listen queue.
+    /// An administrator's connection that waits for a place. Later connections wait in the listen queue.
     pub(crate) next: Option<Conn>,
 }
 
 impl Plane {
-    /// Works out how many connections there may be.
+    /// Calculates the maximum number of connections.
     pub(crate) fn count_places(&mut self) {
         let wanted = self.config.max_connections;
         let workers = self
@@ -70,7 +71,7 @@ impl Plane {
         }
     }
 
-    /// Finds a place for a connection of a user; others may have to go for it.
+    /// Finds a place for a connection of a user, closing another connection if necessary.
     pub(crate) fn find_place(&mut self, user: UserId) -> Result<Place, String> {
         let of_user = self.memory.users[user].connections;
         let has_its_share = of_user >= self.config.user_connections;
@@ -105,15 +106,16 @@ impl Plane {
         })
     }
 
-    /// No descriptor is left for a connection: one that others need less is closed.
+    /// Closes a connection to free a descriptor. Returns whether that succeeded.
     pub(crate) fn free_descriptor(&mut self) -> bool {
         self.close_silent(None) || self.close_inactive()
     }
 
-    /// A connection is there that has said nothing yet.
+    /// Records a new connection that has not sent HELLO.
     pub(crate) fn await_hello(&mut self, id: ConnId) {
         self.places.silent.push_back((self.now, id));
-        // Those that spoke or left are passed over, and mostly soon; but one in front may be silent for long.
+        // Entries of connections that have sent HELLO or closed are skipped, usually soon; but an entry in front
+        // of them may stay silent for long.
         if self.places.silent.len() > 2 * self.conns.len() + 64 {
             let mut silent = std::mem::take(&mut self.places.silent);
             silent.retain(|(_, id)| self.is_silent(*id));
@@ -126,13 +128,13 @@ impl Plane {
         conn.is_some_and(|conn| matches!(conn.role, Role::New) && !conn.closing)
     }
 
-    /// When the connection that has been silent longest is to be closed.
+    /// The time when the connection that has been silent longest is to be closed.
     pub(crate) fn next_silent(&self) -> Option<Time> {
         let (since, _) = self.places.silent.front()?;
         Some(*since + self.config.hello_timeout)
     }
 
-    /// Disconnects those that did not say HELLO in time, and forgets those that did.
+    /// Disconnects those that did not send HELLO in time, and removes the entries of those that did.
     pub(crate) fn disconnect_silent(&mut self) {
         while let Some((since, id)) = self.places.silent.front().copied() {
             if self.is_silent(id) {
@@ -146,7 +148,7 @@ impl Plane {
         }
     }
 
-    /// Closes the connection that has been silent longest, of this user or of anybody.
+    /// Closes the connection that has been silent longest, of this user or of any user.
     fn close_silent(&mut self, whose: Option<UserId>) -> bool {
         while let Some(id) = self.longest_silent(whose) {
             if self.is_closed_after_reading(id, Self::is_silent) {
@@ -166,21 +168,22 @@ impl Plane {
         old.find(is_meant).map(|(_, id)| *id)
     }
 
-    /// Closes the client that has waited for nothing and asked for nothing longest, if that is long.
+    /// Closes the client that has been idle longest, if that is at least [`IDLE`].
     fn close_idle(&mut self, whose: Option<UserId>) -> bool {
         self.close_longest(IDLE, |conn| {
             conn.is_idle() && whose.is_none_or(|user| conn.user == Some(user))
         })
     }
 
-    /// Closes the client that has waited for nothing and asked for nothing longest; failing that, one that does
-    /// not go on with a request that it began, or that does not take its answers.
+    /// Closes the client that has been idle longest. If there is none, closes one that does not continue a
+    /// request that it began, or that does not read its answers.
     fn close_inactive(&mut self) -> bool {
         self.close_longest(FRESH, Conn::is_idle)
             || self.close_longest(FRESH, Conn::waits_for_nothing)
     }
 
-    /// Of such clients, closes the one that has been inactive longest, at least for this time.
+    /// Closes the client that has been inactive longest, among those that match and have been inactive for at
+    /// least `least`.
     fn close_longest(&mut self, least: Span, which: impl Fn(&Conn) -> bool) -> bool {
         let is_meant =
             |conn: &Conn, now: Time| now.since(conn.inactive_since()) >= least && which(conn);
@@ -203,7 +206,7 @@ impl Plane {
         }
     }
 
-    /// When the next place may be taken from a connection that nobody may be preferred to yet.
+    /// The earliest time when a connection may be closed to make room for an administrator.
     fn next_place(&self) -> Option<Time> {
         let mut silent = self.places.silent.iter();
         let silent = silent.find(|(_, id)| self.is_silent(*id));
@@ -215,8 +218,8 @@ impl Plane {
         Some((first + FRESH).max(self.now + Span::from_millis(1)))
     }
 
-    /// Reads what a connection has said meanwhile, and closes it if it is still one that may be closed. Returns
-    /// whether there is a place now.
+    /// Reads what a connection has sent meanwhile, and closes it if it may still be closed. Returns whether its
+    /// place is free now.
     fn is_closed_after_reading(
         &mut self,
         id: ConnId,
@@ -229,7 +232,7 @@ impl Plane {
         self.conns.get(id).is_none()
     }
 
-    /// Sends the reason, if the peer can still receive it, and closes the connection at once: its place
+    /// Sends the reason, if the peer can still receive it, and closes the connection at once, because its place
     /// is needed.
     fn close_for_room(&mut self, id: ConnId) {
         let text = "others needed this place, and nothing was asked here (stoker.max_connections)";

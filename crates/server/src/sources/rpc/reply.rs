@@ -1,10 +1,10 @@
-//! What callers are answered.
+//! Answers to callers.
 
 use crate::net::{Client, ConnId, LARGE, Role};
 use crate::plane::Plane;
 use crate::sources::Origin;
-use crate::sources::RETRY_MS;
 use crate::sources::end::{ABANDONED, Victim, exit_text, ran};
+use crate::sources::{RETRY_MS, TaskAnswer};
 use stoker_core::{Facts, Outcome, Span, TaskId};
 use stoker_wire::{Codec, Encode, Flags, Frame, Key, Meta, MetaBuf, Status, Type};
 
@@ -16,13 +16,13 @@ impl Plane {
         }
     }
 
-    /// Tells a caller how its call ended, if it still waits.
+    /// Answers a caller whose call has ended, if it still waits.
     pub(crate) fn reply(
         &mut self,
         task: TaskId,
         outcome: Outcome,
         facts: Facts,
-        answer: Option<&Frame<'_>>,
+        answer: Option<&TaskAnswer<'_>>,
     ) {
         self.count_call(task, outcome, facts, answer);
         let Origin::Call { conn, id, oneway } = self.payloads[task].origin else {
@@ -46,7 +46,7 @@ impl Plane {
         task: TaskId,
         outcome: Outcome,
         facts: Facts,
-        answer: Option<&Frame<'_>>,
+        answer: Option<&TaskAnswer<'_>>,
     ) {
         let now = self.now;
         let name = self.payloads[task].name;
@@ -55,7 +55,8 @@ impl Plane {
         }
         let queue = self.core.queue_of_name(name);
         let stats = self.queue_stats(queue);
-        let well = outcome == Outcome::Answered && answer.is_some_and(|answer| answer.code == 0);
+        let well = outcome == Outcome::Answered
+            && answer.is_some_and(|answer| answer.status == Status::OK);
         match well {
             true => stats.done += 1,
             false => stats.failed += 1,
@@ -72,8 +73,8 @@ impl Plane {
         self.quarantine.note_success(self.core.name(name), body);
     }
 
-    /// Passes a worker's answer on, with what the broker knows of its way.
-    fn pass_on(&mut self, conn: ConnId, id: u32, facts: Facts, answer: &Frame<'_>) {
+    /// Forwards a worker's answer, with metadata that the server adds.
+    fn pass_on(&mut self, conn: ConnId, id: u32, facts: Facts, answer: &TaskAnswer<'_>) {
         let mut meta = std::mem::take(&mut self.meta);
         meta.clear();
         let waited = u32::try_from(facts.waited.0).unwrap_or(u32::MAX);
@@ -84,9 +85,9 @@ impl Plane {
         add_passed(&mut meta, answer.meta);
         if let Some(conn) = self.conns.get_mut(conn) {
             conn.put(Encode {
-                code: answer.code,
-                prio: answer.prio,
-                ttl: answer.ttl,
+                code: answer.status.0,
+                prio: answer.codec.0,
+                ttl: answer.ran_us,
                 meta: meta.as_meta(),
                 body: answer.body,
                 ..Encode::new(Type::Res, id)
@@ -102,7 +103,7 @@ impl Plane {
         id: u32,
         outcome: Outcome,
         facts: Facts,
-        answer: Option<&Frame<'_>>,
+        answer: Option<&TaskAnswer<'_>>,
     ) {
         let (status, mut text, retry_after) = explain(outcome, Victim::of(answer));
         if status == Status::WORKER_DIED || status == Status::QUARANTINED {
@@ -115,7 +116,7 @@ impl Plane {
         self.send_status(conn, id, status, &text, retry_after, untouched);
     }
 
-    /// Refuses a request before it became a task.
+    /// Rejects a request before it becomes a task.
     pub(crate) fn refuse(
         &mut self,
         conn: ConnId,
@@ -186,10 +187,10 @@ impl Plane {
         self.mark_dirty(conn);
     }
 
-    /// Answers one of the broker's own methods.
+    /// Answers one of the server's own methods.
     pub(crate) fn answer_json<T: serde::Serialize>(&mut self, conn: ConnId, id: u32, value: &T) {
         let mut body = Bounded(Vec::new());
-        // Nothing but its size can be wrong with it.
+        // The only possible error is the size limit.
         match serde_json::to_writer(&mut body, value) {
             Ok(()) => self.answer_bytes(conn, id, Codec::JSON, body.0),
             Err(_) => self.answer_is_too_large(conn, id),
@@ -201,7 +202,7 @@ impl Plane {
         self.status(conn, id, Status::FAILED_PRECONDITION, text, None);
     }
 
-    /// Answers with a few bytes.
+    /// Answers with a small body.
     pub(crate) fn answer_body(&mut self, conn: ConnId, id: u32, codec: Codec, body: &[u8]) {
         self.own_answered(conn, id);
         if let Some(conn) = self.conns.get_mut(conn) {
@@ -235,7 +236,7 @@ impl Plane {
         self.mark_dirty(conn);
     }
 
-    /// A request to the broker itself is answered: its id is free.
+    /// Records that a request to the server's own methods has been answered, so its id can be reused.
     fn own_answered(&mut self, conn: ConnId, id: u32) {
         if let Some(client) = self
             .client(conn)
@@ -252,7 +253,7 @@ impl Plane {
         self.mark_dirty(id);
     }
 
-    /// Tells clients that nothing new is taken.
+    /// Informs clients that no new requests are accepted.
     pub(crate) fn goaway_clients(&mut self) {
         for id in self.conns.ids() {
             self.goaway_client(id);
@@ -269,10 +270,11 @@ impl Plane {
     }
 }
 
-/// The largest body of an answer of the broker's own.
+/// The maximum size of the body of an answer by the server itself.
 const LARGEST: usize = stoker_wire::MAX_FRAME - 1024;
 
-/// Takes what is written as long as it fits into a frame: what does not may be many times as large.
+/// Collects output up to the size of a frame. Writing stops there, because the whole output may be many times as
+/// large.
 struct Bounded(Vec<u8>);
 
 impl std::io::Write for Bounded {
@@ -297,8 +299,7 @@ fn add_passed(meta: &mut MetaBuf, passed: Meta<'_>) {
     }
 }
 
-/// The status and text by which a caller is informed of an outcome that is not a worker's own
-/// answer.
+/// The status and text with which a caller is informed of an outcome other than a worker's own answer.
 pub(super) fn explain(outcome: Outcome, victim: Victim) -> (Status, String, Option<u32>) {
     let ms = |span: Span| u32::try_from(span.as_millis().max(1)).unwrap_or(u32::MAX);
     match outcome {

@@ -1,4 +1,4 @@
-//! Requests of clients: calls, and operations of the server itself.
+//! Requests of clients: calls, and requests for the server's own methods.
 
 use super::fault::Fault;
 use crate::net::{ConnId, Role};
@@ -8,7 +8,7 @@ use stoker_core::{Event, NameId, NewTask, Origin as Promise, Span, WorkerId};
 use stoker_wire::{Flags, Frame, Key, Status};
 
 impl Plane {
-    /// A REQ of a client: a call, or something the broker itself does.
+    /// Handles a REQ of a client: a call, or a request for one of the server's own methods.
     pub(crate) fn request(&mut self, id: ConnId, frame: &Frame<'_>) -> Result<(), Fault> {
         let max_inflight = self.config.max_inflight;
         let now = self.now;
@@ -129,7 +129,7 @@ impl Plane {
         self.refuse(id, frame, Status::NO_WORKER, &text, None);
     }
 
-    /// A client no longer wants an answer.
+    /// Cancels a call whose client no longer wants an answer.
     pub(crate) fn cancel(&mut self, id: ConnId, call: u32) {
         let client = self.client(id);
         if let Some(task) = client.and_then(|client| client.inflight.remove(&call)) {
@@ -141,7 +141,7 @@ impl Plane {
     }
 }
 
-/// A key because of which a CRITICAL frame has to be rejected.
+/// The metadata key because of which a CRITICAL frame must be rejected.
 fn unknown_key(frame: &Frame<'_>) -> Option<u8> {
     if !frame.flags.has(Flags::CRITICAL) {
         return None;

@@ -1,4 +1,4 @@
-//! A worker's process has ended.
+//! Handles the end of a worker's process.
 
 use crate::net::Flow;
 use crate::plane::Plane;
@@ -6,12 +6,12 @@ use crate::workers::WorkerHandle;
 use stoker_angel::{End, WorkerKey};
 use stoker_core::{Event, Exit, WorkerId};
 
-/// Reads of a dead worker's socket: more than its buffer holds.
+/// The maximum number of reads of a dead worker's socket, together more than its buffer holds.
 const READS: usize = 1_000;
 const READ: usize = stoker_os::bound(64 << 10, 100);
 
 impl Plane {
-    /// The angel has reaped a worker.
+    /// Handles the exit of a worker that the angel has reaped.
     pub(crate) fn reaped(&mut self, key: WorkerKey, end: End) {
         let exit = match end {
             End::Code(code) => Exit::Code(code),
@@ -20,8 +20,8 @@ impl Plane {
         self.worker_gone(WorkerHandle::of_key(key), exit);
     }
 
-    /// A worker's process has ended. What it wrote before is read first: an answered task stays
-    /// answered. Only then is judged what it died on.
+    /// Handles the end of a worker's process. What it wrote before is read first, so that an answered task stays
+    /// answered. Only then does the core determine which task it died on.
     pub(crate) fn worker_gone(&mut self, id: WorkerId, exit: Exit) {
         let Some(handle) = self.worker_handle_mut(id) else {
             return;
@@ -48,7 +48,7 @@ impl Plane {
         self.settle();
     }
 
-    /// Forgets a worker whose end has been dealt with.
+    /// Removes a worker whose end has been handled.
     pub(crate) fn release(&mut self, id: WorkerId) {
         self.report_dropped(id);
         let Some(slot) = self.worker_handles.get_mut(id.slot as usize) else {

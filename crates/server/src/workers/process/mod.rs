@@ -1,4 +1,4 @@
-//! Workers as processes of the angel.
+//! Workers that are child processes of the angel.
 
 mod exit;
 mod output;

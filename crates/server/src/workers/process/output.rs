@@ -1,4 +1,4 @@
-//! What workers write to stdout and stderr.
+//! The output of workers on stdout and stderr.
 
 use crate::net::ConnId;
 use crate::observe::Stream;
@@ -9,7 +9,7 @@ use stoker_core::{TaskId, WorkerId};
 use stoker_os::{Errno, read};
 
 impl Plane {
-    /// Reads what a worker wrote and passes it to the log, under the task that wrote it.
+    /// Reads a worker's output and passes it to the log, attributed to the task that wrote it.
     pub(crate) fn read_output(&mut self, token: ConnId, stderr: bool, buffer: &mut [u8]) {
         let Some(id) = self.worker_of_token(token) else {
             return;
@@ -19,7 +19,7 @@ impl Plane {
         } else {
             Stream::Stdout
         };
-        // One read empties a pipe; a worker that fills it again meanwhile has its turn next time.
+        // One read usually empties a pipe; a worker that refills it meanwhile is read again in the next turn.
         self.read_pipe(id, stream, buffer, false);
     }
 
@@ -28,8 +28,8 @@ impl Plane {
         (WorkerHandle::token(handle.id) == token).then_some(handle.id)
     }
 
-    /// Reads once. True while there may be more. `last` tells that these are a task's last words, which
-    /// must be read before its answer to be known as its own.
+    /// Reads once. Returns true if there may be more. `last` says that this is the last output of a task, which
+    /// must be read before the task's answer to be attributed to it.
     fn read_pipe(&mut self, id: WorkerId, stream: Stream, buffer: &mut [u8], last: bool) -> bool {
         let behind = self.log.is_behind();
         let tag = |plane: &Self| plane.present_task(id);
@@ -49,8 +49,8 @@ impl Plane {
         };
         match read(&pipe.fd, &mut *buffer) {
             Ok(count) if count > 0 => {
-                // Until it is ready, all that it writes may tell why it does not get so: PHP says on stdout what
-                // it can't parse, unless it was told otherwise.
+                // Until a worker is ready, all its output may explain why it does not become ready: PHP writes
+                // parse errors to stdout unless it is configured otherwise.
                 if stream == Stream::Stderr || !handle.ready {
                     handle.remember_stderr(&buffer[..count]);
                 }
@@ -81,7 +81,7 @@ impl Plane {
         }
     }
 
-    /// Stops reading a pipe until the log has caught up. Its worker may block; nobody else does.
+    /// Stops reading a pipe until the log has caught up. Only its worker may block because of this.
     fn pause_output(&mut self, id: WorkerId, stream: Stream) {
         self.set_paused(id, stream, true);
         let token = WorkerHandle::token(id);
@@ -90,7 +90,7 @@ impl Plane {
         }
     }
 
-    /// Stops reading a worker's socket until the log has caught up: its events are log lines too.
+    /// Stops reading a worker's socket until the log has caught up, because its events are log lines too.
     pub(crate) fn pause_socket(&mut self, id: WorkerId, conn: ConnId) {
         if let Some(conn) = self.conns.get_mut(conn) {
             conn.is_paused = true;
@@ -128,7 +128,7 @@ impl Plane {
                 stderr: stream == Stream::Stderr,
             };
             match is_paused {
-                // A descriptor of which nothing is wanted would still report its end, again and again.
+                // A descriptor without requested events would still report EPOLLHUP in every turn.
                 true => self.poller.remove(&pipe.fd),
                 false => {
                     self.poller.add(&pipe.fd, source).ok();
@@ -137,7 +137,7 @@ impl Plane {
         }
     }
 
-    /// The log has caught up: resumes the paused outputs.
+    /// Resumes the paused outputs after the log has caught up.
     pub(crate) fn on_log_ready(&mut self) {
         self.log.catch_up();
         if self.log.is_behind() {
@@ -166,9 +166,10 @@ impl Plane {
         }
     }
 
-    /// Reads all that is left in a worker's pipes, before its answer or its death is taken for granted.
+    /// Reads everything that is left in a worker's pipes, before its answer or its death is handled.
     pub(crate) fn read_output_dry(&mut self, id: WorkerId) {
-        // What a pipe holds at the most, in reads of this size; a worker that writes on is not waited for.
+        // The maximum content of a pipe in reads of this size. A worker that continues to write is not waited
+        // for.
         const READS: usize = 20;
         let mut buffer = vec![0; 64 << 10];
         for stream in [Stream::Stdout, Stream::Stderr] {
@@ -180,7 +181,8 @@ impl Plane {
         }
     }
 
-    /// The task that a worker is at, as log lines name it. With a window, all that it may be at.
+    /// The task that a worker is running, as a label for log lines. If several are assigned, the label is the
+    /// range of all.
     pub(crate) fn present_task(&self, id: WorkerId) -> String {
         let mut assigned = self.core.assigned_to(id);
         let Some(first) = assigned.next() else {
@@ -192,7 +194,7 @@ impl Plane {
         }
     }
 
-    /// Output of a worker that has one job is that job's.
+    /// Keeps the output of a worker with a single task as that task's output.
     fn keep_output(&mut self, id: WorkerId, bytes: &[u8]) {
         let mut assigned = self.core.assigned_to(id);
         let (first, second) = (assigned.next(), assigned.next());

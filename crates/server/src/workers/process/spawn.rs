@@ -1,4 +1,4 @@
-//! Asks the angel to start workers.
+//! Requests workers from the angel.
 
 use crate::base;
 use crate::clock::wall_ms;
@@ -14,11 +14,11 @@ use stoker_angel::{Spec, ToAngel, WorkerKey};
 use stoker_core::{Event, Exit, Offer, PoolId, WorkerId};
 use stoker_os::{Fd, own_user};
 
-/// As who starts it finds it: this program, whatever its file has become.
+/// The path by which the angel finds its own program, even if the file has been replaced.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
 impl Plane {
-    /// Asks the angel to start a worker.
+    /// Requests a worker from the angel.
     pub(crate) fn spawn(&mut self, worker: WorkerId, pool: PoolId, version: u32, number: u32) {
         let Some(spec) = self.spec_of(pool, version) else {
             return;
@@ -60,14 +60,16 @@ impl Plane {
         self.send_to_angel(&message);
     }
 
-    /// How workers of a version are started. The first of a new version finds it as the pool is now.
+    /// The configuration with which workers of a version are started. For a new version it is taken from the
+    /// pool's present configuration.
     fn spec_of(&mut self, pool: PoolId, version: u32) -> Option<Arc<PoolSpec>> {
         if let Some(spec) = self.specs.get(&(pool, version)) {
             let directory = spec.directory.as_deref();
             if directory.is_none_or(Path::is_dir) {
                 return Some(spec.clone());
             }
-            // A release was removed before a reload led its workers to the next one, whose code is all that is left.
+            // A release was removed before a reload switched its workers to the next one. The workers are started
+            // in the next release, because only its code exists.
             base::leave_removed_directory(&mut self.launch, &mut self.log);
         }
         let spec = self.spec_to_start(self.pool_spec(pool)?);
@@ -75,7 +77,7 @@ impl Plane {
         Some(spec)
     }
 
-    /// Sends a message to the angel. One that can't be sent means that there is no angel any more.
+    /// Sends a message to the angel. If that fails, the angel has ended.
     pub(crate) fn send_to_angel(&mut self, message: &ToAngel) {
         if self.channel.send(message, Vec::new()).is_err() {
             self.lost_angel = true;
@@ -83,7 +85,7 @@ impl Plane {
         self.watch_angel();
     }
 
-    /// Waits for the angel to read, where something waits for that.
+    /// Watches for the angel's socket to become writable while messages are pending.
     pub(crate) fn watch_angel(&mut self) {
         let is_blocked = self.channel.is_blocked();
         if is_blocked != self.waits_for_angel {
@@ -93,7 +95,7 @@ impl Plane {
         }
     }
 
-    /// A worker was started: takes its socket and its output.
+    /// Takes over the socket and the output pipes of a worker that was started.
     pub(crate) fn spawned(&mut self, key: WorkerKey, pid: i32, fds: Vec<Fd>) {
         let id = WorkerHandle::of_key(key);
         let mut fds = fds.into_iter();
@@ -140,7 +142,7 @@ impl Plane {
         }
     }
 
-    /// A process without the protocol is ready as soon as it runs, and gets no tasks.
+    /// Reports a process without the protocol as ready as soon as it runs. It receives no tasks.
     fn greet_for(&mut self, worker: WorkerId) {
         let offer = Offer {
             slots: 1,

@@ -1,4 +1,5 @@
-//! Filters as SQL, and scans that hold no snapshot for long: a reader that does keeps the log from shrinking.
+//! Filters as SQL, and scans in short reads: a reader that keeps a snapshot for long prevents the WAL from
+//! being reset.
 
 use super::view::{OF_ENDED, OF_JOBS, view};
 use crate::sqlite::seal::{ENDED, JOBS};
@@ -7,17 +8,17 @@ use crate::{Filter, QueueNo, State, View, fingerprint};
 use rusqlite::types::Value;
 use rusqlite::{Connection, ToSql, params_from_iter};
 
-/// Rows that are looked at in one read.
+/// The maximum number of rows that one read examines.
 const AT_ONCE: i64 = 4_096;
 
-/// Where to look: jobs lie in one order per source.
+/// A table, or a part of one, in which jobs are ordered by their ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sqlite) enum Source {
     Jobs,
     Ended(QueueNo, State),
 }
 
-/// Conditions and their values.
+/// SQL conditions and their values.
 struct Terms {
     sql: String,
     values: Vec<Value>,
@@ -87,7 +88,7 @@ fn unfinished() -> impl Iterator<Item = State> {
     State::ALL.into_iter().filter(|state| !state.is_final())
 }
 
-/// Where jobs that a filter means can be.
+/// The sources that may have jobs that match a filter.
 pub(in crate::sqlite) fn sources(filter: &Filter, queues: u32) -> Vec<Source> {
     let mut sources = Vec::new();
     if unfinished().any(|state| filter.states.contains(state)) {
@@ -104,11 +105,11 @@ pub(in crate::sqlite) fn sources(filter: &Filter, queues: u32) -> Vec<Source> {
     sources
 }
 
-/// By which order of their ids jobs are read, and behind which one the reading begins.
+/// The order in which jobs are read by their ids, and the id after which reading starts.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sqlite) enum Order {
     Oldest(u64),
-    /// `None` begins at the newest.
+    /// `None` starts at the newest job.
     Newest(Option<u64>),
 }
 
@@ -124,7 +125,7 @@ impl Order {
         }
     }
 
-    /// The same order, behind another id.
+    /// The same order, starting after another id.
     fn from(self, id: u64) -> Self {
         match self {
             Self::Oldest(_) => Self::Oldest(id),
@@ -132,7 +133,7 @@ impl Order {
         }
     }
 
-    /// What is behind an id, what is up to one, and the word of SQL for the order.
+    /// The SQL operators for "after an id" and "up to an id", and the SQL keyword for the order.
     fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Oldest(_) => (">", "<=", "ASC"),
@@ -141,11 +142,11 @@ impl Order {
     }
 }
 
-/// Jobs of one source that a filter means, in order of their ids, read piece by piece.
+/// The jobs of one source that match a filter, in order of their ids, read piece by piece.
 #[derive(Debug)]
 pub(in crate::sqlite) struct Scan {
     source: Source,
-    /// Everything up to here was looked at; `None`: all was.
+    /// The position up to which all rows have been examined; `None` at the end.
     order: Option<Order>,
 }
 
@@ -161,7 +162,7 @@ impl Scan {
         self.order.is_none()
     }
 
-    /// The next of them, at most `limit`. There may be none although more come.
+    /// The next matching jobs, at most `limit`. The result may be empty although more jobs follow.
     pub(in crate::sqlite) fn next(
         &mut self,
         db: &Connection,
@@ -191,12 +192,12 @@ impl Scan {
             last = Some(row.get(0)?);
             match view(row, table) {
                 Ok(view) => views.push(view),
-                // One that is damaged is named by whoever looks at every record, and is in nobody's list.
+                // A damaged job is reported by the scrub, and is not listed.
                 Err(error) if is_damage(&error) => {}
                 Err(error) => return Err(error),
             }
         }
-        // With so many there may be more in this piece.
+        // A full result means that this piece may have more matches.
         self.order = match last.filter(|_| count == limit) {
             Some(last) => Some(order.from(last)),
             None => upto,
@@ -205,7 +206,7 @@ impl Scan {
         Ok(views)
     }
 
-    /// How many of the next piece are meant.
+    /// The number of matching jobs in the next piece.
     pub(super) fn count(&mut self, db: &Connection, filter: &Filter) -> rusqlite::Result<u64> {
         if filter.fingerprint.is_some() {
             return Ok(self.next(db, filter, AT_ONCE as usize)?.len() as u64);
@@ -220,7 +221,7 @@ impl Scan {
             .query_row(params_from_iter(&terms.values), |row| row.get(0))
     }
 
-    /// The conditions for the next piece, and from where to go on behind it: `None` if nothing comes.
+    /// The conditions for the next piece, and the position after it: `None` if it is the last one.
     fn piece(
         &self,
         db: &Connection,
@@ -266,7 +267,8 @@ fn query(db: &Connection, sql: &str, values: &[&dyn ToSql]) -> rusqlite::Result<
     rows.next()?.map(|row| row.get(0)).transpose()
 }
 
-/// Failed jobs have their fingerprint in a column; of the others few have an error at all.
+/// Checks the fingerprint of jobs that are not filtered by the column `fingerprint`, which only failed jobs
+/// have.
 fn has_fingerprint(filter: &Filter, view: &View) -> bool {
     filter.fingerprint.is_none_or(|print| {
         view.error

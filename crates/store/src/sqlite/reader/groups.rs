@@ -1,15 +1,15 @@
-//! Failed jobs, grouped by what they failed of.
+//! Failed jobs grouped by fingerprint.
 
 use super::filter::{Source, sources};
 use super::{Lookup, Scan};
 use crate::{Filter, Group, State, View, fingerprint};
 use std::collections::HashMap;
 
-/// Failed jobs that are read at a time.
+/// The number of failed jobs that are read at a time.
 const PAGE: usize = 1_024;
 
 impl Lookup<'_> {
-    /// Failed jobs by what they failed of.
+    /// Groups failed jobs by fingerprint, largest group first.
     pub(super) fn groups(&self, filter: &Filter, limit: usize) -> rusqlite::Result<Vec<Group>> {
         let mut groups = HashMap::new();
         let sources = sources(filter, self.queues()?);

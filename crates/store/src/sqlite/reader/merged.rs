@@ -6,23 +6,23 @@ use crate::{Filter, JobId, View};
 use rusqlite::Connection;
 use std::collections::VecDeque;
 
-/// Jobs of several sources, in order of their ids.
+/// The jobs of several sources, merged in order of their ids.
 pub(in crate::sqlite) struct Merged {
     streams: Vec<Stream>,
     is_newest_first: bool,
-    /// Rows that are read of a source at a time.
+    /// The number of rows that are read of a source at a time.
     page: usize,
     last: Option<JobId>,
 }
 
 pub(in crate::sqlite) enum Next {
     Job(Box<View>),
-    /// Nothing was found among so many rows. It goes on from there.
+    /// No match was found within the given number of pieces. The next call continues there.
     Later,
     Over,
 }
 
-/// One source, and what was read of it.
+/// One source, and the rows read from it that have not been returned.
 struct Stream {
     scan: Scan,
     read: VecDeque<View>,
@@ -46,8 +46,8 @@ impl Merged {
         }
     }
 
-    /// The next job that a filter means. It is as it was when its page was read. Looks at so many pieces of
-    /// sources at the most, of some thousand rows each.
+    /// The next job that matches a filter, as it was when its page was read. Reads at most `pieces` pieces of
+    /// sources, each of some thousand rows.
     pub(in crate::sqlite) fn next(
         &mut self,
         db: &Connection,
@@ -76,7 +76,7 @@ impl Merged {
             let Some(view) = first.and_then(|stream| stream.read.pop_front()) else {
                 return Ok(Next::Over);
             };
-            // One that ended meanwhile can be met in two places.
+            // A job that ended during the scan can be found in two sources.
             if self.last.replace(view.id) != Some(view.id) {
                 return Ok(Next::Job(Box::new(view)));
             }

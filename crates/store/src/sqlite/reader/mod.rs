@@ -1,5 +1,4 @@
-//! The reader: it answers queries with a connection of its own, so a long list never delays a
-//! commit.
+//! The reader: it answers queries on its own connection, so that a long list never delays a commit.
 
 mod filter;
 mod groups;
@@ -36,13 +35,13 @@ pub(super) struct PendingQuery {
 
 pub(super) enum Message {
     Query(PendingQuery),
-    /// Let go of the file, and say when that is done. It is opened again for the next question.
+    /// Close the file and reply. It is opened again for the next query.
     Close(SyncSender<()>),
-    /// The file is open: all of it may be read.
+    /// The writer has opened the file, so the scrub may read it.
     Scrub,
 }
 
-/// How the writer reaches the reader.
+/// The writer's channel to the reader.
 #[cfg(not(feature = "sim"))]
 pub(super) type ToReader = SyncSender<Message>;
 
@@ -54,13 +53,13 @@ pub(super) struct Reader {
     scrub: Scrub,
 }
 
-/// A connection, and what answers take beside it.
+/// A connection and a clock, for answering a query.
 struct Lookup<'a> {
     db: &'a Connection,
     clock: &'a crate::Clock,
 }
 
-/// Rows that a list reads of a source at a time.
+/// The number of rows that a list reads of a source at a time.
 const PAGE: usize = 256;
 
 impl Reader {
@@ -86,19 +85,19 @@ impl Reader {
             Message::Close(done) => {
                 self.scrub.forbid();
                 self.db = None;
-                // Whoever asked may have given up waiting.
+                // The writer may have stopped waiting.
                 done.send(()).ok();
             }
         }
     }
 
-    /// How long until it has something of its own to read, if it has.
+    /// The time until the scrub has something to read, if it has.
     pub(super) fn time_to_scrub(&self) -> Option<Duration> {
         self.scrub.time_left()
     }
 
     pub(super) fn scrub(&mut self) {
-        // An error that prevents reading is reported to the next query.
+        // An error that prevents reading is reported by the next query.
         self.connection().ok();
         let scrubbed = self.db.as_ref().map(|db| self.scrub.go_on(db));
         let mut found = scrubbed.and_then(Result::ok).unwrap_or_default();
@@ -170,7 +169,7 @@ impl Lookup<'_> {
         id: JobId,
         whole: impl Fn(&View) -> rusqlite::Result<Whole>,
     ) -> rusqlite::Result<Option<Box<View>>> {
-        // One snapshot, or the job could end between the two tables.
+        // Uses one snapshot, because the job could end between the queries of the two tables.
         let snapshot = self.db.unchecked_transaction()?;
         let Some(mut view) = find(self.db, id)?.or(self.remains(id)?) else {
             return Ok(None);
@@ -180,7 +179,7 @@ impl Lookup<'_> {
         Ok(Some(Box::new(view)))
     }
 
-    /// A job that was forgotten, as far as something of it is still kept.
+    /// What is left of a forgotten job, if any of it is still kept.
     fn remains(&self, id: JobId) -> rusqlite::Result<Option<View>> {
         let remains = format!("{} WHERE id = ?1 AND until > ?2", *OF_REMAINS);
         let row = params![id.0 as i64, (self.clock)() as i64];
@@ -199,7 +198,7 @@ impl Lookup<'_> {
     ) -> rusqlite::Result<Found> {
         let sources = sources(filter, self.queues()?);
         let mut merged = Merged::new(sources, order, PAGE.min(limit + 1));
-        // Nobody's commit waits for this thread.
+        // No commit waits for this thread, so the number of pieces is not limited.
         let (mut jobs, mut pieces) = (Vec::new(), usize::MAX);
         while jobs.len() <= limit {
             match merged.next(self.db, filter, &mut pieces)? {
@@ -217,7 +216,8 @@ impl Lookup<'_> {
         Ok(Found::List { jobs, more })
     }
 
-    /// Adds what lists mostly don't need, and cuts off what would become too much. Returns whether it did.
+    /// Adds the payloads, which most lists don't need, and truncates the list if they become too large.
+    /// Returns whether it was truncated.
     fn add_payloads(&self, jobs: &mut Vec<View>) -> rusqlite::Result<bool> {
         let now = (self.clock)();
         let mut bytes = 0;
@@ -247,7 +247,7 @@ impl Lookup<'_> {
         Ok(count)
     }
 
-    /// A count that the queues' counters know without reading any job.
+    /// The count from the queues' counters, if these have it without reading any job.
     fn counted(&self, filter: &Filter) -> rusqlite::Result<Option<u64>> {
         let column = match filter.states.single() {
             Some(State::Ready) => "ready",
@@ -273,7 +273,7 @@ impl Lookup<'_> {
     }
 }
 
-/// A job, wherever it is.
+/// Finds a job among the unfinished and the ended ones.
 pub(super) fn find(db: &Connection, id: JobId) -> rusqlite::Result<Option<View>> {
     let unfinished = format!("{} WHERE id = ?1", *OF_JOBS);
     let job = db

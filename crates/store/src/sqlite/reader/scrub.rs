@@ -1,5 +1,5 @@
-//! Reads every record again and again, so that damage is known before somebody needs it: for a second when the store
-//! is opened, and then for a hundredth of the time at the most.
+//! Reads all records again and again, so that damage is found before a record is needed: for one second when
+//! the store is opened, and then for at most a hundredth of the time.
 
 use crate::sqlite::mailbox::{Damaged, Item};
 use crate::sqlite::seal::{ALL, ENDED, Table};
@@ -10,33 +10,35 @@ use std::collections::HashSet;
 use std::time::Duration;
 use stoker_os::steady;
 
-/// How long it reads when the store is opened.
+/// How long the first scrub runs when the store is opened.
 const FIRST: Duration = Duration::from_secs(1);
-/// One share of a minute, which is a hundredth of it.
+/// How long a scrub runs in each minute: a hundredth of it.
 const SHARE: Duration = Duration::from_millis(600);
 const PAUSE: Duration = Duration::from_secs(60);
-/// From the end of one round to the next.
+/// The pause between two rounds over all tables.
 const ROUND: Duration = Duration::from_secs(3_600);
-/// Questions wait for so many rows at the most.
+/// The number of rows read at a time; a query waits for at most that many.
 const ROWS: usize = 64;
-/// Rows of other tables than jobs that are named; more are found by a check.
+/// The maximum number of damaged rows that are reported from tables other than the two with payloads. `stoker
+/// store check` finds more.
 const NAMED: usize = 100;
 
 pub(super) struct Scrub {
-    /// The table, and the last row of it that was read.
+    /// The current table, and the key of its last row that was read.
     at: usize,
     after: Option<Vec<Value>>,
-    /// The last row that the table had when it was begun: what comes later was written just now.
+    /// The last row of the table when the scrub of it started. Later rows were written just now and need no
+    /// check.
     upto: Option<Vec<Value>>,
     next: Duration,
-    /// The writer has the file open as well, and does not mind.
+    /// The writer has opened the file, so reading it is safe.
     is_allowed: bool,
-    /// Until when the share under way lasts.
+    /// When the current slice ends.
     until: Option<Duration>,
     named: HashSet<String>,
 }
 
-/// What a slice has found.
+/// The results of one read.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) items: Vec<Item>,
@@ -56,13 +58,13 @@ impl Scrub {
         }
     }
 
-    /// How long until there is something to read, if there is.
+    /// The time until there is something to read; `None` while reading is not allowed.
     pub(super) fn time_left(&self) -> Option<Duration> {
         let left = || self.next.saturating_sub(steady());
         self.is_allowed.then(left)
     }
 
-    /// The file is open, from now on.
+    /// Allows reading, because the writer has opened the file.
     pub(super) fn allow(&mut self) {
         self.is_allowed = true;
         if self.at == 0 && self.after.is_none() {
@@ -71,12 +73,12 @@ impl Scrub {
         }
     }
 
-    /// The file is let go of.
+    /// Forbids reading, because the file is being closed.
     pub(super) fn forbid(&mut self) {
         self.is_allowed = false;
     }
 
-    /// Reads some rows, if it is time to.
+    /// Reads some rows if the current slice has time left, and schedules the next read.
     pub(super) fn go_on(&mut self, db: &Connection) -> rusqlite::Result<Found> {
         let mut found = Found::default();
         let now = steady();
@@ -85,7 +87,8 @@ impl Scrub {
         let is_over = match self.read(db, table, &mut found) {
             Ok(is_over) => is_over,
             Err(error) => {
-                // What SQLite itself can't read is told by whoever needs it. The rest of the table waits.
+                // A page that SQLite can't read is reported by the request that needs it. The rest of the
+                // table is skipped in this round.
                 self.pause(PAUSE);
                 self.next_table();
                 return Err(error);
@@ -99,7 +102,7 @@ impl Scrub {
         Ok(found)
     }
 
-    /// Returns whether that was the last one.
+    /// Moves to the next table. Returns whether all tables have been read.
     fn next_table(&mut self) -> bool {
         self.at = (self.at + 1) % ALL.len();
         (self.after, self.upto) = (None, None);
@@ -153,7 +156,7 @@ impl Scrub {
         Ok(count < ROWS)
     }
 
-    /// The last row of the table under way, as it was when that was begun.
+    /// The last row of the current table, as it was when its scrub started.
     fn last_of(&mut self, db: &Connection, table: &Table) -> rusqlite::Result<Option<Vec<Value>>> {
         if self.upto.is_none() {
             let columns = |order: &str| {

@@ -1,11 +1,11 @@
-//! A reader without a thread, which does a step when the simulation says so.
+//! A reader without a thread, for the simulation, which runs it step by step.
 
 use super::{Message, Reader};
 use std::collections::VecDeque;
 use std::sync::mpsc::SendError;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How the writer reaches the reader.
+/// The writer's channel to the reader.
 #[derive(Clone)]
 pub(in crate::sqlite) struct ToReader(Arc<Mutex<Stepped>>);
 
@@ -24,7 +24,7 @@ impl ToReader {
 
     pub(in crate::sqlite) fn send(&self, message: Message) -> Result<(), SendError<Message>> {
         let mut stepped = self.stepped();
-        // The writer waits until it has let go of the file.
+        // The writer waits until the reader has closed the file.
         let is_awaited = matches!(message, Message::Close(_));
         stepped.messages.push_back(message);
         while is_awaited && stepped.step() {}
@@ -37,7 +37,7 @@ impl ToReader {
 }
 
 impl Stepped {
-    /// Returns whether there was a message.
+    /// Handles one message. Returns whether there was one.
     pub(in crate::sqlite) fn step(&mut self) -> bool {
         match self.messages.pop_front() {
             Some(message) => {

@@ -1,4 +1,4 @@
-//! Rows as people see them.
+//! Rows as they appear in query results.
 
 use crate::job::beginning;
 use crate::sqlite::kinds::{BODY, CHECKPOINT, META, OUTPUT, RESULT, owner};
@@ -9,7 +9,7 @@ use crate::{Bytes, JobId, Note, QueueNo, Run, State, View, What, Whole};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::sync::LazyLock;
 
-/// What a view is made of: of all three tables the first columns are the same.
+/// The columns of a view. Their first columns are the same in all three tables.
 pub(in crate::sqlite) static OF_JOBS: LazyLock<String> = LazyLock::new(|| all_of(&JOBS));
 pub(in crate::sqlite) static OF_ENDED: LazyLock<String> = LazyLock::new(|| all_of(&ENDED));
 pub(in crate::sqlite) static OF_REMAINS: LazyLock<String> = LazyLock::new(|| all_of(&REMAINS));
@@ -36,7 +36,7 @@ static HISTORY: LazyLock<String> = LazyLock::new(|| {
 });
 static LINE: LazyLock<String> = LazyLock::new(|| format!("{} LIMIT 1 OFFSET ?2", *HISTORY));
 
-/// A row of a table, as the statements above read it. One that is damaged is refused.
+/// Converts a row that one of the statements above returned. Fails if the row is damaged.
 pub(super) fn view(row: &Row<'_>, table: &Table) -> rusqlite::Result<View> {
     table.check(row)?;
     let options: Option<&str> = row.get_ref(10)?.as_str_or_null()?;
@@ -69,7 +69,7 @@ pub(super) fn view(row: &Row<'_>, table: &Table) -> rusqlite::Result<View> {
     })
 }
 
-/// Everything else that is kept of a job.
+/// The details of a job that are not part of its row.
 pub(super) fn whole(db: &Connection, view: &View, now: u64) -> rusqlite::Result<Whole> {
     let (meta, body) = match view.state {
         State::Done => {
@@ -118,7 +118,7 @@ fn payload(db: &Connection, view: &View, state: State) -> rusqlite::Result<Paylo
         }
         false => db.prepare_cached(PAYLOAD)?.query_row([id], read),
     };
-    // It may have gone on between two looks.
+    // The job may have ended between the two queries.
     Ok(payload.optional()?.unwrap_or_default())
 }
 
@@ -136,7 +136,7 @@ fn kept(db: &Connection, job: JobId, kind: u8, now: u64) -> rusqlite::Result<Opt
     bytes.optional()
 }
 
-/// One line of a job's history alone, if there is such a line.
+/// One entry of a job's history, if it exists.
 pub(super) fn line(db: &Connection, job: JobId, number: u64) -> rusqlite::Result<Whole> {
     let mut line = db.prepare_cached(&LINE)?;
     let before = i64::try_from(number.saturating_sub(1)).unwrap_or(i64::MAX);
@@ -158,7 +158,7 @@ fn note(row: &Row<'_>, read: impl Fn(&str) -> (String, usize)) -> rusqlite::Resu
     if row.get(3)? {
         return Err(seal::damaged("history"));
     }
-    // A newer Stoker may know more; then its own version of the file would have been refused.
+    // Only a newer version of Stoker writes unknown codes, and its file would have been rejected.
     let what = What::from_code(row.get(1)?).unwrap_or(What::Retried);
     let (text, cut) = read(row.get_ref(2)?.as_str()?);
     Ok(Note {

@@ -1,10 +1,10 @@
-//! The functions that SQL has for checksums.
+//! The SQL functions for checksums.
 
 use super::{Change, of_payload};
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::{Connection, Error};
 
-/// Makes them known to a connection.
+/// Registers the functions with a connection.
 pub(in crate::sqlite) fn register(db: &Connection) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     db.create_scalar_function("changed_checksum", -1, flags, changed)?;
@@ -17,7 +17,8 @@ pub(in crate::sqlite) fn register(db: &Connection) -> rusqlite::Result<()> {
     })
 }
 
-/// A checksum after changes: columns' marks, each with a value before and one after.
+/// A checksum after changes to a row. The arguments are the old checksum, then for each column its mark, its
+/// value before and its value after.
 fn changed(values: &Context<'_>) -> rusqlite::Result<Option<i64>> {
     if values.len() % 3 != 1 {
         return Err(Error::InvalidParameterCount(values.len(), values.len() + 1));

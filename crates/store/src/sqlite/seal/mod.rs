@@ -1,13 +1,14 @@
-//! Checksums of rows. Each table that is listed here has a column `checksum` of some of its columns, and every
-//! statement that writes such a row writes it as well. Rows with a payload have one for that of its own, so that a
-//! job can be moved and changed without reading its body.
+//! Checksums of rows. Each table listed here has a column `checksum` that covers some of its columns, and
+//! every statement that writes such a row also writes the checksum. Rows with a payload have a separate
+//! checksum for it, so that a job can be moved and changed without reading its body.
 //!
-//! A row's checksum is the exclusive or of what each of its values adds. So a row that is changed or moved gets its new
-//! one from the old one and from the values that change, and what was wrong with it stays wrong: nothing has to be
-//! checked before a change, and no damage is ever sealed in.
+//! A row's checksum is the exclusive or of one part per value. So the checksum of a changed or moved row is
+//! computed from the old checksum and the values that change. An error in the row persists: nothing has to be
+//! checked before a change, and a change never hides existing damage.
 //!
-//! Other programs do not know these functions. Triggers, which Stoker itself runs without, set the checksum of what
-//! they write to NULL: such a row is reported as theirs, and not as damaged.
+//! Other programs do not have these functions. Triggers set the checksum of the rows that they write to NULL,
+//! and such a row is reported as written by another program, not as damaged. Stoker's own connections run
+//! without triggers.
 
 mod functions;
 mod statements;
@@ -24,20 +25,20 @@ use rusqlite::{Error, Row};
 use tables::mark;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The columns of a payload's checksum.
+/// The columns that a payload's checksum covers.
 const PAYLOAD: [u64; 3] = [mark("id"), mark("meta"), mark("body")];
 
-/// What changes a checksum.
+/// The difference between a checksum before and after a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Change(u64);
 
 impl Change {
-    /// A value of a column becomes another one.
+    /// Adds the change of a column's value.
     fn add(&mut self, mark: u64, before: ValueRef<'_>, after: ValueRef<'_>) {
         self.0 ^= part(mark, before) ^ part(mark, after);
     }
 
-    /// What becomes of a checksum whose row is changed so.
+    /// The checksum of a changed row, computed from its old checksum.
     pub(super) fn of(self, checksum: i64) -> i64 {
         checksum ^ self.0 as i64
     }
@@ -48,7 +49,7 @@ impl Table {
         part(self.own().mark, ValueRef::Integer(0))
     }
 
-    /// The checksum of these values of its columns.
+    /// The checksum of these values, one for each of the table's columns.
     pub(super) fn of(&self, values: &[ValueRef<'_>]) -> i64 {
         let pairs = self.columns.iter().zip(values);
         let sum = pairs.fold(self.seed(), |sum, (column, value)| {
@@ -57,7 +58,7 @@ impl Table {
         sum as i64
     }
 
-    /// That of a row whose first columns are this table's.
+    /// The checksum of a row whose first columns are this table's.
     fn of_row(&self, row: &Row<'_>) -> rusqlite::Result<i64> {
         let mut sum = self.seed();
         for (at, column) in self.columns.iter().enumerate() {
@@ -66,7 +67,7 @@ impl Table {
         Ok(sum as i64)
     }
 
-    /// Whether a row is as it should be: its first columns are this table's, and the next one is the checksum.
+    /// Whether a row is intact. Its first columns are this table's, and the next one is the checksum.
     pub(super) fn is_whole(&self, row: &Row<'_>) -> rusqlite::Result<bool> {
         let checksum: Option<i64> = row.get(self.columns.len())?;
         match checksum {
@@ -75,7 +76,7 @@ impl Table {
         }
     }
 
-    /// Refuses a row that is not.
+    /// Fails with an error if a row is damaged.
     pub(super) fn check(&self, row: &Row<'_>) -> rusqlite::Result<()> {
         match self.is_whole(row)? {
             true => Ok(()),
@@ -83,8 +84,8 @@ impl Table {
         }
     }
 
-    /// What a row's checksum changes by when the row moves to another table, with the values that change, come or go:
-    /// their column, before and after.
+    /// The difference in the checksum of a row that moves to another table. `values` are the columns that are
+    /// changed, dropped or added, each with its value before and after.
     pub(super) fn becomes<'v>(
         &self,
         to: &Self,
@@ -105,7 +106,7 @@ pub(super) fn of_payload(id: i64, meta: ValueRef<'_>, body: ValueRef<'_>) -> i64
     pairs.fold(0, |sum, (mark, value)| sum ^ part(*mark, value)) as i64
 }
 
-/// What a value of a column adds to a checksum. Most are NULL or 0, and cost nothing.
+/// The part of a checksum for one value of a column. The most frequent values, NULL and 0, need no hash.
 #[inline]
 fn part(mark: u64, value: ValueRef<'_>) -> u64 {
     match value {
@@ -117,15 +118,15 @@ fn part(mark: u64, value: ValueRef<'_>) -> u64 {
     }
 }
 
-/// One to one, and any bit changes about half of all: the last step of SplitMix64
-/// (https://prng.di.unimi.it/splitmix64.c).
+/// A bijection in which any bit of the input changes about half of the output bits: the last step of
+/// SplitMix64 (https://prng.di.unimi.it/splitmix64.c).
 fn mix(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ number >> 31
 }
 
-/// What a row that is damaged fails a statement with, as a page does that SQLite finds damaged.
+/// The error for a row with a wrong checksum: the same code as for a page that SQLite finds damaged.
 pub(super) fn damaged(table: &str) -> Error {
     let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
     let text = format!("a row of table {table} is damaged: its checksum is wrong");

@@ -1,19 +1,19 @@
-//! Statements that write rows with their checksums.
+//! SQL statements that write rows with their checksums.
 
 use super::tables::{Column, Table};
 use std::fmt::Write;
 
-/// What SQL calls the payload's checksum.
+/// The payload's checksum, as SQL.
 pub(in crate::sqlite) const PAYLOAD_SUM: &str = "payload_sum(id, meta, body)";
 
 impl Table {
-    /// Its columns, as a list of SQL.
+    /// The table's columns, as an SQL list.
     pub(in crate::sqlite) fn list(&self) -> String {
         let names: Vec<&str> = self.columns.iter().map(|column| column.name).collect();
         names.join(", ")
     }
 
-    /// The same, with other values for some of them.
+    /// The table's columns, as an SQL list, with other values for some of them.
     pub(in crate::sqlite) fn values(&self, values: &[(&str, &str)]) -> String {
         let all: Vec<&str> = self
             .columns
@@ -23,7 +23,7 @@ impl Table {
         all.join(", ")
     }
 
-    /// What a row's checksum is, with other values for some columns.
+    /// The checksum of a row, as SQL, with other values for some columns.
     pub(in crate::sqlite) fn sum(&self, values: &[(&str, &str)]) -> String {
         let parts = self.columns.iter().map(|column| {
             let value = value_of(column, values).unwrap_or(column.name);
@@ -33,7 +33,7 @@ impl Table {
         changed("0", std::iter::once(own).chain(parts))
     }
 
-    /// Whether a row is damaged, as SQL: 1 or 0. One of another program is not.
+    /// Whether a row is damaged, as an SQL expression. A row written by another program is not.
     pub(in crate::sqlite) fn is_bad(&self) -> String {
         let mut sql = format!("ifnull(checksum <> {}, 0)", self.sum(&[]));
         if self.has_payload {
@@ -42,7 +42,7 @@ impl Table {
         format!("({sql})")
     }
 
-    /// Whether another program has written a row, as SQL.
+    /// Whether a row was written by another program, as an SQL expression.
     pub(in crate::sqlite) fn is_foreign(&self) -> &'static str {
         match self.has_payload {
             true => {
@@ -52,7 +52,7 @@ impl Table {
         }
     }
 
-    /// A statement that inserts a row with these values for its columns, one for each.
+    /// A statement that inserts a row, with one value for each column.
     pub(in crate::sqlite) fn insert(&self, how: &str, values: &[&str]) -> String {
         let pairs: Vec<(&str, &str)> = self
             .columns
@@ -69,7 +69,7 @@ impl Table {
         )
     }
 
-    /// A statement that changes rows. `others` are columns that the checksum is not of.
+    /// A statement that changes rows. `others` are columns that the checksum does not cover.
     pub(in crate::sqlite) fn update(
         &self,
         values: &[(&str, &str)],
@@ -89,7 +89,7 @@ impl Table {
     }
 
     /// A statement that copies rows to another table, with other values for some of its columns. `others` are
-    /// columns of both tables that the checksum is not of.
+    /// columns of both tables that the checksum does not cover.
     pub(in crate::sqlite) fn copy(
         &self,
         how: &str,
@@ -109,7 +109,8 @@ impl Table {
         )
     }
 
-    /// The checksum of what a row becomes, from its own and from the values that change, come or go.
+    /// The new checksum of a row, computed in SQL from its old one and from the values that are changed,
+    /// dropped or added.
     fn carried(&self, to: &Self, values: &[(&str, &str)]) -> String {
         let has = |table: &Self, column: &Column| table.columns.contains(column);
         let gone = self.columns.iter().filter(|column| !has(to, column));
@@ -137,7 +138,7 @@ fn value_of<'v>(column: &Column, values: &[(&str, &'v str)]) -> Option<&'v str> 
     found.map(|(_, value)| *value)
 }
 
-/// A checksum after changes, as SQL: columns, each with its value before and after.
+/// A checksum after changes, as SQL. Each change is a column with its value before and after.
 fn changed<'a>(checksum: &str, changes: impl Iterator<Item = (Column, &'a str, String)>) -> String {
     let mut sql = format!("changed_checksum({checksum}");
     for (column, before, after) in changes {

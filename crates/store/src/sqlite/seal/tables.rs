@@ -1,19 +1,19 @@
-//! Which tables have checksums, and of which columns.
+//! The tables that have checksums, and the columns that these cover.
 
 use std::fmt;
 
-/// A table's columns that its checksum is of, in the order in which rows are read and written.
+/// A table and the columns that its checksum covers, in the order in which rows are read and written.
 #[derive(Debug)]
 pub(in crate::sqlite) struct Table {
     pub(in crate::sqlite) name: &'static str,
     pub(in crate::sqlite) columns: &'static [Column],
-    /// What tells a row from others.
+    /// The columns that identify a row.
     pub(in crate::sqlite) key: &'static [&'static str],
     pub(in crate::sqlite) has_payload: bool,
 }
 
-/// A column, and what sets its values apart from the same ones in other columns. A column has the same mark in every
-/// table, so that a row can be moved without looking at what stays as it is.
+/// A column and its mark, which makes equal values of different columns count differently. A column has the
+/// same mark in every table, so that a row can be moved without reading the columns that stay the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::sqlite) struct Column {
     pub(in crate::sqlite) name: &'static str,
@@ -27,7 +27,8 @@ impl fmt::Debug for Column {
 }
 
 impl Table {
-    /// Its name counts as a column of its own that is 0 in each row, so that no row passes for one of another table.
+    /// A pseudo-column with the table's name. Its value is 0 in each row, so that a row's checksum is not
+    /// valid in another table.
     pub(super) const fn own(&self) -> Column {
         column(self.name)
     }
@@ -40,7 +41,7 @@ const fn column(name: &'static str) -> Column {
     }
 }
 
-/// FNV-1a, which can be computed while this is compiled.
+/// FNV-1a, because it can be computed at compile time.
 pub(super) const fn mark(name: &str) -> u64 {
     let (bytes, mut at, mut hash) = (name.as_bytes(), 0, 0xcbf2_9ce4_8422_2325_u64);
     while at < bytes.len() {
@@ -60,7 +61,7 @@ pub(in crate::sqlite) const fn columns<const N: usize>(names: [&'static str; N])
     columns
 }
 
-/// The first columns of tables that hold jobs, and then a table's own.
+/// The columns of a table that holds jobs: the common ones, then the table's own.
 const fn of_job<const N: usize>(common: &[&'static str], own: &[&'static str]) -> [Column; N] {
     let mut names = [""; N];
     let mut at = 0;
@@ -74,7 +75,7 @@ const fn of_job<const N: usize>(common: &[&'static str], own: &[&'static str]) -
     columns(names)
 }
 
-/// What is known of a job in every table that it may be in.
+/// The columns that every table of jobs has.
 const EVERYWHERE: [&str; 14] = [
     "id",
     "queue",
@@ -144,7 +145,7 @@ pub(in crate::sqlite) const PUSHES: Table = Table {
     has_payload: false,
 };
 
-/// Its counters are not in it: they are written with every commit, and can be counted.
+/// The counters are not covered: they are written with every commit, and can be recounted from the rows.
 pub(in crate::sqlite) const QUEUES: Table = Table {
     name: "queues",
     columns: &columns(["id", "name", "paused", "settings"]),

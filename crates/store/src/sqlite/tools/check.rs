@@ -6,21 +6,22 @@ use crate::sqlite::seal::{self, Table};
 use rusqlite::Connection;
 use std::path::Path;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Jobs that were looked at.
+    /// The number of jobs that were checked.
     pub jobs: u64,
-    /// What is wrong, in sentences; empty if all is well.
+    /// Problems, in sentences; empty if the store is intact.
     pub problems: Vec<String>,
-    /// What is worth knowing and no damage, in sentences.
+    /// Other findings that are not damage, in sentences.
     pub notes: Vec<String>,
 }
 
-/// Problems of one kind that are listed; the rest is only counted.
+/// The maximum number of problems of one kind that are listed; the rest are only counted.
 const MOST_REPORTED: usize = 10;
 
-/// What must find nothing, and what it means if it does. The first column names what was found.
+/// Queries that must return no rows, and the problem that a returned row means. The first column names the
+/// affected queue, job or key.
 const RULES: [(&str, &str); 13] = [
     (
         "SELECT name FROM queues WHERE ready != (SELECT count(*) FROM jobs WHERE queue = queues.id AND \
@@ -86,16 +87,16 @@ const RULES: [(&str, &str); 13] = [
     ),
 ];
 
-/// Looks for damage, and for what can't be. It only reads, and may do so while a server works with the store;
-/// it looks at every page.
+/// Checks a store for damage and for inconsistent rows. The check only reads, and it may run while a server
+/// uses the store. It reads every page.
 pub fn check(path: &Path) -> Result<Checked, StoreError> {
     let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
     let db = open(path)?;
-    // One snapshot, or what changes meanwhile would look wrong.
+    // Uses one snapshot, because changes during the check would look like problems.
     let snapshot = db.unchecked_transaction().map_err(error)?;
     let mut problems = integrity(&db).map_err(error)?;
     let mut notes = Vec::new();
-    // In a broken file the rules would find a thousand consequences.
+    // In a damaged file these rules would find many consequential problems.
     if problems.is_empty() {
         for table in seal::ALL {
             problems.extend(damaged(&db, table).map_err(error)?);
@@ -132,7 +133,7 @@ fn integrity(db: &Connection) -> rusqlite::Result<Vec<String>> {
     Ok(problems)
 }
 
-/// Rows whose checksums are wrong.
+/// Rows with wrong checksums.
 fn damaged(db: &Connection, table: &Table) -> rusqlite::Result<Vec<String>> {
     let (name, bad) = (table.name, table.is_bad());
     let key = table
@@ -148,7 +149,7 @@ fn damaged(db: &Connection, table: &Table) -> rusqlite::Result<Vec<String>> {
     )
 }
 
-/// A column of a key as text, as SQL.
+/// The SQL expression that shows a column of a key as text.
 fn shown(column: &str) -> String {
     format!("iif(typeof({column}) = 'blob', '0x' || lower(hex({column})), {column})")
 }

@@ -1,4 +1,4 @@
-//! What people do to a store's file from outside.
+//! Operations on a store's file without a server.
 
 mod check;
 
@@ -15,21 +15,21 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// A store in figures.
+/// The sizes and counts of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     /// The schema's version.
     pub version: i64,
     pub created_ms: u64,
-    /// The file, and of it what is not used at present.
+    /// The size of the file, and how much of it is unused.
     pub bytes: u64,
     pub free_bytes: u64,
-    /// What stands in the log and perhaps not yet in the file.
+    /// The size of the WAL. Its content may not be in the file yet.
     pub log_bytes: u64,
     pub queues: Vec<Described>,
 }
 
-/// Says what a store is like, also while a server works with it.
+/// Describes a store. A server may be using it.
 pub fn describe(path: &Path) -> Result<Description, StoreError> {
     let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
     let db = open(path)?;
@@ -54,8 +54,8 @@ pub fn describe(path: &Path) -> Result<Description, StoreError> {
     })
 }
 
-/// Copies a store, also while a server works with it. The copy is a whole store, without holes; nothing runs
-/// in it. It appears under its name once it is complete and on the disk.
+/// Copies a store. A server may be using it. The copy is compacted, and no job counts as running in it. It
+/// appears under its name only once it is complete and synced.
 pub fn backup(path: &Path, to: &Path) -> Result<(), StoreError> {
     let is_taken = to.try_exists();
     if is_taken.map_err(|error| StoreError::io(to, &error))? {
@@ -85,14 +85,14 @@ pub fn backup(path: &Path, to: &Path) -> Result<(), StoreError> {
     stoker_os::sync_folder_of(to).map_err(io)
 }
 
-/// What ran when the copy was made did not crash in it.
+/// Clears the list of running jobs: jobs that were running when the copy was made did not crash.
 fn nothing_runs(copy: &Path) -> rusqlite::Result<()> {
     Connection::open(copy)?
         .execute("DELETE FROM running", [])
         .map(drop)
 }
 
-/// Makes a store's file as small as it can be. No server may work with it.
+/// Makes a store's file as small as possible. No server may be using it.
 pub fn compact(path: &Path) -> Result<(), StoreError> {
     let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
     exists(path)?;
@@ -104,13 +104,13 @@ pub fn compact(path: &Path) -> Result<(), StoreError> {
         .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
         .map_err(error)?;
     schema::remove_log_on_close(&db, !busy).map_err(error)?;
-    // Before the lock: see there.
+    // The connection must be closed before the lock is released; see [`Lock`].
     drop(db);
     drop(lock);
     Ok(())
 }
 
-/// Whether there was a store, which its lock tells, and is none: its file is gone or empty.
+/// Whether a store is lost: its lock file exists, but its database file is missing or empty.
 pub fn is_lost(path: &Path) -> Result<bool, StoreError> {
     let path = resolve(path)?;
     let lock = beside(&path, "-lock");
@@ -127,7 +127,7 @@ fn exists_at(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Opens a store by its own name: else SQLite would look for its journal beside another one.
+/// Opens a store by its resolved path, because SQLite looks for the journal beside the path that it is given.
 fn open(path: &Path) -> Result<Connection, StoreError> {
     let path = resolve(path)?;
     exists(&path)?;

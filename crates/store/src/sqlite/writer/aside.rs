@@ -1,4 +1,4 @@
-//! Jobs whose rows are damaged, which their checksums show: they are set aside, in a table of their own, and named.
+//! Sets aside jobs whose rows have wrong checksums: they are moved to a table of their own and reported.
 
 use super::Writer;
 use crate::sqlite::mailbox::Damaged;
@@ -7,12 +7,12 @@ use crate::{JobId, QueueNo, State, StoreEvent};
 use rusqlite::{OptionalExtension, params};
 use std::sync::LazyLock;
 
-/// Jobs that wait to be set aside. More are found again.
+/// The maximum number of jobs that wait to be set aside. Further ones will be found again later.
 const MOST: usize = 10_000;
 
-/// Copies a row as it is, with what is wrong with it.
+/// A statement that copies a damaged row unchanged.
 fn copy(table: &Table, condition: &str) -> String {
-    // What only one of the tables has is named by its column.
+    // Every column of the two tables has a column of the same name in `damaged`.
     let all = table.list();
     let columns = all.trim_start_matches("id, ");
     format!(
@@ -35,7 +35,7 @@ const WHERE_IT_WAS: &str = "SELECT queue, state FROM jobs WHERE id = ?1";
 const PART: &str = "SELECT part FROM damaged WHERE id = ?1";
 
 impl Writer {
-    /// A row was found damaged. It is set aside with the next turn.
+    /// Records a damaged row, which is set aside in the next turn.
     pub(super) fn found_damaged(&self, damaged: Damaged) {
         let mut all = self.damaged.borrow_mut();
         if all.len() < MOST && !all.contains(&damaged) {
@@ -43,7 +43,8 @@ impl Writer {
         }
     }
 
-    /// Sets aside what was found, each in a transaction of its own: what is wrong with one may keep SQLite from it.
+    /// Sets the recorded jobs aside, each in its own transaction, because the damage may make one of them
+    /// fail.
     pub(super) fn set_aside(&mut self) {
         if self.failing.is_some() || self.is_broken {
             return;
@@ -73,7 +74,8 @@ impl Writer {
         }
     }
 
-    /// Returns the queue that it was in and what of it is damaged, if anything is.
+    /// Sets a job aside. Returns its queue and the damaged part of its row, or `None` if the row is not
+    /// damaged.
     fn set_one_aside(
         &mut self,
         damaged: Damaged,

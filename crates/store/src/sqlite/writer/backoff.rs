@@ -1,12 +1,12 @@
-//! When to try again what has failed.
+//! Delays for repeating failed operations.
 
 use std::time::Duration;
 use stoker_os::steady;
 
-/// When to try again what has failed: soon, then later and later.
+/// When to repeat a failed operation: after a short delay first, then after longer and longer ones.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sqlite) struct Backoff {
-    /// By the steady clock.
+    /// The time of the next attempt, by the steady clock.
     again: Duration,
     wait: Duration,
 }
@@ -21,12 +21,12 @@ impl Backoff {
         }
     }
 
-    /// The cause may be gone, so the next try is due soon.
+    /// Makes the next attempt due now, because the cause of the failure may be gone.
     pub(super) fn retry_soon(&mut self) {
         self.again = steady();
     }
 
-    /// It failed once more.
+    /// The backoff after another failure.
     pub(super) fn slower(self, longest: Duration) -> Self {
         let wait = longest.min(self.wait * 2);
         Self {

@@ -1,38 +1,38 @@
-//! What one transaction does, beyond its rows.
+//! The effects of a transaction beyond its rows.
 
 use crate::{JobId, Pushed, QueueNo, State, StoreRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The effects of one transaction beyond its rows: applied once it is committed, dropped if it
+/// The effects of one transaction beyond its rows. They are applied after the commit, and dropped if it
 /// fails.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) now: u64,
-    /// The same by the steady clock.
+    /// The time by the steady clock.
     pub(super) steady: u64,
-    /// What need not be kept is forgotten along with it.
+    /// The transaction also deletes expired data.
     pub(super) makes_room: bool,
-    /// All of it is done, and the commit has begun: if that fails it may be in the file all the same.
+    /// All work is done and COMMIT has started. If COMMIT fails, the transaction may still be in the file.
     pub(super) is_committing: bool,
-    /// One for each request, in their order.
+    /// One effect for each request, in their order.
     pub(super) effects: Vec<Effect>,
-    /// Lanes in which jobs became ready, each with the lowest place of one that goes before others.
+    /// Lanes in which jobs became ready, each with the lowest order number of a job that goes before others.
     pub(super) woken: BTreeMap<(QueueNo, u8, Box<[u8]>), u64>,
-    /// Lanes that jobs left without having been handed over.
+    /// Lanes that ready jobs left without having been handed over.
     pub(super) left: BTreeSet<(QueueNo, u8, Box<[u8]>)>,
-    /// Jobs that ended, as `ages` keeps them, by queue and kind.
+    /// The ids of the jobs that ended, as stored in `ages`, by queue and kind.
     pub(super) ended: BTreeMap<(QueueNo, u8), Vec<u8>>,
-    /// When the first of those is due that wait for their time from now on.
+    /// The earliest due time of the jobs that this transaction delayed.
     pub(super) due: NextDue,
 }
 
-/// When something is due first: by the wall clock, and by the steady one.
+/// The earliest due times by the wall clock and by the steady clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::sqlite) struct NextDue(pub(super) [Option<u64>; 2]);
 
 impl NextDue {
-    /// It has to be looked up.
+    /// The times are unknown and must be read from the file.
     pub(super) const NOW: Self = Self([Some(0), Some(0)]);
 
     pub(super) fn add(&mut self, due: u64, is_delay: bool) {
@@ -48,7 +48,7 @@ impl NextDue {
         }
     }
 
-    /// How long until the first one is due.
+    /// The time until the first job is due.
     pub(super) fn time_left(self, wall: u64, steady: u64) -> Option<Duration> {
         let left = self.0.into_iter().zip([wall, steady]);
         let left = left.filter_map(|(due, now)| Some(due?.saturating_sub(now)));
@@ -62,7 +62,7 @@ pub(super) enum Effect {
     Accepted {
         id: JobId,
         state: State,
-        /// Its place in its lane, if it is ready.
+        /// The job's place in its lane; only meaningful if the job is ready.
         order: u64,
     },
     /// The job is no longer loaded.
@@ -71,7 +71,7 @@ pub(super) enum Effect {
     Parked,
 }
 
-/// Which of the two orders of ages a job that ended is in.
+/// The value of the column `kind` in `ages` for a job that ended in this state.
 pub(super) fn kind(state: State) -> u8 {
     u8::from(state == State::Failed)
 }
@@ -85,7 +85,7 @@ impl Batch {
         }
     }
 
-    /// A job became ready, and goes behind all others of its lane.
+    /// Records that a job became ready and goes behind all others of its lane.
     pub(super) fn wake(&mut self, queue: QueueNo, class: u8, key: &[u8]) {
         self.wake_at(queue, class, key, u64::MAX);
     }
@@ -104,12 +104,13 @@ impl Batch {
         self.due.add(due, is_delay);
     }
 
-    /// Now, by the clock that a job's due time is of.
+    /// The current time, by the clock that the job's due time uses.
     pub(super) fn now_of(&self, is_delay: bool) -> u64 {
         if is_delay { self.steady } else { self.now }
     }
 
-    /// `eventful`: it left something in `history` or `kept`, to be forgotten with it.
+    /// Records that a job ended. `eventful`: the job has rows in `history` or `kept`, which are deleted with
+    /// it.
     pub(super) fn age(&mut self, queue: QueueNo, state: State, job: JobId, eventful: bool) {
         let entry = job.0 | u64::from(eventful) << 63;
         self.ended
@@ -119,8 +120,8 @@ impl Batch {
     }
 }
 
-/// Whether it must be durable before any event is published. The others are hints that a crash may lose,
-/// which costs at most a repeated run.
+/// Whether a request must be durable before its events are published. The other requests are hints that a
+/// crash may lose, which costs at most a repeated run.
 pub(super) fn must_be_durable(request: &StoreRequest) -> bool {
     !matches!(
         request,

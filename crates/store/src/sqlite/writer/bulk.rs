@@ -4,16 +4,16 @@ use crate::sqlite::reader::Merged;
 use crate::{Change, Changed, Filter, Import, JobId, Ticket, Trouble};
 use std::collections::VecDeque;
 
-/// A change under way.
+/// A change in progress.
 pub(in crate::sqlite) struct BulkChange {
     pub(super) ticket: Ticket,
     pub(super) work: Work,
     pub(super) changed: Changed,
-    /// How many of them are committed.
+    /// The number of changed jobs that are committed.
     pub(super) safe: u64,
 }
 
-/// A slice of one, done: with whether it was the last one, or why nothing could be done.
+/// A slice of a change, and whether it was the last one, or why the change could not be made.
 pub(in crate::sqlite) struct Slice {
     pub(super) bulk: BulkChange,
     pub(super) over: Result<bool, Trouble>,
@@ -25,13 +25,13 @@ pub(super) enum Work {
         filter: Filter,
         change: Change,
         jobs: Merged,
-        /// The highest job number at the time of the request: later jobs are not included.
+        /// The highest job number at the time of the request. Later jobs are not included.
         upto: u64,
     },
     Loaded {
         jobs: VecDeque<JobId>,
         change: Change,
-        /// Those of the slice under way, and those that it changes.
+        /// The jobs of the current slice, and those of them that it changes.
         slice: Vec<JobId>,
         returned: Vec<JobId>,
     },

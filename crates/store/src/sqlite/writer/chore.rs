@@ -1,14 +1,14 @@
-//! Housekeeping that is done along with commits.
+//! Housekeeping that runs together with commits.
 
 use super::backoff::Backoff;
 use std::time::Duration;
 
-/// Housekeeping that is done along with commits: making jobs ready, and forgetting. If a page that it needs
-/// can't be read, it is postponed and the commit is made without it.
+/// Housekeeping that runs together with commits: making jobs ready, and deleting expired data. If a page that
+/// it needs can't be read, it is postponed and the commit is made without it.
 #[derive(Debug, Default)]
 pub(in crate::sqlite) struct Chore {
     backoff: Option<Backoff>,
-    /// The commit under way failed of it.
+    /// The current commit failed because of this chore.
     failed: bool,
 }
 
@@ -19,13 +19,13 @@ impl Chore {
         self.backoff.is_none_or(|backoff| backoff.is_due())
     }
 
-    /// How long it is left alone yet.
+    /// The time until the chore may run again.
     pub(super) fn time_left(&self) -> Duration {
         self.backoff
             .map_or(Duration::ZERO, |backoff| backoff.time_left())
     }
 
-    /// Records how it went and passes the result on.
+    /// Records whether the chore succeeded, and passes the result on.
     pub(super) fn watch<T>(&mut self, done: rusqlite::Result<T>) -> rusqlite::Result<T> {
         self.failed = done.is_err();
         self.backoff = match (&done, self.backoff) {
@@ -36,7 +36,7 @@ impl Chore {
         done
     }
 
-    /// Whether a commit failed because of it; resets that.
+    /// Whether a commit failed because of this chore. Resets the flag.
     pub(super) fn take_failed(&mut self) -> bool {
         std::mem::take(&mut self.failed)
     }

@@ -1,4 +1,4 @@
-//! Transactions: begun, committed, and judged when they fail.
+//! Runs transactions and decides what a failure means.
 
 use super::fold::Folding;
 use super::{Batch, NextDue, Writer, backoff::Backoff, doubt::Fate};
@@ -8,15 +8,15 @@ use rusqlite::params;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What a commit waits for.
+/// The setting of `PRAGMA synchronous`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sqlite) enum Level {
     Unknown,
-    /// Nothing: a power cut may even break the file.
+    /// Nothing is synced. A power failure may even corrupt the file.
     Off,
-    /// Nothing, but what is on the disk is in order.
+    /// Commits are not synced, but a power failure leaves the file consistent.
     Normal,
-    /// The disk.
+    /// Every commit is synced.
     Full,
 }
 
@@ -33,8 +33,8 @@ const SERIAL: &str = "INSERT OR REPLACE INTO store (key, value) VALUES ('serial'
 const AGE: &str = "INSERT INTO ages (queue, kind, no, at, ids) VALUES (?1, ?2, ?3, ?4, ?5)";
 
 impl Writer {
-    /// Does work in a transaction: all of it, or nothing. With `must_be_durable` it is on the disk when this
-    /// returns.
+    /// Runs `work` in a transaction, which is applied as a whole or not at all. With `must_be_durable`, the
+    /// commit is synced before this returns.
     pub(super) fn transact(
         &mut self,
         must_be_durable: bool,
@@ -48,13 +48,14 @@ impl Writer {
         let counters = &self.mailbox.counters;
         counters.commit(done.is_ok(), took.as_micros() as u64);
         counters.sizes(self.files.size, self.files.journal_size);
-        // To see what became of it the file may be opened anew, and then its own number is taken over.
+        // Computed before a failure is handled, because that may reopen the file and adopt the serial found
+        // there.
         let under_way = self.serial + 1;
         if let Err(error) = done {
             let fate = self.fate_after(&error, batch.is_committing);
             if !matches!(fate, Fate::Committed) {
                 self.queues.undo();
-                // What this commit found out about them may be wrong.
+                // The times that this transaction determined may be wrong.
                 self.next_due = NextDue::NOW;
                 self.tidy_at.set(0);
                 self.unknown = matches!(fate, Fate::Unknown).then_some((batch, under_way));
@@ -88,7 +89,8 @@ impl Writer {
         work(self, batch)?;
         self.write_counts(batch)?;
         if must_be_durable && !self.queues.are_touched() {
-            // Or nobody could tell after a failed sync whether this commit is in the file.
+            // Without a serial, it could not be determined after a failed sync whether this commit is in the
+            // file.
             let serial = self.serial as i64 + 1;
             self.db.prepare_cached(SERIAL)?.execute([serial])?;
         }
@@ -136,7 +138,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A commit failed: when to try again.
+    /// Records a failed commit and schedules the next attempt.
     pub(super) fn fail(&mut self, error: &rusqlite::Error) -> Trouble {
         let trouble = trouble(error);
         let (backoff, is_known) = match &self.failing {

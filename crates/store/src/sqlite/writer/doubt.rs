@@ -1,4 +1,4 @@
-//! Commits of which nobody knows whether they are in the file.
+//! Commits in doubt: it is unknown whether they are in the file.
 
 use super::bulk::Slice;
 use super::{Batch, Writer};
@@ -10,33 +10,32 @@ use stoker_os::steady;
 pub(super) enum Fate {
     Committed,
     Undone,
-    /// The file can't be read at present.
+    /// The file can't be read at present, so it is unknown.
     Unknown,
 }
 
 /// A commit of which it is unknown whether it is in the file. Its pushes may be there, so they can't be
-/// rejected yet, and their callers go on waiting.
+/// rejected yet, and their callers keep waiting.
 pub(super) struct Doubt {
     pub(super) work: InDoubtWork,
     pub(super) batch: Batch,
     pub(super) serial: u64,
     trouble: Trouble,
-    /// When its callers are informed, if they have not been yet.
+    /// When the callers are informed; `None` once they have been.
     report_at: Option<Duration>,
 }
 
-/// How long a commit may be in doubt before its callers are informed: mostly the outcome is known
-/// at once.
+/// How long a commit may be in doubt before its callers are informed. Usually the outcome is known at once.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What was done in it.
+/// The work of a commit in doubt.
 pub(super) enum InDoubtWork {
     Requests(Vec<StoreRequest>),
     Slice(Box<Slice>),
 }
 
 impl Writer {
-    /// Nobody knows what became of a commit.
+    /// Records that a commit is in doubt.
     pub(super) fn doubt(&mut self, work: InDoubtWork, batch: Batch, serial: u64, trouble: Trouble) {
         self.doubt = Some(Doubt {
             work,
@@ -47,14 +46,14 @@ impl Writer {
         });
     }
 
-    /// How long until callers are informed that the outcome is unknown.
+    /// The time until callers are informed that the outcome is unknown.
     pub(super) fn time_to_report_doubt(&self) -> Option<Duration> {
         let report_at = self.doubt.as_ref()?.report_at?;
         Some(report_at.saturating_sub(steady()))
     }
 
-    /// A disk may stay broken for hours. Callers are informed that the outcome is unknown, and can
-    /// decide what to do.
+    /// Informs the callers of a commit in doubt, so that they can decide what to do: a disk may stay broken
+    /// for hours.
     pub(super) fn report_doubt(&mut self) {
         if self.time_to_report_doubt() != Some(Duration::ZERO) {
             return;
@@ -78,7 +77,7 @@ impl Writer {
         }
     }
 
-    /// The file can be read again: what became of the commit that was under way when it could not.
+    /// Resolves the commit in doubt, after the file has been opened again.
     pub(super) fn resolve_doubt(&mut self) {
         let Some(Doubt {
             work,
@@ -92,14 +91,14 @@ impl Writer {
         };
         let is_there = self.serial >= serial;
         if is_there {
-            // Its log was written anew, and that was synced.
+            // The WAL was rewritten and synced when the file was opened again.
             self.durable = self.durable.max(serial);
         }
         match work {
             InDoubtWork::Requests(requests) if is_there => self.settle(requests, batch),
             InDoubtWork::Slice(slice) if is_there => self.settle_slice(*slice, batch),
             InDoubtWork::Requests(requests) => {
-                // The pending writes came later.
+                // The pending writes were requested later.
                 let later = std::mem::take(&mut self.pending_writes);
                 self.postpone(requests, &trouble);
                 self.pending_writes.extend(later);

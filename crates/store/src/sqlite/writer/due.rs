@@ -1,4 +1,4 @@
-//! Jobs whose time has come are made ready.
+//! Makes jobs ready when they are due.
 
 use super::{Batch, NextDue, Writer};
 use crate::sqlite::kinds::DELAY;
@@ -8,10 +8,10 @@ use rusqlite::{OptionalExtension, params};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// Jobs that are made ready in one commit. More would make producers wait.
+/// The maximum number of jobs that are made ready in one commit. More would delay producers.
 const AT_ONCE: usize = 512;
 
-/// What is due by the wall clock, and what is by the steady one.
+/// The values of the index column for jobs that are due by the wall clock and by the steady clock.
 const CLOCKS: [u8; 2] = [0, DELAY];
 const DUE: &str = "SELECT due, id, queue, class, key, state FROM jobs INDEXED BY timed \
                    WHERE state IN (1, 2) AND iif(ord IS NULL, marks & 4, -1 - queue) = ?1 AND due <= ?2 \
@@ -29,7 +29,7 @@ static READY: LazyLock<String> = LazyLock::new(|| {
 
 impl Writer {
     pub(super) fn is_due(&self) -> bool {
-        // Nothing is delayed, mostly: then no clock need be read.
+        // Usually no job is delayed, and then the clocks are not read.
         self.next_due.0 != [None; 2]
             && self.making_ready.may_be_done()
             && self.time_of_next().is_some_and(|time| time.is_zero())
@@ -39,14 +39,14 @@ impl Writer {
         self.next_due.time_left((self.clock)(), (self.steady)())
     }
 
-    /// How long until a job is due.
+    /// The time until a job is due.
     pub(super) fn time_to_due(&self) -> Option<Duration> {
         let time = self.time_of_next()?;
         Some(time.max(self.making_ready.time_left()))
     }
 
-    /// Makes jobs ready whose time has come. They come first in a commit, because their order numbers must
-    /// be lower than those of the jobs that are pushed with it.
+    /// Makes due jobs ready. This comes first in a commit, because the order numbers of these jobs must be
+    /// lower than those of the jobs that are pushed in the same commit.
     pub(super) fn promote(&mut self, batch: &mut Batch) -> rusqlite::Result<()> {
         let promoted = self.try_to_promote(batch);
         self.making_ready.watch(promoted)
@@ -86,7 +86,7 @@ impl Writer {
         rows.collect()
     }
 
-    /// Looks up when the next job is due.
+    /// Reads when the next job is due.
     pub(super) fn look_for_due(&mut self) -> rusqlite::Result<()> {
         let next = |clock| {
             let mut next = self.db.prepare_cached(NEXT_DUE)?;

@@ -1,4 +1,4 @@
-//! Jobs end: done, failed or cancelled.
+//! Ending jobs: done, failed or cancelled.
 
 use super::{Batch, Effect, Writer};
 use crate::sqlite::kinds::{CHECKPOINT, KEPT, OUTPUT, RESULT, UNIQUE, job_id, signed, to_json};
@@ -7,7 +7,7 @@ use crate::{Ending, JobError, JobId, Options, QueueNo, Run, State, What, fingerp
 use rusqlite::{OptionalExtension, params};
 use std::sync::LazyLock;
 
-/// What ending, retrying and changing a job needs to know of its row.
+/// The part of a job's row that is needed for ending, retrying and changing it.
 pub(super) struct JobBrief {
     pub(super) id: JobId,
     pub(super) queue: QueueNo,
@@ -16,7 +16,7 @@ pub(super) struct JobBrief {
     pub(super) notes: u32,
 }
 
-/// Notes that are kept of one job; the oldest go first.
+/// The maximum number of history entries of one job; the oldest are deleted first.
 const NOTES: u32 = 100;
 
 const BRIEF: &str = "SELECT id, queue, state, marks, notes FROM jobs WHERE id = ?1";
@@ -58,7 +58,7 @@ static MOVE_DONE: LazyLock<String> = LazyLock::new(|| {
 const DELETE: &str = "DELETE FROM jobs WHERE id = ?1";
 static KEEP: LazyLock<String> =
     LazyLock::new(|| KEPT_ROWS.insert("INSERT OR REPLACE", &["?1", "?2", "?3", "?4", "?5"]));
-// A payload that is damaged gets a checksum that is wrong as well.
+// A damaged payload keeps a wrong checksum.
 static KEEP_PAYLOAD: LazyLock<String> = LazyLock::new(|| {
     let part = |kind: &str, column: &str| {
         let values = [
@@ -110,7 +110,7 @@ impl Writer {
         output: Option<&[u8]>,
         batch: &mut Batch,
     ) -> rusqlite::Result<Effect> {
-        // It may be gone: an ending that had been committed when the disk failed comes again.
+        // The job may be gone, because an ending is repeated if it was committed just when the disk failed.
         if let Some(mut brief) = self.brief(job)? {
             if let Some(output) = output {
                 self.keep(&mut brief, OUTPUT, None, 0, output)?;
@@ -120,7 +120,7 @@ impl Writer {
         Ok(Effect::Left)
     }
 
-    /// Moves a job to those that have ended. Without a run it keeps what it had been through.
+    /// Moves a job to the ended jobs. Without a run, its attempts, exceptions and crashes stay as they are.
     pub(super) fn finish(
         &mut self,
         mut brief: JobBrief,
@@ -242,7 +242,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a row of a job's history. Whoever calls writes `notes` to the job's own row.
+    /// Writes an entry of a job's history. The caller writes `notes` to the job's own row.
     pub(super) fn note(
         &self,
         brief: &mut JobBrief,
@@ -272,7 +272,7 @@ impl Writer {
             .and_then(|text| serde_json::from_str(&text).ok()))
     }
 
-    /// Frees the job's unique key, if it is one that is meant and still this job's.
+    /// Releases the job's unique key, if `is_meant` accepts it and this job still holds it.
     pub(super) fn release_unique(
         &self,
         brief: &JobBrief,
@@ -287,7 +287,7 @@ impl Writer {
     }
 }
 
-/// An error in a line of a job's history.
+/// An error as the text of a history entry.
 pub(super) fn summary(error: &JobError) -> String {
     format!(
         "{}: {}",

@@ -1,5 +1,5 @@
-//! Whether the files that the writer has open are still those that its paths lead to. Somebody may have deleted,
-//! replaced or truncated them, and then what is committed is gone with this process.
+//! Checks whether the writer's open files are still the ones at its paths. If another process deleted,
+//! replaced or truncated them, everything committed from then on would be lost when this process ends.
 
 use super::Writer;
 use super::fold::checkpoint;
@@ -12,36 +12,37 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoker_os::{File, Mode, Stat};
 
-/// Of the journal (https://sqlite.org/fileformat2.html#walformat).
+/// Sizes in the format of the WAL (https://sqlite.org/fileformat2.html#walformat), bytes.
 const WAL_HEADER: u64 = 32;
 const FRAME_HEADER: u64 = 24;
 
-/// A device and an inode.
+/// The device and inode of a file.
 type Identity = (u64, u64);
 
 /// The files as they were when they were last known to be the store's.
 pub(in crate::sqlite) struct Files {
     store: PathBuf,
     journal: PathBuf,
-    /// The store's file, locked as long as the server lives. To open and close it once more would end SQLite's locks.
+    /// The store's file, which is locked while the server runs. Opening and closing it again would release
+    /// SQLite's locks.
     file: Arc<File>,
     identity: Identity,
     page: u64,
     journal_identity: Option<Identity>,
     pub(super) size: u64,
     pub(super) journal_size: u64,
-    /// Some of what was committed is lost. Nobody can bring that back but a restart that reads what is left.
+    /// Why committed data is lost. Only a restart, which reads what is left, clears this.
     lost: Option<String>,
 }
 
-/// What is wrong with the files.
+/// A problem with the files.
 enum FileProblem {
-    /// It may be put right from outside.
+    /// The problem may be repaired from outside.
     Moved(String),
-    /// The journal has no name any more, but is still open here.
+    /// The journal has been deleted, but is still open in this process.
     JournalGone(String),
     Lost(String),
-    /// They can't be looked at, and nothing is known of them.
+    /// The files' state can't be read, so it is unknown.
     Unseen(StoreError),
 }
 
@@ -60,7 +61,7 @@ impl Files {
         })
     }
 
-    /// They were opened: what is there is what is written to.
+    /// Records the state of the files after they were opened.
     pub(super) fn opened(&mut self, db: &Connection) -> Result<(), StoreError> {
         self.journal_identity = match stoker_os::stat(&self.journal) {
             Ok(found) => Some(found.identity),
@@ -74,7 +75,7 @@ impl Files {
         Ok(())
     }
 
-    /// Whether the store's path leads to the file that is locked.
+    /// Checks that the store's path leads to the locked file.
     pub(super) fn check_identity(&self) -> Result<(), StoreError> {
         match self.check_store() {
             Err(
@@ -85,7 +86,7 @@ impl Files {
         }
     }
 
-    /// Records that something is lost that was reported as durable.
+    /// Records that data is lost that was reported as durable.
     pub(super) fn mark_lost(&mut self, text: String) -> StoreError {
         self.lost = Some(text.clone());
         self.replaced(text)
@@ -114,8 +115,8 @@ impl Files {
         }
     }
 
-    /// Returns whether the journal is shorter than what is known to be in it. Two system calls, and no more as
-    /// long as all is well.
+    /// Returns whether the journal is shorter than the frames known to be in it. Takes only two system calls
+    /// if nothing is wrong.
     fn check(&mut self, frames: u64) -> Result<bool, FileProblem> {
         if let Some(text) = &self.lost {
             return Err(FileProblem::Lost(text.clone()));
@@ -146,7 +147,7 @@ impl Files {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(unseen(&self.journal, &error))
             }
-            // The first commit makes it.
+            // The first commit creates the journal.
             Err(_) if self.journal_identity.is_none() => Ok(false),
             _ => Err(FileProblem::JournalGone(format!(
                 "the journal {name} was deleted"
@@ -154,20 +155,22 @@ impl Files {
         }
     }
 
-    /// Whether a frame of the journal is missing, for one that was found too short before a commit continued it.
+    /// Whether a frame of the journal is missing. Called for a journal that was found too short before a
+    /// commit appended to it.
     fn has_hole(&self, frame: u64) -> io::Result<bool> {
         let mut header = [0; FRAME_HEADER as usize];
         let at = self.end_of(frame.saturating_sub(1));
         let file = stoker_os::open_file(&self.journal, Mode::Read);
         match file.and_then(|file| stoker_os::read_exact_at(&file, &mut header, at)) {
-            // Every frame has the number of a page.
+            // Every valid frame has a page number other than 0.
             Ok(()) => Ok(header[..4] == [0; 4]),
             Err(error) if is_missing(&error) => Ok(true),
             Err(error) => Err(error),
         }
     }
 
-    /// Whether the store's file, which became shorter, has less than its header says. A VACUUM makes it shorter, too.
+    /// Whether the store's file, which became shorter, is shorter than its header says. A VACUUM also makes
+    /// it shorter.
     fn is_cut(&self, size: u64) -> Result<bool, FileProblem> {
         let mut pages = [0; 4];
         match stoker_os::read_exact_at(&self.file, &mut pages, 28) {
@@ -177,7 +180,7 @@ impl Files {
         }
     }
 
-    /// Where a journal of so many frames ends.
+    /// The length of a journal with this many frames.
     fn end_of(&self, frames: u64) -> u64 {
         match frames {
             0 => 0,
@@ -190,14 +193,15 @@ fn unseen(file: &Path, error: &io::Error) -> FileProblem {
     FileProblem::Unseen(StoreError::io(file, error))
 }
 
-/// Whether what was to be read is not there. Any other error says nothing about it.
+/// Whether the error means that the data does not exist. Any other error leaves that open.
 fn is_missing(error: &io::Error) -> bool {
     use io::ErrorKind::{NotFound, UnexpectedEof};
     matches!(error.kind(), NotFound | UnexpectedEof)
 }
 
 impl Writer {
-    /// Before a commit: that it goes where everybody finds it. Returns whether the journal is suspiciously short.
+    /// Checks before a commit that it will go to the files at the store's paths. Returns whether the journal
+    /// is suspiciously short.
     pub(super) fn check_files(&mut self) -> Result<bool, StoreError> {
         let frames = u64::from(self.frames.load(Ordering::Relaxed));
         let wrong = match self.files.check(frames) {
@@ -209,8 +213,9 @@ impl Writer {
             FileProblem::Lost(text) => self.files.mark_lost(text),
             FileProblem::Unseen(error) => error,
             FileProblem::JournalGone(text) => {
-                // This connection still has it. Once all of it is in the store a new one can be begun. Whoever reads
-                // the store at this moment may keep a part of it back until the next commit is tried.
+                // This connection still has the journal open. Once all of it has been checkpointed, a new one
+                // can be started. A process that is reading the store may hold back a part until the next
+                // commit is attempted.
                 let is_all = checkpoint(&self.db).is_ok_and(|all| all);
                 self.is_broken |= is_all;
                 let how_far = match is_all {
@@ -222,10 +227,11 @@ impl Writer {
         })
     }
 
-    /// After a commit that continued a journal which was too short: whether that had been truncated.
+    /// Checks, after a commit that appended to a journal that was too short, whether the journal had been
+    /// truncated.
     pub(super) fn check_journal(&mut self, frames_before: u64) -> Result<(), StoreError> {
         let frames = u64::from(self.frames.load(Ordering::Relaxed));
-        // One with fewer frames was begun anew, which is SQLite's own way to make it shorter.
+        // With fewer frames, SQLite has restarted the journal, which is its normal way to shorten it.
         if frames <= frames_before {
             return Ok(());
         }

@@ -1,5 +1,6 @@
-//! Folding the log into the file: SQLite's checkpoint. The bulk is done by a thread of its own while commits
-//! go on; only what came meanwhile is done between two commits, and then the log begins anew.
+//! SQLite's checkpoint, which copies the WAL into the database file. Most of it is done by a separate thread
+//! while commits continue. Only what was added meanwhile is copied between two commits, and then the WAL
+//! starts again from its beginning.
 
 use super::Writer;
 use crate::sqlite::schema;
@@ -9,15 +10,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use stoker_os::Thread;
 
-/// Pages in the log that are worth folding: 16 MiB.
+/// The number of pages in the WAL at which a checkpoint starts: 16 MiB.
 const MANY: u32 = stoker_os::bound(4_096, 100) as u32;
 
-/// A checkpoint under way.
+/// A checkpoint in progress.
 pub(in crate::sqlite) struct Folding {
     thread: Thread,
-    /// The disk failed, which it may have done at a sync of the log.
+    /// The checkpoint failed with an I/O error, perhaps when it synced the WAL.
     failed: Arc<AtomicBool>,
-    /// How many pages the log had when it began.
+    /// The number of pages in the WAL when the checkpoint started.
     pages: u32,
 }
 
@@ -26,7 +27,7 @@ impl Folding {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// Returns whether it has failed.
+    /// Waits for the checkpoint and returns whether it failed.
     pub(super) fn wait(self) -> bool {
         self.thread.join();
         self.failed.load(Ordering::Acquire)
@@ -34,7 +35,7 @@ impl Folding {
 }
 
 impl Writer {
-    /// Has every commit tell how long the log is.
+    /// Disables automatic checkpoints, and lets every commit report the length of the WAL.
     pub(super) fn count_pages(&mut self) -> rusqlite::Result<()> {
         self.db
             .pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
@@ -47,21 +48,22 @@ impl Writer {
         }))
     }
 
-    /// A fold that has not been done yet.
+    /// A checkpoint that has not run yet.
     #[cfg(feature = "sim")]
     pub(in crate::sqlite) fn folding(&self) -> Option<&Thread> {
         let thread = self.folding.as_ref().map(|folding| &folding.thread);
         thread.filter(|thread| !thread.is_finished())
     }
 
-    /// Starts to fold if the log is long, or completes it. If that fails, it may have been a sync of the log.
+    /// Starts a checkpoint if the WAL is long, or completes one. If it fails, the cause may be a failed sync
+    /// of the WAL.
     pub(super) fn fold(&mut self) {
         if self.is_broken || self.distrusts_log {
             return;
         }
         let pages = self.pages.load(Ordering::Relaxed);
         let Some(folding) = self.folding.take() else {
-            // The fold opens the file by its name.
+            // The checkpoint thread opens the file by its name.
             if pages >= MANY && self.check_files().is_ok() {
                 self.folding = start(&self.path, pages, self.sync);
             }
@@ -76,7 +78,8 @@ impl Writer {
         if self.distrusts_log {
             return;
         }
-        // More than that has come meanwhile only if the disk is slow; then it takes another round.
+        // If more pages than that were added meanwhile, the disk is slow, and another checkpoint by the
+        // thread follows.
         if rest < MANY || pages > 16 * MANY {
             self.distrusts_log = is_io_error(&checkpoint(&self.db));
             self.pages.store(0, Ordering::Relaxed);
@@ -85,8 +88,9 @@ impl Writer {
 }
 
 fn start(path: &Path, pages: u32, sync: bool) -> Option<Folding> {
-    // It is opened here, not in the thread: if a commit's sync of the log fails meanwhile, then the log must
-    // have been open, or the thread's own sync would not be told, and it would fold what may be lost.
+    // The file is opened here rather than in the thread. If a commit's sync of the WAL fails meanwhile, only
+    // descriptors that were already open get the error. With a later one, the thread's own sync would
+    // succeed, and it would checkpoint data that may be lost.
     let db = schema::open_to_fold(path, sync).ok()?;
     let failed = Arc::new(AtomicBool::new(false));
     let flag = failed.clone();
@@ -100,13 +104,14 @@ fn start(path: &Path, pages: u32, sync: bool) -> Option<Folding> {
     })
 }
 
-/// What else goes wrong is tried again when the log has grown: until then what was to be folded is safe there.
+/// Whether the checkpoint failed with an I/O error. After other errors the data is still safe in the WAL, and
+/// the checkpoint is repeated when the WAL has grown.
 fn is_io_error(done: &rusqlite::Result<bool>) -> bool {
     let error = done.as_ref().err();
     error.and_then(rusqlite::Error::sqlite_error_code) == Some(ErrorCode::SystemIoFailure)
 }
 
-/// Folds as much as nobody reads. Returns whether that was all of the log.
+/// Checkpoints all frames that no reader needs. Returns whether that was the whole WAL.
 pub(super) fn checkpoint(db: &Connection) -> rusqlite::Result<bool> {
     db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
         let (pages, folded): (i64, i64) = (row.get(1)?, row.get(2)?);
@@ -114,5 +119,5 @@ pub(super) fn checkpoint(db: &Connection) -> rusqlite::Result<bool> {
     })
 }
 
-/// How many pages the log has.
+/// The number of pages in the WAL, shared with the commit hook.
 pub(in crate::sqlite) type Pages = Arc<AtomicU32>;

@@ -1,4 +1,4 @@
-//! Forgetting what need not be kept any longer: a little with every commit, the rest in slices in between.
+//! Deletes expired data: a little with every commit, the rest in slices in between.
 
 use super::{Batch, Writer};
 use crate::sqlite::kinds::signed;
@@ -10,13 +10,14 @@ use rusqlite::{OptionalExtension, Statement, params};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// Rows that one slice forgets of each sort.
+/// The maximum number of rows of each kind that one slice deletes.
 const SLICE: usize = stoker_os::bound(256, 3);
 
-/// So many too many are kept before a commit stops for them.
+/// The number of jobs above the retention limit at which commits start to delete them.
 const SLACK: u64 = 128;
 
-/// Passes are so far apart: keys that expire one after another go together.
+/// The minimum time between two passes, milliseconds, so that keys that expire one after another are deleted
+/// together.
 const PAUSE_MS: u64 = 1_000;
 
 const OLDEST: &str =
@@ -24,8 +25,8 @@ const OLDEST: &str =
 const OLDEST_AT: &str = "SELECT at FROM ages WHERE queue = ?1 AND kind = ?2 ORDER BY no LIMIT 1";
 const DROP_AGE: &str = "DELETE FROM ages WHERE queue = ?1 AND kind = ?2 AND no = ?3";
 const CUT_AGE: &str = "UPDATE ages SET ids = ?4 WHERE queue = ?1 AND kind = ?2 AND no = ?3";
-// A job that was retried and ended again has a later place as well, and so has one that left something after its end:
-// what it left goes with it there. KEPT is 2.
+// A job that ended again after a retry has a later entry in `ages`, and so has a job that added to `history`
+// or `kept` after its end: those rows are deleted with the later entry. KEPT is 2.
 const FORGET: &str = "DELETE FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3 AND ended <= ?4 \
                       AND (?5 OR (notes = 0 AND marks & 2 = 0))";
 const KEPT_UNTIL: &str = "SELECT max(until) FROM kept WHERE job = ?1 AND until > ?2";
@@ -39,7 +40,8 @@ static LEAVE: LazyLock<String> = LazyLock::new(|| {
     )
 });
 const FORGET_NOT_KEPT: &str = "DELETE FROM kept WHERE job = ?1 AND (until IS NULL OR until <= ?2)";
-// What expired, and how one of it is forgotten. As one statement SQLite would look through whole queues.
+// Queries for expired rows, each with the statement that deletes one of them. As a single statement, SQLite
+// would scan whole queues.
 const EXPIRED: [(&str, &str); 4] = [
     (
         "SELECT queue, key FROM pushes WHERE until <= ?1 ORDER BY until LIMIT ?2",
@@ -49,7 +51,8 @@ const EXPIRED: [(&str, &str); 4] = [
         "SELECT job, kind FROM kept WHERE until IS NOT NULL AND until <= ?1 ORDER BY until LIMIT ?2",
         "DELETE FROM kept WHERE job = ?1 AND kind = ?2",
     ),
-    // After what they were left for: a slice may end in between, and the server with it.
+    // Rows of `remains` go after the rows of `kept` that they are for, because the server may die between two
+    // slices.
     (
         "SELECT id, until FROM remains WHERE until <= ?1 AND NOT EXISTS (SELECT 1 FROM kept WHERE job = id) \
          ORDER BY until LIMIT ?2",
@@ -66,14 +69,14 @@ const EXPIRES: &str = "SELECT min(a, b, c, d) FROM (SELECT \
      ifnull((SELECT min(until) FROM kept WHERE until IS NOT NULL), ?1) AS b, \
      ifnull((SELECT min(until) FROM uniques WHERE until IS NOT NULL), ?1) AS c)";
 
-/// The highest bit of an entry in `ages`: the job left something beside its row.
+/// The highest bit of an entry in `ages`: the job has rows in `history` or `kept`.
 const EVENTFUL: u64 = 1 << 63;
 
 const STATES: [&[State]; 2] = [&[State::Done, State::Cancelled], &[State::Failed]];
 
 impl Writer {
-    /// Forgets about as much as this commit added, so that nothing piles up under load. A few too many may
-    /// stay until there is time.
+    /// Deletes about as many jobs as this commit added, so that nothing accumulates under load. Up to `SLACK`
+    /// jobs too many stay until there is time.
     pub(super) fn make_room(&mut self, batch: &Batch) -> rusqlite::Result<()> {
         let ended: Vec<(QueueNo, u8, usize)> = batch
             .ended
@@ -92,18 +95,18 @@ impl Writer {
         Ok(())
     }
 
-    /// How long until there is something to forget.
+    /// The time until something expires.
     pub(super) fn time_to_tidy(&self) -> Duration {
         let wait = self.tidy_at.get().saturating_sub((self.clock)());
         Duration::from_millis(wait).max(self.tidying.time_left())
     }
 
-    /// Something is to be forgotten then.
+    /// Makes sure that a pass is due by this time.
     pub(super) fn expire(&self, at: u64) {
         self.tidy_at.set(self.tidy_at.get().min(at));
     }
 
-    /// Does a slice of what there is to forget.
+    /// Deletes a slice of the expired data, if a pass is due.
     pub(super) fn tidy(&mut self) {
         if self.failing.is_some() || !self.time_to_tidy().is_zero() {
             return;
@@ -128,7 +131,7 @@ impl Writer {
         }
     }
 
-    /// Returns when to go on.
+    /// Returns when the next pass is due.
     fn forget(&mut self, batch: &mut Batch) -> rusqlite::Result<u64> {
         let now = batch.now;
         let mut budget = SLICE;
@@ -182,8 +185,8 @@ impl Writer {
             .optional()
     }
 
-    /// How many are to be forgotten because there are too many, and after how long all are. Of a queue that
-    /// nobody has opened nobody has said what is to be kept, and nothing is forgotten.
+    /// The number of jobs above the retention limit, and the retention time. The retention of a queue that
+    /// has not been opened is unknown, so nothing of it is deleted.
     fn bounds(&self, queue: QueueNo, kind: u8) -> (u64, u64) {
         let Some(of_queue) = self.queues.get(queue).filter(|of_queue| of_queue.is_open) else {
             return (0, u64::MAX);
@@ -198,8 +201,8 @@ impl Writer {
         }
     }
 
-    /// Forgets the oldest jobs beyond what is to be kept, by number and by age, looking at `budget` at the
-    /// most. Returns at how many it looked.
+    /// Deletes the oldest jobs that exceed the retention by count or age, examining at most `budget` entries.
+    /// Returns the number of entries examined.
     fn forget_ended(
         &mut self,
         queue: QueueNo,
@@ -222,7 +225,7 @@ impl Writer {
         Ok(looked)
     }
 
-    /// The same by number only.
+    /// Like `forget_ended`, but by count only.
     fn forget_excess(
         &mut self,
         queue: QueueNo,
@@ -260,7 +263,7 @@ impl Writer {
         row.optional()
     }
 
-    /// Forgets the first jobs of a row of `ages`.
+    /// Deletes the first `count` jobs of a row of `ages`.
     fn forget_some(
         &mut self,
         queue: QueueNo,
@@ -271,7 +274,8 @@ impl Writer {
     ) -> rusqlite::Result<()> {
         let (ids, rest) = oldest.ids.split_at(count * 8);
         let mut forgotten = 0;
-        // Looked up once: for each it would cost as much as a part of the work.
+        // The statement is prepared once, because a lookup for each job would be a significant part of the
+        // work.
         let mut forget = self.db.prepare_cached(FORGET)?;
         for entry in ids.chunks_exact(8).filter_map(|id| id.try_into().ok()) {
             let entry = u64::from_le_bytes(entry);
@@ -295,7 +299,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Forgets the job of an entry in `ages`, if it is still where that says.
+    /// Deletes the job of an entry in `ages`, if the job has not been retried or moved since.
     fn forget_one(
         &self,
         forget: &mut Statement<'_>,
@@ -311,7 +315,7 @@ impl Writer {
             false => None,
         };
         let mut is_gone = false;
-        // Nearly all of the first kind are done, so that comes before cancelled.
+        // Nearly all jobs of the first kind are done, so that state is tried before cancelled.
         for state in STATES[usize::from(kind)] {
             let (state, id, at) = (*state as u8, job.0 as i64, at as i64);
             if let Some(until) = until {
@@ -323,7 +327,7 @@ impl Writer {
                 break;
             }
         }
-        // One that is elsewhere now keeps what it left.
+        // If the job is elsewhere now, its other rows are kept.
         if eventful && (is_gone || !self.exists(job)?) {
             self.forget_not_kept(job, now)?;
         }
@@ -334,13 +338,13 @@ impl Writer {
         crate::sqlite::reader::find(&self.db, job).map(|view| view.is_some())
     }
 
-    /// Until when something of a job is to be kept that has ended.
+    /// When the last of an ended job's data in `kept` expires.
     fn kept_until(&self, job: JobId, now: u64) -> rusqlite::Result<Option<u64>> {
         let mut kept_until = self.db.prepare_cached(KEPT_UNTIL)?;
         kept_until.query_row(params![job.0 as i64, now as i64], |row| row.get(0))
     }
 
-    /// Forgets a job's history, and what else of it need not be kept.
+    /// Deletes a job's history, and its rows in `kept` that have expired or have no expiry time.
     fn forget_not_kept(&self, job: JobId, now: u64) -> rusqlite::Result<()> {
         let row = params![job.0 as i64, now as i64];
         self.db.prepare_cached(FORGET_NOT_KEPT)?.execute(row)?;
@@ -348,7 +352,7 @@ impl Writer {
     }
 }
 
-/// The row of jobs that ended first.
+/// The row of `ages` with the jobs of a queue that ended first.
 struct Oldest {
     no: i64,
     at: u64,

@@ -1,5 +1,5 @@
-//! A row of `jobs` with its payload, to be verified and handed over. Each value is fetched once: SQLite takes longer
-//! to hand out most of them than it takes to sum them.
+//! A row of `jobs` with its payload, to be verified and handed over. Each value is fetched only once, because
+//! for most values fetching takes longer than computing their part of the checksum.
 
 use crate::sqlite::kinds::KEPT;
 use crate::sqlite::seal::{self, JOBS};
@@ -8,11 +8,11 @@ use rusqlite::Row;
 use rusqlite::types::{FromSql, ValueRef};
 use std::sync::LazyLock;
 
-/// What to select for it.
+/// The columns to select.
 pub(super) static COLUMNS: LazyLock<String> =
     LazyLock::new(|| format!("{}, checksum, payload_checksum, meta, body", JOBS.list()));
 
-/// Where things are in it: first the columns of [`JOBS`].
+/// The positions of columns in the selection, which starts with the columns of [`JOBS`].
 const ORD: usize = 17;
 const CHECKSUM: usize = JOBS.columns.len();
 const PAYLOAD_CHECKSUM: usize = CHECKSUM + 1;
@@ -37,7 +37,7 @@ impl<'r> JobRow<'r> {
         })
     }
 
-    /// Whether it has the checksums that it should have, if it was Stoker that wrote it.
+    /// Whether the row's checksums are correct. Rows written by other programs have none and count as intact.
     pub(super) fn is_whole(&self) -> rusqlite::Result<bool> {
         let (checksum, payload): (Option<i64>, Option<i64>) =
             (self.get(CHECKSUM)?, self.get(PAYLOAD_CHECKSUM)?);
@@ -61,7 +61,7 @@ impl<'r> JobRow<'r> {
         self.get::<Vec<u8>>(4).map(Vec::into_boxed_slice)
     }
 
-    /// Its place in its lane.
+    /// The job's place in its lane.
     pub(super) fn order(&self) -> rusqlite::Result<u64> {
         Ok(self.get::<Option<u64>>(ORD)?.unwrap_or_default())
     }

@@ -1,34 +1,35 @@
-//! Which jobs of each lane are loaded into the scheduler.
+//! Tracks which jobs of each lane are loaded into the scheduler.
 
 use crate::{JobId, JobMap, QueueNo};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// The jobs that are loaded into the scheduler. This is only kept in memory: after a restart no job
-/// is loaded.
+/// The jobs that are loaded into the scheduler. This list is only kept in memory: after a restart no job is
+/// loaded.
 ///
-/// Jobs of a lane are loaded in their order, so all its ready jobs up to the cursor are loaded. So are some above it
-/// if the cursor was moved back for a job with a lower order number. A lane of which no job is loaded is forgotten, so
-/// a million waiting tenants cost nothing here.
+///
+/// Jobs of a lane are loaded in their order, so all its ready jobs up to the cursor are loaded. Some jobs
+/// above the cursor may also be loaded, if the cursor was moved back for a job with a lower order number. A
+/// lane without loaded jobs is removed, so a million waiting tenants take no memory here.
 #[derive(Default)]
 pub(in crate::sqlite) struct Lanes {
     lanes: Vec<Lane>,
     free: Vec<u32>,
-    /// By queue and class.
+    /// Indexes of lanes by queue and class.
     numbers: BTreeMap<(QueueNo, u8), Numbers>,
     loaded: JobMap<LoadedJob>,
-    /// By queue: how many of the loaded jobs are ready.
+    /// The number of loaded jobs that are ready, by queue.
     ready: Vec<u64>,
 }
 
-/// By key.
+/// Indexes of lanes by key.
 type Numbers = HashMap<Arc<[u8]>, u32>;
 
 pub(in crate::sqlite) struct Lane {
     queue: QueueNo,
     class: u8,
     key: Arc<[u8]>,
-    /// Where to go on handing over: the place of the last job that was, mostly.
+    /// Where handing over continues: usually the order number of the last job that was handed over.
     pub(super) cursor: u64,
     pub(super) loaded: u32,
     /// There may be ready jobs above the cursor.
@@ -37,12 +38,12 @@ pub(in crate::sqlite) struct Lane {
 
 struct LoadedJob {
     lane: u32,
-    /// It waits for its retry and keeps its place; its row is not a ready one.
+    /// The job waits for its retry and keeps its place. Its row's state is not ready.
     parked: bool,
 }
 
 impl Lane {
-    /// A job waits at this place. Returns whether others did.
+    /// Records that a job waits at this place. Returns whether a backlog was recorded before.
     pub(super) fn add_backlog(&mut self, order: u64) -> bool {
         self.cursor = self.cursor.min(order.saturating_sub(1));
         std::mem::replace(&mut self.backlog, true)
@@ -59,12 +60,12 @@ impl Lanes {
         self.loaded.contains_key(&job)
     }
 
-    /// How many ready jobs of a queue are loaded.
+    /// The number of loaded jobs of a queue that are ready.
     pub(super) fn loaded_ready(&self, queue: QueueNo) -> u64 {
         self.ready.get(queue.0 as usize).copied().unwrap_or(0)
     }
 
-    /// Records that the job with this order number is loaded. Returns its lane.
+    /// Records that a job is loaded. Returns its lane.
     pub(super) fn add_loaded(
         &mut self,
         queue: QueueNo,
@@ -79,7 +80,7 @@ impl Lanes {
             parked,
         };
         let before = self.loaded.insert(job, loaded);
-        // A job can't be loaded twice; counting it twice would keep its lane for ever.
+        // A job can't be loaded twice. Counting it twice would keep its lane forever.
         debug_assert!(before.is_none(), "job {job} was held already");
         match before {
             Some(before) => self.lanes[before.lane as usize].loaded -= 1,
@@ -91,7 +92,7 @@ impl Lanes {
         lane
     }
 
-    /// A loaded job is no longer ready, but stays loaded until its retry.
+    /// Records that a loaded job is no longer ready but stays loaded until its retry.
     pub(super) fn park(&mut self, job: JobId) {
         let Some(loaded) = self.loaded.get_mut(&job) else {
             return;
@@ -102,8 +103,8 @@ impl Lanes {
         }
     }
 
-    /// Unloads a job. Returns its lane if that was the last loaded one and others wait there: `RefillLanes`
-    /// has passed over the lane meanwhile.
+    /// Unloads a job. Returns its lane if no job of it is loaded any more and others wait there, because
+    /// `RefillLanes` has skipped the lane so far.
     pub(super) fn unload(&mut self, job: JobId) -> Option<(QueueNo, u8, Arc<[u8]>)> {
         let LoadedJob {
             lane: number,

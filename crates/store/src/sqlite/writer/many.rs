@@ -1,25 +1,26 @@
-//! Many rows at once for a statement: to begin and end one for each would cost as much as a part of the work. Numbers of
-//! jobs are read from `rarray()`; rows of several values are parameters of one `VALUES`.
+//! Statements over many rows at once, because starting and ending a statement for each row would be a
+//! significant part of the work. Job ids are passed as an array for `rarray()`; rows of several values are
+//! parameters of one `VALUES`.
 
 use crate::JobId;
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{CachedStatement, Connection};
 use std::rc::Rc;
 
-/// How many rows a statement takes. Each size is a statement of its own, and the largest that fits is used.
+/// The numbers of rows per statement. Each size is a separate statement, and the largest that fits is used.
 const SIZES: [usize; 3] = [32, 8, 1];
 
 pub(super) fn jobs(jobs: impl Iterator<Item = JobId>) -> Rc<Vec<Value>> {
     Rc::new(jobs.map(|job| Value::Integer(job.0 as i64)).collect())
 }
 
-/// A statement over rows of so many values.
+/// A statement over rows of `COLUMNS` values.
 pub(super) struct Many<const COLUMNS: usize> {
     sized: [String; SIZES.len()],
 }
 
 impl<const COLUMNS: usize> Many<COLUMNS> {
-    /// `statement` is given what stands for the rows, such as `VALUES (?, ?), (?, ?)`.
+    /// `statement` builds the SQL from the text for the rows, such as `VALUES (?, ?), (?, ?)`.
     pub(super) fn new(statement: impl Fn(&str) -> String) -> Self {
         let row = format!("({})", ["?"; COLUMNS].join(", "));
         let rows = |size: usize| format!("VALUES {}", vec![row.as_str(); size].join(", "));
@@ -28,7 +29,7 @@ impl<const COLUMNS: usize> Many<COLUMNS> {
         }
     }
 
-    /// Executes it for all items. `bind` makes each one's row.
+    /// Executes the statement for all items. `bind` binds the row of an item.
     pub(super) fn execute<T>(
         &self,
         db: &Connection,
@@ -55,7 +56,7 @@ impl<const COLUMNS: usize> Many<COLUMNS> {
     }
 }
 
-/// One row's parameters.
+/// The parameters of one row.
 pub(super) struct Parameters<'s, 'c, const COLUMNS: usize> {
     statement: &'s mut CachedStatement<'c>,
     first: usize,

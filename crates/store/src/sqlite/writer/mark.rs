@@ -1,4 +1,4 @@
-//! What is written of a job without changing what becomes of it.
+//! Writes data of a job that does not change its state.
 
 use super::end::JobBrief;
 use super::{Batch, Effect, Writer};
@@ -55,11 +55,12 @@ impl Writer {
             self.note(&mut brief, batch.now, what, text)?;
             self.mark(&brief)?;
             if what == What::Crashed {
-                // Its end tells how often in all, but a restart may come first.
+                // The job's end will report the total number of crashes, but the server may restart before
+                // that.
                 self.db.prepare_cached(&CRASHED)?.execute([job.0 as i64])?;
             }
         } else if let Some(view) = find(&self.db, job)? {
-            // One that had said that it is done goes on.
+            // The job acknowledged itself and its run continues after its end.
             let mut brief = self.brief_ended(&view)?;
             self.note(&mut brief, batch.now, what, text)?;
             self.mark_ended(&brief, batch)?;
@@ -91,7 +92,7 @@ impl Writer {
         } = brief;
         let row = params![queue.0, *state as u8, id.0 as i64, marks, notes];
         self.db.prepare_cached(&MARK_ENDED)?.execute(row)?;
-        // Once more, so that what it left is forgotten with it.
+        // Adds another entry to `ages`, so that these rows are deleted with the job.
         batch.age(*queue, *state, *id, true);
         Ok(())
     }

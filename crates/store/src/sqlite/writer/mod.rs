@@ -50,7 +50,7 @@ use stoker_os::File;
 pub(super) struct Writer {
     pub(super) db: Connection,
     pub(super) path: PathBuf,
-    /// Commits wait for the disk.
+    /// Commits are synced to the disk.
     pub(super) sync: bool,
     pub(super) cache_kib: u32,
     pub(super) clock: Clock,
@@ -64,40 +64,40 @@ pub(super) struct Writer {
     serial: u64,
     todo: VecDeque<super::mailbox::Item>,
     events: Vec<StoreEvent>,
-    /// Bytes of the jobs in it that a refill hands over.
+    /// Bytes of jobs that refills have added to `events`.
     handing: Cell<usize>,
     /// Requests that could not be written yet and must not be rejected.
     pending_writes: Vec<StoreRequest>,
-    /// What waits until the file can be read.
+    /// Reads that wait until the file can be read.
     deferred: VecDeque<unreadable::Deferred>,
-    /// The last transaction, if nobody knows what became of it.
+    /// The last transaction, if it is unknown whether it was committed, and its serial.
     unknown: Option<(Batch, u64)>,
     doubt: Option<doubt::Doubt>,
-    /// Searches for lanes under way.
+    /// Searches for lanes in progress.
     searches: VecDeque<search::Search>,
-    /// Changes of many jobs under way.
+    /// Changes of many jobs in progress.
     bulk_changes: VecDeque<bulk::BulkChange>,
     failing: Option<commit::Failing>,
-    /// Jobs that ran when the last server died, as long as that is not written.
+    /// Jobs that were running when the previous server died, until their crashes have been written.
     crashed: HashSet<JobId>,
-    /// The connection must not be used again: the disk failed under it.
+    /// The disk failed while this connection was in use. It must not be used again.
     is_broken: bool,
-    /// The log must not be synced before it is written anew.
+    /// The WAL must not be synced before it has been rewritten.
     distrusts_log: bool,
     folding: Option<fold::Folding>,
     pages: fold::Pages,
-    /// The same, but for that a fold does not set it back.
+    /// The number of frames in the WAL after the last commit. Unlike `pages`, a checkpoint does not reset it.
     frames: fold::Pages,
     files: files::Files,
-    /// Jobs that were found damaged and are to be set aside.
+    /// Jobs with wrong checksums that will be set aside in the next turn.
     damaged: RefCell<Vec<Damaged>>,
     /// The last commit that was reported as durable.
     durable: u64,
-    /// What `PRAGMA synchronous` says now.
+    /// The current setting of `PRAGMA synchronous`.
     level: commit::Level,
     next_due: NextDue,
     making_ready: Chore,
-    /// When there is something to forget.
+    /// When the next job or key expires.
     tidy_at: Cell<u64>,
     tidying: Chore,
     making_room: Chore,
@@ -174,7 +174,7 @@ impl Writer {
     }
 }
 
-/// The store's secret, made when the store is.
+/// The store's secret, which is generated when the store is created.
 fn secret(db: &Connection, now: u64) -> rusqlite::Result<u64> {
     let known = db.query_row("SELECT value FROM store WHERE key = 'secret'", [], |row| {
         row.get::<_, i64>(0)

@@ -8,7 +8,7 @@ use crate::{QueueNo, QueuePolicy, StoreEvent};
 use std::io;
 
 impl Writer {
-    /// The row of a new queue is written with the next commit.
+    /// Opens a queue. The row of a new queue is written with the next commit.
     pub(super) fn open_queue(&mut self, name: &str, policy: QueuePolicy) {
         let queue = self.queues.find(name);
         let queue = queue.unwrap_or_else(|| self.queues.add(name));
@@ -16,13 +16,13 @@ impl Writer {
             return;
         };
         of_queue.policy = policy;
-        // Less may be kept than before.
+        // The new policy may have a shorter retention.
         self.tidy_at.set(0);
         let ordered = policy.ordered;
         self.read_or_defer(Unreadable::Queue { queue, ordered });
     }
 
-    /// Restores the parked jobs of a queue.
+    /// Restores the parked jobs of a queue and marks it as open.
     pub(super) fn resume(&mut self, queue: QueueNo, ordered: bool) -> rusqlite::Result<()> {
         let Some(of_queue) = self.queues.get(queue) else {
             return Ok(());
@@ -51,7 +51,7 @@ impl Writer {
         let done = self.transact(true, |writer, _| writer.running(&[]).map(drop));
         done.map_err(|error| io::Error::other(trouble(&error)))?;
         if !self.pending_writes.is_empty() {
-            // It opened the file anew, and what was in doubt turned out not to be there.
+            // The transaction opened the file again, and a commit in doubt turned out not to be in the file.
             self.write(Vec::new(), true);
         }
         if !self.pending_writes.is_empty() {
@@ -61,7 +61,7 @@ impl Writer {
             )));
         }
         let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
-        // Somebody may be reading; the log then stays, and is as good.
+        // If another process is reading, the WAL stays, which is harmless.
         if self.db.query_row(checkpoint, [], |row| row.get(0)) == Ok(0) {
             schema::remove_log_on_close(&self.db, true).ok();
         }

@@ -1,18 +1,18 @@
-//! Where in its lane a new job goes.
+//! Determines a new job's place in its lane.
 
 use super::Writer;
 use crate::id::places_after;
 use crate::{JobId, NewJob};
 use rusqlite::{OptionalExtension, params};
 
-// The last place below a given one that a ready job has. A parked job keeps its own and never goes back to its lane,
-// so another job may have the same place.
+// The highest order number below a given one among the ready jobs of a lane. A parked job keeps its order
+// number and never returns to its lane, so another job may have the same number.
 const LAST: &str = "SELECT ord FROM jobs INDEXED BY waiting WHERE state = 0 AND queue = ?1 AND class = ?2 \
                     AND key = ?3 AND ord < ?4 ORDER BY ord DESC LIMIT 1";
 
 impl Writer {
-    /// Mostly the end, which is the job's own number. One that was due before it was pushed goes behind those that
-    /// came up to then, or were due up to then.
+    /// The order number of a new job. Usually that is the job's id, which is the end of its lane. A job that
+    /// was already due when it was pushed goes behind the jobs that came, or were due, up to its due time.
     pub(super) fn place_of_new(&self, new: &NewJob, id: JobId, now: u64) -> rusqlite::Result<u64> {
         if let Some(order) = new.order {
             return Ok(order);
@@ -20,7 +20,7 @@ impl Writer {
         if !new.is_overdue(now) {
             return Ok(id.0);
         }
-        // A millisecond has only so many places; the next one has others.
+        // Each millisecond has a limited number of places. If they are taken, the next millisecond is used.
         for ms in new.due_ms..now {
             let places = places_after(ms);
             let last = self.last_below(new, places.end)?;

@@ -1,4 +1,4 @@
-//! Ending jobs that were done and left nothing, as nearly all are.
+//! Ending jobs that are done without a result, output or other data, which is the common case.
 
 use super::many::{self, Many};
 use super::{Batch, Effect, Writer};
@@ -12,7 +12,8 @@ use std::sync::LazyLock;
 
 const READ: &str = "SELECT id, queue, state, marks, notes, checksum, attempt, exceptions, crashes, ran, ord \
                     FROM rarray(?1) AS wanted CROSS JOIN jobs ON id = wanted.value";
-// OR FAIL: what fails undoes the whole commit anyway, so SQLite need not be able to undo half of a statement.
+// OR FAIL: an error undoes the whole transaction anyway, so SQLite need not be able to undo half of a
+// statement.
 static END: LazyLock<Many<7>> = LazyLock::new(|| {
     let values = [
         ("state", "4"),
@@ -32,7 +33,7 @@ static END: LazyLock<Many<7>> = LazyLock::new(|| {
         )
     })
 });
-/// What becomes another value in a row that is moved so.
+/// The columns that change when such a job is moved to `ended`.
 const CHANGED: [Column; 7] = columns([
     "state",
     "attempt",
@@ -45,8 +46,9 @@ const CHANGED: [Column; 7] = columns([
 const DELETE: &str = "DELETE FROM jobs WHERE id IN (SELECT value FROM rarray(?1))";
 
 impl Writer {
-    /// Ends the first of these jobs, as far as they seem to be such, by few statements: to begin and end one for each
-    /// would cost as much as a part of the work. Returns how many.
+    /// Ends the jobs of the leading requests that look plain, using few statements, because starting and
+    /// ending a statement for each job would be a significant part of the work. Returns the number of
+    /// requests.
     pub(super) fn end_plain_jobs(
         &mut self,
         requests: &[StoreRequest],
@@ -65,7 +67,7 @@ impl Writer {
         Ok(ends.len())
     }
 
-    /// Returns the others.
+    /// Ends the plain jobs, and returns the others.
     fn end_unmarked(
         &mut self,
         ends: &[(JobId, Run)],
@@ -77,7 +79,7 @@ impl Writer {
         let mut others = Vec::new();
         let mut row = rows.next()?;
         for (job, run) in ends {
-            // Who is not there has no row. The others have theirs in the order in which they were asked for.
+            // A job that does not exist has no row. The rows of the others are in the order of the request.
             let own = match row {
                 Some(row) if row.get::<_, u64>(0)? == job.0 => row,
                 _ => {
@@ -119,7 +121,7 @@ fn plain_end(request: &StoreRequest) -> Option<(JobId, Run)> {
     }
 }
 
-/// The numbers that END is given of a job, if it is one that left nothing and that no other program wrote.
+/// The values for END, if the job left no other data and its row was written by Stoker.
 fn plain_row(
     row: &Row<'_>,
     run: Run,

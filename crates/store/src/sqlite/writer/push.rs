@@ -1,4 +1,4 @@
-//! Jobs are accepted.
+//! Accepting jobs.
 
 use super::many::{Many, Parameters};
 use super::{Batch, Effect, Writer};
@@ -11,7 +11,8 @@ use rusqlite::types::ValueRef;
 use rusqlite::{OptionalExtension, Row, params};
 use std::sync::LazyLock;
 
-// OR FAIL: what fails undoes the whole commit anyway, so SQLite need not be able to undo half of a statement.
+// OR FAIL: an error undoes the whole transaction anyway, so SQLite need not be able to undo half of a
+// statement.
 static INSERT: LazyLock<Many<15>> = LazyLock::new(|| {
     Many::new(|rows| {
         format!(
@@ -35,7 +36,7 @@ static TAKEN: LazyLock<String> = LazyLock::new(|| {
 });
 static KEEP_PUSH: LazyLock<String> =
     LazyLock::new(|| PUSHES.insert("INSERT OR REPLACE", &["?1", "?2", "?3", "?4", "?5", "?6"]));
-// A key whose time is over is free. One that another job took meanwhile is that one's.
+// A key that has expired is free. A key that another job took in the meantime stays with that job.
 static TAKE: LazyLock<String> = LazyLock::new(|| {
     let insert = UNIQUES.insert("INSERT", &["?1", "?2", "?3", "?4"]);
     format!(
@@ -45,8 +46,8 @@ static TAKE: LazyLock<String> = LazyLock::new(|| {
 });
 
 impl Writer {
-    /// Accepts the leading requests that are pushes without keys of their own, with few statements. Returns how
-    /// many.
+    /// Accepts the leading requests that are pushes without idempotency or unique keys, using few statements.
+    /// Returns their number.
     pub(super) fn push_plain_jobs(
         &mut self,
         requests: &[StoreRequest],
@@ -87,7 +88,7 @@ impl Writer {
         Ok(Effect::Accepted { id, state, order })
     }
 
-    /// Remembers which job answers the same push.
+    /// Records the push's idempotency key, so that a repeated push is recognised.
     pub(super) fn keep_push(&self, new: &NewJob, id: JobId, now: u64) -> rusqlite::Result<()> {
         if let Some(key) = &new.idempotency {
             let until = now.saturating_add(self.queues.policy(new.queue).idempotency_ms);
@@ -107,7 +108,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The job that already stands for this push.
+    /// The result of a push whose idempotency key or unique key belongs to an existing job.
     fn find_existing(&self, new: &NewJob, now: u64) -> rusqlite::Result<Option<Pushed>> {
         if let Some((holder, same_body)) = self.repeats(new, now)? {
             return Ok(Some(Pushed::Repeated { holder, same_body }));
@@ -121,7 +122,7 @@ impl Writer {
         }
     }
 
-    /// The job that its idempotency key stands for, and whether that had the same body.
+    /// The job that the push's idempotency key belongs to, and whether that job's push had the same body.
     pub(super) fn repeats(
         &self,
         new: &NewJob,
@@ -140,7 +141,7 @@ impl Writer {
             .optional()
     }
 
-    /// Adds a job to those that are to run. Returns its place in its lane.
+    /// Inserts an unfinished job. Returns its place in its lane.
     pub(super) fn insert(
         &mut self,
         id: JobId,
@@ -298,7 +299,7 @@ fn text(text: Option<&str>) -> ValueRef<'_> {
     text.map_or(ValueRef::Null, |text| ValueRef::Text(text.as_bytes()))
 }
 
-/// The state in which a new job begins.
+/// The initial state of a new job.
 pub(super) fn state_of(new: &NewJob, now: u64) -> State {
     match (new.suspended, new.delay_ms > 0 || new.due_ms > now) {
         (true, _) => State::Suspended,
@@ -307,7 +308,7 @@ pub(super) fn state_of(new: &NewJob, now: u64) -> State {
     }
 }
 
-/// Whether no other job can stand for it, and it goes behind all others.
+/// Whether a push has no keys that could belong to another job, and goes behind all other jobs of its lane.
 fn is_plain(new: &NewJob, now: u64) -> bool {
     new.idempotency.is_none()
         && unique(new).is_none()

@@ -1,4 +1,4 @@
-//! What the last process left: numbers, runs that were under way, and crashes.
+//! Restores what the previous process left: numbers, jobs that were running, and crashes.
 
 use super::end::JobBrief;
 use super::{Batch, Writer};
@@ -11,17 +11,18 @@ const RUNNING: &str = "SELECT ids FROM running";
 const CRASHES: &str = "SELECT crashes FROM jobs WHERE id = ?1";
 static CRASHED: LazyLock<String> =
     LazyLock::new(|| JOBS.update(&[("crashes", "?2"), ("notes", "?3")], &[], "id = ?1"));
-// Of each table the highest number that can have been given; all are found at the end of an index.
+// The highest number that can have been given out, from each table. Both queries read only the end of an
+// index.
 const LAST: &str =
     "SELECT max(ifnull((SELECT max(id) FROM jobs), 0), ifnull((SELECT max(last) FROM queues), 0))";
 
 const SERIAL: &str = "SELECT max(ifnull((SELECT max(serial) FROM queues), 0), \
                       ifnull((SELECT value FROM store WHERE key = 'serial'), 0))";
 
-/// A job that killed so many workers is not tried again.
+/// The number of crashes after which a job is not run again.
 const DEADLY: u8 = 3;
 
-/// The highest number given so far.
+/// The highest number given out so far.
 pub(in crate::sqlite) fn last_number(db: &Connection) -> rusqlite::Result<u64> {
     db.query_row(LAST, [], |row| row.get(0))
 }
@@ -31,7 +32,7 @@ pub(in crate::sqlite) fn last_serial(db: &Connection) -> rusqlite::Result<u64> {
 }
 
 impl Writer {
-    /// The server before this one did not close the store: what ran then counts as crashed.
+    /// Counts a crash for each job that was running when the previous server ended without closing the store.
     pub(in crate::sqlite) fn recover(&mut self) -> rusqlite::Result<()> {
         let ids: Option<Vec<u8>> = self
             .db
@@ -41,7 +42,7 @@ impl Writer {
         let ids = ids.chunks_exact(8).filter_map(|id| id.try_into().ok());
         let jobs: Vec<JobId> = ids.map(|id| JobId(u64::from_le_bytes(id))).collect();
         if !jobs.is_empty() {
-            // A disk that fails now must not keep the store from opening: it is written when it can be.
+            // A failing disk must not prevent the store from opening. The crashes are then written later.
             self.crashed = jobs.iter().copied().collect();
             self.write(vec![StoreRequest::Crashed { jobs }], true);
         }
@@ -65,12 +66,13 @@ impl Writer {
             let crashes: u8 = crashes.query_row([brief.id.0 as i64], |row| row.get(0))?;
             ran.push((brief, crashes));
         }
-        // One that had killed a worker before may have killed the server as well; if there were several, no
-        // single one can be blamed, and none is brought to its last crash by what another did.
+        // If exactly one of the jobs had crashed before, it probably crashed the server too. If there are
+        // several, none of them can be blamed, so no job reaches the crash limit because of another one.
         let suspects = ran.iter().filter(|(_, crashes)| *crashes > 0).count();
         for (brief, crashes) in ran {
             let is_deadly = crashes + 1 >= DEADLY && suspects == 1;
-            // This may come late, if the disk failed until now. What was handed over meanwhile had its next run.
+            // This may run late, if the disk failed until now. A job that is loaded has already been handed
+            // over for its next run.
             let is_loaded = self.lanes.is_loaded(brief.id);
             let most = if is_loaded { u8::MAX } else { DEADLY - 1 };
             match is_deadly && !is_loaded {
@@ -85,9 +87,10 @@ impl Writer {
         self.running(&[]).map(drop)
     }
 
-    /// Crashes could not be counted. A job that can't be read must not keep the others from it.
+    /// Repeats the counting after it failed, without the jobs that can't be read.
     pub(super) fn count_crashes_of_others(&mut self, jobs: Vec<JobId>) {
-        // Not within a transaction: in one that met a bad page nothing more can be written.
+        // The reads are done outside of a transaction, because a transaction that met a bad page can't write
+        // any more.
         let read = |job: &JobId| (*job, self.fetch(*job));
         let (good, bad): (Vec<_>, Vec<_>) =
             jobs.iter().map(read).partition(|(_, read)| read.is_ok());

@@ -1,4 +1,4 @@
-//! Handing jobs over.
+//! Hands jobs over to the scheduler.
 
 use super::Writer;
 use super::job_row::{COLUMNS, JobRow};
@@ -40,13 +40,13 @@ static KEPT_CHECKPOINT: LazyLock<String> = LazyLock::new(|| {
 /// The next jobs of a lane.
 pub(super) struct Page {
     jobs: Vec<Job>,
-    /// The last one's place.
+    /// The order number of the last job.
     last: u64,
-    /// What comes next can't be read, or would be more than is allowed.
+    /// The next job can't be read, or would exceed the limit on bytes.
     is_cut: bool,
 }
 
-/// What a row of a lane is, with its place.
+/// The result of reading a row of a lane. The number is the job's order number.
 enum Read {
     Job(u64, Job),
     Loaded,
@@ -67,7 +67,7 @@ impl Writer {
             None => 0,
         };
         let Page { jobs, last, is_cut } = self.read(queue, class, key, cursor, limit)?;
-        // If that can't be read there may be more.
+        // If the file can't be read, more jobs are assumed.
         let has_more = || self.has_waiting(queue, class, key, last, u64::MAX);
         let more = is_cut || (jobs.len() == limit && has_more().unwrap_or(true));
         let bytes: usize = jobs.iter().map(Job::size).sum();
@@ -82,7 +82,7 @@ impl Writer {
         Ok((jobs, more))
     }
 
-    /// The next jobs of a lane behind a place that are not loaded, as far as they can be read.
+    /// The next jobs of a lane after `cursor` that are not loaded, up to the first one that can't be read.
     pub(super) fn read(
         &self,
         queue: QueueNo,
@@ -155,7 +155,7 @@ impl Writer {
         Ok(job)
     }
 
-    /// A loaded job once more.
+    /// Reads a loaded job again.
     pub(super) fn fetch(&self, id: JobId) -> rusqlite::Result<Option<Box<Job>>> {
         let mut fetch = self.db.prepare_cached(&FETCH)?;
         let mut rows = fetch.query([id.0 as i64])?;
@@ -207,7 +207,7 @@ impl Writer {
         parked.collect()
     }
 
-    /// How often a job has crashed, be it that the last time is not written yet.
+    /// How often a job has crashed, including a crash that has not been written yet.
     fn crashes(&self, id: JobId, written: u8) -> u8 {
         written.saturating_add(u8::from(self.crashed.contains(&id)))
     }
@@ -223,7 +223,7 @@ impl Writer {
         Ok(bytes.optional()?.map(Vec::into_boxed_slice))
     }
 
-    /// Whether a lane has ready jobs between two places that are not loaded.
+    /// Whether a lane has ready jobs between two order numbers that are not loaded.
     pub(super) fn has_waiting(
         &self,
         queue: QueueNo,
@@ -242,15 +242,15 @@ impl Writer {
         Ok(false)
     }
 
-    /// A queue was opened: its parked jobs count as loaded again. If it is no longer ordered, they become
-    /// ordinary delayed jobs.
+    /// Restores the parked jobs of a queue that was opened: they count as loaded again. If the queue is no
+    /// longer ordered, they become ordinary delayed jobs.
     pub(super) fn resume_parked(&mut self, queue: QueueNo, ordered: bool) -> rusqlite::Result<()> {
         if !ordered {
             self.db.prepare_cached(&UNPARK)?.execute([queue.0])?;
             return Ok(());
         }
-        // Everything is read before any job is marked as loaded: after a failure halfway some would
-        // be marked twice.
+        // Reads everything before any job is marked as loaded. If a read failed halfway, a repetition would
+        // mark some jobs twice.
         let parked = self.parked(queue)?;
         let mut backlogs = Vec::new();
         for (class, job) in &parked {
@@ -261,7 +261,7 @@ impl Writer {
             lane.backlog = true;
             let key = job.key.clone();
             self.events.push(StoreEvent::Parked { job });
-            // `RefillLanes` does not find what waits behind a parked job, so it is reported here.
+            // `RefillLanes` does not find jobs behind a parked job, so they are reported here.
             if has_backlog {
                 self.events.push(StoreEvent::Backlog { queue, class, key });
             }

@@ -1,5 +1,5 @@
-//! What to do when the disk fails: not to trust the file that it failed on (see [`crate::sqlite::log`]), and
-//! to open everything anew.
+//! Recovery from disk failures: the file must not be trusted as it is (see [`crate::sqlite::log`]), and
+//! everything is opened again.
 
 use super::commit::Level;
 use super::{Writer, doubt::Fate, recover};
@@ -10,31 +10,34 @@ use rusqlite::{Connection, ErrorCode};
 use std::sync::mpsc::sync_channel;
 
 impl Writer {
-    /// A transaction failed. What became of it: the disk may fail when the commit is in the log already, and
-    /// then what is in the log is what counts.
+    /// Determines whether a failed transaction was committed. The disk may fail after the commit was written
+    /// to the WAL, and then the content of the WAL decides.
     pub(super) fn fate_after(&mut self, error: &rusqlite::Error, was_committing: bool) -> Fate {
         if !self.db.is_autocommit() {
-            // If even this fails, the next transaction can't begin and reports the error.
+            // If ROLLBACK fails too, the next transaction can't begin and reports the error.
             self.db.execute_batch("ROLLBACK").ok();
         }
-        // What is open here is not the file that is there, and must not be let go of for it.
+        // The open files are not the ones at the store's paths, and must not be closed, because they may hold
+        // the only copy of the data.
         if is_replaced(error) {
             return Fate::Undone;
         }
-        // One that is open for reading only, or could not open what belongs to it, would stay so.
+        // A connection that is read-only, or that could not open one of the files beside the store, would
+        // stay so.
         use ErrorCode::{CannotOpen, ReadOnly, SystemIoFailure};
         match error.sqlite_error_code() {
             Some(SystemIoFailure | ReadOnly | CannotOpen) => {}
             _ => return Fate::Undone,
         }
-        // Reopening takes over the file's own number.
+        // Computed first, because reopening adopts the serial in the file.
         let under_way = self.serial + 1;
         self.is_broken = true;
         match self.reopen() {
-            // One that had not come so far may meet the number of the one before it, of which nobody knew.
+            // The serial only proves a commit that was attempted: otherwise the file may contain an earlier
+            // commit in doubt with the same serial.
             Ok(()) if was_committing && self.serial == under_way => Fate::Committed,
             Err(_) if was_committing => {
-                // Nothing may follow from it before it is known to be on the disk.
+                // Nothing may follow from the commit before it is known to be on the disk.
                 self.is_broken = true;
                 Fate::Unknown
             }
@@ -42,7 +45,7 @@ impl Writer {
         }
     }
 
-    /// Opens everything anew, if that is due.
+    /// Opens everything again, if that is necessary.
     pub(super) fn reopen(&mut self) -> Result<(), StoreError> {
         if !self.is_broken && !self.distrusts_log {
             return Ok(());
@@ -51,7 +54,7 @@ impl Writer {
         self.close_files();
         self.is_broken = true;
         let written = log::rewrite(&self.path);
-        // With no room for that, what is there can still be read.
+        // If the disk is full, the file can still be read.
         self.distrusts_log = matches!(written, Err(StoreError::Full { .. }));
         match written {
             Err(error) if !self.distrusts_log || self.doubt.is_some() => return Err(error),
@@ -64,14 +67,15 @@ impl Writer {
         written
     }
 
-    /// Closes every connection, without the checkpoint that closing the last one would do: it would sync.
+    /// Closes every connection, without the checkpoint that closing the last one would run, because a
+    /// checkpoint syncs the WAL.
     fn close_files(&mut self) {
         if let Some(folding) = self.folding.take() {
             folding.wait();
         }
         let (done, is_done) = sync_channel(1);
         if self.reader.send(Message::Close(done)).is_ok() {
-            // It fails if the reader is gone, and then its connection is closed.
+            // Fails if the reader has ended, and then its connection is closed.
             is_done.recv().ok();
         }
         if let Ok(none) = Connection::open_in_memory() {

@@ -1,4 +1,4 @@
-//! A run has failed and the job runs again.
+//! A run failed and the job will run again.
 
 use super::end::summary;
 use super::{Batch, Effect, Writer};
@@ -8,7 +8,7 @@ use crate::{JobError, JobId, Run, State, What};
 use rusqlite::params;
 use std::sync::LazyLock;
 
-// A parked job keeps its place, and no timer finds it.
+// A parked job keeps its place, and no timer wakes it.
 static RETRY: LazyLock<String> = LazyLock::new(|| {
     let values = [
         ("state", "2"),

@@ -8,14 +8,15 @@ const NEXT_LANE: &str = "SELECT class, key FROM jobs INDEXED BY waiting \
                          WHERE state = 0 AND queue = ?1 AND (class, key) > (?2, ?3) \
                          ORDER BY class, key LIMIT 1";
 
-/// Lanes that one slice examines. Lanes with loaded jobs are passed over, and there may be many.
+/// The maximum number of lanes that one slice examines. Lanes with loaded jobs are skipped, and there may be
+/// many.
 const SLICE: usize = stoker_os::bound(2_048, 2);
 
-/// A search under way: once around a queue, from where the last one ended.
+/// A search in progress. It goes once around a queue's lanes, starting where the previous search ended.
 #[derive(Clone)]
 pub(in crate::sqlite) struct Search {
     pub(super) queue: QueueNo,
-    /// What is requested: so many lanes, and so many jobs of each.
+    /// The requested number of lanes, and the requested number of jobs of each.
     lanes: usize,
     limit: usize,
     start: Option<Place>,
@@ -23,12 +24,12 @@ pub(in crate::sqlite) struct Search {
     wrapped: bool,
 }
 
-/// Class and key of a lane.
+/// The class and key of a lane.
 type Place = (u8, Box<[u8]>);
 
 enum Step {
     Unloaded(Place),
-    /// Jobs of it are loaded, or it can't be read.
+    /// The lane has loaded jobs or can't be read, or the search wrapped around.
     Passed,
     Over,
 }
@@ -47,14 +48,15 @@ impl Writer {
         });
     }
 
-    /// Returns whether the search is over. It ends early with the jobs that it has: they count as loaded
-    /// from now on, so they must be reported before anything else of those lanes.
+    /// Runs a slice of a search. Returns whether the search is over. A slice that found jobs ends the search
+    /// early: the jobs count as loaded from now on, so they must be reported before any other event of their
+    /// lanes.
     pub(super) fn search_slice(&mut self, search: &mut Search) -> rusqlite::Result<bool> {
         let (queue, mut lanes, mut steps) = (search.queue, Vec::new(), 0);
         let more = loop {
             match self.step(search) {
                 Ok(Step::Over) => {
-                    // All have had their turn.
+                    // All lanes have been visited, so the next search starts at the first one.
                     if lanes.len() < search.lanes {
                         self.set_next_lane(queue, None);
                     }
@@ -100,7 +102,7 @@ impl Writer {
         }
     }
 
-    /// Goes to the next lane with waiting or loaded jobs.
+    /// Moves to the next lane with ready jobs.
     fn step(&mut self, search: &mut Search) -> rusqlite::Result<Step> {
         let ready = self
             .queues
@@ -127,7 +129,7 @@ impl Writer {
         })
     }
 
-    /// The first lane with ready jobs behind this one: one step down the index, however many jobs there are.
+    /// The first lane with ready jobs after `after`. Takes one index lookup, however many jobs there are.
     fn next_lane(&self, queue: QueueNo, after: Option<&Place>) -> rusqlite::Result<Option<Place>> {
         let (class, key) =
             after.map_or((-1, [].as_slice()), |(class, key)| (i64::from(*class), key));

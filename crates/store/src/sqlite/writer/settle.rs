@@ -1,4 +1,4 @@
-//! What follows a successful commit: what is loaded, and the events.
+//! What follows a successful commit: loading and unloading jobs, and events.
 
 use super::{Batch, Effect, Writer};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 use std::sync::atomic::Ordering;
 
 impl Writer {
-    /// Unloads a job. If no job of its lane is loaded now and others wait there, that is reported.
+    /// Unloads a job. If its lane has waiting jobs and none of them is loaded now, a backlog is reported.
     pub(super) fn unload(&mut self, job: JobId) {
         if let Some((queue, class, key)) = self.lanes.unload(job) {
             let key = key.as_ref().into();
@@ -20,7 +20,8 @@ impl Writer {
         for ((queue, class, key), order) in batch.woken {
             self.wake(queue, class, key, order);
         }
-        // Unload jobs first: the counts already reflect it, and the placing of a push compares the two.
+        // Unloads jobs first, because the counts already reflect that, and placing a new job compares counts
+        // with loaded jobs.
         for (request, effect) in requests.iter().zip(&batch.effects) {
             match (request, effect) {
                 (StoreRequest::End { job, .. }, _)
@@ -58,7 +59,7 @@ impl Writer {
         }
     }
 
-    /// `order`: its place in its lane, if it is ready.
+    /// Reports an accepted job, and loads it if possible. `order` is its place in its lane if it is ready.
     fn accepted(&mut self, ticket: Ticket, room: bool, id: JobId, order: Option<u64>, new: NewJob) {
         let len = new.bytes.len();
         let backlog = match order {
@@ -73,7 +74,7 @@ impl Writer {
         }
     }
 
-    /// Where a job that has just become ready goes.
+    /// Decides where a job that has just become ready goes.
     fn place(&mut self, room: bool, id: JobId, order: u64, new: &NewJob) -> Place {
         let (queue, class, key) = (new.queue, new.class, &new.key);
         let window = self.queues.policy(queue).window;
@@ -96,15 +97,14 @@ impl Writer {
             class,
             key: key.clone(),
         };
-        // A job that goes before others belongs among the loaded ones, whatever waits behind them.
+        // A job that goes before others belongs among the loaded jobs, whatever waits behind them.
         let is_among = order < cursor;
-        // The parked jobs of a queue are reported first, and can't be read before the queue is
-        // open.
+        // The parked jobs of a queue must be reported first, and they can't be read before the queue is open.
         if !is_open {
             return Place::Backlog(None);
         }
         if has_backlog && !is_among {
-            // It was reported that others wait, unless they became ready with this one.
+            // The backlog has been reported before, unless the other jobs became ready in the same commit.
             return Place::Backlog((order < id.0 && !is_known).then(backlog));
         }
         if room && (loaded < window || is_among) {
@@ -117,14 +117,14 @@ impl Writer {
         Place::Backlog((!was_reported).then(backlog))
     }
 
-    /// Whether a lane of which no job is loaded has ready jobs that a new one would overtake; for one that
-    /// goes before others, whether it has any.
+    /// Whether a lane without loaded jobs has ready jobs that a new one would overtake. For a job that goes
+    /// before others: whether the lane has any ready jobs.
     fn has_others(&self, id: JobId, order: u64, new: &NewJob) -> bool {
         let (queue, class, key) = (new.queue, new.class, &new.key);
         let Some(of_queue) = self.queues.get(queue) else {
             return false;
         };
-        // Most often no lane of the queue has a backlog, and the counts tell so without a look.
+        // Usually no lane of the queue has a backlog, and the counts show that without a read.
         let seen_to = of_queue
             .tally
             .counts
@@ -133,7 +133,7 @@ impl Writer {
         if seen_to <= self.lanes.loaded_ready(queue) {
             return false;
         }
-        // Where the file can't be read the job is safe in the backlog.
+        // If the file can't be read, the job is put into the backlog, where it is safe.
         let waits = |above, below| {
             self.has_waiting(queue, class, key, above, below)
                 .unwrap_or(true)
@@ -157,12 +157,12 @@ impl Writer {
         }
     }
 
-    /// Jobs left a lane: there may be none left that wait.
+    /// Checks whether a lane still has a backlog after jobs left it.
     pub(super) fn look_for_backlog(&mut self, queue: QueueNo, class: u8, key: &[u8]) {
         let Some(cursor) = self.lanes.get(queue, class, key).map(|lane| lane.cursor) else {
             return;
         };
-        // Where the file can't be read there may be some.
+        // If the file can't be read, a backlog is assumed.
         let backlog = self
             .has_waiting(queue, class, key, cursor, u64::MAX)
             .unwrap_or(true);
@@ -171,7 +171,7 @@ impl Writer {
         }
     }
 
-    /// Jobs of a lane became ready, none below this place.
+    /// Reports that jobs of a lane became ready, none of them with an order number below `order`.
     pub(super) fn wake(&mut self, queue: QueueNo, class: u8, key: Box<[u8]>, order: u64) {
         let lane = self.lanes.get(queue, class, &key);
         let was_known = lane.is_some_and(|lane| lane.add_backlog(order));
@@ -195,13 +195,13 @@ impl Writer {
 
 enum Place {
     Handed,
-    /// It waits in its lane, with the event that reports it.
+    /// The job waits in its lane. The event, if any, reports the backlog.
     Backlog(Option<StoreEvent>),
     Elsewhere,
 }
 
 fn job_of(id: JobId, order: u64, new: NewJob) -> Job {
-    // What has a delay is not handed over when it is pushed.
+    // A job with a delay is not handed over when it is pushed.
     let due_ms = new.due(id.made_ms(), 0);
     Job {
         id,

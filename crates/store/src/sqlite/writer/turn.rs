@@ -9,13 +9,13 @@ use std::io;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
-/// The most requests of one commit.
+/// The maximum number of requests in one commit.
 const GROUP: usize = 4_096;
 
-/// The longest sleep: the wall clock may be set.
+/// The longest sleep. It is limited because the wall clock may be set.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
-/// A request that is not a plain write.
+/// A request that is not written in the common transaction.
 enum Other {
     Read(Unreadable),
     Query(PendingQuery),
@@ -32,7 +32,7 @@ impl Writer {
         }
     }
 
-    /// Waits so long at the most for something to do, and does it. Returns whether it goes on after that.
+    /// Waits for requests for at most `wait`, then does one turn. Returns whether the writer continues.
     pub(in crate::sqlite) fn work(&mut self, wait: Duration) -> bool {
         let mailbox = self.mailbox.clone();
         mailbox.receive(&mut self.todo, wait);
@@ -45,14 +45,14 @@ impl Writer {
         match closed {
             None => true,
             Some((reply, closed)) => {
-                // Whoever closes may have given up waiting.
+                // The thread that closes the store may have stopped waiting.
                 reply.send(closed).ok();
                 false
             }
         }
     }
 
-    /// The file is let go of only when nobody works on it any more.
+    /// Closes the file after the checkpoint thread has ended.
     pub(in crate::sqlite) fn leave(mut self) {
         if let Some(folding) = self.folding.take() {
             folding.wait();
@@ -65,14 +65,14 @@ impl Writer {
         self.handing.set(0);
     }
 
-    /// Nothing goes on in slices, and nothing is left to be written that can be.
+    /// Whether no work is in progress in slices, and everything that can be written has been.
     fn is_idle(&self) -> bool {
         let is_written =
             self.failing.is_some() || (self.pending_writes.is_empty() && !self.is_broken);
         self.bulk_changes.is_empty() && self.searches.is_empty() && is_written
     }
 
-    /// How long nothing becomes due.
+    /// The time until something is due.
     fn sleep(&self) -> Duration {
         let (again, due, tidy) = match &self.failing {
             Some(failing) => (Some(failing.backoff.time_left()), None, None),
@@ -91,8 +91,7 @@ impl Writer {
         .fold(LONGEST_SLEEP, Duration::min)
     }
 
-    /// Executes a bounded number of requests. Returns whom to answer when the store is to be
-    /// closed.
+    /// Executes a bounded number of requests. Returns the reply channel if the store is to be closed.
     fn turn(&mut self) -> Option<SyncSender<io::Result<()>>> {
         let mut writes = std::mem::take(&mut self.pending_writes);
         writes.reserve(self.todo.len().min(GROUP));
@@ -165,7 +164,7 @@ impl Writer {
                 change,
             } => others.push(Other::Change(ticket, which, change)),
             StoreRequest::Import { ticket, jobs } => others.push(Other::Import(ticket, jobs)),
-            // Only the last one counts.
+            // Only the latest list of running jobs counts.
             StoreRequest::Running { .. } => {
                 writes.retain(|request| !matches!(request, StoreRequest::Running { .. }));
                 writes.push(request);
@@ -183,16 +182,16 @@ impl Writer {
         }
     }
 
-    /// The file is open, and may be read in the background.
+    /// Allows the reader to scrub the file, which is open.
     pub(in crate::sqlite) fn allow_scrub(&self) {
         if !self.is_broken {
-            // It fails if the reader is gone, and then nobody reads.
+            // Fails if the reader has ended, and then nothing is scrubbed.
             self.reader.send(Message::Scrub).ok();
         }
     }
 
-    /// Passes a query to the reader. It takes the way through the writer so that it sees the
-    /// effects of earlier requests.
+    /// Passes a query to the reader. Queries go through the writer so that they see the effects of earlier
+    /// requests.
     fn pass_on(&mut self, query: PendingQuery) {
         let ticket = query.ticket;
         if self.reader.send(Message::Query(query)).is_err() {

@@ -1,4 +1,4 @@
-//! Retries what could not be read: a bad page blocks only what needs it.
+//! Retries reads that failed. A bad page blocks only the requests that need it.
 
 use super::search::Search;
 use super::{Writer, backoff::Backoff};
@@ -6,28 +6,28 @@ use crate::{JobId, QueueNo, StoreEvent};
 use rusqlite::Error;
 use std::time::Duration;
 
-/// Something that waits until the file can be read.
+/// A read that waits until the file can be read.
 pub(in crate::sqlite) enum Unreadable {
-    /// A queue that was opened, and its parked jobs.
+    /// The parked jobs of a queue that was opened.
     Queue {
         queue: QueueNo,
         ordered: bool,
     },
-    /// What the scheduler asked for.
+    /// A refill requested by the scheduler.
     Refill {
         queue: QueueNo,
         class: u8,
         key: Box<[u8]>,
         limit: usize,
     },
-    /// A job that is loaded.
+    /// A loaded job.
     Fetch(JobId),
-    /// A lane that a search met.
+    /// A lane that a search found.
     Lane(QueueNo, u8, Box<[u8]>),
     Search(Search),
 }
 
-/// What could not be read, and why.
+/// A read that failed, and its error.
 type Failed = Box<(Unreadable, Error)>;
 
 pub(in crate::sqlite) struct Deferred {
@@ -35,7 +35,7 @@ pub(in crate::sqlite) struct Deferred {
     backoff: Backoff,
 }
 
-/// Lanes that a search passes over. Where so many can't be read, there is no use in meeting more.
+/// The maximum number of unreadable lanes that searches skip. With more of them, a search fails instead.
 const LANES: usize = 1_024;
 
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -45,7 +45,7 @@ impl Writer {
     pub(super) fn read_or_defer(&mut self, unreadable: Unreadable) {
         let mut backoff = Backoff::new();
         if !self.may_read(&unreadable) {
-            // It is nobody's failure yet.
+            // The read has not failed, so it is due as soon as it is possible.
             backoff.retry_soon();
             return self.deferred.push_back(Deferred {
                 unreadable,
@@ -62,14 +62,14 @@ impl Writer {
         }
     }
 
-    /// Does a slice of every search.
+    /// Runs a slice of every search.
     pub(super) fn search(&mut self) {
         for search in std::mem::take(&mut self.searches) {
             self.read_or_defer(Unreadable::Search(search));
         }
     }
 
-    /// Tries again what could not be read, if it is due.
+    /// Repeats the reads that failed, if they are due.
     pub(super) fn read_deferred(&mut self) {
         for _ in 0..self.deferred.len() {
             let Some(Deferred {
@@ -93,14 +93,14 @@ impl Writer {
         }
     }
 
-    /// The disk is well again.
+    /// Makes all deferred reads due, because the disk works again.
     pub(super) fn retry_deferred_soon(&mut self) {
         for deferred in &mut self.deferred {
             deferred.backoff.retry_soon();
         }
     }
 
-    /// How long until something is tried again.
+    /// The time until a deferred read is due.
     pub(super) fn time_to_read(&self) -> Option<Duration> {
         let may_read = self
             .deferred
@@ -109,7 +109,7 @@ impl Writer {
         may_read.map(|deferred| deferred.backoff.time_left()).min()
     }
 
-    /// Whether a search passes over a lane.
+    /// Whether searches skip a lane.
     pub(super) fn is_deferred(&self, queue: QueueNo, place: &(u8, Box<[u8]>)) -> bool {
         self.deferred.iter().any(|deferred| {
             matches!(&deferred.unreadable, Unreadable::Lane(of, class, key)
@@ -117,7 +117,7 @@ impl Writer {
         })
     }
 
-    /// A search met a lane that can't be read. `false`: there are too many of them to pass over.
+    /// Records a lane that a search could not read. Returns `false` if there are too many of them to skip.
     pub(super) fn defer_lane(
         &mut self,
         queue: QueueNo,
@@ -137,8 +137,8 @@ impl Writer {
         true
     }
 
-    /// Nothing can be read while the file is closed, and the parked jobs of a queue are read before its
-    /// other jobs.
+    /// Whether a read is possible. Nothing can be read while the file is closed, and the parked jobs of a
+    /// queue are read before its other jobs.
     fn may_read(&self, unreadable: &Unreadable) -> bool {
         let queue = match unreadable {
             Unreadable::Queue { .. } | Unreadable::Fetch(_) => return !self.is_broken,
@@ -153,7 +153,8 @@ impl Writer {
         read.map_err(|error| Box::new((unreadable, error)))
     }
 
-    /// Reads and publishes the result. What it moves out of its argument it moves last.
+    /// Reads and publishes the result. Values are moved out of `unreadable` only after the last step that can
+    /// fail.
     fn read_now(&mut self, unreadable: &mut Unreadable) -> rusqlite::Result<()> {
         match unreadable {
             Unreadable::Queue { queue, ordered } => self.resume(*queue, *ordered)?,

@@ -1,20 +1,22 @@
-//! Requests are written in one transaction, or kept until that is possible.
+//! Writes requests in one transaction, or keeps them until that is possible.
 
 use super::batch::must_be_durable;
 use super::{Batch, Effect, Writer, doubt::InDoubtWork};
 use crate::sqlite::trouble::{broken, is_damage, is_disk_error, trouble};
 use crate::{JobId, StoreEvent, StoreRequest, Trouble};
 
-// Shows whether the disk takes anything, when there is nothing else to write.
+// A harmless write that shows whether the disk accepts writes again.
 const TRY: &str = "INSERT OR REPLACE INTO store (key, value) VALUES ('tried', ?1)";
 
 impl Writer {
-    /// Writes, or keeps what may not be lost until that is possible again.
+    /// Writes requests. If that fails, keeps those that must not be lost and rejects the others. `now`
+    /// ignores the backoff.
     pub(super) fn write(&mut self, requests: Vec<StoreRequest>, now: bool) {
         self.try_to_write(requests, now, false);
     }
 
-    /// `anew`: these are tried a second time, by a connection that has read nothing wrong yet.
+    /// `anew`: the requests are written for the second time, with a new connection, so the page cache is not
+    /// the cause of an error.
     fn try_to_write(&mut self, mut requests: Vec<StoreRequest>, now: bool, anew: bool) {
         if let Some(failing) = &self.failing
             && !now
@@ -31,7 +33,7 @@ impl Writer {
             let trouble = self.fail(&broken(&error));
             return self.postpone(requests, &trouble);
         }
-        // What turned out not to be in the file was asked before these.
+        // Pending writes were requested earlier, so they go first.
         requests.splice(0..0, std::mem::take(&mut self.pending_writes));
         let last = requests.iter().any(must_be_durable);
         let apply = |writer: &mut Self, batch: &mut Batch| {
@@ -46,13 +48,14 @@ impl Writer {
             }
             // Housekeeping failed, not the requests. They are committed without it.
             Err(error) if self.has_chore_failed(&error) => self.try_to_write(requests, now, anew),
-            // A page is read wrong once in a while, and remembered so.
+            // A faulty read of a page may be in the page cache, so the file is opened again.
             Err(error) if is_damage(&error) && !anew => {
                 self.is_broken = true;
                 self.try_to_write(requests, now, true);
             }
             Err(error) if !is_disk_error(&error) && requests.len() > 1 => {
-                // One of them can't be done. The others can.
+                // One of these requests can't be written. Halving the list finds it, so that the others are
+                // written.
                 let others = requests.split_off(requests.len() / 2);
                 self.try_to_write(requests, now, true);
                 self.try_to_write(others, now, true);
@@ -70,10 +73,10 @@ impl Writer {
         }
     }
 
-    /// Pending writes go before an operator's change. Otherwise the failed run of a job that the scheduler has
-    /// released would overwrite the result of the change.
+    /// Writes the pending requests before an operator's change. Otherwise the failed run of a job that the
+    /// scheduler has released would overwrite the result of the change.
     pub(super) fn flush_pending_writes(&mut self) {
-        // What became of a commit in doubt is known once the file is open again, and then it may be owed.
+        // Opening the file again resolves a commit in doubt, which may add pending writes.
         if !self.pending_writes.is_empty() || self.doubt.is_some() {
             self.write(Vec::new(), true);
         }
@@ -94,7 +97,7 @@ impl Writer {
         let blamed = chores
             .into_iter()
             .find_map(|(chore, what)| chore.take_failed().then_some(what));
-        // What became of that commit must be known first.
+        // Whether that commit is in the file must be known first.
         if let Some(what) = blamed.filter(|_| self.unknown.is_none()) {
             self.events
                 .push(StoreEvent::Damage(format!("{what}: {error}")));
@@ -103,7 +106,7 @@ impl Writer {
         false
     }
 
-    /// Refuses pushes, and keeps the rest.
+    /// Rejects pushes, and keeps the other requests as pending writes.
     pub(super) fn postpone(&mut self, requests: Vec<StoreRequest>, trouble: &Trouble) {
         for request in requests {
             match request {
@@ -113,7 +116,7 @@ impl Writer {
         }
     }
 
-    /// Keeps a request that is to be written later. Of repeated reports of a job, such as its progress,
+    /// Keeps a request that will be written later. Of repeated reports about a job, such as its progress,
     /// only the last one is kept.
     fn add_pending_write(&mut self, request: StoreRequest) {
         let same = |pending_writes: &StoreRequest| match (pending_writes, &request) {
@@ -136,9 +139,9 @@ impl Writer {
         }
     }
 
-    /// A request that can't be written although the disk works would fail forever and block everything
-    /// behind it. A job whose end can't be written stays loaded, so it is not handed over again before a
-    /// restart.
+    /// Drops requests that can't be written although the disk works: they would fail forever and block
+    /// everything behind them. A job whose end can't be written stays loaded, so it is not handed over again
+    /// before a restart.
     fn drop_unwritable(&mut self, requests: Vec<StoreRequest>, error: &rusqlite::Error) {
         for request in requests {
             match request {

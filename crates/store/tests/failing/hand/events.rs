@@ -1,4 +1,4 @@
-//! What is told, and what a scheduler makes of it.
+//! Events, and how a scheduler reacts to them.
 
 use super::Hand;
 use stoker_store::{Job, JobId, ParkedJob, Pushed, QueueNo, State, StoreEvent, StoreRequest};
@@ -72,7 +72,7 @@ impl Hand {
         });
     }
 
-    /// Asks for lanes of which nothing is held until there are none.
+    /// Requests lanes without loaded jobs until there are none left.
     pub(crate) fn refill_lanes(&mut self, queue: QueueNo) {
         loop {
             self.lanes = None;
@@ -92,7 +92,7 @@ impl Hand {
         self.hold_as(options.kind.clone().unwrap(), job.id);
     }
 
-    /// A job that rests comes without what it is called.
+    /// Records a parked job as loaded. Its event does not contain the label.
     fn hold_on(&mut self, rest: &ParkedJob) {
         let mut known = self.ids.iter().filter(|(_, id)| **id == rest.id);
         let label = known.next().map_or("an unknown job", |(label, _)| label);
@@ -105,12 +105,12 @@ impl Hand {
         }
     }
 
-    /// A scheduler holds it no more.
+    /// Records that a job is no longer loaded.
     pub(crate) fn unload(&mut self, label: &str) {
         self.loaded.remove(label);
     }
 
-    /// Jobs that are ready, and that no scheduler knows of.
+    /// Ready jobs that have not been handed over.
     fn not_held(&self) -> Vec<String> {
         let ready = self
             .states
@@ -120,9 +120,9 @@ impl Hand {
         not_held.map(|(label, _)| label.clone()).collect()
     }
 
-    /// Nothing waits that a scheduler does not know of, and it knows of nothing that was not accepted.
+    /// Checks that all ready jobs have been handed over, and that every job handed over was accepted.
     pub(crate) fn check_held(&mut self) {
-        // What is told of a backlog is asked for, and that is answered.
+        // A reported backlog leads to a refill, which the second call waits for.
         self.settle();
         self.settle();
         if self.was_damaged {

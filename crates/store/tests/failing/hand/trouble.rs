@@ -1,10 +1,10 @@
-//! What to do when the store can't write.
+//! How to react when the store can't write.
 
 use super::Hand;
 use stoker_store::{Pushed, Ticket, Trouble};
 
 impl Hand {
-    /// What is refused must be so for the disk's sake.
+    /// Checks that a request was rejected because of the disk.
     pub(crate) fn check(&mut self, trouble: &Trouble) {
         match trouble {
             Trouble::Full(_) | Trouble::Io(_) => self.ledger.note(&trouble.to_string()),
@@ -14,7 +14,7 @@ impl Hand {
         }
     }
 
-    /// What is refused is asked again when the store can write.
+    /// Prepares for repeating a rejected request: ends the trouble, and waits until the store can write.
     pub(crate) fn before_again(&mut self) {
         match self.failing.is_some() && !self.is_in_trouble {
             true => self.get_over_trouble(),
@@ -26,18 +26,19 @@ impl Hand {
         std::fs::write(&self.heal, "").unwrap();
     }
 
-    /// Waits until the store says that it can't write, and lets it be so.
+    /// Waits until the store reports that it can't write, without ending the trouble.
     pub(crate) fn stay_in_trouble(&mut self) {
         self.is_in_trouble = true;
         self.wait("trouble", |hand| hand.failing.clone());
     }
 
-    /// Waits until the store says that nobody knows what became of what was asked.
+    /// Waits until the store reports that a request is in doubt.
     pub(crate) fn await_doubt(&mut self, ticket: Ticket) {
         self.wait("doubt", |hand| hand.in_doubt.get(&ticket.0).copied());
     }
 
-    /// While the store can't write it refuses at once, and it goes on by itself when it can.
+    /// Checks that a store that can't write rejects a push at once, and that it recovers on its own when the
+    /// trouble ends.
     pub(super) fn get_over_trouble(&mut self) {
         self.is_in_trouble = true;
         self.probes += 1;

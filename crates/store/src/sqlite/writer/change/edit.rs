@@ -1,4 +1,4 @@
-//! Editing a job.
+//! Editing and moving jobs.
 
 use crate::job::lossless_of;
 use crate::sqlite::kinds::{DELAY, UNIQUE, signed};
@@ -78,7 +78,8 @@ impl Writer {
         Ok(())
     }
 
-    /// A payload may be large: the former one is not kept while the new one is written.
+    /// Writes the previous payload to the history. Takes ownership of it, so that a large one is freed before
+    /// the new one is written.
     fn note_edit(
         &self,
         brief: &mut JobBrief,
@@ -153,7 +154,7 @@ impl Writer {
         let class = self.queues.policy(to).class_of(view.class);
         let is_delay = brief.marks & DELAY != 0;
         let state = match view.state {
-            // The time of one that is ready had come, even if the clock is set back since then.
+            // A ready job was already due, even if the clock has been set back since then.
             State::Suspended | State::Ready => view.state,
             _ if view.due_ms > batch.now_of(is_delay) => State::Delayed,
             _ => State::Ready,
@@ -178,7 +179,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A unique key that is still held goes along, for the time that it has left.
+    /// Takes a unique key that the job still holds in the new queue, for the time that is left.
     fn take_key_along(&self, view: &View, to: QueueNo, now: u64) -> rusqlite::Result<()> {
         let options = view.options.as_ref();
         let Some(unique) = options.and_then(|options| options.unique.as_ref()) else {

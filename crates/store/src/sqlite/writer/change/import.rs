@@ -22,7 +22,7 @@ static RUN: LazyLock<String> = LazyLock::new(|| {
 });
 
 impl Writer {
-    /// Takes in one job of an export, unless it is here already.
+    /// Imports a job, unless the store already has it. Returns whether it was imported.
     pub(super) fn import(&mut self, import: Import, batch: &mut Batch) -> rusqlite::Result<bool> {
         let Import {
             job: new,

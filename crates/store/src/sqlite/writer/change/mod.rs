@@ -1,4 +1,4 @@
-//! What operators change: many jobs in slices, so that nobody's commit waits for them.
+//! Changes by operators. Changes of many jobs are made in slices, so that they do not delay other commits.
 
 mod edit;
 mod import;
@@ -15,13 +15,13 @@ use crate::{
 };
 use std::sync::atomic::Ordering;
 
-/// Rows that one slice looks for, in one transaction.
+/// The maximum number of jobs that one slice examines, in one transaction.
 const SLICE: usize = stoker_os::bound(256, 3);
 
-/// Pieces of sources that one slice looks at: a filter may fit nothing for long.
+/// The maximum number of pieces of sources that one slice reads, because a filter may match nothing for long.
 const PIECES: usize = 4;
 
-/// Rows that are read of a queue's jobs of one state at a time.
+/// The number of rows that are read at a time from one source.
 const PAGE: usize = stoker_os::bound(64, 4);
 
 impl Writer {
@@ -64,7 +64,7 @@ impl Writer {
         });
     }
 
-    /// Does a slice of the change that is first in line.
+    /// Runs a slice of the first change in the list.
     pub(super) fn go_on(&mut self) {
         if self.bulk_changes.is_empty() {
             return;
@@ -90,12 +90,12 @@ impl Writer {
             Err(error) => error,
         };
         if !is_disk_error(&error) {
-            // A page that can't be read is nobody else's trouble.
+            // A page that can't be read affects only this change.
             return self.abort_bulk_change(bulk, trouble(&error));
         }
         let trouble = self.fail(&error);
         match self.unknown.take() {
-            // Whether it was committed is reported once that is known.
+            // Whether the slice was committed is reported once it is known.
             Some((batch, serial)) if self.doubt.is_none() => {
                 let slice = InDoubtWork::Slice(Box::new(Slice { bulk, over }));
                 self.doubt(slice, batch, serial, trouble);
@@ -104,8 +104,8 @@ impl Writer {
         }
     }
 
-    /// A slice failed after others were committed. Repeating the request does the rest. For loaded jobs the
-    /// answer says which ones stay loaded, and why.
+    /// Aborts a change after a slice failed, possibly after others were committed. Repeating the request does
+    /// the rest. For loaded jobs, the answer says which ones stay loaded, and why.
     pub(super) fn abort_bulk_change(&mut self, mut bulk: BulkChange, trouble: Trouble) {
         bulk.changed.count = bulk.safe;
         let result = match (&mut bulk.work, bulk.safe) {
@@ -120,7 +120,7 @@ impl Writer {
         self.answer_change(bulk, result);
     }
 
-    /// What follows once a slice is committed.
+    /// Publishes the effects of a slice that was committed.
     pub(super) fn settle_slice(&mut self, slice: Slice, batch: Batch) {
         let Slice { mut bulk, over } = slice;
         let over = match over {
@@ -156,7 +156,7 @@ impl Writer {
         });
     }
 
-    /// Returns whether that was the last one, or why nothing could be done.
+    /// Runs a slice. Returns whether it was the last one, or why the change could not be made.
     fn slice(
         &mut self,
         bulk: &mut BulkChange,
@@ -178,7 +178,7 @@ impl Writer {
                         Next::Later => break,
                         Next::Job(_) | Next::Over => return Ok(Ok(true)),
                     };
-                    // It may have gone on since its page was read.
+                    // The job may have changed since its page was read.
                     if let Some(view) =
                         find(&self.db, view.id)?.filter(|view| applies(change, view))
                         && self.conflicting_holder(&view, change, batch.now)?.is_none()
@@ -200,7 +200,7 @@ impl Writer {
                     else {
                         continue;
                     };
-                    // Another job may have taken its key since the request.
+                    // Another job may have taken the unique key since the request.
                     match self.conflicting_holder(&view, change, batch.now)? {
                         Some(_) => changed.loaded.push(job),
                         None => {
@@ -242,8 +242,8 @@ impl Writer {
         Ok(Ok(true))
     }
 
-    /// A job that is to run again can't if another one holds its unique key by now; nor can one that holds it
-    /// move to a queue where another one does.
+    /// The job whose unique key prevents the change: a job can't be retried while another job holds its key,
+    /// and a job that holds its key can't move to a queue where another job holds the same key.
     fn conflicting_holder(
         &self,
         view: &View,
@@ -266,7 +266,7 @@ impl Writer {
         }
     }
 
-    /// A loaded job belongs to the scheduler, which ends or releases it.
+    /// Changes a job unless it is loaded. A loaded job belongs to the scheduler, which ends or releases it.
     fn change_not_loaded(
         &mut self,
         view: &View,
@@ -314,15 +314,15 @@ impl Writer {
 }
 
 fn applies(change: &Change, view: &View) -> bool {
-    // Those that are there already are not meant.
+    // Jobs that are already in the target queue are not moved.
     let is_there = matches!(change, Change::Move { to } if *to == view.queue);
     change.applies_to(view.state) && !is_there
 }
 
-/// Whether there can be jobs in a source that a change is for.
+/// Whether a source can contain jobs that a change applies to.
 fn may_apply(change: &Change, source: Source) -> bool {
     match (change, source) {
-        // What was moved there by this very change would be met again.
+        // Otherwise the change would find the jobs that it has just moved there.
         (Change::Move { to }, Source::Ended(queue, _)) if *to == queue => false,
         (change, Source::Ended(_, state)) => change.applies_to(state),
         (change, Source::Jobs) => State::ALL

@@ -1,4 +1,4 @@
-//! Jobs that become ready again: retried, suspended and released ones.
+//! Changes of a job's state by operators: retry, suspend, release and discard.
 
 use crate::sqlite::kinds::{DELAY, signed, to_json};
 use crate::sqlite::seal::{ENDED, JOBS};
@@ -59,7 +59,7 @@ const FORGET_KEPT: &str = "DELETE FROM kept WHERE job = ?1";
 const FORGET_HISTORY: &str = "DELETE FROM history WHERE job = ?1";
 
 impl Writer {
-    /// What has to be known of the row of a job that has ended.
+    /// The part of an ended job's row that is needed for changing it.
     pub(in crate::sqlite::writer) fn brief_ended(&self, view: &View) -> rusqlite::Result<JobBrief> {
         let mut brief = self.db.prepare_cached(BRIEF)?;
         brief.query_row(
@@ -77,7 +77,7 @@ impl Writer {
         )
     }
 
-    /// A job that has ended runs again, with fresh budgets.
+    /// Makes an ended job run again, with its attempts, exceptions and crashes reset.
     pub(super) fn retry_ended(
         &mut self,
         view: &View,
@@ -125,7 +125,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The options for a retry of a job that has ended, as its row stores them.
+    /// The options for a retry of an ended job, as stored in its row.
     fn retry_options(&self, view: &View, now: u64) -> rusqlite::Result<Option<String>> {
         let Some(options) = view.options.as_ref() else {
             return Ok(None);
@@ -137,7 +137,7 @@ impl Writer {
         Ok(Some(to_json(&options.for_retry(began, now))))
     }
 
-    /// Counts a job in its new state, and wakes its lane or timer.
+    /// Counts a job in its new state, and wakes its lane or schedules its timer.
     pub(super) fn enter(
         &mut self,
         view: &View,
@@ -154,7 +154,7 @@ impl Writer {
         }
     }
 
-    /// A job waits until it is released.
+    /// Makes a job wait until it is released.
     pub(super) fn suspend(&mut self, view: &View, batch: &mut Batch) -> rusqlite::Result<()> {
         let Some(mut brief) = self.brief(view.id)? else {
             return Ok(());
@@ -167,7 +167,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A job need not wait any longer.
+    /// Makes a waiting job ready.
     pub(super) fn release(&mut self, view: &View, batch: &mut Batch) -> rusqlite::Result<()> {
         let ord = self.ids.make(batch.now).0 as i64;
         self.db.prepare_cached(&RELEASE)?.execute(params![
@@ -180,7 +180,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Forgets a job that has ended.
+    /// Deletes an ended job.
     pub(super) fn discard(&mut self, view: &View) -> rusqlite::Result<()> {
         let row = (view.queue.0, view.state as u8, view.id.0 as i64);
         self.db.prepare_cached(DELETE_ENDED)?.execute(row)?;
@@ -188,7 +188,7 @@ impl Writer {
         self.forget_traces(view.id)
     }
 
-    /// Forgets what is kept of a job beside its row.
+    /// Deletes a job's rows in other tables.
     pub(super) fn forget_traces(&self, job: crate::JobId) -> rusqlite::Result<()> {
         self.db
             .prepare_cached(FORGET_KEPT)?
