@@ -1,8 +1,8 @@
-"""Small mistakes that can be made in a Rust source: each is a file, the line where it is, what it does, and the new text."""
+"""Small mistakes that can be made in a Rust source. Each has a file, a line, a description and the new text of the file."""
 import hashlib
 import re
 
-# What a line of code may have instead, and how that is called.
+# Patterns in a line of code, and what replaces each of them.
 SWAPS = [
     (r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "), (r" == ", " != "), (r" != ", " == "),
     (r" && ", " || "), (r" \|\| ", " && "), (r" \+ ", " - "), (r" - ", " + "), (r" \+= ", " -= "), (r" -= ", " += "),
@@ -11,14 +11,14 @@ SWAPS = [
     (r"saturating_sub\(", "saturating_add("), (r"\.first\(\)", ".last()"), (r"\.pop_front\(", ".pop_back("),
     (r"\.push_back\(", ".push_front("), (r"\.is_empty\(\)", ".len() == 1"),
 ]
-# A statement that may be left out: it changes something, or has something done, and its value is used by nobody.
+# A statement that may be left out: it has an effect, and its value is not used.
 STATEMENT = re.compile(r"^(\s+)(?!let |return|use |const |assert|debug_assert|if |for |while |match |loop|\}|\.)[\w*(].*")
 CONDITION = re.compile(r"^(\s*(?:\} else )?if )(?!let )(.+)( \{)$")
 GUARD = re.compile(r"^(\s*(?:return|continue|break)\b.*;)$")
 
 
 def of(path, text):
-    """All mutants of a source, as (line, what, new text)."""
+    """All mutants of a source, as (line, description, new text)."""
     lines = text.split("\n")
     end = next((at for at, line in enumerate(lines) if line.startswith("#[cfg(test)]")), len(lines))
     found = []
@@ -49,7 +49,7 @@ def of_line(lines, at, code):
 
 
 def statement(lines, at):
-    """How many lines the statement takes that begins here, or 0 if there is none that may be left out."""
+    """The number of lines of the statement that begins here; 0 if there is none that may be left out."""
     if not STATEMENT.match(lines[at]) or not begins(lines, at):
         return 0
     depth = 0
@@ -66,15 +66,15 @@ def statement(lines, at):
 
 
 def begins(lines, at):
-    """Whether the line before has ended a statement or begun a block."""
+    """Whether a statement may begin here, because the line before it ended a statement or opened a block."""
     before = [line.split("//")[0].rstrip() for line in lines[:at]]
     before = [line for line in before if line.strip()]
     return bool(before) and before[-1].endswith((";", "{", "}"))
 
 
 def draw(seed, sources, equivalent=frozenset()):
-    """All mutants of these sources but those that change nothing, in an order that comes from the seed: path, line, what, new
-    text. Where one stands does not depend on what is written elsewhere."""
+    """All mutants of these sources except the equivalent ones, as (path, line, description, new text), in an order that comes
+    from the seed. The place of a mutant in this order does not depend on other code."""
     found, seen = [], {}
     for path, text in sorted(sources.items()):
         lines = text.split("\n")
@@ -88,6 +88,6 @@ def draw(seed, sources, equivalent=frozenset()):
 
 
 def equivalent(path):
-    """The mutants that this list names: what they change is seen by nobody."""
+    """The mutants that this list names. They change nothing that can be observed."""
     lines = [line.split(" | ") for line in path.read_text().splitlines() if line and not line.startswith("#")]
     return frozenset((path, what, code) for path, what, code, _ in lines)

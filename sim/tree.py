@@ -1,4 +1,4 @@
-"""A copy of the sources in which a bug is put, and what the simulation says of it."""
+"""A copy of the sources into which bugs are planted, and how the simulation of that copy is built and run."""
 import fcntl
 import hashlib
 import os
@@ -12,13 +12,13 @@ TREE = TARGET / "tree"
 PROGRAM = TARGET / "planted/stoker-sim"
 CARGO = os.environ.get("CARGO", "cargo")
 BUILD = [CARGO, "build", "--profile", "planted", "--quiet", "--manifest-path", "sim/Cargo.toml", "--target-dir", TARGET]
-# A simulation that takes so long runs in circles, which somebody who waits for it would find too.
+# A simulation that takes longer than this, in seconds, does not end. The bug then counts as found.
 PATIENCE = 600
 
 
 def copy():
-    """Brings the copy up to date. What is the same there stays as it is, so that cargo builds only what changed. One program
-    at a time has it, until it ends."""
+    """Brings the copy up to date. Files that have not changed are left alone, so that cargo builds only what changed. The copy
+    is locked for this process until it ends."""
     TARGET.mkdir(parents=True, exist_ok=True)
     global held
     held = (TARGET / "lock").open("w")
@@ -33,7 +33,7 @@ def copy():
 
 
 def restore(name):
-    """Gives a file of the copy the text that it has in the sources."""
+    """Restores a file of the copy from the sources."""
     put(name, (ROOT / name).read_bytes())
 
 
@@ -45,7 +45,7 @@ def put(name, text):
 
 
 def build():
-    """Builds the simulation of the copy. Returns the program's hash, or nothing and why the copy can't be built."""
+    """Builds the simulation of the copy. Returns the program's hash, or None, and the error message of the build."""
     done = subprocess.run(BUILD, cwd=TREE, capture_output=True, text=True)
     if done.returncode:
         return None, done.stderr
@@ -53,12 +53,13 @@ def build():
 
 
 def planted(number):
-    """The environment in which the woven change of this number holds, or none for 0."""
+    """The environment variables that activate the change with this number; 0 activates none."""
     return {**os.environ, "PLANTED": str(number)}
 
 
 def simulate(seeds, *options, number=0):
-    """Returns how many seeds fail, the first of them, and the rules with how often each was broken."""
+    """Runs the simulation. Returns how many seeds fail, the first of them, and for each broken rule the number of failures, the
+    first seed and the message."""
     command = [PROGRAM, "--no-shrink", *options, "--seeds", str(seeds)]
     try:
         done = subprocess.run(command, env=planted(number), capture_output=True, text=True, timeout=PATIENCE)
@@ -72,7 +73,7 @@ def simulate(seeds, *options, number=0):
 
 
 def test(arguments, number=0):
-    """Whether this `cargo test` of the copy passes."""
+    """Whether `cargo test` with these arguments passes in the copy."""
     command = [CARGO, "test", "--quiet", "--target-dir", TARGET / "tests", *arguments]
     done = subprocess.run(command, cwd=TREE, env=planted(number), capture_output=True, text=True)
     if done.returncode and "test result: FAILED" not in done.stdout:

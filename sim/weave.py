@@ -1,11 +1,11 @@
-"""Many changes in one program: the functions that they touch are there several times, and the number in PLANTED says which
-of them runs. So a hundred bugs need one build."""
+"""Puts many changes into one program: it contains several versions of each function that a change touches, and the number in
+the environment variable PLANTED says which version runs. So a hundred bugs need one build."""
 import re
 import subprocess
 
 import tree
 
-# What each crate of the copy is given.
+# This code is added to each crate of the copy.
 SWITCH = """
 /// Whether the change of this number is to hold.
 pub(crate) fn planted(number: usize) -> bool {
@@ -19,7 +19,7 @@ ERROR = re.compile(r"^error.*\n +--> ([^:\n]+):(\d+):", re.MULTILINE)
 
 
 def parts(text):
-    """A source in pieces: every second one is the body of a function, the others are what stands between."""
+    """Splits a source into pieces: every second piece is the body of a function, the others are the text in between."""
     pieces, indent, end = [[]], None, None
     for line in text.splitlines():
         begun = FUNCTION.match(line) if end is None and indent is None else None
@@ -37,7 +37,8 @@ def parts(text):
 
 
 def weave(path, changed):
-    """The source with all these changes of it, by number; and for each of its lines the numbers that it may be due to."""
+    """Merges these changed versions of a source, by number, into one text. Returns the text, and for each of its lines the
+    numbers of the changes that the line may come from."""
     old = parts((tree.ROOT / path).read_text())
     news = {number: parts(text) for number, text in changed.items()}
     lines, owners = [], []
@@ -55,8 +56,9 @@ def weave(path, changed):
 
 
 def build(changes, command):
-    """Puts all these changes, by number a dictionary of files with their new texts, into the copy, and builds it by this
-    command. Returns the numbers of those that are in it: what cannot be woven or does not compile is not."""
+    """Puts all these changes into the copy and builds it with this command. `changes` has, for each number, a dictionary of
+    files with their new texts. Returns the numbers of the changes that the build contains: those that can't be woven or do
+    not compile are left out."""
     paths = {path for files in changes.values() for path in files}
     left = {number for number, files in changes.items() if all(is_woven(path, new) for path, new in files.items())}
     while True:
@@ -72,12 +74,13 @@ def build(changes, command):
 
 
 def is_woven(path, new):
-    """Whether nothing but bodies of functions in a library is another."""
+    """Whether the new text differs from the source only in the bodies of functions, and belongs to a library."""
     return library_of(path) not in (None, path) and parts(new)[::2] == parts((tree.ROOT / path).read_text())[::2]
 
 
 def put(path, changed):
-    """Writes a source with these changes of it, by number. Returns for each line the numbers that it may be due to."""
+    """Writes a source with these changes, by number, into the copy. Returns for each line the numbers of the changes that the
+    line may come from."""
     text, owners = weave(path, changed)
     tree.put(path, text.encode())
     if library := library_of(path):
@@ -86,20 +89,20 @@ def put(path, changed):
 
 
 def library_of(path):
-    """The root of the library to which a source belongs, if it is of one."""
+    """The root file of the library that a source belongs to, if it belongs to one."""
     found = re.match(r"(crates/[^/]+/src/).", path)
     library = found and found[1] + "lib.rs"
     return library if library and (tree.ROOT / library).exists() else None
 
 
 def to_blame(owners, line):
-    """Whose line it is; if it is nobody's, all changes of that file are."""
+    """The numbers of the changes that a line comes from. If it comes from none, all changes of the file are to blame."""
     own = owners[line] if line < len(owners) else set()
     return own or set().union(*owners)
 
 
 def unpick(changes):
-    """Gives the copy all of these files as they are in the sources."""
+    """Restores all files of these changes from the sources."""
     for path in {path for files in changes.values() for path in files}:
         tree.restore(path)
         if library_of(path):

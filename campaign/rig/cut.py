@@ -1,4 +1,4 @@
-"""What a power cut leaves of a store: any change that no completed fsync covers may be missing.
+"""Simulates a power cut for a store: any change that no completed fsync covers may be missing.
 
 `powercut.c` has logged these changes. All of them are undone first; then a random part is redone: nothing, the first
 ones, or any of them, and of a write any of its sectors.

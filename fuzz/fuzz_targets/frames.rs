@@ -1,4 +1,4 @@
-//! Bytes of a peer in two splits: the same frames and the same end, within the same bounds.
+//! The bytes of a peer, split in two ways: both give the same frames and the same end, within the same bounds.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -15,7 +15,7 @@ fuzz_target!(|input: &[u8]| {
     assert!(bytes.starts_with(&whole.0));
 });
 
-/// Feeds `bytes` in chunks of `size`. Returns the frames, written anew, and how it ended.
+/// Feeds `bytes` in chunks of `size`. Returns the frames, encoded again, and the result.
 fn read(bytes: &[u8], size: usize) -> (Vec<u8>, Result<usize, WireError>) {
     let mut splitter = Splitter::new(MAX);
     let mut written = Vec::new();
@@ -33,7 +33,7 @@ fn read(bytes: &[u8], size: usize) -> (Vec<u8>, Result<usize, WireError>) {
     (written, Ok(splitter.held()))
 }
 
-/// Every way to read the metadata.
+/// Reads the metadata in every possible way.
 fn look_at(frame: &Frame<'_>) {
     for (key, value) in frame.meta.iter() {
         assert_eq!(frame.meta.get(key), Some(value));

@@ -1,4 +1,4 @@
-//! The JSON of a HELLO: what is accepted keeps its promises and is read the same when written anew.
+//! The JSON of a HELLO: an accepted HELLO is valid, and is the same after it is written and parsed again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -14,7 +14,7 @@ fuzz_target!(|body: &[u8]| {
         assert!(check_name(name.as_bytes()).is_ok());
     }
     let json = serde_json::to_vec(&hello).expect("JSON");
-    // Defaults are written out and control characters escaped, which may pass the limit.
+    // Written JSON contains defaults and escaped control characters, which may exceed the limit.
     if json.len() <= MAX_HELLO {
         assert_eq!(Hello::parse(&json), Ok(hello));
     }

@@ -1,4 +1,4 @@
-//! A line of an export: what can be imported keeps its promises and is exported as the same job.
+//! A line of an export: a job that can be imported is valid, and is exported as the same job.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! The JSON of the broker's own methods: what is accepted is read the same when written anew.
+//! The JSON of the server's own methods: an accepted request is the same after it is written and parsed again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

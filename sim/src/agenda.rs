@@ -1,4 +1,4 @@
-//! What is to happen, by time, and in the order in which it was planned.
+//! The agenda: planned events, ordered by time and, at the same time, by when they were planned.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,59 +6,65 @@ use std::fmt;
 use std::time::Duration;
 use stoker_store::Part;
 
-/// Peers by number.
+/// An event. Clients, workers and guests are identified by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum What {
-    /// The angel looks at what the server has sent.
+    /// The angel reads messages from the server.
     AngelLooks,
-    /// A process that was asked for is there.
+    /// A process that the server requested has started.
     Spawned(u64),
-    /// It connects, if that went well, and says what it offers.
+    /// A worker sends HELLO, which says what it serves.
     Hello(u64),
+    /// A worker reads its connection.
     WorkerLooks(u64),
-    /// A worker that takes tasks on request asks for one, or gives up, by a plan that may not count any more.
+    /// A worker that takes tasks on request asks for one, withdraws its request or leaves. The second number is the
+    /// plan: only the newest plan counts.
     PullActs(u64, u64),
-    /// A worker that was started by hand connects, or is told to go.
+    /// A guest (a worker that the angel did not start) connects, or is asked to shut down.
     GuestActs(usize),
-    /// The code of a run goes on: of a worker, and which of all runs it is.
+    /// The code of a run continues. The numbers are those of the worker and of the run.
     RunGoesOn(u64, u64),
-    /// A process ends by itself or by a signal.
+    /// A process ends: by a signal if the second value is true, else by itself.
     Dies(u64, bool),
-    /// A process is killed from without, if it runs nothing.
+    /// A process is killed from outside, unless it has a task.
     DiesIdle(u64),
-    /// A client connects, asks for something, or hangs up.
+    /// A client connects, sends requests or hangs up.
     ClientActs(usize),
+    /// A client reads its connection.
     ClientLooks(usize),
-    /// The code of a worker's task reads what it has asked for.
+    /// The code of a worker's task reads the answer to a request of its own.
     OwnLooks(u64),
-    /// A hostile client looks at its connection, or makes one.
+    /// A hostile client connects, or checks its connection.
     HostileActs(usize),
+    /// The wall clock is set.
     WallJumps,
-    /// The configuration file.
+    /// The configuration file changes.
     FileChanges,
-    /// The server is asked again to reload it.
+    /// The reload of the configuration is requested again.
     Reloads,
-    /// A reload of an edit was answered a while ago.
+    /// A reload of this edit was answered a while ago, so the new settings must apply from now on.
     ReloadHolds(u64),
-    /// A part of the store does what it was asked, by a plan that may not count any more.
+    /// A part of the store does its pending work. The number is the plan: only the newest plan counts.
     StoreWorks(Part, u64),
+    /// The disk begins to fail.
     DiskFails,
+    /// The disk works again.
     DiskHeals,
-    /// All that the dead server had started has ended.
+    /// All processes that the dead server had started have ended.
     Cleared,
-    /// A server begins.
+    /// The angel starts a server.
     Restarts,
-    /// Whether the server has come to rest is looked at, by a plan that may not count any more.
+    /// The simulation checks whether all jobs have ended. The number is the plan: only the newest plan counts.
     Rests(u64),
-    /// The server is to end, by such a plan.
+    /// The server drains at the end of the seed. The number is the plan: only the newest plan counts.
     Drain(u64),
-    /// Stoker is told to end in the middle of work.
+    /// Stoker shuts down in the middle of work.
     Stops,
-    /// All is over.
+    /// The seed ends.
     Ends,
 }
 
-/// As a trace shows it.
+/// How a trace prints the event.
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -17,13 +17,14 @@ use stoker_angel::{End, ToAngel, ToServer};
 use stoker_os::{Signal, receive_record, sim, steady};
 use stoker_wire::{Key, Type};
 
-/// The server times a run from when it sent the task, the worker from when it read it; they may differ by this much.
+/// The server times a run from when it sent the task, the worker from when it read it. The two may differ by this
+/// much.
 const NEAR: Duration = Duration::from_millis(500);
 
 impl World {
     pub(crate) fn angel_looks(&mut self) {
         loop {
-            // None is there, or the server has gone.
+            // There is no message, or the server has ended.
             let Ok((len @ 1.., _)) = receive_record(&self.angel.control, &mut self.angel.buffer)
             else {
                 return;
@@ -63,7 +64,7 @@ impl World {
         }
     }
 
-    /// A pool has so many processes at the most, those that are about to end among them.
+    /// Checks that a pool does not exceed its maximum number of processes, including those that are about to end.
     fn check_crowd(&self, pool: &str) {
         let Some(of) = self.setup.pool(pool) else {
             return;
@@ -80,7 +81,8 @@ impl World {
     }
 
     pub(crate) fn plan_death(&mut self, key: u64, by_signal: bool) {
-        // Code that runs when its process goes, and has no task, may take its time.
+        // A process that exits by itself and has no run may take longer, because its code may still do something at
+        // exit.
         let worker = self.workers.get(&key);
         let has_none = |worker: &Worker| worker.run.is_none() && worker.slots.is_none();
         let is_slow = !by_signal && worker.is_some_and(has_none);
@@ -163,8 +165,8 @@ impl World {
         self.plan_pull(key);
     }
 
-    /// Nobody knows why: there was no memory left, say.
-    /// A worker has become free. It may be killed before it gets what the store is being told of.
+    /// A worker has become free. It may be killed before it gets the next job, whose delivery the store is still
+    /// recording.
     pub(crate) fn may_die_free(&mut self, key: u64) {
         let often = self.setup.often.idle_deaths;
         if self.dice("idle deaths").percent(often) {
@@ -174,8 +176,10 @@ impl World {
         }
     }
 
+    /// Kills a worker that has no task, as the kernel may do when memory runs out.
     pub(crate) fn dies_idle(&mut self, key: u64) {
-        // What it was sent and has not read would count as its death's doing.
+        // A task that the worker was sent and has not read would be blamed for its death, so such a worker is left
+        // alone.
         let has_none =
             |worker: &Worker| worker.is_free() && !worker.holds() && !worker.peer.is_readable();
         if self.workers.get(&key).is_some_and(has_none) && !self.setup.cuts {
@@ -216,7 +220,7 @@ impl World {
 }
 
 impl World {
-    /// What becomes of the tasks of a worker that dies.
+    /// Updates the model for the tasks of a worker that dies.
     fn tasks_end(&mut self, worker: &Worker, by_signal: bool) {
         self.ledger.has_leavers |= worker.slots.is_some();
         for no in worker.waiting_jobs() {
@@ -225,7 +229,7 @@ impl World {
                 self.ledger.may_count_as_returned(no);
             }
         }
-        // A job whose answer was only half written has not ended.
+        // A job whose answer was written only in part has not ended.
         let running = worker.running();
         let unreported = worker.ended.iter().map(|(task, _)| *task);
         for task in running.into_iter().chain(unreported) {
@@ -243,7 +247,7 @@ impl World {
         }
     }
 
-    /// Its worker is killed because the server is told to end, and for nothing else.
+    /// Whether the job's worker is killed only because the server drains.
     fn is_drained(&self, worker: &Worker, task: Task) -> bool {
         let goes = worker.crashes || worker.is_rogue || worker.leaves_by_itself();
         let job = &self.ledger.jobs[task.no as usize];
@@ -253,22 +257,23 @@ impl World {
         serves && !goes && is_sound && is_whole && self.is_in_time(worker, task.no)
     }
 
-    /// How a worker's death looks to its job.
+    /// How a worker's death counts for its job.
     fn death_of(&self, worker: &Worker, no: u64) -> Death {
         let ran = steady() - self.ledger.jobs[no as usize].began_at;
-        // The server may have it killed at this very moment for another task of it.
+        // The server may be having the worker killed at this moment because of another of its tasks.
         let is_meant = |task: &Task| self.may_be_stopped(*task);
         let held = worker.slots.iter().flat_map(Slots::tasks);
         let is_stopped =
             held.chain(worker.running()).any(|task| is_meant(&task)) && worker.slots.is_some();
         let leaves = worker.is_told() || !worker.ended.is_empty() || is_stopped;
-        // One that ends by itself while it is about to be killed counts as killed.
+        // A worker that ends by itself while it is about to be killed counts as killed.
         let is_killed = worker.is_to_die && worker.crashes;
         match (worker.crashes, self.limit_of(worker, no)) {
-            // A prefetched task is timed from its start, which the server may date later than the worker.
+            // A prefetched task is timed from its start, which the server may date later than the worker does.
             (true, Some(least)) if ran + NEAR < least && !leaves && !is_killed => Death::Crash,
             (false, Some(least)) if ran >= least && !leaves && self.draining.is_none() => {
-                // It may have ended by itself before its time was up, and be seen to end after that.
+                // The worker may have ended by itself before its time was up, and the server may notice that only
+                // later.
                 match worker.leaves_by_itself() {
                     true => Death::Unclear,
                     false => Death::Overdue,
@@ -278,7 +283,8 @@ impl World {
         }
     }
 
-    /// Nobody has it killed for the time that its job takes.
+    /// Whether the job's run has not reached its time limit, so that the server has no reason to kill the worker for
+    /// it.
     pub(crate) fn is_in_time(&self, worker: &Worker, no: u64) -> bool {
         let ran = steady() - self.ledger.jobs[no as usize].began_at;
         let limit = self.limit_of(worker, no);

@@ -1,4 +1,5 @@
-//! What a job carries: its number, so that whoever gets it can be held to account, which version of it this is, and a filling.
+//! A job's payload: the job's number, which identifies it wherever it arrives, the version of the payload, and
+//! padding.
 
 /// A job's payload.
 pub(crate) fn body(no: u64, version: u32, len: usize) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! A client: some requests, and perhaps an early end.
+//! A simulated client: its requests, and the answers that it reads.
 
 use crate::body::body;
 use crate::calls::{CallSpec, Calls};
@@ -11,54 +11,57 @@ use std::time::Duration;
 use stoker_os::steady;
 use stoker_wire::{Encode, Key, MetaBuf, Status, Type};
 
-/// The version of a payload that no edit makes.
+/// The payload version of a repeated push with another payload. No edit uses it.
 const OTHER: u32 = 99;
 
-/// What a request was about.
+/// The subject of an open request. It decides how the answer is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum About {
     Job(u64),
     Call(u64),
+    /// A list of queues that an ordinary client requests.
     Own,
-    /// What an operator wants.
+    /// An operator's request that changes nothing in the model.
     Operation,
-    /// The same, and reserves may forbid it.
+    /// An operator's request that may be refused because of a reserve.
     Overrides,
-    /// The same, about a queue: what holds once it is answered.
+    /// An override of a queue's setting: the queue, the override, and the number of the request.
     Override(usize, Override, u64),
-    /// The same, with jobs that are to change: the how-manieth change.
+    /// An operator's change of jobs, by its index in the ledger.
     Change(usize),
-    /// A queue that was made up is to be removed; when that was asked for.
+    /// The removal of an undeclared queue, and when it was requested.
     Removes(usize, Duration),
-    /// Calls of one service, or of all, are allowed again; when that was asked for.
+    /// The clearing of the quarantine of one service, or of all services, and when it was requested.
     Clears(Option<usize>, Duration),
-    /// Jobs that are taken in.
+    /// An import of these jobs.
     Import(Imported),
-    /// A page of all jobs, and the other lists, at the end.
+    /// A page of the list of all jobs, at the end of the seed.
     Jobs,
+    /// The list of queues, at the end of the seed.
     Queues,
+    /// The list of workers, at the end of the seed.
     Workers,
-    /// One job with all that is known of it.
+    /// One job with all its details.
     Shown(u64),
-    /// A push that was accepted before, under its idempotency key: the how-manieth of these.
-    /// With another payload, if that is said.
+    /// A push that repeats an accepted one under its idempotency key: the index of the repetition, and whether its
+    /// payload differs.
     Again(usize, bool),
-    /// The same, and it is wrong.
+    /// An operator's request that is invalid.
     WrongOperation,
-    /// A reload of all, after the file has changed for the how-manieth time.
+    /// A reload of the configuration, after the edit with this number.
     Reload(u64),
-    /// Whether there is a job left.
+    /// The list of queues, requested to see whether a job is left.
     Rest,
 }
 
-/// The longest time to an answer.
+/// The maximum time until an answer.
 const SOON: Duration = Duration::from_secs(5);
-/// The same, of what a slow store does in many steps, or of a disk that fails for a while.
+/// The maximum time until an answer where a slow store works in many steps, or where the disk fails for a while.
 const LATER: Duration = Duration::from_secs(60);
 
 impl About {
-    /// Within this time the server answers, whatever else it is busy with. A call has its own time, and reloads wait for
-    /// workers.
+    /// The maximum time until the server answers, whatever else it is busy with. Calls have deadlines of their own,
+    /// and reloads wait for workers.
     fn longest_wait(self, setup: &Setup) -> Duration {
         let is_troubled = setup.has_restarts() || setup.store.faults > 0;
         match self {
@@ -73,16 +76,17 @@ impl About {
 pub(crate) struct Client {
     pub(crate) peer: Peer,
     next_id: u32,
+    /// Open requests by id.
     pub(crate) open: HashMap<u32, About>,
-    /// When those were asked that are open.
+    /// When each open request was made, by id.
     asked: HashMap<u32, Duration>,
-    /// Calls that were cancelled and may have been answered before that was heard.
+    /// Cancelled calls by request id. The server may have answered them before it read the cancellation.
     crossed: HashMap<u32, u64>,
-    /// Ids of requests that were answered.
+    /// Ids of answered requests, which may be used again.
     free: VecDeque<u32>,
-    /// Requests that were made before the server was told to end: it answers them before it does.
+    /// Requests that were made before the server began to drain. The server must answer them before it ends.
     pub(crate) owed: Vec<u32>,
-    /// The server has read what it said.
+    /// The server has sent something, so it has read from this connection.
     pub(crate) has_received: bool,
 }
 
@@ -106,14 +110,14 @@ impl Client {
         }
     }
 
-    /// The server is told to end. What could not be written yet is not among what it has to answer.
+    /// The server begins to drain. It must answer all open requests, except those that could not be written completely.
     pub(crate) fn is_owed(&mut self) {
         if self.peer.flush() {
             self.owed = self.open.keys().copied().collect();
         }
     }
 
-    /// The server has closed the connection because it ended: of what it had to answer nothing is left.
+    /// The server has closed the connection because it ended: it must have answered everything that it had to.
     pub(crate) fn check_owed(&self, no: usize) {
         let mut owed = self.owed.iter().filter_map(|id| self.open.get(id));
         let about = owed.next();
@@ -123,7 +127,7 @@ impl Client {
         );
     }
 
-    /// The code of a worker's task.
+    /// The connection of a worker's task code.
     pub(crate) fn of_worker(mut peer: Peer, pid: i32, worker: &str) -> Self {
         let hello = serde_json::json!({"v": [1], "role": "client", "name": "sim", "pid": pid, "worker": worker});
         Self::greets(&mut peer, &hello);
@@ -138,7 +142,7 @@ impl Client {
         });
     }
 
-    /// Asks for something of the server itself.
+    /// Sends a request to the server itself.
     fn request(&mut self, about: About, name: &str, body: &[u8]) {
         let request = Encode {
             name,
@@ -149,7 +153,7 @@ impl Client {
         self.send(Some(about), request);
     }
 
-    /// Sends a request. About `None` no answer comes.
+    /// Sends a request. `about` is `None` if no answer comes.
     fn send(&mut self, about: Option<About>, request: Encode<'_>) {
         let id = self.take_id();
         if let Some(about) = about {
@@ -159,7 +163,8 @@ impl Client {
         self.peer.put(Encode { id, ..request });
     }
 
-    /// Some ids are used again. A cancellation that crossed the answer to their first use means nothing for the second.
+    /// The id for a new request. Some ids are used again, half of them after a CANCEL that is too late for the first
+    /// request and must not affect the second.
     fn take_id(&mut self) -> u32 {
         if self.free.len() % 3 == 2
             && let Some(id) = self.free.pop_front()
@@ -228,7 +233,7 @@ impl Client {
         all.any(|about| matches!(about, About::Call(_)))
     }
 
-    /// Cancels the call that it has waited for longest, or the newest, if there is one.
+    /// Cancels the newest or the oldest open call, if there is one.
     pub(crate) fn cancel_one(&mut self, calls: &mut Calls, is_newest: bool) {
         let open = self.calls();
         let one = match is_newest {
@@ -240,7 +245,7 @@ impl Client {
         }
     }
 
-    /// Cancels this call, if it is its own and not answered yet. Returns whether it did.
+    /// Cancels this call if the client made it and it is still open. Returns whether it did.
     pub(crate) fn cancel_call(&mut self, no: u64, calls: &mut Calls) -> bool {
         let own = self.calls().find(|(own, _)| *own == no);
         if let Some((no, id)) = own {
@@ -250,7 +255,7 @@ impl Client {
         own.is_some()
     }
 
-    /// The numbers of calls that it waits for, and the ids of their requests.
+    /// The numbers of the open calls, and the ids of their requests.
     fn calls(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
         self.open.iter().filter_map(|(id, about)| match about {
             About::Call(no) => Some((*no, *id)),
@@ -343,7 +348,7 @@ impl Client {
                     }
                     let text = String::from_utf8_lossy(frame.body);
                     let is_reserved = about != About::Operation && text.contains("reserve");
-                    // One that is in doubt may hold later.
+                    // An override whose outcome is in doubt may still take effect.
                     if let About::Override(queue, setting, number) = about
                         && status != Status::UNKNOWN
                     {
@@ -385,7 +390,7 @@ impl Client {
                             assert!(may, "a change is in doubt: {text}");
                             ledger.changed(at, None, setup)
                         }
-                        // A single job that is not there, or not in such a state.
+                        // The change names a single job that does not exist or is in another state.
                         Status::NOT_FOUND
                         | Status::FAILED_PRECONDITION
                         | Status::ALREADY_EXISTS => {
@@ -396,7 +401,7 @@ impl Client {
                             ledger.changed(at, None, setup)
                         }
                         Status::RESOURCE_EXHAUSTED => ledger.not_changed(at),
-                        // That it can't be written is said of one only if it was not.
+                        // A change of one job is answered UNAVAILABLE only if it was not written.
                         Status::UNAVAILABLE if ledger.is_of_one(at) && !ledger.has_drained() => {
                             ledger.not_changed(at);
                         }
@@ -414,7 +419,7 @@ impl Client {
                     ledger.is_reloaded = Some(edit);
                 }
                 About::Reload(_) => {}
-                // It is asked for again.
+                // The request will be repeated.
                 _ if ledger.may_fail(Status(frame.code)) => {}
                 About::Jobs => ledger.page(frame.body),
                 About::Queues => {
@@ -443,7 +448,7 @@ impl Client {
     }
 }
 
-/// How many jobs have not ended, by a list of queues.
+/// The number of jobs that have not ended, from a list of queues.
 fn unfinished(body: &[u8]) -> u64 {
     let list: serde_json::Value = serde_json::from_slice(body).expect("JSON");
     let queues = list["queues"].as_array().expect("a list");

@@ -1,4 +1,4 @@
-//! What clients and operators ask for, and when all of it is done.
+//! The requests of clients and operators, and what follows once all were made.
 
 use crate::agenda::What;
 use crate::calls::CallSpec;
@@ -17,9 +17,9 @@ use std::rc::Rc;
 use std::time::Duration;
 use stoker_os::{sim, steady, wall_ms};
 
-/// The first client's process.
+/// The process id of the first client.
 const CLIENT: i32 = 100_000;
-/// Jobs that hang and are tried again take long.
+/// The maximum time until all jobs have ended: jobs that hang and are retried take long.
 const LONGEST_REST: Duration = Duration::from_secs(8_000);
 
 impl World {
@@ -50,7 +50,7 @@ impl World {
         self.agenda.plan(next, What::ClientActs(no));
     }
 
-    /// Each action has dice of its own. Returns whether it is to be done.
+    /// Gives the next action dice of its own. Returns whether the action is to be done.
     fn begins_action(&mut self) -> bool {
         let action = self.asked;
         for part in ["asks", "operator"] {
@@ -120,7 +120,7 @@ impl World {
         let rich = setup.rich.then_some(&setup.often);
         let mut options = Options::draw(self.dice("asks"), &drawn, rich, life, number);
         if drawn.ordered {
-            // Its order is by age alone.
+            // An ordered queue runs jobs in the order in which they were pushed.
             options.due_at = None;
         }
         if rich.is_some() && self.dice("asks").percent(10) && self.push_again(no) {
@@ -140,7 +140,7 @@ impl World {
         self.change_meets_claim(queue);
     }
 
-    /// Pushes once more what this user has pushed under an idempotency key. Returns whether there is such a job.
+    /// Repeats a push that this user has made under an idempotency key. Returns whether there was one.
     fn push_again(&mut self, no: usize) -> bool {
         let Some((job, queue)) = self.ledger.repeatable((no % 3) as u32) else {
             return false;
@@ -198,7 +198,7 @@ impl World {
                 let setting = Override::Limit(limit);
                 let number = self.ledger.overrides.requested(queue, setting);
                 if self.edits_limit(queue) {
-                    // What the file says is another one soon.
+                    // The file will soon set another limit.
                     self.ledger.overrides.changes_limit(queue);
                 }
                 About::Override(queue, setting, number)
@@ -207,7 +207,7 @@ impl World {
             Effect::Clears(service) => About::Clears(service, steady()),
             Effect::Edits => return self.edits_file(),
             Effect::Rejected => About::WrongOperation,
-            // Reserves bound sizes and limits.
+            // A reserve may forbid a size or a limit.
             Effect::None if method != "stoker.job" => About::Overrides,
             Effect::None => About::Operation,
         };
@@ -218,7 +218,7 @@ impl World {
         }
     }
 
-    /// All was asked. The last client that has its answers ends the server.
+    /// All requests were made. Once every client has its answers, the end of the seed begins.
     pub(crate) fn client_waits(&mut self, no: usize) {
         let is_open = |client: &Option<Client>| {
             client
@@ -234,7 +234,7 @@ impl World {
         let is_over = self.clients.iter().all(Option::is_none);
         match (is_over, self.draining) {
             (true, None) => self.await_rest(),
-            // The next server has to come to rest.
+            // The server drains in the middle of work. The next one then has to finish all jobs.
             (true, Some(_)) if self.waits_since.is_none() && !self.stops.is_last() => {
                 let soon = steady() + Duration::from_secs(1);
                 self.agenda.plan(soon, What::ClientActs(no));
@@ -243,18 +243,18 @@ impl World {
         }
     }
 
-    /// What comes next on the way to the end. Whatever was planned before does not count any more.
+    /// Plans the next step towards the end of the seed. Steps that were planned before no longer count.
     pub(crate) fn plan_end(&mut self, after: Duration, what: fn(u64) -> What) {
         self.end_plan += 1;
         self.agenda.plan(steady() + after, what(self.end_plan));
     }
 
-    /// Asks again and again whether a job is left, and then has the server end.
+    /// Asks repeatedly whether a job is left, and has the server end once none is.
     pub(crate) fn await_rest(&mut self) {
         let now = steady();
         let since = *self.waits_since.get_or_insert(now);
         if !self.faults.are_over() {
-            // What nobody knows of while the disk fails, and what waits to be written, is in no count.
+            // While the disk fails, the counts leave out jobs in doubt and jobs that wait to be written.
             self.ledger.unfinished = None;
         }
         if self.ledger.unfinished == Some(0) && self.clients[0].is_some() {
@@ -288,11 +288,11 @@ impl World {
         self.plan_end(Duration::from_secs(5), What::Rests);
     }
 
-    /// All jobs have ended: they are listed, then queues and workers, and then the server ends.
+    /// All jobs have ended: lists them, then the queues and workers, and then has the server end.
     fn look_at_rest(&mut self) {
         let soon = Duration::from_secs(1);
         if self.workers.values().any(Worker::holds) {
-            // One that counts as done may run on.
+            // A task that counts as done may still run.
             return self.plan_end(soon, What::Rests);
         }
         let Some(client) = self.clients[0]
@@ -302,7 +302,7 @@ impl World {
             return self.plan_end(soon, What::Rests);
         };
         if self.edit.is_some() {
-            // A reload is still to be answered.
+            // A reload is not answered yet.
             return self.plan_end(soon, What::Rests);
         }
         let limit = self.setup.page;
@@ -336,16 +336,16 @@ impl World {
         self.hang_up(no);
     }
 
-    /// Its connection has ended.
+    /// A client's connection has ended.
     pub(crate) fn hang_up(&mut self, no: usize) {
         if let Some(client) = self.clients[no].take() {
             for about in client.open.values() {
-                // What a change reaches is not known then: it stays open as long as its server lives.
+                // The effect of an unanswered change is not known. It stays open while its server lives.
                 match about {
                     About::Job(job) => self.ledger.unknown(*job),
                     About::Import(imported) => self.ledger.import_is_unknown(*imported),
                     About::Call(call) => self.ledger.calls.leave(*call),
-                    // One that has heard nothing may be heard by the next server.
+                    // If nothing was received on the connection, the next server may still read the request.
                     About::Change(at) if client.has_received => self.ledger.abandons(*at),
                     _ => {}
                 }
@@ -353,7 +353,7 @@ impl World {
         }
     }
 
-    /// Some changes are followed by another one of the same jobs, once it is known what they have done.
+    /// Follows some changes with another one of the same jobs, once the effect of the first is known.
     fn changes_go_on(&mut self, no: usize) {
         for at in std::mem::take(&mut self.ledger.has_changed) {
             if self.waits_since.is_some() || !self.dice("pairs").percent(40) {
@@ -401,7 +401,8 @@ impl World {
         }
     }
 
-    /// Tasks at once that the workers of each pool have taken for a while.
+    /// The number of tasks that the workers of each pool can run at once. Only workers that have been ready for a
+    /// while count.
     pub(crate) fn slots_of_pools(&self) -> Vec<u64> {
         let mut slots = vec![0; self.setup.pools.len()];
         for worker in self.workers.values() {

@@ -1,5 +1,5 @@
-//! What the seeds have drawn: each event of a job, in each state, with each option; and each key of the configuration and
-//! each operation. What is never drawn finds nothing.
+//! Counts what the seeds have drawn: each event of a job, in each state, with each option; each key of the
+//! configuration; and each operation. What is never drawn is not tested.
 
 use crate::ledger::{End, Job, State};
 use crate::push::Options;
@@ -80,7 +80,7 @@ impl Default for Coverage {
 }
 
 impl Coverage {
-    /// What happens to jobs while no server runs is not counted.
+    /// Counts an event of a job. Events that are not in the table, such as those between two servers, are ignored.
     pub(crate) fn happened(&mut self, event: &str, job: &Job) {
         let Some(event) = EVENTS.iter().position(|known| *known == event) else {
             return;
@@ -93,7 +93,7 @@ impl Coverage {
         }
     }
 
-    /// The keys of a configuration.
+    /// Counts the keys of a configuration.
     pub(crate) fn configured(&mut self, setup: &Setup) {
         let sections = setup.sections();
         for (section, key) in
@@ -104,7 +104,7 @@ impl Coverage {
         }
     }
 
-    /// An operator asks for it.
+    /// Counts an operator's request and its fields.
     pub(crate) fn asked(&mut self, method: &str, request: &serde_json::Value) {
         let op = request["op"].as_str().unwrap_or_default();
         for field in request
@@ -130,8 +130,8 @@ impl Coverage {
         }
     }
 
-    /// A line for each event and state, with the options that were never drawn there. Returns whether something that can be
-    /// was not, among so many that it should have been.
+    /// Prints a line for each event and state, with the options that never occurred there. Returns whether something
+    /// is missing: a row that is empty, or an option in a row of at least `MANY` jobs.
     pub(crate) fn print(&self) -> bool {
         let mut has_holes = false;
         println!("event, state: how often; options that were never seen there");
@@ -161,17 +161,17 @@ impl Coverage {
     }
 }
 
-/// Not in every five thousand seeds.
+/// Rows that may be empty even in 5,000 seeds.
 const RARE: [(&str, &str); 3] = [
     ("push answered", "cancelled"),
     ("delivered", "done"),
     ("returned", "failed"),
 ];
 
-/// Of so many jobs that see an event in a state some have each option.
+/// A row with at least this many jobs should have some with each option.
 const MANY: u64 = 50_000;
 
-/// Options that a job can't have to which this happens.
+/// Options that a job can't have when this event happens in this state, with the reason.
 const NEVER: [(&str, &str, &str, &str); 1] = [(
     "push answered",
     "runs",
@@ -184,7 +184,7 @@ fn never(event: &str, state: &str, feature: &str) -> bool {
     all.any(|(of, at, has, _)| (*of, *at, *has) == (event, state, feature))
 }
 
-/// Why a job can't see this event in this state.
+/// Why a job can't see this event in this state; `None` if it can.
 fn impossible(event: &str, state: &str) -> Option<&'static str> {
     let is_of_run = matches!(
         event,
@@ -200,7 +200,7 @@ fn impossible(event: &str, state: &str) -> Option<&'static str> {
     match (event, state) {
         ("begins", "held") => None,
         ("begins", _) => Some("only what a worker holds begins"),
-        // An import that nobody waits for any more may bring suspended jobs.
+        // An import whose client no longer waits may bring suspended jobs.
         ("push unknown", "suspended") => None,
         ("push unknown", "cancelled") => Some("what a change surely reaches was accepted before"),
         ("delivered", "runs") => Some("one run at a time"),
@@ -229,7 +229,8 @@ fn state_of(job: &Job) -> usize {
     }
 }
 
-/// What of a push and its queue is out of the ordinary, a bit for each feature.
+/// The options of a push and its queue that differ from the default, one bit each; the lowest bit is set if none
+/// does.
 pub(crate) fn features(options: &Options, queue: &Queue) -> u64 {
     let unique = options.unique.as_ref();
     let has = [

@@ -1,4 +1,5 @@
-//! Dice. Each part of the world has its own, so that one more throw in one of them changes none of the others.
+//! Random numbers. Each part of the simulation has dice of its own, so that one more draw in one part changes none of
+//! the others.
 
 use std::time::Duration;
 use stoker_core::Rng;
@@ -6,7 +7,7 @@ use stoker_core::Rng;
 pub(crate) struct Dice(Rng);
 
 impl Dice {
-    /// The dice of a part of the world in a seed.
+    /// The dice of one part of the simulation, in this seed.
     pub(crate) fn of(seed: u64, part: &str) -> Self {
         let name = part
             .bytes()
@@ -16,7 +17,8 @@ impl Dice {
         Self(Rng::new(name))
     }
 
-    /// The dice of one thing of many of that part: another one that is left out changes nothing for it.
+    /// The dice of one item of a part, such as one action of a client: leaving out another item does not change its
+    /// draws.
     pub(crate) fn of_one(seed: u64, part: &str, number: u64) -> Self {
         Self::of(seed ^ number.wrapping_mul(0xd605_1ab9_9f1f_6e5d), part)
     }
@@ -46,7 +48,7 @@ impl Dice {
         &all[self.below(all.len() as u64) as usize]
     }
 
-    /// One of these, each as often as its weight says.
+    /// Draws one of these by their weights.
     pub(crate) fn weighted<T: Copy>(&mut self, all: &[(u64, T)]) -> T {
         let mut at = self.below(all.iter().map(|(weight, _)| weight).sum());
         for (weight, one) in all {

@@ -1,4 +1,4 @@
-//! What a seed draws of queues and pushes, for the crash campaign, which plays it to real processes.
+//! Queues and pushes that a seed draws, for the crash campaign, which runs them with real processes.
 
 use crate::dice::Dice;
 use crate::push::Options;
@@ -9,10 +9,10 @@ use stoker_os::sim;
 const QUEUES: usize = 6;
 /// The simulated Unix time, milliseconds. The output does not depend on it.
 const NOW_MS: u64 = 1_800_000_000_000;
-/// Of each queue; the campaign goes through them again and again.
+/// The number of pushes for each queue. The campaign repeats them.
 const PUSHES: u64 = 60;
 
-/// As JSON: the keys of some queues, as a configuration has them, and for each what is pushed to it.
+/// Some queues as JSON: for each its keys, as a configuration has them, and the pushes to it.
 pub(crate) fn as_json(seed: u64) -> String {
     sim::reset(NOW_MS);
     let dice = &mut Dice::of(seed, "campaign");

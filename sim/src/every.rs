@@ -1,5 +1,5 @@
-//! Every option is drawn: what the reference pages list, which are made from the program, is drawn by some seed, or named here
-//! with the reason why it is not. Whoever adds an option finds this failing.
+//! Tests that every option is drawn: whatever the generated reference pages list is drawn by some seed, or named here
+//! with the reason why it is not. They fail when an option is added until it is drawn or named.
 
 use crate::coverage::Coverage;
 use crate::dice::Dice;
@@ -13,7 +13,7 @@ use stoker_wire::Key;
 
 const SEEDS: u64 = 400;
 
-/// Keys of the configuration that are not drawn.
+/// Keys of the configuration that are not drawn, with the reason.
 const KEYS: [(&str, &str); 13] = [
     ("stoker.socket", "the angel binds it"),
     ("stoker.socket_mode", "the angel sets it"),
@@ -33,7 +33,7 @@ const KEYS: [(&str, &str); 13] = [
     ("log.keep_files", "of a file"),
 ];
 
-/// Operations that are not drawn.
+/// Operations that are not drawn, with the reason.
 const OPERATIONS: [(&str, &str); 5] = [
     (
         "stoker.server stats",
@@ -58,7 +58,7 @@ fn every_key_of_the_configuration_is_drawn() {
         } else if let Some(key) = line.strip_prefix("| `") {
             let key = format!("{section}.{}", key.split('`').next().unwrap_or_default());
             known += 1;
-            // What gateways are told, the server does not know.
+            // The server does not know the settings of gateways.
             let is_excused = section == "http" || KEYS.iter().any(|(name, _)| *name == key);
             assert!(
                 is_excused || coverage.names.contains_key(&key),
@@ -69,7 +69,7 @@ fn every_key_of_the_configuration_is_drawn() {
     assert!(known > 60, "the page was read");
 }
 
-/// Keys that no reload changes, though the server would take it.
+/// Keys that no reload changes here although the server would accept the change, with the reason.
 const NOT_RELOADED: [(&str, &str); 10] = [
     ("pool.command", "always the same: nothing is executed"),
     ("pool.directory", "the angel's; always the same"),
@@ -179,7 +179,7 @@ fn every_option_of_a_push_is_drawn() {
             drawn.extend(options.meta().iter().map(|(key, _)| key.0));
         }
     }
-    // The queue's name is always there, only a worker has a task to push from, and the others the broker tells workers.
+    // The queue's name is always set, only a task can set a parent, and the server sends the other keys to workers.
     let others = [
         Key::QUEUE,
         Key::PARENT,

@@ -1,4 +1,5 @@
-//! A disk that fails for a while: calls of a sort end with an error, or it is full. It is well again before the end.
+//! A disk that fails for a while: calls of some kind return an error, or the disk is full. It works again before the
+//! end of the seed.
 
 use crate::agenda::What;
 use crate::restart::{Death, Moment};
@@ -9,43 +10,44 @@ use stoker_os::sim::Disk;
 use stoker_os::sim::vfs::{Call, Errno, Fault, Kind, Rng};
 use stoker_os::steady;
 
-/// What does not work.
+/// How the disk fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
-    /// Reading and writing.
+    /// Reads, writes and syncs fail.
     Io,
-    /// Writes end somewhere.
+    /// Writes are incomplete.
     Torn,
-    /// Syncs fail, and the next one may go well.
+    /// Syncs fail, and a later one may succeed.
     Sync,
-    /// The same, and the kernel takes for written what was not, as Linux does.
+    /// Syncs fail, and the kernel regards data as written that was not, as Linux does.
     Lost,
-    /// There is no room.
+    /// The disk is full.
     Full,
 }
 
-/// How long after a disk is well again the store has noticed: it tries again every five seconds.
+/// How long after the disk works again the store may take to notice: it retries every five seconds.
 const NOTICED: Duration = Duration::from_secs(12);
-/// What is free on a full disk at the most, bytes.
+/// The maximum free space on a full disk, in bytes.
 const FREE: u64 = 40_000;
 
 pub(crate) struct Faults {
     inner: Arc<Mutex<Inner>>,
-    /// How often the disk is still to fail.
+    /// How often the disk will still fail.
     left: u64,
-    /// It does so soon after this, if that comes first.
+    /// The disk fails soon after this moment, if it comes before the planned time.
     after: Option<Moment>,
-    /// What does not work now.
+    /// How the disk fails now, if it does.
     trouble: Option<Trouble>,
+    /// When the disk last began to work again.
     healed: Duration,
 }
 
 struct Inner {
     dice: Rng,
     trouble: Option<Trouble>,
-    /// Of so many calls one fails.
+    /// One of this many calls fails.
     one_of: u64,
-    /// The server dies in so many calls from now, in this manner.
+    /// After this number of calls the server dies, in this manner.
     armed: Option<(u64, Death)>,
 }
 
@@ -74,7 +76,7 @@ impl Faults {
         lock(&self.inner).armed = Some((calls, death));
     }
 
-    /// The disk fails, or did so a short time ago.
+    /// Whether the disk fails, or did so a short time ago.
     pub(crate) fn are_felt(&self) -> bool {
         self.trouble.is_some() || self.healed > Duration::ZERO && steady() < self.healed + NOTICED
     }
@@ -83,7 +85,7 @@ impl Faults {
         self.left == 0 && !self.are_felt()
     }
 
-    /// Looks at the disk while nothing goes wrong.
+    /// Reads the disk for a check of the simulation, without any faults.
     pub(crate) fn without<T>(&self, disk: &Disk, look: impl FnOnce() -> T) -> T {
         let trouble = lock(&self.inner).trouble.take();
         let armed = lock(&self.inner).armed.take();
@@ -113,7 +115,7 @@ impl Inner {
             None => {}
         }
         let trouble = self.trouble?;
-        // A disk that fails at reading does so again and again: else nothing tells it from a damaged file.
+        // Either all reads fail or none: a single failed read can't be distinguished from a damaged file.
         if (trouble, call.kind) == (Trouble::Io, Kind::Read) {
             return (self.one_of == 1).then_some(Fault::Error(Errno::IO));
         }
@@ -152,7 +154,7 @@ impl World {
         }
     }
 
-    /// Something has happened after which the disk may fail.
+    /// A moment has come after which the disk may fail.
     pub(crate) fn fail_at(&mut self, moment: Moment) {
         if self.faults.left > 0 && self.faults.after.take_if(|at| *at == moment).is_some() {
             let soon = self.dice("faults").micros(0, 3_000);

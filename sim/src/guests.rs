@@ -1,4 +1,4 @@
-//! Workers that nobody here has started: they dial the socket, and go when they like.
+//! Guests: workers that the angel does not start. They dial the socket, and leave when they like.
 
 use crate::agenda::What;
 use crate::dice::Dice;
@@ -12,13 +12,13 @@ use crate::world::{ANGEL, SOCKET, World};
 use std::path::Path;
 use stoker_os::{Signal, sim, steady};
 
-/// From here on workers are numbered that the angel does not know, and their processes.
+/// The first worker number and the first process id of guests, which the angel does not know.
 const FIRST: u64 = 1 << 50;
 const FIRST_PID: i32 = 300_000;
-/// Somebody who is not the server's user, and needs the pool's token.
+/// A user other than the server's, who needs the pool's token.
 const STRANGER: u32 = 33;
 
-/// How somebody's worker works.
+/// How a guest takes tasks.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Runs,
@@ -26,12 +26,12 @@ enum Kind {
     Slots(u16),
 }
 
-/// A process that dials again and again.
+/// A process that connects as a worker, again and again.
 pub(crate) struct Guest {
     pool: usize,
     kind: Kind,
     uid: u32,
-    /// As a worker of the server that it has dialled.
+    /// The number of the worker that the guest is on its present or last connection.
     key: u64,
 }
 
@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    /// Dials, if it is not connected; goes, perhaps, if it is.
+    /// The guest connects if it is not connected, and may leave if it is.
     pub(crate) fn guest_acts(&mut self, no: usize) {
         if self.waits_since.is_some() || self.stops.is_last() {
             return;
@@ -105,7 +105,7 @@ impl World {
         self.plan_pull(key);
     }
 
-    /// What the server has sent to processes that the angel does not know.
+    /// Handles the signals that the server has sent to guests, which the angel does not know.
     pub(crate) fn guests_receive(&mut self) {
         for no in 0..self.guests.len() {
             let key = self.guests[no].key;
@@ -123,14 +123,14 @@ impl World {
         }
     }
 
-    /// Somebody has it end when it has nothing to do.
+    /// The guest is asked to shut down once it has nothing to do.
     fn is_sent_goaway(&mut self, key: u64) {
         let Some(worker) = self.workers.get(&key).filter(|worker| !worker.is_rogue) else {
             return;
         };
         match (&worker.slots, &worker.pull) {
             (Some(_), _) => self.slots_goaway(key),
-            // It leaves when it is away the next time, or is killed.
+            // A worker that takes tasks on request leaves when it is away the next time, or is killed.
             (None, Some(_)) => {}
             (None, None) if worker.model.state == "gone" => {}
             (None, None) => self.does(key, "TERM"),
@@ -138,7 +138,7 @@ impl World {
     }
 }
 
-/// What it takes to join a pool as another user.
+/// The token that a worker of another user needs to join a pool.
 pub(crate) fn token(setup: &Setup, pool: &str) -> Option<String> {
     let token = setup.pools[setup.pool(pool)?].section.get("token")?;
     Some(token.trim_matches('"').to_owned())

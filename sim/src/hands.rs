@@ -1,4 +1,5 @@
-//! Who has which job at the moment at which the server dies: whatever its store then counts as running must have been.
+//! Which worker has which job at the moment when the server dies. A job that the store then counts as running must
+//! have been with a worker.
 
 use crate::slots::Slots;
 use crate::stored::{Stored, row_of};
@@ -6,19 +7,19 @@ use crate::world::World;
 use std::collections::BTreeSet;
 use stoker_wire::{Key, Type};
 
-/// The jobs that workers have or were sent when the server died.
+/// The jobs that workers had or were sent when the server died.
 #[derive(Debug, Default)]
 pub(crate) struct Hands {
-    /// All of them.
+    /// All jobs that workers had or were sent.
     all: BTreeSet<u64>,
-    /// Those that stand behind another one that runs, and never were anywhere else.
+    /// Jobs that waited behind a running one at their worker, and were with no other worker before.
     behind: BTreeSet<u64>,
-    /// Nobody knows what is half sent.
+    /// Whether these sets are exact. They are not if a frame was only partly sent.
     is_known: bool,
 }
 
 impl World {
-    /// The jobs that workers have or were sent; `None` if something is half sent, and nobody knows.
+    /// The jobs that workers have or were sent; `None` if a frame is only partly sent, so that this is not known.
     pub(crate) fn jobs_at_workers(&mut self) -> Option<BTreeSet<u64>> {
         let mut is_known = !self.setup.cuts;
         let mut all = BTreeSet::new();
@@ -35,7 +36,7 @@ impl World {
         is_known.then_some(all)
     }
 
-    /// Jobs that were sent to a worker which runs another task.
+    /// Jobs that were sent to a worker that runs another task.
     pub(crate) fn jobs_behind(&mut self) -> Vec<u64> {
         let mut behind = Vec::new();
         let busy = self.workers.values_mut();
@@ -49,7 +50,7 @@ impl World {
         behind
     }
 
-    /// The server dies.
+    /// Records which jobs are with workers when the server dies.
     pub(crate) fn note_hands(&mut self) {
         let mut hands = Hands {
             is_known: !self.setup.cuts,
@@ -82,7 +83,7 @@ impl World {
         self.hands = hands;
     }
 
-    /// The store counts these jobs as running.
+    /// Checks the jobs that the store counts as running.
     pub(crate) fn check_running_row(&self, stored: &Stored) {
         for (no, job) in self.ledger.jobs.iter().enumerate() {
             let row = job.id.as_deref().and_then(row_of);
@@ -110,12 +111,13 @@ impl World {
         }
     }
 
-    /// The same of one whose runs are all in the store: nobody has it who has not ended it.
+    /// Checks a job that the store counts as running although it knows the end of all its runs: a worker must have it
+    /// again.
     pub(crate) fn check_ended_runs(&self, no: u64, attempt: u32, crashes: u32) {
         let job = &self.ledger.jobs[no as usize];
-        // An answer after an acknowledgement counts no attempt.
+        // An answer that follows an acknowledgement does not count as an attempt.
         let is_plain = !job.revived && !job.was_free && !job.acked;
-        // A change under way that ends it, has it rest or run anew is in these.
+        // These flags include a change under way that may end, suspend or retry the job.
         let is_unclear =
             job.is_hasty() || job.may_have_ended || job.may_run_again || job.may_be_parked;
         let is_clear = is_plain && !is_unclear;

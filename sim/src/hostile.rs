@@ -1,5 +1,5 @@
-//! Clients that break the protocol, or use it in ways that no sane client would. They have users of their own, so that
-//! quotas limit them and nobody else.
+//! Clients that break the protocol, or use it in ways that no reasonable client would. They run as a user of their
+//! own, so that quotas limit only them.
 
 use crate::agenda::What;
 use crate::dice::Dice;
@@ -11,14 +11,15 @@ use stoker_os::{sim, steady};
 use stoker_wire::{Encode, Key, MetaBuf, Type};
 
 const PID: i32 = 200_000;
-/// Their user.
+/// The user of hostile clients.
 const USER: u32 = 77;
-/// A fault is seen as soon as it is read, but for what nobody waits for.
+/// Within this time the server closes a connection whose fault shows in what it has read.
 const AT_ONCE: Duration = Duration::from_secs(2);
-/// Longer than any `hello_timeout` and `frame_timeout` that is drawn.
+/// Within this time the server closes a connection that only a timeout ends. It is longer than any `hello_timeout`
+/// and `frame_timeout` that is drawn.
 const IN_TIME: Duration = Duration::from_secs(75);
 
-/// What such a client does with a connection.
+/// The misbehaviour of a hostile client on one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deed {
     SaysNothing,
@@ -57,26 +58,26 @@ const ALL: [Deed; 14] = [
 pub(crate) struct Hostile {
     peer: Peer,
     deed: Deed,
-    /// Until then the server has to have closed the connection.
+    /// When the server must have closed the connection.
     must_end: Option<Duration>,
-    /// The server to which it has connected, if it has not died since.
+    /// The number of the server that the client connected to. The client expects nothing of a later server.
     server: u64,
     leaves_at: Duration,
 }
 
 impl Deed {
-    /// How soon the server ends the connection for it.
+    /// How soon the server must end the connection; `None` if it need not end it.
     fn ends_within(self) -> Option<Duration> {
         match self {
             Self::SaysNothing | Self::HalfFrame => Some(IN_TIME),
-            // The first may be refused, and answered, before the second is read.
+            // The first request may be refused, and answered, before the second one is read.
             Self::SameIdTwice => None,
             Self::Floods | Self::NeverReads | Self::Nonsense | Self::HangsUp => None,
             _ => Some(AT_ONCE),
         }
     }
 
-    /// What is written at once.
+    /// The bytes that the client writes when it connects.
     fn bytes(self, dice: &mut Dice) -> Vec<u8> {
         let mut out = Vec::new();
         let hello = |out: &mut Vec<u8>, v: u32| {
@@ -119,7 +120,7 @@ impl Deed {
     }
 }
 
-/// The first byte of what speaks neither frames nor HTTP nor TLS; else it would be another deed.
+/// Sets the high bit. A first byte with it begins neither a frame nor HTTP nor TLS, which would be another deed.
 fn not_http(byte: u8) -> u8 {
     byte | 0x80
 }
@@ -138,12 +139,12 @@ fn list(out: &mut Vec<u8>, id: u32) {
     put(out, Type::Req, id, "stoker.queue", br#"{"op":"list"}"#);
 }
 
-/// One that a worker gets, if there is such a service.
+/// A call that a worker gets, if there is such a service.
 fn call(out: &mut Vec<u8>, id: u32) {
     put(out, Type::Req, id, "s0.ask", &[7; 300]);
 }
 
-/// Sound frames with content that is none.
+/// Valid frames with invalid content.
 fn nonsense(out: &mut Vec<u8>) {
     put(out, Type::Req, 1, "no.such", b"");
     put(out, Type::Req, 2, "stoker.nothing", b"{}");
@@ -184,7 +185,7 @@ impl World {
         }
     }
 
-    /// Whoever is hostile looks at its connection, or makes another one.
+    /// The hostile client checks its connection, or makes a new one.
     pub(crate) fn hostile_acts(&mut self, no: usize) {
         if self.waits_since.is_some() || self.stops.is_last() {
             return drop(self.hostiles[no].take());
@@ -209,7 +210,7 @@ impl World {
         let stays = self.dice("hostile").millis(0, 3_000);
         let fd = sim::connect(Path::new(SOCKET), from).expect("it listens");
         if self.server.is_none() {
-            return; // The next server may be long in coming.
+            return; // The next server may take long to start.
         }
         let mut peer = Peer::new(fd);
         peer.put_bytes(&bytes);
@@ -224,7 +225,7 @@ impl World {
         });
     }
 
-    /// Returns it while its connection is open.
+    /// Checks the connection. Returns the client while the connection is open.
     fn hostile_looks(&mut self, mut hostile: Hostile) -> Option<Hostile> {
         hostile.peer.flush();
         let is_open = hostile.deed == Deed::NeverReads || !hostile.peer.skip();

@@ -1,4 +1,4 @@
-//! Jobs that an operator takes in from an export.
+//! Jobs that an operator imports from an export.
 
 use crate::body::body;
 use crate::coverage::features;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use stoker_os::wall_ms;
 
-/// Where order counts, the keys of an import are of no client's life.
+/// Added to the life of imported jobs, so that in ordered queues no client uses their keys.
 const LIVES: u64 = 1_000_000;
 
 /// A line of an export.
@@ -22,7 +22,7 @@ pub(crate) struct Line {
     suspended: bool,
 }
 
-/// Some lines for a server that knows so many jobs.
+/// Draws some lines for a server with this number of jobs.
 pub(crate) fn draw(dice: &mut Dice, setup: &Setup, jobs: u64) -> Vec<Line> {
     let count = dice.within(1, 4);
     let line = |_| {
@@ -33,7 +33,8 @@ pub(crate) fn draw(dice: &mut Dice, setup: &Setup, jobs: u64) -> Vec<Line> {
         let delay = options.delay.take();
         let due = delay.map(|delay| wall_ms() + delay.as_millis() as u64);
         options.due_at = due.or(options.due_at).filter(|_| !of.ordered);
-        // An export has no costs. Whose keys these are is judged by pushes.
+        // An export has no costs. Unique and idempotency keys are left out because the rules for them are checked on
+        // pushes.
         (options.cost, options.passed) = (None, None);
         (options.unique, options.idempotency) = (None, None);
         let suspended = dice.percent(15);
@@ -47,7 +48,7 @@ pub(crate) fn draw(dice: &mut Dice, setup: &Setup, jobs: u64) -> Vec<Line> {
 }
 
 impl World {
-    /// The request, and what it brings.
+    /// The request, and the jobs that it brings.
     pub(crate) fn import(&mut self, lines: Vec<Line>) -> (Value, Imported) {
         let first = self.ledger.jobs.len() as u64;
         let imported = Imported {

@@ -1,5 +1,5 @@
-//! A store in memory that does what it is asked some time later, as one on a disk: what was asked by then is done together,
-//! and told together, when the simulation says so.
+//! An in-memory store that handles requests some time later, as one on a disk does. All pending requests are handled,
+//! and their events reported, together when the simulation says so.
 
 use std::io;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use stoker_store::{
     steady_clock, steady_ms, wall_clock,
 };
 
-/// What ended jobs may take.
+/// The maximum size of ended jobs, in bytes.
 const ENDED_BYTES: usize = 64 << 20;
 
 pub(crate) struct Late {
@@ -29,7 +29,7 @@ impl Late {
         }
     }
 
-    /// Does all that was asked.
+    /// Handles all pending requests.
     fn work_off(&mut self) {
         for request in self.requests.drain(..) {
             self.store.send(request);

@@ -1,53 +1,53 @@
-//! What the code of tasks does besides ending: how much of it a seed has, and what one run does.
+//! The behaviour of task code: how often a seed has each kind of act, and which acts one run has.
 
 use crate::dice::Dice;
 use crate::setup::{Focus, Setup};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// What a task's code does.
+/// One thing that a task's code does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
-    /// An event of the table.
+    /// An event of the table `worker.json`.
     Does(&'static str),
-    /// Writes to its process's own output.
+    /// Writes to the output of its process.
     Writes,
-    /// The process is killed.
+    /// The worker's process is killed.
     Dies,
-    /// The program of this task alone is killed, which its adapter reports.
+    /// Only the program of this task is killed, which its adapter reports.
     Crashes,
-    /// Asks for something itself, and waits for the answer.
+    /// Makes a request of its own, and waits for the answer.
     Calls,
-    /// Asks for another run, after a time of its own or that of its queue.
+    /// Requests another run, after this delay or after the backoff of its queue.
     Retries(Option<Duration>),
-    /// Goes on for ever.
+    /// Runs for ever.
     Hangs,
     /// The worker does what the protocol forbids.
     BreaksProtocol,
 }
 
-/// In per cent.
+/// How often peers do something, in per cent unless stated otherwise.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lively {
     /// Runs that do something before they end.
     busy: u64,
     /// Workers that offer a soft cancel.
     soft: u64,
-    /// Runs that are slow where most are quick: what was sent behind them waits.
+    /// Runs that are slow in a seed whose runs are quick: tasks that were prefetched behind them have to wait.
     slow: u64,
-    /// Workers that TERM does not end.
+    /// Workers that do not end on TERM.
     pub(crate) deaf: u64,
-    /// Runs that end their worker, by its own will, in a thousand.
+    /// Runs that end because their worker leaves by itself, per thousand.
     leaves: u64,
-    /// Workers that are killed while they are idle, in per cent.
+    /// Workers that are killed while they are idle.
     pub(crate) idle_deaths: u64,
-    /// What a process still does once it goes takes so long at the most, microseconds.
+    /// The maximum time that a process needs once it is to end, in microseconds.
     pub(crate) slow_end_us: u64,
-    /// Runs in which their worker breaks the protocol, in a thousand.
+    /// Runs in which the worker breaks the protocol, per thousand.
     rogue: u64,
-    /// Runs that ask for something themselves.
+    /// Runs that make requests of their own.
     pub(crate) nests: u64,
-    /// Hostile clients, at once.
+    /// The number of hostile clients that are connected at once.
     pub(crate) hostile: usize,
 }
 
@@ -68,7 +68,7 @@ impl Lively {
         }
     }
 
-    /// In a seed that is about one thing.
+    /// Adapts the values to the focus of the seed.
     pub(crate) fn in_focus(self, focus: Focus) -> Self {
         match focus {
             Focus::NestedCalls => Self {
@@ -88,17 +88,17 @@ impl Lively {
         }
     }
 
-    /// Workers go by themselves.
+    /// Whether workers may leave, die or break the protocol, or task code may do something unusual.
     pub(crate) fn is_rough(&self) -> bool {
         self.nests > 0 || self.leaves > 0 || self.rogue > 0 || self.busy > 0 || self.idle_deaths > 0
     }
 
-    /// Some are not there for ever.
+    /// Whether some workers may not stay until the end.
     pub(crate) fn may_leave(&self) -> bool {
         self.leaves > 0 || self.rogue > 0 || self.idle_deaths > 0
     }
 
-    /// Whether a worker goes by itself, now.
+    /// Whether a worker leaves by itself now.
     pub(crate) fn leaves(&self, dice: &mut Dice) -> bool {
         dice.below(1_000) < self.leaves
     }
@@ -107,7 +107,7 @@ impl Lively {
         dice.percent(self.soft)
     }
 
-    /// What a run does, and how it ends.
+    /// Draws what a run does: its acts, each with the delay before it. The last one ends the run.
     pub(crate) fn acts(
         &self,
         dice: &mut Dice,
@@ -128,6 +128,7 @@ impl Lively {
         acts
     }
 
+    /// Draws how a run ends, and how long it takes.
     fn end(&self, dice: &mut Dice, setup: &Setup, is_job: bool) -> (Act, Duration) {
         let trouble = setup.trouble;
         let bad = trouble.error + trouble.retry + trouble.crash + trouble.hang;
@@ -159,13 +160,13 @@ impl Lively {
     }
 }
 
-/// When a job is to run again, by its own code.
+/// The delay before the job's next run, if the job's code sets one.
 fn own_delay(dice: &mut Dice) -> Option<Duration> {
     dice.percent(50)
         .then(|| Duration::from_millis(dice.below(3_000)))
 }
 
-/// Something before the end.
+/// Draws an act before the end of a run.
 fn act(dice: &mut Dice, is_job: bool) -> Act {
     let of_job = |event| Act::Does(if is_job { event } else { "log" });
     dice.weighted(&[

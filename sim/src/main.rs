@@ -108,7 +108,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a seed with all that happens.
+/// Runs a seed and prints everything that happens.
 fn show(seed: u64, without: &Without) -> ExitCode {
     let mut world = World::new(seed, without, true);
     println!("{}", world.setup.text());
@@ -126,7 +126,7 @@ fn show(seed: u64, without: &Without) -> ExitCode {
     }
 }
 
-/// Makes a seed that fails as small as it fails, and shows that.
+/// Makes a failing seed as small as possible, and shows that.
 fn show_small(seed: u64) -> ExitCode {
     let Err(text) = shrink::outcome(seed, &Without::default()) else {
         println!(
@@ -139,7 +139,8 @@ fn show_small(seed: u64) -> ExitCode {
     show(seed, &without)
 }
 
-/// Runs seeds on all cores. Returns the first that failed, and whether the table of what was drawn has holes, if it is shown.
+/// Runs seeds on all cores. Returns the first one that failed, and whether the coverage table has holes, if it is
+/// printed.
 fn run(first: u64, seeds: u64, is_shown: bool, stops: bool) -> (Option<u64>, bool) {
     let began = Instant::now();
     let next = AtomicU64::new(first);
@@ -162,7 +163,7 @@ fn run(first: u64, seeds: u64, is_shown: bool, stops: bool) -> (Option<u64>, boo
                             coverage.lock().expect("nobody panics with it").add(&seen);
                         }
                         Err(text) => {
-                            // A long run takes long to tell.
+                            // Printed at once, because a long run prints its summary late.
                             eprintln!("seed {seed} fails: {text}");
                             has_failed.store(true, Ordering::Relaxed);
                             let mut failed = failed.lock().expect("nobody panics with it");
@@ -193,23 +194,23 @@ fn run(first: u64, seeds: u64, is_shown: bool, stops: bool) -> (Option<u64>, boo
         println!("{count:>6} first {first}: {rule}");
     }
     let coverage = coverage.into_inner().expect("nobody panics with it");
-    // A few seeds draw a few things.
+    // A few seeds draw only a part of everything.
     let has_holes = is_shown && coverage.print() && seeds >= 5_000;
     (failed.first().map(|(seed, _)| *seed), has_holes)
 }
 
-/// Of so many seeds one is run twice: whatever does not come from the seed shows as a difference.
+/// One of this many seeds is run twice: behaviour that does not come from the seed shows as a difference.
 const TWICE: u64 = 50;
 
-/// What was done for a seed.
+/// How much was done for a seed.
 struct Count {
-    /// Turns of the server, and what others did in between.
+    /// Turns of the server, and what its peers did in between.
     steps: u64,
-    /// Simulated, of all sides.
+    /// Simulated system calls of all processes.
     calls: u64,
 }
 
-/// How much was done, or what was wrong.
+/// Runs a seed. Returns how much was done, or the message of the broken rule.
 fn one(seed: u64) -> Result<(Count, Coverage), String> {
     let run = || {
         let mut count = Count { steps: 0, calls: 0 };

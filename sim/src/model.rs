@@ -3,7 +3,7 @@
 use crate::table::{Becomes, Flags, PULLS, RUNS, Table, flag};
 use std::collections::VecDeque;
 
-/// A task as the worker got it.
+/// A task that a worker has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task {
     pub(crate) id: u32,
@@ -23,27 +23,28 @@ impl Task {
         }
     }
 
-    /// What its run writes, to be told from others.
+    /// The mark that the task's run writes, which tells its output from that of others.
     pub(crate) fn mark(&self) -> String {
         let what = if self.is_job { "wrote" } else { "called" };
         format!("{what}-{}", self.no)
     }
 }
 
-/// What follows from an event.
+/// An effect of an event.
 #[derive(Debug)]
 pub(crate) enum Follows {
-    /// A frame, as the table calls it, about the task of that id.
+    /// The worker sends a frame, named as in the table, about the task with this id.
     Sends(&'static str, u32),
     Begins(Task),
-    /// A task that ran does so no more.
+    /// A task that ran has ended.
     Ends(Task),
-    /// A task that it never began has its answer.
+    /// The worker has answered a task that it never began.
     Drops(Task),
-    /// The worker exits and returns what it held.
+    /// The worker exits and returns the tasks that it had.
     Leaves,
 }
 
+/// The state of a worker that follows the table.
 pub(crate) struct Model {
     table: &'static Table,
     pub(crate) state: &'static str,
@@ -51,14 +52,14 @@ pub(crate) struct Model {
     waiting: VecDeque<Task>,
     pub(crate) running: Option<Task>,
     unconfirmed: i32,
-    /// Tasks that it takes in its life, if these are counted.
+    /// The number of tasks that the worker still takes in its life, if that is limited.
     pub(crate) left: Option<u64>,
-    /// What is printed and has no line end is kept back.
+    /// The task has printed text without a line end, which is kept back.
     has_half: bool,
 }
 
 impl Model {
-    /// One that was spawned, and whose SDK has the loop.
+    /// A worker that was spawned, and whose SDK runs the loop.
     pub(crate) fn that_runs() -> Self {
         Self {
             table: &RUNS,
@@ -72,7 +73,7 @@ impl Model {
         }
     }
 
-    /// One that takes tasks on request.
+    /// A worker that takes tasks on request.
     pub(crate) fn that_pulls() -> Self {
         Self {
             table: &PULLS,
@@ -81,12 +82,12 @@ impl Model {
         }
     }
 
-    /// It was not spawned.
+    /// The worker was not spawned: it dialled the socket.
     pub(crate) fn is_dialled(&mut self) {
         self.flags |= flag("dialled");
     }
 
-    /// Whether it waits for what the server says.
+    /// Whether the worker waits for what the server sends.
     pub(crate) fn reads(&self) -> bool {
         matches!(self.state, "idle" | "acks" | "rests" | "asks" | "withdraws")
     }
@@ -95,18 +96,18 @@ impl Model {
         self.flags & flag(name) != 0
     }
 
-    /// Whether it could begin a task at once.
+    /// Whether the worker could begin a task at once.
     pub(crate) fn is_free(&self) -> bool {
         matches!(self.state, "idle" | "asks") && self.waiting.is_empty() && !self.has("told")
     }
 
-    /// Jobs that it has and has not begun.
+    /// The numbers of the jobs that the worker has and has not begun.
     pub(crate) fn waiting_jobs(&self) -> impl Iterator<Item = u64> {
         let jobs = self.waiting.iter().filter(|task| task.is_job);
         jobs.map(|task| task.no)
     }
 
-    /// The same of calls.
+    /// The numbers of the calls that the worker has and has not begun.
     pub(crate) fn waiting_calls(&self) -> impl Iterator<Item = u64> {
         let calls = self.waiting.iter().filter(|task| !task.is_job);
         calls.map(|task| task.no)
@@ -120,7 +121,7 @@ impl Model {
         self.running.is_some() || !self.waiting.is_empty()
     }
 
-    /// A task that waits here has come.
+    /// The worker has read a task, which waits for its turn.
     pub(crate) fn comes(&mut self, task: Task, all: &mut Vec<Follows>) {
         self.waiting.push_back(task);
         self.apply("REQ", None, all);
@@ -151,7 +152,7 @@ impl Model {
         );
     }
 
-    /// Any other event, and what it leads to until the next is awaited.
+    /// Applies any other event, and all steps that follow until the worker waits for the next event.
     pub(crate) fn on(&mut self, event: &'static str, all: &mut Vec<Follows>) {
         self.apply(event, None, all);
         while matches!(self.state, "begins" | "looks" | "settled") {
@@ -164,6 +165,7 @@ impl Model {
         }
     }
 
+    /// Applies the row of the table for this event. `id` is the task that is cancelled.
     fn apply(&mut self, event: &'static str, id: Option<u32>, all: &mut Vec<Follows>) {
         let confirmed = match self.unconfirmed {
             0 => flag("confirmed"),

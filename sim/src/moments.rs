@@ -1,5 +1,5 @@
-//! Operators' changes of jobs and callers' cancellations, timed to coincide with something else: the disk fails, the server is
-//! told to end, or the job waits behind a slow run, is about to be recorded as delivered, or waits for its retry.
+//! Operators' changes of jobs and callers' cancellations, timed to coincide with something else: the disk fails, the
+//! server shuts down, or the job waits behind a slow run, is about to be recorded as delivered, or waits for its retry.
 
 use crate::ledger::{Filter, Verb};
 use crate::lively::Act;
@@ -10,25 +10,26 @@ use serde_json::Value;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A run that lasts so long is seen by all who look.
+/// A run of at least this length lets other events happen while tasks wait behind it.
 const LONG: Duration = Duration::from_millis(5);
 
 impl World {
-    /// The disk fails. The server takes the job back at once, and can't write what becomes of it.
+    /// The disk fails, and an operator changes a job. The server releases the job at once, and can't write the change.
     pub(crate) fn change_meets_fault(&mut self) {
         let to = self.queue_for_move();
         let jobs = self.ledger.jobs_in_line(&self.setup);
         self.change_one(&jobs, 70, &[Verb::Cancel, Verb::Suspend, Verb::Move(to)]);
     }
 
-    /// Stoker is about to be told to end. The server returns waiting jobs to the store, which may report them as held.
+    /// Stoker is about to shut down, and an operator changes a job. The server returns waiting jobs to the store, which
+    /// may report them as held.
     pub(crate) fn change_meets_stop(&mut self) {
         let to = self.queue_for_move();
         let jobs = self.ledger.jobs_in_line(&self.setup);
         self.change_one(&jobs, 50, &[Verb::Cancel, Verb::Suspend, Verb::Move(to)]);
     }
 
-    /// The same with a list, which may take the server several turns.
+    /// Stoker is about to shut down, and an operator requests a list, which may take the server several turns.
     pub(crate) fn look_meets_stop(&mut self) {
         let operators = self.operators();
         if self.setup.operations > 0 && self.dice("looks").percent(40) && !operators.is_empty() {
@@ -46,7 +47,8 @@ impl World {
             .collect()
     }
 
-    /// A run begins and has others behind it, which its worker does not look at for a while.
+    /// A run begins while other tasks wait behind it, which their worker does not read for a while. An operator changes
+    /// one of these jobs.
     pub(crate) fn is_stuck(&mut self, acts: &VecDeque<(Duration, Act)>) {
         let lasts: Duration = acts.iter().map(|(after, _)| *after).sum();
         if lasts < LONG {
@@ -58,7 +60,7 @@ impl World {
         self.change_one(&behind, 30, &[Verb::Cancel, Verb::Cancel, Verb::Move(to)]);
     }
 
-    /// A run begins and has calls behind it. Who waits for one of them gives up at once.
+    /// A run begins while calls wait behind it. The client of one of these calls cancels it at once.
     pub(crate) fn cancel_meets_run(&mut self, key: u64) {
         let often = self.setup.often.cancels;
         let Some(worker) = self.workers.get(&key) else {
@@ -74,8 +76,8 @@ impl World {
         clients.any(|client| client.cancel_call(call, calls));
     }
 
-    /// A job was pushed to a queue that acknowledges on delivery: those before it are about to be recorded, and it may get
-    /// the number of one that is taken away.
+    /// A job was pushed to a queue that acknowledges on delivery, and an operator changes one of the newest jobs.
+    /// Earlier jobs are about to be recorded as delivered, and the new job may get the number of one that is removed.
     pub(crate) fn change_meets_claim(&mut self, queue: usize) {
         if self.setup.queues[queue].on_delivery.known() == Some(true) {
             let to = self.queue_for_move();
@@ -84,7 +86,8 @@ impl World {
         }
     }
 
-    /// A worker has become free, so the next job of such a queue is about to be recorded as delivered.
+    /// A worker has become free, so the next job of a queue that acknowledges on delivery is about to be recorded as
+    /// delivered. An operator changes that job, or all of them.
     pub(crate) fn change_meets_next(&mut self, queue: usize) {
         if self.setup.queues[queue].on_delivery.known() == Some(true) {
             self.stop_meets_claim();
@@ -99,7 +102,7 @@ impl World {
         }
     }
 
-    /// A job of an ordered queue waits for its retry, and others of its key wait behind it.
+    /// A job of an ordered queue waits for its retry while others of its key wait behind it. An operator changes it.
     pub(crate) fn change_meets_parked(&mut self, no: u64) {
         let to = self.queue_for_move();
         let verbs = [
@@ -117,7 +120,7 @@ impl World {
         self.dice("moments").below(queues) as usize
     }
 
-    /// In so many of a hundred cases some client has one of these jobs changed.
+    /// In this percentage of cases, an operator changes one of these jobs.
     fn change_one(&mut self, jobs: &[u64], percent: u64, verbs: &[Verb]) {
         if !jobs.is_empty() {
             let one = Some(*self.dice("moments").of_all(jobs));
@@ -129,7 +132,7 @@ impl World {
         }
     }
 
-    /// The same with all jobs of a queue.
+    /// In this percentage of cases, an operator changes all jobs of a queue.
     fn change_all(&mut self, queue: usize, percent: u64, verbs: &[Verb]) {
         let filter = Filter {
             queue: Some(queue),

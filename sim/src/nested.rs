@@ -1,5 +1,5 @@
-//! The code of a task asks for something itself: it pushes a job, or makes a call and waits for its answer, on a connection
-//! of its own that names its worker.
+//! Requests of task code: it pushes a job, or makes a call and waits for the answer, on a connection of its own that
+//! names its worker.
 
 use crate::calls::CallSpec;
 use crate::client::{About, Client};
@@ -16,27 +16,27 @@ use std::path::Path;
 use std::time::Duration;
 use stoker_os::{sim, steady};
 
-/// The longest that a task waits for a call of its own, milliseconds.
+/// The maximum time that a task waits for a call of its own, in milliseconds.
 const LONGEST_MS: u32 = 4_000;
-/// All workers that wait for each other for so long do so until their calls' time is up.
+/// Workers that wait for each other for this long do so until the deadlines of their calls.
 const STUCK: Duration = Duration::from_secs(2);
 
-/// What the code of a worker's tasks asks for.
+/// The requests of a worker's task code.
 #[derive(Default)]
 pub(crate) struct Own {
     pub(crate) client: Option<Client>,
-    /// Its task waits for an answer.
+    /// A task waits for an answer.
     pub(crate) waits: bool,
-    /// Of a worker with several slots: which of its runs waits.
+    /// The run that waits for an answer, at a worker with several slots.
     pub(crate) run: Option<u64>,
-    /// It waits for a call that only its own pool can serve, since then.
+    /// Since when a task waits for a call that only the worker's own pool can serve.
     home_since: Option<Duration>,
-    /// When it did so last.
+    /// When a task last stopped waiting for a call that only the worker's own pool can serve.
     home_until: Duration,
 }
 
 impl World {
-    /// Some tasks ask for something before they go on.
+    /// Lets some tasks make a request before they go on.
     pub(crate) fn may_request(
         &mut self,
         key: u64,
@@ -53,7 +53,7 @@ impl World {
         }
     }
 
-    /// Asks, and waits for the answer.
+    /// Makes a request for the task, which then waits for the answer.
     pub(crate) fn own_requests(&mut self, key: u64, task: Task) {
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
@@ -77,7 +77,7 @@ impl World {
         let queue = self.dice("nested").below(queues) as usize;
         let drawn = self.setup.queues[queue].clone();
         let number = self.ledger.jobs.len() as u64;
-        // A key of an ordered queue is of one connection.
+        // In an ordered queue, each connection has keys of its own.
         let life = 1_000_000 + self.runs;
         let options = Options::draw(self.dice("nested"), &drawn, None, life, number);
         let features = features(&options, &drawn);
@@ -91,7 +91,7 @@ impl World {
         }
     }
 
-    /// Its time and its priority are those of the task at the most.
+    /// Makes a call whose time is at most that of the task.
     fn own_calls(&mut self, key: u64, task: Task) {
         let setup = self.setup.clone();
         let mut spec = CallSpec::draw(self.dice("nested"), &setup, 0);
@@ -117,11 +117,12 @@ impl World {
         }
     }
 
+    /// The connection of the worker's task code.
     fn own(&mut self, key: u64) -> Option<&mut Client> {
         self.workers.get_mut(&key)?.own.client.as_mut()
     }
 
-    /// An answer has come, or the connection has ended.
+    /// The task code reads an answer, or the end of its connection.
     pub(crate) fn own_looks(&mut self, key: u64) {
         self.ledger.calls.slots = self.slots_of_pools();
         self.ledger.calls.all_wait = self.all_wait_for_home(key);
@@ -159,7 +160,7 @@ impl World {
         }
     }
 
-    /// The same of one of a worker with several slots.
+    /// A run that waits for an answer has ended without it, at a worker with several slots.
     pub(crate) fn slot_stops(&mut self, key: u64, no: u64) {
         let waits = |worker: &&mut Worker| worker.own.run == Some(no);
         if let Some(worker) = self.workers.get_mut(&key).filter(waits) {
@@ -170,7 +171,7 @@ impl World {
         }
     }
 
-    /// Nobody reads the answers any more.
+    /// No task reads the answers on this connection any more.
     pub(crate) fn own_ends(&mut self, client: Option<&Client>) {
         for about in client.into_iter().flat_map(|client| client.open.values()) {
             match about {
@@ -181,8 +182,8 @@ impl World {
         }
     }
 
-    /// Since this worker asked, each worker of its pool has waited for a call that only this pool serves. And none does so
-    /// for long while all others do, too.
+    /// Whether each worker of the pool has waited for a call that only this pool serves, at some time since this
+    /// worker's task made its call. Asserts that no pool has all its workers waiting for each other for long.
     fn all_wait_for_home(&self, key: u64) -> bool {
         let Some(since) = self
             .workers
@@ -213,11 +214,12 @@ impl World {
         let is_counted = of.is_some_and(|of| self.setup.pools[of].may_be_spare());
         let helps = |worker: &Worker| {
             let waits = worker.own.home_since.is_some() || worker.own.home_until >= since;
-            // One of its tasks waits at a time, and the others may go on. What is left of a counted life does not come back.
+            // Only one task of a worker waits at a time, so a worker with several slots may go on with the others. A
+            // worker that runs a limited number of tasks may have none left.
             let waits = waits && (worker.width() == 1 || is_counted);
-            // One that runs something may not have read that it is to go.
+            // A worker that runs a task may not have read yet that it is to shut down.
             let has_read = !worker.peer.is_readable();
-            // One that has come since then could not help when it was asked.
+            // A worker that came after the call was made could not serve it then.
             let was_there = worker.ready_at < since;
             let stays = !worker.leaves_by_itself() && !worker.is_to_die;
             worker.is_settled() && was_there && has_read && !waits && stays
@@ -227,7 +229,7 @@ impl World {
 }
 
 impl World {
-    /// Nobody goes, and nobody comes.
+    /// Whether no worker of the pool leaves, and no other one comes.
     fn keeps_its_workers(&self, pool: usize) -> bool {
         let trouble = self.setup.trouble;
         let stay = trouble.crash + trouble.hang == 0 && !self.lively.may_leave();

@@ -1,4 +1,4 @@
-//! What an operator asks for, drawn.
+//! The requests of operators, drawn.
 
 use crate::dice::Dice;
 use crate::imports::{self, Line};
@@ -7,32 +7,33 @@ use crate::push::TYPES;
 use crate::setup::Setup;
 use serde_json::{Value, json};
 
-/// The largest size that a pool is given.
+/// The largest number of workers that an operator sets for a pool.
 pub(crate) const MOST_WORKERS: u64 = 8;
 
-/// What an operator's request may change of what else holds.
+/// The effect of an operator's request on the model.
 #[derive(Clone, Debug)]
 pub(crate) enum Effect {
     None,
     Pauses(usize),
     Resumes(usize),
-    /// Jobs are changed: these.
+    /// Changes the jobs that the filter names.
     Changes(Verb, Filter),
-    /// Jobs are taken in.
+    /// Imports these jobs.
     Imports(Vec<Line>),
-    /// A queue that was made up is forgotten, if it holds nothing.
+    /// Removes an undeclared queue, if it holds no jobs.
     Removes(usize),
-    /// Calls of this service, or of all, that killed workers are forgiven.
+    /// Clears the quarantine of calls of this service, or of all services.
     Clears(Option<usize>),
-    /// How many of its jobs may run at once.
+    /// Sets how many jobs of the queue may run at once.
     Limits(usize, u64),
-    /// The configuration file is changed, and the server told to read it again.
+    /// Edits the configuration file, and tells the server to reload it.
     Edits,
-    /// It is not understood, and must be rejected.
+    /// The request is invalid and must be rejected.
     Rejected,
 }
 
-/// The method, the request, and what follows from it. `jobs` there are so far, and those `behind` another one at a worker.
+/// Draws a request: the method, the request in JSON, and its effect. `jobs` is the number of jobs so far, and `behind`
+/// are those that wait behind another one at a worker.
 pub(crate) fn draw(
     dice: &mut Dice,
     setup: &Setup,
@@ -91,7 +92,7 @@ fn verb(dice: &mut Dice, setup: &Setup) -> Verb {
     }
 }
 
-/// Something else with the jobs that were changed last: what the one has done the other one meets.
+/// Draws another change of the jobs that were changed last, so that it meets the effect of the first one.
 pub(crate) fn next_change(
     dice: &mut Dice,
     setup: &Setup,
@@ -113,7 +114,7 @@ pub(crate) fn next_change(
 fn filter(dice: &mut Dice, setup: &Setup, verb: Verb, jobs: u64) -> Filter {
     let mut filter = Filter::default();
     if jobs > 0 && (matches!(verb, Verb::Edit(_)) || dice.percent(30)) {
-        // Those that were pushed last may be on their way.
+        // Jobs that were pushed last may still be on their way.
         let recent = match dice.percent(50) {
             true => jobs.min(20),
             false => jobs,
@@ -121,7 +122,7 @@ fn filter(dice: &mut Dice, setup: &Setup, verb: Verb, jobs: u64) -> Filter {
         filter.one = Some(jobs - 1 - dice.below(recent));
         return filter;
     }
-    // A rate shows in many.
+    // A rate only shows with many jobs.
     if matches!(verb, Verb::Retry(Some(_))) && dice.percent(60) {
         return filter;
     }
@@ -151,16 +152,17 @@ fn filter(dice: &mut Dice, setup: &Setup, verb: Verb, jobs: u64) -> Filter {
     filter
 }
 
-/// One that is always there.
+/// Draws a queue that the file declares, so that it always exists.
 fn queue_of_file(dice: &mut Dice, setup: &Setup) -> usize {
     dice.below(setup.of_file().count() as u64) as usize
 }
 
+/// Draws any queue.
 fn queue_of(dice: &mut Dice, setup: &Setup) -> usize {
     dice.below(setup.queues.len() as u64) as usize
 }
 
-/// What changes nothing.
+/// Draws a request that changes nothing.
 pub(crate) fn look(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
     let queue = &setup.queues[queue_of_file(dice, setup)].name;
     let limit = dice.within(1, 100);
@@ -188,7 +190,8 @@ pub(crate) fn look(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effe
     (method, request, Effect::None)
 }
 
-/// What is ignored of a filter would mean all jobs of the queue.
+/// Draws a request with an invalid filter. If the server ignored the invalid field, it would cancel all jobs of the
+/// queue.
 fn wrong(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
     let queue = &setup.queues[queue_of(dice, setup)].name;
     let wrong = dice.of_all(&[r#""key":42"#, r#""older_ms":"7d""#, r#""sate":"ready""#]);
@@ -260,7 +263,7 @@ pub(crate) fn resume(at: usize, queue: &str) -> (&'static str, Value, Effect) {
     ("stoker.queue", request, Effect::Resumes(at))
 }
 
-/// Whatever waits until somebody releases it.
+/// Releases all suspended jobs.
 pub(crate) fn release_all() -> (&'static str, Value, Effect) {
     let states = vec!["suspended"];
     let filter = Filter {
@@ -274,7 +277,7 @@ pub(crate) fn release_all() -> (&'static str, Value, Effect) {
     )
 }
 
-/// A pool of a smaller size may keep all of its workers for others.
+/// Resets the size of a pool to that of the file. A smaller pool may keep all of its workers for certain queues.
 pub(crate) fn size_of_file(pool: &str) -> (&'static str, Value, Effect) {
     let request = json!({"op": "scale", "pool": pool, "reset": true});
     ("stoker.pool", request, Effect::None)

@@ -7,7 +7,7 @@ pub(crate) struct Peer {
     pub(crate) fd: Fd,
     splitter: Splitter,
     out: Vec<u8>,
-    /// What was looked at already, and is still to be read.
+    /// Bytes that were inspected ahead and are still to be read.
     ahead: Vec<u8>,
 }
 
@@ -26,7 +26,8 @@ impl Peer {
         self.flush();
     }
 
-    /// Returns whether all is written. What nobody reads any more is dropped.
+    /// Writes what is pending. Returns whether everything is written. Output that the server no longer reads is
+    /// dropped.
     pub(crate) fn flush(&mut self) -> bool {
         while !self.out.is_empty() {
             match write(&self.fd, &self.out) {
@@ -38,13 +39,13 @@ impl Peer {
         true
     }
 
-    /// Writes what need not be frames.
+    /// Writes bytes that need not be frames.
     pub(crate) fn put_bytes(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
         self.flush();
     }
 
-    /// Reads all that is there, and looks at none of it. Returns whether that was the end.
+    /// Reads everything that is there and ignores it. Returns whether the connection has ended.
     pub(crate) fn skip(&mut self) -> bool {
         let mut buffer = [0; 16 << 10];
         loop {
@@ -56,24 +57,24 @@ impl Peer {
         }
     }
 
-    /// Closes the connection, in the middle of whatever it was.
+    /// Closes the connection, perhaps in the middle of a frame.
     pub(crate) fn hang_up(&mut self) {
-        // In its place stands a pipe that nobody has the other end of.
+        // A pipe whose other end is closed takes the place of the connection.
         (self.fd, _) = sim::pipe();
         self.out.clear();
     }
 
-    /// Whether something waits to be written, and could be.
+    /// Whether there is pending output that could be written.
     pub(crate) fn could_write(&self) -> bool {
         !self.out.is_empty() && sim::is_writable(&self.fd)
     }
 
-    /// Whether there is something to read, or the end.
+    /// Whether there is something to read, or the connection has ended.
     pub(crate) fn is_readable(&self) -> bool {
         !self.ahead.is_empty() || sim::is_readable(&self.fd)
     }
 
-    /// Looks at what is there, which is still to be read. Returns whether these were whole frames.
+    /// Inspects the frames that are there without reading them. Returns whether they are complete.
     pub(crate) fn look_ahead(&mut self, mut each: impl FnMut(Frame<'_>)) -> bool {
         let mut buffer = [0; 16 << 10];
         while let Ok(count @ 1..) = read(&self.fd, &mut buffer) {
@@ -87,7 +88,7 @@ impl Peer {
         fed.is_ok() && splitter.held() == 0 && self.splitter.held() == 0
     }
 
-    /// Reads what is there, frame by frame. Returns whether that was the end.
+    /// Reads what is there, frame by frame. Returns whether the connection has ended.
     pub(crate) fn take(&mut self, mut each: impl FnMut(Frame<'_>)) -> Result<bool, WireError> {
         let mut buffer = [0; 16 << 10];
         let ahead = std::mem::take(&mut self.ahead);

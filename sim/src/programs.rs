@@ -1,4 +1,4 @@
-//! The adapter of a pool with `strategy = "exec"`: a worker whose every task is a program of its own.
+//! The adapter of a pool with `strategy = "exec"`: a worker that runs a program for each task.
 
 use crate::ledger::{Answer, Death};
 use crate::lively::Act;
@@ -6,12 +6,13 @@ use crate::model::Task;
 use crate::world::World;
 use std::time::Duration;
 
-/// What a program can do of what a task's code does: it writes, and ends.
+/// Translates an act of task code into that of a program, which can only write and end; `None` if a program can't do
+/// it.
 pub(crate) fn of_program((after, act): (Duration, Act)) -> Option<(Duration, Act)> {
     let act = match act {
         Act::Writes | Act::Does("prints a line" | "log") => Act::Does("log"),
         Act::Dies => Act::Crashes,
-        // Its adapter dies, and all that it runs with it.
+        // The adapter dies, and all the programs that it runs.
         Act::Does("exits") => Act::Dies,
         Act::Does("fails" | "throws") => Act::Does("throws"),
         Act::Does("returned" | "returns") | Act::BreaksProtocol => Act::Does("returns"),
@@ -23,7 +24,7 @@ pub(crate) fn of_program((after, act): (Duration, Act)) -> Option<(Duration, Act
 }
 
 impl World {
-    /// The program of a task dies by a signal: that is a crash of this task alone.
+    /// The program of a task is killed by a signal, which is a crash of this task alone.
     pub(crate) fn program_dies(&mut self, key: u64, no: u64) {
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
@@ -35,7 +36,7 @@ impl World {
         self.slots_answer(key, no, "CRASHED", Answer::Dies(Death::Crash));
     }
 
-    /// The program of a task is ended, because it was cancelled or its time is up.
+    /// The program of a task is ended because the task was cancelled or its time is up.
     pub(crate) fn program_is_cancelled(&mut self, key: u64, id: u32) {
         let held = self.slots(key).and_then(|slots| slots.of_id(id));
         let Some((no, task)) = held.map(|held| (held.no, held.task)) else {
@@ -48,11 +49,12 @@ impl World {
         self.slots_answer(key, no, "CANCELLED", answer);
     }
 
+    /// Why the program of a job was ended: because of a cancel, a timeout, or possibly either.
     fn meaning_of_cancel(&self, key: u64, task: Task) -> Answer {
         let job = &self.ledger.jobs[task.no as usize];
         let worker = &self.workers[&key];
         let is_late = self.is_late(worker, task);
-        // One that was cancelled and then retried may be too late with its next run.
+        // A job that was cancelled and then retried may exceed its time in the next run.
         if job.is_to_cancel && !is_late && job.changing == 0 && job.is_sure() {
             return Answer::Cancelled;
         }

@@ -1,5 +1,5 @@
-//! Workers that take tasks on request, as a framework with a loop of its own has them: while they are away, or run a task,
-//! they hold no other one.
+//! Workers that take tasks on request, as a framework with a loop of its own does: while such a worker is away or runs
+//! a task, it holds no other task.
 
 use crate::agenda::What;
 use crate::lively::Act;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use stoker_os::steady;
 use stoker_wire::Type;
 
-/// What such a worker does next by itself: only the newest plan counts.
+/// The next thing that such a worker does by itself. Only the newest plan counts.
 #[derive(Default)]
 pub(crate) struct Pull {
     plan: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Pull {
 }
 
 impl World {
-    /// One that is away comes back, and one that asks gives up, some time.
+    /// Plans when a worker that is away comes back, and when a worker that has requested a task gives up.
     pub(crate) fn plan_pull(&mut self, key: u64) {
         let dice = self.dice("pulls");
         let away = match dice.percent(70) {
@@ -47,7 +47,7 @@ impl World {
 
     pub(crate) fn pull_acts(&mut self, key: u64, plan: u64) {
         let lively = self.lively;
-        // At the end workers stay, and run what they get: nothing would come to rest otherwise.
+        // At the end workers stay and run what they get, because otherwise nothing would come to rest.
         let leaves = lively.leaves(self.dice("pulls")) && self.waits_since.is_none();
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
@@ -64,7 +64,7 @@ impl World {
         }
     }
 
-    /// It asks for a task. Nothing was sent meanwhile that it had not asked for.
+    /// The worker requests a task. The server must not have sent one while the worker was away.
     fn comes_back(&mut self, key: u64) {
         let mut heard = Vec::new();
         let Some(worker) = self.workers.get_mut(&key) else {
@@ -89,7 +89,8 @@ impl World {
         self.follow(key, all);
     }
 
-    /// Its code has not run, says the worker, which had withdrawn its request before it said so: that costs nothing.
+    /// The worker reports that the job's code has not run. It withdraws its request before that, so the return costs
+    /// nothing.
     pub(crate) fn returns_unrun(&mut self, key: u64, task: Task) {
         let is_sure = self.workers.get(&key).is_some_and(|worker| {
             worker.pull.is_some() && !worker.is_told() && self.is_in_time(worker, task.no)
@@ -98,13 +99,13 @@ impl World {
             return self.ledger.returned_unrun(task.no, &self.setup);
         }
         self.gives_back(key, task);
-        // What counts as done on delivery has not had its run then.
+        // A job that counts as done on delivery has not had its run in this case.
         self.ledger.jobs[task.no as usize].may_run_again = true;
     }
 }
 
 impl Worker {
-    /// What came while it was away, now that it looks.
+    /// Handles the frames that came while the worker was away.
     fn receives(&mut self, heard: &[(Type, u32)], all: &mut Vec<Follows>) {
         for (kind, id) in heard {
             match kind {
@@ -123,7 +124,7 @@ impl Worker {
     }
 }
 
-/// What of an act such a worker can do.
+/// Translates an act of task code for such a worker; `None` if the worker can't do it.
 pub(crate) fn of_pull((after, act): (Duration, Act), is_end: bool) -> Option<(Duration, Act)> {
     let act = match act {
         Act::Does("returned") if !is_end => Act::Does("gives back"),

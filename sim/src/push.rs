@@ -1,4 +1,4 @@
-//! What a push says of its job, drawn.
+//! The options of a push, drawn.
 
 use crate::body::body;
 use crate::dice::Dice;
@@ -7,29 +7,30 @@ use std::time::Duration;
 use stoker_os::wall_ms;
 use stoker_wire::Key;
 
-/// All that a push can say.
+/// All options of a push.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     pub(crate) priority: u8,
     pub(crate) key: Option<String>,
     pub(crate) delay: Option<Duration>,
-    /// By the clock on the wall, milliseconds.
+    /// The due time by the wall clock, in Unix milliseconds.
     pub(crate) due_at: Option<u64>,
     pub(crate) tries: Option<u16>,
     pub(crate) backoff_ms: Vec<u32>,
     pub(crate) retry_until: Option<u64>,
     pub(crate) max_exceptions: Option<u16>,
     pub(crate) timeout_ms: Option<u32>,
-    /// It says 0, which is none of its own.
+    /// The push sets a timeout of 0, which means no timeout of its own.
     pub(crate) has_no_timeout: bool,
     pub(crate) fail_on_timeout: bool,
     pub(crate) unique: Option<Unique>,
     pub(crate) idempotency: Option<String>,
     pub(crate) kind: Option<&'static str>,
     pub(crate) keep_result_ms: Option<u64>,
-    /// What passes through to the worker.
+    /// Metadata that the server passes on to the worker.
     pub(crate) passed: Option<&'static [u8]>,
     pub(crate) cost: Option<u32>,
+    /// The length of the payload in bytes.
     pub(crate) len: usize,
 }
 
@@ -40,13 +41,13 @@ pub(crate) struct Unique {
     pub(crate) for_ms: Option<u64>,
 }
 
-/// A key of ours, which the broker only passes on.
+/// A metadata key that the server does not know and only passes on.
 pub(crate) const PASSED: Key = Key(0x90);
 pub(crate) const TYPES: [&str; 3] = ["Mail", "Invoice", "Report"];
 
 impl Options {
-    /// `rich` is `None` for a push that says little. `life` tells one life of a connection from all others: where order
-    /// counts, a key is of one life only.
+    /// Draws the options of a push. `rich` is `None` for a push with few options. `life` identifies one life of a
+    /// client's connection: in an ordered queue, a key is used in one life only.
     pub(crate) fn draw(
         dice: &mut Dice,
         queue: &Queue,
@@ -54,7 +55,7 @@ impl Options {
         life: u64,
         no: u64,
     ) -> Self {
-        // Where order counts many are of one key.
+        // In ordered queues many jobs have the same key.
         let lane = match queue.ordered && dice.percent(60) {
             true => 0,
             false => dice.below(3),
@@ -84,7 +85,7 @@ impl Options {
             self.priority = dice.below(8) as u8;
         }
         if some(dice) && self.delay.is_none() && !queue.ordered {
-            // Up to a minute ago, or soon.
+            // From a minute ago to three seconds ahead.
             self.due_at = Some(wall_ms() - 60_000 + dice.below(63_000));
         }
         if some(dice) {
@@ -133,12 +134,12 @@ impl Options {
         }
     }
 
-    /// Bytes of the payload of a job of this number.
+    /// The payload size of the job with this number, in bytes.
     pub(crate) fn body_len(&self, no: u64) -> u64 {
         body(no, 0, self.len).len() as u64
     }
 
-    /// As a frame carries it.
+    /// The metadata of a frame with these options.
     pub(crate) fn meta(&self) -> Vec<(Key, Vec<u8>)> {
         let mut meta: Vec<(Key, Vec<u8>)> = Vec::new();
         let mut put =

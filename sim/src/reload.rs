@@ -1,4 +1,4 @@
-//! The configuration file changes, one key at a time, and the server is told to read it again.
+//! Reloads: the configuration file changes, one key at a time, and an operator has the server reload it.
 
 use crate::agenda::What;
 use crate::client::About;
@@ -11,18 +11,20 @@ use std::time::Duration;
 use stoker_os::{sim, steady};
 
 pub(crate) const FILE: &str = "/stoker.toml";
-/// What was written before the file changed has been read after so long, and so has what the server wrote.
+/// After this time, what was written before the file changed has been read, on both sides.
 const SETTLED: Duration = Duration::from_secs(1);
-/// A reload that was not answered is asked for again.
+/// A reload that was not answered is requested again after this time.
 const AGAIN: Duration = Duration::from_secs(5);
-/// One section as the file is to have it.
+/// The new content of one section of the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Edit {
-    /// Which of all edits it is.
+    /// The number of the edit.
     no: u64,
     to: To,
+    /// The file has the new section.
     is_written: bool,
-    /// Queues whose limit may change: it is edited, or an operator's overrides may no longer fit and are dropped.
+    /// Queues whose limit may change, because it is edited or because an operator's overrides may no longer fit and are
+    /// dropped.
     limits: Vec<usize>,
 }
 
@@ -46,7 +48,7 @@ impl Edit {
 }
 
 impl World {
-    /// Somebody edits the file. From now on either may hold.
+    /// An operator edits the file. From now on either the old or the new value may apply.
     pub(crate) fn edits_file(&mut self) {
         if self.edit.is_some() {
             return;
@@ -83,7 +85,7 @@ impl World {
         self.reload();
     }
 
-    /// Until it is answered. Whoever asks for a reload of all has the server read the file as well.
+    /// Requests a reload until one is answered. A reload of all pools makes the server read the file as well.
     pub(crate) fn reload(&mut self) {
         let Some(edit) = self.edit.as_ref().filter(|edit| edit.is_written) else {
             return;
@@ -99,12 +101,13 @@ impl World {
         self.agenda.plan(steady() + AGAIN, What::Reloads);
     }
 
-    /// The server has read the file: once all has been read that was written before, it holds.
+    /// The server has reloaded the file. The new value applies once everything that was written before has been read.
     pub(crate) fn is_reloaded(&mut self, edit: u64) {
         self.agenda
             .plan(steady() + SETTLED, What::ReloadHolds(edit));
     }
 
+    /// The new value of this edit applies from now on.
     pub(crate) fn reload_holds(&mut self, no: u64) {
         let Some(edit) = self.edit.take_if(|edit| edit.no == no) else {
             return;

@@ -1,4 +1,4 @@
-//! The server dies, at any step, and another one begins, as the angel has it.
+//! The server dies at any step, and the angel starts another one.
 
 use crate::agenda::What;
 use crate::client::About;
@@ -11,65 +11,67 @@ use stoker_os::{Fd, sim, steady};
 use stoker_server::Server;
 use stoker_server::config::Launch;
 
-/// Waits before a server that died is started again, as the angel has them; the last one repeats.
+/// Delays before the angel starts a server that died again, in milliseconds. The last one repeats.
 const RESTART_AFTER_MS: [u64; 5] = [0, 100, 500, 2_000, 5_000];
-/// A server that lived this long starts the row of waits anew.
+/// After a server has lived for this long, the delays start from the first one again.
 const SETTLED: Duration = Duration::from_secs(60);
-/// Workers of one server. They are numbered from 0 in each, and have to be told from those of the next.
+/// The range of worker numbers that each server gets. Each server numbers its workers from 0, and the simulation must
+/// distinguish them.
 const WORKERS: u64 = 1_000_000;
 
-/// What the angel keeps from server to server.
+/// State that the angel keeps from one server to the next.
 pub(crate) struct Angel {
     pub(crate) control: Fd,
-    /// Where a message is read.
+    /// The buffer for reading a message.
     pub(crate) buffer: Vec<u8>,
     listener: Fd,
     heart: Heartbeat,
-    /// The configuration, as the next server gets it.
+    /// The configuration for the next server.
     pub(crate) text: String,
     restarts: u32,
     previous: Option<Previous>,
-    /// Servers so far, of all angels.
+    /// The number of servers so far, of all angels.
     servers: u64,
     started: Duration,
+    /// The number of servers in a row that died soon after their start.
     quick_deaths: usize,
 }
 
 /// How a server dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Death {
-    /// Its process is killed. What it has written stays.
+    /// The server's process is killed. What it has written is kept.
     Kill,
-    /// Everything dies. What was not synced is lost, or a part of it.
+    /// The power fails: all processes die, and what was not synced is lost completely or in part.
     PowerCut,
 }
 
-/// Deaths that are still to come, and in how many steps the next one does.
+/// The deaths of servers that are still to come, and when the next one comes.
 pub(crate) struct Kills {
     left: u64,
     next: Option<Next>,
-    /// How it dies in a system call that is still to come.
+    /// How the server dies in a system call that is still to come.
     armed: Option<Death>,
-    /// An extra death is left for `Moment::Rest`, which is rare.
+    /// One more death is left for `Moment::Parked`, which is rare.
     has_extra: bool,
 }
 
-/// After what the server may die, or its disk fail: what it does then is half done.
+/// An event after which the server may die or its disk fail, because something is then half done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// A worker has died in a run.
+    /// A worker has died during a run.
     Crash,
-    /// A run was not the last of its job.
+    /// A run has ended that was not the last of its job.
     Again,
-    /// The same, and others of its ordered key wait behind it.
+    /// A run has ended that was not the last of its job, while others of its ordered key wait behind it.
     Parked,
-    /// A worker begins a task and has another one behind it.
+    /// A worker begins a task while another one waits behind it.
     Behind,
-    /// The same, and the task takes a while.
+    /// A worker begins a task that takes a while, while another one waits behind it.
     Stuck,
-    /// An operator wants jobs to be changed.
+    /// An operator requests a change of jobs.
     Change,
-    /// Another server has begun.
+    /// A server has begun.
     Start,
 }
 
@@ -85,13 +87,14 @@ impl Moment {
     ];
 }
 
+/// The next death of a server.
 #[derive(Clone, Copy)]
 struct Next {
     steps: u64,
-    /// It dies soon after this, if that comes first.
+    /// The server dies soon after this moment, if it comes before the steps are over.
     after: Option<Moment>,
     death: Death,
-    /// In a system call of its store, after so many others.
+    /// The server dies in a system call of its store, after this number of other calls.
     calls: Option<u64>,
 }
 
@@ -129,7 +132,7 @@ impl Angel {
         }
     }
 
-    /// The angel itself ends, and somebody starts another one.
+    /// The angel itself ends, and an operator starts another one.
     fn renew(&mut self, text: &str) {
         let servers = self.servers;
         *self = Self {
@@ -138,22 +141,22 @@ impl Angel {
         };
     }
 
-    /// The number of the first worker of the server that lives.
+    /// The number of the first worker of the present server.
     fn base(&self) -> u64 {
         self.servers * WORKERS
     }
 
-    /// Servers so far.
+    /// The number of servers so far.
     pub(crate) fn servers(&self) -> u64 {
         self.servers
     }
 
-    /// There was a server before.
+    /// Whether a server has run before.
     pub(crate) fn is_restarted(&self) -> bool {
         self.servers > 0
     }
 
-    /// A message with the numbers of workers as no other server has them.
+    /// The message with worker numbers that are unique among all servers.
     pub(crate) fn of_all_servers(&self, mut message: ToAngel) -> ToAngel {
         match &mut message {
             ToAngel::Spawn { worker, .. }
@@ -164,7 +167,7 @@ impl Angel {
         message
     }
 
-    /// The same with those of the server that lives; none if it is about a worker of an earlier one.
+    /// The message with the worker numbers of the present server; `None` if it is about a worker of an earlier server.
     fn of_this_server(&self, mut message: ToServer) -> Option<ToServer> {
         match &mut message {
             ToServer::Spawned { worker, .. }
@@ -175,7 +178,7 @@ impl Angel {
         Some(message)
     }
 
-    /// How long it waits until it starts the next server.
+    /// The delay before the next server is started.
     fn pause(&mut self) -> Duration {
         if steady() - self.started > SETTLED {
             self.quick_deaths = 0;
@@ -187,7 +190,7 @@ impl Angel {
 }
 
 impl World {
-    /// Starts a server on what the one before it has left.
+    /// Starts a server on what the previous one has left.
     pub(crate) fn start_server(&mut self) {
         if let Some(disk) = &self.disk {
             disk.reopen();
@@ -231,7 +234,7 @@ impl World {
         if self.see_death() {
             return;
         }
-        // The angel tries again if there was a server before; else somebody else does.
+        // The angel tries again if a server ran before. Otherwise an operator does.
         let may_pass = self.faults.are_felt();
         let is_mistaken = error.kind() == std::io::ErrorKind::InvalidInput;
         assert!(
@@ -242,7 +245,7 @@ impl World {
         self.clear();
     }
 
-    /// Draws when the server dies next, if it is to.
+    /// Draws when the server dies next, if deaths are left.
     pub(crate) fn draw_kill(&mut self) {
         if self.kills.left == 0 {
             self.kills.next = None;
@@ -255,12 +258,12 @@ impl World {
         };
         let most = *self.dice("kills").of_all(&[20, 300, 3_000]);
         let steps = self.dice("kills").within(1, most);
-        // While it works on its file more can go wrong.
+        // More can go wrong while the store works on its file.
         let calls = match self.dice("kills").percent(60) {
             true => Some(self.dice("kills").below(60)),
             false => None,
         };
-        // Two deaths on one job are a pair of their own.
+        // Two deaths during the same job are a case of their own.
         let after = match self.dice("kills").below(10) {
             0..6 => Some(*self.dice("kills").of_all(&Moment::ALL)),
             6 | 7 => Some(Moment::Crash),
@@ -275,7 +278,7 @@ impl World {
         });
     }
 
-    /// Something has happened after which the server may die.
+    /// A moment has come after which the server may die or its disk fail.
     pub(crate) fn is_moment(&mut self, moment: Moment) {
         self.fail_at(moment);
         let is_parked = moment == Moment::Parked && self.dice("rests").percent(30);
@@ -285,7 +288,7 @@ impl World {
         }
         let is_meant = |next: &Next| next.after == Some(moment) || is_parked;
         if self.kills.next.as_ref().is_some_and(is_meant) {
-            // The retry has to be written first.
+            // The retry must be written before the server dies.
             let most = match moment {
                 Moment::Parked => *self.dice("kills").of_all(&[50, 150, 500]),
                 _ => *self.dice("kills").of_all(&[2, 20, 150]),
@@ -297,7 +300,7 @@ impl World {
         }
     }
 
-    /// The server dies if it is to at this step.
+    /// The server dies if it is to die at this step.
     pub(crate) fn kill_if_drawn(&mut self) {
         if self.server.is_none() {
             return;
@@ -324,7 +327,7 @@ impl World {
         }
     }
 
-    /// Whether the server died in a system call.
+    /// Returns whether the server died in a system call.
     pub(crate) fn see_death(&mut self) -> bool {
         let is_down = self.disk.as_ref().is_some_and(sim::Disk::is_down);
         if is_down && let Some(death) = self.kills.armed.take() {
@@ -358,7 +361,7 @@ impl World {
         clients.for_each(|client| client.owed.clear());
         (self.at_rest, self.ledger.next_page) = (false, None);
         if self.draining.take().is_some() {
-            // The angel was told to end, and does not start another one; somebody starts Stoker once more.
+            // The angel is shutting down, so it does not start another server. An operator starts Stoker again.
             if !self.stops.end_unwell() {
                 self.plan_end(Duration::from_secs(5), What::Rests);
             }
@@ -368,7 +371,7 @@ impl World {
         }
         match death {
             Death::Kill => {
-                // What it asked for last may still stand in the channel.
+                // The server's last requests may still be in the channel.
                 self.angel_looks();
                 self.angel.restarts += 1;
                 self.angel.previous = Some(Previous::Ended(End::Signal(9)));
@@ -384,12 +387,12 @@ impl World {
         self.clear();
     }
 
-    /// Stoker as a whole has ended. Whoever starts it again gives it the file as it is then.
+    /// Stoker as a whole has ended. The next start uses the file as it is then.
     pub(crate) fn angel_ends(&mut self) {
         self.angel.renew(&self.setup.text());
     }
 
-    /// Who was connected to the dead server: nobody will read what they have sent.
+    /// Marks the clients that were connected to the dead server: no server will read what they have sent.
     pub(crate) fn cut_clients(&mut self) {
         for (no, client) in self.clients.iter().enumerate() {
             let Some(client) = client
@@ -409,7 +412,7 @@ impl World {
         }
     }
 
-    /// What the dead server has started ends within a short time.
+    /// The processes that the dead server has started end within a short time.
     pub(crate) fn clear(&mut self) {
         let takes = self.dice("angel").micros(100, 40_000);
         self.agenda.plan(steady() + takes, What::Cleared);
@@ -428,7 +431,7 @@ impl World {
         workers.into_iter().for_each(|key| self.dies(key, true));
     }
 
-    /// Sends the server a message, if there is one.
+    /// Sends the server a message, if a server runs.
     pub(crate) fn send(&mut self, message: ToServer, fds: Vec<Fd>) {
         if self.server.is_some()
             && let Some(message) = self.angel.of_this_server(message)
@@ -438,7 +441,7 @@ impl World {
     }
 }
 
-/// Sends a message with descriptors, as the angel.
+/// Sends a message with descriptors, as the angel does.
 fn send(control: &Fd, message: &ToServer, fds: Vec<Fd>) {
     let bytes = serde_json::to_vec(message).expect("it can be written");
     sim::send_with(control, &bytes, fds).expect("it is taken");

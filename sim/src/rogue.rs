@@ -1,4 +1,4 @@
-//! Workers that break the protocol. From then on they do nothing more, and wait for what the server does about it.
+//! Workers that break the protocol. After that they do nothing more, and wait for the server's reaction.
 
 use crate::agenda::What;
 use crate::dice::Dice;
@@ -44,9 +44,9 @@ const ALL: [Fault; 14] = [
     Fault::HangsUp,
 ];
 
-/// What a worker does not survive itself, whatever the server does.
+/// After this time a worker that broke the protocol dies by itself, whatever the server does.
 const PATIENCE: Duration = Duration::from_secs(200);
-/// An id that no task has.
+/// A task id that is never assigned.
 const UNKNOWN: u32 = 4_000_000;
 
 impl Fault {
@@ -54,7 +54,8 @@ impl Fault {
         *dice.of_all(&ALL)
     }
 
-    /// What is written, by one that runs `task`, has another one waiting, and has answered one before.
+    /// The bytes that the worker writes. It runs `task`, and may have another task waiting and have answered one
+    /// before.
     fn bytes(self, task: u32, waiting: Option<u32>, answered: Option<u32>) -> Vec<u8> {
         let mut out = Vec::new();
         let mut put = |kind: Type, code: u8, id: u32, name: &str, body: &[u8]| {
@@ -108,20 +109,20 @@ impl World {
             worker.peer.hang_up();
         }
         worker.is_rogue = true;
-        // Where no time bounds a task nobody else ends it.
+        // Where no time limit bounds the task, the server does not end the worker.
         self.agenda.plan(steady() + PATIENCE, What::Dies(key, true));
         let all: Vec<u64> = worker.model.waiting_jobs().collect();
-        // It may have been sent a job meanwhile that is acknowledged on delivery, and does not look at it.
+        // The worker may have been sent a job that is acknowledged on delivery, and does not read it.
         self.ledger.has_leavers = true;
         let name = worker.name.clone();
         let run = worker.run.take();
         self.note_task_left(&name, task);
         self.rogues.insert(name);
-        // Whatever it had: the server may give it to another one at once, or take a wrong answer for a right one.
+        // The server may give the worker's tasks to another worker at once, or accept a wrong answer as a right one.
         let Some(task) = run.map(|run| run.task) else {
             return;
         };
-        // It may have said that it never began it.
+        // The worker may have reported that it never began the task.
         match task.is_job {
             true => {
                 self.ledger.died(task.no, Death::Unclear, &self.setup);
@@ -134,9 +135,9 @@ impl World {
         }
     }
 
-    /// Each worker that was killed for a fault has committed one.
+    /// Each worker that the server killed for a fault must have committed one.
     pub(crate) fn check_faults(&self, log: &str) {
-        // Lines about their tasks say it too, and name no worker.
+        // Log lines about the worker's tasks mention the fault too, and name no worker.
         let is_fault = |line: &&str| {
             let is_told = line.contains(" broke the protocol");
             is_told && (!line.contains(": it broke") || line.contains(" is killed: it broke"))

@@ -1,4 +1,4 @@
-//! What a failed seed has in common with others: the rule that it broke.
+//! The rule that a failed seed broke, which it may share with other seeds.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ thread_local! {
     static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Has panics remembered instead of printed: a run of many seeds says in the end what was wrong.
+/// Stores panics instead of printing them: a run of many seeds prints at its end what was wrong.
 pub(crate) fn remember_panics() {
     std::panic::set_hook(Box::new(|panic: &PanicHookInfo<'_>| {
         let place = panic.location().map(Location::to_string);
@@ -17,7 +17,7 @@ pub(crate) fn remember_panics() {
     }));
 }
 
-/// What a panic of this thread said, and where that was.
+/// The message of a panic of this thread, and where it occurred.
 pub(crate) fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
@@ -26,7 +26,7 @@ pub(crate) fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     format!("{} ({place})", lines.collect::<Vec<&str>>().join("; "))
 }
 
-/// The message without what differs from seed to seed: its numbers, the values of both sides, and what a job was like.
+/// The message without what differs from seed to seed: numbers, the two values of a comparison, and the state of a job.
 pub(crate) fn of(text: &str) -> String {
     let (head, place) = text.rsplit_once(" (").unwrap_or((text, ""));
     let head = head.split("; left: ").next().unwrap_or(head);
@@ -35,7 +35,7 @@ pub(crate) fn of(text: &str) -> String {
     let head = equal.or(unequal).unwrap_or(head);
     let head = head.split(" {").next().unwrap_or(head);
     let head = head.trim_end_matches(':');
-    // Of what the server itself asserts the place says more than the words.
+    // For the server's own assertions, the place says more than the message.
     let place = match place.find("crates/") {
         Some(at) => format!(" ({}", &place[at..]),
         None => String::new(),
@@ -55,7 +55,8 @@ fn without_numbers(text: &str) -> String {
     out
 }
 
-/// The rules that were broken: how often, and the first seed of each. The most frequent one comes first.
+/// The rules that were broken, with the number of failures and the first seed of each. The most frequent one comes
+/// first.
 pub(crate) fn count(failed: &[(u64, String)]) -> Vec<(usize, u64, String)> {
     let mut rules: BTreeMap<String, (usize, u64)> = BTreeMap::new();
     for (seed, text) in failed {

@@ -1,4 +1,4 @@
-//! What workers do with their tasks.
+//! How workers run their tasks.
 
 use crate::agenda::What;
 use crate::client::{About, Client};
@@ -14,11 +14,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use stoker_os::steady;
 
-/// A worker that can't write waits so long before it looks again.
+/// A worker that can't write waits this long before it tries again.
 pub(crate) const BLOCKED: Duration = Duration::from_micros(300);
-/// A run that hangs is killed for it, or ends by itself after this time.
+/// A run that hangs is killed by the server, or ends by itself after this time.
 pub(crate) const HANGS: Duration = Duration::from_secs(200);
-/// Jobs that are tried for ever end well so long after the last request.
+/// This long after the last request, jobs without a limit of tries succeed.
 const FOR_EVER: Duration = Duration::from_secs(4_000);
 
 impl World {
@@ -36,7 +36,7 @@ impl World {
         self.follow(key, all);
     }
 
-    /// A SIGUSR1: whoever runs a task reads first what is there, to learn whom it means.
+    /// A SIGUSR1 arrives. A worker that runs a task first reads what is there, to learn which task is meant.
     pub(crate) fn interrupt(&mut self, key: u64) {
         let hears = self.dice("workers").percent(70);
         let mut all = Vec::new();
@@ -51,7 +51,7 @@ impl World {
             if is_running && !worker.model.has("struck") {
                 worker.read(&mut all, &mut self.ledger, &self.setup);
             }
-            // The code may catch what strikes it, and go on.
+            // The task's code may catch the interrupt and go on.
             if hears || !worker.model.has("struck") {
                 worker.model.on("USR1", &mut all);
             }
@@ -59,7 +59,7 @@ impl World {
         self.follow(key, all);
     }
 
-    /// An event of the worker's own.
+    /// Something that the worker does by itself, as an event of the table.
     pub(crate) fn does(&mut self, key: u64, event: &'static str) {
         let mut all = Vec::new();
         if let Some(worker) = self.workers.get_mut(&key) {
@@ -78,7 +78,7 @@ impl World {
         self.follow(key, all);
     }
 
-    /// Does what follows from an event.
+    /// Carries out the effects of an event.
     pub(crate) fn follow(&mut self, key: u64, all: Vec<Follows>) {
         let (mut status, mut after) = ("", None);
         for follows in all {
@@ -108,7 +108,7 @@ impl World {
                         && worker.model.state == "gone"
                         && worker.model.running.is_some()
                     {
-                        // It goes back unanswered.
+                        // The task is returned unanswered.
                         self.gives_back(key, run.task);
                     }
                 }
@@ -147,7 +147,7 @@ impl World {
         self.plan_pull(key);
     }
 
-    /// A job whose acknowledgement the broker has confirmed stays done, whatever becomes of its run.
+    /// A job whose acknowledgement the server has confirmed stays done, whatever becomes of its run.
     fn note_acknowledged(&mut self, key: u64) {
         let Some(worker) = self.workers.get(&key) else {
             return;
@@ -157,6 +157,7 @@ impl World {
         }
     }
 
+    /// A worker returns a task.
     pub(crate) fn gives_back(&mut self, key: u64, task: Task) {
         if let Some(worker) = self.workers.get(&key) {
             let name = worker.name.clone();
@@ -174,6 +175,7 @@ impl World {
         }
     }
 
+    /// A worker begins a run.
     fn begins(&mut self, key: u64, task: Task) {
         self.flush(key);
         let acts = self.acts_of(key, task);
@@ -197,7 +199,7 @@ impl World {
         }
     }
 
-    /// What the code of a task does.
+    /// Draws what the code of a task does.
     pub(crate) fn acts_of(&mut self, key: u64, task: Task) -> VecDeque<(Duration, Act)> {
         let (setup, lively) = (self.setup.clone(), self.lively);
         let mut acts = lively.acts(self.dice("runs"), &setup, task.is_job);
@@ -216,7 +218,7 @@ impl World {
                 .filter_map(|act| of_pull(act, is_end))
                 .collect();
         }
-        // Where most runs fail and tries are unbounded, waits between runs grow until nothing comes to an end.
+        // Where most runs fail and tries are unlimited, the waits between runs grow until nothing ends.
         if is_end && setup.trouble.error >= STORM {
             for (_, act) in &mut acts {
                 if *act == Act::Does("throws") {
@@ -244,8 +246,7 @@ impl World {
         }
     }
 
-    /// The client of a job that runs, and whose push has not been answered yet, may hang up just now: mostly there is no such
-    /// moment.
+    /// If the push of a running job has not been answered yet, its client may hang up now. Such a moment is rare.
     fn may_lose_client(&mut self, task: Task) {
         let job = self.ledger.jobs.get(task.no as usize);
         let is_open = task.is_job && job.is_some_and(|job| job.push == Push::Open);
@@ -261,7 +262,7 @@ impl World {
         }
     }
 
-    /// When the code of a run goes on: not while it waits for the server.
+    /// Plans when the code of a run goes on, unless it waits for the server.
     pub(crate) fn plan_run(&mut self, key: u64) {
         let rest = self.dice("runs").millis(1, 50);
         let Some(worker) = self.workers.get_mut(&key) else {
@@ -337,7 +338,7 @@ impl World {
         }
     }
 
-    /// Writes what could not be written yet. Returns whether that was all: with its answer a run has ended.
+    /// Writes what is pending. Returns whether everything is written: a run has ended once its answer is written.
     pub(crate) fn flush(&mut self, key: u64) -> bool {
         let Some(worker) = self.workers.get_mut(&key) else {
             return true;

@@ -1,4 +1,4 @@
-//! Makes a seed that fails smaller, as long as it breaks the same rule.
+//! Makes a failing seed smaller while it breaks the same rule.
 
 use crate::rule;
 use crate::setup::Setup;
@@ -7,11 +7,11 @@ use crate::world::World;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// Attempts at the most, and the time that all of them may take.
+/// The maximum number of attempts, and the maximum time of all attempts together.
 const ATTEMPTS: u32 = 3_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What can be left out of a seed that breaks this rule.
+/// Finds what can be left out of a seed so that it still breaks this rule.
 pub(crate) fn shrink(seed: u64, rule: &str) -> Without {
     let mut shrinking = Shrinking {
         seed,
@@ -31,7 +31,7 @@ pub(crate) fn shrink(seed: u64, rule: &str) -> Without {
     }
 }
 
-/// What becomes of a seed: what was wrong, if something was.
+/// Runs a seed. Returns the message of the broken rule, if a rule was broken.
 pub(crate) fn outcome(seed: u64, without: &Without) -> Result<(), String> {
     let run = || World::new(seed, without, false).run();
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| rule::text_of(&*panic))
@@ -50,7 +50,7 @@ impl Shrinking<'_> {
         self.left > 0 && Instant::now() < self.until
     }
 
-    /// Takes what is smaller, if it still fails in the same way.
+    /// Takes what is smaller if it still breaks the same rule. Returns whether it does.
     fn takes(&mut self, smaller: Without) -> bool {
         if !self.may_try() || smaller == self.best {
             return false;
@@ -70,7 +70,7 @@ impl Shrinking<'_> {
         setup
     }
 
-    /// Fewer requests, and fewer clients that make them.
+    /// Reduces the number of requests, and of the clients that make them.
     fn reduce_counts(&mut self) {
         for clients in 1..self.setup().clients {
             if self.takes(self.best.with_clients(clients)) {

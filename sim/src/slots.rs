@@ -1,4 +1,4 @@
-//! Workers with several slots: each begins what it gets when it likes, says so, and answers in any order.
+//! Workers with several slots: each begins its tasks when it likes, reports that, and answers them in any order.
 
 use crate::agenda::What;
 use crate::ledger::{Ack, Answer};
@@ -13,33 +13,33 @@ use std::time::Duration;
 use stoker_os::steady;
 use stoker_wire::Type;
 
-/// A task that such a worker has.
+/// A task in a slot.
 pub(crate) struct Held {
-    /// Which of all runs that is, or will be.
+    /// The number of the task's run.
     pub(crate) no: u64,
     pub(crate) task: Task,
     pub(crate) is_begun: bool,
-    /// Its code has said that it is done.
+    /// The task's code has acknowledged its job.
     has_acked: bool,
     is_cancelled: bool,
     acts: VecDeque<(Duration, Act)>,
 }
 
-/// What a worker has in its slots.
+/// The slots of a worker and the tasks in them.
 pub(crate) struct Slots {
     pub(crate) most: usize,
     pub(crate) held: Vec<Held>,
-    /// It goes when it has nothing left.
+    /// The server has asked the worker to shut down. It does so when it has no task left.
     is_told: bool,
-    /// It has said so itself, and reads nothing more.
+    /// The worker has sent a GOAWAY, and reads nothing more.
     has_left: bool,
-    /// Its process is about to end.
+    /// The worker's process is about to end.
     pub(crate) is_gone: bool,
-    /// It starts a program per task.
+    /// The worker is an adapter, which starts a program per task.
     pub(crate) is_adapter: bool,
 }
 
-/// What came on its socket.
+/// A frame that the worker has read.
 enum Received {
     Task(Task),
     Cancel(u32),
@@ -156,7 +156,7 @@ impl World {
         }
     }
 
-    /// It begins soon, or after a while.
+    /// The worker takes a task, and begins it soon or after a while.
     fn slots_take(&mut self, key: u64, task: Task) {
         self.runs += 1;
         let no = self.runs;
@@ -216,7 +216,7 @@ impl World {
         self.leave_if_empty(key);
     }
 
-    /// It was cancelled before it began.
+    /// The task was cancelled before it began.
     fn slot_drops(&mut self, key: u64, no: u64) {
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
@@ -243,7 +243,7 @@ impl World {
         if let Some(held) = self.slots(key).and_then(|slots| slots.find(no)) {
             (held.is_begun, held.acts) = (true, acts);
         }
-        // One with one slot has begun whatever it was sent.
+        // A worker with one slot does not report a start: whatever it was sent has begun.
         let several = |worker: &&mut Worker| worker.width() > 1;
         if let Some(worker) = self.workers.get_mut(&key).filter(several) {
             worker.send("STARTED", task.id, b"");
@@ -252,7 +252,7 @@ impl World {
         self.note_begin(key, task);
     }
 
-    /// One at a time: they share a connection.
+    /// The task makes a request of its own. Only one task does so at a time, because they share a connection.
     fn slot_asks(&mut self, key: u64, no: u64, task: Task) {
         let is_free = |worker: &&mut Worker| !worker.own.waits;
         if let Some(worker) = self.workers.get_mut(&key).filter(is_free) {
@@ -316,7 +316,7 @@ impl World {
         }
     }
 
-    /// Something before the end.
+    /// An act of the task's code before the end of the run.
     fn slot_does(&mut self, key: u64, task: &Task, event: &str) {
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
@@ -366,7 +366,7 @@ impl World {
         self.flush(key);
     }
 
-    /// It takes nothing more: what it has begun it ends, and what it has not goes back.
+    /// The worker takes no more tasks: it finishes those that it has begun, and returns the others.
     fn slots_leave(&mut self, key: u64) {
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
@@ -386,7 +386,7 @@ impl World {
         self.flush(key);
     }
 
-    /// Somebody has it end.
+    /// The worker is asked to shut down.
     pub(crate) fn slots_goaway(&mut self, key: u64) {
         self.slots_leave(key);
         self.leave_if_empty(key);
@@ -399,7 +399,7 @@ impl World {
         }
     }
 
-    /// Its process ends, whatever it has.
+    /// The worker's process ends, whatever tasks it has.
     fn slots_go(&mut self, key: u64) {
         let Some(slots) = self.slots(key) else { return };
         if !std::mem::replace(&mut slots.is_gone, true) {

@@ -1,5 +1,5 @@
-//! Stoker is told to end in the middle of work. Where jobs are on the disk it is started again, and has to go on with
-//! exactly what was left; where they are in memory they are lost, and the log says how many.
+//! Stoker shuts down in the middle of work. Where jobs are on the disk it is started again, and has to go on with
+//! exactly what was left. Where jobs are in memory they are lost, and the log says how many.
 
 use crate::agenda::What;
 use crate::client::Client;
@@ -13,30 +13,31 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use stoker_os::{sim, steady};
 
-/// After the grace of its workers a server may take so long: the angel's signals, the last answers of clients that do not
-/// take them, and what the store still writes.
+/// The maximum time that a server needs after the grace of its workers: for the angel's signals, for clients that do
+/// not read their last answers, and for what the store still writes.
 const CLOSES: Duration = Duration::from_secs(8);
-/// With a disk that fails.
+/// The maximum time that a server needs after the grace of its workers if its disk fails.
 const CLOSES_BADLY: Duration = Duration::from_secs(70);
-/// Until then clients have read what the server has left them.
+/// Within this time clients have read what the server wrote before it ended.
 const READ: Duration = Duration::from_secs(2);
 
-/// Ends in the middle of work.
+/// Shutdowns in the middle of work.
 #[derive(Debug, Default)]
 pub(crate) struct Stops {
-    /// After so many requests of clients.
+    /// The numbers of client actions after which a shutdown begins.
     at: BTreeSet<u64>,
-    /// Stoker was told to end, and is to be started again.
+    /// Stoker shuts down in the middle of work, and will be started again.
     in_middle: bool,
-    /// The server has ended well, and the next one has not begun: how many jobs it says are left.
+    /// The number of jobs that are left, as the server reported when it ended properly. It is set until the next server
+    /// begins.
     left: Option<u64>,
-    /// The jobs in memory are lost: nothing goes on.
+    /// The jobs in memory are lost, and no other server is started.
     is_last: bool,
-    /// When a worker last had a task, of the present drain.
+    /// When a worker last had a task during the present drain.
     busy_until: Duration,
 }
 
-/// How often Stoker is told to end in the middle of a seed.
+/// Draws how often Stoker shuts down in the middle of a seed.
 pub(crate) fn draw_stops(seed: u64, store: &Store) -> u64 {
     let dice = &mut Dice::of(seed, "stops");
     match store.engine {
@@ -58,14 +59,14 @@ impl Stops {
         self.is_last
     }
 
-    /// The server dies while it is to end. Returns whether that was in the middle of work.
+    /// The server dies while it drains. Returns whether the drain began in the middle of work.
     pub(crate) fn end_unwell(&mut self) -> bool {
         std::mem::take(&mut self.in_middle)
     }
 }
 
 impl World {
-    /// A client has asked for something.
+    /// A client has acted, so a shutdown may be due.
     pub(crate) fn plan_stop(&mut self) {
         let asked = self.asked;
         if self.stops.at.first().is_some_and(|at| *at <= asked) {
@@ -76,7 +77,7 @@ impl World {
         }
     }
 
-    /// The next job of a queue is about to be recorded as delivered, which may be written after the drain has begun.
+    /// The next job of a queue is about to be recorded as delivered: a shutdown may begin before that is written.
     pub(crate) fn stop_meets_claim(&mut self) {
         if self.dice("stopping").percent(2) && self.stops.at.pop_first().is_some() {
             let late = self.setup.store.late_us;
@@ -85,7 +86,8 @@ impl World {
         }
     }
 
-    /// Others wait behind a job that waits for its retry. The next server has to keep their order.
+    /// Jobs wait behind another one that waits for its retry: a shutdown may begin, and the next server has to keep
+    /// their order.
     pub(crate) fn stop_meets_parked(&mut self) {
         if self.dice("stopping").percent(25) && self.stops.at.pop_first().is_some() {
             let after = self.dice("stopping").micros(0, 50_000);
@@ -93,14 +95,14 @@ impl World {
         }
     }
 
-    /// Somebody has Stoker end.
+    /// An operator shuts Stoker down.
     pub(crate) fn stop(&mut self) {
         if self.server.is_none() || self.draining.is_some() || self.waits_since.is_some() {
             return;
         }
         self.look_meets_stop();
         self.change_meets_stop();
-        // Some may not know yet that the server is dead to which they have connected.
+        // A client may not know yet that its connection is to a server that is dead.
         let clients = self.clients.iter_mut().flatten();
         let clients = clients.filter(|client| !sim::is_cut(&client.peer.fd));
         clients.for_each(Client::is_owed);
@@ -108,14 +110,14 @@ impl World {
         self.drain();
     }
 
-    /// While the server ends: whether a worker still has a task.
+    /// Records, while the server drains, that a worker still has a task.
     pub(crate) fn note_busy(&mut self) {
         if self.draining.is_some() && self.workers.values().any(Worker::holds) {
             self.stops.busy_until = steady();
         }
     }
 
-    /// The server ended as it was told to.
+    /// The server has drained and ended.
     pub(crate) fn has_ended(&mut self) {
         self.note(|| "the server is done".to_owned());
         let server = self.server.take().expect("it is there");
@@ -138,7 +140,7 @@ impl World {
         self.clear();
     }
 
-    /// A drain ends once the longest grace is over, and within a short time if nothing hinders it.
+    /// Checks that the drain ended within the longest grace, and soon after the last task.
     fn check_drain(&self) {
         let took = steady() - self.draining.expect("nobody told it to end");
         let grace = self.setup.longest_stop_grace();
@@ -156,7 +158,7 @@ impl World {
         );
     }
 
-    /// Nobody starts it again: clients read what they were left, and that is all.
+    /// No other server is started: clients read what the server wrote before it ended, and the seed ends.
     fn loses_jobs(&mut self, left: u64) {
         self.ledger.check_lost(left);
         self.stops.is_last = true;
@@ -164,7 +166,7 @@ impl World {
         self.agenda.plan(steady() + READ, What::Ends);
     }
 
-    /// Between two servers, of which the first ended well: the store has what the model says, neither more nor less.
+    /// Called between two servers. If the first one ended properly, the store must have exactly what the model says.
     pub(crate) fn check_what_was_left(&mut self, stored: &Stored) {
         if self.ledger.has_drained() {
             self.ledger.may_be_renamed(stored, &self.setup);
@@ -189,7 +191,7 @@ impl World {
 }
 
 impl crate::ledger::Ledger {
-    /// Jobs in memory are lost with their server, as many as it says.
+    /// Jobs in memory are lost with their server. Checks that their number is the one that the server reports.
     fn check_lost(&self, told: u64) {
         let jobs = self.jobs.iter();
         let sure = jobs.clone().filter(|job| {

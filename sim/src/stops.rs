@@ -1,4 +1,4 @@
-//! Whom the server interrupts or has killed: only workers whose own task was cancelled or took too long.
+//! Which workers the server interrupts or has killed: only those whose own task was cancelled or took too long.
 
 use crate::model::Task;
 use crate::setup::{Pool, Setup};
@@ -7,22 +7,22 @@ use crate::world::World;
 use std::time::Duration;
 use stoker_os::steady;
 
-/// What a worker has answered the server may not have read for so long.
+/// The maximum time until the server has read what a worker has answered.
 const UNREAD: Duration = Duration::from_secs(1);
-/// The same where nobody is late, and nothing is half written.
+/// The inaccuracy of the time until an answer is read, where no peer reads late and nothing is written in part.
 const EXACT: Duration = Duration::from_millis(1);
-/// The server counts a run from when it sent its task, and the worker from when it looked.
+/// The server times a run from when it sent the task, the worker from when it read it. The two may differ by this much.
 const NEAR: Duration = Duration::from_millis(500);
 
 impl Worker {
-    /// A task runs no more.
+    /// A task of the worker has ended.
     pub(crate) fn has_ended(&mut self, task: Task) {
         let now = steady();
         self.just_ended.retain(|(_, at)| *at + UNREAD >= now);
         self.just_ended.push((task, now));
     }
 
-    /// The tasks that the server may believe it to run.
+    /// The tasks that the server may believe the worker runs. `unread` is the time that an answer may be unread.
     fn at_hand(&self, unread: Duration) -> impl Iterator<Item = Task> {
         let ended = self.just_ended.iter();
         let recent = ended.filter(move |(_, at)| *at + unread >= steady());
@@ -32,7 +32,7 @@ impl Worker {
 }
 
 impl World {
-    /// For how long what a worker has answered may be unknown to the server, or its signal be on its way.
+    /// How long the server may not have read what a worker has answered, or a signal may be on its way.
     fn unread(&self) -> Duration {
         match self.setup.looks {
             (0, quick) if !self.setup.cuts => Duration::from_micros(2 * quick) + EXACT,
@@ -40,7 +40,8 @@ impl World {
         }
     }
 
-    /// A signal that ends a task is on its way to this worker.
+    /// A signal that interrupts a task is on its way to this worker: one of its tasks must have been cancelled or be
+    /// late.
     pub(crate) fn check_interrupt(&self, key: u64) {
         let unread = self.unread();
         let is_judged = |worker: &&Worker| !worker.is_rogue && worker.run.is_some();
@@ -58,7 +59,7 @@ impl World {
         );
     }
 
-    /// The server logs whom it kills, and why.
+    /// Checks the log lines about workers that the server has killed: the reason in the line must be true.
     pub(crate) fn check_kills(&self, log: &[u8]) {
         let (log, unread) = (String::from_utf8_lossy(log), self.unread());
         for line in log.lines() {
@@ -68,7 +69,7 @@ impl World {
             let Some((head, reason)) = line.split_once(" is killed at ") else {
                 continue;
             };
-            // One that runs nothing may not have read what it was sent.
+            // A worker that runs nothing may not have read what it was sent.
             let Some(worker) = self
                 .worker_named(head)
                 .filter(|worker| worker.run.is_some())
@@ -92,7 +93,7 @@ impl World {
         }
     }
 
-    /// A worker is replaced because it has had as many tasks as it may.
+    /// The log says that a worker is replaced because of `max_tasks`: it must not have had more tasks than that.
     fn check_spent(&self, head: &str) {
         let Some(worker) = self.worker_named(head) else {
             return;
@@ -109,13 +110,14 @@ impl World {
         }
     }
 
-    /// The honest worker whose name ends the head of a line of the log.
+    /// The worker whose name ends the head of a log line, unless it broke the protocol.
     fn worker_named(&self, head: &str) -> Option<&Worker> {
         let name = head.rsplit(' ').next().unwrap_or_default();
         let mut workers = self.workers.values();
         workers.find(|worker| worker.name == name && !worker.is_rogue)
     }
 
+    /// Whether the server may interrupt this task, because it was cancelled, its client left, or its time is up.
     fn may_be_interrupted(&self, task: Task) -> bool {
         match task.is_job {
             true => self.may_be_stopped(task),
@@ -123,10 +125,12 @@ impl World {
         }
     }
 
+    /// Whether the server may end the run of this job, because of an operator's change.
     pub(crate) fn may_be_stopped(&self, task: Task) -> bool {
         task.is_job && self.ledger.jobs[task.no as usize].may_be_stopped
     }
 
+    /// Whether the task may have reached its time limit.
     pub(crate) fn is_late(&self, worker: &Worker, task: Task) -> bool {
         let limit = match task.is_job {
             true => self.limit_of(worker, task.no),
@@ -139,7 +143,7 @@ impl World {
         limit.is_none_or(|limit| steady() - began + NEAR >= limit)
     }
 
-    /// How long a job may run at a worker; `None` if that is not known.
+    /// The maximum time that a job may run at a worker; `None` if that is not known.
     pub(crate) fn limit_of(&self, worker: &Worker, no: u64) -> Option<Duration> {
         let own = self.ledger.jobs[no as usize].options.timeout_ms;
         let own = own.map(|ms| Some(u64::from(ms)));
@@ -156,7 +160,7 @@ impl World {
         Some(limit.map_or(Duration::MAX, Duration::from_millis))
     }
 
-    /// A run has come to its end: it took no longer than it may, and its worker got no more than it may.
+    /// A run has ended: it must not have taken longer than it may.
     pub(crate) fn check_run(&self, worker: &Worker, task: Task) {
         if !task.is_job || worker.is_rogue {
             return;
@@ -175,7 +179,7 @@ impl World {
 }
 
 impl Setup {
-    /// From when a process is to go until it is gone.
+    /// The maximum time that a process needs to end after the server has requested it.
     fn longest_grace(&self) -> Duration {
         let sections = self.pools.iter().flat_map(Pool::sections);
         let graces = sections.map(|section| {

@@ -1,4 +1,4 @@
-//! What stands in the store's file.
+//! The content of the store's file.
 
 use crate::body::number;
 use crate::storing::FILE;
@@ -7,29 +7,29 @@ use rusqlite::{Connection, OpenFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use stoker_os::sim::Disk;
 
-/// An unfinished job as the file has it, or one that has ended.
+/// A job in the file, which is unfinished or has ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) attempt: u32,
     pub(crate) crashes: u32,
     pub(crate) exceptions: u32,
-    /// As the store counts them: 3 is suspended, 4 to 6 have ended.
+    /// The state as the store numbers it: 3 is suspended, 4 to 6 are ended.
     pub(crate) state: u32,
-    /// The name of its queue.
+    /// The name of the job's queue.
     pub(crate) queue: String,
-    /// When its time comes if it waits for that, by the wall, milliseconds.
+    /// The due time of a job that waits for it, in Unix milliseconds.
     pub(crate) due: u64,
 }
 
-/// What the file has, jobs by the numbers that their pushes gave them.
+/// The content of the file, by the numbers of the jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Stored {
     pub(crate) jobs: BTreeMap<u64, Row>,
-    /// Those that ran with the last commit.
+    /// The jobs that ran at the last commit.
     pub(crate) running: BTreeSet<u64>,
-    /// The same by the numbers of their rows, which may have gone.
+    /// The row numbers of the jobs that ran at the last commit. The rows may be gone.
     pub(crate) running_rows: BTreeSet<u64>,
-    /// Those that have ended, by the numbers of their rows: their payloads may be gone.
+    /// The jobs that have ended, by row number because their payloads may be gone.
     pub(crate) ended: BTreeMap<u64, Row>,
 }
 
@@ -41,10 +41,10 @@ impl Stored {
         let read = || -> rusqlite::Result<Self> {
             let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let db = Connection::open_with_flags_and_vfs(FILE, flags, disk.vfs())?;
-            // It is there to look.
+            // Reading must not change the file by a checkpoint of its WAL.
             db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
             let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
-            // The server died before it had made it.
+            // The server died before it had created the tables.
             if version == 0 {
                 return Ok(Self::default());
             }
@@ -65,7 +65,8 @@ impl Stored {
     }
 }
 
-/// The rows of a table: the number of each, that of its push if its payload is there, and what it says.
+/// The rows of a table: the number of the row, the number of the job (`u64::MAX` if its payload is gone), and the
+/// content.
 fn rows(db: &Connection, table: &str) -> rusqlite::Result<Vec<(u64, u64, Row)>> {
     let all = format!(
         "SELECT j.id, j.body, j.attempt, j.crashes, j.exceptions, j.state, q.name, j.due FROM {table} j JOIN queues q ON q.id = j.queue"
@@ -87,7 +88,7 @@ fn rows(db: &Connection, table: &str) -> rusqlite::Result<Vec<(u64, u64, Row)>> 
     rows.collect()
 }
 
-/// The number of a job's row, which its id says: the time when it was made, and a count.
+/// The number of a job's row, which is a part of its id: the time when the job was made, and a count.
 pub(crate) fn row_of(id: &str) -> Option<u64> {
     let digits: String = id.chars().filter(|letter| *letter != '-').collect();
     let id = u128::from_str_radix(&digits, 16).ok()?;

@@ -1,4 +1,5 @@
-//! The store's own work: it writes, reads and folds some time after it was asked, or when something of its own is due.
+//! The work of the store: it writes, reads and checkpoints some time after a request, or when something of its own is
+//! due.
 
 use crate::agenda::What;
 use crate::dice::Dice;
@@ -9,28 +10,28 @@ use stoker_os::sim::{self, Disk, vfs::Time};
 use stoker_os::steady;
 use stoker_store::{Driver, Part};
 
-/// Where jobs live in a seed.
+/// Where the jobs of a seed are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Engine {
-    /// In memory, and what is asked is done at once.
+    /// In memory, where requests are handled at once.
     Memory,
-    /// In memory, some time later.
+    /// In memory, where requests are handled some time later.
     Late,
-    /// On the disk in memory.
+    /// In SQLite, on a disk in memory.
     Sqlite,
 }
 
-/// How a seed's store is.
+/// The store of a seed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Store {
     pub(crate) engine: Engine,
-    /// Commits wait for the disk.
+    /// Commits are synced to the disk.
     pub(crate) sync: bool,
-    /// How long after it was asked it works at the most, microseconds.
+    /// The maximum time between a request and the store's work, in microseconds.
     pub(crate) late_us: u64,
-    /// How often its server dies.
+    /// How often the server dies.
     pub(crate) kills: u64,
-    /// How often its disk fails for a while.
+    /// How often the disk fails for a while.
     pub(crate) faults: u64,
 }
 
@@ -58,7 +59,7 @@ impl Store {
         }
     }
 
-    /// Much happens between what it is asked and what it answers.
+    /// Makes the store slow, so that much happens between a request and its answer.
     pub(crate) fn is_slow(&mut self, dice: &mut Dice) {
         if self.engine == Engine::Memory {
             self.engine = Engine::Late;
@@ -66,7 +67,7 @@ impl Store {
         self.late_us = *dice.of_all(&[300, 5_000, 50_000]);
     }
 
-    /// What the configuration says of it.
+    /// The section of the store in the configuration.
     pub(crate) fn section(&self) -> String {
         match self.engine {
             Engine::Memory | Engine::Late => "[store]\ndriver = \"memory\"\n".to_owned(),
@@ -74,12 +75,12 @@ impl Store {
         }
     }
 
-    /// Another engine than the one that the configuration names.
+    /// The engine to use in place of the one that the configuration names, if any.
     pub(crate) fn driver(&self) -> Option<Box<dyn Driver>> {
         (self.engine == Engine::Late).then(|| Box::new(Late::new()) as Box<dyn Driver>)
     }
 
-    /// The disk that it lies on.
+    /// The disk for the store's file, if there is one.
     pub(crate) fn disk(&self, seed: u64) -> Option<Disk> {
         let time = Time::at_micros(stoker_os::wall_ms() * 1_000);
         let disk = (self.engine == Engine::Sqlite).then(|| Disk::with_time(seed, time));
@@ -88,8 +89,8 @@ impl Store {
     }
 }
 
-/// How often a seed's server dies, and how often its disk fails. Where neither does, SQLite tells little that the store in
-/// memory does not.
+/// Draws how often the server dies, and how often its disk fails. Where neither happens, SQLite shows little that the
+/// store in memory does not.
 fn draw_troubles(dice: &mut Dice) -> (u64, u64) {
     let (kills, faults) = dice.weighted(&[
         (12, (0, 0)),
@@ -104,7 +105,7 @@ fn draw_troubles(dice: &mut Dice) -> (u64, u64) {
     (some(kills), some(faults))
 }
 
-/// When each part of the store works next, and the how-manieth plan that is: those of before do not count any more.
+/// When each part of the store works next, and the number of that plan. Earlier plans no longer count.
 #[derive(Default)]
 pub(crate) struct Plans([(Option<Duration>, u64); 3]);
 
@@ -118,7 +119,7 @@ impl World {
             let Some(wait) = wait else {
                 continue;
             };
-            // What is asked meanwhile must not wait for what is due one day.
+            // A request must not wait for work that is due much later.
             let latest = now + wait + Duration::from_micros(self.setup.store.late_us);
             if planned.is_some_and(|planned| planned <= latest) {
                 continue;
@@ -143,7 +144,7 @@ impl World {
         }
     }
 
-    /// A server has died, and what its store was about to do with it.
+    /// A server has ended, and with it the plans for its store.
     pub(crate) fn forget_plans(&mut self) {
         for (planned, no) in &mut self.plans.0 {
             (*planned, *no) = (None, *no + 1);

@@ -1,4 +1,4 @@
-//! What stands in the store's file between two servers, and when all is over.
+//! Checks of the store's file between two servers, and at the end.
 
 use crate::stored::Stored;
 use crate::storing::FILE;
@@ -7,7 +7,7 @@ use std::path::Path;
 use stoker_store::tools;
 
 impl World {
-    /// Between two servers: compares what is left with what was promised.
+    /// Compares, between two servers, what is left in the store with what was promised to clients.
     pub(crate) fn check_what_survived(&mut self) -> Stored {
         let Some(disk) = self.disk.as_ref().filter(|_| self.angel.is_restarted()) else {
             return Stored::default();
@@ -24,9 +24,9 @@ impl World {
         stored
     }
 
-    /// A server has begun on what was left: each job that ran counts a crash, and no other one.
+    /// A server has begun with what was left: each job that ran must count one crash, and no other job any.
     pub(crate) fn check_crashes(&mut self, before: &Stored) {
-        // While the disk fails they are counted when that can be written.
+        // While the disk fails, crashes are counted later, once that can be written.
         let Some(disk) = self.disk.as_ref().filter(|_| !self.faults.are_felt()) else {
             return;
         };
@@ -42,18 +42,19 @@ impl World {
                 );
                 continue;
             };
-            // The last crash of several that ran together is not blamed on one of them.
+            // A start counts at most two crashes per job: a further one is not blamed on one of several jobs that ran
+            // together.
             let counted = (row.crashes + u32::from(ran)).min(2).max(row.crashes);
             assert_eq!(now.crashes, counted, "crashes of job {no}, ran: {ran}");
             assert_eq!(now.attempt, row.attempt, "attempts of job {no}");
         }
     }
 
-    /// The server has ended well.
+    /// The last server has ended properly: the store's file must be valid, and have no unfinished jobs.
     pub(crate) fn check_store_at_rest(&self) {
         let Some(disk) = &self.disk else { return };
         assert_eq!(disk.open_files(), 0, "files of the store are left open");
-        // A death in a call that never came does not come any more.
+        // A death that was planned for a later system call must not happen during the check.
         let look = || tools::check(Path::new(FILE)).expect("it can be checked");
         let checked = self.faults.without(disk, look);
         assert!(checked.problems.is_empty(), "{:?}", checked.problems);

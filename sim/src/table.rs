@@ -1,4 +1,4 @@
-//! What a worker does, as `sdk/conformance/worker.json` says: the PHP SDK is tested against the same rows.
+//! The behaviour of a worker, as `sdk/conformance/worker.json` defines it. The PHP SDK is tested against the same rows.
 
 use serde_json::Value;
 use std::collections::HashMap;
@@ -6,11 +6,11 @@ use std::sync::LazyLock;
 
 const JSON: &str = include_str!("../../sdk/conformance/worker.json");
 
-/// That of a worker whose loop is its SDK's.
+/// The table of a worker whose SDK runs the loop.
 pub(crate) static RUNS: LazyLock<Table> = LazyLock::new(|| Table::of("runs"));
-/// That of one that takes tasks on request.
+/// The table of a worker that takes tasks on request.
 pub(crate) static PULLS: LazyLock<Table> = LazyLock::new(|| Table::of("pulls"));
-/// By a bit each, in this order.
+/// The flags of a worker, one bit each in this order.
 const FLAGS: [&str; 7] = [
     "told",
     "stops",
@@ -21,7 +21,7 @@ const FLAGS: [&str; 7] = [
     "dialled",
 ];
 
-/// Flags of a worker.
+/// A set of flags.
 pub(crate) type Flags = u8;
 
 pub(crate) fn flag(name: &str) -> Flags {
@@ -29,7 +29,7 @@ pub(crate) fn flag(name: &str) -> Flags {
     1 << at.unwrap_or_else(|| panic!("no flag is named {name}"))
 }
 
-/// What the task that an event is about becomes.
+/// The effect of an event on the task that it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Becomes {
     Same,
@@ -73,7 +73,7 @@ impl Table {
         table
     }
 
-    /// The first row that holds.
+    /// The first row for this state and event whose flags are all set.
     pub(crate) fn find(&self, state: &'static str, event: &'static str, flags: Flags) -> &Row {
         let rows = self.rows.get(&(state, event)).map(Vec::as_slice);
         let mut rows = rows.unwrap_or_default().iter();

@@ -1,4 +1,4 @@
-//! What is left out of a seed, so that less happens: limits of its size, what can go wrong, and single actions of clients.
+//! Parts that are left out of a seed to make less happen: its size, options, troubles and single actions of clients.
 
 use crate::setup::Setup;
 use std::collections::BTreeSet;
@@ -8,14 +8,14 @@ use std::fmt;
 pub(crate) struct Without {
     requests: Option<u64>,
     clients: Option<u64>,
-    /// By their names in [`parts`].
+    /// Parts by their names, which [`parts`] lists.
     parts: BTreeSet<String>,
-    /// Actions of clients, by their numbers.
+    /// Actions of clients by their numbers.
     actions: BTreeSet<u64>,
 }
 
 impl Without {
-    /// As [`fmt::Display`] writes it.
+    /// Reads what [`fmt::Display`] writes.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut without = Self::default();
         for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -92,7 +92,7 @@ impl fmt::Display for Without {
     }
 }
 
-/// Numbers as people write them: 1-3, 7.
+/// Numbers as ranges, such as 1-3 or 7.
 fn ranges(numbers: &BTreeSet<u64>) -> Vec<String> {
     let is_in = |number: u64| numbers.contains(&number);
     let firsts = numbers.iter().filter(|number| !is_in(**number - 1));
@@ -108,7 +108,7 @@ fn ranges(numbers: &BTreeSet<u64>) -> Vec<String> {
     firsts.map(range).collect()
 }
 
-/// All that can be left out of a setup by its name.
+/// The names of everything that can be left out of a setup.
 pub(crate) fn parts(setup: &Setup) -> Vec<String> {
     let named = NAMED.iter().map(|(name, _)| (*name).to_owned());
     let is_there = |part: &String| remove(&mut setup.clone(), part);
@@ -117,7 +117,7 @@ pub(crate) fn parts(setup: &Setup) -> Vec<String> {
 
 type Remove = fn(&mut Setup) -> bool;
 
-/// Each takes something out, and says whether it was there.
+/// Each function removes something, and returns whether it was there.
 const NAMED: [(&str, Remove); 16] = [
     ("operations", |setup| {
         std::mem::take(&mut setup.operations) > 0

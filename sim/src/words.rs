@@ -1,4 +1,5 @@
-//! What workers write: lines that tell one run from others, kept as output of their job, or as the last words of a worker.
+//! The output of workers: lines with the mark of their run, which are kept as the output of its job or as the last
+//! words of a worker.
 
 use crate::model::Task;
 use crate::slots::Slots;
@@ -6,11 +7,11 @@ use crate::worker::Worker;
 use crate::world::World;
 use stoker_os::sim;
 
-/// Lines that a chatty run writes at once: more than is kept of it.
+/// The number of lines that some runs write at once, which is more than the server keeps.
 const MANY: u64 = 40;
 
 impl World {
-    /// A run writes what tells it from others.
+    /// A run writes lines with its mark.
     pub(crate) fn write_output(&mut self, key: u64, task: Task) {
         let stream = self.dice("output").below(2) as usize;
         let lines = self
@@ -21,18 +22,18 @@ impl World {
             return;
         };
         if closes {
-            // As code does that goes to the background: what it writes there is nobody's.
+            // Code that moves to the background closes its output. What it writes there belongs to no job.
             worker.outputs[stream] = sim::pipe().1;
         }
         let mut last = None;
         for line in 0..lines {
             let text = format!("{} {line}\n", task.mark());
             let mut rest = text.as_bytes();
-            // A pipe that is full takes nothing, which is all the same here.
+            // A full pipe takes nothing, which does not matter here.
             while let Ok(count @ 1..) = stoker_os::write(&worker.outputs[stream], rest) {
                 rest = &rest[count..];
             }
-            // Of one with several tasks nobody knows whose it is.
+            // The server can't know which task of a worker with several tasks has written a line.
             let is_known = rest.is_empty() && worker.slots.is_none();
             last = is_known.then_some(text);
         }
@@ -41,13 +42,13 @@ impl World {
         }
     }
 
-    /// A worker breaks the protocol in this task, or gives it back unanswered: that may be what it dies of.
+    /// A worker breaks the protocol during this task, or returns it unanswered: the task may be the cause of its death.
     pub(crate) fn note_task_left(&mut self, name: &str, task: Task) {
         let known = self.last_tasks.entry(name.to_owned()).or_default();
         known.push(task.mark());
     }
 
-    /// A worker dies: its last words, if it has any, are those of what it has not answered.
+    /// A worker dies: its last words must come from tasks that it has not answered.
     pub(crate) fn note_last_task(&mut self, worker: &Worker) {
         let running = worker.run.as_ref().map(|run| run.task.mark());
         let unreported = worker.ended.iter().map(|(task, _)| task.mark());
@@ -58,7 +59,7 @@ impl World {
         known.extend(all);
     }
 
-    /// Whatever the log calls the last words of a worker was written by a task that it died with.
+    /// Checks that the last words of a worker in the log were written by a task that it died with.
     pub(crate) fn check_last_words(&self, log: &str) {
         for line in log.lines() {
             let Some((head, words)) = line.split_once("; last words: ") else {

@@ -1,4 +1,4 @@
-//! A worker process, as an SDK makes one: what it does by the table, and what its code does.
+//! A worker process, as an SDK makes one: what it does by the table, and what its tasks' code does.
 
 use crate::body::number;
 use crate::guests::{is_guest, token};
@@ -16,14 +16,14 @@ use std::time::Duration;
 use stoker_os::{Fd, sim, steady};
 use stoker_wire::{Encode, EventKind, Frame, Key, MetaBuf, Status, Type};
 
-/// A task at hand.
+/// A run of a task.
 pub(crate) struct Run {
-    /// Which of all runs that is.
+    /// The number of the run.
     pub(crate) no: u64,
     pub(crate) task: Task,
-    /// What its code does, each so long after the act before.
+    /// The remaining acts of the code, each with the delay after the previous one.
     pub(crate) acts: VecDeque<(Duration, Act)>,
-    /// When it goes on is on the agenda.
+    /// The next act is planned on the agenda.
     pub(crate) is_planned: bool,
 }
 
@@ -31,56 +31,56 @@ pub(crate) struct Worker {
     pub(crate) key: u64,
     pub(crate) pid: i32,
     pub(crate) peer: Peer,
-    /// Its output, which is closed with it.
+    /// The process's stdout and stderr, which are closed when it ends.
     pub(crate) outputs: [Fd; 2],
     pub(crate) model: Model,
     pub(crate) run: Option<Run>,
     pub(crate) is_ready: bool,
     pub(crate) ready_at: Duration,
-    /// All that had been sent to it by then it has read.
+    /// When the worker last read everything that it had been sent.
     pub(crate) looked_at: Duration,
-    /// The task that it has answered last.
+    /// The id of the task that the worker last answered.
     pub(crate) last_answered: Option<u32>,
-    /// It has broken the protocol, and does nothing any more.
+    /// The worker has broken the protocol, and does nothing any more.
     pub(crate) is_rogue: bool,
-    /// As the log calls it.
+    /// The name of the worker in the log.
     pub(crate) name: String,
-    /// It offers `soft_cancel`.
+    /// The worker offers `soft_cancel`.
     pub(crate) is_soft: bool,
-    /// What its task has printed and its SDK has not sent.
+    /// Text that the task has printed and the SDK has not sent.
     pub(crate) printed: String,
-    /// When its job is to run again, if its code says that.
+    /// When the job is to run again, if its code sets that.
     pub(crate) retry_after: Option<Duration>,
-    /// It takes tasks on request.
+    /// The state of a worker that takes tasks on request.
     pub(crate) pull: Option<Pull>,
-    /// What it has in its slots, if it has several.
+    /// The tasks of a worker with several slots.
     pub(crate) slots: Option<Slots>,
-    /// Runs that ended when their answers are written.
+    /// Runs that will have ended once their answers are written.
     pub(crate) ended: Vec<(Task, Answer)>,
-    /// How often its job has saved something, itself included.
+    /// The number of the checkpoint that the job's code saved last.
     pub(crate) saves: u32,
-    /// Tasks that it has answered.
+    /// The number of tasks that the worker has answered.
     pub(crate) answered: u64,
-    /// Tasks that ended a short time ago.
+    /// Tasks that ended a short time ago, and when.
     pub(crate) just_ended: Vec<(Task, Duration)>,
-    /// Its task has killed it.
+    /// The code of a task has killed the worker.
     pub(crate) crashes: bool,
-    /// The server has asked for its death.
+    /// The server has requested the death of the worker.
     pub(crate) is_to_die: bool,
-    /// What its task asks for.
+    /// The requests of the task's code.
     pub(crate) own: Own,
 }
 
-/// A worker that is ready for so long was so when a call came that is answered now.
+/// A worker that has been ready for this long was ready when a call was made that is answered now.
 const SETTLED: Duration = Duration::from_secs(5);
 
-/// What programs die of.
+/// The signal that programs die of.
 const SEGV: u32 = 11;
-/// Results of up to so many bytes are also sent as metadata, which the server passes on.
+/// Results of up to this many bytes are also sent as metadata, which the server passes on.
 const SHORT: usize = 64;
 
 impl Worker {
-    /// One that has said nothing yet, and whose output nobody reads.
+    /// A worker that has not sent HELLO, and whose output is not read.
     pub(crate) fn new(key: u64, pid: i32, peer: Peer, model: Model) -> Self {
         let outputs = [sim::pipe().1, sim::pipe().1];
         Self {
@@ -111,10 +111,10 @@ impl Worker {
         }
     }
 
-    /// What it offers: all that there is, of which its pool serves some.
+    /// Sends HELLO. It offers all services of the worker's pool, and all queues.
     pub(crate) fn hello(&mut self, setup: &Setup, pool: &str) {
         let calls = setup.services_of(pool).map(|name| format!("{name}.ask"));
-        // An adapter names none: it serves whatever its pool does.
+        // An adapter names no services: it serves whatever its pool does.
         let calls: Vec<String> = calls.filter(|_| !self.is_adapter()).collect();
         let mut hello = serde_json::json!({
             "v": [1], "role": "worker", "name": "sim", "pid": self.pid, "calls": calls, "jobs": ["*"],
@@ -135,13 +135,13 @@ impl Worker {
         (self.is_ready, self.ready_at) = (true, steady());
     }
 
-    /// It has been ready for a while, and has not been told to go.
+    /// Whether the worker has been ready for a while and is not shutting down.
     pub(crate) fn is_settled(&self) -> bool {
         let is_new = steady() < self.ready_at + SETTLED;
         self.is_ready && !is_new && !self.is_rogue && !self.is_told()
     }
 
-    /// It is to go.
+    /// Whether the worker is shutting down, on request or by itself.
     pub(crate) fn is_told(&self) -> bool {
         match &self.slots {
             Some(slots) => slots.is_told(),
@@ -149,7 +149,7 @@ impl Worker {
         }
     }
 
-    /// Its process ends by its own will.
+    /// Whether the worker's process ends by itself.
     pub(crate) fn leaves_by_itself(&self) -> bool {
         match &self.slots {
             Some(slots) => slots.is_gone,
@@ -157,7 +157,7 @@ impl Worker {
         }
     }
 
-    /// Whether it has a task.
+    /// Whether the worker has a task.
     pub(crate) fn holds(&self) -> bool {
         match &self.slots {
             Some(slots) => !slots.held.is_empty(),
@@ -165,7 +165,7 @@ impl Worker {
         }
     }
 
-    /// Whether it could begin a task at once.
+    /// Whether the worker could begin a task at once.
     pub(crate) fn is_free(&self) -> bool {
         let is_free = match &self.slots {
             Some(slots) => slots.is_free(),
@@ -174,17 +174,17 @@ impl Worker {
         self.is_ready && !self.is_rogue && is_free
     }
 
-    /// It starts a program per task.
+    /// Whether the worker is an adapter, which starts a program per task.
     pub(crate) fn is_adapter(&self) -> bool {
         self.slots.as_ref().is_some_and(|slots| slots.is_adapter)
     }
 
-    /// Tasks at once.
+    /// The number of tasks that the worker runs at once.
     pub(crate) fn width(&self) -> u64 {
         self.slots.as_ref().map_or(1, |slots| slots.most as u64)
     }
 
-    /// Tasks that run.
+    /// The tasks that run.
     pub(crate) fn running(&self) -> Vec<Task> {
         let run = self.run.iter().map(|run| run.task);
         let slots = self.slots.iter().flat_map(|slots| &slots.held);
@@ -192,7 +192,7 @@ impl Worker {
         run.chain(begun).collect()
     }
 
-    /// Jobs that it has and has not begun.
+    /// The jobs that the worker has and has not begun.
     pub(crate) fn waiting_jobs(&self) -> Vec<u64> {
         let slots = self.slots.iter().flat_map(|slots| &slots.held);
         let waiting = slots.filter(|held| !held.is_begun && held.task.is_job);
@@ -200,7 +200,7 @@ impl Worker {
         self.model.waiting_jobs().chain(waiting).collect()
     }
 
-    /// Whether it would do something with what is on its socket.
+    /// Whether the worker reads its connection at present.
     pub(crate) fn looks(&self) -> bool {
         let reads = match &self.slots {
             Some(slots) => slots.reads(),
@@ -209,7 +209,7 @@ impl Worker {
         self.is_ready && !self.is_rogue && reads
     }
 
-    /// Reads all that is there, in one go.
+    /// Reads everything that is there, in one go.
     pub(crate) fn read(&mut self, all: &mut Vec<Follows>, ledger: &mut Ledger, setup: &Setup) {
         let (model, looked_at) = (&mut self.model, self.looked_at);
         let name = &mut self.name;
@@ -231,7 +231,7 @@ impl Worker {
         }
     }
 
-    /// Writes a frame, as the table calls it.
+    /// Writes a frame, named as in the table.
     pub(crate) fn send(&mut self, frame: &str, id: u32, result: &[u8]) {
         let text = std::mem::take(&mut self.printed);
         let checkpoint = saved(self.saves);
@@ -303,7 +303,7 @@ fn name_of(welcome: &[u8]) -> String {
     welcome["worker"].as_str().expect("a name").to_owned()
 }
 
-/// A task that a worker has read.
+/// Reads a task from a frame, and records its delivery.
 pub(crate) fn task_of(
     frame: &Frame<'_>,
     looked_at: Duration,

@@ -1,4 +1,4 @@
-//! A server with everything around it, step by step.
+//! A server with everything around it, simulated step by step.
 
 use crate::agenda::{Agenda, What};
 use crate::calls::Calls;
@@ -29,17 +29,18 @@ use stoker_server::Server;
 pub(crate) const SOCKET: &str = "/stoker.sock";
 pub(crate) const ANGEL: i32 = 1;
 pub(crate) const SERVER: i32 = 2;
-/// What the wall clock shows at the beginning.
+/// The time of the wall clock at the beginning, in Unix milliseconds.
 const START_MS: u64 = 1_800_000_000_000;
 /// More turns than this without time passing are a busy loop.
 const CIRCLES: u32 = 2_000;
-/// The server's invariants are checked after every so many events.
+/// The server's invariants are checked once per this many events.
 const CHECK_EVERY: u64 = 8;
-/// Descriptors that this side has until the end: its end of the channel, the socket, and the memory of the heartbeat.
+/// Descriptors that the simulation has until the end: its end of the angel's channel, the listening socket, and the
+/// memory of the heartbeat.
 const OWN: usize = 3;
-/// If nothing happens for so long, nothing is under way: not even what a slow store does.
+/// If nothing happens for this long, nothing is under way, not even the work of a slow store.
 const CALM: Duration = Duration::from_millis(400);
-/// Until then everything has to be well.
+/// By this time the seed must have ended.
 const PATIENCE: Duration = Duration::from_secs(20_000);
 
 pub(crate) struct World {
@@ -49,7 +50,7 @@ pub(crate) struct World {
     pub(crate) rogues: BTreeSet<String>,
     pub(crate) hostiles: Vec<Option<Hostile>>,
     pub(crate) guests: Vec<Guest>,
-    /// Workers that have dialled so far.
+    /// How often guests have connected so far.
     pub(crate) dialled: u64,
     pub(crate) server: Option<Server>,
     pub(crate) angel: Angel,
@@ -58,44 +59,51 @@ pub(crate) struct World {
     pub(crate) plans: Plans,
     pub(crate) agenda: Agenda,
     pub(crate) workers: BTreeMap<u64, Worker>,
+    /// Workers that were requested and have not started, by number.
     pub(crate) spawning: HashMap<u64, (String, Spec)>,
+    /// The pool of each worker, by worker number.
     pub(crate) pools: HashMap<u64, String>,
     pub(crate) clients: Vec<Option<Client>>,
-    /// How often each client has hung up. Requests of its old connection may be read after those of the new one.
+    /// How often each client has hung up. Requests on its old connection may be read after those on the new one.
     pub(crate) lives: Vec<u64>,
     pub(crate) ledger: Ledger,
+    /// The number of actions that clients have taken so far.
     pub(crate) asked: u64,
+    /// The number of runs that have begun so far.
     pub(crate) runs: u64,
     pub(crate) next_pid: i32,
     pub(crate) dice: HashMap<&'static str, Dice>,
     pub(crate) seed: u64,
-    /// Peers whose next look is already planned.
+    /// Peers whose next read is already planned.
     pub(crate) looking: Vec<What>,
-    /// When the last request was made.
+    /// When the last request was made, if all were made.
     pub(crate) waits_since: Option<Duration>,
-    /// What leads to the end is planned so many times: only the last plan counts.
+    /// The number of the newest plan for the end of the seed. Earlier plans no longer count.
     pub(crate) end_plan: u64,
-    /// Nothing runs any more, and it was looked at.
+    /// All jobs have ended, and the lists that show it were requested.
     pub(crate) at_rest: bool,
+    /// When the present server began to drain.
     pub(crate) draining: Option<Duration>,
-    /// What the configuration file is to say.
+    /// The edit of the configuration file that is under way.
     pub(crate) edit: Option<Edit>,
-    /// How often it has changed.
+    /// The number of edits so far.
     pub(crate) edits: u64,
+    /// The number of turns since time last passed.
     pub(crate) circles: u32,
+    /// The number of steps so far.
     pub(crate) events: u64,
     pub(crate) log: Vec<u8>,
     pub(crate) is_loud: bool,
     pub(crate) without: Without,
-    /// The server has ended well.
+    /// The seed has ended.
     pub(crate) is_over: bool,
     pub(crate) kills: Kills,
     pub(crate) stops: Stops,
-    /// Who had what when the server died.
+    /// Which worker had which job when the server died.
     pub(crate) hands: Hands,
-    /// What workers had at hand when they died, by their names.
+    /// The marks of the tasks that workers had when they died, by worker name.
     pub(crate) last_tasks: HashMap<String, Vec<String>>,
-    /// Clients whose server died.
+    /// Clients that were connected to a server that died.
     pub(crate) cut: BTreeSet<usize>,
 }
 
@@ -184,7 +192,8 @@ impl World {
         }
     }
 
-    /// Until everything that was asked for is well, and the server has ended.
+    /// Runs the seed until everything that was requested is done and the server has ended, and checks the rules for the
+    /// end.
     pub(crate) fn run(&mut self) {
         while !self.is_over {
             self.step();
@@ -240,25 +249,25 @@ impl World {
         }
     }
 
-    /// Nothing happens for a while.
+    /// Nothing happens for a while: no job may wait for an idle worker.
     pub(crate) fn nothing_waits(&mut self) {
         if let Some(server) = &self.server {
             server.check_invariants();
         }
-        // Who runs something may keep others from running, by the limits of their queue or key.
+        // A job that runs may keep others from running, by the limits of its queue or key.
         let is_busy = self.workers.values().any(Worker::holds);
         let taken = match is_busy {
             true => self.jobs_at_workers(),
             false => None,
         };
-        // What is half sent may be any of them.
+        // A frame that is only partly sent may hold any of the waiting jobs.
         if is_busy && taken.is_none() {
             return;
         }
         let ready = self.workers.values().filter(|worker| worker.is_free());
         let pools = ready.filter_map(|worker| {
             let pool = self.setup.pool(self.pools.get(&worker.key)?)?;
-            // What it has may be the last that it gets.
+            // The task that the worker has may be the last one that it gets.
             let mut sections = self.setup.pools[pool].sections();
             let is_bound = sections.any(|section| {
                 section
@@ -291,7 +300,7 @@ impl World {
         }
     }
 
-    /// Whoever has something to read looks at it soon.
+    /// Plans a read for each peer that has something to read.
     pub(crate) fn plan_looks(&mut self) {
         let mut ready = Vec::new();
         if self.server.is_some() && sim::is_readable(&self.angel.control) {
@@ -357,7 +366,7 @@ impl World {
             What::DiskHeals => self.disk_heals(),
             What::Cleared => self.cleared(),
             What::Restarts => self.start_server(),
-            // It died, and what is left is asked for once more.
+            // A server died meanwhile, so the number of jobs that are left is requested again.
             What::Drain(_) if self.ledger.unfinished != Some(0) || !self.faults.are_over() => {
                 self.ledger.unfinished = None;
                 self.await_rest();
@@ -368,14 +377,14 @@ impl World {
         }
     }
 
-    /// The angel is told to end.
+    /// Tells the server to drain, as the angel does when Stoker shuts down.
     pub(crate) fn drain(&mut self) {
         self.draining = Some(steady());
         self.ledger.drain_began(steady());
         self.send(ToServer::Drain, Vec::new());
     }
 
-    /// Somebody sets the clock on the wall, by up to two hours; it is never further from the truth than one.
+    /// Sets the wall clock to at most one hour before or after the true time.
     pub(crate) fn wall_jumps(&mut self) {
         let hour = 3_600_000;
         let truth = START_MS + steady().as_millis() as u64;
@@ -389,7 +398,7 @@ impl World {
     }
 }
 
-/// One byte at least; often all.
+/// The length of a read or write that is cut short: at least one byte, and often everything.
 fn cut(seed: &mut u64, len: usize) -> usize {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
     match *seed >> 62 {

@@ -1,4 +1,4 @@
-//! What an attack works with: a running Stoker, and what is watched of it.
+//! The environment of an attack: a running Stoker, and what is measured of it.
 
 use crate::watch::{Peaks, Watch};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use stoker_wire::Status;
 pub(crate) struct Arena {
     pub(crate) binary: PathBuf,
     app: Option<(App, Watch)>,
-    /// Of servers that have ended.
+    /// The peaks of servers that have ended.
     peaks: Vec<Peaks>,
 }
 
@@ -26,7 +26,7 @@ impl Arena {
         Setup::new(&self.binary.display().to_string())
     }
 
-    /// Takes a Stoker that runs, and watches it.
+    /// Takes a running Stoker, and watches it.
     pub(crate) fn take(&mut self, app: App) {
         let log = app.log_counter();
         let watch = Watch::of(&app, log);
@@ -46,21 +46,21 @@ impl Arena {
         self.app().client()
     }
 
-    /// Ends it in order.
+    /// Stops Stoker gracefully.
     pub(crate) fn stop(&mut self) -> Ended {
         let (app, watch) = self.app.take().expect("a Stoker runs");
         self.peaks.push(watch.end());
         app.stop()
     }
 
-    /// Forgets one that was killed with all its processes.
+    /// Drops a Stoker that was killed with all its processes.
     pub(crate) fn abandon(&mut self) {
         let (app, watch) = self.app.take().expect("a Stoker runs");
         self.peaks.push(watch.end());
         drop(app.ended());
     }
 
-    /// Ends what still runs, and returns all that was watched.
+    /// Ends a Stoker that still runs, and returns all peaks.
     pub(crate) fn finish(&mut self) -> Vec<Peaks> {
         if let Some((app, watch)) = self.app.take() {
             self.peaks.push(watch.end());
@@ -69,7 +69,7 @@ impl Arena {
         std::mem::take(&mut self.peaks)
     }
 
-    /// The end of the log, for people who look for the reason of a failure.
+    /// The end of the log, for messages about failures.
     pub(crate) fn last_lines(&self) -> String {
         let log = self
             .app
@@ -84,12 +84,12 @@ impl Arena {
         lines.join("\n")
     }
 
-    /// Runs the command line in a directory, without a server of its own.
+    /// Runs a command of `stoker` in a directory, without a server of its own.
     pub(crate) fn stoker(&self, dir: &std::path::Path, args: &[&str]) -> Output {
         run(Spawn::new(&self.binary).args(args).within(dir))
     }
 
-    /// The server that is asked is alive, serves calls, and is the one that was there before.
+    /// Checks that the server is alive, serves calls, and is still the same process.
     #[track_caller]
     pub(crate) fn still_serves(&self, server: i32) {
         assert_eq!(self.app().server(), server, "it is the same server process");
@@ -101,7 +101,7 @@ impl Arena {
     }
 }
 
-/// How many jobs a filter means.
+/// The number of jobs that a filter selects.
 #[track_caller]
 pub(crate) fn count(client: &mut Client, filter: &Value) -> u64 {
     let mut ask = filter.clone();
@@ -124,8 +124,8 @@ pub(crate) fn resume(client: &mut Client, queue: &str) {
     client.own("stoker.queue", &json!({"op": "resume", "queue": queue}));
 }
 
-/// Waits until nothing of a queue waits, and no worker runs anything: a job that is acknowledged on
-/// delivery is done before it runs.
+/// Waits until no job of a queue waits, and no worker runs anything. Idle workers are checked too, because a job that
+/// is acknowledged on delivery is done before it runs.
 #[track_caller]
 pub(crate) fn drained(client: &mut Client, queue: &str) -> Value {
     until(&format!("nothing is left to do in {queue}"), || {
@@ -138,7 +138,7 @@ pub(crate) fn drained(client: &mut Client, queue: &str) -> Value {
     })
 }
 
-/// Pushes many jobs in one write; their ids in order.
+/// Pushes many jobs in one write; returns their ids in order.
 #[track_caller]
 pub(crate) fn push_all(client: &mut Client, asks: &[Ask]) -> Vec<String> {
     let ids: Vec<u32> = asks

@@ -1,27 +1,27 @@
-//! What must hold during an attack.
+//! The bounds that must hold during an attack.
 
 use crate::watch::Peaks;
 
-/// Upper bounds of one group. A group that expects more than [`Bounds::USUAL`] says so.
+/// The upper bounds of one group. A group that needs more than [`Bounds::USUAL`] sets its own.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds {
     /// Resident memory of the server process, in MB.
     pub(crate) rss_mb: u64,
-    /// Processes of the whole tree: angel, server, workers and what these started.
+    /// Processes of the whole tree: angel, server, workers and the processes that workers started.
     pub(crate) processes: usize,
     /// Open descriptors of the server process.
     pub(crate) descriptors: usize,
-    /// What was logged, in MB, to standard error and to files.
+    /// The size of the log in MB, on standard error and in files.
     pub(crate) log_mb: u64,
-    /// The time in which an administrator's `queues` is answered, its connection included. `None` where
-    /// the attack is on the server's life itself.
+    /// The time in which an administrator's `queues` is answered, including the connection. `None` if the attack is on
+    /// the life of the server itself.
     pub(crate) admin_ms: Option<u64>,
-    /// The longest the group may take, in seconds.
+    /// The maximum duration of the group, in seconds.
     pub(crate) seconds: f64,
 }
 
-/// In a run that is not strict a single answer may take this many times its bound: other work on the
-/// machine delays it, too. The median may not.
+/// In a run that is not strict, a single answer may take this many times its bound, because other work on the machine
+/// delays it too. The median must be within the bound.
 const SLACK: u64 = 10;
 
 impl Bounds {
@@ -34,13 +34,13 @@ impl Bounds {
         seconds: 60.0,
     };
 
-    /// Without a server that has to answer all the time.
+    /// The bounds of a group without a server that must answer all the time.
     pub(crate) const NO_ADMIN: Self = Self {
         admin_ms: None,
         ..Self::USUAL
     };
 
-    /// What was exceeded, in words; empty where all held.
+    /// The exceeded bounds, in words; empty if all of them held.
     pub(crate) fn exceeded(&self, peaks: &Peaks, strict: bool) -> Vec<String> {
         let mut found = Vec::new();
         let mut check = |what: &str, is: u64, bound: u64| {

@@ -8,7 +8,7 @@ use stoker_testkit::Setup;
 type Attack = Box<dyn Fn(&mut Arena) + Send + Sync>;
 type Prepare = Box<dyn Fn(Setup) -> Setup + Send + Sync>;
 
-/// One scenario. It panics where something does not hold.
+/// One scenario. It panics if something does not hold.
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) attack: Attack,
@@ -17,12 +17,12 @@ pub(crate) struct Case {
 /// Cases that run one after another against the same server.
 pub(crate) struct Group {
     pub(crate) name: String,
-    /// The number of the defect in issue 9, or of the bar, that it guards.
+    /// The number of the defect in issue 9, or of the bar, that the group guards.
     pub(crate) issue: &'static str,
-    /// Whether it belongs to the quick run.
+    /// Whether the group belongs to the quick run.
     pub(crate) quick: bool,
     pub(crate) bounds: Bounds,
-    /// How its server is started; without it the cases start what they need.
+    /// How the group's server is started. If it is `None`, the cases start what they need.
     pub(crate) prepare: Option<Prepare>,
     pub(crate) cases: Vec<Case>,
 }
@@ -39,7 +39,7 @@ impl Group {
         }
     }
 
-    /// Only in the full run.
+    /// Runs the group only in the full run.
     pub(crate) fn slow(mut self) -> Self {
         self.quick = false;
         self
@@ -50,7 +50,7 @@ impl Group {
         self
     }
 
-    /// Starts a server of this configuration first.
+    /// Starts a server with this configuration first.
     pub(crate) fn config(self, toml: impl Into<String>) -> Self {
         let toml = toml.into();
         self.prepare(move |setup| setup.config(&toml))
@@ -64,7 +64,7 @@ impl Group {
         self
     }
 
-    /// The one case of a group, which has the group's name.
+    /// Adds the only case of a group, which has the group's name.
     pub(crate) fn attack(self, attack: impl Fn(&mut Arena) + Send + Sync + 'static) -> Self {
         self.case("", attack)
     }
@@ -92,7 +92,7 @@ impl Group {
     }
 }
 
-/// Two cases of one name could hide each other.
+/// Checks that names are unique, because one of two cases with the same name could hide the other.
 pub(crate) fn check_names(groups: &[Group]) {
     let mut seen = HashSet::new();
     for group in groups {

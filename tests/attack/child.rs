@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// What the first panic said.
+/// The message of the first panic.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
 pub(crate) fn run(group: &Group, options: &Options) -> ExitCode {
@@ -62,7 +62,7 @@ pub(crate) fn run(group: &Group, options: &Options) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The bounds are checked for the group; where it has one case they are that case's.
+/// The bounds are checked for the group. If the group has only one case, violations count as that case's.
 fn report(mut results: Vec<(&str, u128, Option<String>)>, wrong: Vec<String>, peaks: &[Peaks]) {
     let mut rest = wrong;
     if let [(_, _, error)] = &mut *results {
@@ -77,7 +77,7 @@ fn report(mut results: Vec<(&str, u128, Option<String>)>, wrong: Vec<String>, pe
     println!("{}", json!({"figures": figures.join(" | "), "wrong": rest}));
 }
 
-/// What a panic said, as an error.
+/// Runs `work`, and returns the message of a panic as an error.
 fn guarded(work: impl FnOnce()) -> Result<(), String> {
     let said = || PANIC.lock().unwrap_or_else(PoisonError::into_inner).take();
     said();

@@ -1,4 +1,5 @@
-// Preloaded into a process it moves the wall clock by the seconds in the file CLOCK_OFFSET, and no other clock.
+// Preloaded into a process. Moves the wall clock, and no other clock, by the number of seconds in the file
+// CLOCK_OFFSET.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,8 +1,8 @@
-//! Cases whose defect is not fixed yet. They run and are printed, and do not fail the run.
+//! Cases whose defect is not fixed yet. They run and are printed, but do not fail the run.
 
 use stoker_testkit::matches;
 
-/// The number of the defect, and the names of its cases (`*` stands for anything between parts).
+/// The number of the defect, and a pattern for the names of its cases (`*` matches anything).
 const EXPECTED: &[(&str, &str)] = &[];
 
 pub(crate) fn is_marked(issue: &str, case: &str) -> bool {

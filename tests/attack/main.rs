@@ -1,9 +1,9 @@
-//! Attacks a running `stoker`. Each case has a name, the number of the defect that it guards against, and
-//! bounds that must hold meanwhile: memory, processes, descriptors, log size, and the time in which an
-//! administrator is answered.
+//! Attacks a running `stoker`. Each case has a name, the number of the defect that it guards against, and bounds that
+//! must hold during the attack: memory, processes, descriptors, log size, and the time in which an administrator is
+//! answered.
 //!
-//! `cargo test -p stoker-attack` runs the quick cases, `make attack` all of them. Groups of cases run in
-//! processes of their own, so that a panic, a limit or a hang of one does not touch the next.
+//! `cargo test -p stoker-attack` runs the quick cases, `make attack` all of them. Groups of cases run in processes of
+//! their own, so that a panic, a limit or a hang of one group does not affect the next.
 
 mod arena;
 mod bounds;

@@ -21,7 +21,7 @@ pub(crate) struct Options {
     pub(crate) seed: u64,
     pub(crate) jobs: usize,
     pub(crate) binary: PathBuf,
-    /// Run this group in this process, and print its results for the parent.
+    /// If set, runs this group in this process, and prints its results for the parent.
     pub(crate) group: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl Options {
                 "--jobs" => found.jobs = number(&value()?)?.max(1) as usize,
                 "--binary" => binary = Some(PathBuf::from(value()?)),
                 "--group" => found.group = Some(value()?),
-                // What `cargo test` passes to every test binary.
+                // Options that `cargo test` passes to every test binary.
                 "--nocapture" | "--quiet" => {}
                 option if option.starts_with('-') => {
                     return Err(format!("unknown option {option}"));

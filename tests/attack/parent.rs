@@ -1,4 +1,4 @@
-//! Chooses groups, runs each in a process of its own, and reports.
+//! Chooses groups, runs each in a process of its own, and reports the results.
 
 use crate::case::Group;
 use crate::expected;
@@ -14,10 +14,10 @@ use stoker_testkit::{Dir, Spawn, limit, procs};
 #[derive(Default)]
 struct Totals {
     passed: usize,
-    /// Name and what was wrong.
+    /// The name of the case, and what was wrong.
     failed: Vec<(String, String)>,
     expected: Vec<(&'static str, String, String)>,
-    /// Marked as expected to fail, and passed.
+    /// Cases that are marked as expected to fail, and passed.
     unmarked: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ fn list(groups: &[&Group], options: &Options) -> ExitCode {
 fn run_group(group: &Group, options: &Options, totals: &Mutex<Totals>) {
     let dir = Dir::new();
     let began = Instant::now();
-    // What a case that hangs has started is found by this mark.
+    // This mark identifies the processes that a hanging case has started.
     let mark = dir.path().display().to_string();
     let (out, err) = (dir.file("out"), dir.file("err"));
     let this = std::env::current_exe().expect("a program knows its own path");
@@ -106,7 +106,7 @@ fn run_group(group: &Group, options: &Options, totals: &Mutex<Totals>) {
     }
 }
 
-/// Reads the child's lines; returns the figures that it measured.
+/// Reads the child's lines; returns the measured figures.
 fn take_results(
     group: &Group,
     options: &Options,
@@ -166,7 +166,7 @@ fn conclude(totals: &Totals, strict: bool, seconds: f64) -> ExitCode {
     for (issue, name, error) in &totals.expected {
         println!("expected to fail ({issue}): {name}: {error:.200}");
     }
-    // Of a mark that stands for many cases some may pass before their fix.
+    // If a mark covers several cases, some may pass before the defect is fixed.
     let unmarked = if strict { &*totals.unmarked } else { &[] };
     for name in unmarked {
         println!("PASSES, remove its mark in expected.rs: {name}");

@@ -1,9 +1,9 @@
-//! Numbers drawn from a seed: the same in every run.
+//! Random numbers from a seed, the same in every run.
 
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// A source for one purpose: two names never share their numbers.
+    /// A source for one purpose: each name has its own sequence.
     pub(crate) fn new(seed: u64, name: &str) -> Self {
         let mixed = name
             .bytes()

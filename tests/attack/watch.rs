@@ -1,4 +1,4 @@
-//! Watches a Stoker during an attack: what it uses, and how soon it answers an administrator.
+//! Watches a Stoker during an attack: the resources it uses, and how soon it answers an administrator.
 
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use stoker_testkit::{App, Inbox, frame, pause, procs};
 use stoker_wire::{Codec, Encode, Status, Type};
 
-/// Between two samples, and between two questions of the administrator.
+/// The time between two samples, and between two requests of the administrator.
 const EVERY: Duration = Duration::from_millis(50);
-/// After this an attempt to ask is given up and made anew; it counts as one wait all the same.
+/// After this time a request is given up and repeated; all attempts together count as one wait.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The most that was seen.
+/// The highest values so far.
 #[derive(Clone, Default)]
 pub(crate) struct Peaks {
     pub(crate) rss_mb: u64,
@@ -53,7 +53,7 @@ impl Peaks {
     }
 }
 
-/// What a thread of the watcher does again and again.
+/// The work that a thread of the watcher repeats.
 type Work = Box<dyn Fn(&AtomicBool, &Mutex<Peaks>) + Send>;
 
 pub(crate) struct Watch {
@@ -128,7 +128,7 @@ pub(crate) fn resident_mb(pid: i32) -> u64 {
     (pages.unwrap_or(0) * rustix::param::page_size() as u64) >> 20
 }
 
-/// Log files stand as `*.log*` in the directory of the case.
+/// The size of the log files, which are `*.log*` in the directory of the case.
 fn log_files(folder: &Path) -> u64 {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let logs = files.filter(|file| file.file_name().to_string_lossy().contains(".log"));
@@ -137,7 +137,7 @@ fn log_files(folder: &Path) -> u64 {
         .sum()
 }
 
-/// Asks for the queues on a new connection until there is an answer; how long that took.
+/// Requests the list of queues on a new connection until there is an answer; returns how long that took.
 fn ask(socket: &Path, stop: &AtomicBool) -> Option<Duration> {
     let began = Instant::now();
     loop {
@@ -145,7 +145,7 @@ fn ask(socket: &Path, stop: &AtomicBool) -> Option<Duration> {
             return Some(began.elapsed());
         }
         if stop.load(Ordering::Relaxed) {
-            // A question that had waited long counts; one that was just asked does not.
+            // A request that had waited for more than a second counts; one that was just sent does not.
             return Some(began.elapsed()).filter(|wait| *wait > Duration::from_secs(1));
         }
         pause(Duration::from_millis(5));
@@ -174,7 +174,7 @@ fn try_ask(path: &Path) -> Option<()> {
     None
 }
 
-/// A connection whose every step ends within [`PATIENCE`], also that of a listener whose backlog is full.
+/// A connection on which every step ends within [`PATIENCE`], including connecting to a listener whose backlog is full.
 fn connected(path: &Path) -> Option<UnixStream> {
     let fd = socket(AddressFamily::UNIX, SocketType::STREAM, None).ok()?;
     for what in [Timeout::Send, Timeout::Recv] {

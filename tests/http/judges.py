@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Judges of others look at the HTTP gateway: schemathesis plays all of /openapi.json and looks for answers of the kind 5xx and
-for such as are not documented; promtool reads /metrics; curl speaks HTTP/2.
+"""Checks the HTTP gateway with independent tools: schemathesis tries everything in /openapi.json and looks for 5xx
+answers and undocumented answers; promtool reads /metrics; curl speaks HTTP/2.
 
     tests/http/judges.py [--binary FILE] [--seed N] [--examples N]
 
-Gets both tools into target/judges if they are not there. Ends with 1 if one of them finds something, and with 2 if they can't
-be had.
+Installs both tools into target/judges if they are missing. The exit code is 1 if one of them finds something, and 2 if
+they can't be installed.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from harness import processes  # noqa: E402 (its path is set above)
 JUDGES = ROOT / "target/judges"
 SCHEMATHESIS, PROMTOOL = JUDGES / "python/bin/schemathesis", JUDGES / "prometheus/usr/bin/promtool"
 VERSION = "4.32.5"
-# What may be combined with what is said in words: a request that the schema allows may be answered 400.
+# The schema does not express which fields may be combined, so a request that it allows may be answered with 400.
 NOT_ASKED = "positive_data_acceptance"
 CONFIG = """
 [pool.app]
@@ -60,7 +60,7 @@ def get_tools():
         run([sys.executable, "-m", "venv", JUDGES / "python"])
         run([JUDGES / "python/bin/pip", "install", "--quiet", f"schemathesis=={VERSION}"])
     if not PROMTOOL.exists():
-        # The tool alone: the package would start a server.
+        # Only the tool: installing the package would start a server.
         run(["apt-get", "download", "--quiet", "prometheus"])
         package = max(JUDGES.glob("prometheus_*.deb"))
         run(["dpkg", "-x", package, JUDGES / "prometheus"])
@@ -101,7 +101,7 @@ def promtool(address, token):
 
 
 def curl(address):
-    """HTTP/2 without TLS, from the first byte on."""
+    """Checks HTTP/2 without TLS, from the first byte on."""
     command = ["curl", "--silent", "--show-error", "--http2-prior-knowledge", "--write-out", " %{http_version} %{http_code}"]
     done = subprocess.run([*command, f"{address}/health"], capture_output=True, text=True, timeout=60)
     done.returncode = done.returncode or not done.stdout.endswith(" 2 200")
@@ -109,7 +109,7 @@ def curl(address):
 
 
 def report(name, done):
-    """Whether it found something, which is printed."""
+    """Prints what the tool found; returns whether it found anything."""
     if done.returncode:
         print(done.stdout + done.stderr)
     tested = re.search(r"^ *(\d+) generated", done.stdout, re.MULTILINE)

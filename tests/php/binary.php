@@ -1,6 +1,6 @@
 <?php
 
-// Prints and answers bytes that are no text.
+// Prints and answers bytes that are not text.
 
 declare(strict_types=1);
 

@@ -1,6 +1,6 @@
 <?php
 
-// Leaves output buffers open, and closes one that is not its own.
+// Leaves output buffers open, and closes buffers that it did not open.
 
 declare(strict_types=1);
 

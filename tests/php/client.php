@@ -1,6 +1,6 @@
 <?php
 
-// No worker: a program that asks a running Stoker for everything a client can, and prints what came of it.
+// Not a worker: a client that uses everything it can of a running Stoker, and prints the results.
 
 declare(strict_types=1);
 

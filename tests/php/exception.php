@@ -1,6 +1,6 @@
 <?php
 
-// Throws: an ordinary failure, at which no worker dies.
+// Throws an exception: an ordinary failure, which kills no worker.
 
 declare(strict_types=1);
 

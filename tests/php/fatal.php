@@ -1,6 +1,6 @@
 <?php
 
-// Runs into an error that PHP does not let anybody catch.
+// Runs into an error that PHP code can't catch.
 
 declare(strict_types=1);
 

@@ -1,6 +1,6 @@
 <?php
 
-// Sits idle for longer than PHP's own socket timeout.
+// Is idle for longer than PHP's own socket timeout.
 
 declare(strict_types=1);
 

@@ -1,6 +1,6 @@
 <?php
 
-// Decides about its jobs in every way there is.
+// Decides the outcome of its jobs in every possible way.
 
 declare(strict_types=1);
 

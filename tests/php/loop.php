@@ -1,6 +1,6 @@
 <?php
 
-// Never ends, and cannot be asked to.
+// Never ends, and can't be interrupted.
 
 declare(strict_types=1);
 

@@ -11,7 +11,7 @@ require __DIR__ . '/../../sdk/php/src/autoload.php';
 
 Worker::create()
     ->onCall('t.run', function (Task $task): string {
-        // Its descriptors are closed with the worker, and it goes on.
+        // The process's descriptors are closed with the worker, and the process goes on.
         $process = proc_open(['setsid', 'sleep', '1000'], [], $pipes);
         $GLOBALS['kept'] = $process;
 

@@ -1,6 +1,6 @@
 <?php
 
-// Never ends, and asked to be told when its time is up.
+// Never ends, but has requested an interruption at its deadline.
 
 declare(strict_types=1);
 

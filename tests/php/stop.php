@@ -1,6 +1,6 @@
 <?php
 
-// Leaves after a task by its own decision.
+// Ends after a task by its own decision.
 
 declare(strict_types=1);
 

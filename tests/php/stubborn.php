@@ -1,6 +1,6 @@
 <?php
 
-// Ignores TERM and never comes back from its task.
+// Ignores TERM, and its task never returns.
 
 declare(strict_types=1);
 

@@ -1,6 +1,6 @@
 <?php
 
-// Stands at a gate in its task, and prints what became of a child that it signals.
+// Waits at a gate in its task, and prints how a child ends that it signals.
 
 declare(strict_types=1);
 
@@ -16,7 +16,7 @@ Worker::create()
         $child = proc_open(['sleep', '1000'], [], $pipes);
         $pid = proc_get_status($child)['pid'];
         while (!str_starts_with(file_get_contents("/proc/$pid/cmdline"), 'sleep')) {
-            usleep(1000); // Until it is that program it has our handlers.
+            usleep(1000); // Before its exec the child still has our signal handlers.
         }
         proc_terminate($child);
         while (($status = proc_get_status($child))['running']) {

@@ -1,6 +1,6 @@
 <?php
 
-// Makes PHP warn, with warnings shown on stdout as they are by default.
+// Makes PHP print a warning, which it shows on stdout by default.
 
 declare(strict_types=1);
 

@@ -52,7 +52,7 @@ pub struct AboutGateway {
 pub enum ToAngel {
     Spawn {
         worker: WorkerKey,
-        /// `pool-number`.
+        /// The worker's name, `pool-number`.
         name: String,
         spec: Spec,
     },

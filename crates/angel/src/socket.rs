@@ -123,7 +123,7 @@ impl Socket {
         &self.path
     }
 
-    /// What clients find at the path now.
+    /// Checks what clients find at the path now.
     pub(crate) fn found(&self) -> Found {
         match identity(&self.path) {
             Some(identity) if identity == self.identity => Found::Ours,

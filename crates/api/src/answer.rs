@@ -7,19 +7,19 @@ use serde::de::DeserializeOwned;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerField {
     pub name: &'static str,
-    /// Its type in Rust's words.
+    /// The field's type in Rust.
     pub kind: &'static str,
     pub doc: &'static str,
 }
 
-/// What the broker answers. Fields may be added: who reads one ignores what it does not know.
+/// An answer of the server. Later versions may add fields, so readers ignore unknown ones.
 pub trait Answer: Serialize + DeserializeOwned {
     const NAME: &'static str;
     const DOC: &'static str;
     const FIELDS: &'static [AnswerField];
 }
 
-/// Declares an answer, or an object in one. A `flatten`ed part stands in the same object.
+/// Declares an answer, or an object in an answer. The fields of a `flatten`ed part are in the same JSON object.
 macro_rules! answer {
     (
         $(#[doc = $doc:literal])*

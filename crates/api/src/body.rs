@@ -1,4 +1,4 @@
-//! The body of a request: a JSON object, read before it is understood.
+//! The body of a request: a JSON object that is parsed before its operation is known.
 
 use crate::Invalid;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
@@ -7,18 +7,18 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt;
 
-/// The longest body of a request, in bytes; `import` and `edit` carry payloads and may fill a frame.
+/// The maximum size of a request's body, in bytes. `import` and `edit` carry payloads and may fill a frame.
 pub const MAX_BODY: usize = 256 << 10;
 
-/// The fields of a request, read and not yet understood.
+/// The fields of a request, parsed but not yet checked.
 pub type Map = serde_json::Map<String, Value>;
 
-/// A request's body before it is known who may ask for what it says: only `op` has been read.
+/// A request's body before its sender's permission is checked, for which only `op` is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Body<'a>(&'a [u8]);
 
 impl<'a> Body<'a> {
-    /// An empty body has no fields.
+    /// Takes the bytes of a body. An empty body is read as an object without fields.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(if bytes.is_empty() { b"{}" } else { bytes })
@@ -34,7 +34,7 @@ impl<'a> Body<'a> {
         self.0.is_empty()
     }
 
-    /// The value of `op`, without keeping anything else. `None` if there is none.
+    /// The value of `op`, without storing the other fields. `None` if there is no `op`.
     ///
     /// # Errors
     /// The body is not a JSON object, or `op` is not a text.
@@ -63,7 +63,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// All fields but `op`.
+    /// All fields except `op`.
     ///
     /// # Errors
     /// The body is not a JSON object, or has a field twice.
@@ -77,7 +77,7 @@ impl<'a> Body<'a> {
 /// Reads a JSON object in which no field is given twice.
 ///
 /// # Errors
-/// It is not one.
+/// The text is not a JSON object, or it has a field twice.
 pub fn read_map(json: &[u8]) -> Result<Map, Invalid> {
     let Once(map) = serde_json::from_slice(json).map_err(not_json)?;
     Ok(map)
@@ -87,7 +87,7 @@ fn not_json(error: serde_json::Error) -> Invalid {
     Invalid::new(format!("the body is not a valid JSON object: {error}"))
 }
 
-/// A map of which the last of two equal fields does not silently win.
+/// A map that rejects a field that is given twice, instead of silently keeping the last value.
 struct Once(Map);
 
 impl<'de> Deserialize<'de> for Once {

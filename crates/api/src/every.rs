@@ -2,12 +2,12 @@
 
 use crate::{Body, Map, Request};
 
-/// Reads a body as each operation would, as far as anybody may ask for it. Returns how many accept it.
+/// Reads a body as the request of each operation with its `op`, and returns how many operations accept it.
 ///
-/// What is accepted is written and read again: it must be the same request. For tests and fuzzing.
+/// Each accepted request is written and read again, which must result in the same request. For tests and fuzzing.
 ///
 /// # Panics
-/// A request that was accepted is not read as the same one again.
+/// An accepted request is not the same after it was written and read again.
 #[must_use]
 pub fn accepted_by(body: &[u8]) -> usize {
     let body = Body::new(body);

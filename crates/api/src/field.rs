@@ -1,4 +1,4 @@
-//! Structs whose fields know what they are called, what they take and what they mean.
+//! Structs that describe their fields: name, valid values and meaning.
 
 use crate::{Invalid, Map, Scalar, Wrong};
 use serde_json::Value;
@@ -7,28 +7,28 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     pub name: &'static str,
-    /// What a value looks like, as "a number from 1 to 1000".
+    /// The description of a valid value, such as "a number from 1 to 1000".
     pub expected: String,
-    /// The same as a JSON schema.
+    /// The JSON schema of a valid value.
     pub schema: Value,
     pub required: bool,
     pub doc: &'static str,
 }
 
-/// What is read field by field from a JSON object.
+/// A type that is read field by field from a JSON object.
 pub trait Fields: Sized {
     fn fields() -> Vec<Field>;
 
-    /// Takes its fields out of the map; what is left there is unknown.
+    /// Removes the fields of this type from the map and reads them. Fields that remain in the map are unknown.
     ///
     /// # Errors
-    /// A field is missing or not of its type, or fields contradict each other.
+    /// A field is missing or invalid, or fields contradict each other.
     fn take(map: &mut Map) -> Result<Self, Invalid>;
 
-    /// Reads a map that has these fields and no other ones.
+    /// Reads a map that has no other fields than those of this type.
     ///
     /// # Errors
-    /// As [`Fields::take`]; or a field is unknown.
+    /// Those of [`Fields::take`], or a field is unknown.
     fn read(mut map: Map) -> Result<Self, Invalid> {
         let fields = Self::fields();
         let unknown = map
@@ -42,7 +42,7 @@ pub trait Fields: Sized {
     }
 }
 
-/// An object with fields of its own.
+/// Reads a value that is an object.
 pub(crate) fn object<T: Fields>(value: Value) -> Result<T, Wrong> {
     match value {
         Value::Object(map) => fields_without_nulls(map).map_err(Wrong::Invalid),
@@ -50,13 +50,13 @@ pub(crate) fn object<T: Fields>(value: Value) -> Result<T, Wrong> {
     }
 }
 
-/// Reads fields of an exported job: one of an earlier version says `null` for what it has not.
+/// Reads the fields of an exported job. Earlier versions exported `null` for missing values.
 pub(crate) fn fields_without_nulls<T: Fields>(map: Map) -> Result<T, Invalid> {
     let given = map.into_iter().filter(|(_, value)| !value.is_null());
     T::read(given.collect())
 }
 
-/// Takes one field out of a map.
+/// Removes one field from a map and reads it.
 pub(crate) fn take<T: Scalar>(map: &mut Map, name: &str) -> Result<T, Invalid> {
     let Some(value) = map.remove(name) else {
         let missing = || {
@@ -80,7 +80,7 @@ pub(crate) fn take<T: Scalar>(map: &mut Map, name: &str) -> Result<T, Invalid> {
     })
 }
 
-/// A value in a message: whole where it is short.
+/// Formats a value for a message. A long value is shortened.
 fn shown(value: &Value) -> String {
     const MOST: usize = 60;
     match value {
@@ -102,8 +102,8 @@ pub(crate) fn is_absent<T: Scalar>(value: &T) -> bool {
     value.is_absent()
 }
 
-/// Declares a struct with [`Fields`]. `flatten` names other such structs whose fields stand in the same object;
-/// `check` a function that rejects fields which contradict each other.
+/// Declares a struct that implements [`Fields`]. `flatten` names other such structs, whose fields are in the same JSON
+/// object. `check` names a function that rejects fields that contradict each other.
 macro_rules! fields {
     (
         $(#[doc = $doc:literal])*

@@ -1,4 +1,4 @@
-//! Why a request is rejected.
+//! The error of an invalid request.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
     text: String,
-    /// Which of several parts of the request it is about, from 1.
+    /// The position, from 1, of the item in the request that the error is about.
     pub item: Option<u32>,
 }
 
@@ -18,7 +18,7 @@ impl Invalid {
         }
     }
 
-    /// The same, about the part of this number, from 1.
+    /// Returns this error with the position, from 1, of the item that it is about.
     #[must_use]
     pub fn of_item(self, number: u32) -> Self {
         Self {
@@ -27,7 +27,8 @@ impl Invalid {
         }
     }
 
-    /// The same, said to be in something. A part that has a number needs no other place.
+    /// Returns this error with a description of the place that it is about. An error with the position of an item needs
+    /// no other place and is returned unchanged.
     #[must_use]
     pub(crate) fn within(self, place: impl fmt::Display) -> Self {
         match self.item {
@@ -36,7 +37,7 @@ impl Invalid {
         }
     }
 
-    /// The text without the number of the part.
+    /// The text without the position of the item.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text

@@ -1,8 +1,8 @@
-//! The broker's own methods, `stoker.*`: a type for every request and every answer.
+//! The server's own methods, `stoker.*`: a type for every request and every answer.
 //!
-//! Requests are strict: a field that is unknown, missing, `null`, given twice or of a wrong type is an error that
-//! names it ([`Invalid`]), because a filter that is ignored would mean every job of a queue. Answers may grow: who
-//! reads one ignores what it does not know.
+//! Requests are strict: a field that is unknown, missing, `null`, given twice or of a wrong type is rejected with an
+//! error that names it ([`Invalid`]), because a filter that is ignored would select every job of a queue. Later
+//! versions may add fields to answers, so readers ignore unknown ones.
 //!
 //! Every operation is listed once, in [`every_request!`]; the server, the reference page and the tests are derived
 //! from that list.
@@ -43,7 +43,7 @@ pub use printable::{printable, printable_json, printable_lines};
 pub use request::{Request, Role, parse};
 pub use scalar::{Limit, Millis, Number, QueueName, Scalar, Text, Wrong};
 
-/// Calls a macro with the types of all requests. This is the one list of the operations that there are.
+/// Calls a macro with the types of all requests. This is the only list of the operations.
 #[macro_export]
 macro_rules! every_request {
     ($table:ident) => {
@@ -78,7 +78,7 @@ macro_rules! every_request {
     };
 }
 
-/// Calls a macro with the types of which answers consist.
+/// Calls a macro with the types of the objects that answers contain.
 #[macro_export]
 macro_rules! every_part {
     ($table:ident) => {

@@ -1,8 +1,8 @@
-//! "Did you mean": the valid name that is most like an unknown one.
+//! "Did you mean": finds the valid name that is most similar to an unknown one.
 
-/// Names compared with one that is unknown: of thousands of queues the first are enough.
+/// The maximum number of names that are compared with an unknown one. Of thousands of queues the first are enough.
 const COMPARED: usize = 1_000;
-/// Names listed where none is similar.
+/// The maximum number of names that are listed if none is similar.
 const LISTED: usize = 20;
 
 /// The valid name that was most likely meant, if one is similar enough.
@@ -16,7 +16,7 @@ pub fn nearest<'n>(name: &str, valid: impl IntoIterator<Item = &'n str>) -> Opti
     (distance <= 2.max(name.len() / 3)).then_some(best)
 }
 
-/// "did you mean", or the list of what there is.
+/// Returns "did you mean …?", or the list of valid names if none is similar.
 pub fn suggest<'n>(name: &str, valid: impl IntoIterator<Item = &'n str> + Clone) -> String {
     if let Some(best) = nearest(name, valid.clone()) {
         return format!("did you mean '{best}'?");

@@ -63,7 +63,7 @@ fn by_get(operation: &Operation, object: &str, errors: &Value) -> Value {
             "in": "query",
             "required": field.required,
             "description": field.doc.trim(),
-            // Lists have commas between their parts.
+            // The items of a list are separated by commas.
             "style": "form",
             "explode": false,
             "schema": field.schema,
@@ -94,7 +94,7 @@ fn common(operation: &Operation, id: &str, errors: &Value) -> Value {
     })
 }
 
-/// What answers are made of.
+/// The schemas of the answers and of the objects in them.
 #[must_use]
 pub fn schemas() -> Map<String, Value> {
     let mut all = Map::new();
@@ -116,7 +116,7 @@ pub fn schemas() -> Map<String, Value> {
     all
 }
 
-/// Answers may get more fields, and some have fields of others beside their own.
+/// Allows additional fields: later versions may add some, and some answers also have the fields of another type.
 fn of_answer(doc: &str, fields: &[AnswerField]) -> Value {
     let properties: Map<String, Value> = fields
         .iter()
@@ -129,7 +129,7 @@ fn of_answer(doc: &str, fields: &[AnswerField]) -> Value {
     json!({"type": "object", "description": doc.trim(), "properties": properties})
 }
 
-/// A type of Rust as a schema.
+/// The schema of a Rust type.
 fn of_kind(rust: &str) -> Value {
     let rust: String = rust.chars().filter(|c| !c.is_whitespace()).collect();
     let inner = |prefix: &str| rust.strip_prefix(prefix)?.strip_suffix('>');
@@ -149,7 +149,7 @@ fn of_kind(rust: &str) -> Value {
     }
 }
 
-/// Anything goes where a schema is not known.
+/// Removes references to unknown schemas, so that any value is valid there.
 fn drop_unknown(schema: &mut Value, known: &[String]) {
     match schema {
         Value::Object(map) => {

@@ -1,16 +1,16 @@
-//! Every operation with its type erased, for who passes requests on without understanding them.
+//! A table of all operations without their types, for code that forwards requests without interpreting them.
 
 use crate::{Answer, AnswerField, Field, Fields, Request, Role};
 
-/// What there is to know of an operation.
+/// The description of an operation.
 pub struct Operation {
-    /// `stoker.job`
+    /// The name of the method on the wire, such as `stoker.job`.
     pub method: &'static str,
-    /// The value of `op`.
+    /// The value of the field `op`.
     pub op: &'static str,
     pub role: Role,
     pub doc: &'static str,
-    /// It changes nothing, so that it does no harm to ask twice.
+    /// The operation changes nothing, so its request may be repeated.
     pub only_reads: bool,
     pub fields: fn() -> Vec<Field>,
     pub answer: &'static str,
@@ -22,7 +22,7 @@ macro_rules! table {
     ($($request:ty,)*) => { &[$(Operation::of::<$request>(),)*] };
 }
 
-/// All operations that there are.
+/// All operations.
 pub const OPERATIONS: &[Operation] = crate::every_request!(table);
 
 impl Operation {

@@ -1,19 +1,19 @@
-//! `stoker.pool`: pools are resized and reloaded.
+//! `stoker.pool`: resizes and reloads pools.
 
 use crate::Invalid;
 use crate::scalar::{Number, Text};
 use serde::{Deserialize, Serialize};
 
 request! {
-    /// Resizes a pool until that is reset; it overrides the configuration.
+    /// Resizes a pool. The size overrides the configuration until it is reset.
     pub struct Scale: "stoker.pool" "scale" by Administrator -> Pool {
-        /// The pool
+        /// The pool's name
         pub pool: Text<255> = "pool",
-        /// Workers that it always has
+        /// Minimum number of workers
         pub min: Option<Number<0, 10_000>> = "min",
-        /// Workers that it may have
+        /// Maximum number of workers
         pub max: Option<Number<1, 10_000>> = "max",
-        /// Takes it back: the size that the configuration says
+        /// Restores the configured size
         pub reset: bool = "reset",
     }
     check check_scale;
@@ -37,10 +37,10 @@ fn check_scale(scale: &Scale) -> Result<(), Invalid> {
 }
 
 request! {
-    /// Replaces the workers of one pool, or of all, by what the configuration says now. Answered when every old worker
-    /// has gone or the reload was given up.
+    /// Applies the configuration file and replaces the workers of one pool, or of all. Answered when every old worker
+    /// has gone or the reload was abandoned.
     pub struct Reload: "stoker.pool" "reload" by Administrator -> Reloaded {
-        /// Only this pool
+        /// Reloads only this pool
         pub pool: Option<Text<255>> = "pool",
     }
 }
@@ -48,73 +48,76 @@ request! {
 answer! {
     /// A pool.
     pub struct Pool {
-        /// Its name
+        /// The pool's name
         pub name: String = "name",
-        /// `starting`, `healthy`, `unhealthy` (its workers can't start) or `blamed` (many tasks kill its version)
+        /// `starting`, `healthy`, `unhealthy` (its workers can't start) or `blamed` (many different tasks crash its
+        /// version)
         pub state: Health = "state",
-        /// How often it was reloaded, from 1
+        /// The version of the pool: 1 at first, then one more with each reload
         pub version: u32 = "version",
-        /// Workers that it always has
+        /// Minimum number of workers
         pub min: u32 = "min",
-        /// Workers that it may have
+        /// Maximum number of workers
         pub max: u32 = "max",
-        /// Workers that wait for a task
+        /// Number of workers that wait for a task
         pub ready: usize = "ready",
-        /// Workers that run one
+        /// Number of workers that run a task
         pub busy: usize = "busy",
-        /// Workers that took their last task and ended well, of a strategy by which each takes so many
+        /// Number of workers that exited normally after their last task, for a strategy whose workers run a limited
+        /// number of tasks
         pub spent: u64 = "spent",
-        /// Workers that ended without having been told to
+        /// Number of workers that ended unexpectedly
         pub restarts: u64 = "restarts",
-        /// How the last one ended
+        /// How the last worker ended
         pub last_exit: Option<String> = "last_exit",
-        /// How the last start failed, until one succeeds
+        /// How the last start of a worker failed; `null` after a start that succeeded
         pub failed_boot: Option<String> = "failed_boot",
     }
 }
 
 answer! {
-    /// How a reload went.
+    /// The result of a reload.
     pub struct Reloaded {
-        /// Each pool that was to be reloaded, or was added
+        /// The pools that were to be reloaded, added or removed
         pub pools: Vec<PoolReload> = "pools",
-        /// Left out if empty: keys of the configuration that are in effect now, as `queue.mails.weight`
+        /// Left out if empty: keys of the configuration that are now in effect, such as `queue.mails.weight`
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub applied: Vec<String> = "applied",
-        /// Left out if empty: keys that `scale` or `set` override
+        /// Left out if empty: keys of the configuration that `scale` or `set` override
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub kept: Vec<String> = "kept",
-        /// Left out if empty: keys that have changed and need a restart
+        /// Left out if empty: changed keys of the configuration that need a restart
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub restart: Vec<String> = "restart",
-        /// Left out if empty: keys that have changed, and are not of the one pool that was reloaded
+        /// Left out if empty: changed keys of the configuration that were not applied, because only one pool was
+        /// reloaded
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub skipped: Vec<String> = "skipped",
     }
 }
 
 answer! {
-    /// How the reload of one pool went.
+    /// The result of a reload for one pool.
     pub struct PoolReload {
-        /// Its name
+        /// The pool's name
         pub name: String = "name",
         /// The version that runs now
         pub version: u32 = "version",
         /// Whether the new version runs
         pub reloaded: bool = "reloaded",
-        /// Left out if not: the configuration has it since this reload
+        /// Left out if false: whether the pool is new in the configuration
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         pub added: bool = "added",
-        /// Left out if not: the configuration has it no more
+        /// Left out if false: whether the pool is no longer in the configuration
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         pub removed: bool = "removed",
-        /// Left out if there is none: why the reload was given up
+        /// Left out if there is none: why the reload was abandoned
         #[serde(skip_serializing_if = "Option::is_none")]
         pub error: Option<String> = "error",
     }
 }
 
-/// How well a pool is.
+/// The health of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {

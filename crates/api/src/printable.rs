@@ -1,11 +1,11 @@
-//! Text of users, made safe for terminals and log files.
+//! Makes text that users control safe for terminals and log files.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Text that a user controls, made safe for a terminal or a log file: control characters (C0, DEL, C1), line and
-/// paragraph separators and those that change the direction of text are written as `\u{1b}`. Everything
-/// else, tabs included, stays as it is.
+/// Makes text that a user controls safe for a terminal or a log file. Control characters (C0, DEL, C1), line and
+/// paragraph separators, and characters that change the direction of text are replaced by escapes such as `\u{1b}`.
+/// Everything else, including tabs, stays unchanged.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     let Some(first) = text.find(is_unsafe) else {
@@ -26,7 +26,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// As [`printable`], of text that has lines: line feeds stay.
+/// Like [`printable`], but keeps line feeds.
 #[must_use]
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     let mut lines = text.split_inclusive('\n');
@@ -37,8 +37,8 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
     Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// JSON of which a terminal obeys nothing. JSON itself escapes the control characters below U+0020; the others, which
-/// stand in texts only, are written as `\u202e`. Line feeds between values stay.
+/// Makes JSON safe for a terminal. JSON itself escapes the control characters below U+0020; the other unsafe
+/// characters, which occur only in strings, are replaced by escapes such as `\u202e`. Line feeds between values stay.
 #[must_use]
 pub fn printable_json(json: &str) -> Cow<'_, str> {
     let is_unsafe = |character: char| character != '\n' && is_unsafe(character);
@@ -48,7 +48,7 @@ pub fn printable_json(json: &str) -> Cow<'_, str> {
     let mut safe = String::with_capacity(json.len() + 16);
     safe.push_str(&json[..first]);
     for character in json[first..].chars() {
-        // Writing to a string can't fail. All of them are below U+10000.
+        // Writing to a string can't fail. All unsafe characters are below U+10000, so four digits are enough.
         let written = match is_unsafe(character) {
             true => write!(safe, "\\u{:04x}", u32::from(character)),
             false => write!(safe, "{character}"),
@@ -61,7 +61,7 @@ pub fn printable_json(json: &str) -> Cow<'_, str> {
 fn is_unsafe(character: char) -> bool {
     match character {
         '\t' => false,
-        // Line and paragraph separators; marks, embeddings, overrides and isolates of direction.
+        // Line and paragraph separators; then direction marks, embeddings, overrides and isolates.
         '\u{2028}' | '\u{2029}' => true,
         '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' => true,
         '\u{2066}'..='\u{2069}' => true,

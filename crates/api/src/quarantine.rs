@@ -1,22 +1,22 @@
-//! `stoker.quarantine`: what killed workers.
+//! `stoker.quarantine`: tasks that killed workers.
 
 use crate::scalar::Text;
 
 request! {
-    /// Lists what killed workers, the oldest first.
+    /// Lists the tasks that killed workers, the oldest first.
     pub struct List: "stoker.quarantine" "list" by Administrator -> Quarantine {}
 }
 
 request! {
     /// Shows one entry with its payload.
     pub struct Show: "stoker.quarantine" "show" by Administrator -> EntryWithBody {
-        /// The entry's id, or its task's
+        /// The id of the entry, or of its task
         pub id: Text<255> = "id",
     }
 }
 
 request! {
-    /// Lets calls run again that are refused because they killed workers. Jobs are retried instead.
+    /// Allows calls to run again that are rejected because they killed workers. For jobs, use `retry` instead.
     pub struct Clear: "stoker.quarantine" "clear" by Administrator -> Cleared {
         /// Only calls of this service
         pub service: Option<Text<255>> = "service",
@@ -24,15 +24,15 @@ request! {
 }
 
 answer! {
-    /// What was cleared.
+    /// The result of `clear`.
     pub struct Cleared {
-        /// Calls that may run again
+        /// Number of calls whose crashes were cleared
         pub count: usize = "count",
     }
 }
 
 answer! {
-    /// What is in quarantine.
+    /// All entries of the quarantine.
     pub struct Quarantine {
         /// The entries
         pub quarantine: Vec<Entry> = "quarantine",
@@ -40,25 +40,25 @@ answer! {
 }
 
 answer! {
-    /// A task that killed its workers.
+    /// A task that killed workers.
     pub struct Entry {
-        /// Its number
+        /// The number of the entry
         pub id: String = "id",
         /// `job` or `call`
         pub kind: Kind = "kind",
-        /// The queue, or the method
+        /// The queue of the job, or the method of the call
         pub name: String = "name",
         /// The job's id, or a label of the call
         pub task: String = "task",
-        /// Workers that died on it
+        /// Number of workers that died while running the task
         pub crashes: u8 = "crashes",
-        /// How the last one ended
+        /// How the last of these workers ended
         pub exit: String = "exit",
-        /// What the last one said
+        /// The last words of the last of these workers, such as a fatal error of PHP
         pub last_words: Option<String> = "last_words",
-        /// When
+        /// When the task was put into quarantine
         pub at: String = "at",
-        /// How long the payload is that is kept
+        /// Size of the kept payload, in bytes
         pub body_bytes: usize = "body_bytes",
     }
 }
@@ -72,7 +72,7 @@ answer! {
     }
 }
 
-/// What kind of task killed workers.
+/// The kind of a task that killed workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {

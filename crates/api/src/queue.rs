@@ -1,4 +1,4 @@
-//! `stoker.queue`: queues and services are listed and changed.
+//! `stoker.queue`: lists and changes queues and services.
 
 use crate::Invalid;
 use crate::scalar::{Limit, Number, QueueName};
@@ -9,7 +9,7 @@ request! {
 }
 
 request! {
-    /// Returns the queue's name, or NOT_FOUND where no job may go to it.
+    /// Returns the queue's name, or NOT_FOUND if no job may be pushed to it.
     pub struct Find: "stoker.queue" "find" by Administrator -> Found {
         /// The queue
         pub queue: QueueName = "queue",
@@ -17,18 +17,18 @@ request! {
 }
 
 request! {
-    /// Starts no more of a queue's tasks. What runs goes on, and pushes are accepted.
+    /// Pauses a queue or service: no more of its tasks are started. Running tasks continue, and pushes are accepted.
     pub struct Pause: "stoker.queue" "pause" by Administrator -> Paused {
         /// The queue or service
         pub queue: QueueName = "queue",
-        /// Makes the queue if nothing was pushed to it yet
+        /// Creates the queue if it does not exist yet
         pub create: bool = "create",
     }
 }
 
 request! {
-    /// Forgets a queue that holds no job, failed ones included, and that neither the configuration nor a worker
-    /// names. What is kept of its done jobs stays for its time.
+    /// Removes a queue that contains no unfinished or failed jobs and is named neither in the configuration nor by a
+    /// worker. Its completed jobs are kept until their retention time has passed.
     pub struct Remove: "stoker.queue" "remove" by Administrator -> Found {
         /// The queue
         pub queue: QueueName = "queue",
@@ -36,7 +36,7 @@ request! {
 }
 
 request! {
-    /// Undoes `pause`.
+    /// Resumes a paused queue or service.
     pub struct Resume: "stoker.queue" "resume" by Administrator -> Paused {
         /// The queue or service
         pub queue: QueueName = "queue",
@@ -44,19 +44,20 @@ request! {
 }
 
 request! {
-    /// Changes a queue's share until it is reset; it overrides the configuration.
+    /// Changes the weight, reserve or limit of a queue or service. The settings override the configuration until they
+    /// are reset.
     pub struct Set: "stoker.queue" "set" by Administrator -> Queue {
         /// The queue or service
         pub queue: QueueName = "queue",
-        /// Its share of busy workers, beside the other queues
+        /// Share of the pool's slots, by busy time, relative to the other queues
         pub weight: Option<Number<1, 1_000_000>> = "weight",
-        /// Slots that other queues never get
+        /// While the queue uses fewer slots than this, the next free slot is its own
         pub reserve: Option<Number<0, 1_000_000>> = "reserve",
-        /// The most that may run at once
+        /// Maximum number of tasks that run at once
         pub limit: Option<Limit> = "limit",
-        /// Takes back everything that was set
+        /// Restores the configured settings
         pub reset: bool = "reset",
-        /// Makes the queue if nothing was pushed to it yet
+        /// Creates the queue if it does not exist yet
         pub create: bool = "create",
     }
     check check_set;
@@ -76,9 +77,9 @@ fn check_set(set: &Set) -> Result<(), Invalid> {
 }
 
 answer! {
-    /// All queues.
+    /// All queues and services.
     pub struct Queues {
-        /// Queues of jobs, and services
+        /// The queues and services
         pub queues: Vec<Queue> = "queues",
     }
 }
@@ -86,7 +87,7 @@ answer! {
 answer! {
     /// A queue that exists.
     pub struct Found {
-        /// Its name
+        /// The name of the queue or service
         pub queue: String = "queue",
     }
 }
@@ -94,9 +95,9 @@ answer! {
 answer! {
     /// Whether a queue is paused.
     pub struct Paused {
-        /// Its name
+        /// The name of the queue or service
         pub queue: String = "queue",
-        /// Whether it is paused now
+        /// Whether the queue or service is paused now
         pub paused: bool = "paused",
     }
 }
@@ -104,68 +105,68 @@ answer! {
 answer! {
     /// A queue of jobs, or a service.
     pub struct Queue {
-        /// Its name
+        /// The name of the queue or service
         pub name: String = "name",
         /// `jobs`, or `calls` for a service
         pub kind: Kind = "kind",
-        /// The first pool that serves it
+        /// The first pool that serves the queue
         pub pool: Option<String> = "pool",
-        /// Its share of busy workers, beside the other queues
+        /// Share of the pool's slots, by busy time, relative to the other queues
         pub weight: u32 = "weight",
-        /// Slots that other queues never get
+        /// While the queue uses fewer slots than this, the next free slot is its own
         pub reserve: u32 = "reserve",
-        /// The most that may run at once; `null` for no limit
+        /// Maximum number of tasks that run at once; `null` for no limit
         pub limit: Option<u32> = "limit",
-        /// Which of `weight`, `reserve` and `limit` were set and differ from the configuration
+        /// Those of `weight`, `reserve` and `limit` that were changed by `set` and differ from the configuration
         pub set: Vec<String> = "set",
-        /// Whether nothing is started
+        /// Whether the queue is paused
         pub paused: bool = "paused",
-        /// Tasks that wait for a worker
+        /// Number of tasks that wait for a worker
         pub ready: u64 = "ready",
-        /// Jobs that wait for their time, between two runs too
+        /// Number of jobs that are not due yet, including those that wait for a retry
         pub delayed: u64 = "delayed",
-        /// Tasks that run
+        /// Number of running tasks
         pub running: u64 = "running",
-        /// Tasks that ended well so far
+        /// Number of tasks that have succeeded so far
         pub done: u64 = "done",
-        /// Jobs that failed and are kept; calls that failed so far
+        /// Number of failed jobs that are kept; for a service, number of calls that have failed so far
         pub failed: u64 = "failed",
-        /// Jobs only: runs that led to another one
+        /// Jobs only: number of runs that were followed by a retry
         #[serde(skip_serializing_if = "Option::is_none")]
         pub retried: Option<u64> = "retried",
-        /// Jobs only: cancelled so far
+        /// Jobs only: number of jobs that have been cancelled so far
         #[serde(skip_serializing_if = "Option::is_none")]
         pub cancelled: Option<u64> = "cancelled",
-        /// Jobs only: jobs that wait until they are released
+        /// Jobs only: number of jobs that wait until they are released
         #[serde(skip_serializing_if = "Option::is_none")]
         pub suspended: Option<u64> = "suspended",
         /// How long tasks of the last one to two minutes waited
         pub wait_ms: Percentiles = "wait_ms",
-        /// How long they ran
+        /// How long tasks of the last one to two minutes ran
         pub run_ms: Percentiles = "run_ms",
-        /// How long the oldest task waits
+        /// How long the oldest waiting task has waited
         pub oldest_ms: Option<u64> = "oldest_ms",
     }
 }
 
 answer! {
-    /// Of recent tasks; `null` where there were none.
+    /// Percentiles of recent tasks; `null` if there were none.
     pub struct Percentiles {
-        /// Half took no longer
+        /// Half of the tasks took at most this time
         pub p50: Option<f64> = "p50",
-        /// 99 of 100 took no longer
+        /// 99 of 100 tasks took at most this time
         pub p99: Option<f64> = "p99",
     }
 }
 
-/// What waits in a queue.
+/// The kind of tasks in a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     #[default]
     Jobs,
     Calls,
-    /// A kind that a newer server knows.
+    /// A kind that only a newer server knows.
     #[serde(other)]
     Unknown,
 }

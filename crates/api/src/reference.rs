@@ -1,4 +1,4 @@
-//! The reference page of the broker's own methods, generated from the types.
+//! The reference page of the server's own methods, generated from the types.
 
 use crate::{Answer, Field, Fields, Request, Role};
 use std::fmt::Write;
@@ -97,7 +97,7 @@ fn answer_fields<A: Answer>(page: &mut String) {
     }
 }
 
-/// A type of Rust in words of JSON.
+/// Describes a Rust type in terms of JSON.
 fn kind(rust: &str) -> String {
     let rust: String = rust.chars().filter(|c| !c.is_whitespace()).collect();
     let inner = |prefix: &str| rust.strip_prefix(prefix)?.strip_suffix('>');

@@ -4,32 +4,32 @@ use crate::{Fields, Invalid, Map};
 use serde::Serialize;
 use serde_json::Value;
 
-/// Who may ask for something.
+/// The users who may send a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Whoever the socket lets in. What belongs to others is left out of the answer.
+    /// Every user who may connect to the socket. Data that the user may not see is left out of the answer.
     Anyone,
     /// Root and the user that the server runs as.
     Administrator,
 }
 
-/// An operation of one of the broker's own methods.
+/// An operation of one of the server's own methods.
 pub trait Request: Fields + Serialize {
-    /// What it answers.
+    /// The type of the answer.
     type Answer: crate::Answer;
 
-    /// The name on the wire, as `stoker.job`.
+    /// The name of the method on the wire, such as `stoker.job`.
     const METHOD: &'static str;
-    /// The value of `op`.
+    /// The value of the field `op`.
     const OP: &'static str;
     const ROLE: Role;
-    /// Whether it carries payloads, so that its body may be as long as a frame.
+    /// Whether the request carries payloads, so that its body may be as large as a frame.
     const CARRIES_PAYLOADS: bool;
     const DOC: &'static str;
 
     /// The request as JSON.
     fn json(&self) -> Value {
-        // Of texts, numbers and lists of them: that can always be written.
+        // This can't fail: a request consists of texts, numbers and lists of them.
         let mut value = serde_json::to_value(self).unwrap_or_default();
         value["op"] = Self::OP.into();
         value
@@ -45,7 +45,7 @@ pub fn parse<R: Request>(map: Map) -> Result<R, Invalid> {
     R::read(map).map_err(|invalid| invalid.within(place))
 }
 
-/// Declares a request: its fields, and what operation it is.
+/// Declares a request: its fields and its operation.
 macro_rules! request {
     (
         $(#[doc = $doc:literal])*

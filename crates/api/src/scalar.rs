@@ -1,4 +1,4 @@
-//! The types of single fields.
+//! The types of the fields of requests.
 
 use crate::Invalid;
 use serde::{Deserialize, Serialize, Serializer};
@@ -6,30 +6,30 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use uuid::Uuid;
 
-/// Why a value is not one of a type.
+/// Why a value is not valid for a type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wrong {
-    /// It looks otherwise; the value itself, for the message.
+    /// The value is not valid; it is returned for the message.
     Value(Value),
-    /// Something in it is wrong.
+    /// Something inside the value is invalid.
     Invalid(Invalid),
 }
 
-/// The value of one field.
+/// A type that the value of a field can have.
 pub trait Scalar: Sized {
-    /// What a value looks like, as "a number from 1 to 1000".
+    /// The description of a valid value, such as "a number from 1 to 1000".
     fn expected() -> Cow<'static, str>;
 
-    /// The same as a JSON schema.
+    /// The JSON schema of a valid value.
     fn schema() -> Value {
         json!({"type": "string"})
     }
 
     /// # Errors
-    /// It is not a value of this type.
+    /// The value is not valid for this type.
     fn read(value: Value) -> Result<Self, Wrong>;
 
-    /// The value of a field that is left out; `None` where it must be given.
+    /// The value of a field that is left out; `None` if the field is required.
     fn absent() -> Option<Self> {
         None
     }
@@ -38,7 +38,7 @@ pub trait Scalar: Sized {
         false
     }
 
-    /// What to write instead of a wrong value, where that can be guessed.
+    /// What to write instead of an invalid value, if that can be guessed.
     fn hint(_wrong: &Value) -> Option<String> {
         None
     }
@@ -70,7 +70,7 @@ impl<T: Scalar> Scalar for Option<T> {
     }
 }
 
-/// Left out means false.
+/// A field that is left out is false.
 impl Scalar for bool {
     fn expected() -> Cow<'static, str> {
         "true or false".into()
@@ -194,7 +194,7 @@ impl<const MIN: u64, const MAX: u64> Scalar for Number<MIN, MAX> {
     }
 }
 
-/// A span of time in milliseconds.
+/// A duration in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Millis(pub u64);
@@ -213,7 +213,7 @@ impl Scalar for Millis {
     }
 }
 
-/// How many may run at once: a number, or none.
+/// The maximum number of tasks that run at once, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     Of(u32),
@@ -268,7 +268,7 @@ impl Scalar for Uuid {
     }
 }
 
-/// A list; one that is given must have something in it.
+/// A list. It must not be empty if the field is given.
 impl<T: Scalar> Scalar for Vec<T> {
     fn expected() -> Cow<'static, str> {
         format!("a list with at least one of: {}", T::expected()).into()

@@ -1,40 +1,40 @@
 //! `stoker.server`: the server itself.
 
 request! {
-    /// Shows what the server as a whole counts.
+    /// Returns counters of the server as a whole.
     pub struct Stats: "stoker.server" "stats" by Anyone -> ServerStats {}
 }
 
 answer! {
-    /// What the server counts of itself, since its process was started.
+    /// Counters of the server since its process was started.
     pub struct ServerStats {
-        /// Turns of the data plane
+        /// Number of turns of the server's event loop
         pub turns: u64 = "turns",
-        /// Microseconds that they took
+        /// Total time of all turns of the event loop, in microseconds
         pub busy_us: u64 = "busy_us",
-        /// The longest of them
+        /// The longest turn of the event loop, in microseconds
         pub max_lag_us: u64 = "max_lag_us",
-        /// Open connections of clients and workers
+        /// Number of open connections of clients and workers
         pub connections: usize = "connections",
         /// Bytes of bodies, jobs and answers in memory
         pub memory_bytes: usize = "memory_bytes",
-        /// How many there may be (`stoker.max_memory`)
+        /// The limit of `memory_bytes` (`stoker.max_memory`)
         pub max_memory_bytes: usize = "max_memory_bytes",
         /// Bytes that the job store holds in memory for the server
         pub store_bytes: usize = "store_bytes",
-        /// Transactions that the job store has committed
+        /// Number of transactions that the job store has committed
         pub store_commits: u64 = "store_commits",
-        /// Those that failed
+        /// Number of transactions of the job store that failed
         pub store_failed_commits: u64 = "store_failed_commits",
-        /// Microseconds that all of them took, the disk's part included
+        /// Total time of all transactions of the job store, including disk writes, in microseconds
         pub store_commit_us: u64 = "store_commit_us",
-        /// Bytes of the job store's file
+        /// Size of the job store's file, in bytes
         pub store_file_bytes: u64 = "store_file_bytes",
-        /// Bytes of its write-ahead log
+        /// Size of the job store's write-ahead log, in bytes
         pub store_journal_bytes: u64 = "store_journal_bytes",
         /// Whether jobs are kept on disk
         pub durable: bool = "durable",
-        /// It ends, and takes nothing new
+        /// Whether the server is shutting down and accepts no new tasks
         pub draining: bool = "draining",
     }
 }

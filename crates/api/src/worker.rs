@@ -1,10 +1,10 @@
-//! `stoker.worker`: workers and pools are listed.
+//! `stoker.worker`: lists workers and pools.
 
 use crate::pool::Pool;
 use serde::{Deserialize, Serialize};
 
 request! {
-    /// Lists workers and pools. The id of a task is left out for those who may not see the task.
+    /// Lists workers and pools. The id of a task is `null` if the caller may not see the task.
     pub struct List: "stoker.worker" "list" by Anyone -> Workers {}
 }
 
@@ -13,28 +13,28 @@ answer! {
     pub struct Workers {
         /// The workers
         pub workers: Vec<Worker> = "workers",
-        /// Their pools
+        /// The pools
         pub pools: Vec<Pool> = "pools",
-        /// The longest turn of the server so far, in microseconds
+        /// The longest turn of the server's event loop so far, in microseconds
         pub max_lag_us: u64 = "max_lag_us",
-        /// Left out if there are none: numbers that workers have reported
+        /// Left out if there are none: metrics that workers have reported
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub metrics: Vec<Metric> = "metrics",
     }
 }
 
 answer! {
-    /// A number that workers report.
+    /// A metric that workers report.
     pub struct Metric {
-        /// Their pool
+        /// The pool of the workers
         pub pool: String = "pool",
-        /// Its name
+        /// The name of the metric
         pub name: String = "name",
-        /// What tells several of one name apart
+        /// Labels that distinguish metrics of the same name
         pub labels: serde_json::Map<String, serde_json::Value> = "labels",
         /// The value that was reported last
         pub value: f64 = "value",
-        /// How often a value was reported since the server started
+        /// Number of reports since the server started
         pub reports: u64 = "reports",
     }
 }
@@ -42,48 +42,48 @@ answer! {
 answer! {
     /// A worker.
     pub struct Worker {
-        /// Its name, `pool-number`
+        /// The worker's name: its pool and a number, such as `app-2`
         pub id: String = "id",
-        /// Its pool
+        /// The worker's pool
         pub pool: String = "pool",
-        /// The version of its pool that it was started with
+        /// The version of the pool when the worker was started
         pub version: u32 = "version",
-        /// `spawned`, or `connected` for one that was started by others
+        /// `spawned` by Stoker, or `connected` if the worker connected by itself
         pub kind: Kind = "kind",
-        /// Its process
+        /// The worker's process id
         pub pid: i32 = "pid",
         /// `starting`, `ready`, `busy`, `draining` or `stopping`
         pub state: State = "state",
-        /// Tasks that it runs at once at the most
+        /// Maximum number of tasks that the worker runs at once
         pub slots: u16 = "slots",
-        /// What it runs now
+        /// The task that the worker runs now
         pub task: Option<Task> = "task",
-        /// Tasks that are assigned to it, the running ones included
+        /// Number of tasks that are assigned to the worker, including running ones
         pub assigned: usize = "assigned",
-        /// Tasks that it has ended
+        /// Number of tasks that the worker has ended
         pub tasks: u64 = "tasks",
-        /// Its resident memory
+        /// Resident memory of the worker and its child processes
         pub rss_bytes: Option<u64> = "rss_bytes",
-        /// When it was started
+        /// When the worker was started
         pub started_at: String = "started_at",
-        /// How the last worker of its pool ended
+        /// How the last worker of the pool ended
         pub last_exit: Option<String> = "last_exit",
     }
 }
 
 answer! {
-    /// A task that runs.
+    /// A running task.
     pub struct Task {
-        /// A job's id, or a label of a call; `null` for those who may not see it
+        /// The job's id, or a label of the call; `null` if the caller may not see the task
         pub id: Option<String> = "id",
-        /// Its queue or service
+        /// The task's queue or service
         pub queue: String = "queue",
-        /// For how long it runs
+        /// How long the task has been running
         pub elapsed_ms: u64 = "elapsed_ms",
     }
 }
 
-/// Who started a worker.
+/// Whether Stoker started a worker, or the worker connected by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -94,7 +94,7 @@ pub enum Kind {
     Unknown,
 }
 
-/// What a worker is doing.
+/// The state of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -102,9 +102,9 @@ pub enum State {
     Starting,
     Ready,
     Busy,
-    /// It ends its tasks and exits.
+    /// The worker finishes its tasks and exits.
     Draining,
-    /// It was sent a signal to end.
+    /// The worker was sent a signal to exit.
     Stopping,
     #[serde(other)]
     Unknown,

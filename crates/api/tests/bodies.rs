@@ -1,4 +1,4 @@
-//! Bodies that nobody means: the same functions as the fuzz targets run, for a bounded number of cases.
+//! Random bodies of requests: runs the functions of the fuzz targets for a bounded number of cases.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -78,8 +78,8 @@ pub(crate) enum Command {
         #[arg(long, conflicts_with = "workers")]
         reset: bool,
     },
-    /// Apply the configuration file and replace all workers without losing a task. Waits until this is done, and reports
-    /// which settings were applied, which are overridden by `scale` or `set`, and which need a restart
+    /// Apply the configuration file and replace all workers without losing a task. Waits until this is done, and
+    /// reports which settings were applied, which are overridden by `scale` or `set`, and which need a restart
     Reload {
         /// Replace only the workers of this pool, and apply only its section of the configuration
         pool: Option<String>,
@@ -174,7 +174,7 @@ pub(crate) struct Push {
     /// Fail the job if a run times out, instead of retrying it
     #[arg(long)]
     pub(crate) fail_on_timeout: bool,
-    /// Retry until this time after the push has passed, instead of limiting the number of attempts
+    /// Retry for at most this time after the push, instead of limiting the number of attempts
     #[arg(long, value_name = "TIME")]
     pub(crate) retry_for: Option<String>,
     /// Maximum number of attempts that end with an exception; releases do not count
@@ -220,7 +220,7 @@ pub(crate) enum Jobs {
     /// Show everything about one job: payload, error, result, output, history
     Show {
         id: String,
-        /// Show only the text of entry N of its history, in full, such as the payload before an edit
+        /// Show only line N of the job's history, in full, such as the payload before an edit
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         note: Option<u64>,
     },

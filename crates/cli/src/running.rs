@@ -16,8 +16,8 @@ use std::path::{Component, Path, PathBuf};
 const LOCK_TRIES: u32 = 500;
 /// The number of attempts to lock the directory when it is read only to improve an error message.
 const HINT_TRIES: u32 = 5;
-/// The number of checks, with a `PAUSE` after each, whether a Stoker that was found is only about to exit, for example
-/// because it was killed a moment ago.
+/// The number of checks, with a `PAUSE` after each, that a Stoker that was found keeps running: it may have been killed
+/// a moment ago.
 const DYING_TRIES: u32 = 50;
 const PAUSE: Timespec = Timespec {
     tv_sec: 0,

@@ -17,7 +17,7 @@ pub struct Limits {
     pub queues: usize,
     /// Maximum number of tasks assigned to a one-slot worker: the running one and the prefetched ones.
     pub window: usize,
-    /// Maximum number of tasks of one lane that are loaded from a store.
+    /// Number of tasks of one lane that are loaded from a store, if the queue has few keys.
     pub lane: u32,
     /// Seed for all jitter.
     pub seed: u64,

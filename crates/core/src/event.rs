@@ -398,8 +398,8 @@ pub enum Notice {
         crashes: u8,
     },
     /// A worker was ended by force while it ran this task, for example at a shutdown that took too long. The
-    /// task is not to blame. `again`: the task may run again and will; a job that already counts as done may
-    /// not.
+    /// task is not to blame. `again`: the task is put back to run again, unlike a job that already counts as
+    /// done or a call that must not be repeated.
     CutOff {
         worker: WorkerId,
         task: TaskId,

@@ -35,7 +35,7 @@ pub struct PoolConfig {
     pub idle_timeout: Span,
     /// Number of killed workers at which a task is quarantined.
     pub crash_budget: u8,
-    /// Whether the edge starts the pool's workers. Workers may dial in in either case.
+    /// Whether the edge starts the pool's workers. Workers may connect by themselves in both cases.
     pub spawned: bool,
     /// Whether the pool's processes speak Stoker's protocol. Other processes are only supervised: as soon as
     /// they run, the edge sends HELLO on their behalf, without queues and calls.
@@ -101,8 +101,8 @@ pub(crate) struct Pool {
     /// During a reload, the version to go back to.
     pub(crate) fallback: Option<u32>,
     pub(crate) workers: Vec<WorkerId>,
-    /// Workers with a free slot, the most recently used one at the end. That one is used first, because it is
-    /// the warmest, and surplus workers reach their idle timeout.
+    /// Workers with a free slot, the most recently used one at the end. The most recently used worker gets the
+    /// next task: it is the warmest, and surplus workers reach their idle timeout.
     pub(crate) idle: Vec<WorkerId>,
     /// Number of slots of the workers that take tasks, plus one for each booting worker.
     pub(crate) slots: u32,

@@ -1,20 +1,22 @@
-//! Which pools, queues and names there are, and who serves what.
+//! The pools, queues and names that exist, and which pools serve which queues.
 
 use crate::names::{Unknown, service_of};
 use crate::queue::Queue;
 use crate::{Core, Kind, NameId, Origin, PoolConfig, PoolId, QueueConfig, QueueId, TaskId};
 
-/// Methods of one service that are counted separately. Callers can invent names, so their number is limited.
+/// Maximum number of method names of one service that are counted separately. Callers can invent names, so the
+/// number must be limited.
 const METHODS: u32 = 1_000;
-/// Queues that only producers have named, because some pool serves any. Those that are configured or
-/// announced always find room.
+/// Maximum number of undeclared queues: only a producer named them, and some pool serves any queue. Queues that
+/// are configured or announced do not count.
 const MADE_UP: usize = 1_000;
-/// Queues that nobody serves yet and that callers have named while workers boot.
+/// Maximum number of queues that no pool serves; callers can create queues up to this number while workers
+/// boot.
 const ORPHANS: usize = 256;
 
 impl Core {
-    /// Adds a pool. Its workers are started by the next step. A removed pool whose workers have gone makes
-    /// room for it.
+    /// Adds a pool, whose workers the next step starts. Reuses the id of a removed pool whose workers have
+    /// gone, if there is one.
     pub fn add_pool(&mut self, name: &str, config: PoolConfig) -> PoolId {
         let mut pools = self.pools.iter();
         let gone = pools.position(|pool| pool.removed && pool.workers.is_empty());
@@ -28,8 +30,8 @@ impl Core {
         id
     }
 
-    /// Adds a configured queue, or configures one that is there. `pools` serve it, each with a share, besides
-    /// those that do already.
+    /// Adds a configured queue, or configures an existing one. `pools` serve it, each with its share, in
+    /// addition to the pools that already do.
     pub fn add_queue(
         &mut self,
         kind: Kind,
@@ -52,14 +54,14 @@ impl Core {
         id
     }
 
-    /// Replaces what an operator decided about a queue, while it runs.
+    /// Replaces the configuration of a queue at run time.
     pub fn configure_queue(&mut self, id: QueueId, config: QueueConfig) {
         self.queues[id.index()].config = config;
         self.queues[id.index()].relist(&self.tasks);
         self.touch_pools_of(id);
     }
 
-    /// Gives a job that is here already another number of runs that it may have, 0 for no bound.
+    /// Changes the maximum number of runs of a loaded job; 0 for no limit.
     pub fn set_tries(&mut self, task: TaskId, to: u16) {
         if let Some(task) = self.tasks.get_mut(task)
             && let Origin::Job { tries } = &mut task.origin
@@ -68,8 +70,8 @@ impl Core {
         }
     }
 
-    /// Replaces the configuration of a pool. The new limits apply to its workers at once; settings that a worker gets when it
-    /// starts apply to the workers that start from now on.
+    /// Replaces the configuration of a pool. The new limits apply to its workers at once; settings that a
+    /// worker gets when it starts apply to the workers that start from now on.
     pub fn configure_pool(&mut self, id: PoolId, config: PoolConfig) {
         self.pools[id.index()].config = config;
         for worker in self.pools[id.index()].workers.clone() {
@@ -85,7 +87,7 @@ impl Core {
         }
     }
 
-    /// Takes back what was declared of a service's methods. What its workers say of them stays.
+    /// Removes the declarations of a service's methods. What its workers announced about them stays.
     pub fn undeclare_idempotent(&mut self, service: QueueId) {
         let names = self.names.all.iter_mut();
         for name in names.filter(|name| name.queue == service) {
@@ -117,8 +119,8 @@ impl Core {
         }
     }
 
-    /// The name of a call. While some pool has not been ready yet an unknown name may still get a
-    /// worker, so it is given a queue to wait in.
+    /// Returns the name of a call. While some pool has not been ready yet, an unknown name may still get a
+    /// worker, so a queue is created for it to wait in.
     pub fn resolve_call(&mut self, call: &str) -> Result<NameId, Unknown> {
         if let Some(id) = self.names.calls.get(call) {
             return Ok(*id);
@@ -134,7 +136,8 @@ impl Core {
         }
     }
 
-    /// The name of a call that a worker serves, however many others its callers have made up.
+    /// Returns the name of a call that a worker serves, adding it if it is new. The limit on method names does
+    /// not apply.
     pub(crate) fn announced_call(&mut self, call: &str, queue: QueueId) -> NameId {
         if let Some(id) = self.names.calls.get(call) {
             return *id;
@@ -143,7 +146,8 @@ impl Core {
         self.names.insert(Kind::Calls, call, queue)
     }
 
-    /// The name of a job, which is that of its queue.
+    /// Returns the name of a job, which is the name of its queue. An unknown queue is created if that is
+    /// permitted.
     pub fn resolve_job(&mut self, queue: &str) -> Result<NameId, Unknown> {
         if let Some(id) = self.names.jobs.get(queue) {
             return Ok(*id);
@@ -162,7 +166,8 @@ impl Core {
         self.names.jobs.get(queue).copied().ok_or(Unknown)
     }
 
-    /// A queue that the store knows from before and that nobody serves yet. `None` when there are too many.
+    /// Returns a queue that the store knows from an earlier run, creating it if the core does not know it.
+    /// `None` if there are too many queues.
     pub fn restore_queue(&mut self, name: &str) -> Option<QueueId> {
         match self.find_queue(Kind::Jobs, name) {
             None if !self.has_room_for_queue() => None,
@@ -175,12 +180,13 @@ impl Core {
         }
     }
 
-    /// Whether some pool serves every job queue, so that any name of a queue is a good one.
+    /// Whether some pool serves every job queue, so that any queue name is valid.
     pub fn serves_all_jobs(&self) -> bool {
         !self.names.any_jobs.is_empty() || !self.names.any_guests.is_empty()
     }
 
-    /// Whether every pool has had a ready worker, so that what is unknown now stays unknown.
+    /// Whether every pool has had a ready worker, so that a name that is unknown now stays unknown. Pools with
+    /// a minimum of 0 are not waited for.
     pub(crate) fn all_ready(&self) -> bool {
         self.pools
             .iter()
@@ -194,7 +200,7 @@ impl Core {
         }
     }
 
-    /// Whether another name that nobody serves may wait for a worker that does.
+    /// Whether another queue that no pool serves may be created to wait for a worker.
     fn may_wait_for_worker(&self) -> bool {
         let orphans = self.queues.iter();
         let orphans = orphans.filter(|queue| queue.pools.is_empty() && !queue.vacant);
@@ -209,15 +215,15 @@ impl Core {
         self.names.made_up < MADE_UP && self.has_room_for_queue()
     }
 
-    /// Queues that producers may make up.
+    /// Maximum number of undeclared queues.
     pub const MADE_UP: usize = MADE_UP;
 
-    /// The name of a queue of jobs that is there.
+    /// Returns the name of an existing job queue.
     pub fn known_job(&self, queue: &str) -> Option<NameId> {
         self.names.jobs.get(queue).copied()
     }
 
-    /// Whether a job may go to a queue of this name, be it a new one. Nothing is made.
+    /// Whether a job would be accepted for a queue of this name, existing or new. Creates nothing.
     pub fn accepts_job(&self, queue: &str) -> bool {
         self.names.jobs.contains_key(queue)
             || match self.serves_all_jobs() {
@@ -226,8 +232,8 @@ impl Core {
             }
     }
 
-    /// Whether a queue can be removed: one of jobs that holds none, and that neither the configuration nor a
-    /// worker names.
+    /// Whether a queue can be removed: a job queue without jobs that neither the configuration nor a worker
+    /// names.
     pub fn is_removable(&self, id: QueueId) -> bool {
         let queue = &self.queues[id.index()];
         let of_any = |guest: &PoolId| self.names.any_guests.contains(guest);
@@ -238,7 +244,8 @@ impl Core {
         is_free && queue.keys.iter().all(crate::keys::Key::is_idle)
     }
 
-    /// Removes a queue. Its number and its name's may be another's from now on. `false` if it can't be.
+    /// Removes a queue. Its id and the id of its name may be reused from now on. Returns `false` if the queue
+    /// can't be removed.
     pub fn remove_queue(&mut self, id: QueueId) -> bool {
         if !self.is_removable(id) {
             return false;
@@ -298,7 +305,8 @@ impl Core {
         pool_of.queues.push(queue);
         let queue_of = &mut self.queues[queue.index()];
         if queue_of.waiting > 0 {
-            // Level with those that were served meanwhile, as every queue that begins to wait.
+            // Like every queue that starts to have waiting tasks, this one starts level with those served
+            // meanwhile.
             queue_of.had = queue_of.had.max(pool_of.served);
             pool_of.activate(queue);
             self.touch(pool);

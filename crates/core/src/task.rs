@@ -82,8 +82,8 @@ pub(crate) struct Task {
     /// An operator cancelled the task while it was assigned: it is not run again.
     pub(crate) cancelled: bool,
     pub(crate) claim: Claim,
-    /// The task looked hopeless and was let through as a probe. Stored, because two checks in a row would let
-    /// few tasks through.
+    /// The task looked hopeless and was let through as a probe. Stored so that a later check does not refuse
+    /// the probe.
     pub(crate) spared: bool,
     pub(crate) arrived: Time,
     /// When the task got a slot; `None` while it waits or is prefetched.

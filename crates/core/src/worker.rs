@@ -1,12 +1,12 @@
-//! The life of a worker, as a state that carries what belongs to it.
+//! The life cycle of a worker: each state carries the data that belongs to it.
 //!
 //! ```text
 //! Starting --hello--> Live --drain--> Draining --last answer--> Stopping --exit--> (gone)
 //!     |                 |                 |                         |
 //!     +-----------------+-----------------+----- kill --> Killed ---+
 //! ```
-//! A worker without a task is *idle*, one with a task *busy*; both are `Live`. From every state the end of
-//! the process leads out, and nothing else does: a worker is replaced, never repaired.
+//! A worker without a task is *idle*, a worker with a task is *busy*; both are `Live`. A worker is removed
+//! only when its process has ended, from whatever state: it is replaced, never repaired.
 
 use crate::{PoolId, Span, TaskId, Time};
 use std::collections::VecDeque;

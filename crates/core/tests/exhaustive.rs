@@ -1,14 +1,15 @@
-//! Every short sequence of events in the life of one or two workers, from every situation that matters,
-//! sensible or not. After each the books must agree, and from where it leads a drain must come to its end.
+//! Plays every short sequence of events, sensible or not, in the life of one or two workers, from every
+//! situation that matters. After each event the books must agree, and from every state a drain must
+//! complete.
 //!
-//! `STOKER_DEPTH=4` looks further than there is time for in every run.
+//! `STOKER_DEPTH=4` explores longer sequences, which take too long for every run.
 #[path = "support/mod.rs"]
 mod support;
 
 use stoker_core::*;
 use support::*;
 
-/// What may happen next. Workers and tasks are named by their place among those that there are.
+/// What can happen next. Workers and tasks are referred to by their index among those that exist.
 #[derive(Clone, Copy, Debug)]
 enum Move {
     Job,
@@ -37,7 +38,7 @@ enum Move {
     Wait,
 }
 
-/// Of the workers that there are the first and the last; and one that is gone.
+/// The indexes of the two workers that can exist, and of one that does not.
 const THERE: [usize; 2] = [0, 1];
 const GONE: usize = 2;
 
@@ -77,7 +78,7 @@ fn moves() -> Vec<Move> {
     of_workers.chain(others).collect()
 }
 
-/// Situations to start from: one pool, one or two workers.
+/// The situations to start from: one pool with one or two workers.
 fn situations() -> Vec<(&'static str, Game)> {
     let config = || PoolConfig {
         memory_limit: 100,
@@ -245,7 +246,7 @@ impl Game {
         self.world.hello(worker, hello);
     }
 
-    /// A worker and the task that it has run longest, if it has one.
+    /// A worker and the task that it has run longest, or an unknown task if it has none.
     fn assigned(&self, at: usize) -> (WorkerId, TaskId) {
         let worker = self.worker(at);
         let task = self.world.core.assigned_to(worker).next();
@@ -264,7 +265,7 @@ impl Game {
         self.world.cancel(task, kill);
     }
 
-    /// However it got here: when every worker does as it is told, a drain ends, in time.
+    /// Checks that a drain from this state completes in time if every worker does what the core asks.
     fn end(&mut self) {
         self.world.step(Event::Drain);
         let until = self.world.now + secs(10);
@@ -288,7 +289,7 @@ impl Game {
     }
 }
 
-/// Tells which way led to a failure.
+/// Prints the sequence of events that led to a failure.
 struct Path {
     from: &'static str,
     moves: Vec<Move>,

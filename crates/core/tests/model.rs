@@ -1,5 +1,6 @@
-//! What becomes of a task, against a model that is too simple to be wrong: it knows nothing of queues and
-//! workers, only what the core said it assigned to whom, and what then happened there.
+//! Checks the outcome of every task against a model that is too simple to be wrong. The model knows
+//! nothing of queues and workers, only which worker the core assigned each task to and what happened
+//! there.
 #[path = "support/mod.rs"]
 mod support;
 
@@ -12,7 +13,7 @@ use support::*;
 enum Op {
     Bring(Kind, u16, u16, u8, Option<u64>),
     Idempotent(u8),
-    /// Of the assigned tasks the one at this place, counted around.
+    /// Answers the assigned task at this index, modulo their number.
     Answer(usize, Answer),
     Begin(usize),
     Die(usize),
@@ -49,7 +50,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A task, as much of it as decides its fate.
+/// The part of a task that decides its outcome.
 #[derive(Clone, Debug)]
 struct Task {
     is_job: bool,
@@ -58,7 +59,7 @@ struct Task {
     attempt: u16,
     crashes: u8,
     deadline: Time,
-    /// A worker has begun it, in this run or an earlier one.
+    /// Whether a worker has begun its current run.
     begun: bool,
     ran: bool,
     cancelled: bool,
@@ -97,7 +98,7 @@ impl Task {
         });
     }
 
-    /// Its worker's end: by itself, or killed for a reason.
+    /// The task's worker has died: on its own (`None`), or killed for a reason.
     fn died(&mut self, forced: Option<Why>, overdue: bool, budget: u8) {
         let begun = std::mem::take(&mut self.begun);
         self.ran |= begun;
@@ -133,13 +134,13 @@ impl Task {
         }
     }
 
-    /// The first word counts: whatever comes later is heard by nobody.
+    /// Only the first verdict counts.
     fn end(&mut self, verdict: Verdict) {
         self.verdict = self.verdict.or(Some(verdict));
     }
 }
 
-/// Too long for windows, too short to make anything hopeless.
+/// A run time that is too long for prefetching, and too short for a deadline to become hopeless.
 const NEITHER: Span = Span(300);
 const LIMIT: Span = Span::from_secs(4);
 
@@ -153,7 +154,7 @@ struct Model {
     /// When each assigned task got its slot, by the model's own clock.
     since: BTreeMap<TaskId, Time>,
     killed: BTreeMap<WorkerId, Why>,
-    /// Deaths by themselves: when, and of which task.
+    /// Workers that died on their own: the time of death, and the task that each one ran.
     deaths: Vec<(Time, TaskId)>,
 }
 
@@ -270,7 +271,7 @@ impl Model {
         });
         let deadline = self.w.now + time_left.map_or(default, ms);
         match self.w.end(id) {
-            // What is not let in is none of the model's business.
+            // The model ignores calls that were not accepted.
             Some(End::Told(Outcome::Unavailable { .. } | Outcome::Shed { .. }, _)) if !is_job => {
                 return;
             }
@@ -308,7 +309,7 @@ impl Model {
         (!tasks.is_empty()).then(|| tasks[at % tasks.len()])
     }
 
-    /// Time passes in steps at which nothing but deadlines happens.
+    /// Lets time pass in steps, so that nothing but deadlines happens within a step.
     fn pass(&mut self, span: Span) {
         let until = self.w.now + span;
         while self.w.now < until {
@@ -325,7 +326,8 @@ impl Model {
         }
     }
 
-    /// Applies what the core did by itself: new runs, kills; and lets the killed die and successors boot.
+    /// Applies what the core did on its own, such as new runs and kills. Then killed workers die and
+    /// their successors boot.
     fn after(&mut self) {
         loop {
             let mut dead = Vec::new();
@@ -404,7 +406,7 @@ impl Model {
     }
 }
 
-/// As many cases as `PROPTEST_CASES` says, times eight: they are quick.
+/// Eight times the number of cases in `PROPTEST_CASES`, because the cases are quick.
 fn config() -> ProptestConfig {
     let usual = ProptestConfig::default();
     ProptestConfig {

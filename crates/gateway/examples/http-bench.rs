@@ -1,9 +1,10 @@
-//! What HTTP itself costs, and how clients load it. For `benches/harness/http.py`.
+//! Measures the cost of HTTP itself, and loads the gateway with clients. Used by `benches/harness/http.py`.
 //!
-//!     http-bench bare                                   hyper alone, answering at once; prints where it listens
+//!     http-bench bare                                   hyper alone, which answers at once; prints its address
 //!     http-bench load ADDRESS TOKEN CONNECTIONS SECONDS METHOD
-//!                                                       calls in closed loops; prints what came of it as JSON
-//!     http-bench slow ADDRESS COUNT                     clients that are silent or never end a header; ends with stdin
+//!                                                       calls in closed loops; prints the results as JSON
+//!     http-bench slow ADDRESS COUNT                     clients that send nothing or never complete a header, until
+//!                                                       stdin is closed
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -20,7 +21,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{LocalSet, spawn_local};
 
-/// Slow clients that are connected at once.
+/// The number of slow clients that connect before the other side gets time to accept them.
 const AT_ONCE: usize = 500;
 
 fn main() -> io::Result<()> {
@@ -74,7 +75,7 @@ async fn bare() -> io::Result<()> {
             });
             let mut builder = Builder::new(Local);
             builder.http1().header_read_timeout(None);
-            // A client that goes away is no error here.
+            // A client that disconnects is not an error here.
             builder
                 .serve_connection(TokioIo::new(socket), service)
                 .await
@@ -121,7 +122,7 @@ async fn load(
     Ok(())
 }
 
-/// Nanoseconds of each call.
+/// Makes calls until `end`, and returns the duration of each in nanoseconds.
 async fn client(mut socket: TcpStream, request: String, end: Instant) -> io::Result<Vec<u64>> {
     let mut took = Vec::new();
     let mut buffer = vec![0; 4 << 10];
@@ -145,7 +146,7 @@ async fn client(mut socket: TcpStream, request: String, end: Instant) -> io::Res
     Ok(took)
 }
 
-/// Whether an answer has come to its end.
+/// Whether a response is complete.
 fn is_whole(bytes: &[u8]) -> bool {
     let Some(head) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
         return false;
@@ -167,7 +168,7 @@ async fn slow(address: &str, count: usize) -> io::Result<()> {
         }
         all.push(socket);
         if number % AT_ONCE == 0 {
-            // The other side has to accept them meanwhile.
+            // The other side must accept the connections meanwhile.
             tokio::task::yield_now().await;
         }
     }

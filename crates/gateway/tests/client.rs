@@ -1,4 +1,4 @@
-//! The wire's client against servers that die.
+//! Tests the client of the wire protocol against servers that die.
 
 use bytes::Bytes;
 use std::io::{Read, Write};
@@ -10,8 +10,8 @@ use stoker_gateway::client::{Client, Failure, Reply, Request, Settings};
 use stoker_wire::{Codec, Encode, MAX_FRAME, Splitter, Type, Welcome, WireError, encode};
 use tokio::task::LocalSet;
 
-/// A server that greets and closes each connection on its first request, but answers the one of this number. Ends
-/// when the connection after the last is made, and returns how many requests it was sent.
+/// Starts a server that closes each connection at its first request. Only the request with the number `answers` is
+/// answered before. The server ends after a connection without a request, and returns the number of requests.
 fn dying(name: &str, answers: usize) -> (PathBuf, thread::JoinHandle<usize>) {
     let path = std::env::temp_dir().join(format!("stoker-{name}-{}", std::process::id()));
     let listener = UnixListener::bind(&path).expect("it works");
@@ -88,7 +88,7 @@ fn request(path: &Path, may_be_repeated: bool) -> Result<Reply, Failure> {
     LocalSet::new().block_on(&runtime, async { client.request(0, &request).await })
 }
 
-/// A connection on which nothing is asked ends the server.
+/// Ends the server with a connection without a request, and returns the number of requests that it received.
 fn requests_of(path: &Path, server: thread::JoinHandle<usize>) -> usize {
     drop(std::os::unix::net::UnixStream::connect(path).expect("it works"));
     let requests = server.join().expect("it works");

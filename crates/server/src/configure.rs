@@ -26,12 +26,12 @@ impl Plane {
     pub(crate) fn add_pool(&mut self, pool: &PoolSpec) {
         let id = self.core.add_pool(&pool.name, pool.for_core());
         // A removed pool may have had the same id.
-        self.specs.retain(|(of, _), _| *of != id);
-        self.restarts.remove(&id);
-        self.spent.remove(&id);
-        self.last_exits.remove(&id);
-        self.reloads.forget(id);
-        self.specs.insert((id, 1), self.spec_to_start(pool));
+        self.workers.specs.retain(|(of, _), _| *of != id);
+        self.workers.restarts.remove(&id);
+        self.workers.spent.remove(&id);
+        self.workers.last_exits.remove(&id);
+        self.admin.reloads.forget(id);
+        self.workers.specs.insert((id, 1), self.spec_to_start(pool));
     }
 
     /// Restores the size of a pool that an operator had set before the server was started again. It always fits,
@@ -51,7 +51,7 @@ impl Plane {
     }
 
     pub(crate) fn remove_pool(&mut self, pool: PoolId) {
-        self.reloads.forget(pool);
+        self.admin.reloads.forget(pool);
         self.step(Event::PoolRemoved { pool }, None);
     }
 

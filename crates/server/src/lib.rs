@@ -13,12 +13,12 @@
 
 mod admin;
 mod alarms;
+mod angel;
 mod answers;
 mod base;
 mod clock;
 pub mod config;
 mod configure;
-mod heartbeat;
 mod memory;
 mod net;
 mod observe;

@@ -10,6 +10,7 @@
 mod invariants;
 
 use crate::MAX_FRAME;
+use crate::answers::AnswerSizes;
 use crate::net::{Charge, Conn, ConnId, Counted, LARGE, Role};
 use crate::plane::Plane;
 use crate::sources::Origin;
@@ -53,6 +54,8 @@ pub(crate) struct Memory {
     /// A request was rejected or deferred for lack of memory since idle connections were last swept.
     is_short: bool,
     swept: Time,
+    /// The sizes of earlier answers, by which the next one is estimated.
+    pub(crate) answer_sizes: AnswerSizes,
 }
 
 impl Memory {
@@ -194,7 +197,7 @@ impl Plane {
 
     /// Whether an answer of the server itself, of this length, can be held until the client reads it.
     pub(crate) fn has_memory_for_answer(&self, conn: ConnId, len: usize) -> bool {
-        let Some(conn) = self.conns.get(conn) else {
+        let Some(conn) = self.peers.conns.get(conn) else {
             return false;
         };
         let extra = match self.is_own_user(conn.peer.uid) {
@@ -234,7 +237,7 @@ impl Plane {
     /// Whether a connection may be read. If there is no memory for the answer of a worker, the worker waits from
     /// now on.
     pub(crate) fn may_read(&mut self, id: ConnId) -> bool {
-        let Some(conn) = self.conns.get(id) else {
+        let Some(conn) = self.peers.conns.get(id) else {
             return false;
         };
         let Role::Worker(worker) = conn.role else {
@@ -258,14 +261,14 @@ impl Plane {
     }
 
     fn grant(&mut self, id: ConnId) {
-        if let Some(conn) = self.conns.get_mut(id) {
+        if let Some(conn) = self.peers.conns.get_mut(id) {
             conn.granted = true;
             self.memory.count_input(conn);
         }
     }
 
     fn leave_unread(&mut self, worker: WorkerId, id: ConnId) {
-        if let Some(conn) = self.conns.get_mut(id)
+        if let Some(conn) = self.peers.conns.get_mut(id)
             && !std::mem::replace(&mut conn.unread, true)
         {
             self.memory.unread.push_back((worker, id));
@@ -299,8 +302,8 @@ impl Plane {
             return;
         }
         self.memory.swept = self.now;
-        for id in self.conns.ids() {
-            if let Some(conn) = self.conns.get_mut(id) {
+        for id in self.peers.conns.ids() {
+            if let Some(conn) = self.peers.conns.get_mut(id) {
                 conn.shrink();
                 self.memory.count_output(conn);
                 self.memory.count_input(conn);
@@ -311,7 +314,7 @@ impl Plane {
     /// Resumes reading from workers, as far as there is memory for their answers.
     fn read_unread(&mut self) {
         while let Some((worker, id)) = self.memory.unread.front().copied() {
-            if let Some(conn) = self.conns.get(id) {
+            if let Some(conn) = self.peers.conns.get(id) {
                 let wanted = conn.splitter.wanted();
                 if self.must_wait(wanted) {
                     return;
@@ -319,7 +322,7 @@ impl Plane {
                 if wanted.is_some_and(|wanted| wanted > LARGE) {
                     self.grant(id);
                 }
-                if let Some(conn) = self.conns.get_mut(id) {
+                if let Some(conn) = self.peers.conns.get_mut(id) {
                     conn.unread = false;
                 }
                 self.watch(id);
@@ -357,13 +360,13 @@ impl Plane {
     /// Reserves room for a call's answer, as large as recent answers to this method. Returns false if there is
     /// not enough memory, or if the client has not read enough of its earlier answers.
     fn reserve(&mut self, conn: ConnId, task: TaskId) -> bool {
-        let expected = self.answer_sizes.expected(self.payloads[task].name);
+        let expected = self.memory.answer_sizes.expected(self.payloads[task].name);
         let for_client = self.for_client();
         let Some(Conn {
             role: Role::Client(client),
             out,
             ..
-        }) = self.conns.get(conn)
+        }) = self.peers.conns.get(conn)
         else {
             return true;
         };

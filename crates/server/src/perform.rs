@@ -231,7 +231,7 @@ impl Plane {
                 };
                 let pool = handle.pool;
                 if quiet {
-                    *self.spent.entry(pool).or_default() += 1;
+                    *self.workers.spent.entry(pool).or_default() += 1;
                     return;
                 }
                 let (name, words) = (handle.name.clone(), handle.death_details());
@@ -241,8 +241,8 @@ impl Plane {
                     let entry = self.about(worker, entry).with("exit", how);
                     return self.log.put(entry);
                 }
-                *self.restarts.entry(pool).or_default() += 1;
-                self.last_exits.insert(pool, how.clone());
+                *self.workers.restarts.entry(pool).or_default() += 1;
+                self.workers.last_exits.insert(pool, how.clone());
                 let task = crashed.map_or(String::new(), |_| " while it ran a task".to_owned());
                 let reason = why.and_then(kill_reason);
                 let why = reason.map_or(String::new(), |why| format!("; {why}"));
@@ -300,12 +300,14 @@ impl Plane {
                 let entry = self.about(worker, entry).with("exit", how.as_str());
                 self.log
                     .put(entry.with("last_words", words).with("next_boot_ms", ms));
-                self.last_exits.insert(pool, format!("{how} at boot"));
-                self.reloads.boot_failed(pool, text);
+                self.workers
+                    .last_exits
+                    .insert(pool, format!("{how} at boot"));
+                self.admin.reloads.boot_failed(pool, text);
             }
             Notice::Health { pool, health } => {
                 if health == Health::Healthy {
-                    self.reloads.is_healthy(pool);
+                    self.admin.reloads.is_healthy(pool);
                 }
                 let pool = self.core.pool(pool).0.to_owned();
                 let entry = match health {

@@ -1,24 +1,20 @@
 //! The state of the server, owned by one thread.
 
-use crate::admin::{Listings, Overrides, Quarantine, Reloads};
+use crate::admin::Admin;
 use crate::alarms::Alarms;
-use crate::answers::AnswerSizes;
+use crate::angel::AngelLink;
 use crate::clock::Clock;
-use crate::config::{Config, Launch, Pool as PoolSpec};
-use crate::heartbeat::HeartbeatSender;
+use crate::config::{Config, Launch};
 use crate::memory::Memory;
-use crate::net::{Conn, ConnId, Poller, Slots};
+use crate::net::{ConnId, Poller};
 use crate::observe::{Log, Metrics, Recent};
 use crate::sources::jobs::Jobs;
 use crate::sources::jobs::failures::FailureLog;
-use crate::sources::rpc::Places;
+use crate::sources::rpc::Peers;
 use crate::sources::{Payload, Payloads, TaskAnswer};
-use crate::workers::WorkerHandle;
-use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
-use stoker_angel::Channel;
-use stoker_core::{Action, Core, Event, KeyId, PoolId, QueueId, TaskId, Time, WorkerId};
-use stoker_os::Fd;
+use crate::workers::Workers;
+use std::collections::VecDeque;
+use stoker_core::{Action, Core, Event, KeyId, QueueId, TaskId, Time, WorkerId};
 use stoker_store::{JobId, Ticket};
 use stoker_wire::MetaBuf;
 
@@ -88,9 +84,6 @@ pub(crate) enum Alarm {
     Counted(u64),
 }
 
-/// Bytes that may be added to a connection's output within a turn before they are charged to memory.
-const UNCOUNTED: usize = 4 << 10;
-
 /// Statistics of one queue or service.
 #[derive(Default)]
 pub(crate) struct QueueStats {
@@ -103,73 +96,63 @@ pub(crate) struct QueueStats {
     pub(crate) failures: FailureLog,
 }
 
+/// Statistics of the server as a whole and of each queue and service.
+#[derive(Default)]
+pub(crate) struct Stats {
+    pub(crate) metrics: Metrics,
+    /// By the id of the queue or service.
+    pub(crate) queues: Vec<QueueStats>,
+    /// The number of turns since the start, and the time that they took in total.
+    pub(crate) turns: u64,
+    pub(crate) busy_us: u64,
+    /// The duration of the longest turn since it was last reported.
+    pub(crate) max_lag_us: u64,
+}
+
+/// Buffers that are reused, so that a step allocates nothing. Each is empty outside of the function that uses it.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    pub(crate) actions: Vec<Action>,
+    pub(crate) meta: MetaBuf,
+}
+
+/// The state of the server. Each part belongs to the module that defines its type: other modules read it, and change
+/// it only by the methods of that module.
 pub(crate) struct Plane {
-    /// The effective configuration. A reload changes it.
+    /// The configuration in force, including reloads of pools.
     pub(crate) config: Config,
     pub(crate) launch: Launch,
     pub(crate) core: Core,
     pub(crate) clock: Clock,
     pub(crate) now: Time,
     pub(crate) poller: Poller,
-    pub(crate) channel: Channel,
-    /// Data for the angel is waiting until the socket is writable.
-    pub(crate) waits_for_angel: bool,
-    pub(crate) heartbeat: HeartbeatSender,
-    pub(crate) listener: Fd,
-    /// The token by which the server recognizes a gateway.
-    pub(crate) gateway_token: Option<String>,
-    pub(crate) conns: Slots<Conn>,
-    /// Connections that are flushed at the end of the turn.
-    pub(crate) dirty: Vec<ConnId>,
-    /// Checks that are scheduled for a certain time.
     pub(crate) alarms: Alarms<Alarm>,
-    /// Worker handles, indexed by the slot of the worker's id.
-    pub(crate) worker_handles: Vec<Option<WorkerHandle>>,
-    /// Outputs of workers that are paused until the log has caught up.
-    pub(crate) paused_outputs: Vec<ConnId>,
+    pub(crate) log: Log,
+    pub(crate) angel: AngelLink,
+    pub(crate) peers: Peers,
+    pub(crate) workers: Workers,
     pub(crate) payloads: Payloads,
     pub(crate) jobs: Jobs,
-    pub(crate) queue_stats: Vec<QueueStats>,
-    pub(crate) log: Log,
-    pub(crate) metrics: Metrics,
-    pub(crate) quarantine: Quarantine,
-    pub(crate) reloads: Reloads,
-    pub(crate) listings: Listings,
-    /// The settings of queues that operators have overridden at run time.
-    pub(crate) overrides: HashMap<QueueId, Overrides>,
-    /// The configuration with which the workers of each version of a pool are started.
-    pub(crate) specs: HashMap<(PoolId, u32), Arc<PoolSpec>>,
-    /// For each pool, the number of workers that ran their last task and exited normally.
-    pub(crate) spent: HashMap<PoolId, u64>,
-    /// For each pool, the number of workers that ended unexpectedly, and how the last of them ended.
-    pub(crate) restarts: HashMap<PoolId, u64>,
-    pub(crate) last_exits: HashMap<PoolId, String>,
-    pub(crate) actions: Vec<Action>,
-    pub(crate) todo: VecDeque<Todo>,
-    pub(crate) meta: MetaBuf,
-    pub(crate) drained: bool,
-    /// The log has reported which queues with jobs no pool serves.
-    pub(crate) orphans_reported: bool,
-    pub(crate) lost_angel: bool,
-    /// The number of turns, the time they took in total, and the longest of them.
-    pub(crate) turns: u64,
-    pub(crate) busy_us: u64,
-    pub(crate) max_lag_us: u64,
+    pub(crate) admin: Admin,
     pub(crate) memory: Memory,
-    pub(crate) places: Places,
-    pub(crate) answer_sizes: AnswerSizes,
+    pub(crate) stats: Stats,
+    pub(crate) scratch: Scratch,
+    /// Work that is deferred until the actions of the present step are done.
+    pub(crate) todo: VecDeque<Todo>,
+    /// All tasks have ended after a drain was ordered.
+    pub(crate) drained: bool,
 }
 
 impl Plane {
     /// Applies an event to the core and performs the resulting actions. `answer` is the worker's answer that
     /// caused the event, for outcomes that carry its body.
     pub(crate) fn step(&mut self, event: Event<'_>, answer: Option<&TaskAnswer<'_>>) {
-        let mut actions = std::mem::take(&mut self.actions);
+        let mut actions = std::mem::take(&mut self.scratch.actions);
         self.core.step(self.now, event, &mut actions);
         for action in actions.drain(..) {
             self.perform(action, answer);
         }
-        self.actions = actions;
+        self.scratch.actions = actions;
     }
 
     /// Runs the deferred work until none is left.
@@ -202,50 +185,15 @@ impl Plane {
     }
 
     pub(crate) fn queue_stats(&mut self, queue: QueueId) -> &mut QueueStats {
-        if self.queue_stats.len() <= queue.index() {
-            self.queue_stats
+        if self.stats.queues.len() <= queue.index() {
+            self.stats
+                .queues
                 .resize_with(queue.index() + 1, QueueStats::default);
         }
-        &mut self.queue_stats[queue.index()]
+        &mut self.stats.queues[queue.index()]
     }
 
     pub(crate) fn payload(&self, task: TaskId) -> &Payload {
         &self.payloads[task]
-    }
-
-    pub(crate) fn worker_handle(&self, worker: WorkerId) -> Option<&WorkerHandle> {
-        self.worker_handles
-            .get(worker.slot as usize)?
-            .as_ref()
-            .filter(|handle| handle.id == worker)
-    }
-
-    pub(crate) fn worker_handle_mut(&mut self, worker: WorkerId) -> Option<&mut WorkerHandle> {
-        self.worker_handles
-            .get_mut(worker.slot as usize)?
-            .as_mut()
-            .filter(|handle| handle.id == worker)
-    }
-
-    pub(crate) fn add_worker_handle(&mut self, handle: WorkerHandle) {
-        let slot = handle.id.slot as usize;
-        if self.worker_handles.len() <= slot {
-            self.worker_handles.resize_with(slot + 1, || None);
-        }
-        self.worker_handles[slot] = Some(handle);
-    }
-
-    /// Lists a connection to be flushed at the end of the turn, and charges its new output to memory. Small
-    /// additions are charged later, with the next addition or by the flush.
-    pub(crate) fn mark_dirty(&mut self, id: ConnId) {
-        if let Some(conn) = self.conns.get_mut(id) {
-            let is_listed = std::mem::replace(&mut conn.dirty, true);
-            if !is_listed || conn.unsent() > conn.counted.unsent + UNCOUNTED {
-                self.memory.count_output(conn);
-            }
-            if !is_listed {
-                self.dirty.push(id);
-            }
-        }
     }
 }

@@ -1,30 +1,29 @@
 //! The main loop of the data plane. One iteration is a turn.
 
-use crate::admin::{Listings, Quarantine, Reloads};
+use crate::admin::Admin;
 use crate::alarms::Alarms;
-use crate::answers::AnswerSizes;
+use crate::angel::{AngelLink, HeartbeatSender};
 use crate::base;
 use crate::clock::{Clock, duration, wall_ms};
 use crate::config::Launch;
 use crate::counted;
-use crate::heartbeat::HeartbeatSender;
 use crate::memory::Memory;
-use crate::net::{Poller, Slots, Source};
+use crate::net::{Poller, Source};
+use crate::observe::Log;
 use crate::observe::events;
-use crate::observe::{Log, LogEvent, Metrics};
-use crate::plane::{Alarm, Plane};
+use crate::plane::{Alarm, Plane, Scratch, Stats};
 use crate::sources::Payloads;
 use crate::sources::end::exit_text;
 use crate::sources::jobs::{Jobs, open_store};
-use crate::sources::rpc::Places;
-use std::collections::{HashMap, VecDeque};
+use crate::sources::rpc::Peers;
+use crate::workers::Workers;
+use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
-use stoker_angel::{AboutSocket, Channel, End, Heartbeat, Level, Previous, ToAngel, ToServer};
+use stoker_angel::{Channel, End, Heartbeat, Previous, ToAngel, ToServer};
 use stoker_core::{Core, Event, Exit, Limits, Span, Time};
 use stoker_os::{AsFd, Fd};
 use stoker_store::Driver;
-use stoker_wire::MetaBuf;
 
 /// How long clients may take to read their last answers.
 const LAST_ANSWERS: Span = Span::from_secs(5);
@@ -181,18 +180,18 @@ impl Server {
             Phase::Closes(until) => self.plane.memory.unsent() == 0 || self.plane.now >= until,
             Phase::Serves | Phase::ReadsLast(_) => false,
         };
-        self.plane.lost_angel || is_over
+        self.plane.angel.is_lost || is_over
     }
 
     #[must_use]
     pub fn has_lost_angel(&self) -> bool {
-        self.plane.lost_angel
+        self.plane.angel.is_lost
     }
 
     /// Completes the shutdown. Returns an error if the angel has ended.
     pub fn end(self) -> io::Result<()> {
         let mut plane = self.plane;
-        let ended = match plane.lost_angel {
+        let ended = match plane.angel.is_lost {
             true => {
                 let text = "the angel is gone; workers are ended, and so is this";
                 plane.log.put(events::ANGEL_GONE.message(text));
@@ -288,41 +287,19 @@ impl Plane {
             clock: Clock::new(),
             now: Time::ZERO,
             poller: Poller::new()?,
-            channel,
-            waits_for_angel: false,
-            heartbeat,
-            listener,
-            gateway_token,
-            conns: Slots::default(),
-            dirty: Vec::new(),
             alarms: Alarms::default(),
-            worker_handles: Vec::new(),
-            paused_outputs: Vec::new(),
+            log,
+            angel: AngelLink::new(channel, heartbeat),
+            peers: Peers::new(listener, gateway_token),
+            workers: Workers::default(),
             payloads: Payloads::default(),
             jobs: Jobs::new(store),
-            queue_stats: Vec::new(),
-            metrics: Metrics::default(),
-            log,
-            quarantine: Quarantine::default(),
-            reloads: Reloads::default(),
-            listings: Listings::default(),
-            overrides: HashMap::new(),
-            specs: HashMap::new(),
-            restarts: HashMap::new(),
-            spent: HashMap::new(),
-            last_exits: HashMap::new(),
-            actions: Vec::new(),
-            todo: VecDeque::new(),
-            meta: MetaBuf::new(),
-            drained: false,
-            orphans_reported: false,
-            lost_angel: false,
-            turns: 0,
-            busy_us: 0,
-            max_lag_us: 0,
+            admin: Admin::default(),
             memory: Memory::default(),
-            places: Places::default(),
-            answer_sizes: AnswerSizes::default(),
+            stats: Stats::default(),
+            scratch: Scratch::default(),
+            todo: VecDeque::new(),
+            drained: false,
             config,
             launch,
         })
@@ -330,8 +307,8 @@ impl Plane {
 
     fn start(&mut self, restarts: u32, previous: Option<Previous>) -> io::Result<()> {
         self.count_places();
-        self.poller.add(&self.listener, Source::Listener)?;
-        self.poller.add(&self.channel, Source::Control)?;
+        self.poller.add(&self.peers.listener, Source::Listener)?;
+        self.poller.add(&self.angel.channel, Source::Control)?;
         self.poller.add(&*self.log.wake, Source::Log)?;
         if let Some(wake) = self.jobs.store.wake() {
             self.poller.add(wake, Source::Store)?;
@@ -401,9 +378,9 @@ impl Plane {
         self.flush();
         self.use_freed_memory();
         let lag = (stoker_os::steady() - began).as_micros() as u64;
-        self.turns += 1;
-        self.busy_us += lag;
-        self.max_lag_us = self.max_lag_us.max(lag);
+        self.stats.turns += 1;
+        self.stats.busy_us += lag;
+        self.stats.max_lag_us = self.stats.max_lag_us.max(lag);
         Ok(())
     }
 
@@ -429,73 +406,7 @@ impl Plane {
         }
     }
 
-    fn receive_from_angel(&mut self) {
-        if self.channel.flush().is_err() {
-            self.lost_angel = true;
-            return;
-        }
-        loop {
-            match self.channel.receive::<ToServer>() {
-                Ok(Some((message, fds))) => self.on_angel_message(message, fds),
-                Ok(None) => break,
-                Err(_) => {
-                    self.lost_angel = true;
-                    return;
-                }
-            }
-            self.settle();
-        }
-        self.watch_angel();
-    }
-
-    fn on_angel_message(&mut self, message: ToServer, fds: Vec<Fd>) {
-        match message {
-            ToServer::Spawned { worker, pid } => self.spawned(worker, pid, fds),
-            ToServer::SpawnFailed { worker, error } => self.not_spawned(worker, &error),
-            ToServer::Exited { worker, end } => self.reaped(worker, end),
-            ToServer::OrphanKilled {
-                worker,
-                pid,
-                command,
-            } => {
-                let text = format!(
-                    "{worker} left a process behind, which is ended: {command} (pid {pid})"
-                );
-                let entry = events::PROCESS_LEFT
-                    .message(text)
-                    .with("worker", worker.to_string());
-                self.log
-                    .put(entry.with("pid", pid).with("command", command));
-            }
-            ToServer::Drain => self.drain(),
-            ToServer::Reload => {
-                self.log.reopen();
-                self.reload_all();
-            }
-            ToServer::ReopenLog => self.log.reopen(),
-            ToServer::Listener(about) => {
-                self.log_socket(&events::SOCKET, about);
-                fds.into_iter().for_each(|fd| self.listen_on(fd));
-            }
-            ToServer::Log { level, about } => {
-                let event = match level {
-                    Level::Info => &events::SOCKET,
-                    Level::Warn => &events::SOCKET_TROUBLE,
-                    Level::Error => &events::SOCKET_LOST,
-                };
-                self.log_socket(event, about);
-            }
-            ToServer::Gateway(about) => self.gateway_changed(about),
-            ToServer::Config { .. } => {}
-        }
-    }
-
-    fn log_socket(&mut self, event: &'static LogEvent, about: AboutSocket) {
-        let entry = event.message(about.text).with("path", about.path);
-        self.log.put(entry.with("reason", about.reason));
-    }
-
-    fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         self.log
             .put(events::DRAINING.message("draining: nothing new is taken, what runs is finished"));
         self.goaway_clients();
@@ -530,7 +441,7 @@ impl Plane {
     }
 
     fn time_to_wait(&self) -> Option<Duration> {
-        if !self.dirty.is_empty() || self.listings.are_due() {
+        if !self.peers.dirty.is_empty() || self.admin.listings.are_due() {
             return Some(Duration::ZERO);
         }
         let now = self.clock.now();
@@ -538,7 +449,7 @@ impl Plane {
             self.core.next_deadline(),
             self.alarms.next(),
             self.next_silent(),
-            Some(self.heartbeat.due),
+            Some(self.angel.heartbeat.due),
         ];
         let next = next.into_iter().flatten().min();
         // Without a watchdog no report is ever due.
@@ -599,7 +510,7 @@ impl Plane {
             }
             _ => {}
         }
-        for id in self.conns.ids() {
+        for id in self.peers.conns.ids() {
             self.flush_conn(id);
         }
         self.log.put(events::DRAINED.message("drained"));

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// The owner, who besides administrators may see and change a job, as text: `uid:33` for a user of this
-/// machine. Reference-counted, because most jobs are pushed by few owners.
+/// The owner of a job as text, such as `uid:33` for a user of this machine. Only the owner and administrators
+/// may see and change the job. Reference-counted, because most jobs are pushed by few owners.
 pub type Owner = Arc<str>;
 
 /// A queue's number in its store. It stays the same for the life of the store.
@@ -106,7 +106,7 @@ pub fn lossless(bytes: &[u8]) -> String {
     lossless_of(bytes.to_vec())
 }
 
-/// As [`lossless`], but takes ownership, so that large UTF-8 values are not copied.
+/// Like [`lossless`], but takes ownership, so that large UTF-8 values are not copied.
 pub(crate) fn lossless_of(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| {
         let mut text = "0x".to_owned();

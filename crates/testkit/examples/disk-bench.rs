@@ -1,4 +1,4 @@
-//! How fast SQLite is on the disk in memory: `cargo run --release -p stoker-testkit --example disk-bench`.
+//! The speed of SQLite on the disk in memory: `cargo run --release -p stoker-testkit --example disk-bench`.
 
 use rusqlite::{Connection, OpenFlags};
 use std::time::Instant;
@@ -24,7 +24,7 @@ fn open(disk: &Disk) -> rusqlite::Result<Connection> {
     Ok(db)
 }
 
-/// One row each, as a push and the end of its job: synced, and folded every 1,000 pages.
+/// Transactions of one row, like a push and the end of its job: each is synced, with a checkpoint every 1,000 pages.
 fn transactions() -> rusqlite::Result<()> {
     let disk = Disk::new(1);
     let db = open(&disk)?;
@@ -44,7 +44,7 @@ fn transactions() -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// What each seed of a simulation begins and ends with.
+/// Opens a new database and opens it again, as each seed of a simulation does.
 fn databases() -> rusqlite::Result<()> {
     let begin = Instant::now();
     for seed in 0..DATABASES {

@@ -15,7 +15,7 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How a Stoker is to be started.
+/// How to start a Stoker.
 pub struct Setup {
     stoker: PathBuf,
     dir: Dir,
@@ -25,15 +25,15 @@ pub struct Setup {
     stdin: Option<OwnedFd>,
 }
 
-/// A running Stoker in a directory of its own. When it is dropped it is told to end, and everything that
-/// it started must be gone.
+/// A running Stoker in a directory of its own. When it is dropped, it is shut down, and no process that it started may
+/// be left.
 pub struct App {
     pub dir: Arc<Dir>,
     stoker: PathBuf,
     mark: String,
     child: Option<Child>,
     angel: i32,
-    /// Processes that are none of Stoker's, and may stay.
+    /// Processes below the angel that Stoker did not start, and that may stay.
     spared: Vec<i32>,
     log: Log,
 }
@@ -58,7 +58,7 @@ impl Setup {
         }
     }
 
-    /// The directory in which it will run, to put files into.
+    /// The directory in which Stoker will run; tests can put files into it.
     pub fn dir(&self) -> &Dir {
         &self.dir
     }
@@ -69,8 +69,8 @@ impl Setup {
         self
     }
 
-    /// Has a call on the store's files in the folder [`failing::Place::folder`] fail, counted from the moment
-    /// at which [`failing::Place::arm`] is there.
+    /// Makes a call on the store's files in the folder [`failing::Place::folder`] fail. Calls are counted from the
+    /// moment at which the file [`failing::Place::arm`] exists.
     #[must_use]
     pub fn failing(mut self, call: &Call, fault: Fault) -> Self {
         let place = Place(self.dir.path());
@@ -81,7 +81,7 @@ impl Setup {
         self
     }
 
-    /// Has a shell run a script first, and then become Stoker.
+    /// Lets a shell run a script first and then become Stoker.
     #[must_use]
     pub fn after(mut self, script: &str) -> Self {
         self.before = Some(script.to_owned());
@@ -95,7 +95,7 @@ impl Setup {
         self
     }
 
-    /// `stoker serve` of a configuration.
+    /// Runs `stoker serve` with this configuration.
     #[must_use]
     pub fn config(mut self, toml: &str) -> Self {
         self.dir.write("stoker.toml", toml);
@@ -103,7 +103,7 @@ impl Setup {
         self
     }
 
-    /// `stoker serve` of a worker.
+    /// Runs `stoker serve` with these arguments.
     #[must_use]
     pub fn serve(mut self, words: &[&str]) -> Self {
         let words = words.iter().map(|word| (*word).to_owned());
@@ -111,7 +111,7 @@ impl Setup {
         self
     }
 
-    /// Starts it and waits until its pools have all their workers.
+    /// Starts Stoker and waits until its pools have all their workers.
     #[track_caller]
     pub fn start(self) -> App {
         let app = self.launch();
@@ -119,7 +119,7 @@ impl Setup {
         app
     }
 
-    /// Starts it and waits until it answers, whatever its workers do.
+    /// Starts Stoker and waits until it answers, whatever its workers do.
     #[track_caller]
     pub fn launch(self) -> App {
         let app = self.launch_blind();
@@ -128,10 +128,10 @@ impl Setup {
         app
     }
 
-    /// Starts it and waits for nothing.
+    /// Starts Stoker without waiting.
     #[track_caller]
     pub fn launch_blind(self) -> App {
-        // All that it starts inherits this mark, by which leftovers are found.
+        // All processes that Stoker starts inherit this mark, which identifies leftovers.
         let name = self.dir.path().display();
         let mark = format!("STOKERS_TEST={name}");
         let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
@@ -174,18 +174,18 @@ impl App {
         self.dir.file("stoker.sock")
     }
 
-    /// The process of the angel: the one that was started.
+    /// The pid of the angel, which is the process that was started.
     pub fn angel(&self) -> i32 {
         self.angel
     }
 
-    /// The process of the server.
+    /// The pid of the server.
     #[track_caller]
     pub fn server(&self) -> i32 {
         until("a server process", || procs::server_of(self.angel))
     }
 
-    /// The process of a gateway.
+    /// The pid of a gateway.
     #[track_caller]
     pub fn gateway(&self, name: &str) -> i32 {
         until("a gateway's process", || {
@@ -199,7 +199,7 @@ impl App {
         Http::unix(&self.dir.file("http.sock")).expect("the angel listens")
     }
 
-    /// Where HTTP is served on TCP, as the log says.
+    /// The TCP address of the HTTP gateway, as the log reports it.
     #[track_caller]
     pub fn http_address(&self) -> SocketAddr {
         let line = self.wait_for_log("gateway http: listening on http://");
@@ -208,7 +208,7 @@ impl App {
         address.parse().expect("an address")
     }
 
-    /// All processes that run under it.
+    /// All processes of this Stoker.
     pub fn processes(&self) -> Vec<i32> {
         procs::marked(&self.mark)
     }
@@ -218,13 +218,13 @@ impl App {
         Client::connect(&self.socket())
     }
 
-    /// One call on a connection of its own.
+    /// Makes one call on a connection of its own.
     #[track_caller]
     pub fn call(&self, name: &str, body: &str) -> Got {
         self.client().ask(&Ask::call(name, body))
     }
 
-    /// Runs the command line against it.
+    /// Runs a command of `stoker` against this server.
     #[track_caller]
     pub fn cli(&self, args: &[&str]) -> Output {
         let socket = self.socket();
@@ -232,7 +232,7 @@ impl App {
         run(spawn.env("STOKER_SOCKET", socket))
     }
 
-    /// What `stoker.worker list` tells.
+    /// The answer of `stoker.worker list`.
     #[track_caller]
     pub fn state(&self) -> Value {
         self.client().own("stoker.worker", &json!({"op": "list"}))
@@ -275,23 +275,23 @@ impl App {
         });
     }
 
-    /// All that was logged so far.
+    /// The log so far.
     pub fn log(&self) -> String {
         self.log.text()
     }
 
-    /// Counts the bytes that were logged so far.
+    /// Returns a function that counts the bytes logged so far.
     pub fn log_counter(&self) -> impl Fn() -> usize + Send + 'static {
         self.log.counter()
     }
 
-    /// Waits for a line with the parts of a pattern (see [`matches`]), and returns it.
+    /// Waits for a log line that matches a pattern (see [`matches`]), and returns it.
     #[track_caller]
     pub fn wait_for_log(&self, pattern: &str) -> String {
         self.wait_for_log_after(0, pattern)
     }
 
-    /// The same, from some length of the log on.
+    /// Like [`Self::wait_for_log`], in the log after its first `from` bytes.
     #[track_caller]
     pub fn wait_for_log_after(&self, from: usize, pattern: &str) -> String {
         let find = |log: &str| {
@@ -303,23 +303,23 @@ impl App {
         found.unwrap_or_else(|| panic!("no line of the log is like: {pattern}"))
     }
 
-    /// Lets a process stay that runs below it and is not its own.
+    /// Allows a process to stay that is below the angel but does not belong to Stoker.
     pub fn spare(&mut self, pid: i32) {
         self.spared.push(pid);
     }
 
-    /// Tells it to end, as an operator does.
+    /// Sends TERM to the angel, as an operator does.
     pub fn term(&self) {
         procs::signal(self.angel, Signal::TERM);
     }
 
-    /// Waits for its end, and checks that it left nothing.
+    /// Waits until Stoker has ended, and checks that it left no process.
     #[track_caller]
     pub fn ended(mut self) -> Ended {
         self.finish()
     }
 
-    /// Tells it to end and waits for that.
+    /// Sends TERM and waits until Stoker has ended.
     #[track_caller]
     pub fn stop(self) -> Ended {
         self.term();
@@ -329,12 +329,12 @@ impl App {
     #[track_caller]
     fn finish(&mut self) -> Ended {
         let began = Instant::now();
-        // Also what took the mark off: whoever is below the angel now must be gone as well.
+        // Also counts processes without the mark: everything that is below the angel now must be gone as well.
         let below = procs::tree(self.angel);
         let child = self.child.take().expect("it ends once");
         let code = finish(child, 20.0).expect("it ends when it is told to");
         let took = began.elapsed();
-        // A killed angel is a zombie no more, and its server still cleans up.
+        // After a killed angel has been reaped, its server may still be cleaning up.
         let end = Instant::now() + limit(2.0);
         let is_left = |pid: &i32| procs::is_alive(*pid) && !self.spared.contains(pid);
         while self.processes().iter().chain(&below).any(is_left) && Instant::now() < end {
@@ -379,7 +379,7 @@ impl Drop for App {
     }
 }
 
-/// Where a file of this repository is.
+/// The root directory of this repository.
 pub fn repository() -> &'static Path {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
     crates

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use stoker_wire::{Codec, Encode, Flags, Key, MetaBuf, Status, Type};
 
-/// A request to be made.
+/// A request to send.
 #[derive(Clone)]
 pub struct Ask {
     name: String,
@@ -67,7 +67,7 @@ impl Ask {
         self
     }
 
-    /// The tenant it is for.
+    /// Sets the fairness key, which names the tenant.
     #[must_use]
     pub fn key(self, tenant: &str) -> Self {
         self.meta(Key::FAIRNESS, tenant)
@@ -87,20 +87,20 @@ impl Ask {
     }
 }
 
-/// A client that blocks, with its hands on the bytes.
+/// A blocking client that also gives access to the raw bytes.
 pub struct Client {
     inbox: Inbox,
     out: Out,
     next_id: u32,
-    /// Answers that came while another one was waited for.
+    /// Answers that arrived while the client waited for another one.
     early: HashMap<u32, Got>,
-    /// What came and is no answer.
+    /// Frames that arrived and are not answers.
     pub others: Vec<Got>,
     pub welcome: Value,
 }
 
 impl Client {
-    /// Connects and says HELLO as a plain client. The answer may take a server's restart to come.
+    /// Connects and sends HELLO as a plain client. During a restart of the server the answer takes longer.
     #[track_caller]
     pub fn connect(socket: &Path) -> Self {
         Self::connect_as(socket, &plain_hello())
@@ -112,13 +112,13 @@ impl Client {
         connected.expect("an answer to HELLO")
     }
 
-    /// The same as [`Self::connect`]; `None` if the server goes meanwhile.
+    /// Like [`Self::connect`]; returns `None` if the server ends meanwhile.
     #[track_caller]
     pub fn try_connect(socket: &Path) -> Option<Self> {
         Self::try_connect_as(socket, &plain_hello())
     }
 
-    /// The same; `None` also if nobody listens.
+    /// Like [`Self::try_connect`]; also returns `None` if no process listens.
     #[track_caller]
     pub fn try_connect_to(socket: &Path) -> Option<Self> {
         UnixStream::connect(socket).ok()?;
@@ -135,7 +135,7 @@ impl Client {
         Some(client)
     }
 
-    /// Connects and says nothing.
+    /// Connects without sending anything.
     #[track_caller]
     pub fn silent(socket: &Path) -> Self {
         let stream = UnixStream::connect(socket).expect("the socket is listened at");
@@ -158,7 +158,7 @@ impl Client {
         }));
     }
 
-    /// Writes bytes as they are. That the server has closed is found when reading.
+    /// Writes raw bytes. A connection that the server has closed is noticed when reading.
     pub fn write(&mut self, bytes: &[u8]) {
         self.out.write(bytes).ok();
     }
@@ -212,7 +212,7 @@ impl Client {
             .expect("the connection ended before the answer")
     }
 
-    /// Whichever answer comes next.
+    /// Returns the next answer to any request.
     #[track_caller]
     pub fn any_answer(&mut self) -> Got {
         if let Some(id) = self.early.keys().next().copied() {
@@ -246,7 +246,7 @@ impl Client {
         answer.text()
     }
 
-    /// One of the broker's own methods: its JSON, or the answer that says why not.
+    /// Calls one of the server's own methods; returns its JSON, or the answer with the error.
     #[track_caller]
     pub fn try_own(&mut self, name: &str, ask: &Value) -> Result<Value, Got> {
         let answer = self.ask(&Ask::call(name, ask.to_string()).codec(Codec::JSON));
@@ -266,7 +266,7 @@ impl Client {
         self.write(&frame(Encode::new(Type::Cancel, id)));
     }
 
-    /// Returns when the server has dealt with all that was sent before: it answers a PING in order.
+    /// Returns when the server has handled everything that was sent before: it answers a PING in order.
     #[track_caller]
     pub fn fence(&mut self) {
         self.next_id += 1;
@@ -282,14 +282,14 @@ impl Client {
         }
     }
 
-    /// Whether an answer to this request is here by now.
+    /// Whether the answer to this request has arrived.
     #[track_caller]
     pub fn has_answer(&mut self, id: u32) -> bool {
         self.fence();
         self.early.contains_key(&id)
     }
 
-    /// A job as it is shown.
+    /// A job, as `stoker.job show` returns it.
     #[track_caller]
     pub fn job(&mut self, id: &str) -> Value {
         self.own("stoker.job", &json!({"op": "show", "id": id}))
@@ -303,7 +303,7 @@ impl Client {
         })
     }
 
-    /// A queue or service as it is listed.
+    /// A queue or service, as `stoker.queue list` returns it.
     #[track_caller]
     pub fn queue(&mut self, name: &str) -> Value {
         let all = self.own("stoker.queue", &json!({"op": "list"}));

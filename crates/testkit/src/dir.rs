@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A directory of one test. Removed at its end, unless the test fails.
+/// A directory of one test, which is removed at its end unless the test fails.
 pub struct Dir {
     path: PathBuf,
 }
@@ -17,7 +17,7 @@ pub struct Dir {
 impl Dir {
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        // A test that failed has left its directory, and its process's number may be this one's by now.
+        // A test that failed has left its directory, and this process may have the same pid.
         let path = loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let name = format!("stoker-it-{}-{number}", std::process::id());
@@ -30,7 +30,7 @@ impl Dir {
                 }
             }
         };
-        // Workers and clients of other users have to get through.
+        // Workers and clients of other users must be able to enter it.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).expect("it is ours");
         Self { path }
     }
@@ -49,13 +49,13 @@ impl Dir {
         path
     }
 
-    /// What workers have noted so far, in order (`note` of `bad-worker`).
+    /// The notes that workers have written so far, in order (`note` of `bad-worker`).
     pub fn notes(&self) -> Vec<String> {
         let notes = fs::read_to_string(self.file("notes")).unwrap_or_default();
         notes.lines().map(str::to_owned).collect()
     }
 
-    /// Makes a gate at which workers stop (`gate NAME` of `bad-worker`).
+    /// Makes a gate at which workers wait (`gate NAME` of `bad-worker`).
     pub fn gate(&self, name: &str) -> Gate {
         let path = self.file(name);
         let fifo = rustix::fs::FileType::Fifo;
@@ -79,17 +79,17 @@ impl Drop for Dir {
     }
 }
 
-/// A place where workers stop until the test lets them go on: a fifo that they open for reading.
+/// A place where workers wait until the test lets them continue: a FIFO that they open for reading.
 pub struct Gate {
     path: PathBuf,
 }
 
-/// Workers that stand at a gate. They go on when it is dropped.
+/// Workers that wait at a gate. They continue when this is dropped.
 #[must_use]
 pub struct Held(#[expect(dead_code, reason = "its closing opens the gate")] OwnedFd);
 
 impl Gate {
-    /// Waits until a worker is at the gate. All that come before [`Held`] is dropped stay with it.
+    /// Waits until a worker is at the gate. Workers that arrive before [`Held`] is dropped wait with it.
     #[track_caller]
     pub fn meet(&self) -> Held {
         until(&format!("a worker at {}", self.path.display()), || {
@@ -97,14 +97,14 @@ impl Gate {
         })
     }
 
-    /// The same, if one is there already.
+    /// Like [`Self::meet`], but returns `None` if no worker is there yet.
     pub fn try_meet(&self) -> Option<Held> {
-        // There is no reader, so nobody, as long as this fails.
+        // Opening fails while the FIFO has no reader, which means that no worker is there.
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         open(&self.path, flags, Mode::empty()).ok().map(Held)
     }
 
-    /// The reading end, for whoever uses the fifo as something else than a gate.
+    /// The reading end, for tests that use the FIFO for something other than a gate.
     pub fn reader(&self) -> OwnedFd {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = open(&self.path, flags, Mode::empty()).expect("a fifo can be opened");
@@ -112,9 +112,9 @@ impl Gate {
         fd
     }
 
-    /// Leaves the gate open, for whoever stands there and whoever comes.
+    /// Leaves the gate open, for workers that wait there and for those that come later.
     pub fn open(self) {
-        // Whoever opens the fifo meanwhile finds a writer, and its end when that goes.
+        // A worker that opens the FIFO meanwhile finds a writer, and the end of the file when the writer is dropped.
         let writer = open(&self.path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
         let open = self.path.with_extension("open");
         fs::write(&open, "").expect("a file of the test's directory can be written");

@@ -1,19 +1,19 @@
-// Preloaded into a process that has a store, it makes one system call on the store's files fail, or all from one on
-// for a while, and watches that what a failed sync lost is never taken for safe.
+// Preloaded into a process that has a store open. Makes one system call on the store's files fail, or all calls from
+// one on for a while, and checks that data lost by a failed sync is never treated as safe.
 //
-//   FAILING_DIR    the folder whose files are meant
-//   FAILING_REPORT where a line is written for each call, failure and fault in what the process does
-//   FAILING_AT     which call: its sort, the file and its number, as in "sync jobs.db-wal 3"; none if not set
-//   FAILING_ERRNO  what it fails with
-//   FAILING_COUNT  how many calls fail from there on; 0 for all until the file FAILING_HEAL is there
-//   FAILING_SHORT  if set, the call itself writes the half, and the next one fails
-//   FAILING_ALONE  if set, calls on other files than that one do not fail
-//   FAILING_NEXT   if set, calls of this sort fail from there on, and no others
-//   FAILING_ARM    calls count once this file is there
+//   FAILING_DIR    the folder with the files
+//   FAILING_REPORT a file that gets a line for each call, each failure and each mistake of the process
+//   FAILING_AT     which call fails: its sort, the file and its number, as in "sync jobs.db-wal 3"; none if not set
+//   FAILING_ERRNO  the error
+//   FAILING_COUNT  how many calls fail from there on; 0 for all until the file FAILING_HEAL exists
+//   FAILING_SHORT  if set, the call itself writes half of its bytes, and the next one fails
+//   FAILING_ALONE  if set, calls on other files do not fail
+//   FAILING_NEXT   if set, after the first failure only calls of this sort fail
+//   FAILING_ARM    calls are counted once this file exists
 //
-// No sync reaches the disk: no power is cut here, and thousands of runs are to be quick. Instead it is noted which
-// bytes of a file were not synced when a sync of it failed. The kernel may have dropped them, so a later sync that
-// succeeds is a lie, unless they were written once more.
+// No sync reaches the disk: these tests cut no power, and thousands of runs must be quick. Instead the library notes
+// which bytes of a file were not synced when a sync of it failed. The kernel may have dropped them, so success of a
+// later sync means nothing unless they were written again.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -41,7 +41,7 @@ struct ranges {
     size_t count, room;
 };
 
-// What is known of a file, whoever has it open.
+// What is known about a file, whichever descriptor it was opened by.
 struct inode {
     dev_t dev;
     ino_t ino;
@@ -58,11 +58,11 @@ struct site {
 static char dir[PATH_MAX], heal[PATH_MAX], arm[PATH_MAX], at_call[16], at_file[NAME], next_call[16];
 static long at_number, left;
 static int error_number, is_for_ever, is_short, is_alone, is_of_reads, has_begun, report = -1;
-// Whether names in the folder changed since it was synced, and whether it then could not be.
+// Whether names in the folder changed since its last sync, and whether a sync of such changes failed.
 static int names_changed, names_are_unsafe;
 static char name_of[FDS][NAME];
-// How many failures of a sync of its file a descriptor has been told of. As in Linux, each one that was open when a
-// sync failed is told once, whoever asked for the sync.
+// How many failed syncs of its file have been reported to a descriptor. As in Linux, each descriptor that was open when
+// a sync failed gets the error once, whichever descriptor was synced.
 static int told_of[FDS];
 static struct site sites[SITES];
 static struct inode inodes[INODES];
@@ -96,7 +96,7 @@ static void resolve(void)
     FIND(mmap64), FIND(copy_file_range), FIND(sendfile64), FIND(statx), FIND(open64);
 }
 
-// Calls that change nothing.
+// Whether a call changes nothing.
 static int only_reads(const char *call)
 {
     return !strcmp(call, "read") || !strcmp(call, "open") || !strcmp(call, "stat");
@@ -127,7 +127,7 @@ __attribute__((constructor)) static void begin(void)
     is_for_ever = !left;
     is_short = !!getenv("FAILING_SHORT");
     is_alone = !!getenv("FAILING_ALONE");
-    // Last, for with it the calls count.
+    // Set last, because calls are counted from then on.
     copy_env(dir, sizeof dir, "FAILING_DIR");
 }
 
@@ -148,7 +148,7 @@ __attribute__((destructor)) static void end(void)
         say("fault: the folder was not synced any more after that failed\n");
 }
 
-// Its name in the folder, "." for the folder itself, NULL for what is elsewhere.
+// The file's name in the folder, "." for the folder itself, NULL for paths elsewhere.
 static const char *inside(const char *path)
 {
     size_t len = strlen(dir);
@@ -177,7 +177,7 @@ static struct site *site(const char *call, const char *file)
     abort();
 }
 
-// Whether a call of this sort fails for as long as the trouble lasts. A full disk lets files be removed and read.
+// Whether calls of this sort fail while the fault lasts. On a full disk, files can still be removed and read.
 static int is_meant(const char *call)
 {
     if (*next_call)
@@ -194,7 +194,7 @@ static int is_over(void)
     return left <= 0;
 }
 
-// Counts a call, and says whether it fails; 2 if it does half of its work before.
+// Counts a call, and returns whether it fails; 2 if it does half of its work first.
 static int fails(const char *call, const char *file)
 {
     if (!*dir || access(arm, F_OK))
@@ -289,7 +289,7 @@ static void cut_short(struct inode *inode, off_t size)
         inode->failures = 0;
 }
 
-// The file of this name is no more, and its number may come back as another one's.
+// The file has lost this name, and its inode number may be reused for another file.
 static void forget(const struct stat *stat)
 {
     struct inode *gone = inode(stat);
@@ -298,7 +298,7 @@ static void forget(const struct stat *stat)
     gone->is_used = 0;
 }
 
-// What SQLite keeps in memory, and the lock, need not be there after a power cut.
+// SQLite's shared memory and the lock file need not exist after a power cut.
 static void name_changed(const char *name)
 {
     size_t len = strlen(name);
@@ -314,7 +314,7 @@ static int opened(const char *path, int flags, mode_t mode)
         return real_open64(path, flags, mode);
     pthread_mutex_lock(&mutex);
     int fd = -1, is_new = flags & O_CREAT && access(path, F_OK);
-    // A full disk does not keep a file from being opened that is there.
+    // A full disk does not prevent opening an existing file.
     if (fails(is_new ? "create" : "open", name)) {
         errno = error_number;
     } else {
@@ -642,9 +642,9 @@ ssize_t sendfile(int to, int from, off_t *from_off, size_t len)
     return sendfile64(to, from, from_off, len);
 }
 
-// Rust's own look at a file, by its name or by a descriptor. SQLite's are stat and fstat, which do not fail here: what
-// it takes their errors for is its own business. Not declared under its own name, which is said never to be given
-// NULL: Rust's library does so, to see whether there is such a call.
+// Rust's own checks of a file, by name or by descriptor. SQLite uses stat and fstat, which do not fail here: its
+// handling of their errors is not under test. The function has another name in C, because the declaration of statx does
+// not allow NULL, which Rust's library passes to test whether the call exists.
 int looks(int at, const char *path, int flags, unsigned mask, struct statx *to) __asm__("statx");
 
 int looks(int at, const char *path, int flags, unsigned mask, struct statx *to)

@@ -1,5 +1,4 @@
-//! The library that makes system calls on a store's files fail, and what it is told. What it does stands in
-//! `failing.c`.
+//! The library that makes system calls on a store's files fail, and its settings. The library itself is in `failing.c`.
 
 use crate::{Spawn, run};
 use std::ffi::OsString;
@@ -11,13 +10,13 @@ use std::sync::OnceLock;
 pub struct Fault {
     pub name: &'static str,
     errno: i32,
-    /// Calls that fail from there on; 0 for all until the child ends it.
+    /// The number of calls that fail from there on; 0 for all until the fault is ended.
     count: u32,
-    /// It does half of its work, and the next one fails.
+    /// The call does half of its work, and the next one fails.
     is_short: bool,
-    /// Other files than its own are spared.
+    /// Calls on other files do not fail.
     is_alone: bool,
-    /// After its own call those of this sort fail, and no others.
+    /// After the first failure, only calls of this sort fail.
     next: Option<&'static str>,
 }
 
@@ -40,12 +39,12 @@ pub const IO_THRICE: Fault = fault("EIO three times", EIO, 3);
 pub const IO: Fault = fault("EIO until the end", EIO, 0);
 pub const FULL_ONCE: Fault = fault("ENOSPC", ENOSPC, 1);
 pub const FULL: Fault = fault("ENOSPC until the end", ENOSPC, 0);
-/// There is no room for what is in one file, as where a quota or a server far away says so.
+/// There is no room for the content of one file, as with a quota or a remote file system.
 pub const FULL_ALONE: Fault = Fault {
     is_alone: true,
     ..fault("ENOSPC of its file until the end", ENOSPC, 0)
 };
-/// The call fails, and then the next look at its file.
+/// The call fails, and then the next check of its file.
 pub const IO_UNSEEN: Fault = Fault {
     is_alone: true,
     next: Some("stat"),
@@ -56,7 +55,7 @@ pub const SHORT: Fault = Fault {
     ..fault("half, and ENOSPC until the end", ENOSPC, 0)
 };
 
-/// The call that is to fail: its sort, the file and its number.
+/// The call that fails: its sort, the file and its number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Call {
     pub sort: String,
@@ -85,11 +84,11 @@ impl std::fmt::Display for Call {
     }
 }
 
-/// Files of one run, in its directory.
+/// The files of one run, in its directory.
 pub struct Place<'a>(pub &'a Path);
 
 impl Place<'_> {
-    /// The folder whose files' calls count.
+    /// The folder in which calls on files are counted.
     pub fn folder(&self) -> PathBuf {
         self.0.join("store")
     }
@@ -111,7 +110,7 @@ impl Place<'_> {
     }
 }
 
-/// The environment of a process that is to run with the library.
+/// The environment of a process that runs with the library.
 #[must_use]
 pub fn preload(
     place: &Place<'_>,
@@ -137,14 +136,14 @@ pub fn preload(
     env
 }
 
-/// The library, compiled once. Rust links with `cc`, so it is there.
+/// The library, compiled once. Rust links with `cc`, so a compiler is installed.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         let test = std::env::current_exe().expect("a test knows its own path");
         let folder = test.parent().expect("it stands in a folder");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/failing.c");
-        // Another test run may be loading it just now, so it takes its name when it is complete.
+        // Another test run may be loading the library now, so it gets its name only when it is complete.
         let (part, whole) = (
             folder.join(format!("failing-{}.so", std::process::id())),
             folder.join("failing.so"),

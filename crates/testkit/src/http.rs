@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// A blocking HTTP/1.1 connection, with its hands on the bytes.
+/// A blocking HTTP/1.1 connection that also gives access to the raw bytes.
 pub struct Http {
     input: BufReader<Box<dyn Read + Send>>,
     output: Box<dyn Write + Send>,
@@ -15,7 +15,7 @@ pub struct Http {
     token: Option<String>,
 }
 
-/// What came back.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct HttpAnswer {
     pub status: u16,
@@ -41,7 +41,7 @@ impl HttpAnswer {
 }
 
 impl Http {
-    /// Connects to a unix socket. An error is one of connecting.
+    /// Connects to a unix socket. Errors are those of connecting.
     pub fn unix(path: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(limit(10.0)))?;
@@ -64,7 +64,7 @@ impl Http {
         })
     }
 
-    /// One request and its answer. An error is one of the connection.
+    /// Sends a request and returns the response. Errors are those of the connection.
     pub fn ask(
         &mut self,
         method: &str,
@@ -72,7 +72,7 @@ impl Http {
         headers: &[(&str, &str)],
         body: impl AsRef<[u8]>,
     ) -> io::Result<HttpAnswer> {
-        // The answer may come, and the connection end, before all was sent.
+        // The response may come, and the connection may end, before everything was sent.
         self.send(method, path, headers, body).ok();
         self.answer()
     }
@@ -104,7 +104,7 @@ impl Http {
         self.output.write_all(bytes)
     }
 
-    /// The next answer; an error also at the end of the connection.
+    /// Returns the next response; the end of the connection is an error.
     pub fn answer(&mut self) -> io::Result<HttpAnswer> {
         let first = self.line()?;
         let status = first.split(' ').nth(1).and_then(|code| code.parse().ok());

@@ -1,10 +1,10 @@
-//! Runs the built `stoker` for tests, speaks its wire, and checks that nothing is left running.
+//! Runs the built `stoker` for tests, speaks its wire protocol, and checks that no process is left running.
 //!
 //! `cargo test --workspace` builds the two binaries that tests need: `stoker`, and this crate's
 //! `bad-worker`. Rules that this crate keeps for its tests:
 //!
-//! - Nothing is waited for by time. A wait ends with an event or fails at its deadline, which
-//!   `STOKER_PATIENCE` multiplies for slow machines.
+//! - No test waits for a fixed time. A wait ends with an event, or fails at its deadline, which `STOKER_PATIENCE`
+//!   multiplies for slow machines.
 //! - A process that outlives its [`App`] fails the test.
 //! - A test that fails keeps its directory and prints the log.
 

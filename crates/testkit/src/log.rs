@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-/// All that the server has logged so far, read as it comes.
+/// The server's log so far, read as it is written.
 pub(crate) struct Log {
     shared: Arc<Shared>,
 }
@@ -54,13 +54,13 @@ impl Log {
         String::from_utf8_lossy(&self.shared.lock().bytes).into_owned()
     }
 
-    /// Counts the bytes, also for who outlives this.
+    /// Returns a function that counts the bytes, and that may outlive the log.
     pub(crate) fn counter(&self) -> impl Fn() -> usize + Send + 'static {
         let shared = self.shared.clone();
         move || shared.lock().bytes.len()
     }
 
-    /// Waits until `found` finds what it looks for in the text from `from` on.
+    /// Waits until `found` returns a value for the text from `from` on.
     pub(crate) fn wait<T>(&self, from: usize, found: impl Fn(&str) -> Option<T>) -> Option<T> {
         let end = Instant::now() + limit(10.0);
         let mut state = self.shared.lock();
@@ -78,13 +78,13 @@ impl Log {
         }
     }
 
-    /// Waits for the end: every process that could write has gone.
+    /// Waits for the end of the log, which comes when every process that could write to it has gone.
     pub(crate) fn wait_for_end(&self) {
         self.wait::<()>(0, |_| None);
     }
 }
 
-/// Whether a line has the parts of a pattern in their order; `*` stands between parts.
+/// Whether a line contains the parts of a pattern in their order; `*` separates the parts.
 pub fn matches(line: &str, pattern: &str) -> bool {
     let mut rest = line;
     pattern.split('*').all(|part| {

@@ -1,4 +1,4 @@
-//! Who runs, by `/proc`. Written apart from the angel's own, which is what is tested by it.
+//! Processes, as `/proc` shows them. Written independently of the angel's own code, which these tests check.
 
 use crate::limit;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,26 +16,26 @@ pub fn children(pid: i32) -> Vec<i32> {
     pids.filter_map(|pid| pid.parse().ok()).collect()
 }
 
-/// The server that an angel has started, if it has one now.
+/// The pid of the server that an angel has started, if there is one now.
 pub fn server_of(angel: i32) -> Option<i32> {
     let mut children = children(angel).into_iter();
     children.find(|pid| command(*pid).starts_with("stoker: server"))
 }
 
-/// The process of a gateway that an angel has started, if it has one now.
+/// The pid of a gateway that an angel has started, if there is one now.
 pub fn gateway_of(angel: i32, name: &str) -> Option<i32> {
     let wanted = format!("stoker: gateway {name}");
     let mut children = children(angel).into_iter();
     children.find(|pid| command(*pid).starts_with(&wanted))
 }
 
-/// A process and all below it.
+/// A process and all its descendants.
 pub fn tree(pid: i32) -> Vec<i32> {
     let below = children(pid).into_iter().flat_map(tree);
     std::iter::once(pid).chain(below).collect()
 }
 
-/// All processes that run and were started with this `NAME=value` in their environment.
+/// All live processes that were started with this `NAME=value` in their environment.
 pub fn marked(mark: &str) -> Vec<i32> {
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -49,13 +49,13 @@ pub fn marked(mark: &str) -> Vec<i32> {
         .collect()
 }
 
-/// The command line, for people.
+/// The command line of a process, for messages.
 pub fn command(pid: i32) -> String {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&bytes).replace('\0', " ")
 }
 
-/// Whether it is there and has not ended.
+/// Whether a process exists and has not ended.
 pub fn is_alive(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat
@@ -64,7 +64,7 @@ pub fn is_alive(pid: i32) -> bool {
     state.is_some_and(|state| state != 'Z' && state != 'X')
 }
 
-/// Signals a process. One that is gone is nothing to complain of.
+/// Signals a process; does nothing if it has gone.
 pub fn signal(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
         kill_process(pid, signal).ok();
@@ -75,7 +75,7 @@ pub fn kill(pid: i32) {
     signal(pid, Signal::KILL);
 }
 
-/// Waits for the end of a process, told by the kernel. False if it has not come in time.
+/// Waits until the kernel reports the end of a process. Returns false if that does not come in time.
 pub fn ends_within(pid: i32, seconds: f64) -> bool {
     let Some(Ok(pidfd)) = Pid::from_raw(pid).map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
         return true;
@@ -89,12 +89,12 @@ pub fn ends_within(pid: i32, seconds: f64) -> bool {
     matches!(poll(&mut fds, Some(&timeout)), Ok(1))
 }
 
-/// The most that a process has had in memory so far, KiB.
+/// The peak of a process's resident memory, in KiB.
 pub fn peak_kib(pid: i32) -> u64 {
     status_kib(pid, "VmHWM:")
 }
 
-/// What a process has in memory, KiB.
+/// The resident memory of a process, in KiB.
 pub fn resident_kib(pid: i32) -> u64 {
     status_kib(pid, "VmRSS:")
 }

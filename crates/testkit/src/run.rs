@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// How a process is to be started. It inherits nothing of Stoker's environment.
+/// How to start a process. The process inherits none of Stoker's environment variables.
 pub struct Spawn(Command);
 
 impl Spawn {
@@ -69,16 +69,16 @@ impl Spawn {
     }
 }
 
-/// What a finished process left.
+/// The result of a process that has ended.
 #[derive(Debug)]
 pub struct Output {
-    /// 128 and the signal, where one ended it.
+    /// The exit code, or 128 plus the signal that ended the process.
     pub code: i32,
     pub stdout: String,
     pub stderr: String,
 }
 
-/// Runs a process to its end, and kills it where that does not come.
+/// Runs a process to its end, and kills it if it takes too long.
 #[track_caller]
 pub fn run(spawn: Spawn) -> Output {
     let dir = Dir::new();
@@ -96,7 +96,7 @@ pub fn run(spawn: Spawn) -> Output {
     }
 }
 
-/// Waits for a child's end; `None` if it had to be killed.
+/// Waits for a child's end; returns `None` if it had to be killed.
 pub(crate) fn finish(mut child: Child, seconds: f64) -> Option<i32> {
     use std::os::unix::process::ExitStatusExt;
     let in_time = procs::ends_within(child.id() as i32, seconds);
@@ -123,8 +123,8 @@ pub fn beside_tests(name: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("{name} is not built: run `cargo build --workspace` first"))
 }
 
-/// A configuration with one pool `p`, of bad-workers that run this script. `rest` begins with keys of the
-/// pool; sections may follow.
+/// A configuration with one pool `p` of bad-workers that run this script. `rest` begins with keys of the pool; sections
+/// may follow.
 pub fn pool_of(script: &str, rest: impl std::fmt::Display) -> String {
     let program = bad_worker();
     format!("[pool.p]\ncommand = [{program:?}, {script:?}]\n{rest}\n")

@@ -4,7 +4,7 @@ use rustix::process::{Gid, Uid, geteuid};
 use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
 use std::thread;
 
-/// Does something as the user nobody, or returns `None` where this user can't become another.
+/// Runs `work` as the user nobody, or returns `None` if this user can't become another.
 pub fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     if !geteuid().is_root() {
         return None;
@@ -12,7 +12,7 @@ pub fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     let become_nobody = || {
         let (uid, gid) = (Uid::from_raw(65_534), Gid::from_raw(65_534));
         set_thread_res_gid(gid, gid, gid).expect("root may");
-        // Of this thread only; the kernel names whoever connected to the server.
+        // This changes only this thread; the kernel reports to the server which user connected.
         set_thread_res_uid(uid, uid, uid).expect("root may");
         work()
     };

@@ -1,21 +1,21 @@
-//! Waiting: for something, and never without an end.
+//! Waiting for a condition, always with a deadline.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a deadline is multiplied by, from `STOKER_PATIENCE`: above 1 on machines that are slow.
+/// The factor for all deadlines, from `STOKER_PATIENCE`: above 1 on slow machines.
 pub fn patience() -> f64 {
     let set = std::env::var("STOKER_PATIENCE").ok();
     set.and_then(|text| text.parse().ok()).unwrap_or(1.0)
 }
 
-/// A deadline of so many seconds, patience considered.
+/// A time limit of this many seconds, multiplied by [`patience`].
 pub fn limit(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds * patience())
 }
 
-/// Asks again and again until there is an answer; fails the test after ten seconds. For what can only
-/// be asked for: what tells of itself is waited for by its event.
+/// Polls until `check` returns a value; fails the test after ten seconds. It is for conditions that can only be polled:
+/// where an event reports the condition, the test waits for that event.
 #[track_caller]
 pub fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + limit(10.0);

@@ -1,4 +1,4 @@
-//! Frames over a socket that blocks.
+//! Frames over a blocking socket.
 
 use crate::limit;
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
 use stoker_wire::{Encode, Flags, Key, MAX_FRAME, Meta, Splitter, Status, Type, WireError, encode};
 
-/// A frame that came.
+/// A frame that was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Got {
     pub kind: Type,
@@ -69,7 +69,7 @@ impl Inbox {
         }
     }
 
-    /// Makes a read that waits in vain an error, of kind `TimedOut`.
+    /// Makes a read fail with `TimedOut` if nothing comes in time.
     pub fn with_deadline(self) -> Self {
         let timeout = Some(limit(15.0));
         self.stream
@@ -113,7 +113,7 @@ impl Inbox {
     }
 }
 
-/// The writing half; threads may share it.
+/// The writing half of a connection, which threads may share.
 pub struct Out(Mutex<UnixStream>);
 
 impl Out {

@@ -1,5 +1,4 @@
-//! The kit's own parts are checked before anything is concluded with them. That this file exists also
-//! makes `cargo test --workspace` build `bad-worker`.
+//! Tests of the test kit itself. This file also makes `cargo test --workspace` build `bad-worker`.
 
 use stoker_testkit::{Dir, Spawn, bad_worker, matches, procs, run};
 
@@ -36,8 +35,8 @@ fn a_signal_ends_it_as_it_would_end_any_program() {
 #[test]
 fn a_process_with_the_mark_is_found_and_one_without_is_not() {
     let dir = Dir::new();
-    // The kernel shows a program's environment only some time after `spawn` has returned: they are
-    // looked for once both have come to the gate.
+    // The kernel shows a program's environment only some time after `spawn` has returned, so the test searches for the
+    // processes after both have come to the gate.
     let start = |value: &str| {
         let gate = dir.gate(value);
         let script = format!("gate {value};silence");

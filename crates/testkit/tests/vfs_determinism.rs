@@ -1,9 +1,10 @@
-//! One seed, one run. This has a process to itself: SQLite has one generator of random numbers per process.
+//! Equal seeds give equal runs. This test has a process to itself, because SQLite has one random generator per process.
 
 use rusqlite::{Connection, OpenFlags};
 use stoker_testkit::vfs::{Call, Disk, Errno, Fault, Kind, Rng, seed_sqlite};
 
-/// Two connections, faults, kills and power cuts. Returns what was called and what is left.
+/// Runs two connections with faults, kills and power cuts. Returns the calls that were made and the content that is
+/// left.
 fn run(seed: u64) -> (u64, u64, u64, Vec<String>) {
     seed_sqlite(seed as u32);
     let disk = Disk::new(seed);

@@ -16,7 +16,7 @@ pub enum WireError {
         name: usize,
         meta: usize,
     },
-    /// A type that version 1 does not have.
+    /// A frame type that version 1 does not have.
     UnknownType(u8),
     /// Reserved flag bits are set.
     ReservedFlags(u8),

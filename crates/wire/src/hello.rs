@@ -1,4 +1,4 @@
-//! HELLO and its answer, WELCOME.
+//! The frame HELLO and its response, WELCOME.
 
 use crate::{MAX_HELLO, WireError, check_name};
 use serde::{Deserialize, Serialize};

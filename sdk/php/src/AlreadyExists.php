@@ -4,9 +4,12 @@ declare(strict_types=1);
 
 namespace Stoker;
 
-/** A job with this unique key is waiting or running, or another user's push has the idempotency key; nothing was pushed. */
+/**
+ * The push was rejected because another job that waits or runs has the same unique key, or because a push of another
+ * user has the same idempotency key.
+ */
 final class AlreadyExists extends StokerException
 {
-    /** Id of the job that holds the key; null where that is another user's. */
+    /** Id of the job that holds the key; null if the job belongs to another user. */
     public ?string $jobId = null;
 }

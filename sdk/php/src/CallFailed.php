@@ -4,15 +4,18 @@ declare(strict_types=1);
 
 namespace Stoker;
 
-/** The method's own code failed: an exception that its handler did not catch (status 64), or a status of its own (65 to 255). */
+/**
+ * The handler of the called method failed: it threw an exception that it did not catch (status 64), or answered with a
+ * status that the application defined (65 to 255).
+ */
 final class CallFailed extends StokerException
 {
-    /** Class of the exception in the worker, such as "DomainException". */
+    /** Class of the exception that the handler threw, such as "DomainException". */
     public string $errorClass = '';
 
-    /** Where it was thrown, "file:line". */
+    /** Where the exception was thrown, as "file:line". */
     public string $place = '';
 
-    /** What the worker told besides the message, as a rule its stack trace. At most 16 KiB. */
+    /** Text that the worker sent in addition to the message, usually the stack trace. At most 16 KiB. */
     public string $details = '';
 }

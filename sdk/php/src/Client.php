@@ -17,14 +17,15 @@ use Stoker\Wire\Flag;
  *     $user = $stoker->call('users.get', ['id' => 1], timeout: 0.2);
  *     $id = $stoker->push('emails', ['to' => 'ada@example.org'], delay: 30);
  *
- * Bodies: null is an empty body, a string goes as it is, anything else as JSON. All times are in seconds.
+ * A body may be any value: null is sent as an empty body, a string unchanged, and everything else as JSON. All times
+ * are in seconds.
  *
- * Inside a handler of Worker, calls inherit what is left of the task's time, its priority and its trace, and the
- * broker learns which task waits for them.
+ * A call that is made in a handler of Worker inherits the task's remaining time, its priority and its trace context,
+ * and the server is told which task waits for it.
  */
 final class Client
 {
-    /** Bytes of jobs in one request of import(). */
+    /** Bytes of JSON after which import() sends a request. */
     private const BATCH = 4 << 20;
 
     private Requests $requests;
@@ -35,23 +36,25 @@ final class Client
     }
 
     /**
-     * Connects to a broker.
+     * Connects to a Stoker server.
      *
-     * A connection that is lost is opened anew by itself: at the next request, or at once for requests under way.
-     * Those are sent again if they can't have reached the broker, are calls marked idempotent, or are pushes with an
-     * idempotencyKey; the others end in ConnectionLost. After a fork the child opens its own connection.
+     * The client reopens a lost connection automatically: at once if requests are in flight, otherwise at the next
+     * request. It repeats requests that cannot have reached the server, calls that are marked idempotent, and pushes
+     * with an idempotencyKey; all other requests in flight end in ConnectionLost. After a fork the child opens its own
+     * connection.
      *
-     * @param string|null $socket         path of the broker's socket; default: env STOKER_SOCKET, else ./stoker.sock
-     * @param bool        $persistent     keep the connection open between requests of php-fpm: a request with one
-     *                                    call took 18 µs, and 39 µs with a connection of its own
-     * @param float|null  $timeout        for each request that names none, and for opening the first connection; null =
-     *                                    the service's own, on the broker
-     * @param float       $connectTimeout for opening the connection
-     * @param float       $reconnectFor   how long to go on trying to connect, with growing pauses of 0.1 to 5 seconds,
-     *                                    within a request's timeout; 0 = once. With 30, say, a client survives a
-     *                                    restart of the broker, also one that drains and refuses with Unavailable
-     * @param string|null $name           who this is, for people; default: the script's name
-     * @throws ConnectionRefused nobody listens there
+     * @param string|null $socket         path of the server's socket; default: env STOKER_SOCKET, else ./stoker.sock
+     * @param bool        $persistent     keep the connection open between requests of php-fpm. A request with one call
+     *                                    took 18 µs with a persistent connection and 39 µs with a new one
+     * @param float|null  $timeout        default timeout of requests that name none, and limit for opening the first
+     *                                    connection; null = the server's default for the service
+     * @param float       $connectTimeout limit for one attempt to connect
+     * @param float       $reconnectFor   for how long to keep trying to connect, with growing pauses of 0.1 to 5
+     *                                    seconds, within a request's timeout; 0 = one attempt. With 30, for example,
+     *                                    a client survives a restart of the server, including the time in which the
+     *                                    server drains and rejects requests as Unavailable
+     * @param string|null $name           name of this client in the server's reports; default: the script's name
+     * @throws ConnectionRefused the server cannot be reached
      */
     public static function connect(
         ?string $socket = null,
@@ -79,16 +82,17 @@ final class Client
      * Calls a method and waits for its answer.
      *
      * @param string             $name       "service.method"
-     * @param float|null         $timeout    0.001 to 4294967; the client waits a quarter of a second longer, for the
-     *                                       broker to say itself that the time is up
+     * @param float|null         $timeout    0.001 to 4294967; the client waits 0.25 seconds longer, so that the server
+     *                                       can report the timeout itself
      * @param int|null           $priority   0 (first) to 7 (last); default: that of the running task, else 3
-     * @param bool               $idempotent it may run more than once, if a worker dies or the connection is lost
+     * @param bool               $idempotent the call may run again if a worker dies or the connection is lost
      * @param string|null        $key        fairness key (tenant), 1 to 200 bytes
-     * @param array<int, string> $meta       metadata: constants of Wire\Key, or your own keys 0x80 to 0xFE
-     * @return mixed what the handler returned: JSON as arrays and scalars, a string as it is
-     * @throws InvalidRequest   an argument is out of range, or the broker finds the request wrong
+     * @param array<int, string> $meta       metadata by key: constants of Wire\Key, or your own keys 0x80 to 0xFE
+     * @return mixed the return value of the handler: a string unchanged, everything else as JSON decodes it (objects as
+     *               arrays)
+     * @throws InvalidRequest   an argument is out of range, or the server rejected the request as invalid
      * @throws DeadlineExceeded
-     * @throws CallFailed       the handler threw
+     * @throws CallFailed       the handler threw an exception
      * @throws NoWorker|WorkerDied|Quarantined|Overloaded|Unavailable|PermissionDenied|NotFound
      * @throws ConnectionRefused|ConnectionLost
      */
@@ -105,12 +109,13 @@ final class Client
     }
 
     /**
-     * Begins a call. It is sent, together with others begun, as soon as one of them is awaited.
+     * Starts a call without waiting for its answer. Started calls are sent together, when one of them is awaited or
+     * 64 KiB have accumulated.
      *
      * Parameters as for call().
      *
-     * @throws InvalidRequest|DeadlineExceeded an argument is out of range, the running task has no time left; all
-     *                                         other errors come from Pending::await()
+     * @throws InvalidRequest|DeadlineExceeded an argument is out of range, or the running task has no time left; all
+     *                                         other errors are thrown by Pending::await()
      */
     public function callAsync(
         string $name,
@@ -128,14 +133,16 @@ final class Client
     }
 
     /**
-     * Calls several methods at once, in one round trip, and waits for all answers.
+     * Makes several calls at once, in one round trip, and waits for all answers.
      *
      *     [$user, $cart] = $stoker->callAll([['users.get', ['id' => 1]], ['carts.get', ['id' => 1]]]);
      *
-     * @param array<array-key, array{0: string, 1?: mixed}> $calls name and body of each
-     * @param float|null $timeout    for all of them together; see call(), as for the other parameters
-     * @param bool       $throw      true: when one failed, its exception is thrown, after all have ended.
-     *                               false: the exception stands in the place of the answer
+     * The other parameters are those of call() and apply to every call.
+     *
+     * @param array<array-key, array{0: string, 1?: mixed}> $calls name and body of each call
+     * @param float|null $timeout    for all calls together, see call()
+     * @param bool       $throw      true: if a call fails, throw the first exception after all calls have ended.
+     *                               false: return the exception in place of the answer
      * @return array<array-key, mixed> the answers, with the keys of $calls
      * @throws StokerException see call()
      */
@@ -171,12 +178,12 @@ final class Client
     }
 
     /**
-     * Calls a method and waits for nothing: no answer, no error. Returns when the system has taken the bytes.
+     * Sends a call without waiting for an answer or an error. Returns when the bytes have been written to the socket.
      *
      * Parameters as for call().
      *
      * @throws InvalidRequest    an argument is out of range
-     * @throws ConnectionRefused|ConnectionLost it can't be sent
+     * @throws ConnectionRefused|ConnectionLost the call could not be sent
      */
     public function notify(string $name, mixed $body = null, ?int $priority = null, ?string $key = null, array $meta = []): void
     {
@@ -184,34 +191,38 @@ final class Client
     }
 
     /**
-     * Puts a job into a queue. When it returns, the broker has the job; on disk, if the queue is durable.
+     * Pushes a job to a queue. When it returns, the server has accepted the job and, if the queue is durable, has written
+     * and synced it to disk.
      *
-     * @param float|\DateTimeInterface|null $delay seconds from now, or the time at which it is due
-     * @param int|null    $priority       0 (first) to 7 (last), 3 is usual
+     * @param float|\DateTimeInterface|null $delay seconds from now, or the time at which the job is due
+     * @param int|null    $priority       0 (first) to 7 (last); null = 3
      * @param string|null $key            fairness key (tenant), 1 to 200 bytes
-     * @param int|null    $tries          runs allowed, the first included, 0 to 65535; 0 = no limit; null = the queue's
-     * @param list<float> $backoff        seconds before the 2nd run, the 3rd, …, at most 100; the last repeats.
-     *                                    Empty = the queue's
-     * @param float|null  $timeout        the longest that one run may take, 0.001 to 4294967; null = the pool's
-     * @param string|null $unique         1 to 200 bytes; refused while another job of the queue with it waits or runs
-     * @param string|null $idempotencyKey 1 to 200 bytes; a second push with it returns the first one's id. So the
-     *                                    client may send it again by itself when the connection is lost
-     * @param bool        $failOnTimeout  a run that overran its time is the last, whatever tries are left
-     * @param float|\DateTimeInterface|null $retryUntil a run that fails after it is the last; until then tries do not
-     *                                    count. A number is Unix time in seconds
-     * @param int|null    $maxExceptions  runs that may end in an error, 1 to 65535; being released is none
-     * @param bool        $uniqueUntilStart the unique key is free again as soon as the first run starts
-     * @param float|null  $uniqueFor      seconds after which the unique key is free in any case
-     * @param float|\DateTimeInterface|null $dueAt as a delay that is a moment; a number is Unix time in seconds
-     * @param string|null $type           what it is, for people and filters, 1 to 255 bytes: a class or a name
-     * @param float|null  $keepResult     seconds for which its result is kept; null = the queue's
+     * @param int|null    $tries          maximum number of runs, including the first, 0 to 65535; 0 = no limit; null =
+     *                                    the queue's setting
+     * @param list<float> $backoff        seconds to wait before the 2nd run, the 3rd, …, at most 100 values; the last one
+     *                                    repeats. Empty = the queue's setting
+     * @param float|null  $timeout        maximum duration of one run, 0.001 to 4294967; null = the pool's setting
+     * @param string|null $unique         unique key, 1 to 200 bytes; the push is rejected while another job of the queue
+     *                                    with this key waits or runs
+     * @param string|null $idempotencyKey 1 to 200 bytes; a second push with the same key returns the id of the first job,
+     *                                    so the client can repeat the push if the connection is lost
+     * @param bool        $failOnTimeout  a run that exceeds its timeout is the last, even if tries are left
+     * @param float|\DateTimeInterface|null $retryUntil time after which a failed run is the last; until then tries are not
+     *                                    counted. A number is Unix time in seconds
+     * @param int|null    $maxExceptions  maximum number of runs that end in an error, 1 to 65535; a release does not count
+     * @param bool        $uniqueUntilStart release the unique key as soon as the first run starts
+     * @param float|null  $uniqueFor      maximum number of seconds for which the unique key is held
+     * @param float|\DateTimeInterface|null $dueAt time at which the job is due, instead of $delay; a number is Unix time
+     *                                    in seconds
+     * @param string|null $type           class or name of the job, for reports and filters, 1 to 255 bytes
+     * @param float|null  $keepResult     seconds for which the result is kept; null = the queue's setting
      * @return string the job's id, a UUIDv7
      * @throws InvalidRequest an argument is out of range
-     * @throws AlreadyExists  the unique key is taken; $jobId tells by which job, null if that is another user's
-     * @throws NotFound       there is no such queue
+     * @throws AlreadyExists  the unique key is taken; $jobId is the job that holds it, or null if it is another user's
+     * @throws NotFound       the queue does not exist
      * @throws Overloaded|Unavailable|PermissionDenied|DeadlineExceeded|ConnectionRefused
      * @throws ConnectionLost the job may or may not have been accepted, unless $notProcessed is true
-     * @throws InDoubt        the same, and the broker does not know either: its disk fails
+     * @throws InDoubt        the job may or may not have been accepted, and the server cannot find out: its disk failed
      */
     public function push(
         string $queue,
@@ -241,12 +252,13 @@ final class Client
     }
 
     /**
-     * Begins a push. It is sent, together with others begun, as soon as one of them is awaited; Pending::await()
-     * returns the id. For jobs of different queues or options in one round trip.
+     * Starts a push without waiting for its answer; Pending::await() returns the job's id. Use it to push jobs of
+     * different queues or with different options in one round trip. Started pushes are sent together, when one of them is
+     * awaited or 64 KiB have accumulated.
      *
      * Parameters as for push().
      *
-     * @throws InvalidRequest an argument is out of range; all other errors come from Pending::await()
+     * @throws InvalidRequest an argument is out of range; all other errors are thrown by Pending::await()
      */
     public function pushAsync(
         string $queue,
@@ -276,14 +288,15 @@ final class Client
     }
 
     /**
-     * Puts many jobs into a queue in one round trip, many in each write; a generator of a million is fine.
+     * Pushes many jobs to a queue without waiting for each answer, and packs many jobs into each write. $bodies is read
+     * as jobs are sent, so a generator of a million bodies needs little memory.
      *
-     * After the first failure no more are sent. Its exception is thrown when those on their way have ended, and
-     * names in $accepted the jobs that are in.
+     * After the first failure no more jobs are sent. Its exception is thrown when all pushes in flight have ended; its
+     * $accepted property has the ids of the jobs that were accepted.
      *
-     * Parameters as for push().
+     * The other parameters are those of push() and apply to every job.
      *
-     * @param iterable<array-key, mixed> $bodies
+     * @param iterable<array-key, mixed> $bodies one body per job, as for push()
      * @return array<array-key, string> the jobs' ids, with the keys of $bodies
      * @throws StokerException see push()
      */
@@ -338,9 +351,9 @@ final class Client
     }
 
     /**
-     * What became of a job; null when the broker knows none with that id (any more).
+     * Returns a job with all its details; null if the server has no job with this id, or has deleted it.
      *
-     * @param string $id as push() returned it
+     * @param string $id the id that push() returned
      * @return array<string, mixed>|null id, queue, state (ready, delayed, running, retrying, suspended, done, failed,
      *                                   cancelled), type, attempt, exceptions, crashes, tries, priority, key, created_at,
      *                                   due_at, ended_at, ran_ms, error, progress, body, codec, result, output,
@@ -357,11 +370,12 @@ final class Client
     }
 
     /**
-     * One line of a job's history, whole: job() cuts texts at 64 KiB, and the payload before an edit may be longer.
+     * Returns one entry of a job's history in full. job() cuts texts at 64 KiB; an entry can be longer, for example if it
+     * has the payload before an edit.
      *
-     * @param string $id     as push() returned it
-     * @param int    $number from 1, in the order of job()'s `history`
-     * @return array{at: string, what: string, text: string}|null null when there is no such job or line (any more)
+     * @param string $id     the id that push() returned
+     * @param int    $number number of the entry in `history` of job(), from 1
+     * @return array{at: string, what: string, text: string}|null null if there is no such job or entry, or it was deleted
      * @throws StokerException see call()
      */
     public function note(string $id, int $number): ?array
@@ -374,17 +388,18 @@ final class Client
     }
 
     /**
-     * Jobs, oldest first, fetched page by page while you go through them.
+     * Returns jobs, oldest first. They are fetched page by page while you iterate.
      *
      *     foreach ($stoker->jobs(['queue' => 'emails', 'state' => 'failed']) as $job) { … }
      *
-     * @param array<string, mixed> $filter any of: queue; state, as in job(); type; error, the class of it; fingerprint,
-     *                                     of failures(); key; older, seconds since its end, or since its push if it has
-     *                                     not ended. Empty = all jobs
+     * @param array<string, mixed> $filter any of: queue; state, as in job(); type; error, the class of the error;
+     *                                     fingerprint, from failures(); key; older, the minimum number of seconds since
+     *                                     the job ended or, if it has not ended, since it was pushed. A job must match
+     *                                     all of them. Empty = all jobs
      * @param int $page jobs per request, 1 to 1000
      * @return \Generator<int, array<string, mixed>> as job(), without body, result, output, checkpoint and history
-     * @throws InvalidRequest   a filter that there is not
-     * @throws PermissionDenied only the broker's own user and root may; so for all that follows
+     * @throws InvalidRequest   the filter has an unknown key or an invalid value
+     * @throws PermissionDenied the caller is neither root nor the server's own user
      * @throws StokerException  see call()
      */
     public function jobs(array $filter = [], int $page = 100): \Generator
@@ -393,7 +408,7 @@ final class Client
     }
 
     /**
-     * How many jobs a filter means.
+     * Returns the number of jobs that match a filter.
      *
      * @param array<string, mixed> $filter see jobs()
      * @throws StokerException see jobs()
@@ -404,13 +419,14 @@ final class Client
     }
 
     /**
-     * Failed jobs, in groups of those that failed of the same thing.
+     * Returns failed jobs in groups of jobs with the same error.
      *
      *     foreach ($stoker->failures() as $group) { $stoker->retry(['fingerprint' => $group['fingerprint']]); }
      *
      * @param array<string, mixed> $filter see jobs()
-     * @return list<array<string, mixed>> the largest first: fingerprint, count, queue, first_at, last_at, job (the id
-     *                                    of one), error
+     * @param int $limit maximum number of groups, 1 to 1000
+     * @return list<array<string, mixed>> the largest group first: fingerprint, count, queue, first_at, last_at, job (the
+     *                                    id of one job of the group), error
      * @throws StokerException see jobs()
      */
     public function failures(array $filter = [], int $limit = 100): array
@@ -419,14 +435,13 @@ final class Client
     }
 
     /**
-     * Runs failed or cancelled jobs again, with all their tries.
+     * Retries failed or cancelled jobs. They start again with their full number of tries.
      *
-     * @param string|array<string, mixed> $which an id, or a filter as for jobs(), or ['all' => true]; so for all that
-     *                                           follows
-     * @param int|null $perSecond             many at this rate, 1 to 1000000; null = at once
-     * @return int how many; jobs that are in no fitting state are left as they are
+     * @param string|array<string, mixed> $which an id, a filter as for jobs(), or ['all' => true]
+     * @param int|null $perSecond maximum number of jobs that become due per second, 1 to 1000000; null = all at once
+     * @return int number of retried jobs; jobs in another state are not changed
      * @throws NotFound        there is no job with this id
-     * @throws InvalidRequest  the one job named is in no fitting state, or the filter is none
+     * @throws InvalidRequest  the job with this id is in another state, or the filter is invalid
      * @throws StokerException see jobs()
      */
     public function retry(string|array $which, ?int $perSecond = null): int
@@ -435,10 +450,10 @@ final class Client
     }
 
     /**
-     * Ends jobs that are not finished. One that runs ends too, with its worker if it does not stop by itself.
+     * Cancels jobs that have not ended. A running job is stopped; if it does not stop by itself, its worker is killed.
      *
      * @param string|array<string, mixed> $which see retry()
-     * @return int how many
+     * @return int number of cancelled jobs
      * @throws StokerException see retry()
      */
     public function cancel(string|array $which): int
@@ -447,10 +462,10 @@ final class Client
     }
 
     /**
-     * Forgets jobs that are finished: done, failed or cancelled.
+     * Deletes jobs that have ended: done, failed or cancelled.
      *
      * @param string|array<string, mixed> $which see retry()
-     * @return int how many
+     * @return int number of deleted jobs
      * @throws StokerException see retry()
      */
     public function discard(string|array $which): int
@@ -459,10 +474,10 @@ final class Client
     }
 
     /**
-     * Has jobs that wait go on waiting until they are released.
+     * Suspends jobs that wait: they do not run until they are released.
      *
      * @param string|array<string, mixed> $which see retry()
-     * @return int how many
+     * @return int number of suspended jobs
      * @throws StokerException see retry()
      */
     public function suspend(string|array $which): int
@@ -471,10 +486,10 @@ final class Client
     }
 
     /**
-     * Lets suspended jobs and such that wait for their time go now.
+     * Makes suspended, delayed and retrying jobs ready to run now.
      *
      * @param string|array<string, mixed> $which see retry()
-     * @return int how many
+     * @return int number of released jobs
      * @throws StokerException see retry()
      */
     public function release(string|array $which): int
@@ -483,11 +498,11 @@ final class Client
     }
 
     /**
-     * Moves jobs that wait or have failed to another queue. Those that run stay.
+     * Moves jobs that wait or have failed to another queue. Running jobs are not moved.
      *
      * @param string|array<string, mixed> $which see retry()
-     * @return int how many
-     * @throws NotFound        there is no such queue
+     * @return int number of moved jobs
+     * @throws NotFound        there is no job with this id, or the queue does not exist
      * @throws StokerException see retry()
      */
     public function move(string|array $which, string $queue): int
@@ -496,9 +511,10 @@ final class Client
     }
 
     /**
-     * Gives a job another body: one that has failed, is cancelled or suspended, or waits for its time.
+     * Replaces the body of a job that is failed, cancelled, suspended, delayed or retrying.
      *
-     * @param mixed $body as for push(), but text: bytes that are no UTF-8 can't be sent
+     * @param string $id   the id that push() returned
+     * @param mixed  $body as for push(), but a string must be valid UTF-8
      * @throws StokerException see retry()
      */
     public function edit(string $id, mixed $body): void
@@ -508,11 +524,11 @@ final class Client
     }
 
     /**
-     * Jobs with all that another store needs to go on with them. The jobs stay where they are.
+     * Returns jobs with everything that another server needs to continue them. The jobs are not removed.
      *
      * @param array<string, mixed> $filter see jobs()
-     * @param int $page jobs per request, 1 to 1000; fewer, if their bodies are large
-     * @return \Generator<int, array<string, mixed>> one at a time, to be written as lines of JSON, say
+     * @param int $page jobs per request, 1 to 1000; reduced automatically if the jobs are large
+     * @return \Generator<int, array<string, mixed>> one job at a time; each can be encoded as JSON and given to import()
      * @throws StokerException see jobs()
      */
     public function export(array $filter = [], int $page = 100): \Generator
@@ -521,10 +537,12 @@ final class Client
     }
 
     /**
-     * Takes jobs that export() gave, here or on another broker. They get new ids, and their queues must exist.
+     * Imports jobs that export() returned, on this server or another one. They get new ids, and their queues must exist.
+     *
+     * Jobs are sent in batches. If a batch is rejected, an exception is thrown, and jobs of earlier batches stay imported.
      *
      * @param iterable<array<string, mixed>> $jobs
-     * @return int how many; jobs before one that is refused are in
+     * @return int number of imported jobs
      * @throws StokerException see jobs()
      */
     public function import(iterable $jobs): int
@@ -544,7 +562,7 @@ final class Client
     }
 
     /**
-     * All queues, with what waits and runs in them.
+     * Returns all queues with the numbers of their waiting and running jobs.
      *
      * @return list<array<string, mixed>> docs/reference/protocol.md, section 9
      * @throws StokerException see call()
@@ -555,7 +573,7 @@ final class Client
     }
 
     /**
-     * All workers, with what they do now.
+     * Returns all workers and the task that each of them runs.
      *
      * @return list<array<string, mixed>> docs/reference/protocol.md, section 9
      * @throws StokerException see call()
@@ -566,7 +584,7 @@ final class Client
     }
 
     /**
-     * All pools, with their sizes and health.
+     * Returns all pools with their sizes and health.
      *
      * @return list<array<string, mixed>> docs/reference/protocol.md, section 9
      * @throws StokerException see call()
@@ -577,10 +595,10 @@ final class Client
     }
 
     /**
-     * Starts no more jobs of a queue; those that run go on, and pushes are accepted.
+     * Pauses a queue: none of its jobs is started. Running jobs continue, and pushes are accepted.
      *
-     * @param bool $create make the queue if nothing was pushed to it yet; otherwise an unknown name is refused
-     * @throws PermissionDenied only the broker's own user and root may
+     * @param bool $create create the queue if it does not exist yet; otherwise an unknown name is rejected with NotFound
+     * @throws PermissionDenied the caller is neither root nor the server's own user
      * @throws StokerException  see call()
      */
     public function pause(string $queue, bool $create = false): void
@@ -589,9 +607,9 @@ final class Client
     }
 
     /**
-     * Undoes pause().
+     * Resumes a queue that was paused with pause().
      *
-     * @throws PermissionDenied only the broker's own user and root may
+     * @throws PermissionDenied the caller is neither root nor the server's own user
      * @throws StokerException  see call()
      */
     public function resume(string $queue): void
@@ -600,12 +618,15 @@ final class Client
     }
 
     /**
-     * Any of the broker's own methods: docs/reference/protocol.md, section 9.
+     * Calls one of the server's administration methods: docs/reference/protocol.md, section 9.
      *
      *     $stoker->admin('pool', ['op' => 'scale', 'pool' => 'app', 'min' => 2, 'max' => 8]);
      *
-     * @param string               $name "job", "queue", "worker", "pool", "quarantine", with or without "stoker."
-     * @param array<string, mixed> $body
+     * @param string               $name    such as "job", "queue", "worker", "pool" or "quarantine", with or without the
+     *                                      prefix "stoker."
+     * @param array<string, mixed> $body    fields of the request
+     * @param float|null           $timeout see call()
+     * @return mixed the decoded answer
      * @throws StokerException see call()
      */
     public function admin(string $name, array $body = [], ?float $timeout = null): mixed
@@ -615,7 +636,7 @@ final class Client
         return $this->call($name, (object) $body, $timeout);
     }
 
-    /** Ends the connection. Requests under way end in ConnectionLost; the next request opens a new one. */
+    /** Closes the connection. Requests in flight end in ConnectionLost; the next request opens a new connection. */
     public function close(): void
     {
         $this->link->close();
@@ -640,7 +661,7 @@ final class Client
                 try {
                     $answer = $this->admin('job', $ask);
                 } catch (Overloaded $e) {
-                    // A page of large jobs is longer than a frame.
+                    // The page does not fit into one frame because its jobs are large: request half as many.
                     $ask['limit'] = $ask['limit'] > 1 ? intdiv($ask['limit'], 2) : throw $e;
                     continue;
                 }

@@ -5,10 +5,10 @@ declare(strict_types=1);
 namespace Stoker;
 
 /**
- * The connection ended before the answer.
+ * The connection ended before the answer arrived.
  *
- * Whether the request was carried out is unknown, unless $notProcessed is true. A push with an idempotencyKey and a
- * call marked idempotent are sent again by themselves, see Client::connect().
+ * It is unknown whether the request was carried out, unless $notProcessed is true. The client repeats pushes with an
+ * idempotencyKey and calls that are marked idempotent, see Client::connect().
  */
 final class ConnectionLost extends StokerException
 {

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker;
 
-/** Nobody listens at the socket, or it may not be opened. Nothing has been sent. */
+/** The server cannot be reached: nothing listens on the socket, or this user may not open it. Nothing has been sent. */
 final class ConnectionRefused extends StokerException
 {
 }

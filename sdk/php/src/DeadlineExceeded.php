@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker;
 
-/** The time for the call is over. $notProcessed tells whether it ever ran; if it did, it may still be running. */
+/** The call did not end within its timeout. $notProcessed is true if no worker started it; otherwise it may still run. */
 final class DeadlineExceeded extends StokerException
 {
 }

@@ -5,8 +5,8 @@ declare(strict_types=1);
 namespace Stoker;
 
 /**
- * The broker itself can't tell whether the request was carried out: of a push that the disk failed in the middle of
- * writing it, and that it could not look since. To push again with the same idempotencyKey is safe.
+ * The server does not know whether the request was carried out: for example, its disk failed while it wrote a pushed
+ * job, and it could not read the file since. It is safe to push again with the same idempotencyKey.
  */
 final class InDoubt extends StokerException
 {

@@ -9,8 +9,8 @@ use Stoker\Internal\Puller;
 use Stoker\Internal\Socket;
 
 /**
- * A worker whose loop is somebody else's: takes jobs one by one, and answers them. For frameworks that have a worker
- * of their own, such as Laravel's queue:work. Who has no loop yet uses Worker, which does more.
+ * A worker for frameworks that have a worker loop of their own, such as Laravel's queue:work: the framework takes jobs
+ * one at a time and answers them. Programs without such a loop should use Worker, which does more.
  *
  *     $inbox = Inbox::open(['emails']);
  *     while (!$inbox->isClosed()) {
@@ -23,8 +23,8 @@ use Stoker\Internal\Socket;
  *         }
  *     }
  *
- * Every task taken must be answered before the next is taken. What a task prints goes to stdout. TERM and INT do what
- * they do to a Worker, unless the framework handles them.
+ * Every task must be answered before the next one is taken. Output of a task goes to stdout. TERM and INT are handled as
+ * Worker::run() describes, unless the framework handles them.
  */
 final class Inbox
 {
@@ -33,16 +33,20 @@ final class Inbox
     }
 
     /**
-     * Says HELLO. A process may have several inboxes, each with a connection of its own; one that Stoker started has
-     * the inherited socket for the first, and dials for others.
+     * Connects to the server as a worker.
+     *
+     * A process may have several inboxes, each with its own connection. In a process that Stoker started, the first inbox
+     * uses the inherited socket, and all others connect to $socket.
      *
      * @param list<string> $queues     names of queues; "*" is every queue of the pool
-     * @param string|null  $socket     where to dial if Stoker did not start this process; default: env STOKER_SOCKET
-     * @param string|null  $pool       the pool to join then; default: env STOKER_POOL
-     * @param string|null  $token      that pool's token; default: env STOKER_TOKEN
-     * @param string|null  $name       who this is, for people; default: the script's name
-     * @param bool         $softCancel needs ext-pcntl: code in interruptible() gets TaskTimeout when its time is up
-     * @throws ConnectionRefused Stoker did not start this process, and there is none to dial
+     * @param string|null  $socket     path of the server's socket, unless the inherited one is used; default: env
+     *                                 STOKER_SOCKET
+     * @param string|null  $pool       the pool to join, unless the inherited socket is used; default: env STOKER_POOL
+     * @param string|null  $token      token of that pool, if it has one; default: env STOKER_TOKEN
+     * @param string|null  $name       name of this worker in the server's reports; default: the script's name
+     * @param bool         $softCancel throw TaskTimeout in code that runs in interruptible() when the task's time is up;
+     *                                 needs ext-pcntl
+     * @throws ConnectionRefused Stoker did not start this process, and no server can be reached
      */
     public static function open(
         array $queues = ['*'],
@@ -76,15 +80,15 @@ final class Inbox
     }
 
     /**
-     * The next job. Stoker assigns one to this process only while it waits here, so that a process which does something
-     * else, or nothing, holds no job.
+     * Waits for a job and returns it. Stoker assigns a job to this inbox only during this call, so a process that does
+     * something else does not hold up a job.
      *
-     * @param float $seconds to wait for it; 0 = only look. Then, or at a signal, one round trip is added, in which a
-     *                       job may still come
-     * @return Task|null null when none came in that time, when a signal came, and when isClosed()
-     * @throws \LogicException  the one before has not been answered
-     * @throws StokerException  the broker does not want this worker; the message says why
-     * @throws Wire\WireError   the broker sent what is no frame
+     * @param float $seconds maximum time to wait; 0 = do not wait. When the time is up or a signal arrives, one more
+     *                       round trip follows, in which a job may still arrive
+     * @return Task|null null if no job arrived within the time, if a signal arrived, and once isClosed() is true
+     * @throws \LogicException  the previous task has not been answered
+     * @throws StokerException  the server rejected this worker; the message says why
+     * @throws Wire\WireError   the server sent bytes that are not a valid frame
      */
     public function take(float $seconds): ?Task
     {
@@ -96,9 +100,10 @@ final class Inbox
     }
 
     /**
-     * Waits without taking a job, and returns early at a signal and when isClosed(): for a worker that is not to work
-     * now, and has to notice that it is to go.
+     * Waits without taking a job. Returns early when a signal arrives and when the inbox is closed. For a worker that
+     * must not work now, but must still notice that Stoker shuts it down.
      *
+     * @param float $seconds time to wait
      * @throws StokerException see take()
      */
     public function rest(float $seconds): void
@@ -107,12 +112,12 @@ final class Inbox
     }
 
     /**
-     * Answers the task that was taken.
+     * Answers the current task.
      *
-     * @param mixed           $result what a handler of Worker::onJob() would have returned
-     * @param \Throwable|null $thrown what it would have thrown: Retry, Fail, Returned, or any exception for a failed
-     *                                attempt. After Returned isClosed() is true
-     * @throws \LogicException nothing is to be answered
+     * @param mixed           $result the value that a handler of Worker::onJob() would return
+     * @param \Throwable|null $thrown the exception that a handler would throw: Retry, Fail, Returned, or any other for a
+     *                                failed attempt. Returned closes the inbox
+     * @throws \LogicException no task has been taken
      */
     public function answer(mixed $result = null, ?\Throwable $thrown = null): void
     {
@@ -121,10 +126,10 @@ final class Inbox
     }
 
     /**
-     * Returns the task that was taken, and whose code has not begun, to its queue: that costs it no attempt, and this
-     * inbox goes on.
+     * Returns the current task, whose code must not have started, to its queue. This costs the task no attempt, and the
+     * inbox stays open.
      *
-     * @throws \LogicException there is none
+     * @throws \LogicException no task has been taken
      */
     public function return(): void
     {
@@ -133,9 +138,9 @@ final class Inbox
     }
 
     /**
-     * Runs code that a soft cancel may interrupt.
+     * Runs code that a soft cancel may interrupt, and returns its value.
      *
-     * @throws TaskTimeout the task's time is up
+     * @throws TaskTimeout the task's time is up, and the inbox was opened with $softCancel
      */
     public function interruptible(callable $code): mixed
     {
@@ -147,21 +152,21 @@ final class Inbox
         }
     }
 
-    /** The task taken and not answered yet. */
+    /** The task that was taken and has not been answered; null if there is none. */
     public function task(): ?Task
     {
         return $this->puller->loop->task;
     }
 
-    /** The pool that it has joined; null as long as Stoker has not answered. */
+    /** The pool that this inbox has joined; null until Stoker has answered. */
     public function pool(): ?string
     {
         return $this->puller->loop->pool;
     }
 
     /**
-     * Whether no more jobs will come: Stoker said to go or is gone, or close() was called. Then end the process, or
-     * open() another inbox.
+     * Whether no more jobs will arrive: Stoker told this worker to exit, the connection has ended, or close() was called.
+     * Then end the process, or open() another inbox.
      */
     public function isClosed(): bool
     {
@@ -169,8 +174,8 @@ final class Inbox
     }
 
     /**
-     * Takes no more, and ends the connection unless Stoker started this process. Does nothing before the task that was
-     * taken is answered.
+     * Closes the inbox: it takes no more jobs. The connection is closed too, unless it is the inherited one. Does nothing
+     * while a task is unanswered.
      */
     public function close(): void
     {

@@ -4,7 +4,10 @@ declare(strict_types=1);
 
 namespace Stoker;
 
-/** The request can't be right, however often it is sent: a wrong name, an argument out of range, a body too large. */
+/**
+ * The request is invalid and a repeat cannot succeed: for example, a name is malformed, an argument is out of range, or
+ * the body is too large.
+ */
 final class InvalidRequest extends StokerException
 {
 }

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker;
 
-/** No pool serves this name. A typing error, or the pool is not in this broker's configuration. */
+/** No pool serves this name: the name is misspelled, or the pool is missing in the server's configuration. */
 final class NoWorker extends StokerException
 {
 }

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker;
 
-/** There is no such thing: a job with that id, a queue of that name. */
+/** The job, queue or other object that the request names does not exist. */
 final class NotFound extends StokerException
 {
 }

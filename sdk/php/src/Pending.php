@@ -11,28 +11,28 @@ use Stoker\Wire\Frame;
 use Stoker\Wire\Status;
 use Stoker\Wire\Type;
 
-/** A request on its way: what Client::callAsync() returns. */
+/** A request in flight, returned by Client::callAsync() and Client::pushAsync(). */
 final class Pending
 {
-    /** @internal the answer, once it is here */
+    /** @internal the answer, once it has arrived */
     public ?Frame $answer = null;
 
     /** @internal why there will be no answer */
     public ?StokerException $error = null;
 
-    /** @internal its id on the present connection; 0 = on none yet */
+    /** @internal id of the request on the current connection; 0 = not queued on a connection yet */
     public int $id = 0;
 
-    /** @internal all its bytes have been given to the system, so that the broker may have it */
+    /** @internal all bytes of the request were written to the socket, so the server may have received it */
     public bool $sent = false;
 
-    /** @internal hrtime() of the first connection that it lost; 0 = none */
+    /** @internal hrtime() at which a connection was first lost while this request was in flight; 0 = never */
     public int $lostAt = 0;
 
     /**
      * @internal
-     * @param ?int $deadline nanoseconds of hrtime()
-     * @param bool $isRepeatable it may reach the broker twice
+     * @param ?int $deadline nanoseconds of hrtime(); null = no deadline
+     * @param bool $isRepeatable the request may be sent again although the server may have received it
      */
     public function __construct(
         private readonly Link $link,
@@ -47,7 +47,7 @@ final class Pending
     ) {
     }
 
-    /** Whether await() returns, or throws, at once. Does not look for new answers. */
+    /** Whether await() would return or throw at once. Does not read from the connection. */
     public function isDone(): bool
     {
         return $this->answer !== null || $this->error !== null;
@@ -56,7 +56,7 @@ final class Pending
     /**
      * Waits for the answer.
      *
-     * @return mixed JSON as arrays and scalars, any other codec as a string of bytes
+     * @return mixed the answer: JSON decoded, with objects as arrays; any other codec as a string of bytes
      * @throws StokerException see Client::call()
      */
     public function await(): mixed
@@ -75,7 +75,7 @@ final class Pending
         }
     }
 
-    /** @internal the bytes to send, with the time that is left now; null when none is */
+    /** @internal the frame to send, with the time that remains until the deadline; null if no time remains */
     public function encode(int $id): ?string
     {
         $ms = $this->deadline === null ? 0 : (int) ceil(($this->deadline - hrtime(true)) / 1e6);
@@ -97,7 +97,7 @@ final class Pending
         )->encode();
     }
 
-    /** @internal bytes, about */
+    /** @internal approximate size of the frame in bytes */
     public function size(): int
     {
         return strlen($this->meta) + strlen($this->body);

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker;
 
-/** The socket let you in, but this needs the broker's own user or root (an admin method), or a token. */
+/** The server accepted the connection, but the request needs root or the server's own user, or a valid token. */
 final class PermissionDenied extends StokerException
 {
 }

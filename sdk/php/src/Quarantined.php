@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker;
 
-/** This call has killed too many workers; it is not given to another one. See `stoker quarantine list`. */
+/** This call has killed too many workers and is not assigned to another one for a while. See `stoker quarantine list`. */
 final class Quarantined extends StokerException
 {
 }

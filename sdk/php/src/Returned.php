@@ -6,7 +6,7 @@ namespace Stoker;
 
 use Stoker\Wire\Status;
 
-/** Thrown by a handler that has not begun: give the task to another worker. See Task::returned(). */
+/** Thrown by a handler that has not started its work, to give the task to another worker. See Task::returned(). */
 final class Returned extends Verdict
 {
     public const STATUS = Status::RETURNED;

@@ -11,22 +11,22 @@ use Stoker\Wire\Meta;
 use Stoker\Wire\Status;
 
 /**
- * Something that Stoker said no to. Every exception of this SDK is one of these.
+ * A request that failed or was rejected. This is the base class of all exceptions that Client throws.
  *
- * Catch the subclass that you can do something about; the statuses stand in docs/reference/protocol.md, section 5.
+ * Catch the subclass that you can handle. docs/reference/protocol.md, section 5, lists the statuses.
  */
 class StokerException extends \RuntimeException
 {
-    /** Status of the answer; null where there was none (a lost or refused connection). */
+    /** Status of the answer; null if there was no answer (a lost or refused connection). */
     public ?int $status = null;
 
-    /** Seconds after which a repeat has a chance; null when nobody said. */
+    /** Seconds after which a retry may succeed; null if the answer did not say. */
     public ?float $retryAfter = null;
 
-    /** True when no worker has started the task, so that a repeat can't do anything twice. */
+    /** True if no worker has started the task, so that a retry cannot do anything twice. */
     public bool $notProcessed = false;
 
-    /** @var array<array-key, string> pushMany() only: ids of the jobs that were accepted, by the key of their body */
+    /** @var array<array-key, string> ids of the jobs that pushMany() had accepted, by the key of their body; else empty */
     public array $accepted = [];
 
     private const CLASSES = [
@@ -48,10 +48,10 @@ class StokerException extends \RuntimeException
     ];
 
     /**
-     * The exception that an answer other than OK stands for.
+     * Builds the exception for an answer whose status is not OK.
      *
      * @internal
-     * @param string $what the method called, for the message
+     * @param string $what name of the called method, for the message
      */
     public static function fromAnswer(Frame $answer, string $what): self
     {

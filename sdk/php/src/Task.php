@@ -14,21 +14,21 @@ use Stoker\Wire\Meta;
 /** One call or job, as its handler sees it. */
 final class Task
 {
-    /** Number of the task on this worker's connection, 1 to 4294967295; used again later. For a job's id see jobId(). */
+    /** Id of the task on this worker's connection, 1 to 4294967295; ids are reused. For a job's id see jobId(). */
     public readonly int $id;
 
     /** "service.method" of a call, or the queue of a job. */
     public readonly string $name;
 
-    /** Earlier runs of this task that its own code ended: 0 on the first, at most 255. See attempts(), crashes(). */
+    /** Number of earlier runs that the handler itself ended: 0 in the first, at most 255. See attempts(), crashes(). */
     public readonly int $attempt;
 
-    /** 0 (first) to 7 (last); 3 is usual. */
+    /** Priority, 0 (first) to 7 (last); the default is 3. */
     public readonly int $priority;
 
-    /** @internal what the handler decided by release(), fail() or returned() */
+    /** @internal set by release(), fail() and returned() */
     public ?Verdict $verdict = null;
-    /** Bytes that a checkpoint may have. */
+    /** Maximum size of a checkpoint, in bytes. */
     private const CHECKPOINT = 32768;
     private bool $acked = false;
     private ?string $saved = null;
@@ -38,7 +38,7 @@ final class Task
 
     /**
      * @internal
-     * @param int $arrived nanoseconds of hrtime() at which the task was read
+     * @param int $arrived hrtime() in nanoseconds at which the task was read from the socket
      */
     public function __construct(
         private readonly Frame $frame,
@@ -51,22 +51,22 @@ final class Task
         $this->priority = $frame->prio & 7;
     }
 
-    /** The task that runs now in this process, or null outside of handlers. */
+    /** The task that this process runs now, or null outside of handlers. */
     public static function current(): ?self
     {
         return Loop::$active?->task;
     }
 
-    /** The body as it was sent. */
+    /** The payload, as the bytes that were sent. */
     public function body(): string
     {
         return $this->frame->body;
     }
 
     /**
-     * The body read as JSON, objects as arrays; null for an empty body.
+     * The payload decoded as JSON, with objects as arrays; null if it is empty.
      *
-     * @throws \JsonException it is no JSON
+     * @throws \JsonException the payload is not valid JSON
      */
     public function json(): mixed
     {
@@ -81,28 +81,29 @@ final class Task
         return $id === null ? null : Meta::uuid($id);
     }
 
-    /** The number of this run, from 1, crashes not counted. */
+    /** The number of this attempt, from 1. Crashes are not attempts. */
     public function attempts(): int
     {
         return $this->attempt + 1;
     }
 
-    /** Runs allowed, the first included; 0 = no limit, null = the broker did not say. */
+    /** The maximum number of attempts, including the first; 0 = no limit, null = unknown. */
     public function tries(): ?int
     {
         return Meta::int($this->meta(Key::TRIES));
     }
 
-    /** Workers that died on this task before, 0 to 255. */
+    /** The number of workers that have died while they ran this task, 0 to 255. */
     public function crashes(): int
     {
         return Meta::int($this->meta(Key::CRASHES)) ?? 0;
     }
 
     /**
-     * Seconds until the caller gives up, or the run is ended; negative when that is past, null without a limit.
+     * Seconds until the caller's deadline or the end of the time that this run may take; negative if it has passed, null
+     * if there is no limit.
      *
-     * Nested calls of Client inherit it by themselves.
+     * Calls that the handler makes with Client inherit this limit.
      */
     public function remaining(): ?float
     {
@@ -111,13 +112,13 @@ final class Task
         return $ms === null ? null : $ms / 1e3 - (hrtime(true) - $this->arrived) / 1e9;
     }
 
-    /** The fairness key (tenant) under which it was sent, or null. */
+    /** The fairness key (tenant) of the call or job, or null. */
     public function key(): ?string
     {
         return $this->meta(Key::FAIRNESS);
     }
 
-    /** The W3C trace context that came with it, or null. Nested calls pass it on by themselves. */
+    /** The W3C traceparent of the call or job, or null. Calls and pushes of the handler inherit it. */
     public function traceparent(): ?string
     {
         return $this->meta(Key::TRACEPARENT);
@@ -131,16 +132,16 @@ final class Task
         return $ms === null ? null : $ms / 1e3;
     }
 
-    /** A copy of real traffic, whose answer nobody sees: compute, but do not mail, charge or write. */
+    /** Whether this is a copy of real traffic, whose answer is dropped: the handler must have no side effects. */
     public function isShadow(): bool
     {
         return (bool) ($this->frame->flags & Flag::SHADOW);
     }
 
     /**
-     * One entry of the metadata, as bytes; null when it is not there.
+     * The value of one metadata entry, as bytes; null if there is none.
      *
-     * @param int $key a constant of Wire\Key, or your own: 0x80 to 0xFE
+     * @param int $key a constant of Wire\Key, or a key of your own, 0x80 to 0xFE
      */
     public function meta(int $key): ?string
     {
@@ -150,11 +151,11 @@ final class Task
     }
 
     /**
-     * Jobs: run it again later, whatever the handler returns. Counts as an attempt.
+     * Jobs only: runs the job again later, regardless of what the handler returns. This run counts as an attempt.
      *
-     * @param float|null $delay seconds, 0 to 4294967; null = the queue's backoff
-     * @param string     $why   stands in the job's history
-     * @throws \LogicException this is a call: its caller waits for an answer, not for another run; or ack() was called
+     * @param float|null $delay seconds until the next run, 0 to 4294967; null = the queue's backoff
+     * @param string     $why   reason, recorded in the job's history
+     * @throws \LogicException this is a call, or the job was acknowledged with ack()
      */
     public function release(?float $delay = null, string $why = ''): void
     {
@@ -162,10 +163,10 @@ final class Task
     }
 
     /**
-     * Jobs: give it up for good, whatever the handler returns.
+     * Jobs only: fails the job permanently, regardless of what the handler returns.
      *
-     * @param string|\Throwable $why stands in the job's history
-     * @throws \LogicException this is a call: throw an exception instead
+     * @param string|\Throwable $why reason, recorded in the job's history
+     * @throws \LogicException this is a call; in a call, throw an exception
      */
     public function fail(string|\Throwable $why): void
     {
@@ -173,10 +174,10 @@ final class Task
     }
 
     /**
-     * Nothing has been done, give the task to another worker; it costs the task no attempt.
+     * Returns the task, of which nothing has been done, so that another worker runs it. This costs the task no attempt.
      *
-     * This worker then leaves run(), as after Worker::stop(): so it is for the worker that can't work, because it has
-     * lost its database, say; not for the job that can't be done now. That is release().
+     * Worker::run() returns after the handler, as after Worker::stop(). Use this method if this worker cannot work, for
+     * example because it has lost its database. If only the job cannot be done now, use release().
      */
     public function returned(): void
     {
@@ -184,15 +185,15 @@ final class Task
     }
 
     /**
-     * Jobs: from here on it counts as done, and never runs again, whatever becomes of this run. Returns when the
-     * broker has that safe (on disk, if the queue is durable): one round trip.
+     * Jobs only: marks the job as done now, so that it never runs again, whatever happens to this run. Returns when the
+     * server has recorded this (on disk, if the queue is durable), after one round trip.
      *
-     * Call it right before what must not happen twice, such as a payment: a worker that dies after it loses what was
-     * left to do, instead of doing it again. What the handler returns later is not kept, what it throws only noted,
-     * and release() is refused. A second call does nothing.
+     * Call it right before an action that must not happen twice, such as a payment: if the worker dies afterwards, the
+     * rest of the work is lost instead of repeated. The handler's return value is not kept as the job's result, an
+     * exception is only recorded in the job's history, and release() throws. A second call does nothing.
      *
-     * @throws \LogicException this is a call, or runs no more
-     * @throws ConnectionLost  whether it is acknowledged nobody knows: do nothing that must not happen twice
+     * @throws \LogicException this is a call, or the task does not run any more
+     * @throws ConnectionLost  it is unknown whether the job was acknowledged; skip the action that must not happen twice
      */
     public function ack(): void
     {
@@ -203,19 +204,19 @@ final class Task
         }
     }
 
-    /** Whether ack() has been called and was safe. */
+    /** Whether ack() was called and the server has confirmed it. */
     public function isAcked(): bool
     {
         return $this->acked;
     }
 
     /**
-     * Jobs: saves where it is, for the run after this one, if there is one: after a retry, a crash or a timeout. It
-     * replaces what was saved before, and goes out at once, in order with ack() and the answer; nothing is waited for.
+     * Jobs only: saves the progress of this run for the next run, if a retry, a crash or a timeout leads to one. It replaces
+     * the previous checkpoint. It is sent at once, in order with ack() and the answer, and no confirmation is awaited.
      *
-     * @param string $bytes at most 32768; "" is nothing
-     * @throws \InvalidArgumentException there are more
-     * @throws \LogicException           this is a call
+     * @param string $bytes at most 32768 bytes; "" removes the checkpoint
+     * @throws \InvalidArgumentException $bytes is longer
+     * @throws \LogicException           this is a call, or the task does not run any more
      */
     public function checkpoint(string $bytes): void
     {
@@ -227,7 +228,7 @@ final class Task
         $this->saved = $bytes;
     }
 
-    /** What checkpoint() saved last, in this run or an earlier one; null when nothing was. */
+    /** The last checkpoint of this run or an earlier one; null if there is none. */
     public function checkpointed(): ?string
     {
         $saved = $this->saved ?? $this->meta(Key::CHECKPOINT);
@@ -236,10 +237,12 @@ final class Task
     }
 
     /**
-     * Waits, in a task that can't begin yet, and hears meanwhile when this worker is to go. Then returned() is right.
+     * Waits in a task that cannot start its work yet, and notices meanwhile if Stoker shuts this worker down. In that
+     * case call returned().
      *
-     * @param float $seconds to wait
-     * @return bool false as soon as Stoker said to go, or is gone
+     * @param float $seconds time to wait
+     * @return bool false, possibly early, if Stoker told this worker to exit or the connection has ended
+     * @throws \LogicException the task does not run any more
      */
     public function rest(float $seconds): bool
     {
@@ -247,10 +250,10 @@ final class Task
     }
 
     /**
-     * Tells how far it is. Shown by `stoker jobs show` and Client::job().
+     * Reports the progress of the task. `stoker jobs show` and Client::job() show it.
      *
-     * @param int|float $percent 0 to 100; what is beyond counts as the nearest of these
-     * @param string    $text    what is going on, for people; its first line is shown
+     * @param int|float $percent 0 to 100; values outside are clamped
+     * @param string    $text    description of the current step; only its first line is shown
      */
     public function progress(int|float $percent, string $text = ''): void
     {
@@ -258,7 +261,7 @@ final class Task
         $this->tell(Kind::PROGRESS, ['percent' => $percent, 'text' => $text]);
     }
 
-    /** Writes to the task's log, beside what it prints. A line end is added where there is none. */
+    /** Writes a line to the task's log, as stderr output. A newline is added if it is missing. */
     public function log(string $line): void
     {
         Loop::$active->output->flush();
@@ -268,9 +271,9 @@ final class Task
     }
 
     /**
-     * A number for the broker's metrics.
+     * Reports a value to the server's metrics.
      *
-     * @param array<string, string> $labels a few, of few values each
+     * @param array<string, string> $labels use few labels with few different values, because each combination is kept
      */
     public function metric(string $name, float $value, array $labels = []): void
     {

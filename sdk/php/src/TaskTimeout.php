@@ -5,8 +5,8 @@ declare(strict_types=1);
 namespace Stoker;
 
 /**
- * Thrown inside a handler whose time is up, if the worker asked for it with Worker::softCancel(). Clean up and let it
- * pass. It is an Error, so that a loop's `catch (\Exception $e)` does not swallow it.
+ * Thrown inside a handler whose time is up, if Worker::softCancel() was called. Clean up and let it propagate. It extends
+ * Error, so that `catch (\Exception $e)` in the handler does not swallow it.
  */
 final class TaskTimeout extends \Error
 {

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker;
 
-/** The broker is draining, or the pool has no healthy worker. A repeat may go well. */
+/** The server is shutting down, or the pool has no healthy worker. A retry may succeed. */
 final class Unavailable extends StokerException
 {
 }

@@ -9,7 +9,7 @@ use Stoker\Internal\Loop;
 use Stoker\Internal\Socket;
 
 /**
- * Runs the tasks that Stoker sends to this process, one after the other.
+ * Runs the tasks that Stoker assigns to this process, one after another.
  *
  *     Worker::create()
  *         ->onCall('users.get', fn (Task $t) => ['id' => $t->json()['id']], idempotent: true)
@@ -30,19 +30,20 @@ final class Worker
 
     private function __construct(private ?string $pool, private ?string $token, private ?string $name)
     {
-        // PHP runs shutdown functions in the order of their registration: the earlier, the less is printed before it.
+        // PHP runs shutdown functions in the order in which they were registered. Registered early, this one closes the
+        // task's output before other shutdown functions print.
         register_shutdown_function(static fn () => Loop::$active?->die());
     }
 
     /**
-     * A worker that serves nothing yet.
+     * Creates a worker that serves nothing yet.
      *
-     * Create it before the rest of the application boots where you can: then, if the process dies in a task, what
-     * other shutdown functions print goes to stdout and not to the task's log.
+     * If possible, create it before the rest of the application boots. Then, if the process dies in a task, output of
+     * other shutdown functions goes to stdout and not to the task's log.
      *
-     * @param string|null $pool  the pool to join, for a worker that Stoker did not start; default: env STOKER_POOL
-     * @param string|null $token that pool's token, where it has one; default: env STOKER_TOKEN
-     * @param string|null $name  who this is, for people; default: the script's name
+     * @param string|null $pool  the pool to join if Stoker did not start this process; default: env STOKER_POOL
+     * @param string|null $token token of that pool, if it has one; default: env STOKER_TOKEN
+     * @param string|null $name  name of this worker in the server's reports; default: the script's name
      */
     public static function create(?string $pool = null, ?string $token = null, ?string $name = null): self
     {
@@ -50,15 +51,15 @@ final class Worker
     }
 
     /**
-     * Serves a method.
+     * Serves calls of a method.
      *
-     * What the handler returns is the answer: a string goes as it is, anything else as JSON. What it throws goes to
-     * the caller as CallFailed.
+     * The handler's return value is the answer: a string is sent unchanged, everything else as JSON. An exception that
+     * the handler throws reaches the caller as CallFailed.
      *
-     * @param string               $method     "service.method", 1 to 255 of A-Z a-z 0-9 _ . : / @ -
+     * @param string               $method     "service.method", 1 to 255 characters of A-Z a-z 0-9 _ . : / @ -
      * @param callable(Task): mixed $handler
-     * @param bool                 $idempotent it may run again if its worker dies
-     * @throws \InvalidArgumentException the name can't be one
+     * @param bool                 $idempotent a call may run again if its worker dies
+     * @throws \InvalidArgumentException the method's name is invalid
      */
     public function onCall(string $method, callable $handler, bool $idempotent = false): self
     {
@@ -74,15 +75,15 @@ final class Worker
     }
 
     /**
-     * Runs the jobs of a queue.
+     * Serves the jobs of a queue.
      *
-     * Returning ends the job well, an exception is a failed attempt, and Task::release(), fail() and returned() say
-     * more. What the handler returns goes to the broker as the job's result, which Client::job() shows; more than
-     * 64 KiB are not kept, and the task's log says so.
+     * A job is done when its handler returns. An exception is a failed attempt; Task::release(), fail() and returned()
+     * choose other outcomes. The handler's return value is kept as the job's result, which Client::job() shows. A result
+     * larger than 64 KiB is not kept, and the task's log says so.
      *
      * @param string               $queue   the queue's name, or "*" for every queue of the pool without a handler of its own
      * @param callable(Task): mixed $handler
-     * @throws \InvalidArgumentException the name can't be one
+     * @throws \InvalidArgumentException the queue's name is invalid
      */
     public function onJob(string $queue, callable $handler): self
     {
@@ -95,7 +96,8 @@ final class Worker
     }
 
     /**
-     * Lets a handler whose time is up end by an exception, TaskTimeout, rather than by the death of this process.
+     * Throws TaskTimeout in a handler whose time is up, so that the handler can clean up. Without it, and if the handler
+     * does not end after TaskTimeout, Stoker kills the process.
      *
      * @throws \LogicException ext-pcntl is missing
      */
@@ -107,7 +109,7 @@ final class Worker
         return $this;
     }
 
-    /** From a handler: answer this task, take no more, and return from run(). Stoker then starts a new worker. */
+    /** Called from a handler: run() answers the current task and returns. Stoker then starts a new worker. */
     public static function stop(): void
     {
         if (Loop::$active !== null) {
@@ -116,16 +118,16 @@ final class Worker
     }
 
     /**
-     * Serves until Stoker says to go, or is gone, or stop() is called.
+     * Serves tasks until Stoker tells this worker to exit, the connection ends, or stop() is called.
      *
-     * With ext-pcntl TERM and INT end no task, unless the application has a handler of its own for them. A worker that
-     * Stoker started leaves them to Stoker, which says to go over the socket; one that dialled in finishes its task, and
-     * goes. Without the extension they end the process, and the task with it.
+     * With ext-pcntl, TERM and INT do not interrupt a task, unless the application has its own handler for them. A worker
+     * that Stoker started ignores them, because Stoker tells it over the socket when to exit. A worker that connected by
+     * itself finishes its task and returns. Without ext-pcntl, these signals kill the process in the middle of its task.
      *
-     * @throws \LogicException   nothing to serve
-     * @throws ConnectionRefused Stoker did not start this process, and there is none to dial
-     * @throws StokerException   the broker does not want this worker; the message says why
-     * @throws Wire\WireError    the broker sent what is no frame
+     * @throws \LogicException   neither onCall() nor onJob() was called
+     * @throws ConnectionRefused Stoker did not start this process, and no server can be reached
+     * @throws StokerException   the server rejected this worker; the message says why
+     * @throws Wire\WireError    the server sent bytes that are not a valid frame
      */
     public function run(): void
     {
@@ -137,7 +139,7 @@ final class Worker
             'role' => 'worker',
             'name' => $this->name ?? basename($_SERVER['argv'][0] ?? 'php'),
             'pid' => getmypid(),
-            // A name such as "7" has become a number as the key of an array.
+            // PHP converts a numeric name such as "7" to an integer when it is used as an array key.
             'calls' => array_map('strval', array_keys($this->calls)),
             'idempotent' => array_map('strval', array_keys($this->idempotent)),
             'jobs' => array_map('strval', array_keys($this->jobs)),
@@ -157,7 +159,10 @@ final class Worker
         $loop->run($hello);
     }
 
-    /** How many tasks the pool's strategy lets this process take. Programs that it starts are not meant. */
+    /**
+     * The number of tasks that the pool's strategy allows this process; null = no limit. The variable is removed from the
+     * environment, so that programs started from here do not inherit it.
+     */
     private static function tasks(): ?int
     {
         $tasks = getenv('STOKER_TASKS');

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// For those who don't use Composer: `require 'sdk/php/src/autoload.php';` and nothing else.
+// Autoloader for applications without Composer: `require 'sdk/php/src/autoload.php';`.
 spl_autoload_register(static function (string $class): void {
     if (str_starts_with($class, 'Stoker\\')) {
         $file = __DIR__ . '/' . strtr(substr($class, 7), '\\', '/') . '.php';

@@ -1,4 +1,4 @@
-//! What a call may be answered: nothing is refused unless its limit is really met, nothing is late.
+//! Rules for the responses to calls: a call is refused only if a limit was reached, and no response is late.
 
 use super::{Call, Calls, LATE, NEAR};
 use crate::body::number;
@@ -8,13 +8,14 @@ use std::time::Duration;
 use stoker_os::steady;
 use stoker_wire::{Flags, Frame, Key, Status};
 
-/// The server counts a run from when it sent its task, and the worker from when it looked.
+/// The server times a run from when it sent the task, the worker from when it read it. The two may differ by this
+/// much.
 const SENT: Duration = Duration::from_millis(600);
-/// Its figures of runs may be so much above ours.
+/// The server's averages of run times exceed those of the model by at most this factor.
 const FACTOR: u64 = 2;
 
 impl Calls {
-    /// Its client has read how it ended.
+    /// A client has read the response to a call.
     pub(crate) fn answered(&mut self, no: u64, status: Status, body: &[u8], setup: &Setup) {
         let now = steady();
         let text = String::from_utf8_lossy(body);
@@ -42,14 +43,15 @@ impl Calls {
                 "call {no}: was not run again, and may be"
             ),
             Status::QUARANTINED => self.check_quarantined(no, call, &text),
-            // Workers gave it back again and again, or none can start, or the server ends.
+            // Workers returned the call too often, no worker can start, or the server shuts down.
             Status::UNAVAILABLE if self.is_rough || self.may_be_drained => {}
             other => panic!("call {no}: answered {other:?}: {text}"),
         }
         self.all[no as usize - 1].answered_at = Some(now);
     }
 
-    /// Flags and metadata of a response. A call flagged NOT_PROCESSED may be repeated even if it is not idempotent.
+    /// Checks the flags and metadata of a response. A call flagged NOT_PROCESSED may be repeated even if it is not
+    /// idempotent.
     pub(crate) fn check_meta(&self, no: u64, answer: &Frame<'_>) {
         let call = &self.all[no as usize - 1];
         let status = Status(answer.code);
@@ -64,7 +66,7 @@ impl Calls {
             "call {no}: rejected, and not flagged NOT_PROCESSED"
         );
         let text = String::from_utf8_lossy(answer.body);
-        // Waiting would not help these.
+        // These refusals are permanent, so waiting would not help.
         let is_hopeless = text.contains("waits for such calls itself")
             || text.contains("its workers returned it");
         let may_pass = (is_refused || status == Status::UNAVAILABLE) && !is_hopeless;
@@ -96,7 +98,7 @@ impl Calls {
         }
     }
 
-    /// Other calls that may have been under way at some time since this one was made.
+    /// Other calls that may have been open at some time since `call` was made.
     fn others<'a>(&'a self, call: &'a Call) -> impl Iterator<Item = &'a Call> {
         let since = call.requested_at;
         let others = self.all.iter();
@@ -139,7 +141,8 @@ impl Calls {
         }
     }
 
-    /// It would have waited longer than it may: by what runs cost lately, over the slots that there are.
+    /// A call was shed because it would have waited longer than `max_wait`. Checks that against the model's average
+    /// run time and the number of slots.
     fn check_shed(&self, no: u64, call: &Call, setup: &Setup) {
         let service = &setup.services[call.spec.service];
         let waits = |other: &&Call| {
@@ -166,14 +169,14 @@ impl Calls {
         );
     }
 
-    /// Its time is up, or would have been before its run ended.
+    /// A call was answered DEADLINE_EXCEEDED: its time must be up, or it would have been before the end of its run.
     fn check_deadline(&self, no: u64, call: &Call, text: &str, setup: &Setup) {
         let (now, service) = (steady(), &setup.services[call.spec.service]);
         let pool = &setup.pools[service.pool];
         if text.contains("longer than its pool allows") {
             let limits = pool.task_timeout_ms.all().flatten();
             let least = limits.min().map(Duration::from_millis);
-            // Its worker may have given it back when it was too late for that.
+            // The worker may have returned the call when the server already counted it as overdue.
             let has_begun = call.begun > 0 || call.may_wait;
             let ran =
                 has_begun && least.is_some_and(|least| now + SENT >= call.requested_at + least);

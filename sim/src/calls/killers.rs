@@ -1,4 +1,4 @@
-//! Calls that killed workers: the same call is refused for a while, and not for longer.
+//! Calls that killed workers: an identical call is refused for a while, and not for longer.
 
 use super::{Call, Calls};
 use crate::setup::Setup;
@@ -6,19 +6,20 @@ use std::collections::HashMap;
 use std::time::Duration;
 use stoker_os::steady;
 
-/// Deaths after which a call is refused.
+/// The number of worker deaths after which a call is refused.
 const DEATHS: u32 = 3;
-/// For so long; with each further death for twice as long, up to a day.
+/// How long the call is refused. Each further death doubles the time, up to `REFUSED_FOR_MAX`.
 const REFUSED_FOR: Duration = Duration::from_secs(600);
 const REFUSED_FOR_MAX: Duration = Duration::from_secs(86_400);
-/// The server hears of a death, and a client of a refusal, so much later.
+/// The server learns of a death, and a client of a refusal, at most this much later.
 const LATE: Duration = Duration::from_secs(2);
 
+/// The worker deaths that calls with one body have caused.
 #[derive(Debug, Default)]
 struct Killer {
-    /// When workers died, at the most: half of them are forgotten after a while.
+    /// When workers died. This is an upper bound, because the server forgets half of the deaths after a while.
     deaths: Vec<Duration>,
-    /// Those of calls that ended with them.
+    /// The number of deaths that the server certainly counts: those that ended their call.
     sure: u32,
 }
 
@@ -28,30 +29,30 @@ impl Killer {
     }
 }
 
-/// Those of one server, by service and body.
+/// The killers that one server knows, by service and body.
 type Known = HashMap<(usize, &'static str), Killer>;
 
 #[derive(Debug, Default)]
 pub(super) struct Killers {
     known: Known,
-    /// What the server before knew, whose last answers are read later.
+    /// The killers that the previous server knew. Its last answers may be read after the next server has begun.
     former: Known,
 }
 
 impl Killers {
-    /// A worker died on such a call, which ends it (`is_over`) or may not.
+    /// A worker died on a call with this body. `is_over` says whether the death certainly ended the call.
     pub(super) fn kills(&mut self, service: usize, body: &'static str, is_over: bool) {
         let killer = self.known.entry((service, body)).or_default();
         if steady() > killer.last() + REFUSED_FOR {
-            // In an hour half of them are forgotten.
+            // The server forgets half of the deaths each hour, so the earlier ones may no longer count.
             killer.sure = 0;
         }
         killer.deaths.push(steady());
         killer.sure += u32::from(is_over);
     }
 
-    /// A client has read that such a call, which a worker has ended then, went well. The server knew that earlier, and has
-    /// seen workers die since.
+    /// A client has read that a call with this body succeeded. The server knew that when the run ended, and may have
+    /// counted deaths since.
     pub(super) fn ended_well(&mut self, call: &Call) {
         let body = call.spec.deadly.map(|body| (call.spec.service, body));
         if let Some(killer) = body.and_then(|body| self.known.get_mut(&body)) {
@@ -61,7 +62,7 @@ impl Killers {
         }
     }
 
-    /// An operator has forgiven those of this service, or all.
+    /// An operator has cleared the quarantine of this service, or of all services.
     fn forgives(&mut self, service: Option<usize>, requested_at: Duration) {
         for ((of, _), killer) in &mut self.known {
             if service.is_none_or(|service| service == *of) {
@@ -71,12 +72,12 @@ impl Killers {
         }
     }
 
-    /// A server remembers nothing of what another one has seen.
+    /// A new server knows nothing of what the previous one has seen.
     pub(super) fn forget(&mut self) {
         self.former = std::mem::take(&mut self.known);
     }
 
-    /// Until when such a call may be refused, if it may.
+    /// The time until which a call may be refused; `None` if it may not be refused.
     fn until(&self, call: &Call, server_began: Duration) -> Option<Duration> {
         let body = (call.spec.service, call.spec.deadly?);
         let of = |known: &Known| known.get(&body).and_then(Killer::refused_until);
@@ -94,12 +95,13 @@ impl Killer {
 }
 
 impl Calls {
-    /// What killed workers before is no longer held against calls of this service, or against any.
+    /// An operator has cleared the quarantine of this service, or of all services.
     pub(crate) fn forgives(&mut self, service: Option<usize>, requested_at: Duration) {
         self.killers.forgives(service, requested_at);
     }
 
-    /// It was refused for what others did with the same body, or has itself killed as many workers as it may.
+    /// A call was answered QUARANTINED: calls with the same body killed workers, or the call itself has killed as
+    /// many as it may.
     pub(super) fn check_quarantined(&self, no: u64, call: &Call, text: &str) {
         if !text.contains("this very call killed") {
             return assert!(call.begun > 0, "call {no}: quarantined, and never ran");
@@ -111,14 +113,14 @@ impl Calls {
         );
     }
 
-    /// A call begins that is to be refused, by what is known of those with the same body.
+    /// A call begins: it must not be one that has to be refused because calls with its body killed workers.
     pub(super) fn check_killer(&self, no: u64, setup: &Setup) {
         let Some(call) = self.get(no) else { return };
         let Some(body) = call.spec.deadly else { return };
         let Some(killer) = self.killers.known.get(&(call.spec.service, body)) else {
             return;
         };
-        // A reload forgives, and where a worker was to go its death counts for nothing.
+        // A reload clears the quarantine, and the death of a worker that was to go anyway does not count.
         let is_sure =
             setup.operations == 0 && setup.is_steady(setup.services[call.spec.service].pool);
         let is_new = killer.last() + LATE < call.requested_at;

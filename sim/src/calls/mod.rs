@@ -1,4 +1,4 @@
-//! Calls: what was asked, what became of it, and what must never be.
+//! The ledger of calls: what clients called, what became of it, and the rules that must hold.
 
 mod answers;
 mod killers;
@@ -12,81 +12,87 @@ use std::time::Duration;
 use stoker_os::steady;
 use stoker_wire::{Frame, Key};
 
-/// An answer may be read so long after it was written, and a hang-up so long after it happened.
+/// An answer may be read this long after it was written, and a hang-up noticed this long after it happened.
 const LATE: Duration = Duration::from_millis(1_500);
-/// Clocks are read once a turn, and count milliseconds.
+/// The inaccuracy of times: the server reads its clock once a turn, in milliseconds.
 const NEAR: Duration = Duration::from_millis(2);
-/// What the server takes a run to cost before it has seen one, microseconds.
+/// The run time that the server assumes for a service before it has seen a run, in microseconds.
 const UNKNOWN_COST: u64 = 1_000;
 
+/// One call, as the model knows it.
 #[derive(Debug)]
 struct Call {
     spec: CallSpec,
-    /// It may begin more than once.
+    /// The call may run more than once: it is idempotent, or its service is or was.
     is_repeatable: bool,
-    /// Whatever a reload says of its service.
+    /// The call may run more than once under every setting that its service ever had.
     is_surely_repeatable: bool,
     requested_at: Duration,
-    /// How long it has from when a server reads it.
+    /// The maximum time that the call has from when a server reads it.
     ttl: Duration,
-    /// The least that it may have, if a reload is under way.
+    /// The minimum time that the call has. It differs from `ttl` while a reload changes the service's timeout.
     least_ttl: Duration,
-    /// Requests of its client that were open when it was made.
+    /// The number of requests of the same client that were open when the call was made.
     open_beside: u64,
-    /// Its client has cancelled it, or hung up.
+    /// When the client cancelled the call or hung up.
     left_at: Option<Duration>,
     answered_at: Option<Duration>,
+    /// The number of runs that have begun.
     begun: u32,
-    /// The name of the worker that last started it, if known.
+    /// The name of the worker that last started the call, if known.
     worker: Option<String>,
-    /// Nobody knows how a run of it ended.
+    /// The end of a run of the call is not known, because its worker broke the protocol.
     is_unclear: bool,
-    /// It runs since then.
+    /// When the current run began; `None` while no worker runs the call.
     runs_since: Option<Duration>,
-    /// A worker has ended it, or died on it.
+    /// When a worker last ended the call, or died while it ran.
     ended_at: Option<Duration>,
-    /// Its last run was no end of it, or may have been none: it waits for another one, or a worker that does nothing has it.
+    /// The last run may not have ended the call: it waits for another run, or a worker that no longer does anything
+    /// has it.
     may_wait: bool,
 }
 
 impl Call {
-    /// Whether it may have been under way at some time since then.
+    /// Whether the call may have been open at some time after `since`.
     fn may_be_open(&self, since: Duration) -> bool {
-        // Whoever waits for it has no answer yet: it may have been given back, and wait once more.
+        // While the client waits for the response, the end of a run does not count: the call may have been returned
+        // and wait again.
         let ended_at = self.ended_at.filter(|_| self.spec.is_oneway);
         let over = self.answered_at.or(self.left_at);
         let is_over = over.or(ended_at).is_some_and(|at| at + LATE < since);
-        // What nobody waits for any more still counts while a worker has it, seen or not.
+        // An abandoned call still counts while a worker has it or may have it.
         let is_held = self.runs_since.is_some() || self.begun == 0 && self.left_at.is_some();
         !is_over || is_held || self.may_wait && self.answered_at.is_none()
     }
 }
 
-/// What is known of the runs of a service.
+/// The run times of a service, as the model knows them.
 #[derive(Clone, Copy, Debug)]
 struct Runs {
-    /// What the server takes a run to cost, at the most, microseconds.
+    /// An upper bound of the server's average run time, in microseconds.
     cost: u64,
     longest: Duration,
 }
 
-/// All calls of a seed, by their numbers from 1 on.
+/// All calls of a seed, numbered from 1.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     all: Vec<Call>,
     runs: Vec<Runs>,
     killers: Killers,
-    /// When the present server began: it reads then what was written before.
+    /// When the present server began. Only then could it read what clients had written before.
     server_began: Duration,
-    /// Calls are made that this ledger does not know of.
+    /// Hostile clients make calls that this ledger does not know of.
     pub(crate) has_hostiles: bool,
-    /// All workers that could serve the call whose answer is read wait for such calls, or have done so since it was made.
+    /// No worker of the pool could run the nested call whose answer is read: each waits for a nested call itself, or
+    /// has done so since the call was made.
     pub(crate) all_wait: bool,
-    /// Workers go, by whatever will.
+    /// Workers may crash, hang, leave or break the protocol in this seed.
     pub(crate) is_rough: bool,
-    /// The server was told to end at some time.
+    /// A server has drained at some time.
     pub(crate) may_be_drained: bool,
-    /// Tasks at once that the workers of each pool have taken for a while, at the least.
+    /// The minimum number of tasks that the workers of each pool can run at once: only workers that have been ready
+    /// for a while count.
     pub(crate) slots: Vec<u64>,
 }
 
@@ -110,7 +116,7 @@ impl Calls {
         self.killers.forget();
     }
 
-    /// Returns its number.
+    /// Records a new call. Returns its number.
     pub(crate) fn start(&mut self, spec: CallSpec, open_beside: u64, setup: &Setup) -> u64 {
         let service = &setup.services[spec.service];
         let own = spec.ttl_ms.map(u64::from);
@@ -135,7 +141,7 @@ impl Calls {
         self.all.len() as u64
     }
 
-    /// A reload is to say otherwise whether calls of a service may run again.
+    /// A reload is about to change whether calls of a service may run more than once.
     pub(crate) fn may_repeat(&mut self, service: usize) {
         let of_service =
             |call: &&mut Call| call.spec.service == service && !call.spec.is_idempotent;
@@ -148,59 +154,60 @@ impl Calls {
         self.get(no).is_some_and(|call| call.spec.deadly.is_some())
     }
 
-    /// Its run may be interrupted: nobody waits for it any more, or its time is up.
+    /// Whether the server may interrupt a run of the call: its client no longer waits, or its time is up.
     pub(crate) fn may_be_stopped(&self, no: u64) -> bool {
         self.get(no).is_none_or(|call| {
             let is_left = call.left_at.is_some() || call.answered_at.is_some();
-            // A reload may have given it less.
+            // A reload may have shortened the time.
             let is_late = steady() + LATE >= call.requested_at.saturating_add(call.least_ttl);
             is_left || is_late || call.spec.is_oneway
         })
     }
 
-    /// When its run began, as far as is known.
+    /// When the current run of the call began; zero if that is not known.
     pub(crate) fn began_at(&self, no: u64) -> Duration {
         let call = self.get(no);
         call.and_then(|call| call.runs_since).unwrap_or_default()
     }
 
+    /// The call with this number; `None` for 0, the number of hostile clients' calls.
     fn get(&self, no: u64) -> Option<&Call> {
         self.all.get((no as usize).checked_sub(1)?)
     }
 
-    /// A call of a hostile client is nobody's, 0.
+    /// Like `get`, for changing the call.
     fn get_mut(&mut self, no: u64) -> Option<&mut Call> {
         self.all.get_mut((no as usize).checked_sub(1)?)
     }
 
-    /// Whether the server must have known by then that nobody waits for it.
+    /// Whether the server must have known by `by` that the client no longer waits for the call.
     fn is_left(&self, call: &Call, by: Duration) -> bool {
         let over = call.left_at.or(call.answered_at);
         let is_known = |over: Duration| over.max(self.server_began) + LATE < by;
         !call.spec.is_oneway && over.is_some_and(is_known)
     }
 
-    /// When its time is up, at the latest.
+    /// The latest time at which the call's deadline passes.
     fn until(&self, call: &Call) -> Duration {
         call.requested_at
             .max(self.server_began)
             .saturating_add(call.ttl)
     }
 
-    /// What is left of its time, if it has an end.
+    /// The time that the call has left; `None` if it has no deadline.
     pub(crate) fn time_left(&self, no: u64) -> Option<Duration> {
         let until = self.until(self.get(no)?);
         (until < Duration::MAX).then(|| until.saturating_sub(steady()))
     }
 
-    /// Its client does not wait for it any more.
+    /// The client no longer waits for the call.
     pub(crate) fn leave(&mut self, no: u64) {
         if let Some(call) = self.get_mut(no) {
             call.left_at = Some(steady());
         }
     }
 
-    /// It was answered although its client had cancelled it: both were on their way.
+    /// A call was answered although its client had cancelled it: both messages were on their way at the same time.
     pub(crate) fn crossed(&mut self, no: u64) {
         let is_late = self
             .get(no)
@@ -208,7 +215,8 @@ impl Calls {
         assert!(!is_late, "call {no}: answered long after it was cancelled");
     }
 
-    /// A worker has read it, which had read all that was there at `looked_at`. Returns its number.
+    /// A worker has read a call that the server sent after `looked_at`, when the worker had last read everything.
+    /// Returns the call's number.
     pub(crate) fn delivered(&mut self, frame: &Frame<'_>, looked_at: Duration) -> u64 {
         let no = frame.meta.uint(spec::NUMBER).unwrap_or_default();
         let Some(call) = self.get(no) else { return 0 };
@@ -234,7 +242,7 @@ impl Calls {
         no
     }
 
-    /// A worker runs it.
+    /// A run of the call begins.
     pub(crate) fn begins(&mut self, no: u64, worker: &str, setup: &Setup) {
         let Some(call) = self.get_mut(no) else { return };
         call.begun += 1;
@@ -249,7 +257,7 @@ impl Calls {
         self.check_killer(no, setup);
     }
 
-    /// No more of its service or key run than may.
+    /// Checks that no more calls of one service or key run than the limits allow.
     fn check_running(&self, no: u64, setup: &Setup) {
         let Some(begun) = self.get(no) else { return };
         let service = &setup.services[begun.spec.service];
@@ -272,7 +280,7 @@ impl Calls {
         );
     }
 
-    /// Its worker has answered, or says that it had not begun it.
+    /// A worker has answered the call, whether or not it had begun it.
     pub(crate) fn ended(&mut self, no: u64) {
         let Some(call) = self.get_mut(no) else { return };
         let (service, since) = (call.spec.service, call.runs_since.take());
@@ -282,14 +290,14 @@ impl Calls {
         }
     }
 
-    /// Its worker says that it has not begun it.
+    /// A worker returns the call and reports that it has not begun it.
     pub(crate) fn gives_back(&mut self, no: u64) {
         let Some(call) = self.get_mut(no) else { return };
         call.begun -= u32::from(call.runs_since.take().is_some());
         (call.ended_at, call.may_wait) = (Some(steady()), true);
     }
 
-    /// Its worker breaks the protocol, and may have answered or returned it.
+    /// The worker that has the call broke the protocol, and may have answered or returned the call.
     pub(crate) fn lied_about(&mut self, no: u64) {
         if let Some(call) = self.get_mut(no) {
             (call.runs_since, call.ended_at) = (None, Some(steady()));
@@ -297,7 +305,7 @@ impl Calls {
         }
     }
 
-    /// Its worker died while it ran.
+    /// The worker died while it ran the call.
     pub(crate) fn died(&mut self, no: u64) {
         let Some(call) = self.get_mut(no) else { return };
         (call.runs_since, call.ended_at) = (None, Some(steady()));
@@ -308,7 +316,7 @@ impl Calls {
         }
     }
 
-    /// What a run of a service took, which the server may have seen as a little longer.
+    /// Updates the run times of a service. The server may have measured the run as a little longer.
     fn learn(&mut self, service: usize, ran: Duration) {
         let ran = ran + NEAR;
         let runs = &mut self.runs[service];
@@ -316,7 +324,7 @@ impl Calls {
         runs.longest = runs.longest.max(ran);
     }
 
-    /// Nobody waits for anything any more.
+    /// Checks that no client still waits for a response and no call runs.
     pub(crate) fn at_rest(&self) {
         for (no, call) in (1..).zip(&self.all) {
             let is_over = call.answered_at.is_some() || call.left_at.is_some();
@@ -330,7 +338,7 @@ impl Calls {
 }
 
 impl Call {
-    /// What a worker is told of it is what its client said.
+    /// Checks that the frame for the worker says what the client said.
     fn check_frame(&self, no: u64, frame: &Frame<'_>) {
         let key = self.spec.key.as_ref().map(|key| key.as_bytes());
         assert_eq!(frame.meta.get(Key::FAIRNESS), key, "call {no}: another key");

@@ -1,34 +1,35 @@
-//! What a call says beside its name, drawn.
+//! The options of a call, drawn.
 
 use crate::dice::Dice;
 use crate::setup::Setup;
 use stoker_wire::{Flags, Key, MetaBuf};
 
-/// The number of a call, as metadata that the broker only passes on: several calls may have one body.
+/// The metadata key that carries the number of a call, which the server only passes on. The body does not identify a
+/// call, because several calls may have the same one.
 pub(crate) const NUMBER: Key = Key(0x91);
 
 #[derive(Clone, Debug)]
 pub(crate) struct CallSpec {
     pub(crate) service: usize,
-    /// Who asks.
+    /// The user that makes the call.
     pub(crate) uid: u32,
     pub(crate) is_idempotent: bool,
-    /// Nobody waits for an answer, and none comes.
+    /// The client waits for no answer, and none comes.
     pub(crate) is_oneway: bool,
-    /// Milliseconds; `None` takes what its service says.
+    /// The time for the call, in milliseconds; `None` takes the timeout of its service.
     pub(crate) ttl_ms: Option<u32>,
     pub(crate) priority: u8,
     pub(crate) key: Option<String>,
-    /// A task makes it.
+    /// The code of a task makes the call.
     pub(crate) is_nested: bool,
-    /// It kills whoever runs it. Others have the same body, this one.
+    /// The call kills the worker that runs it. The value is its body, which other calls share.
     pub(crate) deadly: Option<&'static str>,
 }
 
 impl CallSpec {
     pub(crate) fn draw(dice: &mut Dice, setup: &Setup, uid: u32) -> Self {
         let crashes = setup.trouble.crash > 0;
-        // Only after a long break is the same call let in again.
+        // A quarantined call is allowed again only after a long break, so these calls are rarer in seeds without one.
         let deadly = if setup.has_break { 30 } else { 6 };
         Self {
             service: dice.below(setup.services.len() as u64) as usize,

@@ -1,4 +1,4 @@
-//! The server dies between two slices of what is forgotten.
+//! The server dies between two slices of the deletion of expired data.
 
 use super::Alone;
 use crate::storing::FILE;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use stoker_os::{sim, steady};
 use stoker_store::{Bytes, Driver, Ending, Part, QueuePolicy, Run, StoreRequest, tools};
 
-/// More than one slice forgets.
+/// More jobs than one slice deletes.
 const JOBS: u32 = 8;
 
-/// Pushes and ends jobs that are not kept, whose results and output are.
+/// Pushes and ends jobs that are not kept themselves, while their results and output are.
 fn ended_jobs() -> Alone {
     let mut alone = Alone::new();
     let policy = QueuePolicy {
@@ -41,8 +41,8 @@ fn ended_jobs() -> Alone {
     alone
 }
 
-/// What jobs had left was forgotten after the row that names it, and for good if the server died in between.
-/// Simulation, seed 50155.
+/// The data that a job had left was deleted after the row that names it, so it stayed for ever if the server died in
+/// between. Simulation, seed 50155.
 #[test]
 fn what_a_job_left_goes_before_its_name() {
     let mut slices = 0;

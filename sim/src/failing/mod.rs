@@ -18,10 +18,10 @@ use stoker_store::{
 };
 
 const PARTS: [Part; 3] = [Part::Writer, Part::Reader, Part::Folder];
-/// Within so long the store has tried again what failed.
+/// Within this time the store has retried everything that failed.
 const LONGEST: Duration = Duration::from_secs(70);
 
-/// Calls of one sort that fail: the first is number 0.
+/// The calls of one kind. `fails` decides by the index of a call, counted from 0, whether it fails.
 struct Failing {
     kind: Kind,
     seen: u32,
@@ -55,7 +55,7 @@ impl Alone {
     fn open(&mut self) -> Result<(), StoreError> {
         self.store = None;
         let options = SqliteOptions {
-            // Nothing that was read once is in memory for long.
+            // A small cache, so that what was read once does not stay in memory.
             cache_kib: 16,
             ..SqliteOptions::default()
         };
@@ -69,7 +69,7 @@ impl Alone {
         self.store.as_mut().expect("it is open")
     }
 
-    /// From now on these calls on the store's files fail.
+    /// From now on, calls of this kind on the store's files fail if `fails` returns true for their index.
     fn fail(&self, kind: Kind, fails: impl Fn(u32) -> bool + Send + 'static) {
         let failing = Arc::new(Mutex::new(Failing {
             kind,
@@ -86,7 +86,7 @@ impl Alone {
         });
     }
 
-    /// The store does all that it has to do by now.
+    /// The store does all the work that is due.
     fn work(&mut self) {
         self.store().flush();
         loop {
@@ -108,7 +108,7 @@ impl Alone {
         }
     }
 
-    /// The same until it has had time to try again what failed.
+    /// The store works until it has had time to retry everything that failed.
     fn wait(&mut self) {
         let until = steady() + LONGEST;
         while steady() < until {
@@ -128,7 +128,7 @@ impl Alone {
         self.work();
     }
 
-    /// Asks for a push. What it is answered stands in `told`.
+    /// Requests a push. The answer is then in `events`.
     fn push(&mut self, body: &[u8]) -> Ticket {
         let ticket = self.ticket();
         let job = NewJob {
@@ -155,7 +155,7 @@ impl Alone {
         matches!(self.answer(of), Some(Pushed::Accepted { .. }))
     }
 
-    /// An operator changes jobs that the scheduler has given back for it.
+    /// Requests an operator's change of jobs that the scheduler has released for it.
     fn change_loaded(&mut self, jobs: Vec<JobId>, change: Change) -> Ticket {
         let ticket = self.ticket();
         self.send(StoreRequest::Change {
@@ -186,7 +186,7 @@ impl Alone {
         })
     }
 
-    /// Jobs that were handed over.
+    /// The jobs that the store has handed to the scheduler.
     fn handed(&self) -> Vec<&Job> {
         let jobs = self.events.iter().flat_map(|event| match event {
             StoreEvent::Pushed {

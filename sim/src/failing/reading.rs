@@ -1,4 +1,4 @@
-//! Calls that read fail.
+//! Read calls fail.
 
 use super::Alone;
 use crate::storing::FILE;
@@ -6,13 +6,13 @@ use std::path::Path;
 use stoker_os::sim::vfs::{Call, Errno, Fault, Kind};
 use stoker_store::{SqliteOptions, SqliteStore, StoreError};
 
-/// SQLite says that it is damaged. Stoker would end for good.
+/// SQLite reports an unreadable file as damaged, and a damaged store would end Stoker for good.
 #[test]
 fn a_store_that_can_not_be_read_is_not_called_damaged() {
     let mut alone = Alone::new();
     let disk = alone.disk.clone();
     let open = || SqliteStore::open(Path::new(FILE), SqliteOptions::default());
-    // It is read from its log.
+    // Makes the store read its log when it is opened.
     disk.kill();
     alone.store = None;
     disk.reopen();

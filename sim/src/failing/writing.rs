@@ -1,4 +1,4 @@
-//! Calls that write fail.
+//! Write calls fail.
 
 use super::Alone;
 use stoker_os::sim::vfs::{Kind, Mode};
@@ -6,8 +6,9 @@ use stoker_store::{Change, Driver, JobError, JobId, Run, State, StoreEvent, Stor
 
 const LOG: &str = "/jobs.db-wal";
 
-/// It was in the file all the same, and counted twice: when the disk failed once more the store missed a commit that
-/// nobody had made, and refused everything for good. Simulation, seeds 114517, 116624 and 122199.
+/// A commit whose sync had failed was in the file all the same, and was counted twice. When the disk failed again,
+/// the store missed a commit that had never been made, and refused everything for good. Simulation, seeds 114517,
+/// 116624 and 122199.
 #[test]
 fn a_commit_whose_sync_failed_counts_once() {
     let mut alone = Alone::new();
@@ -23,8 +24,8 @@ fn a_commit_whose_sync_failed_counts_once() {
     assert!(alone.is_accepted(third), "{:?}", alone.answer(third));
 }
 
-/// What was in doubt turned out to be in the file when a later transaction could not even begin, and that one passed for
-/// committed.
+/// A commit in doubt turned out to be in the file when a later transaction could not even begin. The later
+/// transaction was then taken for committed.
 #[test]
 fn a_transaction_that_never_began_is_not_taken_for_the_one_before() {
     let mut alone = Alone::new();
@@ -32,7 +33,7 @@ fn a_transaction_that_never_began_is_not_taken_for_the_one_before() {
     assert!(alone.is_accepted(job));
     let job = alone.handed()[0].id;
     alone.send(StoreRequest::Running { jobs: vec![job] });
-    // The commit's own, and then each attempt to write the log once more but the last.
+    // The sync of the commit fails, and then each attempt to write the log again except the last one.
     alone.fail(Kind::Sync, |sync| sync < 4);
     alone.push(b"in doubt");
     let mut events = Vec::new();
@@ -40,8 +41,8 @@ fn a_transaction_that_never_began_is_not_taken_for_the_one_before() {
     assert!(closed.is_err(), "that nothing runs was not written");
 }
 
-/// It was told as accepted when the file could be read again. If it is gone when the file is opened the next time, that
-/// is told as well.
+/// A commit in doubt was reported as accepted once the file could be read again. If the file has lost the commit when
+/// it is opened the next time, the store must notice that.
 #[test]
 fn what_was_in_doubt_and_is_lost_is_missed() {
     let mut alone = Alone::new();
@@ -54,7 +55,7 @@ fn what_was_in_doubt_and_is_lost_is_missed() {
     alone.wait();
     assert!(alone.is_accepted(second));
     log.set_len(before).expect("it can be cut");
-    // So the file is opened anew.
+    // Makes the store open the file again.
     alone.fail(Kind::Write, |write| write == 0);
     alone.push(b"third");
     alone.wait();
@@ -62,8 +63,8 @@ fn what_was_in_doubt_and_is_lost_is_missed() {
     assert!(!alone.is_accepted(fourth), "{:?}", alone.answer(fourth));
 }
 
-/// An operator's change overtook what had been asked before it and could not be written: a job that was suspended then went
-/// to rest for a scheduler that had given it back, and never ran again. Simulation, seed 17515.
+/// An operator's change overtook an earlier request that could not be written. A suspended job was then parked for a
+/// scheduler that had already released it, and never ran again. Simulation, seed 17515.
 #[test]
 fn a_change_comes_after_what_was_asked_before_it() {
     let mut alone = Alone::new();
@@ -78,14 +79,14 @@ fn a_change_comes_after_what_was_asked_before_it() {
     assert_eq!(alone.state(job), Some(State::Suspended));
 }
 
-/// While the disk was full an ordered job that had rested ran again without what its run before had saved for it. Simulation,
-/// seed 24435.
+/// While the disk was full, an ordered job that had been parked ran again without the checkpoint that its previous
+/// run had saved. Simulation, seed 24435.
 #[test]
 fn what_a_run_saved_is_there_before_it_is_written() {
     let mut alone = Alone::new();
     assert!(is_accepted_at_once(&mut alone, b"job"));
     let job = alone.handed()[0].id;
-    // It can be read all the time.
+    // The disk is full, so writes fail and reads succeed.
     alone.disk.set_capacity(Some(alone.disk.used()));
     let bytes = b"half way".to_vec();
     alone.send(StoreRequest::Checkpoint { job, bytes });
@@ -99,13 +100,13 @@ fn what_a_run_saved_is_there_before_it_is_written() {
     assert_eq!(saved, Some(&b"half way"[..]));
 }
 
-/// The jobs that the disk kept from being changed were told as if they ran. Simulation, seed 18654.
+/// Jobs that were not changed because of the disk were reported as running. Simulation, seed 18654.
 #[test]
 fn a_change_that_the_disk_cut_short_says_so() {
     let mut counts = Vec::new();
     for written in 0..40 {
         let mut alone = Alone::new();
-        // More than one slice.
+        // More jobs than one slice changes.
         for body in [b"1", b"2", b"3", b"4"] {
             assert!(is_accepted_at_once(&mut alone, body));
         }
@@ -123,7 +124,7 @@ fn a_change_that_the_disk_cut_short_says_so() {
     assert!(counts.contains(&4), "none went well: {counts:?}");
 }
 
-/// It failed a run, and the scheduler goes on holding it.
+/// The job failed a run, and the scheduler keeps it loaded until its retry.
 fn park(job: JobId) -> StoreRequest {
     StoreRequest::Retry {
         job,

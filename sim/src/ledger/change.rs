@@ -1,7 +1,7 @@
 //! Operators' changes: each must reach exactly the jobs that its filter names.
 //!
-//! Jobs go on between request and answer, so for some it is not known whether the change reached them. For a job whose
-//! state is known and to which nothing happened meanwhile, it is.
+//! Jobs go on between request and answer, so for some jobs it is not known whether the change reached them. For a job
+//! whose state is known and to which nothing happened meanwhile, it is known.
 
 use super::{End, Job, Ledger, State};
 use crate::body::body;
@@ -14,32 +14,33 @@ use stoker_os::steady;
 /// A job that was sent to a worker has arrived after this time.
 const REACHED: Duration = Duration::from_secs(1);
 
-/// When the writer has worked so often since it was asked, it has begun a change.
+/// After this number of turns since the request, the store's writer has begun a change.
 const BEGUN: u64 = 3;
 
-/// Which jobs are meant.
+/// The jobs that a change names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filter {
     pub(crate) queue: Option<usize>,
     pub(crate) kind: Option<&'static str>,
     pub(crate) key: Option<String>,
     pub(crate) states: Vec<&'static str>,
-    /// One job, by its number here.
+    /// A single job, by its number in the ledger.
     pub(crate) one: Option<u64>,
-    /// Jobs older than this, in milliseconds. Which these are is not known exactly.
+    /// Jobs older than this, in milliseconds. The model does not know exactly which these are.
     pub(crate) older_ms: Option<u64>,
 }
 
+/// The effect of a change on the jobs that it reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Cancel,
-    /// At this rate per second, if the request sets one.
+    /// Retries jobs, at this rate per second if the request sets one.
     Retry(Option<u64>),
     Discard,
     Suspend,
     Release,
     Move(usize),
-    /// To this version of its payload.
+    /// Replaces the payload with this version.
     Edit(u32),
 }
 
@@ -51,22 +52,25 @@ pub(super) enum Reach {
     Surely,
 }
 
+/// A change that an operator has requested.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) verb: Verb,
     pub(crate) filter: Filter,
     requested_at: Duration,
-    /// How often the store's writer had worked by then.
+    /// The number of turns that the store's writer had done when the change was requested.
     turn: u64,
-    /// Jobs that the filter may name, with their stamps at the time of the request.
+    /// Jobs that the filter may name: the number, whether the change reaches the job, and its stamp at the time of
+    /// the request.
     meant: Vec<(u64, Reach, u64)>,
-    /// Those of them that had their place among others when it was asked for.
+    /// The named jobs whose place in the order of their queue was known when the change was requested.
     placed: Vec<u64>,
+    /// The change was answered, or can no longer take effect.
     is_over: bool,
-    /// The server that it was asked of has died. What it has done the store knows, and an answer that is still on its way
-    /// says nothing new.
+    /// The server that was asked has died. The store knows what the change has done, so an answer that is still on
+    /// its way adds nothing.
     is_cut: bool,
-    /// Nobody will hear of it any more, and the server that has it knows no other end of it than its own.
+    /// The client has hung up, so no answer will be read. For the model the change goes on until its server ends.
     is_abandoned: bool,
 }
 
@@ -80,7 +84,7 @@ pub(crate) struct Rate {
 }
 
 impl Change {
-    /// The operation and the rest of its request.
+    /// The request in JSON; `None` if it names a job whose id is not known.
     pub(crate) fn request(&self, ledger: &Ledger, setup: &Setup) -> Option<Value> {
         let mut request = json!({"op": self.op()});
         let filter = &self.filter;
@@ -137,8 +141,8 @@ impl Change {
 }
 
 impl Ledger {
-    /// An operator asks for a change. `sent` is what workers have or were sent, if that is known. Returns
-    /// its number.
+    /// An operator requests a change. `sent` are the jobs that workers have or were sent, if that is known. Returns
+    /// the index of the change.
     pub(crate) fn change(
         &mut self,
         verb: Verb,
@@ -148,7 +152,7 @@ impl Ledger {
     ) -> usize {
         let now = steady();
         let (mut meant, mut placed) = (Vec::new(), Vec::new());
-        // What was sent ahead the server takes for running some time after it began.
+        // The server counts a prefetched job as running only some time after it began.
         let known_after = match setup.is_unhurried() {
             true => Duration::ZERO,
             false => REACHED,
@@ -172,7 +176,7 @@ impl Ledger {
             } else {
                 reach
             };
-            // While the disk fails the store does not hear of an end.
+            // While the disk fails, the store may not know that a job has ended.
             let is_told = !self.disk_is_felt() || !matches!(job.state, State::Ended(_));
             let reach =
                 match is_told && (is_idle || job.state != State::Waits || verb == Verb::Cancel) {
@@ -186,7 +190,7 @@ impl Ledger {
                     self.apply(verb, no, Reach::Maybe, setup);
                 }
                 let job = &mut self.jobs[no as usize];
-                // Whoever names states in which jobs wait does not mean those that run.
+                // A filter that names only states of waiting jobs does not reach jobs that run.
                 let spares = !filter.states.is_empty() && !filter.states.contains(&"running");
                 let is_meant = verb == Verb::Cancel && reach != Reach::No;
                 job.may_be_stopped |= is_meant && !(spares && job.runs_surely(known_after));
@@ -212,7 +216,8 @@ impl Ledger {
         self.changes.len() - 1
     }
 
-    /// A queue goes on while changes are under way: what waits in it may be with a worker before they get there.
+    /// A queue is resumed while changes are under way: its waiting jobs may be with a worker before the changes reach
+    /// them.
     pub(crate) fn goes_on(&mut self, queue: usize) {
         let (jobs, changes) = (&self.jobs, self.changes.iter_mut());
         for change in changes.filter(|change| !change.is_over) {
@@ -225,29 +230,29 @@ impl Ledger {
         }
     }
 
-    /// Whether a change means one job by its id.
+    /// Whether a change names one job by its id.
     pub(crate) fn is_of_one(&self, at: usize) -> bool {
         self.changes[at].filter.one.is_some()
     }
 
-    /// Its client has hung up.
+    /// The client that requested the change has hung up.
     pub(crate) fn abandons(&mut self, at: usize) {
         self.changes[at].is_abandoned = true;
     }
 
-    /// The server dies that had been asked for this.
+    /// The server that was asked for the change has died.
     pub(crate) fn cut_change(&mut self, at: usize) {
         self.changes[at].is_cut = true;
     }
 
-    /// The server dies: so do changes that nobody waits for, and all if everything else dies with it.
+    /// The server dies, and with it all changes whose client has hung up. If `all` is set, every change ends with it.
     pub(crate) fn cut_changes(&mut self, all: bool) {
         for change in &mut self.changes {
             change.is_cut |= all || change.is_abandoned;
         }
     }
 
-    /// What dead servers had been asked for is done or not, and does not go on.
+    /// Changes that dead servers were asked for are either done or not, and do not go on.
     pub(super) fn forget_cut_changes(&mut self, setup: &Setup) {
         for change in self.changes.iter_mut().filter(|change| change.is_cut) {
             if std::mem::replace(&mut change.is_over, true) {
@@ -256,7 +261,8 @@ impl Ledger {
             for (no, ..) in &change.meant {
                 let job = &mut self.jobs[*no as usize];
                 job.changing -= 1;
-                // The server may have been started before it read the request, and have moved the job after that.
+                // The server may have read the request only after its start, when the model had already learned the
+                // job's queue, and then have moved the job.
                 if let Verb::Move(to) = change.verb {
                     job.moved(to, false, setup);
                 }
@@ -264,11 +270,11 @@ impl Ledger {
         }
     }
 
-    /// A job is pushed while changes are under way.
+    /// A job is pushed while changes are under way, which may reach it.
     pub(super) fn meet_changes(&mut self, no: u64) {
         let job = &mut self.jobs[no as usize];
         for change in self.changes.iter_mut().filter(|change| !change.is_over) {
-            // One that the writer has begun means no job that is pushed later.
+            // A change that the writer has begun does not reach a job that is pushed later.
             if self.writer_turns >= change.turn + BEGUN {
                 continue;
             }
@@ -281,7 +287,8 @@ impl Ledger {
         }
     }
 
-    /// Jobs are to be moved to a queue of which changes are under way: these take a while, and may find them there.
+    /// Jobs are to be moved to a queue that changes under way name. These changes take a while, and may find the jobs
+    /// there.
     fn come_to_changes(&mut self, to: usize, moved: &[u64], setup: &Setup) {
         for at in 0..self.changes.len() {
             let change = &self.changes[at];
@@ -305,7 +312,7 @@ impl Ledger {
         }
     }
 
-    /// Where moves under way would have a job go.
+    /// The queues to which moves under way may take a job.
     pub(super) fn targets_of(&self, no: u64) -> Vec<usize> {
         let means = |change: &&Change| change.meant.iter().any(|(meant, ..)| *meant == no);
         let open = self.changes.iter().filter(|change| !change.is_over);
@@ -316,7 +323,7 @@ impl Ledger {
         targets.collect()
     }
 
-    /// No worker gets a job that waits: its queue has been paused for long.
+    /// Whether no worker can get a job that waits, because its queue has been paused for long.
     fn is_held_up(&self, job: &Job) -> bool {
         let is_new = job.free_since.max(job.answered_at) + REACHED > steady();
         let paused = job.queue().and_then(|queue| self.paused_since(queue));
@@ -324,7 +331,7 @@ impl Ledger {
         job.state == State::Waits && is_paused && !is_new
     }
 
-    /// An operator was answered: this many jobs were changed, or it is not known how many (`None`).
+    /// A change was answered: `answer` is the number of jobs that it changed; `None` if that is not known.
     pub(crate) fn changed(&mut self, at: usize, answer: Option<u64>, setup: &Setup) {
         let change = self.changes[at].clone();
         if change.is_over && change.is_cut {
@@ -390,7 +397,7 @@ impl Ledger {
         }
     }
 
-    /// A cancel of one job reports it as cancelled or as unchanged.
+    /// Checks that a cancel of one job reports it as either cancelled or unchanged (`held`).
     pub(crate) fn check_counts(&self, at: usize, count: u64, held: u64) {
         let change = &self.changes[at];
         let is_one = change.verb == Verb::Cancel && change.filter.one.is_some();
@@ -401,7 +408,7 @@ impl Ledger {
         );
     }
 
-    /// The one job that was named is not there, or in no such state.
+    /// A change of one job was answered: the job does not exist, or is in a state in which it can't be changed.
     pub(crate) fn not_reached(&mut self, at: usize) {
         let change = &self.changes[at];
         if change.is_over && change.is_cut {
@@ -418,7 +425,7 @@ impl Ledger {
         self.not_changed(at);
     }
 
-    /// It was refused: nothing has changed.
+    /// The change was refused: nothing has changed.
     pub(crate) fn not_changed(&mut self, at: usize) {
         if std::mem::replace(&mut self.changes[at].is_over, true) && self.changes[at].is_cut {
             return;
@@ -429,8 +436,8 @@ impl Ledger {
         self.stays_in_place(at);
     }
 
-    /// The one job that was named is cancelled, also if it ran, and stays so unless something else was asked for since. Of
-    /// many it is not known which were.
+    /// A cancel of one job has cancelled it, even if it ran, and the job stays cancelled unless something else was
+    /// requested since. For a change of several jobs it is not known which were cancelled.
     fn is_cancelled(&self, at: usize, answer: Option<u64>, reached: &mut [(u64, Reach)]) {
         let change = &self.changes[at];
         let is_last = at + 1 == self.changes.len() && !change.is_cut;
@@ -444,8 +451,8 @@ impl Ledger {
         }
     }
 
-    /// A change has changed nothing: each job has its place among others as before, unless something else was asked
-    /// for since.
+    /// A change has changed nothing: each job that it names keeps its place in the order, unless something else was
+    /// requested since.
     fn stays_in_place(&mut self, at: usize) {
         if at + 1 < self.changes.len() {
             return;
@@ -456,11 +463,12 @@ impl Ledger {
         }
     }
 
+    /// Applies a change to the model of one job, as far as it is certain.
     fn apply(&mut self, verb: Verb, no: u64, reach: Reach, setup: &Setup) {
         let now = steady();
         self.touch(no, "changed");
         let sure = reach == Reach::Surely;
-        // Another change takes it out of the schedule of a retry at a rate.
+        // Any other change removes the job from the schedule of a retry at a rate.
         self.rates
             .iter_mut()
             .for_each(|rate| rate.jobs.retain(|job| *job != no));
@@ -489,7 +497,7 @@ impl Ledger {
         }
     }
 
-    /// Jobs that are retried at a rate begin no faster than that.
+    /// Checks that jobs that are retried at a rate begin no faster than that.
     pub(super) fn check_rate(&mut self, no: u64) {
         let job = &self.jobs[no as usize];
         let first = job.revived && !job.is_released;

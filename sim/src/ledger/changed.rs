@@ -1,4 +1,4 @@
-//! What a change does to one job, as far as that is known.
+//! The effect of a change on one job, as far as it is known.
 
 use super::change::{Filter, Reach, Verb};
 use super::{End, Job, Push, State};
@@ -8,7 +8,7 @@ use stoker_os::steady;
 use stoker_wire::{Frame, Key};
 
 impl Job {
-    /// Changes under way may have taken effect: the model takes over what the worker sees.
+    /// Changes under way may have taken effect: the model takes over what the frame to the worker says.
     pub(super) fn may_be_anything(&mut self, frame: &Frame<'_>, setup: &Setup) {
         self.is_in(setup.queue(frame.name).into_iter().collect());
         let attempt = u32::from(frame.attempt);
@@ -21,6 +21,7 @@ impl Job {
         self.versions = (0, 9);
     }
 
+    /// Whether a filter names the job.
     pub(super) fn named_by(&self, no: u64, filter: &Filter) -> Reach {
         let is_named = filter.one.is_none_or(|one| one == no)
             && filter
@@ -45,6 +46,7 @@ impl Job {
         }
     }
 
+    /// Whether a change takes effect on the job, if its filter names it. With `is_idle` no worker can have the job.
     pub(super) fn reached_by(
         &self,
         verb: Verb,
@@ -68,12 +70,12 @@ impl Job {
             _ if count == states.len() => Reach::Surely,
             _ => Reach::Maybe,
         };
-        // Another one may have its key by now.
+        // Another job may have its unique key by now.
         let keyed = matches!(verb, Verb::Retry(_) | Verb::Move(_)) && self.options.unique.is_some();
         let stays = matches!(verb, Verb::Move(to) if self.queues.contains(&to));
-        // It counts as done once it is on its way.
+        // A job that is acknowledged on delivery counts as done once it is on its way to a worker.
         let leaves = matches!(self.state, State::Waits | State::Held) && self.is_done_early(setup);
-        // One that counts as done and still runs can only be cancelled, by whoever names it alone.
+        // A job that counts as done and still runs can only be cancelled, by a request that names it alone.
         let runs = filter.one.is_some() && self.runs_at.is_some() && verb != Verb::Cancel;
         if leaves || runs {
             return Reach::Maybe;
@@ -84,7 +86,7 @@ impl Job {
         }
     }
 
-    /// The states in which it may be, as the server calls them.
+    /// The states that the server may report for the job.
     pub(super) fn may_be(&self) -> &'static [&'static str] {
         match self.state {
             State::Waits | State::Held => &["ready", "delayed", "retrying", "running"],
@@ -126,7 +128,7 @@ impl Job {
         }
     }
 
-    /// A release of some jobs has ended, and nobody knows whether it meant this one.
+    /// A release of several jobs has ended, and it is not known whether it reached this one.
     pub(super) fn may_be_released(&mut self) {
         if self.state == State::Suspended {
             (self.state, self.may_be_parked) = (State::Waits, true);

@@ -1,4 +1,4 @@
-//! A count that the simulation may know only as a range: a run that was cut off may have been counted or not.
+//! A count that the simulation may know only as a range, because a run that was cut off may have been counted or not.
 
 /// Between `low` and `high`, both included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ impl Count {
         self.high += 1;
     }
 
-    /// The next number after all that there may be.
+    /// The number after the highest possible one.
     pub(crate) fn of_next(self) -> Self {
         let next = self.high + 1;
         Self {
@@ -26,12 +26,12 @@ impl Count {
         }
     }
 
-    /// It may have been set to zero.
+    /// The count may have been set to zero.
     pub(crate) fn maybe_none(&mut self) {
         self.low = 0;
     }
 
-    /// The server says how many there are. Returns whether that can be; from now on it is known.
+    /// The server reports the count. Returns whether it was possible. From now on the count is known.
     pub(crate) fn is_seen(&mut self, seen: u32) -> bool {
         let can_be = (self.low..=self.high).contains(&seen);
         (self.low, self.high) = (seen, seen);

@@ -1,4 +1,4 @@
-//! A job in the message of a rule that was broken: what decides whether the rule was.
+//! How a job is printed in the message of a broken rule: the state that decides whether the rule was broken.
 
 use super::count::Count;
 use super::{End, Job, State};

@@ -1,4 +1,4 @@
-//! What must hold while Stoker ends as it was told to, and of what it leaves.
+//! Rules for a server that drains, and for what it leaves in the store.
 
 use super::{Job, Ledger, Push, State};
 use crate::setup::Setup;
@@ -7,20 +7,20 @@ use std::time::Duration;
 use stoker_os::steady;
 use stoker_wire::Status;
 
-/// What was sent before the drain has been read after so long.
+/// By this time after the start of a drain, workers have read what was sent before.
 const SENT: Duration = Duration::from_millis(1_500);
 
-/// When the server was told to end.
+/// The times of drains.
 #[derive(Debug, Default)]
 pub(crate) struct Drain {
-    /// This server.
+    /// When the present server began to drain.
     since: Option<Duration>,
-    /// Until then the next one had not begun.
+    /// When the successor of the last server that drained began.
     before: Option<Duration>,
 }
 
 impl Drain {
-    /// What was asked at that time may be refused for it, until now.
+    /// Whether a request that was made at that time may be refused because of a drain.
     pub(crate) fn may_refuse(&self, requested_at: Duration) -> bool {
         self.since.is_some() || self.before.is_some_and(|until| requested_at <= until)
     }
@@ -39,9 +39,10 @@ impl Ledger {
         self.calls.server_begins();
     }
 
-    /// A worker that had read all that was there at `looked_at` gets a job.
+    /// A worker gets a job that the server sent after `looked_at`: it must not have been sent long after a drain
+    /// began.
     pub(crate) fn check_sent(&self, no: u64, looked_at: Duration, setup: &Setup) {
-        // What was to be recorded as delivered is sent as soon as it is, however long the disk took.
+        // A job that is recorded as delivered is sent as soon as that is written, however long the disk takes.
         let job = self.jobs.get(no as usize);
         let is_late = self.disk_failed && job.is_some_and(|job| job.is_done_early(setup));
         if let Some(since) = self.drain.since.filter(|_| !is_late) {
@@ -52,7 +53,7 @@ impl Ledger {
         }
     }
 
-    /// A push is refused for a time, without any limit.
+    /// A push was answered UNAVAILABLE, which is allowed only while the disk fails or the server drains.
     pub(super) fn check_unavailable(&self, no: u64) {
         let requested_at = self.jobs[no as usize].requested_at;
         assert!(
@@ -61,7 +62,7 @@ impl Ledger {
         );
     }
 
-    /// The server ended well: what is unfinished stays in the store as it is, and nothing else does.
+    /// The server ended properly: the store must have all unfinished jobs, as the model knows them, and no other job.
     pub(crate) fn was_left(&mut self, stored: &Stored, setup: &Setup) {
         for (no, job) in self.jobs.iter().enumerate() {
             let is_known = job.is_sure() && !job.may_be_gone;
@@ -80,7 +81,7 @@ impl Ledger {
             );
             let (mut attempts, mut crashes) = (job.attempts, job.crashes);
             if job.changing > 0 {
-                // A retry that was under way may have come after its end.
+                // A retry that was under way may have taken effect after the job had ended.
                 attempts.maybe_none();
                 crashes.maybe_none();
             }
@@ -101,10 +102,11 @@ impl Ledger {
         }
     }
 
-    /// Those that counted as done on delivery, and had no run, are pushed again.
+    /// Jobs that counted as done on delivery and did not run are pushed again by the server that drains, under
+    /// another id.
     pub(crate) fn may_be_renamed(&mut self, stored: &Stored, setup: &Setup) {
         for (no, job) in self.jobs.iter_mut().enumerate() {
-            // One that is not there may have been cancelled since.
+            // A job that is not in the store may have been cancelled since.
             let is_open = !matches!(job.state, State::Ended(_));
             let may_be = is_open || stored.jobs.contains_key(&(no as u64));
             let is_renamed = may_be && job.is_done_early(setup);
@@ -113,7 +115,7 @@ impl Ledger {
         }
     }
 
-    /// What says done of jobs that were pushed again under other ids: so many at the most.
+    /// The maximum number of records of done jobs that were pushed again under other ids.
     pub(super) fn former_records(&self) -> u64 {
         let of = |job: &Job| {
             let unseen = usize::from(job.may_be_renamed) + usize::from(job.was_nameless);
@@ -122,18 +124,18 @@ impl Ledger {
         self.jobs.iter().map(of).sum()
     }
 
-    /// The server was told to end, and no job runs any more: those that wait go back to their store, and nobody reaches them
-    /// there.
+    /// Whether the server drains and no job runs any more. Waiting jobs then go back to the store, where no change
+    /// reaches them.
     pub(super) fn may_be_idle_at_its_end(&self) -> bool {
         self.drain.since.is_some() && self.jobs.iter().all(|job| job.runs_at.is_none())
     }
 
-    /// Whether a request may be answered so because the server ends.
+    /// Whether a request may be answered with this status because the server drains.
     pub(super) fn may_be_drained(&self, status: Status) -> bool {
         status == Status::UNAVAILABLE && self.has_drained()
     }
 
-    /// This server or one before it was told to end.
+    /// Whether this server or an earlier one has begun to drain.
     pub(crate) fn has_drained(&self) -> bool {
         self.drain.since.is_some() || self.drain.before.is_some()
     }

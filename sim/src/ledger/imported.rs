@@ -1,10 +1,10 @@
-//! Jobs that came in with an export: no push of their own was answered.
+//! Jobs that an import brought: no push of theirs is answered.
 
 use super::{Ledger, Push, State};
 use stoker_os::steady;
 use stoker_wire::Status;
 
-/// The jobs of one import, by their numbers here.
+/// The jobs of one import, by their numbers in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Imported {
     pub(crate) first: u64,
@@ -18,7 +18,7 @@ impl Imported {
 }
 
 impl Ledger {
-    /// An operator was answered. None of the jobs is there already, so all are taken in, or it failed.
+    /// An import was answered. None of its jobs existed before, so either all were imported or the import failed.
     pub(crate) fn imported(&mut self, jobs: Imported, status: Status, body: &[u8]) {
         let text = String::from_utf8_lossy(body);
         let push = match status {
@@ -29,7 +29,7 @@ impl Ledger {
                 Push::Accepted
             }
             Status::RESOURCE_EXHAUSTED if !self.disk_is_full(body) => Push::Refused,
-            // As for a push: no worker serves all queues any more.
+            // No worker serves all queues any more, so an undeclared queue is unknown, as for a push.
             Status::NOT_FOUND if text.contains("there is no queue 'm") => Push::Refused,
             Status::UNKNOWN | Status::RESOURCE_EXHAUSTED => Push::Unknown,
             other if self.may_fail(other) => Push::Unknown,
@@ -38,7 +38,7 @@ impl Ledger {
         for no in jobs.numbers() {
             let job = self.touch(no, "push answered");
             (job.push, job.answered_at) = (push, steady());
-            // Its id is known once a worker has it.
+            // The job's id is known once a worker has it.
             job.may_be_renamed |= push == Push::Accepted && job.id.is_none();
             let is_new = job.state == State::Waits && job.runs == 0 && !job.is_lost;
             if push == Push::Accepted && is_new {
@@ -54,7 +54,7 @@ impl Ledger {
         }
     }
 
-    /// Whoever asked has hung up.
+    /// The client that requested the import has hung up.
     pub(crate) fn import_is_unknown(&mut self, jobs: Imported) {
         jobs.numbers().for_each(|no| self.unknown(no));
     }

@@ -7,29 +7,30 @@ use std::time::Duration;
 use stoker_os::{steady, wall_ms};
 use stoker_wire::Status;
 
-/// How much later than an event the server may read its clock.
+/// The server may read its clock this much later than an event happens, in milliseconds.
 const NEAR_MS: u64 = 500;
-/// How much more often a job may kill workers while its pool's version is blamed for it.
+/// The factor by which a job's crash budget grows while its pool's version is blamed for the crashes.
 const PATIENCE: u32 = 3;
 
-/// Class and place of the exception that failing code throws.
+/// The class and the place of the exception that failing task code throws.
 pub(crate) const CLASS: &str = "App\\Boom";
 pub(crate) const PLACE: &str = "app/boom.php:7";
 
-/// Runs that are given back of which one at least counts.
+/// After more than this number of returned runs in a row, at least one has counted as an attempt.
 const MOST_RETURNS: u32 = 6;
 
 /// Whether a push was accepted, as far as its client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Push {
-    /// Nobody has answered yet.
+    /// The push is not answered yet.
     Open,
-    /// Its client hung up: it may be in the store or not.
+    /// The client hung up before the answer: the job may be in the store or not.
     Unknown,
     Accepted,
     Refused,
 }
 
+/// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Done,
@@ -37,13 +38,13 @@ pub(crate) enum End {
     Cancelled,
 }
 
-/// What a job does.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// For a worker, for its time or for its next run.
+    /// The job waits for a worker, for its due time or for its retry.
     Waits,
     Suspended,
-    /// A worker has it and has not begun it.
+    /// A worker has the job and has not begun it.
     Held,
     Runs,
     Ended(End),
@@ -57,151 +58,158 @@ pub(crate) enum Answer {
     Retry(Option<Duration>),
     Failed,
     Cancelled,
-    /// Its program died, or was ended, and its adapter lives on.
+    /// The program of the task died or was killed, and its adapter lives on.
     Dies(Death),
 }
 
 /// How far an acknowledgement sent by the job's own code has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ack {
-    /// It may be in the store or not.
+    /// The job's code has sent the acknowledgement, which may be in the store or not.
     Asked,
+    /// The server has confirmed that the acknowledgement is in the store.
     Safe,
 }
 
-/// How a worker died on it.
+/// How the worker that ran a job died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Death {
-    /// By itself.
+    /// The worker died by itself.
     Crash,
-    /// The server had it killed for the time that the run took.
+    /// The server had the worker killed because the run took too long.
     Overdue,
-    /// The server had it killed because it was told to end itself.
+    /// The server had the worker killed because the server was shutting down.
     Drained,
-    /// For something else, or nobody knows.
+    /// The worker died for another reason, or the reason is not known.
     Unclear,
 }
 
+/// The model of one job.
 #[derive(Debug)]
 pub(crate) struct Job {
-    /// The queues in which it may be: one, unless it was moved and nobody knows.
+    /// The queues in which the job may be: one, unless it may have been moved.
     pub(crate) queues: Vec<usize>,
-    /// Those in which it was until then.
+    /// The queues that the job has left, and when.
     left: Vec<(usize, Duration)>,
     pub(crate) options: Options,
     pub(crate) uid: u32,
     pub(crate) push: Push,
-    /// As its client got it.
+    /// The job's id, from the answer to its push or from a worker's frame.
     pub(crate) id: Option<String>,
     pub(crate) state: State,
-    /// Workers that have it and have not begun it.
+    /// The number of workers that have the job and have not begun it.
     pub(crate) holders: u32,
-    /// The process that runs it.
+    /// The process that runs the job.
     pub(crate) runs_at: Option<i32>,
     pub(crate) began_at: Duration,
-    /// It counts as done before its run ends.
+    /// The job was acknowledged, so it counts as done before its run ends.
     pub(crate) acked: bool,
-    /// That is in the store.
+    /// The acknowledgement is in the store for certain.
     pub(crate) is_safe: bool,
-    /// An operator has asked for its end.
+    /// An operator has requested a cancel of the job.
     pub(crate) is_to_cancel: bool,
-    /// Its run may be ended for that.
+    /// The server may interrupt or kill the job's run because of an operator's change.
     pub(crate) may_be_stopped: bool,
-    /// It may have ended in a way that the simulation has not seen.
+    /// The job may have ended in a way that the simulation has not seen.
     pub(crate) may_have_ended: bool,
-    /// It may be forgotten.
+    /// The server may have deleted the job.
     pub(crate) may_be_gone: bool,
-    /// It may run again although it has ended.
+    /// The job may run again although it has ended.
     pub(crate) may_run_again: bool,
-    /// It may be suspended.
+    /// The job may be suspended.
     pub(crate) may_be_parked: bool,
-    /// It may have lost its place among others.
+    /// The job may have lost its place in the order of its queue.
     pub(crate) displaced: bool,
-    /// Operators' changes under way that may concern it.
+    /// The number of operators' changes under way that may reach the job.
     pub(crate) changing: u32,
-    /// When the last of them was asked for or answered.
+    /// When a change of the job was last requested or answered.
     pub(crate) changed_at: Duration,
+    /// Runs that ended and count against the job's tries.
     pub(crate) attempts: Count,
+    /// Runs that ended with an exception.
     pub(crate) exceptions: Count,
+    /// Runs that ended because their worker crashed.
     pub(crate) crashes: Count,
-    /// Workers that took it along when they left, without having begun it.
+    /// How often workers have returned the job, for example because they left.
     pub(crate) returns: u32,
-    /// Runs that ended, in whatever way.
+    /// The number of runs that have ended, in whatever way.
     pub(crate) ended_runs: u32,
-    /// The last of them counts for nothing, so the store does not show whether it knows of that end.
+    /// The last run that ended counts for nothing, so the store does not show whether it knows of that end.
     pub(crate) was_free: bool,
-    /// It counted as done on delivery and did not get to run before its server ended: it goes on under another id.
+    /// The job counted as done on delivery and did not run before its server ended: the server may have pushed it
+    /// again under another id.
     pub(crate) may_be_renamed: bool,
-    /// The same, and nobody knew its first id either.
+    /// The job may have been pushed again under another id when its first id was not known either.
     pub(crate) was_nameless: bool,
-    /// As it was called until then.
+    /// The ids that the job had before it was pushed again.
     pub(crate) former_ids: Vec<String>,
-    /// The server that it was sent to is dead.
+    /// The server to which the push was sent is dead.
     pub(crate) is_cut: bool,
-    /// And it was not in the store when the next one began.
+    /// The job was not in the store when a server began, so it must not run any more.
     pub(crate) is_lost: bool,
-    /// Because it may have been over when it was delivered.
+    /// The job is not in the store, and may have been over: it counts as done on delivery.
     pub(crate) may_be_over: bool,
-    /// Runs that began.
+    /// The number of runs that have begun.
     pub(crate) runs: u32,
-    /// The oldest and the newest version that its payload may have.
+    /// The oldest and the newest version that the payload may have.
     pub(crate) versions: (u32, u32),
-    /// It must not begin before.
+    /// The job must not begin before this time.
     pub(crate) not_before: Duration,
-    /// Its time has come by then, if it never ran.
+    /// The job is due by this time at the latest, if it never ran.
     pub(crate) due_by: Duration,
     pub(crate) requested_at: Duration,
     pub(crate) answered_at: Duration,
-    /// Before that somebody may have had it who had not read it.
+    /// Since when no worker has the job, read or unread.
     pub(crate) free_since: Duration,
-    /// When it ended or was refused.
+    /// When the job ended or its push was refused.
     pub(crate) over_at: Option<Duration>,
-    /// Requests of its client that were open when it was pushed.
+    /// The number of requests of the same client that were open when the job was pushed.
     pub(crate) open_beside: u64,
-    /// How often one of its runs has saved something for the next, and how much of that is left.
+    /// The number of the checkpoint that the next run gets, 0 for none. It is a range where the latest ones may be
+    /// lost.
     pub(crate) saves: Count,
-    /// The store has certainly received its last checkpoint.
+    /// The store has certainly received the job's last checkpoint.
     pub(crate) saves_are_reported: bool,
-    /// When its code last saved one.
+    /// When the job's code last saved a checkpoint.
     pub(crate) saved_at: Duration,
-    /// What its last run wrote last.
+    /// The last line that the last run wrote.
     pub(crate) last_line: Option<String>,
-    /// It was acknowledged during its run.
+    /// The job was acknowledged while it ran.
     pub(crate) acked_in_run: bool,
-    /// The error class of its last failed run, if known.
+    /// The error class of the last failed run, if known.
     pub(crate) error: Option<&'static str>,
-    /// Runs that were given back one after another.
+    /// The number of runs in a row that were returned.
     pub(crate) given_back: u32,
-    /// As it was told last.
+    /// The attempt number in the frame that last delivered the job.
     pub(crate) last_attempt: u32,
-    /// It was sent to a worker that ended and had not read it.
+    /// The job was sent to a worker that ended without having read it.
     pub(crate) was_unread: bool,
-    /// How often a worker has read it.
+    /// How often a worker has read the job.
     pub(crate) deliveries: u32,
-    /// It was delivered since a run of it ended last.
+    /// The job was delivered after its last run had ended.
     pub(crate) is_sent: bool,
-    /// The queue that it was last sent from.
+    /// The queue from which the job was last sent.
     pub(crate) sent_from: Option<usize>,
-    /// Its last run was not its last for certain, and no other one has been begun.
+    /// The last run was certainly not the job's final one, and the next one has not begun.
     pub(crate) is_between_runs: bool,
-    /// It was run again after its end.
+    /// The job was retried by an operator, or may have been.
     pub(crate) revived: bool,
-    /// It need not wait for its time any longer.
+    /// The job was released, so it need not wait for its due time.
     pub(crate) is_released: bool,
-    /// Options of its push and its queue that differ from the default, one bit each.
+    /// The options of the job's push and queue that differ from the default, one bit each.
     pub(crate) features: u64,
-    /// Changes whenever something happens to it.
+    /// A number that changes whenever something happens to the job.
     pub(crate) stamp: u64,
 }
 
 impl Job {
-    /// It is due that much later than its push says.
+    /// The job is due this much later than its push says.
     pub(crate) fn waits_for(&mut self, ahead: Duration) {
         self.not_before += ahead;
         self.due_by = self.not_before;
     }
 
-    /// It waits until somebody releases it.
+    /// The job waits until an operator releases it.
     pub(crate) fn is_suspended(&mut self) {
         self.state = State::Suspended;
     }
@@ -271,25 +279,25 @@ impl Job {
         }
     }
 
-    /// It is known to be in one of these now.
+    /// The job is known to be in one of these queues now.
     pub(crate) fn is_in(&mut self, queues: Vec<usize>) {
         let before = std::mem::replace(&mut self.queues, queues).into_iter();
         let left = before.filter(|queue| !self.queues.contains(queue));
         self.left.extend(left.map(|queue| (queue, steady())));
     }
 
-    /// At some time since then it may have been there.
+    /// Whether the job may have been in this queue at some time since `since`.
     pub(crate) fn was_in(&self, queue: usize, since: Duration) -> bool {
         let mut left = self.left.iter();
         self.queues.contains(&queue) || left.any(|(of, at)| *of == queue && *at >= since)
     }
 
-    /// Its queue, if that is known.
+    /// The job's queue, if it is known.
     pub(crate) fn queue(&self) -> Option<usize> {
         (self.queues.len() == 1).then(|| self.queues[0])
     }
 
-    /// Whether it is known what it does.
+    /// Whether the job's state is known for certain.
     pub(crate) fn is_sure(&self) -> bool {
         !self.is_hasty()
             && self.changing == 0
@@ -298,28 +306,28 @@ impl Job {
             && !self.may_be_parked
     }
 
-    /// Its time may be up before its worker has looked at it.
+    /// Whether the job's timeout is so short that its time may be up before its worker reads it.
     pub(crate) fn is_hasty(&self) -> bool {
         self.options.timeout_ms.is_some_and(|ms| ms < 1_000)
     }
 
-    /// A worker has had it for so long that the server knows that it runs.
+    /// Whether the job has run for longer than `since`, so that the server knows that it runs.
     pub(crate) fn runs_surely(&self, since: Duration) -> bool {
         self.state == State::Runs && self.began_at + since < steady()
     }
 
-    /// It has ended for certain, and is not to run again.
+    /// Whether the job has ended for certain, and is not to run again.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, State::Ended(_)) && self.changing == 0 && !self.may_run_again
     }
 
-    /// It may count as done as soon as it is on its way to a worker.
+    /// Whether the job may count as done as soon as it is on its way to a worker.
     pub(crate) fn is_done_early(&self, setup: &Setup) -> bool {
         let on_delivery = |queue: &usize| setup.queues[*queue].on_delivery.known() != Some(false);
         self.queues.iter().any(on_delivery)
     }
 
-    /// How often it may run, 0 for no limit; `None` if that is not known.
+    /// How often the job may run, 0 for no limit; `None` if that is not known.
     pub(crate) fn tries(&self, queues: &[Queue]) -> Option<u16> {
         if self.options.retry_until.is_some() {
             return Some(0);
@@ -334,7 +342,7 @@ impl Job {
         self.over_at = Some(steady());
     }
 
-    /// Its worker has given it back while it ran.
+    /// A worker has returned the job during its run.
     pub(crate) fn is_given_back(&mut self) {
         self.given_back += 1;
         if self.given_back > MOST_RETURNS {
@@ -343,7 +351,7 @@ impl Job {
         }
     }
 
-    /// Its code saves a checkpoint. Returns the number of that.
+    /// The job's code saves a checkpoint. Returns the checkpoint's number.
     pub(crate) fn saves_more(&mut self) -> u32 {
         self.saves = self.saves.of_next();
         (self.saved_at, self.saves_are_reported) = (steady(), false);
@@ -355,14 +363,14 @@ impl Job {
         self.not_before = steady() + after;
     }
 
-    /// Its run was answered.
+    /// A worker has answered the job's run.
     pub(crate) fn answered(&mut self, answer: Answer, queues: &[Queue]) {
         self.runs_at = None;
         self.ended_runs += 1;
         self.was_free = false;
         (self.free_since, self.is_sent) = (steady(), false);
         if self.acked {
-            // It was acknowledged before, and this answer changes nothing.
+            // The job was acknowledged before, so this answer changes nothing.
             self.may_run_again = false;
             return;
         }
@@ -393,13 +401,13 @@ impl Job {
         }
     }
 
-    /// What an operator has asked for takes its next run. Its worker may have read it after that was answered, having had it
-    /// before.
+    /// Whether a requested change may take the job away before its next run. Its worker may read the job after the
+    /// change was answered, because the job was on its way.
     pub(crate) fn may_be_cancelled(&self) -> bool {
         self.changing > 0 || self.is_to_cancel
     }
 
-    /// Its run failed: another one follows, unless it was the last.
+    /// A run failed: another one follows, unless it was the last.
     fn goes_on(&mut self, after: Option<Duration>, queues: &[Queue]) {
         let (is_last, may_be_last) = self.is_last(queues);
         if is_last {
@@ -410,6 +418,8 @@ impl Job {
         self.may_have_ended |= may_be_last || self.may_be_cancelled();
     }
 
+    /// Whether the failed run was the last one: the first value is true if it certainly was, the second if it may
+    /// have been.
     fn is_last(&self, queues: &[Queue]) -> (bool, bool) {
         let (mut is, mut may) = (false, false);
         match self.tries(queues) {
@@ -425,7 +435,7 @@ impl Job {
             may |= self.exceptions.high >= u32::from(max);
         }
         if let Some(until) = self.options.retry_until {
-            // A job that is run again has as long as it had.
+            // A job that an operator retries has as much time as before.
             is |= wall_ms() >= until + NEAR_MS && !self.revived;
             may |= self.revived;
             may |= wall_ms() + NEAR_MS >= until;
@@ -433,7 +443,7 @@ impl Job {
         (is, may)
     }
 
-    /// The least that it waits for its next run.
+    /// The minimum wait for the next run.
     fn least_wait(&self, queues: &[Queue]) -> Duration {
         let own = &self.options.backoff_ms;
         let nth = self.attempts.low.max(1) as usize - 1;
@@ -451,7 +461,7 @@ impl Job {
         Duration::from_millis(u64::from(wait))
     }
 
-    /// Its worker died while it ran.
+    /// The worker died while it ran the job.
     pub(crate) fn died(&mut self, death: Death, queues: &[Queue], budget: Option<u32>) {
         self.runs_at = None;
         self.ended_runs += 1;
@@ -465,7 +475,7 @@ impl Job {
         match death {
             Death::Crash => {
                 self.crashes.one_more();
-                // Once it comes from the store its first crash is not held against it.
+                // Once the job is loaded from the store again, its first crash does not count against the budget.
                 if budget.is_some_and(|budget| self.crashes.low > budget * PATIENCE) {
                     return self.end(End::Failed);
                 }

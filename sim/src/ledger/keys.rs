@@ -1,4 +1,4 @@
-//! Keys of which one job at a time may be unfinished.
+//! Unique keys and idempotency keys. Only one job at a time may be unfinished with the same unique key.
 
 use super::{Job, Ledger, Push, State, hyphenated};
 use crate::setup::Setup;
@@ -9,7 +9,7 @@ use stoker_wire::{Frame, Key, Status};
 /// How far the store may be behind or ahead of what the simulation has seen.
 const SLACK: Duration = Duration::from_millis(500);
 
-/// A push that is made once more.
+/// A push that is repeated.
 #[derive(Debug)]
 pub(super) struct Again {
     no: u64,
@@ -34,7 +34,7 @@ impl Ledger {
         }
     }
 
-    /// A job is pushed once more. Returns the index of this repetition.
+    /// A push is repeated. Returns the index of the repetition.
     pub(crate) fn pushes_again(&mut self, no: u64) -> usize {
         self.again.push(Again {
             no,
@@ -52,7 +52,8 @@ impl Ledger {
         open.count() as u64
     }
 
-    /// The newest job of a user that was pushed under an idempotency key and is where it was pushed to.
+    /// The newest job of a user that has an idempotency key and is still in the queue that it was pushed to, and that
+    /// queue.
     pub(crate) fn repeatable(&self, uid: u32) -> Option<(u64, usize)> {
         let newest = self.jobs.iter().enumerate().rev().take(50);
         let fits = |job: &Job| {
@@ -64,7 +65,7 @@ impl Ledger {
         found.and_then(|(no, job)| Some((no as u64, job.queue()?)))
     }
 
-    /// A repeated push was answered: it must be the same job.
+    /// A repeated push was answered: it must name the same job.
     pub(crate) fn pushed_again(
         &mut self,
         at: usize,
@@ -81,14 +82,14 @@ impl Ledger {
         match status {
             Status::INVALID_ARGUMENT if other || self.may_be_too_large(no, setup) => {}
             Status::OK => {
-                // What a job that is over carried may be forgotten.
+                // The payload of a job that is over may have been deleted.
                 let is_over = matches!(job.state, State::Ended(_)) || !job.is_sure();
                 assert!(
                     !other || is_over || !is_settled,
                     "job {no}: pushed again with another payload, and it counts as the same: {job:?}"
                 );
                 let id = String::from_utf8_lossy(text);
-                // One that goes on under a new id is still known by the one that its first push was told.
+                // A job that goes on under a new id is still known by the id that its first push returned.
                 let mut ids = job.id.iter().chain(&job.former_ids);
                 let is_same = ids.any(|known| *known == id);
                 assert!(
@@ -97,24 +98,25 @@ impl Ledger {
                 );
             }
             Status::RESOURCE_EXHAUSTED | Status::UNAVAILABLE => {}
-            // Its payload was changed, or it was moved.
+            // The job's payload was changed, or the job was moved.
             _ if !is_settled || job.versions != (0, 0) => {}
             other if self.may_fail(other) => {}
-            // Its server ended before the store had answered.
+            // The server ended before the store had answered.
             Status::UNKNOWN if self.has_drained() => {}
             other => panic!("job {no}: pushed again it was answered {other:?}"),
         }
     }
 
-    /// Whether a job has had the same key in the same queue since `new` was pushed, or may have come there by a move under way.
+    /// Whether a job has had the unique key of `new` in one of its queues since `new` was pushed, or a move under way
+    /// may have brought it there.
     fn may_have_key(&self, no: u64, new: &Job) -> bool {
         let job = &self.jobs[no as usize];
         let comes = || self.targets_of(no).iter().any(|to| new.queues.contains(to));
         had_same_key(job, new) || is_same_key(job, new) && comes()
     }
 
-    /// A push was refused because its unique key is taken. Some other job must be able to hold the key, and the answer may
-    /// name that job only to a user who may see it.
+    /// A push was refused because its unique key is taken. Some other job must be able to hold the key, and the answer
+    /// may name that job only to a user who may see it.
     pub(super) fn check_taken(&self, no: u64, answer: &Frame<'_>) {
         let new = &self.jobs[no as usize];
         assert!(
@@ -157,13 +159,13 @@ impl Ledger {
     }
 }
 
-/// One of them is unfinished at a time.
+/// Whether both jobs have the same unique key in a common queue, so that only one of them may be unfinished.
 fn has_same_key(one: &Job, other: &Job) -> bool {
     let queues = &other.queues;
     is_same_key(one, other) && one.queues.iter().any(|queue| queues.contains(queue))
 }
 
-/// The same, at some time since `new` was pushed.
+/// Whether `job` had the unique key of `new` in one of its queues at some time since `new` was pushed.
 fn had_same_key(job: &Job, new: &Job) -> bool {
     let mut queues = new.queues.iter();
     is_same_key(job, new) && queues.any(|queue| job.was_in(*queue, new.requested_at))
@@ -174,19 +176,19 @@ fn is_same_key(one: &Job, other: &Job) -> bool {
     key(one).is_some() && key(one) == key(other)
 }
 
-/// At no time since `requested_at` can it have been without its key.
+/// Whether `job` has certainly held its unique key ever since `requested_at`.
 fn holds_for_certain(job: &Job, requested_at: Duration, setup: &Setup) -> bool {
     let Some(unique) = &job.options.unique else {
         return false;
     };
     let since = job.push == Push::Accepted && job.answered_at < requested_at;
-    // It may be on its way to a worker.
+    // The job may be on its way to a worker.
     let until_start = unique.until_start || job.is_done_early(setup);
     let begun = until_start && (job.runs > 0 || steady() > job.not_before);
     // Unique keys expire by the wall clock, which may jump.
     let expired = unique.for_ms.is_some();
     let is_unfinished = job.is_sure() && !matches!(job.state, State::Ended(_));
-    // A job that ended lost its key, and may not have got it back when it was retried.
+    // A job that ended lost its key, and may not have regained it when it was retried.
     since
         && !begun
         && !expired
@@ -196,7 +198,7 @@ fn holds_for_certain(job: &Job, requested_at: Duration, setup: &Setup) -> bool {
         && !job.displaced
 }
 
-/// At some time since `requested_at` it may have had its key.
+/// Whether `job` may have held its unique key at some time since `requested_at`.
 fn may_hold(job: &Job, requested_at: Duration) -> bool {
     let over = job.is_over() && job.over_at.is_some_and(|over| over + SLACK < requested_at);
     job.push != Push::Refused && !over

@@ -1,4 +1,4 @@
-//! What is known again once a server has begun on what the one before it has left: all that the store's file says.
+//! The model learns from the store's file when a server begins with what its predecessor has left.
 
 use super::count::Count;
 use super::{End, Job, Ledger, State};
@@ -8,8 +8,8 @@ use std::time::Duration;
 use stoker_os::{steady, wall_ms};
 
 impl Ledger {
-    /// Nobody has a job, and but for what is asked of the new server no change is under way: of all others the file says all
-    /// that there is.
+    /// A server has begun. No worker has a job, and only changes that were requested of the new server are under way:
+    /// about all other jobs the file says everything.
     pub(crate) fn learns(&mut self, stored: &Stored, setup: &Setup) {
         self.forget_cut_changes(setup);
         for (no, job) in self.jobs.iter_mut().enumerate() {
@@ -22,7 +22,7 @@ impl Ledger {
             match (stored.jobs.get(&(no as u64)), ended) {
                 (Some(row), _) => job.waits_as(row, setup),
                 (None, Some(row)) => job.has_ended_as(row, setup),
-                // It is forgotten, or it never was there.
+                // The job was deleted, or was never there.
                 (None, None) => job.may_be_gone = true,
             }
         }
@@ -64,7 +64,7 @@ impl Job {
         self.is_in(setup.queue(&row.queue).into_iter().collect());
         (self.may_have_ended, self.may_run_again) = (false, false);
         (self.may_be_parked, self.may_be_gone) = (false, false);
-        // The attempts that were read include it.
+        // The attempts in the file include the acknowledged run.
         self.acked_in_run = false;
     }
 }

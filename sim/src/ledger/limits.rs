@@ -1,4 +1,4 @@
-//! Limits: nothing is refused unless one is met, and none is exceeded.
+//! Limits: nothing is refused unless a limit was reached, and no limit is exceeded.
 
 use super::{End, Job, LATE, Ledger, Push, State};
 use crate::setup::Setup;
@@ -11,7 +11,7 @@ use stoker_wire::Status;
 const MUCH: usize = 8 << 20;
 
 impl Ledger {
-    /// Jobs that fit and may have been unfinished at or after `since`.
+    /// The number of matching jobs that may have been unfinished at or after `since`.
     fn count(&self, since: Duration, mut fits: impl FnMut(&Job) -> bool) -> u64 {
         let may = |job: &&Job| job.over_at.is_none_or(|over| over + LATE >= since) && fits(job);
         self.jobs.iter().filter(may).count() as u64
@@ -50,7 +50,7 @@ impl Ledger {
         );
     }
 
-    /// A push was refused as wrong: it was too large for its queue, now or before a reload.
+    /// A push was refused as invalid: its payload must exceed a `max_body` that the queue has or had before a reload.
     pub(super) fn check_too_large(&self, no: u64, text: &[u8], setup: &Setup) {
         assert!(
             self.may_be_too_large(no, setup),
@@ -66,7 +66,7 @@ impl Ledger {
         bounds.any(|max| len > max)
     }
 
-    /// A push was accepted: some bound that its queue ever had allows it.
+    /// A push was accepted: some `max_body` that its queue ever had must allow its payload.
     fn check_body(&self, no: u64, setup: &Setup) {
         let job = &self.jobs[no as usize];
         let len = job.options.body_len(no);
@@ -77,7 +77,8 @@ impl Ledger {
         );
     }
 
-    /// A queue that was made up is to be removed: not while it holds something, failed jobs included.
+    /// The removal of an undeclared queue was answered: it must not succeed while the queue holds a job, failed jobs
+    /// included.
     pub(crate) fn removed(&self, queue: usize, requested_at: Duration, status: Status) {
         let holds = |job: &Job| {
             let holds = match job.state {
@@ -108,7 +109,7 @@ impl Ledger {
             return;
         };
         let waits = |job: &&Job| {
-            // What operators bring into a queue is not limited, and may come behind the push.
+            // The limit does not apply to jobs that operators bring into a queue, and these may come after the push.
             let came_at = job.answered_at.max(job.changed_at);
             let is_old = job.push == Push::Accepted && came_at < new.requested_at;
             let is_there = job.queue() == Some(new.queues[0]);
@@ -123,7 +124,8 @@ impl Ledger {
             waiting <= max,
             "job {no}: accepted beside {waiting} that wait, of {max}"
         );
-        // Pushes that were under way at once count as well. What workers were sent and have not read waits no more.
+        // Pushes that were under way at the same time count as well. Jobs that workers were sent and have not read no
+        // longer wait.
         let of = setup.queues[new.queues[0]].pool;
         let waits = |job: &&Job| {
             let is_there = job.queue() == Some(new.queues[0]) && job.push == Push::Accepted;
@@ -143,12 +145,12 @@ impl Ledger {
         );
     }
 
-    /// A run has begun of a queue that has its reserve: none that is below its own has had a ready job since the run
-    /// before, or that one would have had the slot.
+    /// A run has begun. If its queue already has its reserve, no other queue of the pool may have waited below its
+    /// own reserve ever since the previous run: that queue would have got the slot.
     pub(super) fn check_reserves(&mut self, no: u64, queue: usize, setup: &Setup) {
         self.reserves_wait.remove(&queue);
         let is_suspect = self.jobs[no as usize].crashes.high > 0;
-        // What is sent ahead takes no slot.
+        // Prefetched jobs take no slot.
         if !setup.is_unhurried() || is_suspect || self.disk_is_felt() {
             return;
         }
@@ -173,7 +175,7 @@ impl Ledger {
         }
     }
 
-    /// By its limits another job of a queue may run, whatever its key.
+    /// Whether the queue's limits allow one more run, whatever its key. `taken` are the jobs at workers.
     pub(super) fn has_room_beside(
         &self,
         queue: usize,
@@ -187,7 +189,7 @@ impl Ledger {
         of.per_key.known() == Some(u64::MAX) && out < limit
     }
 
-    /// Another job of its key may be with a worker that does nothing any more.
+    /// Whether another job of the same key may be with a worker that no longer does anything.
     pub(super) fn key_may_run(&self, job: &Job, queue: usize, setup: &Setup) -> bool {
         let is_limited = setup.queues[queue].per_key.known() != Some(u64::MAX);
         let may_run = |other: &Job| {
@@ -197,6 +199,7 @@ impl Ledger {
         is_limited && self.jobs.iter().any(may_run)
     }
 
+    /// The number of jobs of a queue that are at workers.
     fn running_of(&self, queue: usize) -> u64 {
         let is_out = |job: &&Job| {
             let is_out = matches!(job.state, State::Runs | State::Held) || job.runs_at.is_some();
@@ -205,7 +208,8 @@ impl Ledger {
         self.jobs.iter().filter(is_out).count() as u64
     }
 
-    /// With those that were given back: until their worker has gone the server may count them.
+    /// The maximum number of jobs of a queue that the server may count as running. A returned job may count until its
+    /// worker has gone.
     fn may_run_of(&self, queue: usize) -> u64 {
         let is_back = |job: &&Job| {
             let is_back = job.state == State::Waits && job.runs > 0 && !job.is_sure();
@@ -214,6 +218,7 @@ impl Ledger {
         self.running_of(queue) + self.jobs.iter().filter(is_back).count() as u64
     }
 
+    /// Whether a queue certainly has fewer running jobs than its reserve while a job of it waits.
     fn lacks_its_reserve(&self, queue: usize, setup: &Setup) -> bool {
         let of = &setup.queues[queue];
         let is_free = ["limit", "per_key"]
@@ -226,7 +231,8 @@ impl Ledger {
             && self.waits_long(queue, setup).is_some()
     }
 
-    /// A job that may run, and has waited for a while. How long one waits between two runs only the server knows.
+    /// A job of the queue that may run and has waited for a while. Jobs between two runs are left out, because only the
+    /// server knows how long they wait.
     fn waits_long(&self, queue: usize, setup: &Setup) -> Option<(usize, &Job)> {
         let waits_long = |(_, job): &(usize, &Job)| {
             job.queue() == Some(queue)
@@ -242,7 +248,7 @@ impl Ledger {
         self.jobs.iter().enumerate().find(waits_long)
     }
 
-    /// A run has begun: no more of its queue or key run than may.
+    /// A run has begun: no more jobs of its queue or key may run than the limits allow.
     pub(super) fn check_running(&self, no: u64, queue: usize, setup: &Setup) {
         let of = &setup.queues[queue];
         let begun = &self.jobs[no as usize];
@@ -260,7 +266,7 @@ impl Ledger {
             all <= limit,
             "job {no}: {all} jobs of its queue run, of {limit}"
         );
-        // Jobs without a key are one group only where order is kept.
+        // Jobs without a key form one group only in ordered queues.
         if begun.options.key.is_some() || of.ordered {
             let same = |job: &&Job| runs(job) && job.options.key == begun.options.key;
             let keyed = self.jobs.iter().filter(same).count() as u64;

@@ -1,5 +1,5 @@
-//! Records every request and what became of it, and asserts the rules. Where the simulation can't know something, it accepts
-//! every possibility; where it does know, the server has to agree.
+//! Records every request and what became of it, and asserts the rules. Where the model can't know something, it accepts
+//! every possibility. Where it does know, the server must agree.
 
 mod change;
 mod changed;
@@ -33,68 +33,73 @@ use std::time::Duration;
 use stoker_os::steady;
 use stoker_wire::{Frame, Key};
 
-/// How much later than it is due a job may begin, and how long the store may take to count a job that has ended.
+/// How late after its due time a job may begin, and how long the store may take to count a job that has ended.
 const LATE: Duration = Duration::from_secs(1);
-/// How much earlier a job may begin: the server reads its clock once a turn, in milliseconds.
+/// How early before its due time a job may begin: the server reads its clock once a turn, in milliseconds.
 const EARLY: Duration = Duration::from_millis(2);
 
-/// After so many returns by leaving workers one may count as a run: the fourth does, and some may not have been seen yet.
+/// From this number of returns by leaving workers on, a return may count as a run. The fourth one does, and the model
+/// may not have seen some yet.
 const RETURNS: u32 = 2;
 
-/// What a run saves for the next, the how-manieth of its job.
+/// The checkpoint with this number, which a run saves for the next one of its job.
 pub(crate) fn saved(count: u32) -> Vec<u8> {
     format!("here {count}").into_bytes()
 }
 
+/// The model: what was requested, what became of it, and what the server must do.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) jobs: Vec<Job>,
-    /// The job that began last, by queue and key. One that was pushed later has a higher number.
+    /// The job that began last, by queue and key. A job that was pushed later has a higher number.
     last_begun: HashMap<(usize, String), u64>,
     /// How many jobs have not ended, as the server last reported.
     pub(crate) unfinished: Option<u64>,
-    /// A reload was answered just now: that of this edit.
+    /// The edit whose reload was just answered.
     pub(crate) is_reloaded: Option<u64>,
-    /// Accepted jobs that may begin and have not.
+    /// Accepted jobs that may begin and have not begun.
     waiting: BTreeSet<u64>,
     /// Queues that were paused at some time.
     pub(crate) paused: BTreeSet<usize>,
-    /// What operators have set of queues.
+    /// Settings of queues that operators have overridden.
     pub(crate) overrides: overrides::Overrides,
-    /// Changes that have reached several jobs, just now.
+    /// Changes that were just answered and have reached several jobs.
     pub(crate) has_changed: Vec<usize>,
-    /// What operators have asked to be changed.
+    /// All changes that operators have requested.
     pub(crate) changes: Vec<Change>,
     /// A worker has exited by itself, or died with several slots: it may not have read a job that was assigned to it.
     pub(crate) has_leavers: bool,
     /// The disk has failed at some time.
     disk_failed: bool,
-    /// The server was told to end.
+    /// The times of drains.
     pub(crate) drain: drained::Drain,
-    /// It fails, or did so until then.
+    /// Whether the disk fails now.
     disk_fails: bool,
+    /// When the disk last began to work again.
     disk_well_since: Duration,
-    /// How often the store's writer has worked: each time it hears all that it was asked.
+    /// The number of turns of the store's writer. In each turn it receives all pending requests.
     pub(crate) writer_turns: u64,
-    /// Servers that have died.
+    /// The number of servers that have died.
     deaths: u64,
-    /// One is dead, and the next has not begun: nobody knows what is in the store.
+    /// The server is dead and the next one has not begun, so it is not known what is in the store.
     pub(crate) is_down: bool,
-    /// Failed jobs that are run again at a rate.
+    /// Failed jobs that are retried at a rate.
     rates: Vec<change::Rate>,
-    /// Each job as the server lists it at the end.
+    /// The server's list of jobs at the end, by id.
     listed: BTreeMap<String, serde_json::Value>,
-    /// The job after which the next page of the list begins, if there is one; `None` until a page has come.
+    /// The job after which the next page of the list begins, `Some(None)` after the last page; `None` until a page
+    /// has come.
     pub(crate) next_page: Option<Option<String>>,
-    /// Pushes that were made once more.
+    /// Pushes that were repeated.
     again: Vec<keys::Again>,
+    /// The number of each job, by the id that its push returned.
     by_id: HashMap<String, u64>,
-    /// Queues that wait below their reserve, and since when others go before them.
+    /// Queues that wait below their reserve, and since when runs of other queues begin before theirs.
     reserves_wait: HashMap<usize, Duration>,
-    /// What the histories of some jobs tell, at the end.
+    /// The history of some jobs, as the server shows it at the end.
     histories: BTreeMap<u64, Vec<String>>,
     stamp: u64,
-    /// Print each event of each job.
+    /// Whether each event of each job is printed.
     is_loud: bool,
     pub(crate) coverage: Coverage,
     pub(crate) calls: Calls,
@@ -115,7 +120,7 @@ impl Ledger {
         }
     }
 
-    /// Something has happened to a job.
+    /// Records an event of a job.
     fn touch(&mut self, no: u64, event: &'static str) -> &mut Job {
         self.stamp += 1;
         let job = &mut self.jobs[no as usize];
@@ -131,7 +136,7 @@ impl Ledger {
         job
     }
 
-    /// A worker has read it.
+    /// A worker has read the job.
     pub(crate) fn delivered(&mut self, no: u64, frame: &Frame<'_>, setup: &Setup) {
         self.waiting.remove(&no);
         let job = self.touch(no, "delivered");
@@ -154,7 +159,7 @@ impl Ledger {
         let queue = queue.unwrap_or_else(|| panic!("job {no}: of no queue: {}", frame.name));
         assert!(job.queues.contains(&queue), "job {no}: is of another queue");
         job.is_in(vec![queue]);
-        // Workers that still hold it have returned it, and have not left yet.
+        // Workers that still have the job have returned it, and have not left yet.
         if job.holders > 0 && job.returns + job.holders >= RETURNS {
             job.attempts.maybe_one_more();
         }
@@ -180,7 +185,7 @@ impl Ledger {
         self.reserves_wait.remove(&queue);
     }
 
-    /// A worker gives it back without having begun it, or died before it had.
+    /// A worker returns the job without having begun it, or died before it had.
     pub(crate) fn returned(&mut self, no: u64) {
         let job = self.touch(no, "returned");
         job.holders -= 1;
@@ -191,11 +196,11 @@ impl Ledger {
         }
     }
 
-    /// A worker that was sent it ends, and has not read it.
+    /// A worker that was sent the job ends without having read it.
     pub(crate) fn unread(&mut self, no: u64) {
         if let Some(job) = self.jobs.get_mut(no as usize) {
             job.was_unread = true;
-            // It may have been taken for running, for longer than it may.
+            // The server may have counted the job as running, for longer than the time limit allows.
             job.attempts.maybe_one_more();
             job.crashes.maybe_one_more();
             job.may_have_ended |= !matches!(job.state, State::Ended(_));
@@ -203,14 +208,14 @@ impl Ledger {
         }
     }
 
-    /// A worker leaves and has not begun it.
+    /// A worker leaves and has not begun the job.
     pub(crate) fn left_behind(&mut self, no: u64) {
         self.returned(no);
         self.may_count_as_returned(no);
     }
 
-    /// What comes back four times from workers that leave counts as a run, and some of these times it may have been on its
-    /// way.
+    /// A worker that leaves returns the job. The fourth such return counts as a run, and some of the returns may not
+    /// have arrived yet.
     pub(crate) fn may_count_as_returned(&mut self, no: u64) {
         let job = &mut self.jobs[no as usize];
         job.returns += 1;
@@ -220,22 +225,22 @@ impl Ledger {
         }
     }
 
-    /// Its worker says in good time that its code has not run, which costs nothing.
+    /// A worker reports in time that the job's code has not run. Such a return costs nothing.
     pub(crate) fn returned_unrun(&mut self, no: u64, setup: &Setup) {
         let job = self.touch(no, "returned unrun");
         (job.runs_at, job.state, job.acked) = (None, State::Waits, false);
-        // What is recorded as done is, if its server dies now.
+        // If the server dies now, a job that is recorded as delivered counts as done.
         job.may_have_ended |= job.may_be_cancelled() || job.is_done_early(setup);
     }
 
-    /// Its worker died before it had begun it. One that counts as done on delivery has had its run.
+    /// The worker died before it had begun the job. A job that counts as done on delivery has had its run.
     pub(crate) fn died_unbegun(&mut self, no: u64, setup: &Setup) {
         self.returned(no);
         let job = &mut self.jobs[no as usize];
         job.may_have_ended |= job.is_done_early(setup);
     }
 
-    /// A worker has answered it without having begun it: it was cancelled, or its time was up by then.
+    /// A worker has answered the job without having begun it: the job was cancelled, or its time was up.
     pub(crate) fn dropped(&mut self, no: u64) {
         let job = self.touch(no, "dropped");
         job.holders -= 1;
@@ -249,7 +254,7 @@ impl Ledger {
         }
     }
 
-    /// A worker that breaks the protocol has it, and may have answered for it.
+    /// A worker that breaks the protocol has the job, and may have answered it.
     pub(crate) fn lied_about(&mut self, no: u64) {
         let job = self.touch(no, "lied about");
         job.attempts.maybe_one_more();
@@ -257,6 +262,7 @@ impl Ledger {
         (job.may_have_ended, job.may_run_again) = (true, true);
     }
 
+    /// A worker begins a run of the job.
     pub(crate) fn begins(&mut self, no: u64, worker: i32, setup: &Setup) {
         let job = self.touch(no, "begins");
         assert_eq!(job.runs_at, None, "job {no}: runs twice at once");
@@ -265,7 +271,7 @@ impl Ledger {
         job.state = State::Runs;
         (job.runs_at, job.began_at, job.runs) = (Some(worker), steady(), job.runs + 1);
         job.last_line = None;
-        // A change that was answered since then may have meant it, and came too late.
+        // A change that was answered since the delivery may have named the job, and came too late for this run.
         let Some(queue) = job.queue().or(job.sent_from) else {
             return;
         };
@@ -284,6 +290,7 @@ impl Ledger {
         self.check_paused(no, queue);
     }
 
+    /// Checks that the jobs of one key in an ordered queue begin in the order in which they were pushed.
     fn check_order(&mut self, no: u64, queue: usize, setup: &Setup) {
         let job = &self.jobs[no as usize];
         if !setup.queues[queue].ordered || job.displaced {
@@ -295,6 +302,7 @@ impl Ledger {
         *last = no;
     }
 
+    /// A worker has answered a run of the job.
     pub(crate) fn ends(&mut self, no: u64, answer: Answer, setup: &Setup) {
         let event = match answer {
             Answer::Dies(death) => return self.died(no, death, setup),
@@ -309,7 +317,7 @@ impl Ledger {
         job.answered(answer, &setup.queues);
     }
 
-    /// Its code has said that it is done, and the server, perhaps, that this is safe.
+    /// The job's code has acknowledged it, and the server may have confirmed that this is in the store.
     pub(crate) fn acknowledged(&mut self, no: u64, ack: Ack) {
         let job = &mut self.jobs[no as usize];
         if ack == Ack::Safe && job.is_safe {
@@ -323,13 +331,13 @@ impl Ledger {
         job.may_run_again = !job.is_safe;
     }
 
-    /// One that is acknowledged on delivery has its one run with whoever gets it. A worker that leaves then may not have
-    /// looked at it, and what it says about that is not trusted.
+    /// Whether the one run of a job that is acknowledged on delivery may be lost: a worker that left may have got the
+    /// job without reading it, and its report about that is not trusted.
     fn is_left_behind(&self, job: &Job, setup: &Setup) -> bool {
         self.has_leavers && job.is_done_early(setup)
     }
 
-    /// Its worker died while it ran.
+    /// The worker died while it ran the job.
     pub(crate) fn died(&mut self, no: u64, death: Death, setup: &Setup) {
         let event = match death {
             Death::Crash => "crashed",
@@ -343,7 +351,7 @@ impl Ledger {
         job.died(death, &setup.queues, budget);
     }
 
-    /// A page of all jobs, at the end.
+    /// Takes in a page of the list of all jobs, at the end.
     pub(crate) fn page(&mut self, body: &[u8]) {
         let page = serde_json::from_slice(body).expect("JSON");
         self.next_page = Some(self.listed(&page));
@@ -360,7 +368,7 @@ impl Ledger {
                 continue;
             };
             let tag = head.rsplit(' ').next().unwrap_or_default();
-            // Without a job id the line may be from several tasks, or from none that is known.
+            // A line without a job id may be from several tasks, or from an unknown one.
             let is_one = tag.len() == 36;
             let job = &self.jobs[no];
             if let Some(id) = job.id.as_deref().filter(|_| is_one) {
@@ -373,8 +381,9 @@ impl Ledger {
         }
     }
 
-    /// The workers of these pools are idle, and some could begin a task at once: no job may be waiting for them.
-    /// `taken` is what workers have, if it is not all that they do: it keeps those from running that have no room beside it.
+    /// Some workers of these pools are idle and could begin a task at once: no job may be waiting for them. `taken`
+    /// are the jobs at workers, if there are any: other jobs may wait because of them, by the limits of a queue or
+    /// key.
     pub(crate) fn nothing_waits(
         &self,
         idle: &BTreeSet<usize>,
@@ -414,7 +423,7 @@ impl Ledger {
 }
 
 impl Job {
-    /// Checks that the frame a worker got carries what was pushed.
+    /// Checks that the frame for a worker carries what was pushed.
     fn check_frame(&mut self, no: u64, frame: &Frame<'_>, setup: &Setup) {
         let queue = &setup.queues[self.queues[0]];
         let meta = |key: Key| frame.meta.get(key);
@@ -441,7 +450,7 @@ impl Job {
             .meta
             .uint(Key::TRIES)
             .and_then(|told| u16::try_from(told).ok());
-        // It may have been sent before a reload.
+        // The frame may have been sent before a reload.
         let had = |told| {
             let queue = self.queue().filter(|_| self.options.tries.is_none());
             queue.is_some_and(|queue| setup.queues[queue].tries.had(told))
@@ -490,13 +499,13 @@ impl Job {
     }
 }
 
-/// When an id was made, as it says itself: its first 48 bits are Unix milliseconds (UUID version 7, RFC 9562).
+/// When the job of an id was made: the first 48 bits of the id are Unix milliseconds (UUID version 7, RFC 9562).
 fn made_at(id: &str) -> Option<u64> {
     let hex: String = id.chars().filter(char::is_ascii_hexdigit).collect();
     u64::from_str_radix(hex.get(..12)?, 16).ok()
 }
 
-/// An id as people read it.
+/// An id in its usual form with hyphens.
 fn hyphenated(id: &[u8]) -> String {
     let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     let cuts = [0..8, 8..12, 12..16, 16..20, 20..32];

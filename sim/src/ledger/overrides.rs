@@ -1,4 +1,4 @@
-//! What operators have set of queues, from when it certainly holds.
+//! Settings of queues that operators have overridden, and since when they apply for certain.
 
 use super::Ledger;
 use crate::setup::Setup;
@@ -6,23 +6,26 @@ use std::collections::HashMap;
 use std::time::Duration;
 use stoker_os::steady;
 
-/// What an operator wants of a queue.
+/// An operator's override of a setting of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Override {
     Paused,
     Resumed,
-    /// So many of its jobs may run at once.
+    /// At most this many jobs of the queue may run at once.
     Limit(u64),
 }
 
-/// Of one queue and one sort: one that is answered holds, unless something else was asked for meanwhile, or is still to be
-/// answered: several connections are read in any order.
+/// The requests for one setting of one queue. An override that was granted applies, unless another one was requested
+/// meanwhile or is still to be answered: the server reads several connections in any order.
 #[derive(Debug, Default)]
 struct Course {
+    /// The number of requests so far.
     asked: u64,
+    /// The number of unanswered requests.
     open: u64,
-    /// Nothing else was open when it was asked for last.
+    /// No other request was open when the last one was made.
     is_alone: bool,
+    /// The override that applies for certain, and since when.
     holds: Option<(Override, Duration)>,
 }
 
@@ -41,7 +44,7 @@ impl Overrides {
         all.entry(queue).or_default()
     }
 
-    /// It is asked for. Returns the number that its answer names.
+    /// An override is requested. Returns the number of the request.
     pub(crate) fn requested(&mut self, queue: usize, setting: Override) -> u64 {
         let course = self.course(queue, setting);
         course.is_alone = course.open == 0;
@@ -51,8 +54,8 @@ impl Overrides {
         course.asked
     }
 
-    /// It is answered. If it is granted it holds, unless another one was open at the same time: nobody knows which was read
-    /// last.
+    /// The request with this number is answered. A granted override applies, unless another request was open at the
+    /// same time: it is not known which one the server read last.
     pub(crate) fn answered(
         &mut self,
         queue: usize,
@@ -67,7 +70,8 @@ impl Overrides {
         }
     }
 
-    /// The limit of the file holds from now on, if no operator has ever set another one. Returns whether that is so.
+    /// The limit in the file applies from now on, unless an operator has ever set another one. Returns whether it
+    /// applies.
     pub(crate) fn of_file(&mut self, queue: usize, limit: u64) -> bool {
         let course = self.course(queue, Override::Limit(limit));
         if course.asked == 0 {
@@ -76,7 +80,7 @@ impl Overrides {
         course.asked == 0
     }
 
-    /// The limit of the file changes, which may be what an operator has gone back to.
+    /// The limit in the file changes. An operator may have reset the queue's limit to that of the file.
     pub(crate) fn changes_limit(&mut self, queue: usize) {
         let course = self.course(queue, Override::Limit(0));
         course.asked += u64::from(course.asked > 0);
@@ -85,7 +89,7 @@ impl Overrides {
 }
 
 impl Ledger {
-    /// A job begins that nobody had when its queue was paused.
+    /// A job begins. If its queue is paused, a worker must have had the job before the pause.
     pub(super) fn check_paused(&self, no: u64, queue: usize) {
         let job = &self.jobs[no as usize];
         let Some(since) = self.paused_since(queue) else {
@@ -107,7 +111,8 @@ impl Ledger {
         }
     }
 
-    /// The most that may run in the queue of a job that begins: since the last change of the limit it was free.
+    /// The maximum number of jobs that may run in the queue of a job that begins. The present limit counts if no
+    /// worker had the job when it was set; else any limit that the queue ever had.
     pub(super) fn limit_for(&self, no: u64, queue: usize, setup: &Setup) -> u64 {
         let job = &self.jobs[no as usize];
         let holds = self.overrides.limits.get(&queue);

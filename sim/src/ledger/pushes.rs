@@ -1,4 +1,4 @@
-//! What clients push, and how that is answered.
+//! The pushes of clients, and the answers to them.
 
 use super::{Job, Ledger, Push, State};
 use crate::push::Options;
@@ -7,6 +7,7 @@ use stoker_os::steady;
 use stoker_wire::{Flags, Frame, Key, Status};
 
 impl Ledger {
+    /// A client pushes a job. Returns the job's number.
     pub(crate) fn push(&mut self, queue: usize, uid: u32, options: Options) -> u64 {
         self.jobs.push(Job::new(queue, uid, options));
         let no = self.jobs.len() as u64 - 1;
@@ -14,6 +15,7 @@ impl Ledger {
         no
     }
 
+    /// A push was answered.
     pub(crate) fn pushed(&mut self, no: u64, answer: &Frame<'_>, setup: &Setup) {
         let (status, text) = (Status(answer.code), answer.body);
         let open = self.jobs[no as usize].push;
@@ -25,11 +27,11 @@ impl Ledger {
             Status::INVALID_ARGUMENT => self.check_too_large(no, text, setup),
             Status::ALREADY_EXISTS => self.check_taken(no, answer),
             Status::UNAVAILABLE => self.check_unavailable(no),
-            // A queue without a section is unknown while no worker serves all queues; a guest that did may have left.
+            // An undeclared queue is unknown while no worker serves all queues. A guest that did may have left.
             Status::NOT_FOUND if setup.guests > 0 && self.is_made_up(no, setup) => {}
-            // A commit is in doubt.
+            // The commit is in doubt.
             Status::UNKNOWN if self.disk_is_felt() => {}
-            // The server dies while it closes its store.
+            // The server died while it closed its store.
             Status::UNKNOWN if self.has_drained() && setup.store.kills > 0 => {}
             other => panic!("job {no}: its push was answered {other:?}"),
         }
@@ -43,8 +45,9 @@ impl Ledger {
         assert!(!(refused && job.runs > 0), "job {no}: refused, and it ran");
     }
 
+    /// Whether the job was pushed to an undeclared queue.
     fn is_made_up(&self, no: u64, setup: &Setup) -> bool {
-        // A change under way may move it from there.
+        // The first queue is the one that the job was pushed to. A change under way may move it from there.
         let pushed_to = self.jobs[no as usize].queues.first();
         pushed_to.is_some_and(|queue| setup.queues[*queue].is_made_up)
     }
@@ -80,7 +83,7 @@ impl Ledger {
             "job {no} was accepted, and is lost"
         );
         match &job.id {
-            // It was pushed again before its producer read the answer.
+            // The job was pushed again, under another id, before its client read the answer.
             Some(_) if job.former_ids.contains(&id) => {}
             Some(seen) if *seen != id && job.was_nameless => job.former_ids.push(id),
             Some(seen) => assert_eq!(*seen, id, "job {no}: ran under another id"),

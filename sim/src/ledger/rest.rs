@@ -1,4 +1,4 @@
-//! What must hold once everything has come to rest.
+//! Rules that must hold once everything has come to rest.
 
 use super::{CLASS, End, Job, Ledger, PLACE, Push, State};
 use crate::setup::Setup;
@@ -7,12 +7,12 @@ use serde_json::Value;
 use std::collections::HashMap;
 
 impl Ledger {
-    /// Forgets the pages listed so far: the list begins anew.
+    /// Forgets the pages that were listed so far: the list starts from the beginning.
     pub(crate) fn lists_anew(&mut self) {
         self.listed.clear();
     }
 
-    /// Takes in one page of the server's list of jobs. Returns after which job the next page begins.
+    /// Takes in one page of the server's list of jobs. Returns the job after which the next page begins.
     pub(crate) fn listed(&mut self, page: &Value) -> Option<String> {
         for job in page["jobs"].as_array().into_iter().flatten() {
             let id = job["id"].as_str().unwrap_or_default().to_owned();
@@ -22,7 +22,7 @@ impl Ledger {
         page["next"].as_str().map(str::to_owned)
     }
 
-    /// Nothing runs any more, and all faults are over.
+    /// Nothing runs any more, and the disk works again: each accepted job must have ended.
     pub(crate) fn at_rest(&self, setup: &Setup) {
         for (no, job) in self.jobs.iter().enumerate() {
             assert_eq!(job.runs_at, None, "job {no} still runs");
@@ -73,6 +73,7 @@ impl Ledger {
         );
     }
 
+    /// Whether the server may have deleted the job.
     pub(super) fn may_be_missing(&self, job: &Job, setup: &Setup) -> bool {
         let Some(queue) = job.queue() else {
             return true;
@@ -83,7 +84,7 @@ impl Ledger {
         }
         let like = |other: &Job| match job.state {
             State::Ended(End::Failed) => other.may_be_failed(),
-            // One that a worker took along counts as done, and was not seen to run.
+            // A job that a leaving worker took along counts as done, although it was not seen to run.
             _ => other.may_be_done() || self.is_left_behind(other, setup),
         };
         let mates = self.jobs.iter().filter(|other| {
@@ -106,7 +107,7 @@ impl Ledger {
             .map_or(String::new(), |(no, job)| format!("job {no}: {job}"))
     }
 
-    /// The queues at rest, as the server lists them.
+    /// Checks the server's list of queues at rest.
     pub(crate) fn queues_at_rest(&self, list: &Value, setup: &Setup) {
         let mut listed: HashMap<(String, String), u64> = HashMap::new();
         for job in self.listed.values() {
@@ -199,7 +200,7 @@ impl Ledger {
         );
     }
 
-    /// The workers at rest.
+    /// Checks the server's list of workers at rest.
     pub(crate) fn workers_at_rest(&self, list: &Value) {
         for worker in list["workers"].as_array().into_iter().flatten() {
             assert_eq!(
@@ -219,7 +220,7 @@ impl Ledger {
     }
 }
 
-/// A queue is as the file says, but for what an operator has set.
+/// Checks that a queue has the settings of the file, except for those that an operator has overridden.
 fn check_settings(queue: &Value, setup: &Setup) {
     let name = queue["name"].as_str().unwrap_or_default();
     let head = match queue["kind"].as_str() {
@@ -254,7 +255,7 @@ impl Job {
             || self.state == State::Ended(End::Failed)
     }
 
-    /// `targets`: where moves that nobody has heard of since may have brought it.
+    /// Checks the server's report of the job. `targets` are the queues to which unanswered moves may have brought it.
     fn matches_report(&self, no: usize, told: &Value, targets: &[usize], setup: &Setup) {
         let text = |field: &str| told[field].as_str();
         let number = |field: &str| told[field].as_u64().unwrap_or(u64::MAX) as u32;
@@ -311,7 +312,7 @@ impl Job {
             );
         }
         let attempt = number("attempt");
-        // A run that is acknowledged counts then, and not again at its end.
+        // An acknowledged run counts when it is acknowledged, and not again at its end.
         let more = u32::from(self.acked && self.acked_in_run);
         let can_be = (self.attempts.low + more..=self.attempts.high + more).contains(&attempt);
         assert!(can_be, "job {no}: ended otherwise: {told}, {self}");

@@ -1,15 +1,16 @@
-//! What `show` tells of a job, against what was seen of it and what stands in the log.
+//! Checks what `show` reports of a job against what was seen of the job and what is in the log.
 
 use super::{End, Job, Ledger, State};
 use crate::body::body;
 use crate::setup::Setup;
 use serde_json::Value;
 
-/// The end of what a run wrote that is kept, bytes (`stoker_store::MAX_OUTPUT` as it is here).
+/// The server keeps the end of a run's output, at most this many bytes (`stoker_store::MAX_OUTPUT`, which is small in
+/// the simulation).
 const KEPT: usize = stoker_store::MAX_OUTPUT;
 
 impl Ledger {
-    /// Some jobs to be looked at whole.
+    /// Some jobs whose details are requested at the end.
     pub(crate) fn some_to_show(&self) -> Vec<(u64, String)> {
         let step = (self.listed.len() / 12).max(1);
         let some = self.listed.keys().step_by(step).take(12);
@@ -17,7 +18,7 @@ impl Ledger {
             .collect()
     }
 
-    /// All that the server knows of a job.
+    /// Checks everything that the server shows of a job.
     pub(crate) fn shown(&mut self, no: u64, shown: &Value, setup: &Setup) {
         let job = &self.jobs[no as usize];
         job.check_written(no, shown["output"].as_str().unwrap_or_default(), setup);
@@ -42,7 +43,7 @@ impl Ledger {
         self.histories.insert(no, what.collect());
     }
 
-    /// The log has a line of each job that failed, about its last run.
+    /// The log must have a line for each failed job, about its last run.
     pub(crate) fn check_failures(&self, log: &str) {
         if self.deaths > 0 || self.disk_failed {
             return;
@@ -63,7 +64,7 @@ impl Ledger {
         }
     }
 
-    /// What the log says of the runs of a job stands in its history too.
+    /// The history of a job must have the runs that the log reports.
     pub(crate) fn check_histories(&self, log: &str) {
         if self.deaths > 0 || self.disk_failed {
             return;
@@ -88,14 +89,14 @@ impl Ledger {
 }
 
 impl Job {
-    /// Its output is what its last run wrote, and of much of it the end.
+    /// The output must be that of the last run, or the end of it if it is long.
     fn check_written(&self, no: u64, output: &str, setup: &Setup) {
         for written in output.split("wrote-").skip(1) {
             let digits = written
                 .find(|letter: char| !letter.is_ascii_digit())
                 .unwrap_or(written.len());
             let by: Option<u64> = written[..digits].parse().ok();
-            // The cut may go through a number, but for the last ones.
+            // If the cut left an incomplete mark, the mark is at the beginning and is skipped.
             assert_eq!(by, Some(no), "job {no} has output of another one");
         }
         assert!(
@@ -107,7 +108,7 @@ impl Job {
         let Some(last) = self.last_line.as_ref().filter(|_| is_whole) else {
             return;
         };
-        // What a worker with several tasks writes is nobody's.
+        // The output of a worker with several tasks belongs to no job.
         assert!(
             !setup.is_unhurried() || output.contains(last.as_str()),
             "job {no}: its last line is not the end of its output; left: {last}, {output}"

@@ -1,4 +1,5 @@
-//! What must hold when a server dies. What the store has kept is known exactly then, and the model continues from there.
+//! Rules for the death of a server. What the store has kept is known exactly then, and the model continues from
+//! there.
 
 use super::count::Count;
 use super::{End, Job, Ledger, Push, State};
@@ -8,13 +9,13 @@ use std::time::Duration;
 use stoker_os::steady;
 use stoker_wire::Status;
 
-/// For so long after the disk is well again requests are answered that were asked while it was not.
+/// For this time after the disk works again, answers may still be due to requests that were made while it failed.
 const FELT: Duration = Duration::from_secs(30);
-/// A checkpoint that was saved so long ago is in the store.
+/// A checkpoint that was saved this long ago is in the store.
 const KEPT_WITHIN: Duration = Duration::from_secs(1);
 
 impl Ledger {
-    /// From now on some requests may be refused for it.
+    /// The disk begins to fail: from now on some requests may be refused because of it.
     pub(crate) fn disk_fails(&mut self) {
         (self.disk_failed, self.disk_fails) = (true, true);
     }
@@ -23,28 +24,29 @@ impl Ledger {
         (self.disk_fails, self.disk_well_since) = (false, steady());
     }
 
-    /// What is answered now may be so because of the disk.
+    /// Whether what is answered now may be due to the disk.
     pub(super) fn disk_is_felt(&self) -> bool {
         self.disk_failed && (self.disk_fails || steady() < self.disk_well_since + FELT)
     }
 
-    /// Whether that is what an answer says, at a time when it can be.
+    /// Whether an answer says that the disk is full, at a time when it can be.
     pub(crate) fn disk_is_full(&self, answer: &[u8]) -> bool {
         self.disk_is_felt() && String::from_utf8_lossy(answer).contains("disk is full")
     }
 
-    /// Whether a request may be answered so because of the disk, or because the server ends.
+    /// Whether a request may be answered with this status because of the disk, or because the server drains.
     pub(crate) fn may_fail(&self, status: Status) -> bool {
         self.disk_is_felt() && matches!(status, Status::UNAVAILABLE | Status::UNKNOWN)
             || self.may_be_drained(status)
     }
 
-    /// The server that it was sent to is dead: if it is not in the store then it never will be.
+    /// The server to which the push was sent is dead: if the job is not in the store now, it never will be.
     pub(crate) fn cut(&mut self, no: u64) {
         self.jobs[no as usize].is_cut = true;
     }
 
-    /// The server dies. Checkpoints that were saved a while ago are on the disk, unless it fails or loses unsynced writes.
+    /// The server dies. Checkpoints that were saved a while ago are on the disk, unless the disk fails or loses
+    /// unsynced writes.
     pub(crate) fn keeps_saves(&mut self, is_synced: bool) {
         let is_kept = is_synced && !self.disk_is_felt();
         let now = steady();
@@ -69,7 +71,7 @@ impl Ledger {
         for no in stored.jobs.keys() {
             let job = self.jobs.get(*no as usize);
             let job = job.unwrap_or_else(|| panic!("nobody has pushed job {no}"));
-            // Its key goes on with what had not ended.
+            // The order of the job's key continues with the jobs that have not ended.
             let key = job.options.key.clone().unwrap_or_default();
             for queue in &job.queues {
                 let last = self.last_begun.entry((*queue, key.clone())).or_default();
@@ -78,7 +80,8 @@ impl Ledger {
         }
     }
 
-    /// No job of an ordered key has overtaken one before it that waited between two runs and is still there.
+    /// Checks that no job of an ordered queue has overtaken an earlier one of its key that waited between two runs
+    /// and is still there.
     fn check_places(&self, stored: &Stored, setup: &Setup) {
         for no in stored.jobs.keys() {
             let Some(job) = self.jobs.get(*no as usize) else {
@@ -103,6 +106,7 @@ impl Ledger {
         }
     }
 
+    /// The job is not in the store: it must not have been accepted, or it may have ended.
     fn is_missing(&mut self, no: u64, setup: &Setup) {
         let job = self.touch(no, "is not left");
         let is_early = job.is_done_early(setup);
@@ -122,6 +126,7 @@ impl Ledger {
         }
     }
 
+    /// The job is in the store: its push must not have been refused, and its end must not be certain.
     fn is_left(&mut self, no: u64, row: &Row, setup: &Setup) {
         let job = self.touch(no, "is left");
         assert_ne!(
@@ -158,7 +163,7 @@ impl Ledger {
 }
 
 impl Job {
-    /// It may have ended unseen, or its end may have been seen and not committed.
+    /// Whether the job may have ended, whether or not the end was seen and committed.
     fn may_be_over_now(&self) -> bool {
         self.ended_runs > 0
             || !self.is_sure()
@@ -166,7 +171,7 @@ impl Job {
             || matches!(self.state, State::Ended(_))
     }
 
-    /// The store's row decides. An end that was not committed did not happen.
+    /// The job continues from its row in the store. An end that was not committed did not happen.
     fn goes_on_from(&mut self, row: &Row) {
         if self.state != State::Suspended {
             self.state = State::Waits;
@@ -181,7 +186,7 @@ impl Job {
             low: row.attempt,
             high: row.attempt,
         };
-        // If it was running, that is one more crash, perhaps the last that it may have.
+        // If the job was running, that counts as one more crash, which may be the last one that its budget allows.
         self.crashes = Count {
             low: row.crashes,
             high: row.crashes + 1,

@@ -1,12 +1,12 @@
-//! Waiting jobs from which the simulation chooses what an operator changes.
+//! Waiting jobs, from which the simulation chooses the ones that an operator changes.
 
 use super::{Job, Ledger, Push, State};
 use crate::setup::Setup;
 use stoker_os::steady;
 
 impl Ledger {
-    /// Jobs that wait, of those that run in order only: those between two runs if there are any, or else those with another
-    /// one behind them, or else all.
+    /// Waiting jobs of ordered queues: those between two runs if there are any, else those with another job of their
+    /// key behind them. If there are none either, all waiting jobs.
     pub(crate) fn jobs_in_line(&self, setup: &Setup) -> Vec<u64> {
         let is_ordered = |job: &Job| job.queue().is_some_and(|queue| setup.queues[queue].ordered);
         let waits =
@@ -34,7 +34,7 @@ impl Ledger {
         }
     }
 
-    /// Whether a job waits between two runs, and others of its key behind it.
+    /// Whether a job of an ordered queue waits between two runs while others of its key wait behind it.
     pub(crate) fn others_wait_for(&self, no: u64, setup: &Setup) -> bool {
         let of = &self.jobs[no as usize];
         let is_ordered = of.queue().is_some_and(|queue| setup.queues[queue].ordered);
@@ -44,7 +44,7 @@ impl Ledger {
             && others.any(|job| job.state == State::Waits && job.is_in_line_with(of))
     }
 
-    /// Some jobs of a queue that are likely to be next.
+    /// At most two jobs of a queue that are likely to run next.
     pub(crate) fn next_of(&self, queue: usize) -> Vec<u64> {
         let is_due = |job: &Job| job.queues == [queue] && job.not_before <= steady();
         let waiting = self.waiting.iter().copied();
@@ -56,7 +56,7 @@ impl Ledger {
         due
     }
 
-    /// Some jobs that have come to a queue last and wait.
+    /// At most four waiting jobs that were pushed to a queue last.
     pub(crate) fn newest_of(&self, queue: usize) -> Vec<u64> {
         let newest = self.jobs.iter().enumerate().rev().take(20);
         let waits = newest.filter(|(_, job)| {
@@ -68,7 +68,7 @@ impl Ledger {
 }
 
 impl Job {
-    /// Whether it is of the same key and queue.
+    /// Whether both jobs have the same key and queue.
     pub(super) fn is_in_line_with(&self, other: &Self) -> bool {
         self.queues == other.queues && self.options.key == other.options.key
     }

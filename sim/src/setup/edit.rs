@@ -1,4 +1,4 @@
-//! The sections that a reload changes, one key at a time.
+//! Edits of the configuration: a reload changes one key of one section.
 
 use super::section::Section;
 use super::{
@@ -6,7 +6,8 @@ use super::{
 };
 use crate::dice::Dice;
 
-/// Keys that change. The others keep their value for the whole seed: they need a restart, or they would change what is drawn.
+/// Keys that reloads change. The others keep their value for the whole seed, because they need a restart or would
+/// change what is drawn.
 pub(crate) const OF_QUEUE: [&str; 17] = [
     "reserve",
     "keep",
@@ -65,7 +66,7 @@ pub(crate) const OF_SERVER: [&str; 11] = [
     "queue_expiry",
 ];
 
-/// A section as it is to be, and which one that is.
+/// The new content of one section.
 #[derive(Clone, Debug)]
 pub(crate) enum To {
     Queue(usize, Box<Queue>),
@@ -75,7 +76,7 @@ pub(crate) enum To {
 }
 
 impl To {
-    /// One key of one section has another value, or none any more. Returns which key.
+    /// Draws a change: one key of one section has another value, or is removed. Returns the key as well.
     pub(crate) fn draw(dice: &mut Dice, setup: &Setup) -> (Self, &'static str) {
         let mut one_of = |count: usize| dice.below(count as u64) as usize;
         let (queue, pool) = (one_of(setup.of_file().count()), one_of(setup.pools.len()));
@@ -120,21 +121,21 @@ impl Setup {
         all.map(|(_, section)| section)
     }
 
-    /// What is left of a pool's minimum to be reserved.
+    /// How much of a pool's minimum is not reserved yet.
     fn spare(&self, pool: usize) -> u64 {
         let reserved = self.served_by(pool);
         let reserved: u64 = reserved.map(|section| section.number("reserve", 0)).sum();
         least_slots(&self.pools[pool].section) - reserved
     }
 
-    /// The least minimum of workers with which everybody has what it reserves, and who reserves nothing has one.
+    /// The smallest minimum of workers that covers all reserves, and leaves a worker to those that reserve nothing.
     fn least_workers(&self, pool: usize) -> u64 {
         let number = |section: &Section| section.number("reserve", 0) + section.number("keep", 0);
         let needed: u64 = self.served_by(pool).map(number).sum();
         needed.clamp(1, least_slots(&self.pools[pool].section))
     }
 
-    /// A reload is to bring this. From now on either may hold.
+    /// A reload is about to apply this section. From now on either the old or the new values may apply.
     pub(crate) fn may_become(&mut self, to: &To) {
         match to {
             To::Queue(at, to) => self.queues[*at].may_become(to),
@@ -144,7 +145,7 @@ impl Setup {
         }
     }
 
-    /// The file says so.
+    /// The file has this section now.
     pub(crate) fn is_written(&mut self, to: &To) {
         match to {
             To::Queue(at, to) => self.queues[*at].section.clone_from(&to.section),
@@ -154,7 +155,7 @@ impl Setup {
         }
     }
 
-    /// A reload has brought it. What was forgotten, or runs, under the settings before is so still.
+    /// A reload has applied this section. Jobs that were deleted, or that run, under the former settings stay so.
     pub(crate) fn has_become(&mut self, to: &To) {
         match to {
             To::Queue(at, to) => self.queues[*at].has_become(to),
@@ -165,7 +166,7 @@ impl Setup {
 }
 
 impl Queue {
-    /// The same with another value of one key, or with none.
+    /// The queue with another value of one key, or without it.
     fn with_another(&self, dice: &mut Dice, key: &'static str, spare: u64) -> Self {
         let mut left = spare;
         let drawn = sections::queue(dice, &self.name, "", &mut left);
@@ -232,7 +233,7 @@ impl Pool {
         match key {
             // An adapter has as many slots as its pool has workers, and keeps them.
             "workers" if is_exec(&section) => {}
-            // What its workers are is drawn once.
+            // Whether the workers of a pool are programs is drawn once.
             "strategy" if is_exec(&section) || is_exec(&drawn) => {}
             "workers" => {
                 let (min, max) = workers_of(&drawn);
@@ -256,7 +257,7 @@ impl Pool {
 }
 
 impl Quotas {
-    /// What is refused is held against the least that it ever was.
+    /// A refusal is judged by the smallest limits that ever applied.
     fn may_become(&mut self, to: &Self) {
         self.max_inflight = self.max_inflight.min(to.max_inflight);
         self.user_inflight = self.user_inflight.min(to.user_inflight);
@@ -265,8 +266,8 @@ impl Quotas {
     }
 }
 
-/// Neither limit nor keep may contradict the reserve. `spare` is what it may reserve of its pool's minimum; what it keeps has
-/// to fit into the rest of that.
+/// Removes a limit that is below the reserve, and lowers `keep` to fit. `spare` is what the section may reserve of its
+/// pool's minimum: the reserve and what it keeps must both fit into that.
 fn keep_within_limit(section: &mut Section, spare: u64) {
     let reserve = section.number("reserve", 0);
     if section.number("limit", u64::MAX) < reserve {

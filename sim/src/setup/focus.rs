@@ -1,30 +1,30 @@
-//! What a seed is about, if it is about one thing: what rarely meets by chance is drawn together on purpose.
+//! The focus of a seed, if it has one: conditions that rarely coincide by chance are drawn together on purpose.
 
 use super::edit::{OF_POOL, OF_QUEUE, OF_SERVER, OF_SERVICE};
 use super::{Pool, Queue, STORM, Service, Setup, Trouble, is_spare};
 use crate::dice::Dice;
 use crate::storing::Engine;
 
-/// Runs that take up to so long, microseconds, are met by what comes meanwhile.
+/// Runs of up to this length, in microseconds, are long enough for other events to happen meanwhile.
 const SLOW_US: u64 = 20_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Focus {
-    /// A bit of all.
+    /// A bit of everything.
     Everything,
-    /// Jobs with unique keys, which expire while their holders are not done.
+    /// Jobs with unique keys, which expire while the jobs that hold them are not done.
     UniqueKeys,
-    /// The file changes again and again, in few of its keys, while jobs fail.
+    /// The file changes again and again, in a few of its keys, while jobs fail.
     Reloads,
     /// Tasks call their own pool, whose workers all stay.
     NestedCalls,
-    /// Failed jobs are tried again at a rate.
+    /// Failed jobs are retried at a rate.
     Retries,
-    /// Calls are cancelled that wait behind others.
+    /// Calls that wait behind others are cancelled.
     Cancels,
-    /// Jobs that run in order, fail and are changed, over restarts.
+    /// Jobs of ordered queues fail and are changed, over restarts.
     Order,
-    /// Jobs that count as done once they are delivered, and are changed before.
+    /// Jobs that count as done once they are delivered are changed before that.
     Delivery,
     /// Stoker shuts down repeatedly, while runs exceed `stop_grace` and deliveries are being recorded.
     Shutdowns,
@@ -33,22 +33,23 @@ pub(crate) enum Focus {
 /// How often something is drawn, in per cent.
 #[derive(Clone, Debug)]
 pub(crate) struct Often {
-    /// Of rich pushes: those with a unique key.
+    /// The share of rich pushes that have a unique key.
     pub(crate) unique: u64,
-    /// Of unique keys: those that expire.
+    /// The share of unique keys that expire.
     pub(crate) expires: u64,
-    /// Of the moments when a job is about to be recorded as delivered: those when an operator has it changed.
+    /// How often an operator changes a job that is about to be recorded as delivered.
     pub(crate) claims: u64,
-    /// Of the moments when a worker becomes free: those when it is killed soon after.
+    /// How often a worker that has become free is killed soon after.
     pub(crate) idle_deaths: u64,
-    /// Of changes: those that move jobs.
+    /// The share of changes that move jobs.
     pub(crate) moves: u64,
-    /// Of what clients do with calls: cancel one.
+    /// The share of a client's actions on calls that cancel one.
     pub(crate) cancels: u64,
-    /// Of what operators do.
+    /// The share of operators' requests that edit the file.
     pub(crate) edits: u64,
+    /// The share of changes that retry jobs.
     pub(crate) retries: u64,
-    /// Keys of the file that change, or none for all.
+    /// Keys of the file that change; empty for all keys.
     pub(crate) edited: Vec<&'static str>,
 }
 
@@ -69,7 +70,7 @@ impl Default for Often {
 }
 
 impl Often {
-    /// One of these keys: one that changes often, if there is one.
+    /// Draws one of these keys, among those in `edited` if there are any.
     pub(super) fn one_of(&self, dice: &mut Dice, keys: &[&'static str]) -> &'static str {
         let often = |key: &&str| self.edited.contains(key);
         let often: Vec<&'static str> = keys.iter().copied().filter(often).collect();
@@ -96,7 +97,7 @@ impl Focus {
 }
 
 impl Setup {
-    /// It is about this.
+    /// Adapts the setup to the focus.
     pub(super) fn is_about(&mut self, focus: Focus, dice: &mut Dice) {
         match focus {
             Focus::Everything => {}
@@ -128,7 +129,7 @@ impl Setup {
             .edited
             .push(*dice.of_all(&["tries", "backoff", "limit", "max_waiting"]));
         self.often.edits = 50;
-        // Between two changes there is time to see what the first one has changed.
+        // Between two changes there is time to see the effect of the first one.
         self.operations = *dice.of_all(&[10, 40]);
         self.trouble.error = self.trouble.error.max(20);
     }
@@ -159,7 +160,7 @@ impl Setup {
 
     fn is_about_cancels(&mut self) {
         (self.calls, self.often.cancels) = (9, 35);
-        // Quick enough to be assigned ahead, and so many that they are.
+        // Runs are quick enough for tasks to be prefetched, and requests are many enough for tasks to wait.
         (self.looks, self.longest_us) = ((0, 20), self.longest_us.min(50));
         self.requests = self.requests.max(250);
         self.trouble = Trouble::NONE;
@@ -192,7 +193,7 @@ impl Setup {
     fn is_about_order(&mut self, dice: &mut Dice) {
         self.store.is_slow(dice);
         if dice.percent(50) {
-            // What an operator asks for is often refused by the disk.
+            // The disk often refuses what an operator requests.
             (self.store.engine, self.store.faults) = (Engine::Sqlite, 4);
         }
         self.rich = true;
@@ -247,7 +248,7 @@ impl Setup {
         }
     }
 
-    /// One server does all.
+    /// One server runs for the whole seed, and its disk does not fail.
     fn is_not_interrupted(&mut self) {
         self.stops = 0;
         (self.store.kills, self.store.faults) = (0, 0);
@@ -262,7 +263,7 @@ impl Setup {
 }
 
 impl Pool {
-    /// Its workers are there from the beginning, and go for no reason.
+    /// The pool's workers are there from the beginning, and do not leave by themselves.
     fn stays(&mut self) {
         let (slots, pulls) = (self.slots, self.pulls);
         for key in ["max_tasks", "max_age", "idle_timeout"] {
@@ -275,7 +276,7 @@ impl Pool {
         (self.slots, self.pulls) = (slots, pulls);
     }
 
-    /// At the end of the server its workers have little time.
+    /// The pool's workers have little time when the server shuts down.
     fn is_impatient(&mut self) {
         let (slots, pulls) = (self.slots, self.pulls);
         self.section.take("task_timeout");
@@ -284,7 +285,7 @@ impl Pool {
         (self.slots, self.pulls) = (slots, pulls);
     }
 
-    /// Its workers are sent tasks before they have answered those of before.
+    /// The pool's workers are sent tasks before they have answered earlier ones.
     fn takes_ahead(&mut self) {
         self.section.take("strategy");
         *self = Self::read(self.section.clone());

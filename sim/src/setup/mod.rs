@@ -1,4 +1,4 @@
-//! What a seed is about: a configuration, how busy it is, and how much goes wrong.
+//! The setup of a seed: a configuration, how busy the seed is, and how much goes wrong.
 
 pub(crate) mod edit;
 mod focus;
@@ -17,15 +17,15 @@ pub(crate) use section::Section;
 pub(crate) use setting::Setting;
 use std::time::Duration;
 
-/// Of a hundred runs so many more fail where most are not the last of their job.
+/// In a storm this many more of a hundred runs fail, so that most are not the last of their job.
 pub(crate) const STORM: u64 = 40;
 
-/// The time of a break: longer than a call is refused for what it did.
+/// When a break begins and ends. It lasts longer than a call is refused after it killed workers.
 const BREAK: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(2_600));
-/// After it clients begin anew within this time.
+/// After a break, clients begin again within this time.
 const LAST: Duration = Duration::from_secs(1);
 
-/// So many processes of a pool may be about to end, and more if it has more.
+/// At least this many processes of a pool may be about to end, and more if the pool is larger.
 const LEAVING: u64 = 4;
 
 /// A pool as it was drawn.
@@ -33,14 +33,14 @@ const LEAVING: u64 = 4;
 pub(crate) struct Pool {
     pub(crate) name: String,
     pub(crate) section: Section,
-    /// As it was before reloads.
+    /// The sections of earlier reloads.
     pub(crate) former: Vec<Section>,
-    /// The longest that a task may run, milliseconds; `None` for no bound.
+    /// The maximum time that a task may run, in milliseconds; `None` for no limit.
     pub(crate) task_timeout_ms: Setting<Option<u64>>,
     pub(crate) crash_budget: Setting<u32>,
-    /// Tasks at once of one worker.
+    /// The number of tasks that one worker runs at once.
     pub(crate) slots: u16,
-    /// Its workers take tasks on request.
+    /// The pool's workers take tasks on request.
     pub(crate) pulls: bool,
 }
 
@@ -49,28 +49,28 @@ pub(crate) struct Pool {
 pub(crate) struct Queue {
     pub(crate) name: String,
     pub(crate) section: Section,
-    /// No file names it: producers have made it up.
+    /// The queue is undeclared: only producers have named it.
     pub(crate) is_made_up: bool,
     pub(crate) pool: usize,
     pub(crate) tries: Setting<u16>,
-    /// What each list of waits says that it ever had; empty if there is none.
+    /// Each list of backoff times that the queue ever had, in milliseconds. A list is empty if the queue has none.
     pub(crate) backoffs_ms: Vec<Vec<u32>>,
     pub(crate) ordered: bool,
-    /// Acknowledged when it is delivered: it runs at most once.
+    /// Jobs are acknowledged on delivery, so each runs at most once.
     pub(crate) on_delivery: Setting<bool>,
     pub(crate) max_waiting: Setting<u64>,
-    /// The largest body of a push.
+    /// The maximum payload size of a push, in bytes.
     pub(crate) max_body: Setting<u64>,
     pub(crate) limit: Setting<u64>,
     pub(crate) reserve: Setting<u64>,
-    /// It ever had workers kept for it.
+    /// Workers were kept for the queue at some time.
     pub(crate) keeps: bool,
     pub(crate) per_key: Setting<u64>,
-    /// Priorities go by class alone.
+    /// Priorities are strict: jobs of a lower class do not gain priority with age.
     pub(crate) is_strict: Setting<bool>,
     pub(crate) keep_done: Setting<u64>,
     pub(crate) keep_failed: Setting<u64>,
-    /// It forgets jobs that have ended after a time within reach.
+    /// The queue deletes ended jobs after a time that the simulation may reach.
     pub(crate) forgets_soon: bool,
 }
 
@@ -81,23 +81,23 @@ pub(crate) struct Service {
     pub(crate) pool: usize,
     pub(crate) limit: Setting<u64>,
     pub(crate) per_key: Setting<u64>,
-    /// It ever had workers kept for it.
+    /// Workers were kept for the service at some time.
     pub(crate) keeps: bool,
-    /// What a call has that names no time.
+    /// The time of a call that sets none, in milliseconds.
     pub(crate) timeout_ms: Setting<u64>,
     pub(crate) max_waiting: Setting<u64>,
     pub(crate) max_wait_ms: Setting<u64>,
     pub(crate) is_idempotent: Setting<bool>,
 }
 
-/// How likely in per cent a run goes wrong, and in which way.
+/// How likely a run goes wrong, and in which way, in per cent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Trouble {
     pub(crate) error: u64,
     pub(crate) retry: u64,
     pub(crate) crash: u64,
     pub(crate) hang: u64,
-    /// Of a client's connections.
+    /// How likely a client hangs up, each time that it acts.
     pub(crate) hang_up: u64,
 }
 
@@ -111,7 +111,7 @@ impl Trouble {
     };
 }
 
-/// Limits that one connection or one user meets.
+/// Limits per connection or per user.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quotas {
     pub(crate) max_inflight: u64,
@@ -129,29 +129,30 @@ pub(crate) struct Setup {
     pub(crate) services: Vec<Service>,
     pub(crate) quotas: Quotas,
     pub(crate) trouble: Trouble,
-    /// In per cent of what clients do.
+    /// The share of operators' requests in what operators' clients do, in per cent.
     pub(crate) operations: u64,
-    /// Pushes say more than their queue.
+    /// Pushes have options of their own.
     pub(crate) rich: bool,
-    /// Requests that all clients make together.
+    /// The number of requests that all clients make together.
     pub(crate) requests: u64,
     pub(crate) clients: u64,
-    /// Workers that somebody else starts, and that dial.
+    /// The number of guests: workers that the angel does not start, and that dial the socket.
     pub(crate) guests: u64,
-    /// Of ten requests so many are calls.
+    /// The number of calls in ten requests.
     pub(crate) calls: u64,
-    /// For a long time nobody asks for anything.
+    /// For a long time no client requests anything.
     pub(crate) has_break: bool,
-    /// Runs take this long at the most, microseconds.
+    /// The maximum length of a run, in microseconds.
     pub(crate) longest_us: u64,
     pub(crate) store: Store,
-    /// How often Stoker is told to end in the middle of work.
+    /// How often Stoker shuts down in the middle of work.
     pub(crate) stops: u64,
-    /// Of the looks of peers so many in a hundred are late, and the others take so many microseconds at the most. Only
-    /// where none is late do runs look quick to the server, and it lends more than one task.
+    /// The percentage of peers' reads that are late, and the maximum delay of the others in microseconds. Only where
+    /// none is late do runs seem quick to the server, so that it prefetches tasks.
     pub(crate) looks: (u64, u64),
-    /// Jobs of a page of the list at the end.
+    /// The page size of the list of jobs at the end.
     pub(crate) page: u64,
+    /// The wall clock is set to other times.
     pub(crate) wall_jumps: bool,
     /// Reads and writes are cut short.
     pub(crate) cuts: bool,
@@ -186,7 +187,7 @@ impl Setup {
             )
         });
         let mut queues: Vec<Queue> = queues.collect();
-        // Workers offer to serve whatever there is: those of several pools would share it.
+        // Workers offer to serve any queue, so workers of several pools would share an undeclared one.
         if pools.len() == 1 {
             let made_up = Dice::of(seed, "made up").below(3);
             queues.extend((0..made_up).map(|no| Queue::made_up(&format!("m{no}"))));
@@ -202,7 +203,7 @@ impl Setup {
         let services = services.collect();
         let stops = draw_stops(seed, &store);
         let mut ages = pools.iter().map(|pool| pool.section.get("max_age"));
-        // Whoever begins a worker each second would make a break long.
+        // If a pool started a worker each second, a break would take long to simulate.
         let may_break = ages.all(|age| age != Some("\"1s\""));
         let mut setup = Self {
             quotas: Quotas::read(&stoker),
@@ -220,7 +221,7 @@ impl Setup {
             calls: *dice.of_all(&[2, 2, 6]),
             has_break: dice.percent(12) && may_break,
             longest_us: *dice.of_all(&[20, 50, 150, 1_000, 20_000, 300_000]),
-            // Delays follow the wall over a restart.
+            // Across a restart, delays follow the wall clock.
             wall_jumps: dice.percent(25) && store.kills == 0 && stops == 0,
             store,
             stops,
@@ -234,7 +235,7 @@ impl Setup {
         setup
     }
 
-    /// When somebody does something who would do it at `at`.
+    /// When an action that is planned for `at` takes place: after the break, if `at` falls into it.
     pub(crate) fn after_break(&self, at: Duration) -> Duration {
         let (from, to) = BREAK;
         match self.has_break && at > from && at < to {
@@ -243,7 +244,7 @@ impl Setup {
         }
     }
 
-    /// The configuration as a file has it.
+    /// The text of the configuration file.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         self.stoker.write(&mut text);
@@ -260,7 +261,7 @@ impl Setup {
         text
     }
 
-    /// The queues that the file names, which come before all others.
+    /// The queues that the file declares, which come before all others.
     pub(crate) fn of_file(&self) -> impl Iterator<Item = &Queue> {
         self.queues.iter().filter(|queue| !queue.is_made_up)
     }
@@ -280,7 +281,7 @@ impl Setup {
         self.pools.iter().position(|pool| pool.name == name)
     }
 
-    /// Some workers of this pool are kept for certain queues or services.
+    /// Whether some workers of this pool are kept for certain queues or services.
     pub(crate) fn keeps_workers(&self, pool: usize) -> bool {
         let mut queues = self.queues.iter();
         let mut services = self.services.iter();
@@ -288,7 +289,7 @@ impl Setup {
             || services.any(|service| service.pool == pool && service.keeps)
     }
 
-    /// Workers of this pool stay as long as nothing happens to them.
+    /// Whether the workers of this pool stay unless something happens to them.
     pub(crate) fn is_steady(&self, pool: usize) -> bool {
         let section = &self.pools[pool].section;
         let goes = ["max_tasks", "max_age"].iter();
@@ -297,12 +298,12 @@ impl Setup {
             && goes.clone().all(|key| section.get(key).is_none())
     }
 
-    /// Nothing is sent ahead to a worker: runs are too long for that.
+    /// Whether runs are too long for the server to prefetch tasks.
     pub(crate) fn is_unhurried(&self) -> bool {
         self.longest_us >= 20_000
     }
 
-    /// How many tasks a worker may get, where it gets none ahead.
+    /// The maximum number of tasks that a worker gets; `None` if there is no limit, or if tasks are prefetched.
     pub(crate) fn most_tasks(&self, pool: usize) -> Option<u64> {
         let bounds = self.pools[pool].sections();
         let mut bounds = bounds.map(|section| match is_spare(section) {
@@ -313,14 +314,15 @@ impl Setup {
         most.filter(|_| self.is_unhurried())
     }
 
-    /// How many workers a pool may have, by all sections that it ever had.
+    /// The maximum number of workers of a pool, by all sections that it ever had.
     pub(crate) fn most_workers(&self, pool: usize) -> u64 {
         let sections = self.pools[pool].sections();
         let most = sections.map(|section| workers_of(section).1).max();
         most.unwrap_or(0)
     }
 
-    /// How many processes a pool may have: those that work, those that begin for others, and as many that end.
+    /// The maximum number of processes of a pool: those that work, those that boot as replacements, and as many that
+    /// are ending.
     pub(crate) fn most_processes(&self, pool: usize) -> u64 {
         let of_file = self.most_workers(pool);
         let most = match self.operations {
@@ -333,7 +335,7 @@ impl Setup {
             + most.max(LEAVING)
     }
 
-    /// What workers have to finish and go when the server ends.
+    /// The longest time that workers have to finish and leave when the server shuts down.
     pub(crate) fn longest_stop_grace(&self) -> Duration {
         let sections = self.pools.iter().flat_map(Pool::sections);
         let graces = sections.map(|section| {
@@ -344,17 +346,17 @@ impl Setup {
         Duration::from_millis(graces.max().unwrap_or(0))
     }
 
-    /// A server goes on with what another one has left.
+    /// Whether a server may continue with what another one has left.
     pub(crate) fn has_restarts(&self) -> bool {
         self.store.kills > 0 || self.stops > 0
     }
 
-    /// The queues that are known by this name.
+    /// The queue with this name.
     pub(crate) fn queue(&self, name: &str) -> Option<usize> {
         self.queues.iter().position(|queue| queue.name == name)
     }
 
-    /// Who pushes to all queues that are made up may be told that there are too many.
+    /// Whether there are more undeclared queues than one user may name, so that a push may be refused for that.
     pub(crate) fn has_made_up_more_than_a_user_may(&self) -> bool {
         let made_up = self.queues.iter().filter(|queue| queue.is_made_up);
         made_up.count() as u64 > self.quotas.user_queues
@@ -384,21 +386,23 @@ impl Pool {
 }
 
 impl Pool {
-    /// Its sections of all times: what was begun under one that was replaced may go on.
+    /// All sections that the pool ever had: what began under a former one may go on.
     pub(crate) fn sections(&self) -> impl Iterator<Item = &Section> {
         self.former.iter().chain([&self.section])
     }
 
-    /// A program per task, which an adapter starts, in so many slots as the pool has workers.
+    /// Whether the pool runs a program per task. An adapter starts the programs, with as many slots as the pool has
+    /// workers.
     pub(crate) fn is_exec(&self) -> bool {
         is_exec(&self.section)
     }
 
-    /// Its workers take one task, or did so before a reload.
+    /// Whether the pool's workers take one task each, or did so before a reload.
     pub(crate) fn may_be_spare(&self) -> bool {
         self.sections().any(is_spare)
     }
 
+    /// Gives an `exec` pool one worker, its adapter, with a slot for each program.
     fn takes_programs(&mut self) {
         if self.is_exec() {
             self.slots = written_workers(&self.section).1 as u16;
@@ -412,7 +416,7 @@ impl Queue {
         Self::read(0, sections::queue(dice, name, "p0", &mut 0))
     }
 
-    /// It has all defaults, and is forgotten once nobody uses it.
+    /// A queue without a section: it has all defaults, and is deleted once it is not used.
     fn made_up(name: &str) -> Self {
         let section = Section::new(format!("queue.{name}"));
         Self {
@@ -476,7 +480,7 @@ impl Quotas {
     }
 }
 
-/// A worker per task, of which some wait, started.
+/// Whether each worker runs a single task, and some workers are started ahead (the `spare` strategy).
 fn is_spare(section: &Section) -> bool {
     section.get("strategy") == Some("\"spare\"")
 }
@@ -485,7 +489,7 @@ fn is_exec(section: &Section) -> bool {
     section.get("strategy") == Some(sections::EXEC)
 }
 
-/// Tasks that a pool can surely run at once, where each of its workers runs one.
+/// The number of tasks that a pool can certainly run at once, if each of its workers runs one.
 fn least_slots(section: &Section) -> u64 {
     match is_exec(section) {
         true => written_workers(section).1,
@@ -493,7 +497,7 @@ fn least_slots(section: &Section) -> u64 {
     }
 }
 
-/// How many processes a pool has at the least and at the most.
+/// The minimum and the maximum number of processes of a pool.
 fn workers_of(section: &Section) -> (u64, u64) {
     match is_exec(section) {
         true => (1, 1),
@@ -501,6 +505,7 @@ fn workers_of(section: &Section) -> (u64, u64) {
     }
 }
 
+/// The two numbers of the key `workers`.
 fn written_workers(section: &Section) -> (u64, u64) {
     let text = section.get("workers").unwrap_or_default();
     let digits = text.split(|letter: char| !letter.is_ascii_digit());
@@ -509,7 +514,7 @@ fn written_workers(section: &Section) -> (u64, u64) {
     (next(), next())
 }
 
-/// The waits of a list, milliseconds.
+/// The times of a backoff list, in milliseconds.
 fn backoff_of(text: &str) -> Vec<u32> {
     match text {
         "[\"0s\"]" => vec![0],
@@ -518,12 +523,12 @@ fn backoff_of(text: &str) -> Vec<u32> {
     }
 }
 
-/// A third of the seeds is mild, or nothing would ever get far.
+/// Draws what goes wrong. In a third of the seeds nothing does, because otherwise no seed would get far.
 fn trouble(dice: &mut Dice) -> Trouble {
     if dice.percent(33) {
         return Trouble::NONE;
     }
-    // In some most runs are not the last of their job.
+    // A storm, in which most runs are not the last of their job.
     let storm = if dice.percent(10) { STORM } else { 0 };
     let mut some = |most| {
         if dice.percent(50) {

@@ -1,8 +1,8 @@
-//! Options of a configuration that can be left out, as they are called in a file: `queue.q0.tries`.
+//! Options of the configuration that can be left out, with names like `queue.q0.tries`.
 
 use super::{Pool, Queue, Quotas, Section, Service, Setup};
 
-/// Without these there is no configuration.
+/// Keys without which a configuration is not valid.
 const NEEDED: [&str; 4] = ["command", "workers", "pool", "watchdog"];
 
 impl Setup {
@@ -10,7 +10,7 @@ impl Setup {
         self.sections().flat_map(options_of).collect()
     }
 
-    /// Returns whether it was there. What follows from a section follows anew.
+    /// Leaves out an option, and derives everything from its section again. Returns whether the option was there.
     pub(crate) fn leave_out(&mut self, option: &str) -> bool {
         let Some((head, key)) = option.rsplit_once('.') else {
             return false;

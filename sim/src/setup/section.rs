@@ -20,7 +20,7 @@ impl Section {
         self.keys.push((key, value.to_string()));
     }
 
-    /// One of these, half of the time: what is not said has its default.
+    /// In half of the cases, sets the key to one of these values. Otherwise the key has its default.
     pub(crate) fn maybe(&mut self, dice: &mut Dice, key: &'static str, values: &[&str]) {
         if dice.percent(50) {
             let value = *dice.of_all(values);
@@ -28,14 +28,14 @@ impl Section {
         }
     }
 
-    /// Takes a key out. Returns whether it was there.
+    /// Removes a key. Returns whether it was there.
     pub(crate) fn take(&mut self, key: &str) -> bool {
         let before = self.keys.len();
         self.keys.retain(|(known, _)| *known != key);
         self.keys.len() < before
     }
 
-    /// One key is as in another section of its kind: perhaps not there.
+    /// Takes over one key from another section of the same kind: its value, or that it is missing.
     pub(crate) fn take_over(&mut self, key: &'static str, from: &Self) {
         self.keys.retain(|(known, _)| *known != key);
         if let Some(value) = from.get(key) {
@@ -49,19 +49,19 @@ impl Section {
             .map(|(_, value)| value.as_str())
     }
 
-    /// A number, or what it is if nothing is said.
+    /// The number under this key, or `or` if the key is missing.
     pub(crate) fn number(&self, key: &str, or: u64) -> u64 {
         self.get(key)
             .map_or(or, |value| value.parse().expect("a number"))
     }
 
-    /// A time in milliseconds; `None` for "none".
+    /// The duration under this key in milliseconds, or `or` if the key is missing; `None` for "none".
     pub(crate) fn millis(&self, key: &str, or: u64) -> Option<u64> {
         self.get(key)
             .map_or(Some(or), |value| millis(value.trim_matches('"')))
     }
 
-    /// A size in bytes; `None` for "none", and if nothing is said.
+    /// The size under this key in bytes; `None` for "none", and if the key is missing.
     pub(crate) fn bytes(&self, key: &str) -> Option<u64> {
         bytes(self.get(key)?.trim_matches('"'))
     }

@@ -4,7 +4,7 @@
 use super::section::Section;
 use crate::dice::Dice;
 
-/// A program per task.
+/// The strategy that runs a program per task.
 pub(super) const EXEC: &str = "\"exec\"";
 const STRATEGIES: &[&str] = &["\"loop\"", "\"spare\"", EXEC];
 
@@ -59,7 +59,8 @@ pub(super) fn pool(dice: &mut Dice, name: &str) -> Section {
     section
 }
 
-/// A grace that is shorter than a task may run cuts it off at each restart.
+/// Draws the time limits of a pool. A `stop_grace` that is shorter than a task may run cuts the task off at each
+/// restart.
 fn times(dice: &mut Dice, section: &mut Section) {
     section.maybe(
         dice,
@@ -70,7 +71,8 @@ fn times(dice: &mut Dice, section: &mut Section) {
     section.maybe(dice, "stop_grace", &["\"1s\"", "\"5s\"", "\"20s\""]);
 }
 
-/// Shares of a pool, as queues and services have them. `spare` is what is left of the pool's minimum to be reserved.
+/// Draws the share of a pool that a queue or service gets. `spare` is how much of the pool's minimum is not reserved
+/// yet.
 fn shares(dice: &mut Dice, section: &mut Section, spare: &mut u64) {
     section.maybe(dice, "weight", &["1", "3", "100"]);
     section.maybe(dice, "limit", &["1", "2", "4"]);
@@ -81,7 +83,7 @@ fn shares(dice: &mut Dice, section: &mut Section, spare: &mut u64) {
         let reserve = dice.below(spare.saturating_add(1)).min(limit);
         *spare -= reserve;
         section.put("reserve", reserve);
-        // One worker at least is left to those that reserve nothing.
+        // At least one worker is left to those that reserve nothing.
         section.put("keep", dice.below(reserve + 1).min(*spare));
     }
 }
@@ -114,7 +116,7 @@ pub(super) fn queue(dice: &mut Dice, name: &str, pool: &str, spare: &mut u64) ->
     section
 }
 
-/// What is remembered of jobs that have ended.
+/// Draws how long a queue keeps ended jobs, their payloads and their results.
 fn keeps(dice: &mut Dice, section: &mut Section) {
     section.maybe(dice, "keep_done", &["0", "1", "3", "1000"]);
     section.maybe(dice, "keep_failed", &["1", "3", "1000"]);

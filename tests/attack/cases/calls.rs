@@ -75,7 +75,7 @@ pub(crate) fn groups() -> Vec<Group> {
 
 fn wide_worker(arena: &mut Arena) {
     let mut client = arena.client();
-    // What a run takes has to be known first.
+    // The server must first learn how long a run takes.
     let warm = client.send_all(&vec![Ask::call("t.run", "sleep 100;ok"); 100]);
     warm.into_iter().for_each(|id| drop(client.answer(id)));
     let ids = client.send_all(&vec![Ask::call("t.run", "sleep 100;ok"); 400]);
@@ -87,7 +87,7 @@ fn wide_worker(arena: &mut Arena) {
 }
 
 fn quarantined(arena: &mut Arena, file: &str) {
-    // It kills as long as the file is there.
+    // The call kills its worker while the file exists.
     arena.app().dir.write(file, "");
     let script = format!("if {file} kill");
     until("it is refused", || {
@@ -104,7 +104,7 @@ fn let_in(arena: &mut Arena, file: &str) {
     });
 }
 
-/// The one worker takes the next call soon, not only when `task_timeout` ends.
+/// The only worker takes the next call soon, and not only after `task_timeout`.
 fn is_free(arena: &mut Arena) {
     let answer = arena
         .client()

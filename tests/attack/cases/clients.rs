@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use stoker_testkit::{Ask, Client, as_nobody, frame, pause, pool_of, until};
 use stoker_wire::{Encode, Status, Type};
 
-/// What the table of connections holds in these attacks.
+/// The number of connections that the table has room for in these attacks.
 const TABLE: usize = 300;
 const SERVER: &str = "workers = 1\n[stoker]\nsocket_mode = \"0666\"\nmax_connections = 300";
-/// How long an attacker keeps on.
+/// How long an attacker continues.
 const KEEPS_ON: Duration = Duration::from_millis(1_500);
 
-/// What an attacker's connection sends before it goes silent.
+/// The bytes that an attacker's connection sends before it goes silent.
 const OPENINGS: &[(&str, Opening)] = &[
     ("say nothing", Opening::Nothing),
     ("send half of a HELLO", Opening::HalfHello),
@@ -80,12 +80,12 @@ pub(crate) fn groups() -> Vec<Group> {
 
 #[derive(Clone, Copy, Debug)]
 enum User {
-    /// The one that Stoker runs as: an administrator.
+    /// The user that Stoker runs as, who is an administrator.
     Same,
     Nobody,
 }
 
-/// More connections than the table holds, which stay; an operator gets in all the same.
+/// More connections stay open than the table has room for; an operator must still be able to connect.
 fn many(what: &str, opening: Opening, by: User) -> Group {
     let user = if matches!(by, User::Same) {
         "the same user"
@@ -124,14 +124,14 @@ fn many(what: &str, opening: Opening, by: User) -> Group {
         });
         assert_eq!(arena.app().server(), server);
     });
-    // One of each sort is enough for the quick run.
+    // One of each kind is enough for the quick run.
     match (opening, by) {
         (Opening::Nothing | Opening::Hello, _) | (Opening::HalfHello, User::Same) => group,
         _ => group.slow(),
     }
 }
 
-/// Connections that come and go as fast as they can.
+/// Connections that are opened and closed as fast as possible.
 fn storm() -> Group {
     Group::new("A9", "2,000 connections that come and go")
         .config(pool_of("serve", SERVER))
@@ -186,7 +186,7 @@ fn byte_by_byte() -> Group {
         })
 }
 
-/// Bodies that are begun and never ended count against the memory.
+/// Bodies that are begun and never completed count against the memory limit.
 fn begun_bodies() -> Group {
     let config = format!("{SERVER}\nmax_memory = \"64MB\"");
     Group::new("A4", "40 bodies of 15 MB that are never ended")
@@ -271,7 +271,7 @@ fn too_many_in_flight() -> Group {
         })
 }
 
-/// Answers that are not read are bounded, and so are the questions behind them.
+/// Unread answers are bounded, and so are the requests waiting behind them.
 fn questions_unread() -> Group {
     Group::new("A4", "20,000 questions whose answers are not read")
         .config(pool_of("serve", format!("{SERVER}\nmax_memory = \"64MB\"")))

@@ -1,4 +1,4 @@
-//! The clock of the machine jumps: delays given as durations are not touched by it.
+//! The machine's clock jumps: delays given as durations must not change.
 
 use crate::arena::Arena;
 use crate::bounds::Bounds;
@@ -39,7 +39,7 @@ pub(crate) fn groups() -> Vec<Group> {
     ]
 }
 
-/// Stoker with a clock that a file moves.
+/// Starts Stoker with a clock that a file moves.
 fn start(arena: &mut Arena) {
     let library = library();
     let config = pool_of(
@@ -67,7 +67,7 @@ fn attack_after(arena: &mut Arena, seconds: i64, attack: fn(&mut Arena)) {
     attack(arena);
 }
 
-/// The delayed job runs after its delay, not at once, and not an hour later.
+/// Checks that the delayed job runs after its delay: not at once, and not an hour later.
 fn within(arena: &mut Arena, least: u64, most: u64) {
     let began = Instant::now();
     loop {
@@ -95,7 +95,7 @@ fn retried(arena: &mut Arena) {
     });
 }
 
-/// The library that moves the wall clock, compiled anew for each run of the suite.
+/// The library that moves the wall clock, compiled in each run of the suite.
 fn library() -> PathBuf {
     let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("clock.c");
     let library =

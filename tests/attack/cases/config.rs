@@ -1,5 +1,5 @@
-//! The configuration: each key with values of a wrong type, a name that is nearly right, a file that is no
-//! file; and reloads.
+//! The configuration: each key with values of a wrong type, misspelled names, and paths that are not regular files; and
+//! reloads.
 
 mod keys;
 mod reload;
@@ -17,14 +17,14 @@ pub(crate) fn groups() -> Vec<Group> {
     groups
 }
 
-/// `stoker check` of a configuration.
+/// Runs `stoker check` on a configuration.
 fn check(arena: &Arena, toml: &str) -> Output {
     let dir = Dir::new();
     dir.write("stoker.toml", toml);
     arena.stoker(dir.path(), &["check"])
 }
 
-/// What can't work is found before it is started.
+/// A command that can't work is found before it is started.
 fn scripts() -> Group {
     let worker = bad_worker();
     let cases = [
@@ -75,10 +75,10 @@ fn scripts() -> Group {
     group
 }
 
-/// Puts something where the configuration should be.
+/// Creates something in place of the configuration.
 type Make = fn(&Dir);
 
-/// Files that are no configuration.
+/// Files that are not a configuration.
 fn files() -> Group {
     let mut group = Group::new("A27", "a configuration that is no file").bounds(Bounds::NO_ADMIN);
     let cases: [(&str, Make); 8] = [

@@ -12,12 +12,12 @@ const TYPES: &[u8] = &[
 const FLAGS: &[u8] = &[0, 0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0xff];
 const HELLO: &[u8] = br#"{"v":[1],"role":"client"}"#;
 
-/// What the connection has been through before the frame comes.
+/// The state of the connection before the frame comes.
 #[derive(Clone, Copy, Debug)]
 enum State {
     New,
     Open,
-    /// A call of its own is unanswered.
+    /// A call on this connection is unanswered.
     Waiting,
 }
 
@@ -55,7 +55,7 @@ fn raw(kind: u8, flags: u8, id: u32) -> Vec<u8> {
     bytes
 }
 
-/// A frame that the protocol forbids ends its connection with a reason; nobody else notices.
+/// A forbidden frame ends its connection with a reason, and affects no other connection.
 fn from_client(arena: &mut Arena, state: State, kind: u8, flags: u8) {
     let server = arena.app().server();
     let mut client = Client::silent(&arena.app().socket());
@@ -74,7 +74,7 @@ fn from_client(arena: &mut Arena, state: State, kind: u8, flags: u8) {
         }));
     }
     bytes.extend(raw(kind, flags, 6));
-    // Where the frame was allowed this is answered, and is the end of what is read.
+    // If the frame was allowed, this PING is answered, and reading ends there.
     bytes.extend(frame(Encode::new(Type::Ping, 4_000)));
     client.write(&bytes);
     let mut last = None;
@@ -131,7 +131,7 @@ fn from_workers(
 fn from_worker(arena: &mut Arena, script: &str) {
     let server = arena.app().server();
     let answer = arena.client().ask(&Ask::call("t.run", script).ttl(8_000));
-    // UNAVAILABLE: it was given back again and again.
+    // UNAVAILABLE: the call was returned too many times.
     let allowed = [
         Status::OK,
         Status::WORKER_DIED,

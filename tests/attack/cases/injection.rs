@@ -1,4 +1,4 @@
-//! Text that users control reaches no terminal and no log with control characters.
+//! Text from users reaches the terminal and the log only without control characters.
 
 use crate::arena::Arena;
 use crate::case::Group;
@@ -6,7 +6,7 @@ use serde_json::json;
 use stoker_testkit::{Ask, pool_of};
 use stoker_wire::{Codec, Key};
 
-/// Name, and what is put into every text.
+/// Names, and the text that is put into every field.
 const EVIL: &[(&str, &str)] = &[
     ("clear the screen", "a\u{1b}[2Jb"),
     ("a title of the window", "a\u{1b}]0;owned\u{7}b"),
@@ -55,7 +55,7 @@ fn is_harmless(what: &str, text: &str) {
     );
 }
 
-/// Every table of the command line, and the log.
+/// Checks every table of the command line, and the log.
 #[track_caller]
 fn nothing_is_printed(arena: &Arena, id: Option<&str>) {
     let app = arena.app();
@@ -112,7 +112,7 @@ fn output(arena: &mut Arena, evil: &str) {
 
 fn wrong_names(arena: &mut Arena, evil: &str) {
     if evil.contains('\0') {
-        return; // No argument holds a zero.
+        return; // No argument can contain a zero byte.
     }
     let app = arena.app();
     for args in [
@@ -131,7 +131,7 @@ fn wrong_names(arena: &mut Arena, evil: &str) {
     nothing_is_printed(arena, None);
 }
 
-/// A queue's name is checked as a push's is; the rest is escaped.
+/// An import checks a queue's name as a push does; all other texts are escaped in output.
 fn import(arena: &mut Arena, evil: &str) {
     let mut client = arena.client();
     let error = json!({"class": evil, "message": evil, "place": evil, "at_ms": 1});

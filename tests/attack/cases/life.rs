@@ -1,4 +1,4 @@
-//! The life of the server: stuck, stopped, without its socket, and deployed anew.
+//! The life of the server: stuck, stopped, without its socket, and after a new deploy.
 
 use crate::arena::Arena;
 use crate::bounds::Bounds;
@@ -114,7 +114,7 @@ fn ends_in_time(arena: &mut Arena, args: &[&str]) {
     assert!(took < stoker_testkit::limit(5.0), "it took {took:?}");
 }
 
-/// After a deploy that switches a symlink, a second Stoker does not open an empty store beside the first.
+/// After a deploy has switched a symlink, a second Stoker must not open a new, empty store while the first one runs.
 fn releases() -> Group {
     Group::new("A24", "a second Stoker after a switch of releases")
         .bounds(PATIENT)

@@ -1,4 +1,4 @@
-//! The log: bounded whatever workers print, and a line for each run that did not go well.
+//! The log: its size is bounded whatever workers print, and each run that did not go well has a line.
 
 use crate::arena::{Arena, drained, push_all};
 use crate::bounds::Bounds;
@@ -65,7 +65,7 @@ fn print(arena: &mut Arena, script: &str) {
     arena.still_serves(server);
 }
 
-/// Each job that does not go well is named by a line with its fields.
+/// Checks that each job that does not go well has a log line with its fields.
 fn failed(arena: &mut Arena, script: &str, jobs: usize) {
     let mut client = arena.client();
     let asks: Vec<Ask> = (0..jobs)

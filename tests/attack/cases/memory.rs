@@ -1,4 +1,4 @@
-//! Memory: whoever does not read, answers with too much, or pushes too much is bounded by `max_memory`.
+//! Memory: `max_memory` bounds clients that do not read, answers that are too large, and pushes that are too many.
 
 use crate::arena::{Arena, pause as pause_queue, push_all};
 use crate::bounds::Bounds;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use stoker_testkit::{Ask, Client, pause, pool_of};
 use stoker_wire::{Codec, Key, Status};
 
-/// What the server may hold beside its bodies: the bar of the issue.
+/// The memory in MB that the server may use besides bodies: the bar of the issue.
 const BESIDE: u64 = 64;
 const MAX: u64 = 64;
 const CONFIG: &str =
     "workers = 4\ntask_timeout = \"20s\"\n[stoker]\nmax_memory = \"64MB\"\n[queue.q]";
-/// How long unread answers are left to grow.
+/// How long unread answers may accumulate.
 const WAIT: Duration = Duration::from_secs(3);
 
 pub(crate) fn groups() -> Vec<Group> {
@@ -69,7 +69,7 @@ fn unread_answers(name: &str, calls: usize, bytes: usize, clients: usize) -> Gro
             client.send_all(&vec![ask; calls]);
         }
         pause(WAIT);
-        // The others go on, though more slowly.
+        // Other clients are still served, though more slowly.
         assert_eq!(
             arena
                 .app()
@@ -131,7 +131,7 @@ fn edited_again_and_again() -> Group {
         })
 }
 
-/// Each push is accepted or refused for now; the server holds no more than it may.
+/// Each push is accepted or rejected temporarily, and the server stays within its memory limit.
 fn pushes_of_paused_queue() -> Group {
     bounded("60 pushes of 10 MB to a paused queue").attack(|arena| {
         let server = arena.app().server();
@@ -175,7 +175,7 @@ fn calls_that_wait() -> Group {
     })
 }
 
-/// Metadata counts as the body does.
+/// Metadata counts like the body.
 fn metadata() -> Group {
     bounded("3,000 jobs with 28 KB of metadata").attack(|arena| {
         let server = arena.app().server();
@@ -194,7 +194,7 @@ fn metadata() -> Group {
 }
 
 fn output(name: &str, script: &'static str) -> Group {
-    // Long ones are made when they are sent.
+    // Long scripts are only created when they are sent.
     let long = move || match script {
         "logs" => format!("{}ok", format!("log {};", "l".repeat(1_000_000)).repeat(12)),
         "words" => format!("last-words {};ok", "w".repeat(10_000_000)),

@@ -1,12 +1,11 @@
-//! Metadata keys of a push: known, private and unknown ones, in right and wrong widths, with and without
-//! CRITICAL.
+//! Metadata keys of a push: known, private and unknown ones, with correct and wrong lengths, with and without CRITICAL.
 
 use crate::arena::Arena;
 use crate::case::Group;
 use stoker_testkit::{Ask, pool_of};
 use stoker_wire::{Flags, Key, Status, Type};
 
-/// Keys that a push may have, with a value that is right.
+/// The keys that a push may have, each with a valid value.
 const RIGHT: &[(u8, &[u8])] = &[
     (
         1,
@@ -39,7 +38,7 @@ const RIGHT: &[(u8, &[u8])] = &[
     (0xfe, b"own"),
 ];
 
-/// Keys that no one knows: the first and the last of them, and some between.
+/// Unknown keys: the first and the last one, and some between them.
 fn unknown() -> impl Iterator<Item = u8> {
     let all = (1..Key::YOURS.0).filter(|key| !Key(*key).is_known());
     let first = all.clone().next();
@@ -88,7 +87,7 @@ pub(crate) fn groups() -> Vec<Group> {
 
 fn with(key: u8, value: &[u8]) -> Ask {
     let ask = Ask::push("q", "ok").meta(Key(key), value);
-    // These two say more of a unique key.
+    // These two keys are only valid together with a unique key.
     if matches!(key, 31 | 32) {
         ask.meta(Key::UNIQUE, format!("u{key}"))
     } else {
@@ -96,10 +95,10 @@ fn with(key: u8, value: &[u8]) -> Ask {
     }
 }
 
-/// Whatever the value is, there is a typed answer, or a fault that says what is wrong.
+/// Every value gets a typed answer, or a protocol error that names the reason.
 fn any_width(arena: &mut Arena, key: u8, width: usize) {
     if key == 24 {
-        return; // The queue itself: `with` has one.
+        return; // The queue itself, which `with` sets already.
     }
     let server = arena.app().server();
     let mut client = arena.client();

@@ -1,5 +1,5 @@
-//! Several attacks at the same time, drawn from the seed, beside honest jobs: each of these runs exactly
-//! once, in the same server, within the bounds.
+//! Several attacks at the same time, drawn from the seed, beside honest jobs: each honest job must run exactly once, in
+//! the same server, within the bounds.
 
 mod attackers;
 
@@ -14,7 +14,7 @@ use stoker_testkit::{Ask, pool_of, until};
 
 const QUICK: usize = 3;
 const ALL: usize = 40;
-/// Honest jobs, pushed in so many parts while the attacks go on.
+/// The number of honest jobs, and of the parts in which they are pushed during the attacks.
 const JOBS: usize = 600;
 const PARTS: usize = 12;
 
@@ -50,7 +50,7 @@ fn mix(seed: u64, number: usize) -> Group {
     if number < QUICK { group } else { group.slow() }
 }
 
-/// Honest jobs run in the pool `p`; what misbehaves runs in the pool `k`.
+/// Honest jobs run in the pool `p`, and misbehaving ones in the pool `k`.
 fn config(ack: &str, ordered: bool) -> String {
     let honest = pool_of("serve", "workers = 2");
     let other = pool_of(
@@ -94,7 +94,7 @@ fn fight(arena: &mut Arena, chosen: &[&'static Attacker], seed: u64) {
         if queue["paused"] == true {
             crate::arena::resume(&mut client, "q");
         }
-        // One that is acknowledged on delivery is done before it runs.
+        // A job that is acknowledged on delivery is done before it runs.
         (queue["done"] == JOBS && app.workers().iter().all(is_idle)).then_some(())
     });
     let mut runs: HashMap<String, usize> = HashMap::new();
@@ -111,12 +111,12 @@ fn fight(arena: &mut Arena, chosen: &[&'static Attacker], seed: u64) {
     arena.still_serves(server);
 }
 
-/// Whether a worker of the honest pool runs nothing.
+/// Whether a worker is idle or outside the honest pool.
 fn is_idle(worker: &serde_json::Value) -> bool {
     worker["pool"] != "p" || worker["state"] == "ready"
 }
 
-/// The attackers end with whoever pushes, also if that fails.
+/// Stops the attackers when the pushing ends, even if it fails.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {

@@ -1,4 +1,4 @@
-//! All cases. Each file is one field of attack.
+//! All cases. Each file covers one field of attack.
 
 mod calls;
 mod clients;
@@ -22,7 +22,7 @@ mod worker_faults;
 
 use crate::case::Group;
 
-/// All groups; what is drawn is drawn from the seed.
+/// All groups. Random ones are drawn from the seed.
 pub(crate) fn all(seed: u64) -> Vec<Group> {
     let mut groups = Vec::new();
     groups.extend(queues::groups(seed));

@@ -1,4 +1,4 @@
-//! Names that users make up: they are bounded, and what is idle and empty goes again.
+//! Undeclared names: they are bounded, and idle, empty queues expire.
 
 use crate::case::Group;
 use serde_json::json;
@@ -60,7 +60,7 @@ pub(crate) fn groups() -> Vec<Group> {
     ]
 }
 
-/// Pushes one job to each name; each refusal names a limit and can be repeated.
+/// Pushes one job to each name; each rejection must name a limit and be temporary. Returns the number of rejections.
 fn push_names(client: &mut Client, numbers: std::ops::Range<usize>) -> usize {
     let asks: Vec<Ask> = numbers
         .map(|n| Ask::push(&format!("name-{n}"), "ok"))
@@ -99,7 +99,7 @@ fn typo(app: &App, args: &[&str]) {
     assert_eq!(queues(app), before, "no queue was made: {}", output.stderr);
 }
 
-/// What is paused, overridden or holds failed jobs does not expire.
+/// Queues that are paused, have overrides or have failed jobs do not expire.
 fn kept() -> Group {
     let config = pool_of("serve", "workers = 1\n[stoker]\nqueue_expiry = \"1s\"");
     Group::new("A10", "queues that somebody needs do not expire")

@@ -1,4 +1,4 @@
-//! A worker that asks for its tasks: what it has not asked for it does not get.
+//! A worker that requests its tasks: it gets only tasks that it has requested.
 
 use crate::arena::Arena;
 use crate::case::Group;
@@ -81,7 +81,7 @@ pub(crate) fn groups() -> Vec<Group> {
         group(
             "an idle process that outlives its GOAWAY is not killed",
             |arena| {
-                // A kill would end this very process.
+                // A kill would end the test's own process.
                 let mut worker = joined(arena);
                 arena
                     .client()

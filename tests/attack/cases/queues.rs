@@ -1,5 +1,5 @@
-//! Queue options crossed with handlers of 0 to 2 ms and with faults, at full speed: what is prefetched must
-//! run exactly as often as the options say.
+//! Queue options combined with handlers of 0 to 2 ms and with faults, at full speed: prefetched jobs must run exactly
+//! as often as the options say.
 
 mod check;
 mod draw;
@@ -13,7 +13,7 @@ use serde_json::json;
 use stoker_testkit::{Ask, pool_of};
 use stoker_wire::{Key, Status};
 
-/// Combinations in the quick run, and in the full one.
+/// The number of combinations in the quick run, and in the full one.
 const QUICK: usize = 16;
 const ALL: usize = 100;
 
@@ -26,7 +26,7 @@ pub(crate) fn groups(seed: u64) -> Vec<Group> {
     groups
 }
 
-/// The defect as it was found: a queue that acknowledges on delivery beside a normal one.
+/// The original defect: a queue that acknowledges on delivery beside a normal one.
 fn many_acknowledged_on_delivery(workers: usize) -> Group {
     let config = pool_of(
         "quick;serve",
@@ -74,7 +74,7 @@ fn run(arena: &mut Arena, plan: &Plan) {
         let answer = client.answer(id);
         match answer.status() {
             Status::OK => accepted.push((job, answer.text())),
-            // Another unfinished job has its key.
+            // Another unfinished job has the same unique key.
             Status::ALREADY_EXISTS if job.unique.is_some() => {}
             other => panic!(
                 "push of job {}: {} {}",

@@ -1,4 +1,4 @@
-//! Defects that one case shows.
+//! Defects that a single case demonstrates.
 
 use crate::arena::{Arena, drained, pause, resume};
 use crate::bounds::Bounds;
@@ -136,7 +136,7 @@ pub(crate) fn groups() -> Vec<Group> {
     groups
 }
 
-/// HELLOs that promise what can't be.
+/// HELLOs with impossible content.
 fn hellos(config: String) -> Vec<Group> {
     let mut group = Group::new("A21", "a HELLO").config(config);
     let long = "x".repeat(70_000);
@@ -204,7 +204,8 @@ fn hellos(config: String) -> Vec<Group> {
     vec![group]
 }
 
-/// A parent connects and hands the socket to its child, which serves; the child's overrun is the child's.
+/// A parent connects and passes the socket to its child, which serves; if the child exceeds its timeout, only the child
+/// is killed.
 fn handed_over(arena: &mut Arena) {
     let setup = arena
         .setup()
@@ -346,7 +347,7 @@ fn due_order(arena: &mut Arena) {
     );
 }
 
-/// A client sees its own job gone as soon as it knows that it has ended.
+/// A client's own job is counted once its push is answered, and not as waiting any more once it is done.
 fn sizes(arena: &mut Arena) {
     let mut client = arena.client();
     for _ in 0..50 {

@@ -1,5 +1,5 @@
-//! The store's file: shared by two Stokers, on a full disk, replaced while it is used, damaged, or no file
-//! at all.
+//! The store's file: shared by two Stokers, on a full disk, replaced while it is in use, damaged, or not a regular
+//! file.
 
 mod damage;
 mod full_disk;
@@ -18,7 +18,7 @@ pub(crate) fn groups(seed: u64) -> Vec<Group> {
     groups
 }
 
-/// A configuration whose store has this path. The queue `q` is there from the start.
+/// A configuration with a store at this path. The queue `q` exists from the start.
 fn config(path: &Path) -> String {
     pool_of(
         "serve",
@@ -26,7 +26,7 @@ fn config(path: &Path) -> String {
     )
 }
 
-/// How `stoker serve` in this directory ends: its exit code and what it said. `None` if it runs.
+/// The exit code and output of `stoker serve` in this directory; `None` if it runs.
 fn refused(binary: &Path, dir: &Path) -> Option<(i32, String)> {
     let log = dir.join("serve.log");
     let file = std::fs::File::create(&log).expect("the directory takes a file");

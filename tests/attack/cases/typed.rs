@@ -1,5 +1,5 @@
-//! The broker's own methods with fields of a wrong type, with names that they do not know, too long, and
-//! too deep: each is refused, and no job is touched.
+//! Requests to the server's own methods with fields of a wrong type, with unknown names, too long, and too deep: each
+//! is rejected, and no job changes.
 
 use crate::arena::{Arena, count, pause};
 use crate::bounds::Bounds;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use stoker_testkit::{Ask, Client, pool_of};
 use stoker_wire::{Codec, Status};
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Copy)]
 enum Type {
     Text,
@@ -17,7 +17,7 @@ enum Type {
     List,
 }
 
-/// A request that is right, and its fields beside `op`.
+/// A valid request, and its fields besides `op`.
 struct Request {
     method: &'static str,
     right: Value,
@@ -174,7 +174,7 @@ pub(crate) fn groups() -> Vec<Group> {
                     refused(arena, method, ask.to_string().as_bytes());
                 });
             }
-            // A name that is nearly right is not ignored.
+            // A misspelled name is not ignored.
             let mut ask = request.right.clone();
             ask[format!("{field}_")] = json!("x");
             group.add(format!("unknown field {field}_"), move |arena| {
@@ -195,14 +195,14 @@ pub(crate) fn groups() -> Vec<Group> {
     groups
 }
 
-/// An object without its last brace.
+/// An object without its closing brace.
 fn open(object: &Value) -> String {
     let mut text = object.to_string();
     text.pop();
     text
 }
 
-/// An SDK that passes on a variable that was never set must not reach more jobs than it means.
+/// A client whose variable was never set, and is sent as null, must not affect more jobs than intended.
 fn destructive_nulls() -> Group {
     let mut group = Group::new("A7", "a filter that is null");
     for op in ["retry", "cancel", "discard", "suspend", "release"] {
@@ -218,11 +218,11 @@ fn destructive_nulls() -> Group {
 
 type Body = fn() -> Vec<u8>;
 
-/// Requests that are no objects of JSON.
+/// Requests that are not JSON objects.
 fn bodies() -> Group {
     let mut group = Group::new("A7", "bodies of own methods")
         .config(pool_of("serve", "workers = 1\n[queue.q]"));
-    // Large ones are made when they are sent.
+    // Large bodies are only created when they are sent.
     let bodies: [(&str, Body); 11] = [
         ("null", || b"null".to_vec()),
         ("a list", || b"[]".to_vec()),
@@ -273,7 +273,7 @@ fn bodies() -> Group {
     })
 }
 
-/// Names of queues and pools that can't be.
+/// Impossible names of queues and pools.
 fn names(config: String) -> Group {
     let mut group = Group::new("A10", "impossible names in own methods").config(config);
     let long = "x".repeat(256);
@@ -309,7 +309,7 @@ fn names(config: String) -> Group {
             ),
         ] {
             let op = ask["op"].as_str().unwrap_or_default();
-            // An import may make a queue, as a push may.
+            // An import may create a queue, as a push may.
             if (op == "import" || op == "move") && what == "a typo" {
                 continue;
             }
@@ -330,7 +330,7 @@ fn queues(client: &mut Client) -> usize {
 
 const JOBS: u64 = 5;
 
-/// The request is refused with a reason, and every job is where it was.
+/// Checks that the request is rejected with a reason, and that no job has changed.
 #[track_caller]
 fn refused(arena: &mut Arena, method: &str, body: &[u8]) {
     let mut client = arena.client();

@@ -1,4 +1,4 @@
-//! Another user of the machine: what it may not do, may not read, and may not guess.
+//! Another user of the machine: what it must not be able to do, read or guess.
 
 use crate::arena::{Arena, pause};
 use crate::bounds::Bounds;
@@ -78,7 +78,7 @@ fn administrators() -> Vec<(&'static str, Value)> {
     found
 }
 
-/// What nobody is answered; `None` where this user can't become nobody.
+/// The answer to the user nobody; `None` if this user can't become nobody.
 fn ask_as_nobody(arena: &Arena, method: &str, ask: &Value) -> Option<stoker_testkit::Got> {
     let request = Ask::call(method, ask.to_string()).codec(Codec::JSON);
     as_nobody(|| arena.client().ask(&request))
@@ -111,7 +111,7 @@ fn hidden(arena: &mut Arena, method: &str, ask: &Value) {
     assert!(!answer.text().contains(SECRET), "{}", answer.text());
 }
 
-/// A job that waits in a paused queue; of Stoker's own user.
+/// A job of Stoker's own user that waits in a paused queue.
 fn secret_job(arena: &mut Arena) -> String {
     let mut client = arena.client();
     pause(&mut client, "q");
@@ -145,7 +145,7 @@ fn running_job(arena: &mut Arena) {
     );
 }
 
-/// Who pushed a job may look at it.
+/// The user who pushed a job may see it.
 fn own_job(arena: &mut Arena) {
     pause(&mut arena.client(), "q");
     let shown = as_nobody(|| {
@@ -160,7 +160,7 @@ fn own_job(arena: &mut Arena) {
     );
 }
 
-/// Whoever does not own the holder of a key is refused, and does not get its id.
+/// A user who does not own the job that has a key is rejected, and does not get the job's id.
 fn guessed(arena: &mut Arena, key: Key) {
     let mut client = arena.client();
     pause(&mut client, "q");
@@ -193,7 +193,7 @@ fn large_body(arena: &mut Arena) {
     );
 }
 
-/// A worker of another user, with the token of its own pool, takes nothing of another pool.
+/// A worker of another user, with the token of its own pool, gets no tasks of another pool.
 fn foreign_pool(what: &'static str) -> Group {
     let intruder =
         "[pool.open]\ntoken = \"known\"\nworkers = 1\n[stoker]\nsocket_mode = \"0666\"\n";
@@ -201,7 +201,7 @@ fn foreign_pool(what: &'static str) -> Group {
     let group = Group::new("A8", format!("a worker of another pool takes {what}"));
     group.bounds(Bounds::USUAL).attack(move |arena| {
         let setup = arena.setup().config(&config);
-        // Nobody has joined the other pool yet, so not all pools are ready.
+        // No worker has joined the other pool yet, so not all pools are ready.
         arena.take(setup.launch());
         let app = arena.app();
         until("the own worker is ready", || {
@@ -215,7 +215,7 @@ fn foreign_pool(what: &'static str) -> Group {
         };
         let mut client = app.client();
         let mine = app.pids();
-        // It answers with its own text, where it is asked at all.
+        // The intruder answers with its own text if it gets a task.
         match what {
             "calls" => (0..60).for_each(|_| {
                 let answer = client.ask(&Ask::call("t.run", "tell"));
@@ -249,7 +249,7 @@ fn foreign_pool(what: &'static str) -> Group {
     })
 }
 
-/// A worker of the user nobody, from a copy: the build may stand where others can't go.
+/// A worker of the user nobody. It runs from a copy, because nobody may not be able to enter the build directory.
 fn dial_as_nobody(app: &App, script: &str) -> Option<Child> {
     let copy = app.dir.file("intruder");
     std::fs::copy(bad_worker(), &copy).expect("the directory takes a copy");

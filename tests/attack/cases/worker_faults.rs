@@ -1,5 +1,5 @@
-//! Everything that a worker can do wrong, to a call and to jobs of each kind: bounded processes, bounded
-//! runs, and an end for every task.
+//! Every fault of a worker, with a call and with jobs of each kind: the processes and the runs are bounded, and every
+//! task ends.
 
 use crate::arena::{Arena, drained};
 use crate::bounds::Bounds;
@@ -7,7 +7,7 @@ use crate::case::Group;
 use stoker_testkit::{Ask, pool_of, procs, until};
 use stoker_wire::{Key, Status};
 
-/// Name and script. All may be survived by whoever is not their caller.
+/// Names and scripts. Other callers must not be affected by any of them.
 const FAULTS: &[(&str, &str)] = &[
     ("garbage", "garbage;silence"),
     ("half a frame", "half-frame;silence"),
@@ -40,7 +40,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("a checkpoint above its bound", "checkpoint-of 40000;ok"),
 ];
 
-/// Those that the quick run leaves out: each has a likeness that it runs.
+/// The faults that the quick run leaves out, because it runs a similar one.
 const SLOW: &[&str] = &[
     "half a frame",
     "a request",
@@ -79,7 +79,7 @@ fn fault(name: &'static str, script: &'static str) -> Group {
     let group = group.config(config).bounds(Bounds {
         rss_mb: 192,
         log_mb: 32,
-        // Angel, server, one worker, its successor, those that leave, and what they started.
+        // Angel, server, one worker, its successor, workers that are leaving, and processes that they started.
         processes: 12,
         ..Bounds::USUAL
     });
@@ -105,7 +105,7 @@ fn fault(name: &'static str, script: &'static str) -> Group {
         })
 }
 
-/// The caller gets one typed answer, and the next caller is served.
+/// Checks that the caller gets one typed answer, and that the next caller is served.
 fn call(arena: &mut Arena, name: &str, script: &str) {
     let server = arena.app().server();
     let script = format!("note call-{name};{script}");
@@ -113,11 +113,11 @@ fn call(arena: &mut Arena, name: &str, script: &str) {
     assert_ne!(answer.status(), Status::INTERNAL, "{}", answer.text());
     next_is_served(arena);
     assert_eq!(arena.app().server(), server);
-    // A call may be returned three times before that counts as a run that failed.
+    // A call may be returned three times before that counts as a failed run.
     runs_at_most(arena, &format!("call-{name}"), 4);
 }
 
-/// The job ends, after no more runs than its tries, the crash budget and three returns for each allow.
+/// Checks that the job ends after at most the runs that its tries, the crash budget and three returns for each allow.
 fn job(arena: &mut Arena, queue: &str, script: &str, runs: usize) {
     let server = arena.app().server();
     let mut client = arena.client();
@@ -137,7 +137,7 @@ fn next_is_served(arena: &Arena) {
         (answer.status() == Status::OK).then_some(())
     });
     until("what the fault left behind is gone", || {
-        // Angel, server, and a worker that may have a successor already.
+        // Angel, server, and a worker that may already have a successor.
         (procs::tree(arena.app().angel()).len() <= 4).then_some(())
     });
 }

@@ -1,4 +1,4 @@
-//! What is answered about jobs.
+//! The answers of the operations on jobs.
 
 use super::State;
 use serde_json::Value;
@@ -7,31 +7,31 @@ use uuid::Uuid;
 answer! {
     /// A job.
     pub struct Job {
-        /// Its id
+        /// The job's id
         pub id: Uuid = "id",
-        /// Its queue
+        /// The job's queue
         pub queue: Option<String> = "queue",
-        /// What it is doing; never `running` for one that has ended
+        /// The job's state; never `running` for a job that has ended
         pub state: State = "state",
-        /// What it is, as its push said
+        /// The job's type, if its push set one
         pub kind: Option<String> = "type",
-        /// Runs that its code ended; while it runs, that run counts too
+        /// Number of attempts: runs that the job's own code ended, and the current run
         pub attempt: u16 = "attempt",
-        /// Workers that died on it
+        /// Number of workers that died while running the job
         pub crashes: u8 = "crashes",
-        /// 0 (first) to 7 (last)
+        /// Priority from 0 (first) to 7 (last)
         pub priority: u8 = "priority",
         /// The fairness key (tenant)
         pub key: Option<String> = "key",
-        /// When it was pushed
+        /// When the job was pushed
         pub created_at: String = "created_at",
-        /// When it is, or was, due
+        /// When the job is, or was, due
         pub due_at: String = "due_at",
-        /// When it ended
+        /// When the job ended
         pub ended_at: Option<String> = "ended_at",
-        /// Why its last run failed
+        /// Why the last run failed
         pub error: Option<Failure> = "error",
-        /// How far it says that it is
+        /// The progress that the job has reported
         pub progress: Option<Progress> = "progress",
     }
 }
@@ -41,51 +41,51 @@ answer! {
     pub struct Failure {
         /// The class of the error
         pub class: String = "class",
-        /// What it said; in a list only the first line
+        /// The message of the error; in a list only its first line
         pub message: String = "message",
-        /// Where, as `file:line`
+        /// Where the error was thrown, as `file:line`
         pub place: Option<String> = "place",
-        /// When
+        /// When the run failed
         pub at: String = "at",
-        /// The same for failures of the same thing
+        /// Equal for failures with the same cause: the same class, place and message, apart from numbers
         pub fingerprint: String = "fingerprint",
     }
 }
 
 answer! {
-    /// How far a job says that it is.
+    /// The progress that a job has reported.
     pub struct Progress {
-        /// 0 to 100
+        /// Percentage, 0 to 100
         pub percent: u8 = "percent",
-        /// One line
+        /// A text of one line
         pub text: String = "text",
     }
 }
 
 answer! {
-    /// What only `show` has of a job.
+    /// The fields of a job that only `show` returns.
     pub struct Details {
-        /// Whose job it is, as `uid:33`; `null` for the administrators
+        /// The owner of the job, such as `uid:33`; `null` if it belongs to the administrators
         pub owner: Option<String> = "owner",
-        /// Runs that ended in an error
+        /// Number of runs that ended with an error
         pub exceptions: u16 = "exceptions",
-        /// How long its last run took
+        /// How long the last run took
         pub ran_ms: f64 = "ran_ms",
-        /// Runs that its code may end, where its push said so
+        /// Maximum number of attempts, if the push set one
         pub tries: Option<u16> = "tries",
-        /// What its push said: see [options](#options-of-a-job)
+        /// The options that the push set: see [options](#options-of-a-job)
         pub options: Option<Value> = "options",
-        /// The payload as text; `null` once it is not kept any more
+        /// The payload as text; `null` if it is no longer kept
         pub body: Option<String> = "body",
         /// The codec of the payload
         pub codec: Option<u8> = "codec",
-        /// What it returned, as text
+        /// The result of the job, as text
         pub result: Option<String> = "result",
-        /// The last 64 KiB of what its last run wrote
+        /// The last 64 KiB of the output of the last run
         pub output: Option<String> = "output",
-        /// What an earlier run saved
+        /// The checkpoint that an earlier run saved
         pub checkpoint: Option<String> = "checkpoint",
-        /// What happened to it, the oldest first
+        /// The history of the job, the oldest line first
         pub history: Vec<HistoryLine> = "history",
     }
 }
@@ -93,12 +93,12 @@ answer! {
 answer! {
     /// A line of a job's history.
     pub struct HistoryLine {
-        /// When
+        /// When it happened
         pub at: String = "at",
         /// What happened: `retried`, `crashed`, `failed`, `cancelled`, `revived`, `moved`, `edited`, `acknowledged`,
-        /// `after_ack`, `imported` or `suspended`
+        /// `after_ack`, `imported`, `suspended` or `cut_off`
         pub what: String = "what",
-        /// More about it; for `edited` the former payload. Cut at 64 KiB, unless one line is asked for
+        /// Details; for `edited` the previous payload. Cut at 64 KiB, unless `note` requests this line alone
         pub text: String = "text",
     }
 }
@@ -108,7 +108,7 @@ answer! {
     pub struct Jobs {
         /// The jobs, in order of their ids
         pub jobs: Vec<Job> = "jobs",
-        /// What the next page's `after` is; `null` on the last one
+        /// The value of `after` for the next page; `null` on the last page
         pub next: Option<Uuid> = "next",
     }
 }
@@ -118,25 +118,26 @@ answer! {
     pub struct Exports {
         /// The jobs, in order of their ids: see [an exported job](#an-exported-job)
         pub jobs: Vec<Value> = "jobs",
-        /// What the next page's `after` is; `null` on the last one
+        /// The value of `after` for the next page; `null` on the last page
         pub next: Option<Uuid> = "next",
     }
 }
 
 answer! {
-    /// How many jobs there are.
+    /// The number of jobs that match.
     pub struct Counted {
-        /// How many
+        /// Number of jobs
         pub count: u64 = "count",
     }
 }
 
 answer! {
-    /// How many jobs were changed.
+    /// The number of jobs that were changed or imported.
     pub struct Changed {
-        /// How many
+        /// Number of jobs
         pub count: u64 = "count",
-        /// Left out if 0: matching jobs that were not changed, because they are running, about to run, or have just completed
+        /// Left out if 0: number of matching jobs that were not changed, because they are running, about to run, or
+        /// have just completed
         #[serde(skip_serializing_if = "is_zero")]
         pub held: u64 = "held",
     }
@@ -148,21 +149,21 @@ fn is_zero(count: &u64) -> bool {
 }
 
 answer! {
-    /// Failed jobs that failed of the same thing.
+    /// Failed jobs whose errors have the same fingerprint.
     pub struct Group {
-        /// What stands for it
+        /// The fingerprint of the errors
         pub fingerprint: String = "fingerprint",
-        /// How many
+        /// Number of jobs in the group
         pub count: u64 = "count",
-        /// The queue of the last one
+        /// The queue of the latest job
         pub queue: Option<String> = "queue",
-        /// When the first of them failed
+        /// When the first of the jobs failed
         pub first_at: String = "first_at",
-        /// When the last of them failed
+        /// When the latest of the jobs failed
         pub last_at: String = "last_at",
-        /// The last one
+        /// The id of the latest job
         pub job: Uuid = "job",
-        /// Why the last one failed
+        /// Why the latest job failed
         pub error: Failure = "error",
     }
 }
@@ -170,7 +171,7 @@ answer! {
 answer! {
     /// Groups of failed jobs.
     pub struct GroupList {
-        /// The largest first
+        /// The groups, the largest first
         pub groups: Vec<Group> = "groups",
     }
 }

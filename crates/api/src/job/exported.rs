@@ -8,60 +8,61 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// The most of an error as JSON: a worker's message of 16 KiB can take three times as much, and there is its place.
+/// The maximum size of an error as JSON, in bytes. A worker's message of 16 KiB can become three times as long in JSON,
+/// and the error also has a place.
 const MAX_ERROR: usize = 128 << 10;
-/// The most metadata of a push, in bytes, and the most of its options: what a frame can carry, less what the broker adds
-/// for the worker.
+/// The maximum size, in bytes, of a push's metadata, and of its options: what a frame can carry, less what the server
+/// adds for the worker.
 pub const MAX_META: usize = 28 << 10;
 const MAX_CHECKPOINT: usize = 32 << 10;
 
 fields! {
-    /// A job with all that another store needs to go on with it.
+    /// A job with everything that another store needs to continue it.
     pub struct ExportedJob {
-        /// The id that it had
+        /// The job's id in the store that exported it
         pub id: Option<Text<64>> = "id",
-        /// Its queue
+        /// The job's queue
         pub queue: QueueName = "queue",
-        /// `ready` if left out; `failed` needs an `error`; `suspended` stays so; `done` and `cancelled` are rejected; any
-        /// other state waits until `due_ms`
+        /// `ready` if left out. A `failed` job needs an `error`; a `suspended` job stays suspended; `done` and
+        /// `cancelled` jobs are rejected; any other job waits until `due_ms`
         pub state: Option<State> = "state",
-        /// 0 (first) to 7 (last); 0 if left out
+        /// Priority from 0 (first) to 7 (last); 0 if left out
         pub priority: Option<Number<0, 7>> = "priority",
-        /// Runs that its code ended
+        /// Number of runs that the job's own code ended
         pub attempt: Option<Number<0, 65_535>> = "attempt",
-        /// Those that ended in an error
+        /// Number of runs that ended with an error
         pub exceptions: Option<Number<0, 65_535>> = "exceptions",
-        /// Workers that died on it
+        /// Number of workers that died while running the job
         pub crashes: Option<Number<0, 255>> = "crashes",
-        /// When it is due, Unix milliseconds
+        /// When the job is due, in Unix milliseconds
         pub due_ms: Option<Number<0, { i64::MAX as u64 }>> = "due_ms",
-        /// What its push said
+        /// The options that the push set
         pub options: Option<Options> = "options",
-        /// Why it failed
+        /// Why the job failed
         pub error: Option<JobError> = "error",
         /// The codec of `body`
         pub codec: Option<Number<0, 255>> = "codec",
-        /// Whose job it is, as `uid:33`; without one it belongs to the administrators
+        /// The owner of the job, such as `uid:33`; without one, the job belongs to the administrators
         pub owner: Option<Text<100>> = "owner",
-        /// The fairness key (tenant), at most 200 bytes; `key_hex` where it is not UTF-8
+        /// The fairness key (tenant), at most 200 bytes; `key_hex` if it is not UTF-8
         pub key: Option<String> = "key",
-        /// As `key`, as hexadecimal digits
+        /// The fairness key as hexadecimal digits
         pub key_hex: Option<Bytes> = "key_hex",
-        /// Metadata that passes through to the worker
+        /// Metadata that is passed to the worker
         pub meta: Option<String> = "meta",
-        /// As `meta`, as hexadecimal digits
+        /// The metadata as hexadecimal digits
         pub meta_hex: Option<Bytes> = "meta_hex",
         /// The payload
         pub body: Option<String> = "body",
-        /// As `body`, as hexadecimal digits
+        /// The payload as hexadecimal digits
         pub body_hex: Option<Bytes> = "body_hex",
-        /// What an earlier run saved, at most 32768 bytes
+        /// The checkpoint that an earlier run saved, at most 32768 bytes
         pub checkpoint: Option<String> = "checkpoint",
-        /// As `checkpoint`, as hexadecimal digits
+        /// The checkpoint as hexadecimal digits
         pub checkpoint_hex: Option<Bytes> = "checkpoint_hex",
         /// The idempotency key, at most 200 bytes
         pub idempotency: Option<String> = "idempotency",
-        /// As `idempotency`, as hexadecimal digits
+        /// The idempotency key as hexadecimal digits
         pub idempotency_hex: Option<Bytes> = "idempotency_hex",
     }
     check check_job;
@@ -102,7 +103,7 @@ fn check_job(job: &ExportedJob) -> Result<(), Invalid> {
     check_size("error", job.error.as_ref(), MAX_ERROR)
 }
 
-/// Metadata as the wire has it, without keys that tell the broker how to treat a job.
+/// Checks that metadata is encoded as on the wire, and that none of its keys is an option of a push.
 fn check_meta(meta: &[u8]) -> Result<(), Invalid> {
     let is_own = |meta: stoker_wire::Meta<'_>| meta.iter().any(|(key, _)| key.is_for_push());
     match stoker_wire::Meta::parse(meta).map_or(true, is_own) {
@@ -134,10 +135,10 @@ fn bytes<'a>(text: Option<&'a String>, hex: Option<&'a Bytes>) -> &'a [u8] {
 }
 
 impl ExportedJob {
-    /// Reads a line of an export.
+    /// Reads one line of an export.
     ///
     /// # Errors
-    /// It is not a JSON object, or not a job that can be imported.
+    /// The line is not a JSON object, or not a job that can be imported.
     pub fn parse(json: &[u8]) -> Result<Self, Invalid> {
         let map = crate::read_map(json)?;
         crate::field::fields_without_nulls(map)
@@ -222,25 +223,25 @@ fn unhex(digits: &str) -> Option<Vec<u8>> {
 }
 
 fields! {
-    /// What a push said of its job beyond the usual.
+    /// The options that a push set for its job.
     pub struct Options {
-        /// Runs that its code may end; 0 for no bound
+        /// Maximum number of attempts; 0 for no limit
         pub tries: Option<Number<0, 65_535>> = "tries",
-        /// Milliseconds before the second run, the third, …; the last repeats
+        /// Delays in milliseconds before the second run, the third, and so on; the last one repeats
         pub backoff_ms: Vec<Number<0, { u32::MAX as u64 }>> = "backoff_ms",
-        /// The longest that one run may take
+        /// Maximum time of one run, in milliseconds
         pub timeout_ms: Option<Number<1, { u32::MAX as u64 }>> = "timeout_ms",
-        /// A run that overran its time is the last
+        /// The job fails if a run times out, instead of being retried
         pub fail_on_timeout: bool = "fail_on_timeout",
-        /// Unix milliseconds after which a failed run is the last
+        /// The time, in Unix milliseconds, after which a failed run is not retried
         pub retry_until_ms: Option<Number<0, { u64::MAX }>> = "retry_until_ms",
-        /// Runs that may end in an error
+        /// Maximum number of runs that end with an error
         pub max_exceptions: Option<Number<1, 65_535>> = "max_exceptions",
-        /// At most one unfinished job of a queue has this
+        /// The unique key: at most one unfinished job of a queue has it
         pub unique: Option<Unique> = "unique",
-        /// Type of the job, for display and filters
+        /// The job's type, for display and filters
         pub kind: Option<Text<255>> = "type",
-        /// How long its result is kept
+        /// How long the result is kept, in milliseconds
         pub keep_result_ms: Option<Number<0, { u64::MAX }>> = "keep_result_ms",
     }
     check check_options;
@@ -256,17 +257,17 @@ fn check_options(options: &Options) -> Result<(), Invalid> {
 fields! {
     /// A unique key.
     pub struct Unique {
-        /// The key; bytes that are not UTF-8 as hexadecimal digits behind `0x`
+        /// The key; if it is not UTF-8, `0x` and its bytes as hexadecimal digits
         pub key: Text<402> = "key",
-        /// Held until the first run starts, not until the job has ended
+        /// The key is held until the first run starts, not until the job has ended
         pub until_start: bool = "until_start",
-        /// Held for so long at the most
+        /// The key is held for at most this time, in milliseconds
         pub for_ms: Option<Number<1, { u64::MAX }>> = "for_ms",
     }
     check check_unique;
 }
 
-/// As a push has it: 1 to 200 bytes.
+/// Checks the length of a key: 1 to 200 bytes, as for a push.
 fn check_unique(unique: &Unique) -> Result<(), Invalid> {
     let key = &unique.key.0;
     let bytes = key.strip_prefix("0x").and_then(unhex);
@@ -283,11 +284,11 @@ fields! {
     pub struct JobError {
         /// The class of the error
         pub class: String = "class",
-        /// What it said
+        /// The message of the error
         pub message: String = "message",
-        /// Where, as `file:line`
+        /// Where the error was thrown, as `file:line`
         pub place: Option<String> = "place",
-        /// When, Unix milliseconds
+        /// When the job failed, in Unix milliseconds
         pub at_ms: Number<0, { i64::MAX as u64 }> = "at_ms",
     }
 }

@@ -1,4 +1,4 @@
-//! Which jobs an operation is about.
+//! Filters and pages that select jobs.
 
 use super::State;
 use crate::Invalid;
@@ -9,23 +9,23 @@ use std::borrow::Cow;
 use uuid::Uuid;
 
 fields! {
-    /// Which jobs are meant. All conditions that are given must hold.
+    /// Selects jobs. A job must match every given field.
     pub struct Filter {
         /// Jobs of this queue
         pub queue: Option<QueueName> = "queue",
         /// Jobs in this state
         pub state: Option<State> = "state",
-        /// Jobs in any of these states; `running` can only be asked for by `state`
+        /// Jobs in any of these states; only `state` can select running jobs
         pub states: Vec<State> = "states",
         /// Jobs of this type
         pub kind: Option<Text<255>> = "type",
         /// Jobs that failed with an error of this class
         pub error: Option<Text<4096>> = "error",
-        /// Jobs that failed of the same thing, as `groups` shows it
+        /// Jobs whose error has this fingerprint, which `groups` returns
         pub fingerprint: Option<Fingerprint> = "fingerprint",
         /// Jobs with this fairness key (tenant)
         pub key: Option<Text<200>> = "key",
-        /// Jobs that ended, or if they have not ended were pushed, longer ago than this
+        /// Jobs that ended (or, if unfinished, were pushed) longer ago than this
         pub older_ms: Option<Millis> = "older_ms",
     }
     check check_filter;
@@ -52,7 +52,7 @@ fn check_filter(filter: &Filter) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// The number that stands for what jobs failed of, written as 16 hexadecimal digits.
+/// The fingerprint of an error: a number, written as 16 hexadecimal digits. It is equal for errors with the same cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint(pub u64);
 
@@ -81,11 +81,11 @@ impl Serialize for Fingerprint {
 }
 
 fields! {
-    /// Which part of a long list.
+    /// Selects one page of a long list.
     pub struct Page {
-        /// Jobs in one answer; 100 if left out
+        /// Maximum number of jobs in one answer; 100 if left out
         pub limit: Option<Number<1, 1000>> = "limit",
-        /// Only jobs behind this one
+        /// Only jobs that come after this one
         pub after: After = "after",
     }
 }
@@ -97,7 +97,7 @@ impl Page {
     }
 }
 
-/// Behind which job a page begins.
+/// The job after which a page begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct After(pub Option<Uuid>);
@@ -128,18 +128,18 @@ impl Scalar for After {
 }
 
 fields! {
-    /// Which jobs a change is for: one, those that a filter means, or all.
+    /// Selects the jobs to change: one, those that match a filter, or all.
     pub struct Target {
         flatten filter: Filter,
-        /// One job
+        /// The id of one job
         pub id: Option<Uuid> = "id",
-        /// All jobs that are in a state in which the change makes sense
+        /// All jobs whose state allows the change
         pub all: bool = "all",
     }
     check check_target;
 }
 
-/// What a target comes down to.
+/// What a target selects: one job, or all that match a filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Which<'a> {
     One(Uuid),

@@ -1,4 +1,4 @@
-//! `stoker.job`: jobs are found, shown, changed, exported and imported.
+//! `stoker.job`: finds, shows, changes, exports and imports jobs.
 
 mod answers;
 mod exported;

@@ -7,16 +7,16 @@ use crate::Invalid;
 use crate::scalar::{Number, QueueName};
 use uuid::Uuid;
 
-/// Jobs in one `import`.
+/// The maximum number of jobs in one `import`.
 pub const IMPORT_MAX: usize = 1_000;
 
 request! {
-    /// Shows one job whole, or with `note` one line of its history, however long. Its owner and administrators may; a
-    /// worker may see the job that it runs.
+    /// Shows one job with all its details, or with `note` one line of its history in full. Permitted to the job's owner
+    /// and to administrators; a worker may see the job that it runs.
     pub struct Show: "stoker.job" "show" by Anyone -> Shown {
-        /// The job
+        /// The job's id
         pub id: Uuid = "id",
-        /// The number of a line of its history, from 1
+        /// The number of a line of the job's history, from 1
         pub note: Option<Number<1, { u64::MAX }>> = "note",
     }
 }
@@ -26,18 +26,18 @@ request! {
     pub struct List: "stoker.job" "list" by Administrator -> Jobs {
         flatten filter: Filter,
         flatten page: Page,
-        /// The newest first; `after` then means jobs older than that one
+        /// Lists the newest jobs first; `after` then selects jobs older than that one
         pub newest: bool = "newest",
     }
 }
 
 request! {
-    /// Counts jobs; with `for` and an `id` it checks whether that operation can be done to one job.
+    /// Counts jobs. With `id` and `for`, checks whether an operation can change one job.
     pub struct Count: "stoker.job" "count" by Administrator -> Counted {
         flatten filter: Filter,
-        /// One job; needs `for`
+        /// The id of one job; needs `for`
         pub id: Option<Uuid> = "id",
-        /// Only those that are in a state in which this operation makes sense
+        /// Only jobs whose state allows this operation
         pub of: Option<Change> = "for",
     }
     check check_count;
@@ -55,21 +55,21 @@ fn check_count(count: &Count) -> Result<(), Invalid> {
 }
 
 request! {
-    /// Groups failed jobs by what they failed of, the largest group first.
+    /// Groups failed jobs by the fingerprint of their error, the largest group first.
     pub struct Groups: "stoker.job" "groups" by Administrator -> GroupList {
         flatten filter: Filter,
-        /// Groups in one answer; 100 if left out
+        /// Maximum number of groups in one answer; 100 if left out
         pub limit: Option<Number<1, 1000>> = "limit",
     }
 }
 
 request! {
-    /// Returns jobs with all that another store needs to go on with them: one, or a page of those that a filter means.
-    /// A page may end before its `limit`, where the answer would be longer than a frame.
+    /// Returns jobs with everything that another store needs to continue them: one job, or a page of those that match a
+    /// filter. A page may end before its `limit` if the answer would be longer than a frame.
     pub struct Export: "stoker.job" "export" by Administrator -> Exports {
         flatten filter: Filter,
         flatten page: Page,
-        /// One job
+        /// The id of one job
         pub id: Option<Uuid> = "id",
     }
     check check_export;
@@ -86,8 +86,8 @@ fn check_export(export: &Export) -> Result<(), Invalid> {
 }
 
 request! {
-    /// Takes jobs that `export` returned: all of them or, if one is invalid, none. The error's metadata key 36 (item)
-    /// has the number of that one.
+    /// Pushes jobs that `export` returned. If one of them is invalid, none is imported, and the error has the number of
+    /// that job in the metadata key 36 (item).
     pub struct Import: "stoker.job" "import" by Administrator -> Changed, payloads {
         /// 1 to 1000 exported jobs
         pub jobs: Vec<ExportedJob> = "jobs",
@@ -105,31 +105,31 @@ fn check_import(import: &Import) -> Result<(), Invalid> {
 }
 
 request! {
-    /// Runs failed or cancelled jobs again, with all their tries.
+    /// Retries failed or cancelled jobs, with their full number of attempts.
     pub struct Retry: "stoker.job" "retry" by Administrator -> Changed {
         flatten target: Target,
-        /// So many a second; all at once if left out
+        /// Maximum number of retried jobs per second; all at once if left out
         pub per_second: Option<Number<1, 1_000_000>> = "per_second",
     }
 }
 
 request! {
-    /// Ends jobs that have not ended. Running ones end too, with their worker if it does not stop by itself, unless
-    /// the filter names other states.
+    /// Cancels unfinished jobs. Running ones are cancelled too, unless the filter names other states; their worker is
+    /// killed if it does not stop the job by itself.
     pub struct Cancel: "stoker.job" "cancel" by Administrator -> Changed {
         flatten target: Target,
     }
 }
 
 request! {
-    /// Forgets jobs that have ended.
+    /// Deletes jobs that have ended.
     pub struct Discard: "stoker.job" "discard" by Administrator -> Changed {
         flatten target: Target,
     }
 }
 
 request! {
-    /// Makes waiting jobs wait until they are released.
+    /// Suspends waiting jobs: they do not run until they are released.
     pub struct Suspend: "stoker.job" "suspend" by Administrator -> Changed {
         flatten target: Target,
     }
@@ -146,19 +146,19 @@ request! {
     /// Moves waiting, failed and cancelled jobs to another queue.
     pub struct Move: "stoker.job" "move" by Administrator -> Changed {
         flatten target: Target,
-        /// The queue that they go to
+        /// The target queue
         pub to: QueueName = "to",
     }
 }
 
 request! {
-    /// Gives a failed, cancelled, delayed or suspended job another payload; the former one is kept in its history.
+    /// Replaces the payload of a failed, cancelled, delayed or suspended job. Its history keeps the previous one.
     pub struct Edit: "stoker.job" "edit" by Administrator -> Changed, payloads {
-        /// The job
+        /// The job's id
         pub id: Uuid = "id",
-        /// The payload
+        /// The new payload
         pub body: String = "body",
-        /// Its codec; 1 (JSON) if left out
+        /// The codec of the new payload; 1 (JSON) if left out
         pub codec: Option<Number<0, 255>> = "codec",
     }
 }

@@ -1,11 +1,11 @@
-//! A job with everything that is known of it.
+//! The answer of `show`: a whole job, or one line of its history.
 
 use super::{Details, HistoryLine, Job};
 use crate::{Answer, AnswerField};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 
-/// A job with all that is known of it.
+/// A job with all its details.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WholeJob {
@@ -15,12 +15,12 @@ pub struct WholeJob {
     pub details: Details,
 }
 
-/// What `show` answers.
+/// The answer of `show`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Shown {
     Job(Box<WholeJob>),
-    /// The line of its history that was asked for.
+    /// The requested line of the job's history.
     Line(HistoryLine),
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// What a job is doing.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -13,16 +13,16 @@ pub enum State {
     #[default]
     Ready,
     Running,
-    /// Waits for its time.
+    /// Waits until it is due.
     Delayed,
-    /// Failed a run and waits for the next one.
+    /// Waits for the next run after one that failed.
     Retrying,
     /// Waits until it is released.
     Suspended,
     Done,
     Failed,
     Cancelled,
-    /// A state that a newer server knows.
+    /// A state that only a newer server knows.
     #[serde(other)]
     Unknown,
 }

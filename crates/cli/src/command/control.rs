@@ -94,7 +94,7 @@ fn size(workers: &str) -> Result<(u32, u32)> {
     Ok((min.parse().map_err(bad)?, max.parse().map_err(bad)?))
 }
 
-/// Reloads and waits for the end. Fails if the new version of a pool can't run.
+/// Reloads and waits until the reload has ended. Fails if the new version of a pool can't run.
 pub(crate) fn reload(client: &mut Client, pool: Option<&str>, json: bool) -> Result {
     // A reload waits for the longest running task of an old worker.
     client.wait_for_ever();

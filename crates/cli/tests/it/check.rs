@@ -358,7 +358,7 @@ fn the_path_of_a_socket_is_short() {
     assert_eq!(output.code, 2, "{}", output.stderr);
 }
 
-/// Runs as a user other than root, whoever runs the tests.
+/// `check` runs as a user other than root, even if root runs the tests.
 #[test]
 fn another_user_takes_root() {
     let dir = Dir::new();

@@ -1,4 +1,4 @@
-//! Deploys that make a new directory for each release and lead a symlink to it (issue 9, A24).
+//! Deploys that create a new directory for each release and point a symlink to it (issue 9, A24).
 
 use crate::{pool_of, setup};
 use serde_json::Value;
@@ -7,12 +7,12 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use stoker_testkit::{App, Ask, Client, Dir, Output, Setup, Spawn, procs, run, until};
 
-/// Socket and store where all releases share them.
+/// Socket and store in places that all releases share.
 const SHARED: &str = "workers = 1\n[stoker]\nsocket = \"../../stoker.sock\"\n[store]\npath = \"../../shared/jobs.db\"";
-/// The store beside the configuration, as without a word about it.
+/// The store beside the configuration, which is the default.
 const OWN_STORE: &str = "workers = 1\n[stoker]\nsocket = \"../../stoker.sock\"";
 
-/// Two releases of this configuration, of which the first is the current one.
+/// Two releases with this configuration; the first is the current one.
 fn releases(rest: &str) -> Setup {
     let setup = setup();
     let dir = setup.dir();
@@ -28,7 +28,7 @@ fn releases(rest: &str) -> Setup {
     setup.serve(&["-c", "current/stoker.toml"])
 }
 
-/// Leads `current` to a release, as deploy tools do it: nobody ever finds no link.
+/// Points `current` to a release, as deploy tools do: the link exists at every moment.
 fn switch(dir: &Dir, release: &str) {
     symlink(release, dir.file("next")).expect("it is new");
     fs::rename(dir.file("next"), dir.file("current")).expect("it can be renamed");
@@ -39,7 +39,7 @@ fn stoker(dir: &Path, args: &[&str]) -> Output {
     run(spawn.args(args).within(dir))
 }
 
-/// In which release a worker runs.
+/// The release directory in which a worker runs.
 fn release_of_worker(app: &App) -> PathBuf {
     let pid = app.pids()[0];
     fs::read_link(format!("/proc/{pid}/cwd")).expect("it lives")
@@ -78,7 +78,7 @@ fn a_store_in_a_release_is_warned_of_once() {
     assert!(json["warnings"].to_string().contains(WARNING), "{json}");
 }
 
-/// What `check` says of a store in a layout of directories.
+/// Whether `check` warns about a store in a layout of directories.
 #[track_caller]
 fn is_warned(layout: impl FnOnce(&Dir), config: &str, store: &str) -> bool {
     let dir = Dir::new();
@@ -121,7 +121,7 @@ fn stores_in_releases_are_told_from_others() {
         "live/stoker.toml",
         "../../shared/stoker.db"
     ));
-    // A link to another place is how administrators move directories, not how releases are switched.
+    // A link to another place is a way to move directories, not to switch releases.
     let moved = linked("app/data", "../builds/red");
     assert!(!is_warned(moved, "app/data/stoker.toml", "stoker.db"));
     let plain = |dir: &Dir| make(dir, &["releases/notes"]);
@@ -165,7 +165,7 @@ fn no_new_store_is_made_while_another_stoker_runs_for_the_same_configuration() {
     ] {
         assert!(refused.stderr.contains(&part), "{part}: {}", refused.stderr);
     }
-    // A shell that has gone there by the link names it as well.
+    // The link also counts if a shell has entered the directory through it.
     let current = app.dir.file("current");
     let inside = Spawn::new(env!("CARGO_BIN_EXE_stoker")).within(&current);
     let inside = inside
@@ -174,11 +174,11 @@ fn no_new_store_is_made_while_another_stoker_runs_for_the_same_configuration() {
     assert_eq!(run(inside).code, 78);
     assert!(!store.exists() && !app.dir.file("second.sock").exists());
     app.client().job_in(&id, "done");
-    // The error names the socket that it listens on.
+    // The error names the socket that the running Stoker listens on.
     let lost = stoker(&app.dir.file("current"), &["reload"]);
     let told = format!("(pid {pid}) answers at {}", socket.display());
     assert!(lost.code == 69 && lost.stderr.contains(&told), "{lost:?}");
-    // The record of one that was killed does not count.
+    // The record of a Stoker that was killed does not count.
     procs::kill(app.angel());
     let dir = app.dir.clone();
     assert_eq!(app.ended().code, 137);
@@ -196,7 +196,7 @@ fn no_new_store_is_made_while_another_stoker_runs_for_the_same_configuration() {
     assert!(next.wait().expect("it is ours").success());
 }
 
-/// Serves and ends again.
+/// Runs another Stoker until it serves, and ends it.
 fn serves(dir: &Dir, args: &[&str]) {
     let log = fs::File::create(dir.file("other.log")).expect("a file");
     let spawn = Spawn::new(env!("CARGO_BIN_EXE_stoker")).args(&["serve", "--socket", "other.sock"]);
@@ -211,13 +211,13 @@ fn serves(dir: &Dir, args: &[&str]) {
 #[test]
 fn a_second_stoker_with_a_store_of_its_own_is_not_refused() {
     let app = releases(OWN_STORE).start();
-    // Another name of a file is another configuration.
+    // Another name of the file is another configuration.
     serves(&app.dir, &["-c", "releases/2/stoker.toml"]);
     switch(&app.dir, "releases/2");
-    // The store is there by now.
+    // The store exists by now.
     assert!(app.dir.file("releases/2/stoker.db").exists());
     serves(&app.dir, &["-c", "current/stoker.toml"]);
-    // One in memory makes no file.
+    // A store in memory creates no file.
     fs::remove_file(app.dir.file("releases/2/stoker.db")).expect("it is there");
     let memory = format!("{OWN_STORE}\n[store]\ndriver = \"memory\"");
     app.dir
@@ -238,7 +238,7 @@ fn a_stoker_of_another_root_directory_is_another_one() {
     let toml = app.dir.file("releases/2/stoker.toml");
     fs::copy(toml, app.dir.file("elsewhere/releases/1/stoker.toml")).expect("it can be copied");
     symlink("releases/1", app.dir.file("elsewhere/current")).expect("it is new");
-    // There the same path leads to another deployment.
+    // In this mount namespace the same path leads to another deployment.
     let script =
         "mount --bind elsewhere . && cd \"$PWD\" && exec \"$0\" serve -c current/stoker.toml";
     let log = fs::File::create(app.dir.file("other.log")).expect("a file");
@@ -313,7 +313,7 @@ fn a_release_that_is_removed_before_a_reload_is_followed_by_the_next() {
     fs::remove_dir_all(app.dir.file("releases/1")).expect("it is there");
     kill_server(&app);
     assert_eq!(release_of_worker(&app), app.dir.file("releases/2"));
-    // Without a crash of the server as well.
+    // The same without a crash of the server.
     make(&app.dir, &["releases/3"]);
     let toml = app.dir.file("releases/2/stoker.toml");
     fs::copy(toml, app.dir.file("releases/3/stoker.toml")).expect("it can be copied");
@@ -402,7 +402,7 @@ fn a_socket_beside_the_configuration_follows_the_current_release() {
         Client::try_connect_to(Path::new(socket)).is_some(),
         "{socket}"
     );
-    // So does its log, which is opened anew.
+    // The log follows the link too, when it is reopened.
     fs::rename(dir.file("shared/stoker.log"), dir.file("shared/old.log")).expect("it is there");
     procs::signal(app.angel(), rustix::process::Signal::USR1);
     until("the log is made anew", || {

@@ -1,4 +1,4 @@
-//! The end that an operator asks for.
+//! A shutdown that an operator requests.
 
 use crate::{start, start_of};
 use rustix::process::Signal;
@@ -58,7 +58,7 @@ fn what_runs_is_finished_and_what_comes_is_refused() {
     assert_eq!(ended.code, 0, "{}", ended.log);
 }
 
-/// Seed 92089: whoever had asked before the end is answered, also if the server had not read it by then.
+/// Seed 92089: requests sent before the shutdown are answered, even if the server had not read them yet.
 #[test]
 fn what_was_asked_just_before_an_idle_server_is_told_to_end_is_answered() {
     let app = start("workers = { min = 0, max = 1 }");
@@ -68,7 +68,7 @@ fn what_was_asked_just_before_an_idle_server_is_told_to_end_is_answered() {
     client.hello(&serde_json::json!({"v": [1], "role": "client", "name": "test"}));
     let asked = client.send(&Ask::call("stoker.queue", r#"{"op":"list"}"#));
     app.term();
-    // The angel has told the server by then; if not, this test sees less, and does not fail.
+    // By now the angel has notified the server; if not, this test checks less but does not fail.
     pause(Duration::from_millis(200));
     procs::signal(server, Signal::CONT);
     assert_eq!(client.answer(asked).status(), Status::OK);
@@ -163,7 +163,7 @@ fn a_second_signal_ends_everything_at_once() {
     );
     app.term();
     app.wait_for_log("draining");
-    // What comes sooner is taken for the same signal.
+    // A signal that comes sooner counts as the same one.
     pause(Duration::from_millis(1_050));
     app.term();
     let ended = app.ended();
@@ -208,7 +208,8 @@ fn a_paused_queue_does_not_hold_up_the_end() {
     assert!(ended.took < stoker_testkit::limit(2.0), "{:?}", ended.took);
 }
 
-/// A bound that suits the workers' threads, say, is none for the server's own, which say what they need.
+/// A setting meant for the workers' threads, such as RUST_MIN_STACK, does not affect the server's threads, which set
+/// their own stack size.
 #[test]
 fn the_end_needs_no_more_of_the_machine_than_the_beginning() {
     let config = crate::pool_of("serve", "workers = 1\n[store]\ndriver = \"memory\"");
@@ -221,10 +222,10 @@ fn the_end_needs_no_more_of_the_machine_than_the_beginning() {
     assert!(ended.log.trim_end().ends_with("drained"), "{}", ended.log);
 }
 
-/// More than a socket takes that nobody reads.
+/// More bytes than a socket buffers without a reader.
 const LARGE: usize = 4_000_000;
 
-/// A client that waits for such an answer and has not read it when the server has drained.
+/// Returns a client that waits for a large answer and has not read it when the server has drained, and the call's id.
 #[track_caller]
 fn unread_answer(app: &App) -> (Client, u32) {
     let mut client = app.client();
@@ -256,13 +257,13 @@ fn who_never_reads_an_answer_does_not_hold_up_the_end_for_ever() {
     let (client, _) = unread_answer(&app);
     let ended = app.ended();
     assert_eq!(ended.code, 0);
-    // That is another bound, and a longer one.
+    // The timeout for clients that do not read is another one, and longer.
     assert!(!ended.log.contains("is disconnected"), "{}", ended.log);
     assert!(ended.log.trim_end().ends_with("drained"), "{}", ended.log);
     drop(client);
 }
 
-/// Pushes jobs until the server drains; how many of them it took.
+/// Pushes jobs until the server drains; returns how many it accepted.
 fn push_on(client: &mut Client, script: &str, keys: usize) -> usize {
     let mut pushed = 0;
     loop {
@@ -281,8 +282,8 @@ fn push_on(client: &mut Client, script: &str, keys: usize) -> usize {
     }
 }
 
-/// Ends a server while its queue is much deeper than what is loaded of it and grows on: what ran and what
-/// is lost are together all that was taken.
+/// Shuts a server down while its queue is much longer than the loaded part, and still growing: the jobs that ran and
+/// the jobs that are lost must add up to all accepted jobs.
 #[track_caller]
 fn drain_a_deep_backlog(workers: &str, script: &str, keys: usize) {
     let app = start_of(
@@ -290,7 +291,7 @@ fn drain_a_deep_backlog(workers: &str, script: &str, keys: usize) {
         "workers = 2\nstop_grace = \"8s\"\n[store]\ndriver = \"memory\"",
     );
     let mut client = app.client();
-    // Never done: each run asks for another one, which comes due while the server drains, too.
+    // Jobs that are never done: each run requests another one, which also comes due while the server drains.
     let again = Ask::push("mails", "retry 1").meta(Key::TRIES, 0u16.to_be_bytes());
     let restless = 10;
     (0..restless).for_each(|_| drop(client.push(&again)));
@@ -319,7 +320,7 @@ fn a_deep_backlog_does_not_hold_up_the_end_and_is_counted() {
     drain_a_deep_backlog("serve", "sleep 2;note ran", 1);
 }
 
-/// More of them than are told apart, so that keys are asked for as well.
+/// More keys than are tracked separately, so that jobs are also requested by key.
 #[test]
 fn nor_does_that_of_many_tenants() {
     drain_a_deep_backlog("serve", "sleep 2;note ran", 5_000);
@@ -330,7 +331,7 @@ fn nor_do_jobs_that_were_lent_ahead() {
     drain_a_deep_backlog("quick;serve", "sleep 2;note ran", 1);
 }
 
-/// It burns no attempt, but its history says that it ran (issue 9, A23), and as which run it is shown (A29).
+/// The interruption costs no attempt, but the history shows the run (issue 9, A23), with its number (A29).
 #[test]
 fn a_job_cut_off_at_the_end_of_the_grace_has_it_in_its_history() {
     let config = |store: &str| {

@@ -1,4 +1,4 @@
-//! A program per task, that needs to know nothing of Stoker.
+//! A program per task, which needs to know nothing about Stoker.
 
 use crate::setup;
 use rustix::process::Signal;
@@ -6,7 +6,7 @@ use serde_json::json;
 use stoker_testkit::{App, Ask, procs, until};
 use stoker_wire::{Key, Status};
 
-/// What it does follows from its payload.
+/// A script whose behaviour depends on its payload.
 const SCRIPT: &str = "case $0 in \
     fail) echo bad >&2; exit 3;; \
     again) exit 75;; \
@@ -71,7 +71,7 @@ fn how_it_ends_is_the_verdict() {
     assert_eq!(app.pool()["restarts"], 0, "its adapter lives on");
 }
 
-/// What runs beside it goes on.
+/// Programs that run beside it are not affected.
 #[test]
 fn one_that_takes_too_much_memory_is_killed_alone() {
     let app = start("memory_limit = \"60MB\"\ncrash_budget = 1");
@@ -90,7 +90,7 @@ fn one_that_takes_too_much_memory_is_killed_alone() {
     assert_eq!(client.job_in(&beside, "cancelled")["crashes"], 0);
 }
 
-/// The process that a program of ours left behind.
+/// The pid of the process that the script left behind.
 fn left_child(app: &App) -> i32 {
     until("the program has started another", || {
         let text = std::fs::read_to_string(app.dir.file("child")).ok()?;
@@ -109,7 +109,7 @@ fn one_that_overruns_its_time_ends_with_all_that_it_started() {
     assert_eq!(app.pool()["restarts"], 0, "its adapter lives on");
 }
 
-/// What it leaves running holds up neither its answer nor the next task.
+/// A process that a program leaves running delays neither the program's answer nor the next task.
 #[test]
 fn what_it_leaves_behind_is_ended() {
     let app = start("");
@@ -131,7 +131,7 @@ fn a_program_that_is_not_there_fails_its_task() {
     );
 }
 
-/// A reload gives its adapter as many slots as the file says now.
+/// A reload changes the number of the adapter's slots to the one in the file.
 #[test]
 fn a_reload_changes_how_many_run_at_once() {
     let app = start("");
@@ -145,7 +145,7 @@ fn a_reload_changes_how_many_run_at_once() {
     assert_eq!(app.call("sh.run", "hi").text(), "hi from sh.run, 1 words\n");
 }
 
-/// A pool whose worker speaks the wire becomes one that starts a program per task, and the other way round.
+/// A pool whose worker speaks the wire protocol becomes one that starts a program per task, and vice versa.
 #[test]
 fn a_reload_changes_the_strategy() {
     let app = start("");
@@ -163,7 +163,7 @@ fn a_reload_changes_the_strategy() {
     assert_eq!(app.call("sh.run", "hi").text(), "hi from sh.run, 1 words\n");
 }
 
-/// Also while its adapter waits for the last programs, and does not take others with it.
+/// The program is ended even while its adapter is shutting down, and other programs are not affected.
 #[test]
 fn one_that_overruns_its_time_is_ended_while_its_adapter_goes() {
     let app = start("kill_grace = \"100ms\"");
@@ -178,7 +178,7 @@ fn one_that_overruns_its_time_is_ended_while_its_adapter_goes() {
     assert!(!app.log().contains("is killed"), "{}", app.log());
 }
 
-/// The last words of a program are reported with its task, not as those of its adapter.
+/// The last words of a program are reported with its task, not for its adapter.
 #[test]
 fn an_adapter_has_no_last_words_of_its_programs() {
     let app = start("");
@@ -195,7 +195,7 @@ fn an_adapter_has_no_last_words_of_its_programs() {
     assert!(!line.contains("crying"), "{line}");
 }
 
-/// An adapter counts for as many workers as it runs programs.
+/// An adapter counts as one worker per program that it can run.
 #[test]
 fn one_adapter_is_enough_for_what_its_queues_reserve() {
     let app = start("");
@@ -217,7 +217,7 @@ fn one_adapter_is_enough_for_what_its_queues_reserve() {
     app.wait_for_log("pool p as * says now: task_timeout");
 }
 
-/// Nobody has cancelled it.
+/// The status is that of an exceeded time limit, because no client has cancelled the call.
 #[test]
 fn a_call_whose_program_overruns_its_time_is_told_so() {
     let app = start("task_timeout = \"300ms\"");

@@ -1,5 +1,5 @@
-//! What operators are told while the disk takes nothing: no command is answered as done before that is in the store.
-//! Issue 9, A3.
+//! Responses to operators while the disk is full: no command is confirmed before its effect is in the store. Issue 9,
+//! A3.
 
 use crate::store::{kill_server, notes, pause};
 use crate::{pool_of, setup};
@@ -8,12 +8,12 @@ use stoker_testkit::failing::{self, Call, Place};
 use stoker_testkit::{App, Ask, Client, until};
 use stoker_wire::Status;
 
-/// A server whose disk is full as soon as it is filled.
+/// A server whose disk is full as soon as the test fills it.
 fn start(workers: &str) -> App {
     start_with_room(workers, 1)
 }
 
-/// The disk takes all writes before the one of this number, counted from when it is filled.
+/// A server whose disk accepts all writes before the write with this number, counted from when the test fills it.
 fn start_with_room(workers: &str, number: u32) -> App {
     let write = Call {
         sort: "write".to_owned(),
@@ -51,7 +51,7 @@ fn a_cancel_that_can_not_be_written_is_refused_and_cancels_nothing() {
     let app = start("workers = 1");
     let mut client = app.client();
     pause(&mut client, true);
-    // Held by the scheduler, delayed, and in the store alone.
+    // Jobs that are loaded into the scheduler, delayed jobs, and jobs that are only in the store.
     let ready: Vec<String> = (0..380)
         .map(|n| client.push(&Ask::push("mails", format!("note {n}"))))
         .collect();
@@ -81,7 +81,7 @@ fn a_cancel_that_can_not_be_written_is_refused_and_cancels_nothing() {
     let mut client = kill_server(&app);
     assert_eq!(client.queue("mails")["ready"], 380);
     assert_eq!(client.queue("mails")["delayed"], 1);
-    // They are the scheduler's again, and in their order.
+    // The jobs are back in the scheduler, and in their order.
     pause(&mut client, false);
     client.job_in(&ready[379], "done");
     let order: Vec<String> = (0..380).map(|n| n.to_string()).collect();
@@ -111,7 +111,8 @@ fn after_a_refused_cancel_the_same_server_runs_the_jobs() {
 /// The scheduler counted a crash after it had loaded the job. Found by simulation, seed 13509.
 #[test]
 fn a_job_that_can_not_be_cancelled_remembers_its_crash() {
-    // The store writes a little when it finds that the job is held, and more when it cancels it: the fifth write is of that.
+    // The store writes a little when it finds that the job is loaded, and more when it cancels the job: the fifth write
+    // belongs to the cancellation.
     let app = start_with_room("workers = 1", 5);
     let mut client = app.client();
     let gate = app.dir.gate("gate");
@@ -132,8 +133,8 @@ fn a_job_that_can_not_be_cancelled_remembers_its_crash() {
     assert_eq!(client.job_in(&id, "done")["crashes"], 1);
 }
 
-/// It goes back to its place before others that nobody has touched. Which write is the one of the command depends on what the
-/// store still has to write before.
+/// The job returns to its place before the other jobs, which the command did not concern. Which write belongs to the
+/// command depends on what the store still has to write before it.
 #[test]
 fn a_job_that_can_not_be_suspended_keeps_its_place() {
     for write in 1..=4 {
@@ -155,20 +156,20 @@ fn a_job_that_can_not_be_suspended_keeps_its_place() {
     }
 }
 
-/// The first job of the key waits for its retry; what is behind it waits as well, whatever became of a command. Which
-/// write is the one of the command depends on what the store still has to write before.
+/// The first job of the key waits for its retry, so the job behind it waits as well, whatever the outcome of a command.
+/// Which write belongs to the command depends on what the store still has to write before it.
 #[test]
 fn a_refused_change_does_not_let_a_job_overtake_the_one_that_its_key_waits_for() {
     (1..=4).for_each(|write| refuse_a_change_beside_a_resting_job(write, "cancel", 1));
 }
 
-/// It is that one itself which can't be suspended.
+/// Here it is the first job itself that can't be suspended.
 #[test]
 fn a_refused_change_of_the_job_that_its_key_waits_for_lets_no_other_run() {
     (1..=4).for_each(|write| refuse_a_change_beside_a_resting_job(write, "suspend", 0));
 }
 
-/// The first of two jobs of a key rests; an operation on one of them is refused.
+/// The first of two jobs of a key is parked; an operation on one of them is rejected.
 fn refuse_a_change_beside_a_resting_job(write: u32, op: &str, at: usize) {
     let rest = "workers = 1\n[queue.mails]\nordered = true\ntries = 2\nbackoff = [\"1h\"]";
     let app = start_with_room(rest, write);
@@ -219,7 +220,7 @@ fn what_can_not_be_kept_of_a_queue_is_answered_with_an_error_in_time() {
             "{text}"
         );
     }
-    // It is in force at once, and kept when it can be.
+    // The pause is in force at once, and is stored when that is possible.
     assert_eq!(client.queue("mails")["paused"], true);
     make_room(&app);
     until("it is kept", || {
@@ -244,17 +245,17 @@ fn a_run_that_is_cancelled_while_the_disk_is_full_is_not_answered_as_cancelled()
     let refused = client
         .try_own("stoker.job", &cancel)
         .expect_err("it can't be written");
-    // Even to read what it is about may take room.
+    // Even reading the affected jobs may need disk space.
     let text = refused.text();
     let is_meant = [Status::UNKNOWN, Status::RESOURCE_EXHAUSTED].contains(&refused.status());
     assert!(is_meant && text.contains("disk is full"), "{text}");
     make_room(&app);
-    // It may have been cancelled by now, with the first try.
+    // The first request may have cancelled it by now.
     client.try_own("stoker.job", &cancel).ok();
     client.job_in(&id, "cancelled");
 }
 
-/// The answer comes after the commit: whoever dies then, the job stays cancelled.
+/// The response comes after the commit: if the server dies after that, the job stays cancelled.
 #[test]
 fn a_cancelled_run_is_cancelled_in_the_store_when_that_is_answered() {
     for ask in [

@@ -1,4 +1,4 @@
-//! Bytes that a peer should not send: a typed answer, the end of that connection, and nothing else.
+//! Invalid bytes from a peer: a typed answer, the end of that connection, and no other effect.
 
 use crate::start;
 use serde_json::json;
@@ -17,14 +17,14 @@ fn hello(body: &str) -> Vec<u8> {
     })
 }
 
-/// A frame's bytes with some of them changed.
+/// The bytes of a frame, some of them changed.
 fn spoilt(of: Encode<'_>, changes: &[(usize, u8)]) -> Vec<u8> {
     let mut bytes = frame(of);
     changes.iter().for_each(|(at, byte)| bytes[*at] = *byte);
     bytes
 }
 
-/// Sends bytes and expects a fault and the end of the connection.
+/// Sends bytes and expects a protocol error and the end of the connection.
 #[track_caller]
 fn refused(app: &App, bytes: &[u8]) -> Got {
     let mut client = Client::silent(&app.socket());
@@ -143,7 +143,7 @@ fn a_hello_that_is_none_is_refused() {
     for (body, why) in [
         ("", "HELLO is not the JSON"),
         ("[]", "HELLO is not the JSON"),
-        // Issue 9, A21: the page promises what is wrong, not that something is.
+        // Issue 9, A21: the protocol page promises that the error names the mistake.
         (r#"{"v":[2]}"#, "its field v must contain 1"),
         (
             r#"{"v":[1],"role":"worker","slots":2,"pull":true}"#,
@@ -227,13 +227,13 @@ fn a_frame_that_is_begun_and_never_ended_costs_the_connection() {
 #[test]
 fn a_client_whose_frames_come_in_halves_is_not_one_that_went_quiet() {
     let app = start("workers = 1\n[stoker]\nframe_timeout = \"2s\"");
-    // At no time is there no half of a frame.
+    // Half a frame of the lively client is always in transit.
     let ping = |id: u32| frame(Encode::new(Type::Ping, id));
     let mut lively = app.client();
     lively.write(&ping(1)[..7]);
     let mut quiet = UnixStream::connect(app.socket()).expect("it listens");
     quiet.write_all(&hello(HELLO)[..9]).expect("it reads");
-    // The end of the quiet one is waited for, the lively one writing each time that nothing has come.
+    // Waits for the end of the quiet connection; the lively client writes each time that nothing has come.
     quiet
         .set_read_timeout(Some(Duration::from_millis(20)))
         .expect("that is a timeout");
@@ -275,7 +275,7 @@ fn random_bytes_and_broken_frames_never_hurt_the_server() {
     for round in 0..600 {
         let mut bytes = valid.clone();
         match round % 3 {
-            // Bytes changed, the end cut off, or nothing but noise behind the first zero.
+            // Some bytes changed, the end cut off, or everything after the first byte replaced with noise.
             0 => (0..3).for_each(|_| bytes[next() as usize % valid.len()] = next() as u8),
             1 => bytes.truncate(next() as usize % valid.len()),
             _ => bytes
@@ -342,7 +342,8 @@ fn http_and_tls_are_told_what_this_is() {
 fn beyond_the_bound_of_connections_new_ones_are_closed() {
     let app = start("workers = 1\n[stoker]\nmax_connections = 4");
     let gate = app.dir.gate("gate");
-    // One of the four is the worker's, and sixteen more are for administrators. All of them wait for answers.
+    // One of the four connections is the worker's, and sixteen more are for administrators. All clients wait for
+    // answers.
     let mut clients: Vec<Client> = (0..3 + 16).map(|_| app.client()).collect();
     let calls: Vec<u32> = clients
         .iter_mut()

@@ -15,7 +15,7 @@ fn delayed(script: &str, ms: u64) -> Ask {
     Ask::push("mails", script).meta(Key::DELAY, ms.to_be_bytes())
 }
 
-/// Waits until so many jobs of a queue have ended.
+/// Waits until `number` jobs of a queue have ended.
 #[track_caller]
 fn ended(client: &mut Client, queue: &str, number: u64) {
     until(&format!("{number} jobs have ended"), || {
@@ -135,7 +135,7 @@ fn a_job_may_be_due_at_a_time_of_day() {
     client.job_in(&past, "done");
 }
 
-/// More of them than are loaded from the store at a time, so short that they are prefetched (issue 9, A29).
+/// More jobs than are loaded from the store at a time, so short that they are prefetched (issue 9, A29).
 #[test]
 fn jobs_that_were_due_before_they_were_pushed_run_in_the_order_of_their_times() {
     const JOBS: u64 = 600;
@@ -152,7 +152,7 @@ fn jobs_that_were_due_before_they_were_pushed_run_in_the_order_of_their_times() 
         let held = gate.meet();
         client.push(&Ask::push("mails", "note 0"));
         let now = now_ms();
-        // 7 and the number of jobs have no factor in common, so each has a time of its own.
+        // 7 and the number of jobs have no common factor, so each job has a different time.
         let pushes: Vec<Ask> = (0..JOBS)
             .map(|n| 1 + n * 7 % JOBS)
             .map(|ago| {
@@ -205,7 +205,7 @@ fn a_tenant_with_many_jobs_does_not_hold_up_one_with_few() {
     assert!(last_of_few < Some(10), "they take turns: {notes:?}");
 }
 
-/// How many of eight jobs with this key have begun while none may end.
+/// Returns how many of eight jobs with this key begin while none of them may end.
 #[track_caller]
 fn begun_at_once(app: &App, key: &str) -> usize {
     let gate = app.dir.gate("gate");
@@ -217,7 +217,7 @@ fn begun_at_once(app: &App, key: &str) -> usize {
         (client.queue("mails")["ready"] == 7).then_some(())
     });
     until("one has begun", || app.dir.notes().first().cloned());
-    // Other queues have what this one may not have: when theirs is done, nothing is on its way.
+    // Other queues get what this one may not have: when their job is done, nothing is in transit.
     let other = client.push(&Ask::push("other", "ok"));
     client.job_in(&other, "done");
     let begun = app.dir.notes().len();
@@ -279,7 +279,8 @@ fn a_unique_key_is_taken_until_its_job_has_ended() {
     assert_ne!(client.push(&ask), id);
 }
 
-/// Found by the simulation, seed 1282: a store in memory tells its counts at once, and of a push that adds nothing it tells none.
+/// Found by the simulation, seed 1282: a store in memory reports its counts at once, and reports none for a push that
+/// adds nothing.
 #[test]
 fn a_push_that_is_repeated_counts_once_in_memory_too() {
     let app = start("workers = 1\n[store]\ndriver = \"memory\"");
@@ -368,7 +369,7 @@ fn only_so_many_done_and_failed_jobs_are_remembered() {
             .collect()
     };
     let (done, failed) = (push(&mut client, "ok"), push(&mut client, "fail 49 no"));
-    // Of the failed, those that are kept are counted.
+    // Of the failed jobs, only those that are kept are counted.
     ended(&mut client, "mails", 23);
     for (state, ids, kept) in [("done", done, 5), ("failed", failed, 3)] {
         let listed = client.own("stoker.job", &json!({"op": "list", "state": state}));
@@ -384,7 +385,7 @@ fn only_so_many_done_and_failed_jobs_are_remembered() {
 
 #[test]
 fn what_a_worker_gives_back_runs_elsewhere_at_no_cost() {
-    // One that leaves while it stands idle in the middle of nothing.
+    // A worker that leaves while it is idle.
     let app = start("workers = 2");
     let mut client = app.client();
     assert_eq!(client.call("t.run", "ok bye;goaway;exit 0").text(), "bye");

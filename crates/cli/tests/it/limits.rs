@@ -28,7 +28,7 @@ fn a_task_that_runs_too_long_loses_its_worker() {
 fn a_push_has_28_kib_of_metadata_at_the_most() {
     let app = start("workers = 1");
     let mut client = app.client();
-    // The name of the queue takes seven bytes, and the length of another entry is in four.
+    // The name of the queue takes seven bytes, and the header of the other entry takes four.
     let push = |len: usize| Ask::push("mails", "ok").meta(Key(0x80), vec![b'x'; len - 7 - 4]);
     client.push(&push(28 << 10));
     let refused = client.ask(&push((28 << 10) + 1));
@@ -200,7 +200,7 @@ fn a_worker_whose_child_stays_large_is_replaced_after_its_task() {
     });
 }
 
-/// Issue 9, A21: the pages of a fork are its parent's until one of them writes.
+/// Issue 9, A21: a fork shares its parent's pages until one of them writes.
 #[test]
 fn memory_that_forks_share_counts_once() {
     const FORKS: &str = "import os, signal\n\
@@ -302,7 +302,7 @@ fn a_worker_that_reads_nothing_is_ended_by_its_tasks_time() {
     app.wait_for_log("p-2 is ready");
 }
 
-/// Its caller has gone, and so has the reason to run it (issue 9, A22).
+/// The caller has gone, so there is no reason to run the call any more (issue 9, A22).
 #[test]
 fn a_call_past_its_deadline_gives_its_worker_back_at_once() {
     let app = start_of("soft-cancel;serve", "workers = 1\ntask_timeout = \"60s\"");

@@ -1,4 +1,4 @@
-//! Workers' output as log lines: whole, attributed, and never in anybody's way.
+//! Workers' output as log lines: complete, attributed, and never blocking anything else.
 
 use crate::{pool_of, setup, start, start_of};
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ fn a_slow_sink_stops_only_the_worker_that_writes() {
     check_slow_sink("flood-stdout");
 }
 
-/// Its events come on its socket, which is not read then.
+/// The worker's events come on its socket, which is not read while the sink is slow.
 #[test]
 fn a_slow_sink_stops_only_the_worker_that_logs_by_events() {
     check_slow_sink("flood-log");
@@ -126,7 +126,7 @@ fn a_slow_sink_stops_only_the_worker_that_logs_by_events() {
 fn check_slow_sink(flood: &str) {
     let config = pool_of("serve", "workers = 2\n[log]\nfile = \"sink\"");
     let setup = setup().config(&config);
-    // Held open and not read.
+    // The sink is open and not read.
     let sink = setup.dir().gate("sink").reader();
     let app = setup.start();
     let mut client = app.client();
@@ -145,7 +145,7 @@ fn check_slow_sink(flood: &str) {
         client.own("stoker.server", &json!({"op": "stats"}))["turns"].as_u64()
     };
     let before = turns(&mut client);
-    // Time enough for all of it, if it were not held up.
+    // Enough time to write all of it if nothing blocked.
     stoker_testkit::pause(std::time::Duration::from_millis(300));
     let turned = turns(&mut client)
         .zip(before)
@@ -348,7 +348,7 @@ fn a_worker_logs_its_burst_and_then_its_rate_and_the_rest_is_counted() {
     assert_eq!(logged.len() as u64 + lines, LINES);
 }
 
-/// Issue 9, A21: the report comes while the worker goes on.
+/// Issue 9, A21: the report comes while the worker is running.
 #[test]
 fn what_is_dropped_is_told_while_the_worker_lives() {
     let limits = "[log]\nrate_limit = \"1KB\"\nrate_burst = \"1KB\"";
@@ -388,7 +388,7 @@ fn the_log_file_is_replaced_when_it_is_large_and_old_ones_go() {
     );
 }
 
-/// The lines of an event, as objects.
+/// The log lines of an event, as objects.
 fn events(app: &App, event: &str) -> Vec<Value> {
     let lines = app.log();
     let lines = lines

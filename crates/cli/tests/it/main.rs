@@ -1,4 +1,4 @@
-//! The built `stoker` with real processes: `bad-worker` for every fault, then real PHP.
+//! Tests of the built `stoker` with real processes: `bad-worker` for every fault, and real PHP.
 //!
 //! `cargo test --workspace` builds what is needed. `STOKER_PATIENCE=3` multiplies all deadlines.
 
@@ -60,11 +60,11 @@ fn start_of(script: &str, rest: &str) -> App {
     setup().config(&pool_of(script, rest)).start()
 }
 
-/// Signals all that runs, as systemd does where a unit says nothing else, and `kill $(pgrep -s SID)`.
+/// Signals all processes, as systemd does by default, and as `kill $(pgrep -s SID)` does.
 fn signal_all(app: &App, signal: Signal) {
     let all = app.processes();
     assert!(all.contains(&app.server()) && all.contains(&app.angel()));
-    // The angel comes last, so that nobody can have heard of it from the angel.
+    // The angel comes last, so that it can't have notified any other process before.
     let others = all.into_iter().filter(|pid| *pid != app.angel());
     others.for_each(|pid| procs::signal(pid, signal));
     procs::signal(app.angel(), signal);

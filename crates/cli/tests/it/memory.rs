@@ -1,4 +1,4 @@
-//! What the server holds in memory, by the kernel's own figures, while it is attacked.
+//! The server's memory under attack, as measured by the kernel.
 
 use crate::{setup, start};
 use serde_json::json;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use stoker_testkit::{App, Ask, Client, pause, procs, until};
 use stoker_wire::{Flags, Key, Status};
 
-/// Beside `max_memory`, in KiB: the program itself, its stacks and caches, and one frame on its way.
+/// Memory in KiB besides `max_memory`: the program itself, its stacks and caches, and one frame in transit.
 const BESIDE: u64 = 64 << 10;
 
 /// A memory limit of 64 MB, for jobs on disk.
@@ -34,14 +34,14 @@ fn settled(app: &App) {
     });
 }
 
-/// An operator's command is answered, and soon.
+/// Checks that an operator's command is answered, and soon.
 #[track_caller]
 fn queues_answer(app: &App) {
     let mut operator = app.client();
     operator.own("stoker.queue", &json!({"op": "list"}));
 }
 
-/// Each client reads its answers, all of them at the same time.
+/// All clients read their answers at the same time.
 fn read_all(clients: Vec<Client>, ids: &[Vec<u32>], len: usize) {
     std::thread::scope(|scope| {
         for (mut client, ids) in clients.into_iter().zip(ids) {
@@ -70,7 +70,7 @@ fn answers_that_nobody_reads_stay_with_their_workers() {
     settled(&app);
     queues_answer(&app);
     within_budget(&app, "60 answers of 15 MB that nobody read");
-    // All of them come, once their clients read.
+    // All answers arrive once their clients read.
     read_all(clients, &ids, 15_000_000);
     within_budget(&app, "60 answers of 15 MB");
     assert_eq!(app.pool()["restarts"], 0, "no worker was ended for it");
@@ -153,7 +153,7 @@ fn a_request_for_whose_body_there_is_no_memory_is_refused_and_its_connection_goe
         client.write(&body[..body.len() - 1]);
         client
     };
-    // The first ones take all the memory there is.
+    // The first ones take all the available memory.
     let mut clients: Vec<Client> = (0..6).map(begin).collect();
     let refused = clients[5].answer(77);
     assert_eq!(
@@ -204,7 +204,7 @@ fn a_start_with_many_large_jobs_loads_as_many_as_there_is_memory_for() {
     within_budget(&app, "24 jobs of 10 MB");
 }
 
-/// While paused jobs take the memory, those of other queues come one at a time, and all of them do.
+/// While paused jobs fill the memory, the jobs of other queues are loaded one at a time, and all of them run.
 #[test]
 fn jobs_come_one_at_a_time_while_paused_ones_fill_the_memory() {
     let config = crate::pool_of(
@@ -248,7 +248,7 @@ fn a_worker_that_is_not_read_does_not_overrun_its_time() {
     let mut client = app.client();
     let ask = Ask::call("t.run", "big 15000000").ttl(60_000);
     let ids = client.send_all(&vec![ask; 12]);
-    // Longer than a task may take, and not so long that the client is given up.
+    // Longer than a task may take, but not so long that the client is disconnected.
     pause(Duration::from_secs(4));
     for id in ids {
         let answer = client.answer(id);
@@ -266,7 +266,7 @@ fn connections_that_are_idle_keep_no_large_buffers() {
     let app = start(&format!("workers = 2\n{SMALL}"));
     let mut clients: Vec<Client> = (0..400).map(|_| app.client()).collect();
     for client in &mut clients {
-        // A request that arrives in parts, and an answer of its size.
+        // A request that arrives in parts, and an answer of the same size.
         let body = format!("\"ok {}\"", "x".repeat(250_000));
         let answer = client.ask(&Ask::call("t.run", body).meta(Key::CALLER, "test"));
         assert_eq!(answer.body.len(), 250_000);

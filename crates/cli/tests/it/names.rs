@@ -1,4 +1,4 @@
-//! Queues whose names producers have made up: how many there may be, and when they are forgotten.
+//! Undeclared queues, which only producers have named: how many there may be, and when they expire.
 
 use crate::start;
 use serde_json::{Value, json};
@@ -111,7 +111,7 @@ fn new_names_find_room_as_long_as_old_ones_are_not_in_use() {
     assert!(!names(&mut client).contains(&"q1".to_owned()));
 }
 
-/// A user who needs room for a name gives up queues of its own, and who needs none gives up none.
+/// A new queue of a user can replace only an unused queue of the same user, and only at the user's limit.
 #[test]
 fn new_names_of_a_user_take_no_queue_of_another_one() {
     let app = start("workers = 1\n[stoker]\nsocket_mode = \"0666\"\nuser_queues = 2");
@@ -132,7 +132,7 @@ fn new_names_of_a_user_take_no_queue_of_another_one() {
         assert!(left.contains(&"theirs".to_owned()), "{left:?}");
         assert!(!left.contains(&"done".to_owned()), "{left:?}");
     }
-    // Unused by now for longer than it takes to be given up.
+    // The queue has been unused for longer than it takes to be replaced.
     run(&mut client, "mine");
     assert!(names(&mut client).contains(&"theirs".to_owned()));
 }

@@ -1,4 +1,4 @@
-//! What operators do to jobs of a durable store, those included that the server holds.
+//! Commands of operators on jobs of a durable store, including jobs that the server has loaded.
 
 use crate::start;
 use crate::store::{kill_server, notes};
@@ -172,7 +172,7 @@ fn a_job_that_rests_is_moved_or_need_not_wait() {
     assert_eq!(client.job(&first)["state"], "delayed");
 }
 
-/// A pool with an ordered queue in which one job rests after a failed run, and others wait behind it.
+/// A pool with an ordered queue in which one job is parked after a failed run, and others wait behind it.
 fn with_one_that_rests() -> (App, Client, Vec<String>) {
     let app = start(
         "workers = 1\n[queue.mails]\nordered = true\ntries = 2\nbackoff = [\"1h\"]\n[queue.other]",
@@ -427,7 +427,8 @@ fn an_import_says_which_line_is_wrong_and_takes_none() {
     assert_eq!(client.own("stoker.job", &count)["count"], 0);
 }
 
-/// Its unique key is held where it was to go. It goes on where it is, and its key with it. Simulation, seed 121273.
+/// The job's unique key is taken in the target queue, so the job stays where it is, with its key. Simulation, seed
+/// 121273.
 #[test]
 fn an_ordered_job_that_can_not_be_moved_between_two_runs_goes_on() {
     let app = start(

@@ -1,4 +1,4 @@
-//! Real PHP with the SDK: one behaviour a file of `tests/php`.
+//! Real PHP with the SDK: each file of `tests/php` has one behaviour.
 
 use crate::{setup, signal_all};
 use rustix::process::Signal;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use stoker_testkit::{App, Ask, Setup, Spawn, limit, pause, procs, repository, run, until};
 use stoker_wire::{Key, Status};
 
-/// Whether there is a PHP to test with. In CI there has to be.
+/// Whether PHP is installed. In CI it must be.
 fn is_here() -> bool {
     let found = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join("php").is_file()));
@@ -24,7 +24,7 @@ fn file(name: &str) -> PathBuf {
     repository().join("tests/php").join(name)
 }
 
-/// A pool of workers that run a file; `None` where there is no PHP.
+/// A pool of workers that run a PHP file; `None` if there is no PHP.
 fn pool(name: &str, rest: &str) -> Option<Setup> {
     let file = file(name);
     let toml = format!("[pool.php]\ncommand = [\"php\", {file:?}]\n{rest}\n");
@@ -35,7 +35,7 @@ fn start(name: &str, rest: &str) -> Option<App> {
     pool(name, rest).map(Setup::start)
 }
 
-/// Lines of the log that begin with a worker's name, without time and pid.
+/// The log lines that begin with a worker's name, without time and pid.
 fn output(log: &str) -> Vec<String> {
     let lines = log.lines().filter_map(|line| line.split_once(" php-"));
     let lines = lines.filter_map(|(_, rest)| rest.split_once("] "));
@@ -80,7 +80,7 @@ fn a_warning_is_a_log_line_and_no_corruption() {
     assert_eq!(app.pool()["restarts"], 0);
 }
 
-/// A call at which the worker dies: what its caller hears, and what the log tells.
+/// Makes a call at which the worker dies; checks the error that the caller receives, and waits for a log line.
 #[track_caller]
 fn dies(app: &App, body: &str, told: &str, logged: &str) {
     let answer = app.call("t.run", body);
@@ -278,7 +278,7 @@ fn a_call_past_its_deadline_is_interrupted_and_frees_its_worker() {
         pid,
         "it did not wait for task_timeout"
     );
-    // The same for a call that its client gives up, and for one whose client goes.
+    // The same for a call that its client cancels, and for one whose client disconnects.
     let given_up = client.send(&Ask::call("t.run", ""));
     app.wait_for_log("spins");
     client.cancel(given_up);
@@ -582,7 +582,7 @@ fn what_a_task_starts_hears_term_as_ever() {
     assert_eq!(app.call("t.fork", "").text(), "15");
 }
 
-/// One that Stoker did not start is ended by whoever did: it finishes what it does, and goes.
+/// A worker that Stoker did not start may get TERM from the process that did: the worker finishes its task and ends.
 #[test]
 fn term_to_a_worker_that_dialled_in_lets_it_finish_and_go() {
     if !is_here() {

@@ -1,4 +1,4 @@
-//! Where things are: what a configuration names is relative to its file.
+//! Paths in a configuration are relative to its file.
 
 use crate::{pool_of, setup};
 use stoker_testkit::{Spawn, run};

@@ -1,5 +1,5 @@
-//! Tasks that kill their workers: at most as many as the crash budget says, then quarantine, with the
-//! last words of the last victim.
+//! Tasks that kill their workers: at most as many as the crash budget allows, then the task is put in quarantine, with
+//! the last words of the last worker.
 
 use crate::start;
 use serde_json::json;
@@ -131,7 +131,7 @@ fn a_suspect_runs_alone_and_one_at_a_time() {
     let app = start("workers = 2");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    // Both kill once; then they are suspects, and must not run side by side.
+    // Both kill once; then they are suspects, and must not run at the same time.
     let suspects: Vec<String> = ["a", "b"]
         .iter()
         .map(|name| {
@@ -177,14 +177,14 @@ fn when_many_tasks_kill_a_version_the_version_is_blamed() {
     let jobs: Vec<String> = (0..8).map(|n| client.push(&kills(n))).collect();
     app.wait_for_log("pool p: many different tasks kill its workers; the version is to blame");
     assert_eq!(app.pool()["state"], "blamed");
-    // Elsewhere the third death is the last.
+    // If the version were not blamed, the third death would be the last.
     let script = "if c ok;if b once c;if b exit 9;if a once b;if a exit 9;once a;exit 9";
     let patient = client.push(&Ask::push("mails", script));
     assert_eq!(client.job_in(&patient, "done")["crashes"], 3);
     jobs.iter().for_each(|id| drop(client.job_in(id, "done")));
 }
 
-/// One that is refused gets another chance when an operator or a new version says so (issue 9, A12).
+/// A rejected call runs again after an operator clears it or its pool gets a new version (issue 9, A12).
 #[test]
 fn a_refused_call_runs_again_once_it_is_cleared_or_its_pool_has_a_new_version() {
     let app = start("workers = 1");

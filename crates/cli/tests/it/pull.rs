@@ -11,7 +11,7 @@ fn serve() -> App {
     setup().config(POOL).launch()
 }
 
-/// A worker of this very process, as `queue:work` is one.
+/// A worker in the test's own process, which takes tasks on request as `queue:work` does.
 fn join(app: &App) -> Client {
     let hello = json!({"v": [1], "role": "worker", "pool": "d", "jobs": ["mails"], "pull": true});
     Client::connect_as(&app.socket(), &hello)
@@ -38,7 +38,7 @@ fn next(worker: &mut Client, kind: Type) -> Got {
     got
 }
 
-/// Paused, it outlives every limit that it would have met with a job.
+/// A paused worker outlives every limit that it would have exceeded with a job.
 #[test]
 fn a_worker_that_does_not_ask_holds_no_job() {
     let app = serve();
@@ -72,7 +72,7 @@ fn a_job_that_crossed_the_withdrawal_comes_back_free_and_before_its_confirmation
     client.job_in(&id, "done");
 }
 
-/// This very process would have been killed by the grace's end.
+/// The worker is the test's own process: if it were killed at the end of the grace period, the test would die.
 #[test]
 fn a_process_that_asks_for_nothing_is_let_go_and_lives_on() {
     let app = serve();
@@ -87,7 +87,7 @@ fn a_process_that_asks_for_nothing_is_let_go_and_lives_on() {
     assert!(worker.frame().is_none());
 }
 
-/// Its connection ends. The process holds no job, so it is not killed: it is the one that runs this test.
+/// The connection ends. The process has no job, so it is not killed: it is the one that runs this test.
 #[test]
 fn a_request_that_the_protocol_forbids_ends_the_connection_and_not_the_process() {
     let app = serve();

@@ -1,4 +1,4 @@
-//! What one user may take of what all share, and that an operator gets in all the same.
+//! Limits on what one user may take of shared resources, and that an operator can connect in spite of an attack.
 
 use crate::{pool_of, setup, start};
 use rustix::process::Signal;
@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use stoker_testkit::{App, Ask, Client, Inbox, frame, limit, procs, until};
 use stoker_wire::{Encode, Key, Status, Type};
 
-/// What an operator waits for an answer at the most, however the server is attacked.
+/// The maximum number of seconds that an operator waits for an answer, however the server is attacked.
 const PROMPT: f64 = 0.5;
 
-/// An operator's command is answered in time. The machine may be busy, so the best of three counts.
+/// Checks that an operator's command is answered in time. The machine may be busy, so the best of three attempts
+/// counts.
 #[track_caller]
 fn operator_gets_in(app: &App) {
     let ask = || {
@@ -26,7 +27,7 @@ fn operator_gets_in(app: &App) {
     assert!(best <= limit(PROMPT), "an operator waited {best:?}");
 }
 
-/// So many connections that say nothing.
+/// Opens `count` connections that send nothing.
 fn silent(app: &App, count: usize) -> Vec<UnixStream> {
     let connect = |_| UnixStream::connect(app.socket()).expect("it listens");
     (0..count).map(connect).collect()
@@ -55,7 +56,7 @@ fn silent_connections_make_room_for_those_that_speak() {
     for client in &mut clients {
         assert_eq!(client.call("t.run", "ok").status(), Status::OK);
     }
-    // The worker, 60 and 20 make 81; there are 50 places, and 16 for administrators.
+    // The worker, 60 silent connections and 20 clients make 81; there are 50 places, and 16 for administrators.
     let are_gone = silent[..15].iter_mut().all(is_closed);
     assert!(are_gone, "the oldest go first");
 }
@@ -86,13 +87,13 @@ fn who_says_no_hello_in_time_is_disconnected() {
 #[test]
 fn an_operator_gets_in_where_all_places_are_taken_by_clients() {
     let app = start("workers = 1\n[stoker]\nmax_connections = 20\nuser_connections = 20");
-    // They have said HELLO, and some are busy.
+    // These clients have sent HELLO, and some are busy.
     let mut clients: Vec<Client> = (0..19).map(|_| app.client()).collect();
     let gate = app.dir.gate("gate");
     let busy = clients[0].send(&Ask::call("t.run", "gate gate;ok late"));
     let held = gate.meet();
     operator_gets_in(&app);
-    // More than are kept apart for operators: the one that has been idle longest goes.
+    // More than the places reserved for operators: the client that has been idle longest is disconnected.
     clients.extend((0..30).map(|_| app.client()));
     operator_gets_in(&app);
     drop(held);
@@ -103,7 +104,7 @@ fn an_operator_gets_in_where_all_places_are_taken_by_clients() {
     );
 }
 
-/// Bytes of a client that says HELLO and asks at once.
+/// The bytes of a client that sends HELLO and a request at once.
 fn hello_and_ask() -> Vec<u8> {
     let ask = frame(Encode {
         name: "stoker.queue",
@@ -120,11 +121,11 @@ fn hello() -> Vec<u8> {
     })
 }
 
-/// Each says this and nothing more.
+/// Opens `count` connections that send these bytes and nothing more.
 fn saying(app: &App, bytes: &[u8], count: usize) -> Vec<UnixStream> {
     let mut streams = silent(app, count);
     for stream in &mut streams {
-        // One that was turned away is closed.
+        // A connection that the server has rejected is closed.
         stream.write_all(bytes).ok();
     }
     streams
@@ -136,7 +137,7 @@ fn what_a_connection_has_said_is_read_before_it_makes_room() {
     let app = start("workers = 1\n[stoker]\nmax_connections = 20");
     let _idle = saying(&app, &hello(), 40);
     operator_gets_in(&app);
-    // All that follows comes in one turn, whatever its order. Without the places of the first.
+    // The server sees all of the following in one turn, in any order, and the idle clients have taken all places.
     procs::signal(app.server(), Signal::STOP);
     let operators = saying(&app, &hello_and_ask(), 30);
     let _more = saying(&app, &hello(), 60);
@@ -155,7 +156,7 @@ fn what_a_connection_has_said_is_read_before_it_makes_room() {
 fn an_operator_gets_in_where_all_others_have_begun_a_request() {
     let app = start("workers = 1\n[stoker]\nmax_connections = 20");
     let begun = hello_and_ask();
-    // Each has its WELCOME before the next one comes, so that none of them is silent then.
+    // Each connection has its WELCOME before the next one comes, so that none of them counts as silent then.
     let begin = |_| {
         let mut stream = saying(&app, &begun[..begun.len() - 1], 1).remove(0);
         stream.read_exact(&mut [0; 1]).ok();

@@ -8,7 +8,7 @@ use std::thread;
 use stoker_testkit::{App, Ask, bad_worker, procs, until};
 use stoker_wire::{Codec, Status};
 
-/// Does something while several clients call. Every call must succeed.
+/// Runs `work` while several clients call. Every call must succeed.
 #[track_caller]
 fn under_load(app: &App, work: impl FnOnce()) {
     let (done, made) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -35,7 +35,7 @@ fn under_load(app: &App, work: impl FnOnce()) {
             let client = &client;
             scope.spawn(move || client(number));
         }
-        // The clients end whatever happens, or the test would not.
+        // The clients must end whatever happens, or the test would not end.
         let _ends = Ends(&done);
         more(200);
         work();
@@ -195,7 +195,7 @@ fn a_scale_that_makes_no_sense_is_refused_with_its_reason() {
     assert_eq!(app.pool()["max"], 2);
 }
 
-/// A configuration whose pool runs the script of its environment.
+/// A configuration whose pool runs the script in its environment.
 fn by_environment(script: &str, rest: &str) -> String {
     let start = format!("exec {} \"$SCRIPT\"", bad_worker().display());
     format!(
@@ -239,7 +239,7 @@ fn a_reload_takes_of_the_file_what_it_says_of_pools_now() {
     app.call("t.new", "ok");
     app.wait_for_log("p-2 has gone");
     app.ready();
-    // What was taken is kept by the angel for a server that it starts again.
+    // The angel keeps the new configuration for a server that it starts again.
     procs::kill(app.server());
     until("the server is back", || {
         app.log()
@@ -302,7 +302,7 @@ fn a_reload_applies_weights_limits_retention_and_sizes() {
     let id = client.push(&Ask::push("mails", "fail 64 no"));
     let job = client.job_in(&id, "failed");
     assert_eq!(job["attempt"], 2, "{job}");
-    // The next server has it too, without a reload.
+    // The next server has the new values too, without a reload.
     procs::kill(app.server());
     until("the server is back", || {
         app.log()
@@ -314,7 +314,7 @@ fn a_reload_applies_weights_limits_retention_and_sizes() {
     assert_eq!(app.pool()["max"], 2);
 }
 
-/// What a file does not say any more is as if it had never said it.
+/// A setting that is removed from the file returns to its default.
 #[test]
 fn a_reload_takes_back_what_the_file_no_longer_says() {
     let rest =
@@ -331,7 +331,7 @@ fn a_reload_takes_back_what_the_file_no_longer_says() {
 }
 
 // Issue 9, A25
-/// They are in memory already, and were told how often they may run.
+/// The waiting jobs are already in memory, with the old number of tries.
 #[test]
 fn jobs_that_wait_get_the_tries_of_a_reload() {
     let app = start("workers = 1\n[queue.mails]\ntries = 1\nbackoff = [\"0s\"]");
@@ -519,7 +519,7 @@ fn what_can_not_run_is_told_with_its_last_words_and_leaves_the_pool_as_it_was() 
     assert!(output.stdout.starts_with(told), "{}", output.stdout);
     let words = "did not get ready (exit code 255): Parse error: odd\n";
     assert!(output.stdout.ends_with(words), "{}", output.stdout);
-    // Its workers are replaced by such as before.
+    // Its workers are replaced by workers of the version that stays.
     procs::kill(app.pids()[0]);
     app.wait_for_log("p-5 is ready");
     assert_eq!(app.call("t.run", "ok as before").text(), "as before");

@@ -1,12 +1,11 @@
-//! Requests to the broker's own methods that are not what they should be: each is rejected with what is wrong, and
-//! nothing is done.
+//! Invalid requests to the server's own methods: each is rejected with the reason, and nothing is done.
 
 use crate::start;
 use serde_json::{Value, json};
 use stoker_testkit::{App, Ask, Client};
 use stoker_wire::{Codec, Key, Status};
 
-/// A server with three jobs that wait.
+/// A server with three waiting jobs.
 fn with_waiting_jobs() -> (App, Client) {
     let app = start("workers = 1\n[queue.mails]\n[queue.other]");
     let mut client = app.client();
@@ -30,7 +29,7 @@ fn rejected(client: &mut Client, name: &str, ask: &Value) -> String {
     refused.text()
 }
 
-// Issue 9, A7: each of these meant the whole queue, or every job there is.
+// Issue 9, A7: each of these used to mean the whole queue, or all jobs.
 #[test]
 fn a_filter_of_a_wrong_type_or_an_unknown_name_changes_no_job() {
     let (_app, mut client) = with_waiting_jobs();
@@ -112,7 +111,7 @@ fn a_filter_of_a_wrong_type_or_an_unknown_name_changes_no_job() {
     assert_eq!(client.queue("mails")["ready"], 3, "none was touched");
 }
 
-// Issue 9, A7: the operation itself was guessed too.
+// Issue 9, A7: the operation itself used to be guessed too.
 #[test]
 fn an_operation_must_be_named_and_a_field_may_be_given_once() {
     let (_app, mut client) = with_waiting_jobs();
@@ -146,7 +145,7 @@ fn an_operation_must_be_named_and_a_field_may_be_given_once() {
     assert_eq!(client.queue("mails")["ready"], 3, "none was touched");
 }
 
-// Issue 9, A7: `codec` was cut to eight bits, `limit` and `per_second` to what was allowed.
+// Issue 9, A7: `codec` used to be cut to eight bits, `limit` and `per_second` to the allowed range.
 #[test]
 fn a_number_out_of_its_range_is_rejected_and_not_cut() {
     let (_app, mut client) = with_waiting_jobs();
@@ -182,7 +181,7 @@ fn a_number_out_of_its_range_is_rejected_and_not_cut() {
     assert_eq!(client.job(&id)["body"], "ok");
 }
 
-// Found beside issue 9, A7: a name that no frame can carry became a queue, and delivering its jobs ended the server.
+// Found with issue 9, A7: a name that no frame can carry became a queue, and delivering its jobs ended the server.
 #[test]
 fn no_request_makes_a_queue_with_an_impossible_name() {
     let (app, mut client) = with_waiting_jobs();
@@ -212,7 +211,7 @@ fn no_request_makes_a_queue_with_an_impossible_name() {
     );
 }
 
-// Issue 9, A4: bodies of own methods have a limit, but for those that carry payloads.
+// Issue 9, A4: the bodies of the server's own methods have a limit, except those that carry payloads.
 #[test]
 fn a_long_request_is_rejected_unless_it_carries_payloads() {
     let (_app, mut client) = with_waiting_jobs();

@@ -1,4 +1,4 @@
-//! For how long what has ended is kept, each part for a time of its own.
+//! How long ended jobs are kept, with a separate time for each part of them.
 
 use crate::{pool_of, start};
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ fn ended(client: &mut Client, queue: &str, script: &str, state: &str) -> String 
     id
 }
 
-/// The job, unless it is forgotten.
+/// The job, or `None` if it has been deleted.
 fn known(client: &mut Client, id: &str) -> Option<Value> {
     let show = json!({"op": "show", "id": id});
     match client.try_own("stoker.job", &show) {

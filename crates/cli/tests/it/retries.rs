@@ -1,11 +1,11 @@
-//! Jobs that fail, and what is tried again.
+//! Jobs that fail, and which of them are retried.
 
 use crate::start;
 use serde_json::{Value, json};
 use stoker_testkit::{Ask, Client, until};
 use stoker_wire::Key;
 
-/// Times that runs noted, as differences in milliseconds.
+/// The differences between the times that runs noted, in milliseconds.
 fn gaps(notes: &[String]) -> Vec<u64> {
     let times: Vec<u64> = notes.iter().filter_map(|note| note.parse().ok()).collect();
     times.windows(2).map(|pair| pair[1] - pair[0]).collect()
@@ -22,7 +22,7 @@ fn waits_until_due(client: &mut Client, id: &str) -> i64 {
             .collect();
         ((of_day[0] * 60.0 + of_day[1]) * 60.0 + of_day[2]) * 1_000.0
     };
-    // Midnight may lie between.
+    // Midnight may lie between the two times.
     (ms("due_at") - ms("created_at")).rem_euclid(86_400_000.0) as i64
 }
 

@@ -1,4 +1,4 @@
-//! Who may do what: other users, and workers that dial in.
+//! Permissions of other users, and of workers that dial in.
 
 use crate::{pool_of, setup, start};
 use rustix::process::geteuid;
@@ -63,7 +63,7 @@ fn a_user_whom_the_sockets_mode_keeps_out_stays_out() {
 
 const DIALLED: &str = "[pool.d]\nworkers = 2\n[stoker]\nsocket_mode = \"0666\"\n";
 
-/// A worker that nobody but the test started.
+/// A worker that was started by the test and not by Stoker.
 fn dial(app: &App, script: &str) -> Child {
     let spawn = Spawn::new(bad_worker()).args(&[script]);
     let spawn = spawn.env("STOKER_SOCKET", app.socket());
@@ -139,7 +139,7 @@ fn one_that_dialled_in_is_told_softly_first() {
 
 const HANGING: &str = "[pool.d]\nworkers = 1\ntask_timeout = \"200ms\"\n";
 
-/// Connects, has a child serve the connection, prints the child's pid, and stays.
+/// Connects, lets a child serve the connection, writes the child's pid to a file, and stays.
 const CONNECT_FOR_A_CHILD: &str = "\
 import os, signal, socket, subprocess, sys
 connection = socket.socket(socket.AF_UNIX)
@@ -152,7 +152,7 @@ child.wait()
 signal.pause()
 ";
 
-/// A process that does not outlive its test.
+/// A process that is killed at the end of its test.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -162,7 +162,7 @@ impl Drop for Killed {
     }
 }
 
-/// Starts such a pair, and returns it with the child's pid.
+/// Starts such a parent with its child; returns the parent and the child's pid.
 #[track_caller]
 fn dial_for_a_child(app: &App, script: &str) -> (Killed, i32) {
     let worker = bad_worker().display().to_string();
@@ -235,7 +235,7 @@ fn a_spawned_pool_takes_in_one_that_dials() {
     end(worker);
 }
 
-/// What a worker's HELLO is answered, and by what status if it is refused.
+/// The type, status (if rejected) and text of the answer to a worker's HELLO.
 fn join(app: &App, hello: &Value) -> (Type, Option<Status>, String) {
     let mut worker = Client::silent(&app.socket());
     worker.hello(hello);
@@ -274,7 +274,7 @@ fn another_user_joins_a_pool_with_its_token_only() {
     assert_eq!(join(&app, &hello("closed", None)).0, Type::Welcome);
 }
 
-/// A setup whose directory holds a copy of a program: the build may stand where other users can't go.
+/// A setup whose directory has a copy of a program, because other users may not be able to enter the build directory.
 #[track_caller]
 fn copied(program: &Path) -> (Setup, String) {
     let setup = setup();
@@ -363,7 +363,7 @@ fn who_may_not_open_the_socket_is_told_who_may() {
     );
 }
 
-/// Whoever has the token of one pool takes nothing from another, pinned by the configuration or not (issue 9, A8).
+/// The token of one pool gives no access to another pool's names, pinned by the configuration or not (issue 9, A8).
 #[test]
 fn a_token_lets_a_worker_serve_what_its_pool_serves_and_no_more() {
     let pool = pool_of("serve", "workers = 1");
@@ -401,7 +401,7 @@ fn a_token_lets_a_worker_serve_what_its_pool_serves_and_no_more() {
     assert_eq!((got.kind, got.name.as_str()), (Type::Req, "ours"));
 }
 
-/// Sends a request as the owner of a job, or as another user.
+/// Sends a request about another user's job, which must be denied.
 #[track_caller]
 fn denied(client: &mut Client, ask: &Value) {
     let refused = client
@@ -435,7 +435,7 @@ fn a_job_is_seen_by_its_owner_and_by_administrators_only() {
     }
 }
 
-// Issue 9, A5: the ids of running tasks were shown to everybody.
+// Issue 9, A5: the ids of running tasks used to be shown to all users.
 #[test]
 fn ids_of_running_tasks_are_shown_to_those_who_may_see_them() {
     let app = start("workers = 1\n[stoker]\nsocket_mode = \"0666\"");
@@ -456,7 +456,7 @@ fn ids_of_running_tasks_are_shown_to_those_who_may_see_them() {
     admin.job_in(&id, "done");
 }
 
-// Issue 9, A5: a guessed key returned the id of another user's job.
+// Issue 9, A5: a guessed key used to return the id of another user's job.
 #[test]
 fn a_key_that_another_users_job_has_is_refused_without_its_id() {
     let app = start("workers = 1\n[stoker]\nsocket_mode = \"0666\"");
@@ -496,7 +496,7 @@ fn a_key_that_another_users_job_has_is_refused_without_its_id() {
     );
 }
 
-// Issue 9, A21: the page says that it is a fault of the connection.
+// Issue 9, A21: the protocol page calls this a fault of the connection.
 #[test]
 fn two_unanswered_pushes_with_one_id_are_a_fault_of_the_connection() {
     let app = start("workers = 1");
@@ -540,7 +540,7 @@ fn a_job_pushed_inside_a_task_belongs_to_the_owner_of_the_task() {
     let by_job = admin.job_in(&parent, "done")["result"].clone();
     let by_job = by_job.as_str().expect("the id of its child");
     assert_eq!(admin.job(by_job)["owner"], "uid:0", "of the parent");
-    // Whoever only says that it runs inside a worker acts for itself.
+    // A client that only claims to run inside a worker acts for itself.
     as_nobody(|| {
         let hello = json!({"v": [1], "role": "client", "worker": "p-1"});
         let mut client = Client::connect_as(&app.socket(), &hello);

@@ -1,4 +1,4 @@
-//! What jobs in memory may take when they have ended: half of `max_memory`, and the oldest make room.
+//! The memory of ended jobs that are stored in memory: at most half of `max_memory`, and the oldest ones make room.
 
 use crate::start;
 use serde_json::{Value, json};
@@ -11,14 +11,14 @@ fn start_small() -> App {
     start("workers = 1\n[store]\ndriver = \"memory\"\n[stoker]\nmax_memory = \"1MB\"")
 }
 
-/// Pushes a script that is filled up to so many bytes.
+/// Pushes a script that is padded to this many bytes.
 #[track_caller]
 fn push(client: &mut Client, queue: &str, script: &str, bytes: usize) -> String {
     let body = script.to_owned() + &" ".repeat(bytes - script.len());
     client.push(&Ask::push(queue, body))
 }
 
-/// Has so many large jobs fail, one after another.
+/// Makes `number` large jobs fail, one after another.
 #[track_caller]
 fn fail(client: &mut Client, number: usize) -> Vec<String> {
     let each = |_| {
@@ -46,11 +46,11 @@ fn shown(client: &mut Client, id: &str) -> Result<Value, Status> {
 fn old_failed_jobs_make_room_for_later_ones() {
     let app = start_small();
     let mut client = app.client();
-    // Thirty of them are more than all memory: what made room is free again.
+    // Thirty of them are larger than all memory, so deleted jobs must free their memory.
     let failed = fail(&mut client, 30);
     assert_eq!(remembered(&mut client, "mails"), failed[25..]);
     assert_eq!(shown(&mut client, &failed[24]), Err(Status::NOT_FOUND));
-    // One that ran again is the latest that failed.
+    // A job that ran again counts as the latest failure.
     client.own("stoker.job", &json!({"op": "retry", "id": failed[25]}));
     client.job_in(&failed[25], "failed");
     let next = fail(&mut client, 1);
@@ -75,7 +75,7 @@ fn done_jobs_take_no_room() {
 fn the_oldest_of_all_queues_goes_and_cancelled_ones_count() {
     let app = start_small();
     let mut client = app.client();
-    // A queue is there once something was pushed to it.
+    // A queue exists once something was pushed to it.
     let first = push(&mut client, "other", "ok", 2);
     client.job_in(&first, "done");
     client.own(

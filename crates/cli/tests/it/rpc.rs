@@ -1,4 +1,4 @@
-//! Calls: many at once, in any order, with an end in time, or none.
+//! Calls: many at once, in any order, with and without a deadline.
 
 use crate::{start, start_of};
 use serde_json::{Value, json};
@@ -293,7 +293,7 @@ fn a_call_whose_time_runs_out_in_the_queue_was_not_processed() {
     assert!(app.dir.notes().is_empty());
 }
 
-/// Issue 10. It ran beside a job that took too long, and waits again because their worker was killed.
+/// Issue 10. The call ran beside a job that took too long, and waits again because their worker was killed.
 #[test]
 fn a_call_that_was_cut_off_and_waits_again_may_have_been_processed() {
     let worker = "if booted silence;once booted;slots 2;hello;serve";
@@ -381,7 +381,7 @@ fn one_way_calls_may_share_a_number_and_do_not_take_it() {
     let held = gate.meet();
     client.write(&numbered(7, "t.run", "note second", Flags::ONEWAY));
     client.write(&numbered(7, "t.run", "ok mine", Flags::NONE));
-    // It is the answered one that a CANCEL means, and there is none of that number any more.
+    // CANCEL refers to the call that is to be answered, not to the one-way calls with the same number.
     client.cancel(7);
     client.write(&numbered(7, "t.run", "ok mine after all", Flags::NONE));
     drop(held);
@@ -448,7 +448,7 @@ fn what_the_broker_is_asked_one_way_is_done_and_never_answered() {
         unique.clone(),
         push("mails"),
         push("mails"),
-        // From here on nothing can be done.
+        // None of the following can be carried out.
         push("mails"),
         unique,
         push("mial"),
@@ -565,7 +565,7 @@ fn a_client_that_reads_nothing_harms_nobody_and_is_dropped() {
     for n in 0..20 {
         assert_eq!(app.call("t.run", &format!("ok {n}")).text(), n.to_string());
     }
-    // Ten seconds and what a machine under load adds: more than one look at the log waits for.
+    // The timeout of ten seconds, and what a loaded machine adds, exceed the time that `wait_for_log` waits.
     let line = "a client took none of its answers for 10 s and is disconnected";
     stoker_testkit::pause(Duration::from_secs(8));
     app.wait_for_log(line);

@@ -1,4 +1,4 @@
-//! Signals from outside: to the angel, to the server, and to all that runs at once.
+//! Signals from outside: to the angel, to the server, and to all processes at once.
 
 use crate::{pool_of, setup, signal_all, start, start_of};
 use rustix::process::Signal;
@@ -7,7 +7,7 @@ use std::path::Path;
 use stoker_testkit::{Ask, pause, procs, until};
 use stoker_wire::Status;
 
-/// Signals that say nothing to Stoker. USR1 is among them where the log is no file.
+/// Signals that mean nothing to Stoker. USR1 is one of them if the log is not a file.
 const EMPTY: [Signal; 9] = [
     Signal::USR1,
     Signal::USR2,
@@ -64,7 +64,7 @@ fn signals_that_mean_nothing_do_nothing_to_the_angel() {
     let app = start("workers = 1");
     for signal in EMPTY {
         procs::signal(app.angel(), signal);
-        // It takes the angel to start a worker.
+        // Only the angel can start a worker.
         let reload = serde_json::json!({"op": "reload"});
         let answer = app.client().own("stoker.pool", &reload);
         assert_eq!(answer["pools"][0]["reloaded"], true, "{signal:?}");
@@ -79,7 +79,7 @@ fn what_comes_within_a_second_of_the_first_signal_is_the_same_wish() {
     let mut client = app.client();
     let call = client.send(&Ask::call("t.run", "gate gate;ok finished"));
     let held = gate.meet();
-    // Two of one kind might become one on their way.
+    // Two pending signals of one kind might be merged.
     procs::signal(app.angel(), Signal::TERM);
     procs::signal(app.angel(), Signal::INT);
     procs::signal(app.angel(), Signal::TERM);
@@ -94,7 +94,7 @@ fn int_after_that_ends_everything_at_once() {
     let app = start_of("stubborn;serve", "workers = 1\nstop_grace = \"60s\"");
     app.term();
     app.wait_for_log("draining");
-    // Time itself is the matter.
+    // A signal counts as a new one only after a second.
     pause(std::time::Duration::from_millis(1_050));
     procs::signal(app.angel(), Signal::INT);
     let ended = app.ended();
@@ -169,7 +169,7 @@ fn a_log_file_that_can_not_be_opened_anew_goes_on_as_it_is() {
     assert_eq!(app.call("t.run", "ok").status(), Status::OK);
 }
 
-/// A program without the protocol hears TERM as well, and does with it what it does.
+/// A program without the protocol receives TERM as well, and handles it in its own way.
 #[test]
 fn term_to_all_that_runs_ends_programs_without_the_protocol_and_drains() {
     let config = "[pool.p]\ncommand = [\"sleep\", \"1000\"]\nprotocol = false\nworkers = 2\n";

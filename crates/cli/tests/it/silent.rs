@@ -1,16 +1,16 @@
-//! Pools whose processes speak no protocol, as a stock `queue:work`.
+//! Pools whose processes speak no protocol, such as a stock `queue:work`.
 
 use crate::setup;
 use stoker_testkit::{App, until};
 
-/// A shell script as such a process, and keys of its pool.
+/// Starts a pool whose process is a shell script, with further keys of the pool.
 fn start(script: &str, rest: &str) -> App {
     let app = launch(script, rest);
     app.ready();
     app
 }
 
-/// The same, without waiting for it to be ready.
+/// Like `start`, without waiting until the pool is ready.
 fn launch(script: &str, rest: &str) -> App {
     let script = format!("{script:?}");
     let config =
@@ -18,7 +18,7 @@ fn launch(script: &str, rest: &str) -> App {
     setup().config(&config).launch()
 }
 
-/// Works until it is told to end, then finishes what it is at.
+/// Works until TERM, then finishes its current work.
 const WORKS: &str = "trap 'echo finishing >> notes; exit 0' TERM; echo began >> notes; \
                      while :; do sleep 0.01; done";
 

@@ -1,4 +1,4 @@
-//! The socket's file: removed, replaced, led elsewhere. Issue 9, A17.
+//! The socket's file: removed, replaced, or reached through a changed link. Issue 9, A17.
 
 use crate::{pool_of, setup, start};
 use serde_json::Value;
@@ -10,13 +10,13 @@ use std::time::Instant;
 use stoker_testkit::{App, limit, procs, until};
 use stoker_wire::Status;
 
-/// Waits until something listens at a path.
+/// Waits until a process listens at a path.
 #[track_caller]
 fn is_reachable(path: &Path) {
     until("somebody listens there", || UnixStream::connect(path).ok());
 }
 
-/// One pool, and the socket below a directory of its own.
+/// A pool, with the socket in this directory.
 #[track_caller]
 fn start_below(directory: &str) -> App {
     let rest = format!("workers = 1\n[stoker]\nsocket = \"{directory}/s\"");
@@ -130,7 +130,7 @@ fn a_link_that_is_led_elsewhere_has_the_socket_behind_it() {
     symlink("one", dir.join("current")).expect("it is new");
     let app = setup.launch_blind();
     is_reachable(&dir.join("one/s"));
-    // As deployments do it: nobody ever finds no link.
+    // As deploy tools do it: the link exists at every moment.
     symlink("two", dir.join("next")).expect("it is new");
     fs::rename(dir.join("next"), dir.join("current")).expect("it can be renamed");
     is_reachable(&dir.join("two/s"));

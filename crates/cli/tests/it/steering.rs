@@ -1,4 +1,4 @@
-//! What operators do to jobs and queues: list, cancel, retry, pause, set.
+//! Operations on jobs and queues: list, cancel, retry, pause, set.
 
 use crate::{start, start_of};
 use serde_json::{Value, json};
@@ -217,7 +217,7 @@ fn a_worker_that_understands_it_ends_a_cancelled_job_itself() {
         "gate gate;await-cancel;await-signal;note heard;fail 1",
     );
     let held = gate.meet();
-    // It is answered when the job has ended in its store.
+    // The response comes when the job has ended in its store.
     let cancel = json!({"op": "cancel", "id": id}).to_string();
     let cancel = client.send(&Ask::call("stoker.job", cancel).codec(Codec::JSON));
     client.fence();

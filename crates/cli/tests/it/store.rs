@@ -1,4 +1,4 @@
-//! Jobs on disk: what is accepted stays, whoever dies.
+//! Jobs on disk: accepted jobs survive the death of any process.
 
 use crate::{pool_of, setup, start, start_of};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ pub(crate) fn pause(client: &mut Client, paused: bool) {
     client.own("stoker.queue", &ask);
 }
 
-/// Kills the server, and comes back as the client of the next one.
+/// Kills the server; returns a client of the next one.
 pub(crate) fn kill_server(app: &App) -> Client {
     procs::kill(app.server());
     app.wait_for_log("jobs go on from their store");
@@ -33,7 +33,7 @@ fn refused(client: &mut Client, ask: &Ask) -> (Status, String) {
     (got.status(), got.text())
 }
 
-/// `stoker serve` that is expected not to.
+/// Runs `stoker serve`, which is expected to fail.
 fn serve(config: &str) -> Output {
     let dir = Dir::new();
     dir.write("stoker.toml", config);
@@ -65,7 +65,7 @@ fn what_waits_survives_the_server_in_its_order() {
 fn a_job_that_ran_when_the_server_died_runs_again_and_counts_a_crash() {
     let app = start("workers = 1");
     let mut client = app.client();
-    // The first run never ends; the second finds the file.
+    // The first run never ends; the second one finds the file.
     let id = client.push(&Ask::push("mails", "note ran;once first;silence"));
     let behind = client.push(&Ask::push("mails", "note behind"));
     until("it runs", || {
@@ -77,12 +77,12 @@ fn a_job_that_ran_when_the_server_died_runs_again_and_counts_a_crash() {
     client.job_in(&behind, "done");
 }
 
-/// Jobs that their worker has been sent ahead of time have not begun.
+/// Jobs that a worker has only prefetched have not begun.
 #[test]
 fn jobs_behind_one_that_ran_when_the_server_died_count_no_crash() {
     let app = start_of("quick;serve", "workers = 1");
     let mut client = app.client();
-    // Short runs first, until the broker prefetches.
+    // Short runs come first, until the server prefetches.
     for _ in 0..64 {
         let id = client.push(&Ask::push("mails", "ok"));
         client.job_in(&id, "done");
@@ -95,7 +95,7 @@ fn jobs_behind_one_that_ran_when_the_server_died_count_no_crash() {
         .collect();
     let assigned = app.workers()[0]["assigned"].as_u64();
     assert!(assigned > Some(8), "many are prefetched: {assigned:?}");
-    // What runs is written with it at the latest.
+    // This push writes, at the latest, which job is running.
     let last = client.push(&Ask::push("mails", "ok"));
     let mut client = kill_server(&app);
     drop(held);
@@ -216,7 +216,7 @@ fn a_second_stoker_is_kept_out_of_the_store_by_every_name_of_it() {
     [&path, &link, &hard]
         .into_iter()
         .for_each(|name| is_refused(name));
-    // Nothing happened to the first one.
+    // The first Stoker is not affected.
     let mut client = first.client();
     let id = client.push(&Ask::push("mails", "note ran"));
     client.job_in(&id, "done");
@@ -368,7 +368,7 @@ fn an_ordered_queue_keeps_its_order_through_retries_and_restarts() {
     assert_eq!(notes(&app), ["b1", "a1", "a2"]);
 }
 
-/// Nothing behind it begins, however long its next run is away.
+/// No job behind it begins, however far away its next run is.
 #[test]
 fn a_job_between_two_runs_holds_its_key_over_a_restart() {
     let app = start("workers = 1\n[queue.mails]\nordered = true\ntries = 2\nbackoff = [\"1h\"]");
@@ -512,7 +512,7 @@ fn the_file_is_shown_checked_copied_and_made_smaller() {
     let small = app.cli(&["store", "compact", "--store", "copy.db"]);
     assert_eq!(small.code, 0, "{}", small.stderr);
 
-    // The copy is a whole store: another Stoker goes on with it.
+    // The copy is a complete store: another Stoker continues with it.
     let path = app.dir.file("copy.db");
     let config = pool_of("serve", format!("workers = 1\n[store]\npath = {path:?}"));
     let other = setup().config(&config).start();
@@ -553,7 +553,7 @@ fn a_crash_is_told_in_the_history() {
     );
 }
 
-/// What it told right after the first is told a moment later, and not only with its end.
+/// A checkpoint right after the first one is stored a moment later, and not only when the job ends.
 #[test]
 fn what_a_job_tells_twice_in_a_row_is_told() {
     let app = start("workers = 1");
@@ -583,7 +583,7 @@ fn a_crash_outlives_a_restart() {
     client.job_in(&id, "done");
 }
 
-/// A worker of several slots dies: each job that had begun there has it in its history.
+/// When a worker with several slots dies, each job that had begun there has the crash in its history.
 #[test]
 fn every_job_of_a_dead_worker_tells_of_its_crash() {
     let app = start_of("slots 2;serve", "workers = 1");
@@ -602,7 +602,7 @@ fn every_job_of_a_dead_worker_tells_of_its_crash() {
     drop(held);
 }
 
-/// The end of it, up to 64 KiB, however much it is and in whatever pieces it comes.
+/// The end of the output is kept, up to 64 KiB, however long it is and in whatever pieces it comes.
 #[test]
 fn the_last_64_kib_that_a_job_writes_are_kept() {
     const KEPT: usize = 64 << 10;
@@ -664,7 +664,7 @@ fn a_store_that_is_lost_is_told_and_its_log_is_not_removed() {
     app.stop();
 }
 
-/// The log's sync fails, and so does the mending: nobody knows what of the commit is in the file.
+/// The sync of the log fails, and so does the repair: it is unknown which part of the commit is in the file.
 #[test]
 fn who_waits_for_a_commit_in_doubt_is_told_so() {
     let sync = Call {
@@ -696,7 +696,7 @@ fn who_waits_for_a_commit_in_doubt_is_told_so() {
     assert!(fails.contains("fails sync jobs.db-wal 1"), "{fails}");
 }
 
-/// A worker says so again while the first time waits for the disk. Simulation, seed 115849.
+/// A worker repeats its acknowledgement while the first one waits for the disk. Simulation, seed 115849.
 #[test]
 fn a_repeated_acknowledgement_is_not_confirmed_before_it_is_safe() {
     let write = Call {
@@ -718,7 +718,7 @@ fn a_repeated_acknowledgement_is_not_confirmed_before_it_is_safe() {
     app.wait_for_log("twice");
     procs::kill(app.server());
     std::fs::write(place.heal(), "").unwrap();
-    // It was never written, so it runs again.
+    // The acknowledgement was never written, so the job runs again.
     drop(begun.meet());
     drop(asked.meet());
     app.client().job_in(&id, "done");

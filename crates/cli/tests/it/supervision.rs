@@ -1,11 +1,10 @@
-//! What a worker may do wrong while it has a task, and what becomes of the task, the worker and the
-//! others.
+//! Faults of a worker that has a task, and their effect on the task, the worker and the other workers.
 
 use crate::{start, start_of};
 use stoker_testkit::{App, Ask, procs, until};
 use stoker_wire::Status;
 
-/// Waits until a worker with another pid than this has taken its place.
+/// Waits until all workers have been replaced by processes with other pids.
 #[track_caller]
 fn replaced(app: &App, old: &[i32]) {
     until("a new worker in the old one's place", || {
@@ -14,7 +13,7 @@ fn replaced(app: &App, old: &[i32]) {
     });
 }
 
-/// A call to a lone worker with this script: its status, and a line of the log.
+/// Makes a call to the only worker with this script; checks the error, and waits for a log line.
 #[track_caller]
 fn dies(script: &str, told: &str, logged: &str) {
     let app = start("workers = 1\ncrash_budget = 1");
@@ -114,7 +113,7 @@ fn a_second_answer_reaches_nobody() {
     replaced(&app, &before);
 }
 
-/// The worker gets its own job again, and answers the run that it had given back.
+/// The worker gets its own job again, and answers the run that it had already released.
 #[test]
 fn a_second_answer_ends_no_other_run() {
     let app = start("workers = 1\n[queue.mails]\ntries = 3\nbackoff = [\"0s\"]");
@@ -146,7 +145,8 @@ fn an_answer_written_before_death_counts() {
 #[test]
 fn a_large_answer_written_before_death_counts_whole() {
     let app = start("workers = 1");
-    // Death is told on another way than the answer: often enough it would overtake it.
+    // The death is reported through another channel than the answer. In 25 rounds it would sometimes overtake the
+    // answer.
     for _ in 0..25 {
         let before = app.pids();
         let answer = app.call("t.run", "big 190000;kill");
@@ -234,7 +234,7 @@ fn what_only_waited_behind_a_death_is_served_by_the_next_worker() {
 fn a_window_that_loses_its_worker_blames_the_first_unanswered_task() {
     let app = start_of("quick;serve", "workers = 1");
     let mut client = app.client();
-    // Short runs first, until the broker prefetches.
+    // Short runs come first, until the server prefetches.
     for _ in 0..64 {
         client.call("t.again", "ok");
     }
@@ -277,7 +277,7 @@ fn several_slots_lose_only_what_had_begun() {
     assert_eq!(app.call("t.run", "ok").text(), "");
 }
 
-/// Also of a server to which nothing else happens: a task that hangs must not look as if it had just begun.
+/// The times must grow even if nothing else happens: a hanging task must not look as if it had just begun.
 #[test]
 fn it_is_told_how_long_a_task_runs_and_another_waits() {
     let app = start("workers = 1");
@@ -298,7 +298,7 @@ fn it_is_told_how_long_a_task_runs_and_another_waits() {
     assert_eq!(client.answer(waiting).status(), Status::OK);
 }
 
-/// Tasks whose workers leave after each, and take their time to end (issue 9, A6).
+/// Tasks whose workers leave after each one, and take long to end (issue 9, A6).
 #[test]
 fn workers_that_leave_and_linger_do_not_pile_up() {
     let app = start("workers = 1\nstop_grace = \"1s\"");
@@ -312,11 +312,11 @@ fn workers_that_leave_and_linger_do_not_pile_up() {
         most = most.max(app.processes().len());
         (client.queue("mails")["done"].as_u64() >= Some(8)).then_some(())
     });
-    // Angel, server, one that works, four that leave, and whoever is being started.
+    // Angel, server, one worker that works, four that leave, and those that are being started.
     assert!(most <= 9, "{most} processes");
 }
 
-/// A job that its worker returns in the middle of every run does not run for ever (issue 9, A6).
+/// A job that its worker returns in the middle of every run must not run for ever (issue 9, A6).
 #[test]
 fn a_job_that_is_returned_again_and_again_fails() {
     let app = start("workers = 1");

@@ -1,18 +1,18 @@
-//! What workers say they serve, and what their pool thereby serves.
+//! What workers announce that they serve, and which queues their pools serve as a result.
 //!
-//! A worker that the edge started speaks for its pool: it is the operator's own program. One that dialled in
-//! does not: it serves what its pool serves anyway, or what nobody does. Whoever holds the token of one pool
-//! could otherwise take the work of another.
+//! A worker that the edge started can add queues to its pool, because it is the operator's own program. A
+//! worker that dialled in serves only queues that its pool already serves or that no pool serves. Otherwise a
+//! client that has the token of one pool could take the work of another pool.
 
 use crate::names::service_of;
 use crate::{Core, Kind, Offer, PoolId, QueueId};
 
-/// Why a worker that dialled in can't join: its pool does not serve this, and another one does.
+/// Why a worker that dialled in can't join: its pool does not serve this name, and another pool does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotItsOwn {
     pub kind: Kind,
     pub name: String,
-    /// The pool that serves it.
+    /// The pool that serves the name.
     pub pool: String,
 }
 
@@ -34,14 +34,15 @@ impl Core {
         Ok(())
     }
 
-    /// The pool that serves the first name of an offer which anybody serves.
+    /// The pool that serves the first name in an offer that any pool serves.
     pub fn pool_for(&self, offer: &Offer<'_>) -> Option<PoolId> {
         let queues = named(offer).filter_map(|(kind, name)| self.find_queue(kind, name));
         let mut pools = queues.filter_map(|queue| self.queues[queue.index()].pools.first());
         pools.next().map(|(pool, _)| *pool)
     }
 
-    /// Binds what a worker offers to its pool. False when it offers more than there is room for.
+    /// Binds the queues and calls that a worker offers to its pool. Returns `false` if there is not enough room
+    /// for them.
     pub(crate) fn register(&mut self, pool: PoolId, spawned: bool, offer: &Offer<'_>) -> bool {
         for call in offer.calls {
             let Some(queue) = self.announced(Kind::Calls, service_of(call), pool, spawned) else {
@@ -60,7 +61,8 @@ impl Core {
         true
     }
 
-    /// A queue that a worker announced; made where it is new. `None` when there are too many.
+    /// Returns a queue that a worker announced, creating it if it is new and binding it to the worker's pool if
+    /// that is permitted. `None` if there are too many queues.
     fn announced(
         &mut self,
         kind: Kind,
@@ -81,7 +83,7 @@ impl Core {
         if !queue.announced.contains(&pool) {
             queue.announced.push(pool);
         }
-        // A queue that the configuration gave to a pool stays with it.
+        // A queue that the configuration assigned to pools stays with them.
         if !queue.configured || queue.pools.is_empty() {
             queue.guests.retain(|guest| *guest != pool);
             self.dismiss_guests(id);
@@ -90,7 +92,7 @@ impl Core {
         Some(id)
     }
 
-    /// Binds job queues that nobody serves to a pool that serves them all.
+    /// Binds all job queues that no pool serves to a pool that serves every queue.
     fn announced_all_jobs(&mut self, pool: PoolId, spawned: bool) {
         let any = match spawned {
             true => &mut self.names.any_jobs,
@@ -116,7 +118,7 @@ impl Core {
         }
     }
 
-    /// Has a queue that nobody serves served by a pool of which a worker dialled in.
+    /// Binds a queue that no pool serves to the pool of a worker that dialled in.
     pub(crate) fn take_in(&mut self, id: QueueId, pool: PoolId) {
         if self.queues[id.index()].pools.is_empty() {
             self.queues[id.index()].guests.push(pool);
@@ -124,7 +126,7 @@ impl Core {
         }
     }
 
-    /// Takes a queue from pools that serve it only because workers that dialled in said so.
+    /// Unbinds a queue from the pools that serve it only because workers that dialled in announced it.
     pub(crate) fn dismiss_guests(&mut self, id: QueueId) {
         let guests = std::mem::take(&mut self.queues[id.index()].guests);
         if !guests.is_empty() {
@@ -132,7 +134,8 @@ impl Core {
         }
     }
 
-    /// The last worker of a pool has gone. What it served only for those that dialled in is anybody's again.
+    /// Unbinds the queues that a pool served only because of workers that dialled in. Called when the pool has
+    /// lost its last worker or is removed; other pools may serve these queues from then on.
     pub(crate) fn release_guests(&mut self, pool: PoolId) {
         self.names.any_guests.retain(|guest| *guest != pool);
         for id in (0..self.queues.len() as u32).map(QueueId) {

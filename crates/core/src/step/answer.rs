@@ -1,22 +1,22 @@
-//! A worker has answered.
+//! Handles the answers of workers.
 
 use super::tick::MEASURE_EVERY;
 use crate::task::Claim;
 use crate::worker::{Demand, Life};
 use crate::{Answer, Cause, Core, Origin, Outcome, Recycled, Span, TaskId, WorkerId};
 
-/// What the answer of a worker that ran a task says of the run.
+/// The result of a run, according to the answer of the worker that ran the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Done,
     Failed,
-    /// After so long, or after the source's own delay.
+    /// Run again after this delay or, if `None`, after the source's own delay.
     Retry(Option<Span>),
     Cancelled,
 }
 
 impl Verdict {
-    /// Nothing of a task that its worker did not run, or whose code has not answered.
+    /// `None` if the worker did not run the task, or if the process crashed before the task's code answered.
     fn of(answer: Answer) -> Option<Self> {
         match answer {
             Answer::Done => Some(Self::Done),
@@ -29,11 +29,11 @@ impl Verdict {
     }
 }
 
-/// Returns of one task that cost it nothing.
+/// Number of times that a task may be returned without being charged a run.
 const FREE_RETURNS: u8 = 3;
 
 impl Core {
-    /// A worker answered. Anything that it may not say makes it a worker that misbehaves.
+    /// Handles a worker's answer. An answer that is not permitted is a violation of the protocol.
     pub(crate) fn answered(&mut self, id: WorkerId, task: TaskId, answer: Answer, worked: Span) {
         if !self.may_answer(id, task, answer) {
             self.misbehaved(id);
@@ -61,7 +61,8 @@ impl Core {
                 self.blame(id, task);
                 self.crash(id, task, exit);
             }
-            // It had withdrawn in time, and returns one for each of its own requests.
+            // The worker had withdrawn its request in time. Such a return is free; there is at most one for
+            // each request.
             (None, _) if crossed => {
                 self.use_up(task, false);
                 self.requeue(task);
@@ -71,7 +72,7 @@ impl Core {
         self.after_task(id);
     }
 
-    /// A job's code acknowledges its work and continues.
+    /// Handles a job's acknowledgement; its code continues to run.
     pub(crate) fn acknowledged(&mut self, id: WorkerId, task: TaskId) {
         let runs = self.workers.get(id).is_some_and(|worker| {
             worker.tasks.contains(&task)
@@ -85,7 +86,8 @@ impl Core {
         self.answer_early(task, Outcome::Answered);
     }
 
-    /// One-slot workers answer in order; only a worker that was sent GOAWAY may return a task.
+    /// Whether a worker may send this answer. One-slot workers answer in order. A task may be returned only
+    /// after GOAWAY, or if it crossed the withdrawal of a request.
     fn may_answer(&self, id: WorkerId, task: TaskId, answer: Answer) -> bool {
         let Some(worker) = self.workers.get(id) else {
             return false;
@@ -97,7 +99,8 @@ impl Core {
         if !holds || self.tasks[task].is_held_back() {
             return false;
         }
-        // One with several slots has said what it began, and one that was killed is not asked any more.
+        // A worker with several slots has reported which tasks it began, and can't return those. A worker that
+        // is being killed may not return any.
         let is_unbegun = worker.slots == 1 || !self.tasks[task].reached;
         let may_return = is_unbegun
             && match worker.life {
@@ -108,12 +111,12 @@ impl Core {
         answer != Answer::Returned || may_return
     }
 
-    /// Takes a task from the worker that has it, settles what its run cost, and starts the clock of the
-    /// one behind it. Returns how long it ran.
+    /// Takes a task from its worker, settles the cost of its run, and starts the clock of the task that moves
+    /// into the slot. Returns how long the task ran.
     pub(crate) fn take_back(&mut self, id: WorkerId, task: TaskId) -> Span {
         let queue_id = self.tasks[task].queue;
         let worker = &mut self.workers[id];
-        // The head, nearly always; what is taken back out of order is rare.
+        // Nearly always the task is the head; taking one back out of order is rare.
         if worker.tasks.front() == Some(&task) {
             worker.tasks.pop_front();
         } else {
@@ -146,12 +149,13 @@ impl Core {
         ran
     }
 
-    /// What an answer means for its task.
+    /// Applies the result of a run to its task.
     fn judge(&mut self, task: TaskId, verdict: Verdict) {
         // A task whose outcome was reported must not be retried.
         let cancelled = self.is_unwanted(task);
         if verdict == Verdict::Cancelled && !cancelled && self.tasks[task].nudged.is_some() {
-            // Its worker ended it because its time was up, or had not begun it: that says nothing against running it again.
+            // The worker ended the task because its time was up, or had not begun it. Neither rules out another
+            // run.
             return self.timed_out(task);
         }
         let Origin::Job { tries } = self.tasks[task].origin else {
@@ -170,12 +174,12 @@ impl Core {
         }
     }
 
-    /// A worker has returned a task as not begun. That is free a limited number of times; then it counts as a
-    /// run, or a task could circulate for ever.
+    /// Handles a task that its worker returned as not begun. A limited number of returns is free; each further
+    /// one counts as a run, so that a task can't circulate for ever.
     pub(crate) fn on_returned(&mut self, task: TaskId) {
         self.use_up(task, false);
         let returned = &mut self.tasks[task];
-        // One that is still being recorded as delivered was never sent, so nobody has returned it.
+        // A job that is still being recorded as delivered was never sent, so no worker has returned it.
         let was_sent = returned.started.is_some() && returned.claim != Claim::Requested;
         returned.returns += u8::from(was_sent);
         if self.tasks[task].returns <= FREE_RETURNS || self.is_unwanted(task) {
@@ -196,7 +200,7 @@ impl Core {
         tries != 0 && self.tasks[task].attempt >= tries
     }
 
-    /// Lets a worker that ended a task take the next, or go if it is to go.
+    /// Lets a worker that ended a task take the next one, or stops it if its life is over.
     pub(crate) fn after_task(&mut self, id: WorkerId) {
         self.measure_after_task(id);
         let (idle, spent) = {
@@ -221,7 +225,7 @@ impl Core {
         self.set_worker_timer(id);
     }
 
-    /// Lists a live worker as free, if it is and no suspect is on it.
+    /// Lists a live worker as free if it has a free slot and runs no suspect.
     pub(crate) fn offer(&mut self, id: WorkerId) {
         let worker = &self.workers[id];
         let pool = worker.pool;
@@ -237,8 +241,8 @@ impl Core {
         self.touch(pool);
     }
 
-    /// Soon after the last look there is none, but then one follows: this may have been the worker's last task
-    /// for long.
+    /// Measures a worker's memory after a task. If it was measured less than [`MEASURE_EVERY`] ago, this is
+    /// postponed but not skipped, because the task may have been the worker's last one for a long time.
     fn measure_after_task(&mut self, id: WorkerId) {
         if self.pool_of(id).config.memory_limit > 0 {
             self.workers[id].unmeasured = true;

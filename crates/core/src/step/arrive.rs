@@ -10,11 +10,12 @@ use crate::{Action, Core, NewTask, Origin, Outcome, PoolId, Span, TaskId, Worker
 const RETRY_HINT: Span = Span::from_secs(1);
 
 impl Core {
-    /// Lets a task wait for its turn, or ends it at once with the reason why it can't.
+    /// Adds a new task to its queue, or ends it at once with the reason why it can't wait.
     pub(crate) fn arrive(&mut self, new: &NewTask<'_>) {
         let queue_id = self.names.all[new.name.index()].queue;
         self.tasks.insert(new.id, self.task_of(new));
-        // While the server drains, jobs wait like those that are there: whoever cancels one must find it somewhere.
+        // During a drain new jobs still wait in their queues, so that a request to cancel one finds it. Only
+        // after the drain they are returned at once.
         if self.drained && self.tasks[new.id].is_job() {
             self.tasks.remove(new.id);
             self.out.push(Action::Return { task: new.id });
@@ -89,7 +90,8 @@ impl Core {
         !pools.is_empty() && pools.iter().all(|(pool, _)| *pool == worker.pool)
     }
 
-    /// Why a task can't be let in. Jobs were accepted by their store, so only calls can be refused.
+    /// Why a task can't be accepted. Jobs have already been accepted by their store, so only calls can be
+    /// refused.
     fn refusal(&mut self, new: &NewTask<'_>, parent: Option<WorkerId>) -> Option<Outcome> {
         if self.tasks[new.id].is_job() {
             return None;
@@ -131,7 +133,8 @@ impl Core {
         Some(Outcome::Shed { retry_after: wait })
     }
 
-    /// Whether a pool can't serve now and does not know when it will.
+    /// Whether a pool has no live worker and its boots keep failing, so that it is unknown when it can serve
+    /// again.
     fn is_down(&self, pool: PoolId) -> bool {
         let pool = &self.pools[pool.index()];
         let live = pool
@@ -148,20 +151,21 @@ impl Core {
             let other = &self.workers[*worker];
             let stays = matches!(other.life, Life::Starting { .. } | Life::Live { .. });
             let blocked = other.calls_to_own_pool + u32::from(*worker == parent);
-            // Nothing else runs beside a suspect.
+            // No other task runs beside a suspect.
             let slots = match other.tasks.front() {
                 Some(task) if self.pools[pool.index()].suspect == Some(*task) => 1,
                 _ => u32::from(other.slots),
             };
-            // What is left of a counted life may go to others, and does not come back.
+            // A short-lived worker may use up its remaining tasks on other work, so it does not count if it
+            // already waits for such a call.
             let is_counted_on = blocked == 0 || !other.is_short_lived();
             stays && blocked < slots && is_counted_on
         };
         !self.may_grow(pool) && !self.pools[pool.index()].workers.iter().any(helps)
     }
 
-    /// How long a task that comes now would wait: what is ahead of it, by what runs cost lately, over
-    /// the slots there are. Zero while a worker is idle.
+    /// How long a task that arrives now would wait: the tasks ahead of it times the recent cost of a run,
+    /// divided by the slots. Zero while some pool has an idle worker or no workers at all.
     fn expected_wait(&self, id: TaskId) -> Span {
         let queue = &self.queues[self.tasks[id].queue.index()];
         let mut slots = 0;

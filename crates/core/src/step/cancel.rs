@@ -1,11 +1,11 @@
-//! A task is cancelled.
+//! Cancels tasks.
 
 use crate::task::Place;
 use crate::{Action, Core, Outcome, Span, TaskId, Why, WorkerId};
 
 impl Core {
-    /// Nobody wants this task's outcome any more. A waiting task leaves its queue; a running one is
-    /// cancelled if its worker supports that. With `kill`, a worker that goes on regardless is killed.
+    /// Cancels a task whose outcome is no longer wanted. A waiting task leaves its queue; a running one is
+    /// cancelled if its worker supports that. With `kill`, a worker that continues regardless is killed.
     pub(crate) fn cancel(&mut self, task: TaskId, kill: bool) {
         let Some(place) = self.tasks.get(task).map(|task| task.place) else {
             return;
@@ -25,8 +25,9 @@ impl Core {
         }
     }
 
-    /// Has a worker that understands it end a task which nobody waits for any more. It is not killed for going on:
-    /// that is for its own time limit to say.
+    /// Sends CANCEL and, if the task has begun, the soft signal to a worker that supports them, for a task
+    /// whose outcome is no longer wanted. A worker that continues is not killed; only the task's time limit
+    /// does that.
     pub(crate) fn interrupt(&mut self, worker: WorkerId, task: TaskId) {
         self.send_cancel(worker, task);
         if self.workers[worker].soft_cancel && self.tasks[task].reached {
@@ -40,8 +41,8 @@ impl Core {
         }
     }
 
-    /// Ends an assigned task for good: softly if its worker can, else with its worker. One that stands behind
-    /// another is ended when its turn comes.
+    /// Ends an assigned task: with the soft signal if its worker supports that, otherwise by killing the
+    /// worker. A prefetched task is ended when its turn comes.
     pub(crate) fn stop_running(&mut self, worker: WorkerId, task: TaskId) {
         self.tasks[task].cancelled = true;
         if self.tasks[task].started.is_none() {
@@ -55,7 +56,7 @@ impl Core {
         }
     }
 
-    /// Gives a running task the soft signal; the kill follows after the grace.
+    /// Sends the soft signal for a running task; the kill follows after the grace period.
     pub(crate) fn send_soft_signal(&mut self, worker: WorkerId, task: TaskId) {
         self.tasks[task].nudged = Some(self.now);
         self.out.push(Action::CancelOn { worker, task });
@@ -63,7 +64,7 @@ impl Core {
         self.set_worker_timer(worker);
     }
 
-    /// How long the running task may still go on, from its start: its own limit or its pool's.
+    /// Maximum duration of a task's current run: its own limit or its pool's.
     pub(crate) fn limit_of(&self, task: TaskId) -> Span {
         let task = &self.tasks[task];
         let Place::Out(worker) = task.place else {

@@ -1,11 +1,11 @@
-//! Jobs that count as done on delivery: recorded first, sent then, and run once at the most.
+//! Jobs that count as done on delivery: they are recorded first, then sent, and run at most once.
 
 use crate::task::{Claim, Place};
 use crate::worker::Life;
 use crate::{Action, Core, Outcome, TaskId, WorkerId};
 
 impl Core {
-    /// Has the source record a job that is about to get a slot, if its queue acknowledges on
+    /// Requests that the source record a job that is about to get a slot, if its queue acknowledges on
     /// delivery.
     pub(crate) fn claim(&mut self, task: TaskId) {
         let queue = &self.queues[self.tasks[task].queue.index()];
@@ -16,7 +16,8 @@ impl Core {
         }
     }
 
-    /// A job is recorded. If it has lost its worker meanwhile, the next one gets it at once.
+    /// Handles the confirmation that a job has been recorded. If the job has lost its worker meanwhile, the
+    /// next worker gets it without another record.
     pub(crate) fn claimed(&mut self, task: TaskId) {
         let is_requested = |known: &&mut crate::task::Task| known.claim == Claim::Requested;
         let Some(known) = self.tasks.get_mut(task).filter(is_requested) else {
@@ -27,7 +28,7 @@ impl Core {
             return;
         };
         if self.workers[worker].is_live() {
-            // Its clock starts now: it was not the job that took so long.
+            // The run starts now: the time that recording took does not count against the job.
             known.started = Some(self.now);
             known.reached = self.workers[worker].slots == 1;
             self.deliver(worker, task);
@@ -35,7 +36,8 @@ impl Core {
         }
     }
 
-    /// A job that is recorded has its one run with whoever gets it, dead or alive, unless that worker returns it.
+    /// Marks the one run of a recorded job as used when the job is sent, however the run ends, and as unused
+    /// when the worker returns the job.
     pub(crate) fn use_up(&mut self, task: TaskId, used: bool) {
         let task = &mut self.tasks[task];
         if task.claim == Claim::Recorded {
@@ -43,8 +45,8 @@ impl Core {
         }
     }
 
-    /// A worker leaves with this task unanswered, and says thereby that it did not begin it. That may be wrong of
-    /// the one that it had to run, so a job that may run only once is not risked.
+    /// Handles an unanswered task of a worker that leaves. By leaving, the worker states that it has not begun
+    /// the task. For the task in its slot that may be wrong, so a job that may run only once is cancelled.
     pub(crate) fn on_left_unanswered(&mut self, task: TaskId) {
         match self.tasks[task].claim == Claim::Recorded && self.tasks[task].reached {
             true => self.finish(task, Outcome::Cancelled),
@@ -52,7 +54,7 @@ impl Core {
         }
     }
 
-    /// Takes back from a worker what was not sent to it yet.
+    /// Takes back the tasks of a worker that have not been sent yet.
     pub(crate) fn recall(&mut self, worker: WorkerId) {
         while let Some(task) = self.last_assigned(worker, crate::task::Task::is_held_back) {
             self.take_back(worker, task);
@@ -61,7 +63,7 @@ impl Core {
         }
     }
 
-    /// Takes one job back that was not sent yet. Its worker may have another one instead.
+    /// Takes back one job that has not been sent yet. Its worker may get another one instead.
     pub(crate) fn take_unsent(&mut self, worker: WorkerId, task: TaskId) {
         self.take_back(worker, task);
         self.note_idle(worker);

@@ -1,4 +1,4 @@
-//! Operators pause queues, scale pools and drain the server.
+//! Operator actions: pausing queues, scaling pools and draining the server.
 
 use crate::task::Place;
 use crate::worker::Life;
@@ -20,8 +20,8 @@ impl Core {
         self.resize(pool);
     }
 
-    /// Nothing new is let in and no job is started. Calls that wait are still served while their
-    /// workers' grace lasts, then refused.
+    /// Starts the drain: no new calls are accepted and no jobs are started. Waiting calls are served while
+    /// their workers' grace periods last, then refused.
     pub(crate) fn drain(&mut self) {
         if self.draining.is_some() {
             return;
@@ -41,7 +41,7 @@ impl Core {
         self.resize_all();
     }
 
-    /// Once the last worker is gone, whatever still waits is released, and the drain is over.
+    /// Completes the drain once the last worker has gone: tasks that still wait are released.
     pub(crate) fn finish_drain(&mut self) {
         if self.draining.is_none() || self.drained || !self.workers.is_empty() {
             return;

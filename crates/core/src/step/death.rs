@@ -1,19 +1,22 @@
-//! A worker's process has ended: what becomes of its tasks and its place.
+//! Handles the end of a worker's process: what happens to its tasks and its place in the pool.
 
 use crate::pool::FAILING;
 use crate::worker::{Life, Worker};
 use crate::{Action, Cause, Core, Exit, Notice, Origin, Outcome, Span, TaskId, Why, WorkerId};
 
-/// Wait before the boot that follows a first failed one; doubles up to [`BOOT_BACKOFF_MAX`].
+/// Wait before the next boot after a first failed one; doubles with each further failure up to
+/// [`BOOT_BACKOFF_MAX`].
 const BOOT_BACKOFF: Span = Span::from_millis(200);
 const BOOT_BACKOFF_MAX: Span = Span::from_secs(30);
-/// A worker that was ready for so long was of use, even if it had no task.
+/// A worker that was ready for this long was of use, even if it ran no task.
 pub(super) const OF_USE: Span = Span::from_secs(2);
-/// Processes whose tasks are not ours to see may say by their exit code that all is well; so often they may.
+/// Minimum time from the start of a process without the protocol that exits as planned (see
+/// [`Core::is_planned`]) to the next boot of its pool.
 const PLANNED_EVERY: Span = Span::from_secs(1);
 
 impl Core {
-    /// A worker's process has ended. Each task that it had ends or goes on by what became of it there.
+    /// Handles the end of a worker's process. Each of its tasks ends or is put back, depending on how far it
+    /// got.
     pub(crate) fn exited(&mut self, id: WorkerId, exit: Exit) {
         let Some(worker) = self.workers.get(id) else {
             return;
@@ -36,7 +39,7 @@ impl Core {
         self.resize_all();
     }
 
-    /// Gives every task of a dead worker its due. Returns the one that it died on.
+    /// Settles every task of a dead worker. Returns the task that the worker died on.
     fn settle_tasks(&mut self, id: WorkerId, exit: Exit) -> Option<TaskId> {
         while let Some(task) = self.last_assigned(id, |task| !task.reached) {
             self.take_back(id, task);
@@ -56,7 +59,8 @@ impl Core {
             if by_task {
                 self.crash(id, task, exit);
             } else if self.is_unwanted(task) {
-                // Whoever cancelled it knows. Of a job that counts as done nobody else would learn that it was cut off.
+                // An operator who cancelled the task expects this. For a job that already counts as done, the
+                // notice is the only report that it was cut off.
                 if self.tasks[task].is_job() && !self.tasks[task].cancelled {
                     self.note_cut_off(id, task, forced, false);
                 }
@@ -81,20 +85,20 @@ impl Core {
         }));
     }
 
-    /// Counts a death against the worker's version. One death counts once, whatever else ran there.
+    /// Counts a death against the worker's version. A death counts once, however many tasks ran on the worker.
     pub(crate) fn blame(&mut self, id: WorkerId, task: TaskId) {
         let (pool, version) = (self.workers[id].pool, self.workers[id].version);
         let (before, mut blamed) = (self.tasks[task].crashes > 0, false);
         self.note_health(pool, |pool, now| {
             blamed = pool.blame(now, task, before, version);
         });
-        // The old version's last deaths say nothing against the new one, which may be the cure.
+        // Deaths of the old version do not count against the new one, which may be the fix.
         if blamed && version == self.pools[pool.index()].version {
             self.give_up_reload(pool);
         }
     }
 
-    /// A worker died on this task. It runs again, alone, while its budget lasts.
+    /// Handles a task on which a worker died. It runs again, alone, while its crash budget lasts.
     pub(crate) fn crash(&mut self, worker: WorkerId, task: TaskId, exit: Exit) {
         let now = self.now;
         let budget = self.pool_of(worker).budget(now);
@@ -119,12 +123,12 @@ impl Core {
         }
     }
 
-    /// Its outcome was reported already, or decided by an operator.
+    /// Whether a task's outcome was reported already, or decided by an operator.
     pub(crate) fn is_unwanted(&self, task: TaskId) -> bool {
         self.tasks[task].cancelled || !self.tasks[task].wanted
     }
 
-    /// A task that ran longer than it may has used up one of its tries.
+    /// Handles a task that exceeded its time limit, which uses up one of its tries.
     pub(crate) fn timed_out(&mut self, task: TaskId) {
         let Origin::Job { tries } = self.tasks[task].origin else {
             self.finish(task, Outcome::TimedOut);
@@ -138,7 +142,7 @@ impl Core {
         }
     }
 
-    /// Ends a task whose worker was killed for another reason: the task is not to blame.
+    /// Puts back or ends a task whose worker was killed for another reason: the task is not to blame.
     fn end_unblamed(&mut self, task: TaskId, exit: Exit) {
         if self.tasks[task].may_run_again() {
             self.requeue(task);
@@ -161,8 +165,8 @@ impl Core {
         };
         let is_present =
             worker.spawned && worker.version == self.pools[worker.pool.index()].version;
-        // One that was ready for a while and had nothing to do, or whose work is not ours to see, was no
-        // failed boot; and that it lived so long bounds how often it is started again.
+        // A worker was no failed boot if it was ready for a while, even if it had no task or its tasks are
+        // invisible to the core. Its lifetime alone limits how often it is restarted.
         let lived = self.now.since(worker.greeted) >= OF_USE;
         let planned = self.is_planned(worker, exit);
         if planned {
@@ -172,8 +176,8 @@ impl Core {
         self.note_version(worker);
         let left_task = worker.left_task && self.is_proven(worker);
         if left_task {
-            // What a version that works does in a task is the task's doing, which its returns bound. Yet each
-            // of them may cost a process, so they come one after the other.
+            // A worker of a version that works left in the middle of a task. The task caused that, and the
+            // limit on returns bounds it. Each return may cost a process, so the next boot is delayed.
             let pool = &mut self.pools[worker.pool.index()];
             pool.next_boot = pool.next_boot.max(self.now + BOOT_BACKOFF);
         }
@@ -202,14 +206,14 @@ impl Core {
         }));
     }
 
-    /// A worker has ended that has run something: its version is known to work.
+    /// Records that a version works, when a worker of it that ran at least one task has ended.
     fn note_version(&mut self, worker: &Worker) {
         if worker.done > 0 {
             self.pools[worker.pool.index()].works = Some(worker.version);
         }
     }
 
-    /// Whether a worker's version has run something.
+    /// Whether a worker of the same version has run at least one task.
     fn is_proven(&self, worker: &Worker) -> bool {
         let pool = &self.pools[worker.pool.index()];
         let mut others = pool.workers.iter().map(|id| &self.workers[*id]);
@@ -217,18 +221,19 @@ impl Core {
         pool.works == Some(worker.version) || others.any(has_run)
     }
 
-    /// Whether a process without the protocol left as those do that have done their share: `queue:work` ends
-    /// with 0 after so many jobs and with 12 above its memory.
+    /// Whether a process without the protocol exited because it had finished its work: `queue:work` exits with
+    /// code 0 after its maximum number of jobs and with code 12 above its memory limit.
     fn is_planned(&self, worker: &Worker, exit: Exit) -> bool {
         let silent = !self.pools[worker.pool.index()].config.protocol;
         let greeted = worker.greeted <= self.now;
         silent && greeted && matches!(exit, Exit::Code(0 | 12))
     }
 
-    /// A worker died before it was of any use. The next boot waits longer and longer.
+    /// Handles a worker that died before it was of any use. The wait before the next boot grows with each
+    /// failure.
     fn boot_failed(&mut self, id: WorkerId, worker: &Worker, exit: Exit) {
         let pool = &self.pools[worker.pool.index()];
-        // Those that had greeted and die together failed together: they count once.
+        // Workers that were ready at the same time and die together count as one failed boot.
         let together = worker
             .after_failed
             .map(|before| pool.failed_boots.max(before + 1));
@@ -254,7 +259,8 @@ impl Core {
     }
 }
 
-/// Why a worker was ended by force, if it was. One that died while it drained by itself was not.
+/// Why a worker was ended by force, or `None` if it was not. A worker that died by itself while it drained was
+/// not ended by force.
 fn why_forced(worker: &Worker) -> Option<Why> {
     match worker.life {
         Life::Killed { why } => Some(why),
@@ -267,7 +273,8 @@ fn why_forced(worker: &Worker) -> Option<Why> {
 fn boot_backoff(failed: u32, jitter: u64) -> Span {
     let doubled = BOOT_BACKOFF.0 << (failed - 1).min(20);
     let full = doubled.min(BOOT_BACKOFF_MAX.0);
-    // Between half and all of it: not so short that it spins, not all at the same moment.
+    // Between half of the full wait and all of it: long enough not to spin, and spread so that boots do not
+    // coincide.
     Span(full / 2 + jitter % (full / 2 + 1))
 }
 

@@ -1,10 +1,10 @@
-//! What the edge can't do at present, for want of memory: send a task, or read an answer.
+//! Handles what the edge can't do for lack of memory: send a task, or read a worker's answers.
 
 use crate::task::Place;
 use crate::{Core, Outcome, TaskId, WorkerId};
 
 impl Core {
-    /// A task that was assigned could not be sent. Its worker never had it, and may take another one.
+    /// Handles an assigned task that could not be sent. Its worker never had it and may take another one.
     pub(crate) fn defer(&mut self, id: WorkerId, task: TaskId) {
         let holds = |worker: &crate::worker::Worker| worker.tasks.contains(&task);
         if !self.workers.get(id).is_some_and(holds) {
@@ -28,7 +28,7 @@ impl Core {
         self.after_task(id);
     }
 
-    /// A deferred task may go to a worker again.
+    /// Lets a deferred task be assigned again.
     pub(crate) fn resume(&mut self, task: TaskId) {
         if self.is_deferred(task) {
             self.end_deferral(task);
@@ -36,20 +36,21 @@ impl Core {
         }
     }
 
-    /// Ends a task that is deferred.
+    /// Ends a deferred task.
     pub(crate) fn finish_deferred(&mut self, task: TaskId, outcome: Outcome) {
         self.end_deferral(task);
         self.finish(task, outcome);
     }
 
-    /// A task stands nowhere until it is put somewhere else or ended.
+    /// Takes a task out of the deferred ones. The caller must put it elsewhere or end it.
     pub(crate) fn end_deferral(&mut self, task: TaskId) {
         let (queue, key) = (self.tasks[task].queue, self.tasks[task].key);
         self.queues[queue.index()].keys[key].deferred -= 1;
         self.tasks[task].place = Place::Lane;
     }
 
-    /// The edge stops reading what a worker writes, or goes on with it.
+    /// Records that the edge stops reading a worker's answers, or resumes. The time in between does not count
+    /// against the worker's tasks.
     pub(crate) fn unread(&mut self, id: WorkerId, unread: bool) {
         let now = self.now;
         let Some(worker) = self.workers.get_mut(id) else {

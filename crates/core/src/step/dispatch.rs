@@ -1,15 +1,16 @@
-//! Waiting tasks are assigned to free workers.
+//! Assigns waiting tasks to free workers.
 
 use crate::queue::Queue;
 use crate::task::Place;
 use crate::worker::Demand;
 use crate::{Action, Core, Kind, Outcome, PoolId, QueueId, Span, TaskId, Time, WorkerId};
 
-/// How often long runs are charged while they go on, so that a ten-minute job does not look free.
+/// Minimum interval at which running tasks are charged, so that a ten-minute job does not look free until it
+/// ends.
 const RECHARGE: Span = Span::from_millis(100);
 
 impl Core {
-    /// Gives waiting tasks to free workers until there are no more of the one or the other.
+    /// Assigns waiting tasks to free workers until there are no more tasks or no more free workers.
     pub(crate) fn dispatch(&mut self, pool: PoolId) {
         self.charge_overruns(pool);
         while let Some((worker, task)) = self.next_assignment(pool) {
@@ -18,7 +19,8 @@ impl Core {
         self.extend_windows(pool);
     }
 
-    /// The next task and who gets it: the worker used last, but a suspect needs one without tasks.
+    /// The next task and its worker: the free worker that was used last, except that a suspect needs a worker
+    /// without tasks.
     pub(crate) fn next_assignment(&self, pool: PoolId) -> Option<(WorkerId, TaskId)> {
         let mut warmest_first = self.pools[pool.index()].idle.iter().rev().copied();
         let is_empty = |id: &WorkerId| self.workers[*id].tasks.is_empty();
@@ -34,13 +36,13 @@ impl Core {
         }
     }
 
-    /// Whether each task of a pool has a process of its own, so that none can harm another.
+    /// Whether each task of a pool has its own process, so that no task can harm another.
     pub(crate) fn is_isolated(&self, pool: PoolId) -> bool {
         self.pools[pool.index()].config.isolated
     }
 
-    /// The worker that gets nothing new while a suspect waits for an empty one. Under a steady load workers
-    /// with several slots, or with tasks assigned ahead, are never empty by themselves.
+    /// The worker that gets no new tasks while a suspect waits for an empty worker. Under a steady load,
+    /// workers with several slots or with prefetched tasks would otherwise never be empty.
     pub(crate) fn cleared_for_suspect(&self, pool: PoolId) -> Option<WorkerId> {
         if self.is_isolated(pool) {
             return None;
@@ -50,8 +52,8 @@ impl Core {
         if pool.suspect.is_some() || !pool.active.iter().any(waits) {
             return None;
         }
-        // One whose tasks wait for calls that only its pool serves may be the one to serve them.
-        // Nor can one wait for a worker that has not requested a task.
+        // A worker whose tasks wait for calls to its own pool may have to serve these calls itself, so it is
+        // not chosen. An empty worker that has not requested a task can't take the suspect.
         let fits = |id: &WorkerId| {
             let worker = &self.workers[*id];
             let takes = worker.demand.takes() || !worker.tasks.is_empty();
@@ -61,7 +63,8 @@ impl Core {
         fit.min_by_key(|id| (self.workers[*id].tasks.len(), *id))
     }
 
-    /// Marks a queue as having something waiting, level with those that were not away.
+    /// Marks a queue as active in its pools after a task was added. A queue that was empty starts level with
+    /// the queues that were served meanwhile.
     pub(crate) fn activate(&mut self, id: QueueId) {
         let queue = &mut self.queues[id.index()];
         let first = queue.waiting == 1;
@@ -75,7 +78,7 @@ impl Core {
         self.touch_pools_of(id);
     }
 
-    /// The counterpart of [`Self::activate`], after a task was withdrawn.
+    /// The counterpart of [`Self::activate`], called after a task was withdrawn.
     pub(crate) fn settle_queue(&mut self, id: QueueId) {
         if self.queues[id.index()].waiting > 0 {
             return;
@@ -86,8 +89,9 @@ impl Core {
         }
     }
 
-    /// The task that a slot of this pool should run next. First queues below their reserve, then all
-    /// that may borrow; in both, whoever had least for its weight.
+    /// The task that a free slot of this pool should run next: from queues below their reserve first, then from
+    /// any queue if the slot may be lent. In both cases the queue with the least virtual time goes first.
+    /// `alone`: the slot's worker has no tasks.
     pub(crate) fn choose(&self, pool: PoolId, alone: bool) -> Option<TaskId> {
         let below_reserve = |queue: &Queue| queue.running < queue.config.reserve;
         self.least_served(pool, alone, below_reserve).or_else(|| {
@@ -96,8 +100,8 @@ impl Core {
         })
     }
 
-    /// Of the queues that `which` admits and that have something to run, the next task of the one that had
-    /// least. Looking for that task costs more than comparing, so it is looked for last.
+    /// The next task of the queue with the least virtual time, among the queues that `which` accepts and that
+    /// have a task to run. Finding the task costs more than comparing queues, so it is done last.
     fn least_served(
         &self,
         pool: PoolId,
@@ -116,7 +120,8 @@ impl Core {
         best.map(|(_, next)| next)
     }
 
-    /// The next task of a queue that may run now. A suspect goes first, but alone, and one at a time.
+    /// The next task of a queue that may run now. A suspect goes first, but only on an empty worker (`alone`)
+    /// and one at a time.
     pub(crate) fn next_of(&self, id: QueueId, pool: PoolId, alone: bool) -> Option<TaskId> {
         let queue = &self.queues[id.index()];
         if !queue.may_assign() || (self.draining.is_some() && queue.kind == Kind::Jobs) {
@@ -128,8 +133,8 @@ impl Core {
         suspect.flatten().or_else(|| queue.peek())
     }
 
-    /// Whether a free slot may go to a queue that is not below its reserve: only while enough slots
-    /// stay free for what others never lend.
+    /// Whether a free slot may be lent to a queue that is not below its reserve: only if enough slots stay free
+    /// for the parts of reserves that are never lent.
     fn may_borrow(&self, pool: PoolId) -> bool {
         let pool = &self.pools[pool.index()];
         let queues = pool.queues.iter().map(|id| &self.queues[id.index()]);
@@ -139,7 +144,7 @@ impl Core {
             match (self.draining, queue.kind) {
                 (None, _) => kept_free,
                 (Some(_), Kind::Jobs) => 0,
-                // No more of them will come.
+                // No more calls will arrive during a drain.
                 (Some(_), _) => kept_free.min(queue.waiting),
             }
         });
@@ -154,7 +159,7 @@ impl Core {
         free.sum::<u32>() > kept_free
     }
 
-    /// Hands a waiting task to a worker, or ends it if it can't finish in time.
+    /// Assigns a waiting task to a worker, or ends the task if it can't finish in time.
     pub(crate) fn assign(&mut self, worker: WorkerId, task: TaskId) {
         let (queue_id, suspect) = (
             self.tasks[task].queue,
@@ -189,7 +194,7 @@ impl Core {
             self.pool_of(worker).not_idle(worker);
         }
         if self.workers[worker].is_spent() {
-            // Its successor may start at once.
+            // The worker's successor may start at once.
             self.resize(self.workers[worker].pool);
         }
         self.touch_sharing_pools(queue_id);
@@ -213,7 +218,8 @@ impl Core {
         });
     }
 
-    /// Starts the clock of a task that has a slot. A worker with several says itself what it reached.
+    /// Starts the clock of a task that got a slot. A worker with several slots reports itself which tasks it
+    /// has begun.
     pub(crate) fn begin(&mut self, worker: WorkerId, task: TaskId) {
         self.tasks[task].started = Some(self.now);
         self.tasks[task].excused = Span::ZERO;
@@ -229,8 +235,8 @@ impl Core {
         }
     }
 
-    /// A queue that several pools serve got something from one of them. What the others keep for it, or
-    /// have cleared for its suspects, may be of use again.
+    /// Has the pools of a shared queue processed after one of them took a task of it: slots that other pools
+    /// kept free for the queue, or workers that they cleared for its suspects, may be available again.
     fn touch_sharing_pools(&mut self, id: QueueId) {
         let queue = &self.queues[id.index()];
         if queue.pools.len() > 1 && (queue.config.keep > 0 || !queue.suspects.is_empty()) {
@@ -238,11 +244,11 @@ impl Core {
         }
     }
 
-    /// Takes a waiting task out of its queue, and requests more from the store if little is left.
+    /// Takes a waiting task out of its queue, and requests more from the store if few are left.
     pub(crate) fn withdraw(&mut self, task: TaskId) {
         let queue_id = self.tasks[task].queue;
         if self.tasks[task].place == Place::Suspects && !self.drained {
-            // Each of its pools may have cleared a worker for it.
+            // Each pool of the queue may have cleared a worker for this suspect.
             self.touch_pools_of(queue_id);
         }
         self.queues[queue_id.index()].withdraw(&mut self.tasks, task);
@@ -250,7 +256,7 @@ impl Core {
         self.request_more(task);
     }
 
-    /// Whether a task's time has run out, or most likely will before its run ends.
+    /// Whether a task's deadline has passed, or most likely will before its run ends.
     fn is_too_late(&mut self, task: TaskId) -> bool {
         let deadline = self.tasks[task].deadline;
         if deadline == Time::NEVER {
@@ -260,7 +266,7 @@ impl Core {
         left == Span::ZERO || self.would_miss_deadline(task, left)
     }
 
-    /// Whether a task is to be refused because its run most likely takes longer than this.
+    /// Whether a task is to be refused because its run most likely takes longer than `left`.
     pub(crate) fn would_miss_deadline(&mut self, task: TaskId, left: Span) -> bool {
         let task = &mut self.tasks[task];
         let estimate = &mut self.names.all[task.name.index()].estimate;
@@ -271,7 +277,7 @@ impl Core {
         !task.spared
     }
 
-    /// Charges running tasks what they took beyond what they were expected to.
+    /// Charges running tasks for the time by which they exceed what they have been charged so far.
     fn charge_overruns(&mut self, pool: PoolId) {
         if self.pools[pool.index()].active.is_empty()
             || self.now.since(self.pools[pool.index()].recharged) < RECHARGE

@@ -1,11 +1,11 @@
-//! A task ends, or waits for its next run.
+//! A task ends, or goes back to its queue or store for another run.
 
 use crate::task::Place;
 use crate::{Action, Cause, Core, Facts, Outcome, Span, TaskId};
 
 impl Core {
-    /// Ends a task that is in no lane and at no worker any more. The outcome is reported, unless it
-    /// was before.
+    /// Ends a task that is no longer in a lane or assigned. Reports its outcome, unless that was reported
+    /// earlier.
     pub(crate) fn finish(&mut self, id: TaskId, outcome: Outcome) {
         let facts = self.facts(id);
         let wanted = self.tasks[id].wanted;
@@ -20,13 +20,13 @@ impl Core {
         });
     }
 
-    /// Ends a task that waits.
+    /// Ends a waiting task.
     pub(crate) fn finish_waiting(&mut self, id: TaskId, outcome: Outcome) {
         self.withdraw(id);
         self.finish(id, outcome);
     }
 
-    /// Tells the source how a task ends while a worker still has it.
+    /// Reports a task's outcome to its source while a worker still has the task.
     pub(crate) fn answer_early(&mut self, id: TaskId, outcome: Outcome) {
         let facts = self.facts(id);
         if std::mem::replace(&mut self.tasks[id].wanted, false) {
@@ -39,7 +39,7 @@ impl Core {
         }
     }
 
-    /// Gives a job back to its store for another run.
+    /// Returns a job to its store for another run.
     pub(crate) fn retry(&mut self, id: TaskId, after: Option<Span>, cause: Cause) {
         let facts = self.facts(id);
         self.block_behind(id);
@@ -52,7 +52,8 @@ impl Core {
         });
     }
 
-    /// Puts a task that was assigned back where it was, or before all others if it ran.
+    /// Puts an assigned task back into its queue, at its old position or, if it ran, before all others. A task
+    /// whose outcome is no longer wanted ends instead.
     pub(crate) fn requeue(&mut self, id: TaskId) {
         if self.is_unwanted(id) {
             self.finish(id, Outcome::Cancelled);
@@ -75,12 +76,12 @@ impl Core {
         }
     }
 
-    /// The worker that made this call no longer waits for it.
+    /// Records that the worker that made this call no longer waits for it.
     fn unblock(&mut self, id: TaskId) {
         let parent = self.tasks[id].parent.take();
         if let Some(parent) = parent.and_then(|parent| self.workers.get_mut(parent)) {
             parent.calls_to_own_pool -= 1;
-            // It may be cleared for a suspect now, of a queue that is not the call's.
+            // The worker may now be cleared for a suspect, which can be in another queue than the call.
             let pool = parent.pool;
             self.touch(pool);
         }

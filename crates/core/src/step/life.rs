@@ -9,7 +9,7 @@ use crate::{Action, Core, Notice, Offer, PoolId, Recycled, Span, TaskId, Time, W
 use std::collections::VecDeque;
 
 impl Core {
-    /// A worker that is about to start, or that dialled in.
+    /// Adds a worker that is about to start, or that dialled in.
     pub(crate) fn new_worker(&mut self, pool_id: PoolId, spawned: bool) -> WorkerId {
         let now = self.now;
         let pool = &mut self.pools[pool_id.index()];
@@ -60,7 +60,7 @@ impl Core {
         id
     }
 
-    /// A spawned worker is ready.
+    /// Handles the HELLO of a spawned worker.
     pub(crate) fn hello(&mut self, id: WorkerId, offer: &Offer<'_>) {
         let starting = self.workers.get(id).map(|worker| worker.life);
         match starting {
@@ -73,7 +73,7 @@ impl Core {
         self.welcome(id, offer);
     }
 
-    /// A worker dialled in and is ready at once.
+    /// Adds a worker that dialled in and is ready at once.
     pub(crate) fn join(&mut self, pool: PoolId, ticket: u32, offer: &Offer<'_>) {
         let id = self.new_worker(pool, false);
         self.out.push(Action::Admit {
@@ -84,7 +84,7 @@ impl Core {
         self.welcome(id, offer);
         if self.draining.is_some() {
             self.stop(id, Why::Shutdown);
-            // The drain waits for nobody who comes now: workers may dial in again and again.
+            // The drain must not wait for workers that dial in now, because they could do so again and again.
             if self.is_idle_guest(id) {
                 self.kill(id, Why::Shutdown);
             }
@@ -121,7 +121,8 @@ impl Core {
         self.resize(pool);
         self.note_health(pool, |pool, _| {
             pool.ever_ready = true;
-            // Who dials in proves nothing about the command that the pool starts, nor does to have started it.
+            // Neither a worker that dialled in nor the mere start of a process without the protocol proves that
+            // the pool's command works.
             if spawned && pool.config.protocol {
                 pool.failed_boots = 0;
             }
@@ -132,13 +133,13 @@ impl Core {
         self.offer(id);
     }
 
-    /// A worker with several slots says which of its tasks it has begun.
+    /// A worker with several slots reports that it has begun a task.
     pub(crate) fn started(&mut self, id: WorkerId, task: TaskId) {
         let holds = |worker: &Worker| worker.tasks.contains(&task) && worker.slots > 1;
         if !self.workers.get(id).is_some_and(holds) || self.tasks[task].is_held_back() {
             return self.misbehaved(id);
         }
-        // Saying so again wins no time.
+        // A repeated report must not restart the task's clock.
         if !self.tasks[task].reached {
             self.tasks[task].reached = true;
             self.tasks[task].started = Some(self.now);
@@ -146,8 +147,8 @@ impl Core {
         }
     }
 
-    /// A pull worker requests a task, or withdraws its request. A task that was assigned before may then be
-    /// on its way, and it may return that one.
+    /// A pull worker requests a task, or withdraws its request. When it withdraws, a task that was assigned
+    /// before may be on its way; the worker may return that task.
     pub(crate) fn ready(&mut self, id: WorkerId, wanted: bool) {
         let Some(worker) = self.workers.get_mut(id) else {
             return;
@@ -171,8 +172,9 @@ impl Core {
         }
     }
 
-    /// A worker goes by itself: what it has not begun goes back as if it had never been assigned. One with
-    /// several slots has said what it began, and finishes that; one with a single slot leaves between tasks.
+    /// Handles a worker that leaves by itself: tasks that it has not begun are put back. A worker with several
+    /// slots has reported which tasks it began, and finishes those. A worker with one slot leaves between
+    /// tasks.
     pub(crate) fn left(&mut self, id: WorkerId) {
         if self
             .workers
@@ -194,7 +196,8 @@ impl Core {
         self.stop_drained(id);
     }
 
-    /// The last such task of a worker. The last goes back first, so that all end up in their old order.
+    /// The last of a worker's tasks that `which` accepts. Tasks are put back from the last to the first, so
+    /// that they end up in their old order.
     pub(crate) fn last_assigned(
         &self,
         id: WorkerId,
@@ -204,7 +207,7 @@ impl Core {
         last_first.find(|task| which(&self.tasks[*task]))
     }
 
-    /// A worker that was sent GOAWAY and has finished its last task has nothing left to do.
+    /// Marks a draining worker that has finished its last task as stopping.
     pub(crate) fn stop_drained(&mut self, id: WorkerId) {
         if let Life::Draining { why } = self.workers[id].life
             && self.workers[id].tasks.is_empty()
@@ -215,8 +218,8 @@ impl Core {
         }
     }
 
-    /// A worker has run as many tasks as it takes. It exits by itself within its grace if it knows
-    /// that; otherwise it is sent GOAWAY.
+    /// Stops a worker that has run its maximum number of tasks. A worker that knows this limit exits by itself
+    /// within its grace period; any other is sent GOAWAY.
     pub(crate) fn spend(&mut self, id: WorkerId) {
         if !self.workers[id].ends_itself {
             return self.stop(id, Why::Spent);
@@ -226,7 +229,7 @@ impl Core {
         self.resize(self.workers[id].pool);
     }
 
-    /// A worker broke the protocol. It can't be trusted with another byte.
+    /// Kills a worker that broke the protocol, because nothing that it sends can be trusted any more.
     pub(crate) fn misbehaved(&mut self, id: WorkerId) {
         if self.workers.get(id).is_some() {
             self.kill(id, Why::Misbehaved);
@@ -245,7 +248,7 @@ impl Core {
             return;
         }
         match worker.life {
-            // A worker that is being recycled for its size may go on growing in its last task.
+            // A worker that is already being recycled may still grow during its last task.
             Life::Live { .. } | Life::Draining { .. }
                 if (!protocol || !worker.tasks.is_empty()) && rss > limit + limit / 2 =>
             {
@@ -256,8 +259,8 @@ impl Core {
         }
     }
 
-    /// Marks a worker to be replaced. One that dialled in is let go at once: its successor is not ours to
-    /// start.
+    /// Marks a worker to be replaced. A worker that dialled in is stopped at once, because the server can't
+    /// start a successor.
     pub(crate) fn recycle(&mut self, id: WorkerId, why: Recycled) {
         self.workers[id].outdated = true;
         let worker = id;
@@ -269,7 +272,7 @@ impl Core {
         self.resize(self.workers[id].pool);
     }
 
-    /// Tells a worker to finish and go. One that is not ready yet has nothing to finish.
+    /// Sends GOAWAY to a worker: it must finish its tasks and exit. A worker that is not ready yet is killed.
     pub(crate) fn stop(&mut self, id: WorkerId, why: Why) {
         self.recall(id);
         let since = self.now;
@@ -282,21 +285,22 @@ impl Core {
         self.resize(self.workers[id].pool);
         self.pool_of(id).not_idle(id);
         self.out.push(Action::Goaway { worker: id, why });
-        // One that did not ask for a task is not waiting for one either, and may not read this for long.
+        // An idle worker that dialled in and has not requested a task may not read GOAWAY for a long time, so
+        // its connection is closed at once.
         if self.is_idle_guest(id) && matches!(self.workers[id].demand, Demand::Silent { .. }) {
             return self.kill(id, why);
         }
         self.set_worker_timer(id);
     }
 
-    /// Whether a worker dialled in and holds no task. Its process may have other work and is not ours to end:
-    /// only its connection is closed.
+    /// Whether a worker dialled in and has no task. Its process may have other work, so the server only closes
+    /// its connection.
     pub(crate) fn is_idle_guest(&self, id: WorkerId) -> bool {
         !self.workers[id].spawned && self.workers[id].tasks.is_empty()
     }
 
-    /// Kills a worker with all that it started, or closes the connection of an idle one that dialled in. Its end
-    /// is still to be reported.
+    /// Kills a worker and all processes that it started, or closes the connection of an idle worker that
+    /// dialled in. The worker is removed when its exit is reported.
     pub(crate) fn kill(&mut self, id: WorkerId, why: Why) {
         match self.workers[id].life {
             Life::Killed { .. } => return,
@@ -331,7 +335,7 @@ impl Core {
         }
     }
 
-    /// Once every pool has been ready, a name that nobody serves has no hope.
+    /// Ends waiting calls that no pool serves, once every pool has been ready.
     pub(crate) fn end_orphans(&mut self) {
         let is_unserved = |queue: &Queue| queue.pools.is_empty() && !queue.configured;
         let waits = |queue: &Queue| queue.kind == Kind::Calls && queue.waiting > 0;
@@ -339,7 +343,7 @@ impl Core {
             .queues
             .iter()
             .any(|queue| is_unserved(queue) && waits(queue));
-        // Each worker that starts comes by here, and there may be many tasks.
+        // This runs whenever a worker becomes ready, so the scan of all tasks is skipped where possible.
         if !has_some || !self.all_ready() {
             return;
         }
@@ -355,7 +359,7 @@ impl Core {
     }
 }
 
-/// Up to 15 % less, so that workers that started together are not replaced together.
+/// `full` less up to 15 % jitter, so that workers that started together are not replaced together.
 fn less_jitter(full: u64, rng: &mut crate::Rng) -> u64 {
     full - rng.below(full / 100 * 15 + 1).min(full.saturating_sub(1))
 }

@@ -1,4 +1,4 @@
-//! What each event does, one file a verb.
+//! Handlers of the events, one file for each verb.
 
 mod announce;
 mod answer;

@@ -3,7 +3,8 @@
 use crate::{Core, QueueId, TaskId};
 
 impl Core {
-    /// Before a job goes back to its store for another run: nothing of its key may overtake it there.
+    /// Blocks the key of a job that is about to go back to the store for another run: in an ordered queue, no
+    /// other job of the key may overtake it.
     pub(crate) fn block_behind(&mut self, id: TaskId) {
         let (queue, key) = (self.tasks[id].queue, self.tasks[id].key);
         let queue = &mut self.queues[queue.index()];
@@ -26,7 +27,7 @@ impl Core {
         self.touch_pools_of(queue_id);
     }
 
-    /// Lets a task into its lane: at the end, or at the front if its key has waited for it.
+    /// Adds a task to its lane: at the end or, if the task was parked and blocked its key, at the front.
     pub(crate) fn enter(&mut self, id: TaskId, queue: QueueId, was_parked: bool) {
         let queue = &mut self.queues[queue.index()];
         if queue.config.ordered && was_parked {

@@ -1,10 +1,10 @@
-//! Pools and queues that a new configuration takes away while the server runs. Those that it adds are added
-//! as at the start.
+//! Removes pools and queues that a new configuration no longer has, while the server runs. New ones are added
+//! in the same way as at the start.
 
 use crate::{Core, Kind, PoolId, QueueConfig, QueueId, Why};
 
 impl Core {
-    /// No queue is served by this pool any more; its workers finish what they run and go.
+    /// Removes a pool: it serves no queue any more, and its workers finish their tasks and exit.
     pub(crate) fn remove_pool(&mut self, id: PoolId) {
         let pool = &mut self.pools[id.index()];
         if std::mem::replace(&mut pool.removed, true) {
@@ -30,8 +30,8 @@ impl Core {
         self.end_orphans();
     }
 
-    /// A queue is as if the configuration had never named it. What it has waiting stays, and so does its order,
-    /// by which tasks may be out already.
+    /// Removes the configuration of a queue. Its waiting tasks stay, and so does `ordered`, because tasks may
+    /// have been assigned under that rule already.
     pub(crate) fn unconfigure(&mut self, id: QueueId) {
         let queue = &mut self.queues[id.index()];
         queue.configured = false;
@@ -50,7 +50,8 @@ impl Core {
         self.end_orphans();
     }
 
-    /// Takes a queue from all pools but these. Tasks that the others' workers have stay with them.
+    /// Unbinds a queue from all pools except these. Tasks that were already assigned to workers of other pools
+    /// stay there.
     pub fn keep_pools(&mut self, queue: QueueId, pools: &[PoolId]) {
         self.unbind_except(queue, |bound| pools.contains(&bound));
     }
@@ -62,7 +63,7 @@ impl Core {
         }
     }
 
-    /// Has a queue of jobs served by every pool that serves any.
+    /// Binds a job queue to every pool that serves any job queue.
     pub(crate) fn bind_to_any(&mut self, id: QueueId) {
         for at in 0..self.names.any_jobs.len() {
             self.bind(id, self.names.any_jobs[at], 1);

@@ -1,11 +1,11 @@
-//! Jobs wait in a store that may hold millions; here stands only a window of each lane. The core asks for
-//! more when a lane runs low, so fairness between tenants does not depend on what happens to be loaded.
+//! Jobs wait in a store that may hold millions; only a window of each lane is loaded. The core requests more
+//! when a lane runs low, so fairness between tenants does not depend on which jobs happen to be loaded.
 
 use crate::{Action, Core, KeyId, QueueId, TaskId};
 
 impl Core {
-    /// Whether a job of this lane should be offered now. If not, it stays in the store, which says so by
-    /// [`crate::Event::Backlog`].
+    /// Whether a job of this lane should be offered now. If not, it stays in the store, and the edge reports it
+    /// with [`crate::Event::Backlog`].
     pub fn has_room(&self, queue: QueueId, class: u8, key: &[u8]) -> bool {
         let queue = &self.queues[queue.index()];
         match queue.keys.find(key) {
@@ -17,15 +17,15 @@ impl Core {
         }
     }
 
-    /// The same of a job whose order is below that of others of its lane: where those are here it belongs among
-    /// them, however many they are.
+    /// Whether a job whose order is lower than that of loaded jobs of its lane should be offered now. It
+    /// belongs among them, so it may be loaded beyond the window, up to a fixed maximum.
     pub fn has_room_among(&self, queue: QueueId, class: u8, key: &[u8]) -> bool {
         let queue = &self.queues[queue.index()];
         let key = queue.keys.find(key);
         key.is_some_and(|key| queue.has_room_among(key, usize::from(class.min(7))))
     }
 
-    /// Whether a lane's key is known here, so that the store need not look among the unknown ones.
+    /// Whether a key is known here, so that the store does not have to search for it among unknown keys.
     pub fn knows_key(&self, queue: QueueId, key: &[u8]) -> bool {
         self.queues[queue.index()].keys.find(key).is_some()
     }
@@ -34,23 +34,23 @@ impl Core {
         &self.queues[queue.index()].keys[key].name
     }
 
-    /// How many more keys this queue can keep apart.
+    /// How many more keys of this queue can be tracked separately.
     pub fn free_key_slots(&self, queue: QueueId) -> usize {
         self.queues[queue.index()].keys.room()
     }
 
-    /// The key of a lane, if it is known here.
+    /// Returns the id of a key, if it is known here.
     pub fn find_key(&self, queue: QueueId, key: &[u8]) -> Option<KeyId> {
         self.queues[queue.index()].keys.find(key)
     }
 
-    /// The most jobs that one request for a lane of this queue may return.
+    /// Maximum number of jobs that one refill of a lane of this queue may return.
     pub fn refill_size(&self, queue: QueueId) -> usize {
         let window = self.queues[queue.index()].window(self.limits.lane);
         (window as usize / 2).max(1)
     }
 
-    /// Jobs that a lane holds at the most, where it is one of few.
+    /// Number of jobs of one lane that are loaded, if the queue has few keys.
     pub fn lane_size(&self) -> u32 {
         self.limits.lane
     }
@@ -71,8 +71,7 @@ impl Core {
     pub(crate) fn refilled(&mut self, queue: QueueId, class: u8, key: KeyId, more: bool) {
         let class = usize::from(class.min(7));
         let queue_of = &mut self.queues[queue.index()];
-        // A key stays known while its jobs are requested, so nothing was requested for an unknown
-        // one.
+        // A key stays known while jobs are requested for it, so an unknown key has no request.
         let Some(key_of) = queue_of.keys.get_mut(key) else {
             return;
         };
@@ -90,14 +89,14 @@ impl Core {
         self.request_keys(queue);
     }
 
-    /// After a task left its lane: requests more if the store has more and little is left.
+    /// Requests more jobs after a task left its lane, if the store has more and few are left.
     pub(crate) fn request_more(&mut self, task: TaskId) {
         let task = &self.tasks[task];
         self.request(task.queue, task.key, usize::from(task.class));
     }
 
     fn request(&mut self, queue: QueueId, key: KeyId, class: usize) {
-        // While the server drains no job is let in: asking for more would only be handing it to and fro.
+        // No job starts during a drain, so loading more would be pointless.
         if self.draining.is_some() {
             return;
         }
@@ -114,11 +113,11 @@ impl Core {
         }
     }
 
-    /// After a place for a key became free: requests tasks of keys that had none.
+    /// Requests tasks of further keys after a place for a key became free.
     pub(crate) fn request_keys(&mut self, queue: QueueId) {
         let queue_of = &mut self.queues[queue.index()];
         if queue_of.more_keys && queue_of.keys.has_room() && self.draining.is_none() {
-            // Cleared so that one answer is awaited at a time; the answer says whether there is more.
+            // Cleared so that only one request is outstanding; the response says whether there are more keys.
             queue_of.more_keys = false;
             self.out.push(Action::RefillKeys { queue });
         }

@@ -1,43 +1,44 @@
-//! How many workers a pool has, and which are started or told to go for that.
+//! The size of a pool: how many workers it has, and which ones are started or stopped.
 
 use crate::pool::GROW_AFTER;
 use crate::worker::{Life, Worker};
 use crate::{Action, Core, Notice, PoolId, QueueId, Time, Why, WorkerId};
 
-/// The spawned workers of a pool, as its size is decided by them. Those that dialled in come on top: they
-/// are not ours to start, so they can't stand for one that is.
+/// The spawned workers of a pool, counted by state. Workers that dialled in are not counted, because the server
+/// can't start a replacement for them.
 #[derive(Clone, Copy, Default)]
 struct Census {
-    /// Booting, of the present version.
+    /// Booting, of the current version.
     starting: u32,
-    /// Ready or busy, of the present version, and to take more tasks.
+    /// Ready or busy, of the current version, and able to take more tasks.
     fresh: u32,
     /// Ready or busy, to be replaced.
     stale: u32,
-    /// At their last task.
+    /// Assigned the last task of their life.
     spent: u32,
-    /// On their way out.
+    /// Draining, stopping or being killed.
     leaving: u32,
 }
 
-/// Processes of a pool that may be on their way out while new ones start, if its maximum is not more.
+/// A pool starts no new process while this number of its processes (or `max`, if that is greater) are still
+/// ending.
 const LEAVING: u32 = 4;
 
 impl Census {
-    /// Workers that take tasks, or will.
+    /// Workers that take tasks, or will after their boot.
     fn there(self) -> u32 {
         self.starting + self.fresh + self.stale
     }
 
-    /// Those at their last task with them.
+    /// Workers counted by [`Self::there`], plus workers at their last task.
     fn all(self) -> u32 {
         self.there() + self.spent
     }
 }
 
 impl Core {
-    /// Brings a pool to the size it should have: its minimum, one more while work starves, a successor
-    /// for whoever is to be replaced.
+    /// Brings a pool to its intended size: its minimum, one more worker while work starves, and a successor for
+    /// each worker that is to be replaced.
     pub(crate) fn size(&mut self, pool: PoolId) {
         self.count_slots(pool);
         if self.draining.is_some() {
@@ -109,13 +110,14 @@ impl Core {
             || census.starting < census.stale.min(self.limits.boots_at_once)
     }
 
-    /// Whoever leaves makes room, but workers that leave faster than they end must not pile up.
+    /// Whether too many processes of a pool are still ending. Ending workers make room for new ones, but must
+    /// not pile up when workers leave faster than they end.
     fn is_crowded(&self, id: PoolId, census: Census) -> bool {
         census.leaving >= self.pools[id.index()].config.max.max(LEAVING)
     }
 
-    /// Work that waits while all of a pool's processes are on their way out is not held up for a whole grace:
-    /// the grace of the one that left first is cut, one at a time.
+    /// Cuts the grace period of a stopping worker if work starves because all of the pool's processes are still
+    /// ending. One worker at a time, the oldest first.
     fn make_room(&mut self, id: PoolId) {
         let pool = &self.pools[id.index()];
         let starves = pool
@@ -132,7 +134,7 @@ impl Core {
         if own.clone().any(is_about_to_end) {
             return;
         }
-        // One that drains has a task to finish.
+        // A draining worker still has a task to finish, so only a stopping one is chosen.
         let is_stopping = |id: &&WorkerId| matches!(self.workers[**id].life, Life::Stopping { .. });
         if let Some(oldest) = own.find(is_stopping).copied() {
             self.workers[oldest].hurried = Some(self.now);
@@ -141,7 +143,7 @@ impl Core {
         }
     }
 
-    /// Whether a pool has room for another worker. Those that leave make room.
+    /// Whether a pool has room for another worker. Ending workers do not count.
     pub(crate) fn may_grow(&self, id: PoolId) -> bool {
         let config = &self.pools[id.index()].config;
         config.spawned && self.census(id).all() < config.max
@@ -151,7 +153,7 @@ impl Core {
         let id = self.new_worker(pool, true);
         self.booting += 1;
         let (version, number) = (self.workers[id].version, self.workers[id].number);
-        // Growth is one at a time: the next one needs the work to starve anew.
+        // The pool grows by one worker at a time: the next one starts only after work has starved again.
         self.pools[pool.index()].starved_since = None;
         self.out.push(Action::Spawn {
             worker: id,
@@ -162,9 +164,9 @@ impl Core {
         self.set_worker_timer(id);
     }
 
-    /// Work starves while some waits that a free worker could run. That one is idle does not help: its
-    /// slot may be kept for others. Only time in that state makes a pool grow: a burst that is gone in a
-    /// moment needs no process.
+    /// Records since when work starves. Work starves while a task waits that one more worker could run. An idle
+    /// worker does not rule this out, because its slot may be reserved for other queues. A pool grows only
+    /// after work has starved for a while: a short burst needs no new process.
     pub(crate) fn note_starvation(&mut self, id: PoolId) {
         let pool = &self.pools[id.index()];
         let could_run = |queue: &QueueId| self.next_of(*queue, id, true).is_some();
@@ -172,7 +174,7 @@ impl Core {
         if starves == pool.starved_since.is_some() {
             return;
         }
-        // Without any worker it may have to make room for one.
+        // A pool without slots may have to make room for a worker.
         let grows = pool.config.min < pool.config.max || pool.slots == 0;
         let grows = pool.config.spawned && grows;
         self.pools[id.index()].starved_since = starves.then_some(self.now);
@@ -192,7 +194,7 @@ impl Core {
             .starved_since
             .filter(|_| self.may_grow(id))
             .map_or(Time::NEVER, |since| since + GROW_AFTER);
-        // A pool that is starved and may not boot yet is looked at again when something changes.
+        // A starved pool that may not start a worker yet is checked again when something changes.
         let grow = if grow <= self.now { Time::NEVER } else { grow };
         let forgiven = if self.now < pool.blamed_until {
             pool.blamed_until
@@ -202,8 +204,8 @@ impl Core {
         self.pool_timers.wake(id.0, boot.min(grow).min(forgiven));
     }
 
-    /// Lets go of workers above the maximum: those that boot, then the idle. Workers of the version that is
-    /// going count as those that replace them.
+    /// Stops workers above the maximum: booting ones first, then idle ones. Does nothing while workers are
+    /// being replaced, because their successors are started in addition.
     fn stop_beyond_max(&mut self, id: PoolId) {
         let census = self.census(id);
         if census.stale > 0 {
@@ -225,7 +227,7 @@ impl Core {
         }
     }
 
-    /// Lets go of workers above the minimum whose idle time is up, those idle for longest first.
+    /// Stops workers above the minimum whose idle timeout has passed, those idle for longest first.
     fn stop_long_idle(&mut self, id: PoolId) {
         let census = self.census(id);
         let pool = &self.pools[id.index()];
@@ -248,7 +250,7 @@ impl Core {
         }
     }
 
-    /// Of the live workers that `which` admits, an idle one, or the one that was assigned its task last.
+    /// Of the live workers that `which` accepts, an idle one or else the one whose task started last.
     fn most_dispensable(
         &self,
         pool: PoolId,
@@ -268,8 +270,9 @@ impl Core {
         worker.outdated || worker.version != self.pools[worker.pool.index()].version
     }
 
-    /// A worker is ready: one that is to be replaced may go, unless it only fills a gap that a death left. Where some are
-    /// at their last task there are fewer than the minimum, and all the same no room for more.
+    /// Stops one worker that is to be replaced when another one becomes ready, unless the ready worker only
+    /// fills a gap that a death left. Workers at their last task do not count towards the minimum, but they do
+    /// count towards the maximum.
     pub(crate) fn retire_one_stale(&mut self, ready: WorkerId) {
         let pool = self.workers[ready].pool;
         let census = self.census(pool);
@@ -286,7 +289,7 @@ impl Core {
         }
     }
 
-    /// While the server drains, workers stay only for the calls that wait.
+    /// Stops idle workers while the server drains, except in pools for which calls wait.
     fn stop_idle(&mut self, id: PoolId) {
         let pool = &self.pools[id.index()];
         let calls = |queue: &crate::QueueId| {
@@ -306,13 +309,13 @@ impl Core {
         }
     }
 
-    /// Starts to replace every worker of a pool by one of a new version.
+    /// Starts to replace every worker of a pool with one of a new version.
     pub(crate) fn reload(&mut self, id: PoolId) {
         if self.draining.is_some() {
             return self.end_reload(id, false);
         }
         self.note_health(id, |pool, now| {
-            // A reload upon a reload falls back to the version that last stood.
+            // A reload during another reload keeps the fallback of the first one.
             pool.fallback = pool.fallback.or(Some(pool.version));
             pool.versions += 1;
             pool.version = pool.versions;
@@ -331,7 +334,8 @@ impl Core {
         self.resize(id);
     }
 
-    /// The new version can't boot, or kills its workers: the old one stays.
+    /// Gives up a reload because the new version can't boot or kills its workers. The pool goes back to the old
+    /// version.
     pub(crate) fn give_up_reload(&mut self, id: PoolId) {
         let Some(old) = self.pools[id.index()].fallback else {
             return;
@@ -352,8 +356,8 @@ impl Core {
         self.resize(id);
     }
 
-    /// Tells when the last worker of an older version has gone, and one of the new version has shown that
-    /// it works: until then there may be something to go back to.
+    /// Completes a reload when the last worker of an older version has gone and the new version has a ready
+    /// worker or needs none. Until then the pool can go back to the old version.
     fn note_reloaded(&mut self, id: PoolId) {
         let pool = &self.pools[id.index()];
         let is_old = |worker: &WorkerId| self.workers[*worker].version != pool.version;
@@ -372,7 +376,7 @@ impl Core {
         self.out.push(Action::Reloaded { pool: id, done });
     }
 
-    /// When an idle worker's time is up.
+    /// When an idle worker's idle timeout ends.
     pub(crate) fn idle_until(&self, worker: &Worker, since: Time) -> Time {
         since + self.pools[worker.pool.index()].config.idle_timeout
     }

@@ -1,19 +1,19 @@
-//! What is due: deadlines, timeouts, retries, recycling.
+//! Handles what is due: deadlines, timeouts, memory measurements, recycling and the end of grace periods.
 
 use crate::task::Place;
 use crate::worker::{Life, Worker, escalation, last_call};
 use crate::{Action, Core, Outcome, PoolId, Recycled, Span, TaskId, Time, Why, WorkerId};
 
-/// How often a busy worker's memory is looked at within one task, and that of a process whose tasks are not
-/// ours to see.
+/// How often the memory of a busy worker is measured during one task.
 const WATCH_EVERY: Span = Span::from_millis(250);
+/// How often the memory of a process without the protocol is measured.
 const WATCH_SILENT_EVERY: Span = Span::from_secs(2);
 
-/// Resident bytes are read at most so often after tasks: reading them costs as much as a short task.
+/// Minimum time between two memory measurements after tasks: one measurement costs as much as a short task.
 pub(super) const MEASURE_EVERY: Span = Span::from_millis(100);
 
 impl Core {
-    /// Does everything that is due.
+    /// Handles everything that is due.
     pub(crate) fn tick(&mut self) {
         while let Some(task) = self.task_timers.ring(self.now) {
             self.task_due(TaskId(task));
@@ -24,13 +24,13 @@ impl Core {
             }
         }
         while let Some(pool) = self.pool_timers.ring(self.now) {
-            // Blame passes with time alone.
+            // The blame on a version expires with time, without any other event.
             self.note_health(PoolId(pool), |_, _| ());
             self.resize(PoolId(pool));
         }
     }
 
-    /// The timer may have been set for an earlier task of the same number.
+    /// Handles a due task timer, which may have been set for an earlier task with the same number.
     fn task_due(&mut self, id: TaskId) {
         match self.tasks.get(id) {
             Some(task) if task.wanted && task.deadline <= self.now => self.out_of_time(id),
@@ -39,7 +39,8 @@ impl Core {
         }
     }
 
-    /// A caller's time is up. A worker that still has the task may finish it for nobody.
+    /// Handles a task whose deadline has passed. A worker that still has the task may finish it, but its answer
+    /// is no longer wanted.
     fn out_of_time(&mut self, task: TaskId) {
         match self.tasks[task].place {
             Place::Lane | Place::Suspects => {
@@ -62,7 +63,7 @@ impl Core {
         }
     }
 
-    /// Whatever is due of a worker: its boot, its task's time, its age, its idleness, its end.
+    /// Handles what is due for a worker: boot timeout, task timeout, age, idle timeout or grace period.
     fn worker_due(&mut self, id: WorkerId) {
         match self.workers[id].life {
             Life::Starting { until } if until <= self.now => self.kill(id, Why::BootTimeout),
@@ -96,7 +97,8 @@ impl Core {
         }
     }
 
-    /// A process without the protocol has lived for a while: its pool works, unless that has been reloaded.
+    /// Resets the failed boots of a pool, once a process without the protocol has lived for a while. A process
+    /// of an older version does not count.
     fn prove(&mut self, id: WorkerId) {
         if self.workers[id].proof > self.now {
             return;
@@ -122,7 +124,7 @@ impl Core {
         self.measure(id, pause);
     }
 
-    /// Has a worker's memory looked at, and not again before that pause is over.
+    /// Requests a measurement of a worker's memory, and no further one before `pause` is over.
     pub(super) fn measure(&mut self, id: WorkerId, pause: Span) {
         let worker = &mut self.workers[id];
         worker.measure_at = self.now + pause;
@@ -130,7 +132,8 @@ impl Core {
         self.out.push(Action::Measure { worker: id });
     }
 
-    /// Ends what ran too long: softly where its worker can, then by force.
+    /// Ends tasks that ran too long: with the soft signal if the worker supports it, then by killing the
+    /// worker.
     fn check_tasks(&mut self, id: WorkerId) {
         while let Some(task) = self.overdue_task(id) {
             let is_signalled = self.tasks[task].nudged.is_some();
@@ -147,7 +150,8 @@ impl Core {
         }
     }
 
-    /// Ends a worker that was sent GOAWAY and stays: TERM late in its grace, KILL at its end.
+    /// Ends a worker that has not exited after GOAWAY: sends TERM late in its grace period and kills it at the
+    /// end.
     pub(super) fn escalate(&mut self, id: WorkerId) {
         let Some((term_at, kill_at)) = self.escalation_of(&self.workers[id]) else {
             return;
@@ -168,7 +172,7 @@ impl Core {
 
     fn escalation_of(&self, worker: &Worker) -> Option<(Time, Time)> {
         let since = match worker.life {
-            // A worker that is being replaced finishes its task; only a shutdown has an end.
+            // A worker that is being replaced may finish its task; only a shutdown limits the time for that.
             Life::Live { .. } | Life::Draining { .. } => self.draining,
             Life::Stopping { since, .. } => Some(self.draining.map_or(since, |at| at.min(since))),
             _ => None,
@@ -182,7 +186,7 @@ impl Core {
         })
     }
 
-    /// Sets the one timer of a worker to whatever is due first.
+    /// Sets the only timer of a worker to whatever is due first.
     pub(crate) fn set_worker_timer(&mut self, id: WorkerId) {
         self.worker_timers.wake(id.slot, self.worker_deadline(id));
     }
@@ -210,7 +214,8 @@ impl Core {
             worker.expires
         };
         if worker.tasks.is_empty() {
-            // Once that time is up, whatever makes it surplus has its pool's size decided anyway.
+            // After the idle timeout no timer is needed: any change that makes the worker surplus resizes its
+            // pool anyway.
             let idle_until = self.idle_until(worker, idle_since);
             let is_up = idle_until <= self.now;
             let idle_until = if is_up { Time::NEVER } else { idle_until };
@@ -224,13 +229,13 @@ impl Core {
             .min(self.task_deadline(worker))
     }
 
-    /// When a worker's memory is looked at next.
+    /// When a worker's memory is measured next.
     fn watch_deadline(&self, worker: &Worker) -> Time {
         let config = &self.pools[worker.pool.index()].config;
         if config.memory_limit == 0 {
             return Time::NEVER;
         }
-        // While it is busy the end of its task comes first.
+        // A busy worker is measured after its task anyway.
         let is_left = worker.unmeasured && worker.tasks.is_empty();
         if !config.protocol || is_left {
             return worker.measure_at;
@@ -253,7 +258,7 @@ impl Core {
         ends.min().unwrap_or(Time::NEVER)
     }
 
-    /// When the worker of a task is to be signalled to end it, or to be killed if it was signalled.
+    /// When a task must be ended: by the soft signal or, if that was sent already, by killing the worker.
     fn end_of(&self, worker: &Worker, task: TaskId) -> Time {
         if worker.unread.is_some() {
             return Time::NEVER;

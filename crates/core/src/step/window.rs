@@ -1,24 +1,25 @@
-//! Tasks are assigned ahead to busy workers.
+//! Prefetching: tasks are assigned to busy workers before a slot is free.
 
 use crate::task::Place;
 use crate::{Core, PoolId, QueueId, TaskId, WorkerId};
 
 impl Core {
-    /// Assigns tasks ahead to busy workers, so that a short task does not wait for a round trip. Only when
-    /// nobody is idle, only behind and of names that have been short for long, and only what may run
-    /// again, because a worker's death takes its window along.
+    /// Assigns tasks ahead to busy workers, so that a short task does not wait for a round trip. Tasks are
+    /// prefetched only when no worker is idle, only if the running task's name and their own have had short
+    /// runs for some time, and only if they may run again, because the worker may die with them.
     pub(crate) fn extend_windows(&mut self, pool: PoolId) {
         if !self.pools[pool.index()].idle.is_empty() || self.pools[pool.index()].active.is_empty() {
             return;
         }
-        // One that just answered, and the next in turn: looking at all of them at every step would cost
-        // more than the windows save.
+        // Only the worker that answered last and the next one in turn are checked: checking all workers at
+        // every step would cost more than prefetching saves.
         let pool_of = &mut self.pools[pool.index()];
         let runs_low = pool_of.runs_low.take();
         pool_of.round = (pool_of.round + 1) % pool_of.workers.len().max(1);
         let next = pool_of.workers.get(pool_of.round).copied();
         for worker in runs_low.into_iter().chain(next) {
-            // Filled up only when half empty: many small top-ups would be many small writes.
+            // A window is filled only when it is at most half full, because many small refills would mean many
+            // small writes.
             let half = self.limits.window / 2;
             let held = self.workers.get(worker).map(|worker| worker.tasks.len());
             if held.is_some_and(|held| held <= half)
@@ -40,7 +41,8 @@ impl Core {
         }
     }
 
-    /// What is waiting, spread evenly: a window must not take work that another worker could start.
+    /// The number of waiting tasks for each worker: a window must not take work that another worker could
+    /// start.
     fn fair_share(&self, pool: PoolId) -> usize {
         let pool = &self.pools[pool.index()];
         let waiting: u32 = pool
@@ -58,7 +60,7 @@ impl Core {
         let suspect = self.pools[worker.pool.index()].suspect;
         worker.is_live()
             && worker.slots == 1
-            // Its programs start one after the other anyway, which costs more than a round trip.
+            // A worker of an isolated pool starts a program for each task, which costs more than a round trip.
             && !self.is_isolated(worker.pool)
             && !worker.demand.is_pull()
             && !worker.outdated
@@ -71,7 +73,7 @@ impl Core {
     #[inline]
     fn is_short(&self, task: TaskId) -> bool {
         let task = &self.tasks[task];
-        // What is recorded before it is sent would be overtaken by what stands behind it.
+        // A job that is recorded before it is sent would be overtaken by the tasks behind it.
         let is_recorded_first = |queue: QueueId| self.queues[queue.index()].config.ack_on_delivery;
         task.may_run_again()
             && task.place != Place::Suspects

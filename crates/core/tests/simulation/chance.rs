@@ -1,4 +1,4 @@
-//! Dice.
+//! Random choices.
 
 use stoker_core::{Rng, Span};
 
@@ -30,7 +30,7 @@ impl Chance {
         all[self.below(all.len() as u64) as usize]
     }
 
-    /// One of these, each as often as its weight says.
+    /// Picks one of the values, with a probability proportional to its weight.
     pub fn weighted<T: Copy>(&mut self, all: &[(u64, T)]) -> T {
         let mut at = self.below(all.iter().map(|(weight, _)| weight).sum());
         for (weight, one) in all {

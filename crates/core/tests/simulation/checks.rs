@@ -1,4 +1,4 @@
-//! What must be true of each step, beyond what the core's own books tell.
+//! Checks of each step, in addition to those of the core's own invariants.
 
 use crate::coverage::STATES;
 use crate::sim::Sim;
@@ -10,7 +10,7 @@ pub struct Checks {
     drain: Option<Time>,
 }
 
-/// What a step is compared with.
+/// The state before a step, with which the step is compared.
 pub struct Before {
     live: Vec<(u32, u32)>,
 }
@@ -29,7 +29,7 @@ impl Checks {
     }
 }
 
-/// From the end of the longest grace, the last process needs a moment to be gone.
+/// The time that the last process may need to exit after the end of the longest grace period.
 const LAST_MOMENT: Span = Span::from_millis(120);
 
 impl Sim {
@@ -58,7 +58,8 @@ impl Sim {
         }
     }
 
-    /// A worker goes for a successor only when one came: never fewer than before.
+    /// A worker is replaced only after its successor has arrived, so there are never fewer workers than
+    /// before.
     fn check_reload(&self, before: &Before, actions: &[Action]) {
         for pool in self.core.pools() {
             let of_pool =
@@ -108,7 +109,8 @@ impl Sim {
         );
     }
 
-    /// Of the jobs of a class and key that have not been out, the one that is assigned has the lowest order.
+    /// Among the jobs of a class and key that have never been assigned, the one that is assigned has the
+    /// lowest order.
     fn check_order(&self, actions: &[Action]) {
         for action in actions {
             let (Action::Deliver { task, .. } | Action::Claim { task }) = *action else {
@@ -137,7 +139,7 @@ impl Sim {
         }
     }
 
-    /// The job that a worker is assigned for the first time, if it is one.
+    /// The job of a task that is assigned to a worker for the first time, if it is a job.
     fn untouched(&self, task: TaskId, action: &Action) -> Option<(JobId, Lane)> {
         let known = &self.tasks[&task];
         let id = known.job?;
@@ -166,7 +168,7 @@ impl Sim {
         }
     }
 
-    /// After the last fault everything that waited has run, and everybody is back.
+    /// After the last fault, every waiting task has run, and all workers are running again.
     pub fn check_recovery(&self) {
         assert_eq!(
             self.core.tasks(),

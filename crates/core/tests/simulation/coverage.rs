@@ -1,4 +1,5 @@
-//! How often each kind of event met a worker in each state. What was never tried was never tested.
+//! Counts how many times each kind of event met a worker in each state. A combination that never
+//! occurred has not been tested.
 
 use std::fmt;
 use stoker_core::Event;
@@ -32,10 +33,10 @@ const EVENTS: [&str; 24] = [
     "drain",
     "tick",
 ];
-/// Hits below which a pair counts as untried.
+/// A pair with fewer hits counts as untested.
 const ENOUGH: u64 = 100;
 
-/// Pairs that can't be met, and why.
+/// Pairs that cannot occur, and why.
 const UNREACHABLE: [(&str, &[&str], &str); 10] = [
     ("claimed", &["gone"], "not about one worker"),
     (
@@ -68,13 +69,14 @@ const UNREACHABLE: [(&str, &[&str], &str); 10] = [
         "nobody measures a worker that is not ready",
     ),
 ];
-/// Events about a pool, a queue or everything meet every worker there is, and none that is gone.
+/// Events about a pool, a queue or the whole server. They meet every existing worker, and none that
+/// is gone.
 const GENERAL: [&str; 6] = ["paused", "scale", "reload", "unconfigured", "drain", "tick"];
 
 #[derive(Default)]
 pub struct Coverage {
     met: [[u64; STATES.len()]; EVENTS.len()],
-    /// Workers whose grace was cut, because work waited for their room.
+    /// The number of workers whose grace period was cut because work waited for their room.
     pub hurried: u64,
 }
 
@@ -95,7 +97,7 @@ impl Coverage {
         }
     }
 
-    /// Panics if a pair that can be met was met too rarely, or one that can't was met.
+    /// Panics if a pair that can occur was met too rarely, or if one that cannot occur was met.
     pub fn check(&self) {
         let hurried = self.hurried;
         assert!(hurried >= ENOUGH / 4, "only {hurried} workers were hurried");
@@ -140,7 +142,7 @@ fn name_of(event: &Event<'_>) -> &'static str {
         Event::Acknowledged { .. } => "acknowledged",
         Event::Blocked { .. } => "blocked",
         Event::Ready { .. } => "ready",
-        // Not drawn yet: what the edge does for want of memory (see `table/memory.rs`).
+        // Not simulated yet: events caused by a lack of memory (see `table/memory.rs`).
         Event::Unread { .. } => "unread",
         Event::Deferred { .. } => "deferred",
         Event::Resumed { .. } => "resumed",

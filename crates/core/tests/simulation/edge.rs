@@ -1,4 +1,4 @@
-//! The workers: processes that boot, run what they are given, answer, and do everything wrong that a
+//! The workers: processes that boot, run what they are assigned, answer, and do everything wrong that a
 //! process can do.
 
 use crate::sim::{Due, Sim};
@@ -6,32 +6,32 @@ use crate::support::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stoker_core::*;
 
-/// What a process says or does at some moment.
+/// Something that a process sends or does at a given time.
 #[derive(Clone, Copy, Debug)]
 pub enum Word {
     Hello,
     Started(TaskId),
     /// The run with this number ends.
     RunEnds(u64),
-    /// A task that had not begun is dropped, because it was cancelled, or given back.
+    /// A task that had not begun is answered without a run, because it was cancelled or is returned.
     Dropped(TaskId, Answer),
     Answer(TaskId, Answer),
     Left,
-    /// A worker that takes tasks on request asks for one, or withdraws that.
+    /// A pull worker asks for a task (true) or withdraws its request (false).
     Ready(bool),
     Garbage,
     Measured(u64),
     Exits(Exit),
-    /// It decides to.
+    /// The process decides to exit.
     Ends(Exit),
-    /// After its end has been told already.
+    /// A late event of a worker whose end has already been reported.
     Haunts(u8),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Answers(Answer),
-    /// Answers, and says that it goes.
+    /// Answers and announces that it leaves.
     AnswersAndLeaves,
     AnswersTwice,
     AnswersAnother,
@@ -48,7 +48,7 @@ struct Run {
     number: u64,
     task: TaskId,
     fate: Fate,
-    /// A call that it makes and waits for.
+    /// Whether the run waits for a call that it has made.
     inner: bool,
     over: bool,
 }
@@ -59,21 +59,22 @@ pub struct Proc {
     slots: usize,
     soft: bool,
     pull: bool,
-    /// Tasks that it takes in its life, and that its pool lets it take; 0 for no bound.
+    /// The number of tasks that the worker takes in its life, and the number that its pool permits; 0 for
+    /// no limit.
     tasks: [u64; 2],
-    /// Those that it has run.
+    /// The number of tasks that it has run.
     done: u64,
-    /// It has asked for a task, or is about to, and got none yet.
+    /// Whether it has asked for a task, or is about to, and has got none yet.
     asked: bool,
-    /// It has withdrawn, and may return one task that was on its way.
+    /// Whether it has withdrawn its request and may return one task that was already on its way.
     crossed: bool,
     ready: bool,
     pub greeted: Option<Time>,
     goaway: bool,
     left: bool,
-    /// When it said that it goes.
+    /// When it announced that it leaves.
     left_at: Option<Time>,
-    /// Its end is certain, though not yet told.
+    /// Whether its end is certain, although not reported yet.
     dying: bool,
     pub deaf: bool,
     pub rss: u64,
@@ -87,7 +88,7 @@ pub struct Edge {
     pub procs: BTreeMap<WorkerId, Proc>,
     pub killed: BTreeSet<WorkerId>,
     pub gone: Vec<WorkerId>,
-    /// When a pool of silent processes may start the next one, by its place.
+    /// When a pool of silent processes may start the next one, by the pool's index.
     pub not_before: BTreeMap<usize, Time>,
     runs: u64,
 }
@@ -106,7 +107,7 @@ impl Sim {
             Action::Kill { worker, .. } => {
                 self.edge.killed.insert(worker);
                 self.dies(worker, Exit::Signal(9), Span(40_000));
-                // People press more keys just then.
+                // Operators are more active at such a moment.
                 if self.trouble && self.chance.percent(40) {
                     self.after(Span(500), Due::Operator(Some(worker)));
                 }
@@ -149,7 +150,7 @@ impl Sim {
         if self.is_silent(worker) {
             return self.begin_silent(worker);
         }
-        // One that took its time before each task would never be done with what has piled up.
+        // A pool whose workers boot slowly for every few tasks could never work off its backlog.
         let is_counted = self.edge.procs[&worker].tasks.iter().any(|most| *most > 0);
         let slow = if is_counted && !self.trouble { 20 } else { 250 };
         let boot = self.chance.ms(5, slow);
@@ -174,7 +175,7 @@ impl Sim {
         }
     }
 
-    /// A guest dials in, unless the server goes.
+    /// A worker dials in, unless the server drains.
     pub fn guest(&mut self, pool: usize) {
         if self.core.is_draining() && !self.chance.percent(20) {
             return;
@@ -197,8 +198,7 @@ impl Sim {
         self.ask(worker);
     }
 
-    /// A worker that takes tasks on request and has nothing to do asks for one after a while, and now and
-    /// then takes that back.
+    /// Lets a pull worker without work ask for a task after a while, and sometimes withdraw the request.
     fn ask(&mut self, worker: WorkerId) {
         let Some(proc) = self.edge.procs.get_mut(&worker) else {
             return;
@@ -231,7 +231,7 @@ impl Sim {
         self.step(Event::Ready { worker, wanted });
     }
 
-    /// Its process lives on, without a part in the game.
+    /// The worker's connection is closed. Its process continues outside the simulation.
     fn disconnected(&mut self, worker: WorkerId) {
         let mut tasks = self.core.assigned_to(worker);
         assert_eq!(tasks.next(), None, "{worker:?} is let go with a task");
@@ -282,7 +282,7 @@ impl Sim {
         self.pump(worker);
     }
 
-    /// What a worker that is gone had said is heard too late.
+    /// An event of a worker that is gone arrives too late.
     fn haunt(&mut self, worker: WorkerId, how: u8) {
         let task = self.tasks.keys().next().copied().unwrap_or(TaskId(0));
         match how {
@@ -313,7 +313,7 @@ impl Sim {
             .filter(|_| self.chance.percent(50))
             .unwrap_or(Span::ZERO);
         self.books.answered(task, answer);
-        // It may lie: only whoever did not begin a task may return it.
+        // The worker may lie, but after a return the simulation counts the task as not begun.
         if answer == Answer::Returned && self.has(worker, task) {
             self.set_begun(task, 0);
         } else if self.has(worker, task)
@@ -356,7 +356,7 @@ impl Sim {
         self.pump(worker);
     }
 
-    /// Begins what there is a slot for, and goes when there is nothing left to do.
+    /// Begins tasks while there are free slots, and lets the worker exit when it has nothing left to do.
     fn pump(&mut self, worker: WorkerId) {
         loop {
             let Some(proc) = self.edge.procs.get_mut(&worker) else {
@@ -369,7 +369,7 @@ impl Sim {
                 break;
             };
             if !self.has(worker, task) {
-                // It was answered by mistake, out of its turn.
+                // The task was answered out of turn by mistake.
                 continue;
             }
             let proc = &self.edge.procs[&worker];
@@ -422,7 +422,7 @@ impl Sim {
         }
     }
 
-    /// A job that counts as done on delivery runs once at the most.
+    /// Checks that a job that is acknowledged on delivery runs at most once.
     fn check_one_run(&mut self, task: TaskId) {
         let known = &self.tasks[&task];
         let Some(job) = known.job else { return };
@@ -433,14 +433,14 @@ impl Sim {
         }
     }
 
-    /// Sets how many runs of a job a worker is taken to have begun. Returns how many it was.
+    /// Sets the number of runs of a job that count as begun. Returns the previous number.
     fn set_begun(&mut self, task: TaskId, begun: i32) -> i32 {
         let job = self.tasks.get(&task).and_then(|known| known.job);
         let job = job.map(|job| &mut self.store.jobs[job.0 as usize].begun);
         job.map_or(0, |count| std::mem::replace(count, begun))
     }
 
-    /// The run makes a call and waits for its answer.
+    /// Lets the run make a call and wait for its answer.
     fn make_inner(&mut self, worker: WorkerId, task: TaskId, number: u64) {
         let calls =
             (0..self.setup.queues.len()).filter(|at| self.setup.queues[*at].kind == Kind::Calls);
@@ -556,9 +556,10 @@ impl Sim {
         }
     }
 
-    /// It says that it goes: what it has begun, with several slots, it finishes.
+    /// Lets a worker announce that it leaves. With several slots, it finishes the tasks that it has
+    /// begun.
     fn leave(&mut self, worker: WorkerId) {
-        // What it had begun when it left counts as never begun.
+        // Tasks that the core takes back from the leaving worker count as never begun.
         let held: Vec<TaskId> = self.core.assigned_to(worker).collect();
         let begun: Vec<i32> = held.iter().map(|task| self.set_begun(*task, 0)).collect();
         self.step(Event::Left { worker });
@@ -665,7 +666,7 @@ impl Sim {
         let Some(proc) = self.edge.procs.get_mut(&worker) else {
             return;
         };
-        // A kill overtakes every other way to end.
+        // A kill takes effect before every other way to end.
         if !proc.dying || exit == Exit::Signal(9) {
             proc.dying = true;
             self.say(worker, wait, Word::Exits(exit));
@@ -707,16 +708,16 @@ impl Sim {
             .filter(|other| other.pool == proc.pool)
             .count();
         if plan.guests > 0 && here < plan.guests as usize {
-            // One that dawdled after every few tasks would never be done with what has piled up.
+            // A worker that dials in late after every few tasks could never work off the backlog.
             let most = if self.trouble { 400 } else { 60 };
             let wait = self.chance.ms(50, most);
             self.after(wait, Due::Guest(proc.pool));
         }
     }
 
-    /// Somebody does or says something at a moment at which nobody expects it.
+    /// Lets a worker do something at an unexpected moment.
     pub fn mischief(&mut self) {
-        // Each state has its turn, however few are in it.
+        // Every state is chosen equally often, however few workers are in it.
         let mut by_state: BTreeMap<&str, Vec<WorkerId>> = BTreeMap::new();
         for worker in self.edge.procs.keys() {
             by_state
@@ -751,7 +752,7 @@ fn proc_is_ordered(proc: &Proc) -> bool {
     proc.slots == 1
 }
 
-/// What a worker may still say while it goes.
+/// Events that a worker may still send while it ends.
 fn last_words() -> [(u64, Word); 9] {
     [
         (2, Word::Ready(true)),

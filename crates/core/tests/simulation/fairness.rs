@@ -1,4 +1,4 @@
-//! Shares of busy time between queues that always have work, over hours.
+//! The shares of busy time of queues that always have work, over hours.
 
 use crate::chance::Chance;
 use crate::support::*;
@@ -6,13 +6,13 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use stoker_core::*;
 
-/// A queue that never runs dry.
+/// A queue that always has waiting tasks.
 struct Backlogged {
     weight: u32,
-    /// A run takes between these.
+    /// The shortest and longest duration of a run.
     cost: (Span, Span),
     name: NameId,
-    /// Time that its runs took so far, those that go on included up to now.
+    /// The time that its runs have taken so far, including the present runs up to now.
     busy: u64,
 }
 
@@ -21,7 +21,7 @@ struct Market {
     now: Time,
     chance: Chance,
     queues: Vec<Backlogged>,
-    /// Runs by their end: when, of which queue, on which worker, which task.
+    /// The runs by their end: time, queue, worker and task.
     running: BinaryHeap<Reverse<(Time, usize, WorkerId, TaskId)>>,
     queue_of: Vec<usize>,
     free: Vec<TaskId>,
@@ -80,7 +80,7 @@ impl Market {
                 });
             }
         }
-        // All begin at the same moment, with work in every queue.
+        // All queues start at the same moment, with work in each of them.
         for queue in 0..self.queues.len() {
             let queue = self.core.queue_of_name(self.queues[queue].name);
             self.step(Event::Paused {
@@ -113,7 +113,8 @@ impl Market {
         self.step(Event::Arrived(NewTask { id, ..task }));
     }
 
-    /// Applies an event; what it started will end some time, and is replaced by another that waits.
+    /// Applies an event. For each task that it starts, plans the end of the run and adds another waiting
+    /// task.
     fn step(&mut self, event: Event<'_>) -> Vec<Action> {
         let mut actions = Vec::new();
         self.core.step(self.now, event, &mut actions);
@@ -134,7 +135,7 @@ impl Market {
         actions
     }
 
-    /// Lets so much time pass; calls `look` whenever a run has ended.
+    /// Lets this time pass, and calls `look` whenever a run has ended.
     fn run(&mut self, span: Span, mut look: impl FnMut(&[Backlogged])) {
         let until = self.now + span;
         while let Some(Reverse((end, ..))) = self.running.peek().copied() {
@@ -161,8 +162,8 @@ impl Market {
     }
 }
 
-/// Weights 6, 3 and 1 for runs of 10 ms, 1 s and a minute on 16 slots: the shares of time are 60, 30 and
-/// 10 %, however unlike the runs are.
+/// With weights 6, 3 and 1 and runs of 10 ms, 1 s and a minute on 16 slots, the shares of time are 60,
+/// 30 and 10 %, although the durations differ so much.
 #[test]
 fn shares_of_time_are_as_the_weights() {
     let of = |weight, cost| (weight, cost, cost);
@@ -185,8 +186,8 @@ fn shares_of_time_are_as_the_weights() {
     }
 }
 
-/// Over every stretch of time, two queues that always have work differ in time had per weight by no more
-/// than their longest runs, times the slots (the bound of start-time fair queueing).
+/// For two queues that always have work, and over every period of time, the busy time per weight differs
+/// by at most their longest runs times the number of slots (the bound of start-time fair queueing).
 #[test]
 fn no_queue_is_ever_far_behind() {
     for seed in 0..40 {

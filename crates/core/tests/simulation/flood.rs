@@ -1,19 +1,21 @@
-//! More tenants than the core tells apart: those without room wait in the store, and all are served.
+//! More tenants than the core tracks: the tasks of those without room wait in the store, and all are
+//! served.
 
 use crate::support::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stoker_core::*;
 
-/// The core keeps 4096 names, that of no tenant among them.
+/// The number of tenants. The core tracks 4096 names, one of which stands for tasks without a
+/// tenant.
 const TENANTS: u32 = 6_000;
 
 struct Flood {
     w: World,
     queue: QueueId,
     mail: NameId,
-    /// Jobs of each tenant that are still in the store.
+    /// The number of jobs of each tenant that are still in the store.
     store: BTreeMap<u32, u32>,
-    /// Which tenant a task is of.
+    /// The tenant of each task.
     tenants: BTreeMap<TaskId, u32>,
     asked: VecDeque<Action>,
     served: BTreeSet<u32>,
@@ -21,7 +23,8 @@ struct Flood {
 }
 
 impl Flood {
-    /// Without the books of [`World::step`], which would look at thousands of tenants at every step.
+    /// Applies an event without the books of [`World::step`], which would check thousands of tenants
+    /// at every step.
     fn step(&mut self, event: Event<'_>) {
         let mut actions = Vec::new();
         self.w.core.step(self.w.now, event, &mut actions);

@@ -1,8 +1,10 @@
-//! Simulated hours of a server in trouble: workers that crash, hang, lie and leave, a store with backlogs,
-//! bursts of calls and jobs, operators who do as they please. After every single step everything that must
-//! be true is checked; after the trouble everything must be well again.
+//! Simulates hours of a server in trouble: workers that crash, hang, violate the protocol and leave, a
+//! store with backlogs, bursts of calls and jobs, and operators who give arbitrary commands. All
+//! invariants are checked after every step, and after the trouble the server must have recovered
+//! completely.
 //!
-//! `STOKER_SEEDS=5000` runs that many seeds, `STOKER_SEED=17` one of them with a trace of all its events.
+//! `STOKER_SEEDS=5000` runs this number of seeds. `STOKER_SEED=17` runs one seed and prints a trace of all
+//! its events.
 #![allow(
     clippy::needless_pass_by_value,
     reason = "what happened is handed over"
@@ -82,7 +84,7 @@ fn whatever_goes_wrong_everything_ends_well() {
     }
 }
 
-/// What one seed covered; nothing if it failed.
+/// Runs one seed. Returns its coverage, or `None` if it failed.
 fn run(seed: u64) -> Option<Coverage> {
     let mut sim = Sim::new(seed, false);
     let ended = catch_unwind(AssertUnwindSafe(|| sim.run()));

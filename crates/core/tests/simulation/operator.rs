@@ -1,4 +1,4 @@
-//! People who do as they please: pause, scale, reload, cancel; and the end of all trouble.
+//! Operators who pause, scale, reload and cancel at random, and the end of all trouble.
 
 use crate::setup::QueuePlan;
 use crate::sim::{Due, Sim};
@@ -34,9 +34,11 @@ impl Sim {
         }
     }
 
-    /// A queue loses its section of the configuration, or gets it back, for other pools maybe.
+    /// Removes a queue's section from the configuration, or adds it again, possibly with other
+    /// pools.
     fn reconfigure_one(&mut self) {
-        // What is out already by other bounds stays out, which the checks would not understand.
+        // Queues with limits are left out: tasks that were assigned under other limits stay
+        // assigned, which the checks do not expect.
         let is_free = |plan: &QueuePlan| {
             let QueueConfig { per_key, limit, .. } = plan.config;
             !plan.pools.is_empty() && (per_key, limit) == (u32::MAX, u32::MAX)
@@ -69,7 +71,7 @@ impl Sim {
         self.step(Event::Tick);
     }
 
-    /// The code of a job that runs says that it is done, and goes on.
+    /// Lets a running job acknowledge its work and continue.
     fn acknowledge_one(&mut self, about: Option<WorkerId>) {
         let runs = |(task, worker): (&TaskId, &WorkerId)| {
             let is_job = self
@@ -86,7 +88,7 @@ impl Sim {
         }
     }
 
-    /// Cancels a task, one that runs if there is one.
+    /// Cancels a task, preferably a running one.
     fn cancel_one(&mut self, about: Option<WorkerId>) {
         let theirs = about
             .into_iter()
@@ -107,7 +109,7 @@ impl Sim {
         }
     }
 
-    /// In the midst of everything, and then again and again.
+    /// Drains the server in the middle of the trouble, and then repeats the drain.
     pub fn drain(&mut self, more: u32) {
         if !self.trouble && !self.core.is_draining() {
             return;
@@ -136,7 +138,7 @@ impl Sim {
         }
     }
 
-    /// From now on nothing goes wrong, nothing new comes, and everything is as it was configured.
+    /// Ends the trouble: no more faults, no new tasks, and everything is as configured.
     pub fn calm(&mut self) {
         self.trouble = false;
         for queue in (0..self.core.queues().count() as u32).map(QueueId) {

@@ -1,4 +1,4 @@
-//! What a seed is made of: pools, queues, and how long the trouble lasts.
+//! What is drawn from a seed: pools, queues, and how long the trouble lasts.
 
 use crate::chance::Chance;
 use crate::support::*;
@@ -7,9 +7,9 @@ use stoker_core::*;
 pub struct PoolPlan {
     pub config: PoolConfig,
     pub hello: Hello,
-    /// Its workers leave after nearly every task, and take their time to end.
+    /// Whether its workers leave after nearly every task and take long to end.
     pub leaves: bool,
-    /// Workers that somebody else starts and that dial in, again and again.
+    /// The number of workers that are started elsewhere and dial in again and again.
     pub guests: u32,
 }
 
@@ -17,16 +17,17 @@ pub struct QueuePlan {
     pub kind: Kind,
     pub name: String,
     pub config: QueueConfig,
-    /// Pools that serve it by configuration; none: whoever announces it.
+    /// The pools that serve it by configuration. If empty, it is served by the pools that announce
+    /// it.
     pub pools: Vec<usize>,
-    /// What a run usually takes.
+    /// The usual duration of a run.
     pub cost: Span,
     pub tenants: u64,
-    /// Time from one burst to the next, and tasks in a burst at the most.
+    /// The time between bursts, and the maximum number of tasks in one.
     pub gap: Span,
     pub burst: u64,
     pub idempotent: bool,
-    /// Of 100 calls, those that make another call inside.
+    /// The percentage of tasks that make a call themselves.
     pub nested: u64,
 }
 
@@ -34,9 +35,9 @@ pub struct Setup {
     pub limits: Limits,
     pub pools: Vec<PoolPlan>,
     pub queues: Vec<QueuePlan>,
-    /// The trouble, and what brings tasks, lasts until then.
+    /// When the trouble ends and no more tasks arrive.
     pub calm_at: Time,
-    /// In the middle of the trouble the server is told to go.
+    /// When the server drains, in the middle of the trouble.
     pub drain_at: Option<Time>,
 }
 
@@ -49,7 +50,7 @@ pub fn setup(chance: &mut Chance) -> Setup {
         ..Limits::default()
     };
     let mut pools: Vec<PoolPlan> = (0..chance.within(1, 3)).map(|_| pool(chance)).collect();
-    // The first one takes what the others might not.
+    // The first pool always speaks the protocol, because the others may not.
     for pool in &mut pools[1..] {
         if chance.percent(20) {
             be_silent(pool);
@@ -116,7 +117,8 @@ fn pool(chance: &mut Chance) -> PoolPlan {
     }
 }
 
-/// Its processes do not speak the protocol. What such a pool can't have the configuration refuses.
+/// Turns a pool into one whose processes do not speak the protocol. Settings that the configuration
+/// refuses for such a pool are reset.
 fn be_silent(pool: &mut PoolPlan) {
     let config = &mut pool.config;
     (config.protocol, config.spawned) = (false, true);
@@ -145,7 +147,7 @@ fn queue(chance: &mut Chance, at: u64, pools: &[PoolPlan]) -> QueuePlan {
     let speaking = (0..pools.len()).filter(|at| pools[*at].config.protocol);
     let speaking: Vec<usize> = speaking.collect();
     let any = chance.of(&speaking);
-    // A pool that starts nobody by itself announces nothing either.
+    // A pool that starts no workers on its own announces nothing either.
     let announces = pools[any].config.min > 0 && pools[any].config.spawned;
     let pools = match chance.percent(75) || !announces {
         true if chance.percent(20) => speaking,
@@ -166,7 +168,7 @@ fn queue(chance: &mut Chance, at: u64, pools: &[PoolPlan]) -> QueuePlan {
     }
 }
 
-/// A queue that is not configured is announced by the workers of one pool.
+/// Lets the workers of one pool announce a queue that is not configured.
 fn announce(pools: &mut [PoolPlan], queue: &QueuePlan, chance: &mut Chance) {
     let able = |pool: &&mut PoolPlan| {
         let config = &pool.config;
@@ -180,7 +182,8 @@ fn announce(pools: &mut [PoolPlan], queue: &QueuePlan, chance: &mut Chance) {
     }
 }
 
-/// Slots that are never lent leave at least one for the others, or those would wait for ever.
+/// Limits the kept slots so that at least one slot is left for other queues, which would otherwise
+/// wait forever.
 fn keep_within_minimum(setup: &mut Setup) {
     for at in 0..setup.pools.len() {
         let mut kept = 0;

@@ -1,4 +1,4 @@
-//! Processes that do not speak the protocol: they run, grow, end by themselves, and end when they are told to.
+//! Processes that do not speak the protocol: they run, grow, exit on their own, and end on TERM.
 
 use crate::edge::Word;
 use crate::sim::Sim;
@@ -11,7 +11,7 @@ impl Sim {
         proc.is_some_and(|proc| !self.setup.pools[proc.pool].config.protocol)
     }
 
-    /// The edge says HELLO for it as soon as it runs.
+    /// The server says HELLO on the process's behalf as soon as it runs.
     pub fn begin_silent(&mut self, worker: WorkerId) {
         let pool = self.edge.procs[&worker].pool;
         let not_before = self.edge.not_before.get(&pool).copied();
@@ -27,7 +27,7 @@ impl Sim {
         self.live_silently(worker, starts);
     }
 
-    /// How long it lives, and of what it dies.
+    /// Draws how long the process lives and how it ends.
     fn live_silently(&mut self, worker: WorkerId, starts: Span) {
         if self.chance.percent(30) {
             return;
@@ -52,12 +52,12 @@ impl Sim {
         }
     }
 
-    /// A reload begins or ends, and nobody wants to wait for that.
+    /// When a reload begins or ends, the next process may start at once.
     pub fn need_not_wait(&mut self, pool: PoolId) {
         self.edge.not_before.remove(&pool.index());
     }
 
-    /// TERM is all that it understands: it ends what it does, unless it hears nothing.
+    /// The process understands only TERM: it ends, unless it ignores signals.
     pub fn told_to_end(&mut self, worker: WorkerId) {
         if !self.edge.procs[&worker].deaf {
             let exit = self.chance.of(&[Exit::Code(0), Exit::Signal(15)]);
@@ -65,7 +65,7 @@ impl Sim {
         }
     }
 
-    /// One that ends as it should is followed once a second at the most.
+    /// After a process has exited cleanly, the next one may start only one second after that one became ready.
     pub fn ends_silently(&mut self, worker: WorkerId, exit: Exit) {
         let proc = &self.edge.procs[&worker];
         if let (Some(greeted), Exit::Code(0 | 12)) = (proc.greeted, exit) {

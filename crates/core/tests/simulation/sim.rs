@@ -1,4 +1,5 @@
-//! The loop: whatever comes first happens, the core hears of it, its actions are carried out.
+//! The simulation's loop: the earliest event happens, the core processes it, and the core's actions
+//! are carried out.
 
 use crate::chance::Chance;
 use crate::checks::Checks;
@@ -12,23 +13,23 @@ use crate::trace::{self, Trace};
 use std::collections::BTreeMap;
 use stoker_core::*;
 
-/// Something that will happen by itself.
+/// An event that is planned for a later time.
 #[derive(Clone, Debug)]
 pub enum Due {
     /// Another burst of a queue's tasks.
     Burst(usize),
-    /// A job's delay is over.
+    /// A job's delay has ended.
     Job(JobId),
-    /// The store has recorded a job, or could not.
+    /// The store has recorded a job as done, or has failed to.
     Claimed(TaskId, JobId),
     Refill(QueueId, u8, KeyId),
     RefillKeys(QueueId),
-    /// A worker says something, or its process does.
+    /// A worker sends something, or its process does something.
     Says(WorkerId, Word),
     Guest(usize),
-    /// Somebody does something, perhaps about this worker.
+    /// An operator does something, possibly to this worker.
     Operator(Option<WorkerId>),
-    /// The server is told to go, and so many times more.
+    /// The server drains. The drain is then repeated this number of times.
     Drain(u32),
     Calm,
 }
@@ -39,7 +40,7 @@ pub struct Sim {
     pub now: Time,
     pub setup: Setup,
     pub names: Vec<NameId>,
-    /// Tasks that each queue has brought.
+    /// The number of tasks that each queue has brought.
     pub brought: Vec<u64>,
     pub edge: Edge,
     pub store: Store,
@@ -49,13 +50,13 @@ pub struct Sim {
     pub checks: Checks,
     pub coverage: Coverage,
     pub trace: Trace,
-    /// Faults still happen, and tasks still come.
+    /// Whether faults still happen and tasks still arrive.
     pub trouble: bool,
     agenda: BTreeMap<(Time, u64), Due>,
     count: u64,
 }
 
-/// Trouble that is over is forgotten after this long at the most: a backoff, and what had piled up.
+/// The maximum time to recover after the trouble: the longest backoff, and the accumulated backlog.
 const AFTERMATH: Span = Span::from_secs(600);
 
 impl Sim {
@@ -131,7 +132,7 @@ impl Sim {
         self.step(Event::Tick);
     }
 
-    /// Lets happen whatever comes first, until it is enough.
+    /// Processes events in the order of their time, until `enough` returns true.
     fn pass_until(&mut self, enough: impl Fn(&Self) -> bool) {
         while !enough(self) {
             let due = self.core.next_deadline().unwrap_or(Time::NEVER);
@@ -143,7 +144,7 @@ impl Sim {
                 due.min(next) < Time::NEVER,
                 "nothing will ever happen again"
             );
-            // The edge's clock is not exact: a tick may come a little late.
+            // The server's clock is not exact, so a tick may come a little late.
             let late = if self.trouble && self.chance.percent(10) {
                 ms(3)
             } else {
@@ -180,7 +181,7 @@ impl Sim {
         }
     }
 
-    /// One event: counted, applied, checked, its actions carried out.
+    /// Processes one event: counts it, applies it, checks the result, and carries out its actions.
     pub fn step(&mut self, event: Event<'_>) {
         self.cover(&event);
         if let Event::Reload { pool } = event {
@@ -228,7 +229,7 @@ impl Sim {
         }
     }
 
-    /// Nothing is left to do, and everybody who should be there is.
+    /// Whether no work is left and all workers of the minimum are running.
     fn is_quiet(&self) -> bool {
         self.core.tasks() == 0
             && self.store.is_empty()

@@ -1,28 +1,28 @@
-//! What brings tasks: bursts of calls and jobs, of many tenants, some of them poison; and what hears how
-//! they ended.
+//! The sources of tasks: they bring bursts of calls and jobs of many tenants, some of them poison, and
+//! receive the outcomes.
 
 use crate::sim::{Due, Sim};
 use crate::store::{Job, JobId, Place};
 use stoker_core::*;
 
-/// What running a task does.
+/// The behaviour of a task's code.
 #[derive(Clone, Copy, Debug)]
 pub struct Script {
     pub cost: Span,
-    /// Whoever runs it dies.
+    /// Every worker that runs the task dies.
     pub poison: bool,
 }
 
-/// What the edge knows of a task that the core has.
+/// What the simulated server knows about a task that the core has.
 #[derive(Clone, Debug)]
 pub struct Known {
     pub queue: usize,
     pub job: Option<JobId>,
     pub key: String,
     pub script: Script,
-    /// The run inside which this call is made and which waits for it.
+    /// The worker and task that made this call and wait for its answer.
     pub inside: Option<(WorkerId, TaskId)>,
-    /// Workers seen to die while they ran it.
+    /// The number of workers that died while they ran the task.
     pub deaths: u32,
 }
 
@@ -39,7 +39,7 @@ impl Known {
     }
 }
 
-/// Work of one queue, all runs together, beyond which it brings no more.
+/// The total run time of the tasks of one queue, after which it brings no more.
 const ENOUGH: Span = Span::from_secs(30);
 
 impl Sim {
@@ -102,7 +102,7 @@ impl Sim {
         }
     }
 
-    /// When a job is due: now, or earlier than others that have come before it.
+    /// Draws when a job is due: now, or earlier than jobs that arrived before it.
     fn order(&mut self) -> u64 {
         match self.chance.percent(10) {
             true => self.now.0.saturating_sub(self.chance.below(2_000_000)),
@@ -138,7 +138,7 @@ impl Sim {
         );
     }
 
-    /// Brings a task under a number that is free, the one freed last first.
+    /// Gives a task to the core under a free id. The id that was freed last is used first.
     pub fn bring(&mut self, task: NewTask<'_>, known: Known) {
         let id = self.free.pop().unwrap_or(TaskId(self.tasks.len() as u32));
         self.books.bring(id);
@@ -152,7 +152,7 @@ impl Sim {
         self.tasks.remove(&task).expect("the edge knows every task")
     }
 
-    /// The source hears while a worker still has the task.
+    /// The outcome is reported to the source while a worker still has the task.
     pub fn heard(&mut self, task: TaskId, outcome: Outcome) {
         let known = self
             .tasks
@@ -162,7 +162,7 @@ impl Sim {
         self.heard_of(job, inside, outcome);
     }
 
-    /// The task is over. `None`: its source heard before.
+    /// The task has ended. An outcome of `None` means that it was already reported.
     pub fn ended(&mut self, task: TaskId, outcome: Option<Outcome>) {
         let known = self.forget(task);
         if let Some(job) = known.job {
@@ -201,7 +201,7 @@ impl Sim {
 
     fn check_outcome(&self, known: &Known, outcome: Outcome) {
         if let Outcome::Quarantined { crashes, .. } = outcome {
-            // Its queue may have been given to another pool since.
+            // The queue may have been assigned to another pool since.
             let pools = self.core.pools();
             let budgets = pools.map(|pool| self.core.pool(pool).1.crash_budget);
             let budget = budgets.min().expect("there is a pool");

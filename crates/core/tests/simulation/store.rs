@@ -1,4 +1,5 @@
-//! A store of jobs: some stand in the core, the rest waits here, and what is to run again comes back.
+//! A store of jobs. Some jobs are loaded into the core, the others wait here, and retried jobs return
+//! here.
 
 use crate::sim::{Due, Sim};
 use crate::source::{Known, Script};
@@ -10,10 +11,10 @@ pub struct JobId(pub u32);
 
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Its place in the setup.
+    /// The index of its queue in the setup.
     pub queue: usize,
     pub class: u8,
-    /// Its place in its lane, which it has from when it became ready.
+    /// Its place in its lane, assigned when it becomes ready.
     pub order: u64,
     pub key: String,
     pub tries: u16,
@@ -22,9 +23,9 @@ pub struct Job {
     pub crashes: u8,
     pub script: Script,
     pub place: Place,
-    /// It counts as done since before a worker got it.
+    /// Whether it was recorded as done before a worker got it.
     pub recorded: bool,
-    /// Runs that a worker began.
+    /// The number of runs that a worker began.
     pub begun: i32,
 }
 
@@ -42,7 +43,7 @@ pub type Lane = (QueueId, u8, String);
 pub struct Store {
     pub jobs: Vec<Job>,
     lanes: BTreeMap<Lane, VecDeque<JobId>>,
-    /// The highest order of a job of the lane that was offered.
+    /// The highest order of the jobs offered so far, per lane.
     loaded: BTreeMap<Lane, u64>,
 }
 
@@ -55,7 +56,7 @@ impl Store {
         self.jobs.iter().all(|job| job.place == Place::Ended)
     }
 
-    /// A job waits behind those of its lane that are to go before it.
+    /// Inserts a job behind those of its lane that precede it.
     fn wait(&mut self, lane: Lane, id: JobId) {
         let order = |id: &JobId| self.jobs[id.0 as usize].order;
         let waiting = self.lanes.entry(lane).or_default();
@@ -82,10 +83,10 @@ impl Sim {
         )
     }
 
-    /// A job is due: into the core if there is room, else it waits here.
+    /// A job is due: offers it to the core if there is room, and otherwise lets it wait here.
     pub fn push(&mut self, id: JobId) {
         let lane = self.lane_of(id);
-        // What its key waits for does not stand behind what waits.
+        // A retried job that its key waits for is not queued behind the waiting jobs.
         let runs_again = self.store.jobs[id.0 as usize].attempt > 0;
         if runs_again && self.core.queue(lane.0).config.ordered {
             return self.offer_as(id, true);
@@ -106,7 +107,8 @@ impl Sim {
         });
     }
 
-    /// Whether a job goes into the core at once: behind all that are there, or among them.
+    /// Whether a job is loaded into the core at once, either behind all loaded jobs of its lane or
+    /// among them.
     fn may_offer(&self, id: JobId, lane: &Lane) -> bool {
         let order = self.store.jobs[id.0 as usize].order;
         let key = lane.2.as_bytes();
@@ -199,7 +201,7 @@ impl Sim {
             .cloned()
     }
 
-    /// A job is to run again some time.
+    /// A job is to be retried after a delay.
     pub fn retried(&mut self, task: TaskId, after: Option<Span>, facts: Facts) {
         let id = self.forget(task).job.expect("only jobs run again");
         let job = &mut self.store.jobs[id.0 as usize];
@@ -218,7 +220,7 @@ impl Sim {
         self.after(wait, Due::Job(id));
     }
 
-    /// Has a job recorded as done, which takes a moment.
+    /// Records a job as done, which takes a moment.
     pub fn claim(&mut self, task: TaskId) {
         let job = self.tasks[&task].job.expect("only jobs are recorded");
         let wait = Span(self.chance.within(100, 5_000));
@@ -236,14 +238,14 @@ impl Sim {
         self.step(Event::Claimed { task });
     }
 
-    /// The server goes; the job stays here.
+    /// The server drains; the job stays in the store.
     pub fn returned(&mut self, task: TaskId) {
         let id = self.forget(task).job.expect("only jobs go back");
         let job = &mut self.store.jobs[id.0 as usize];
         (job.place, job.recorded) = (Place::Here, false);
     }
 
-    /// Once the server is gone, every job has ended or is here.
+    /// After the server has ended, every job has ended or is in the store.
     pub fn check_store(&self) {
         for (at, job) in self.store.jobs.iter().enumerate() {
             assert_ne!(job.place, Place::InCore, "job {at} is lost");

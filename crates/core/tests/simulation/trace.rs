@@ -1,4 +1,5 @@
-//! What happened, one line an event: when, what, to a worker in which state, and what the core asked for.
+//! A trace with one line per event: the time, the event, the state of the worker concerned, and the
+//! resulting actions.
 
 use std::collections::VecDeque;
 use stoker_core::{Action, Core, Event, Notice, PoolId, QueueView, TaskId, Time, WorkerView};
@@ -54,7 +55,7 @@ impl Trace {
     }
 }
 
-/// The state that it ended in.
+/// Describes the core's state at the end.
 pub fn summary(core: &Core) -> String {
     let pool = |id: PoolId| {
         let (name, config, health, version) = core.pool(id);
@@ -100,7 +101,7 @@ pub fn summary(core: &Core) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// An event in a few words.
+/// Describes an event in a few words.
 pub fn event(event: &Event<'_>) -> String {
     match event {
         Event::Arrived(task) => {

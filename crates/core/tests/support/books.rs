@@ -1,9 +1,9 @@
-//! What became of every task and worker, told from the actions alone.
+//! Records what happened to every task and worker, from the actions alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use stoker_core::{Action, Answer, Cause, Facts, Outcome, Span, TaskId, WorkerId};
 
-/// What the source of a task heard.
+/// What was reported to the source of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Told(Outcome, Facts),
@@ -13,28 +13,28 @@ pub enum End {
         facts: Facts,
     },
     Returned,
-    /// Its source had recorded it before a worker got it.
+    /// The source had recorded the job as done before a worker got it.
     Claimed,
 }
 
-/// Kept from the actions. Panics if an action contradicts those before it.
+/// The state that follows from the actions so far. Panics if an action contradicts earlier ones.
 #[derive(Clone, Default)]
 pub struct Books {
-    /// Tasks that the core holds.
+    /// Tasks that the core has.
     pub held: BTreeSet<TaskId>,
-    /// Outcomes of those that were told while a worker still had them.
+    /// Outcomes that were reported while a worker still had the task.
     pub told: BTreeMap<TaskId, End>,
-    /// Tasks that a worker has returned since they were assigned.
+    /// Tasks that a worker has returned since they were last assigned.
     returned: BTreeSet<TaskId>,
-    /// Tasks that were to be recorded before they were sent.
+    /// Tasks for which the core has asked to be recorded before they are sent.
     claimed: BTreeSet<TaskId>,
-    /// Who was given a task last.
+    /// The worker that each task was last assigned to.
     pub holder: BTreeMap<TaskId, WorkerId>,
-    /// Workers that were started or let in and are not gone.
+    /// Workers that were started or admitted and have not been released.
     pub workers: BTreeSet<WorkerId>,
-    /// How each task ended, by its number; a number used again is told anew.
+    /// How each task ended, by its id. When an id is used again, its entry is replaced.
     pub ends: BTreeMap<TaskId, End>,
-    /// Deliveries of each task since it was brought.
+    /// The number of deliveries of each task since it was brought.
     pub deliveries: BTreeMap<TaskId, u32>,
     pub drained: bool,
 }
@@ -142,7 +142,8 @@ impl Books {
         assert!(self.held.contains(&task), "{task:?} is not held");
     }
 
-    /// A task that was returned, or whose own process died, may be assigned to the same worker again.
+    /// Records an answer. A task that was returned, or whose own process died, may be assigned to the
+    /// same worker again.
     pub fn answered(&mut self, task: TaskId, answer: Answer) {
         if matches!(answer, Answer::Returned | Answer::Crashed(_)) {
             self.returned.insert(task);
@@ -157,8 +158,8 @@ impl Books {
     }
 }
 
-/// What may still be said once everything is drained: that what comes now is refused, and that who dials
-/// in may go.
+/// Whether an action is permitted after the drain is complete: refusing new tasks, and releasing workers
+/// that dial in.
 fn is_late(action: &Action) -> bool {
     !matches!(
         action,

@@ -1,8 +1,8 @@
-//! Tasks and workers as scenarios name them.
+//! Builders for the tasks and workers of a scenario.
 
 use stoker_core::{NameId, NewTask, Offer, Origin, Span, TaskId, WorkerId};
 
-/// A task to be brought.
+/// A task to be given to the core.
 #[derive(Clone)]
 pub struct Bring(pub NewTask<'static>);
 
@@ -88,14 +88,14 @@ impl Bring {
     }
 }
 
-/// What a worker says of itself.
+/// The contents of a worker's HELLO.
 #[derive(Clone, Debug, Default)]
 pub struct Hello {
-    /// 0 means 1, so that the default is a worker as they usually are.
+    /// The number of slots; 0 means 1, so that the default is an ordinary worker.
     pub slots: u16,
     pub soft_cancel: bool,
     pub pull: bool,
-    /// 0 for no bound.
+    /// The number of tasks it takes in its life; 0 for no limit.
     pub tasks: u64,
     pub calls: Vec<String>,
     pub idempotent: Vec<String>,
@@ -124,7 +124,7 @@ impl Hello {
         }
     }
 
-    /// One that takes so many tasks in its life.
+    /// A worker that takes this number of tasks in its life.
     pub fn tasks(tasks: u64) -> Self {
         Self {
             tasks,

@@ -1,5 +1,6 @@
-//! What the tests of the core share: a world in which scenarios read as prose, and books that are kept of
-//! every action, so that no test has to say again that a task ends exactly once.
+//! Shared by the tests of the core: a world that makes scenarios read like prose, and books that record
+//! every action. The books check, for example, that every task ends exactly once, so that tests do not
+//! have to.
 #![allow(
     dead_code,
     unused_imports,

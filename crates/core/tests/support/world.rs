@@ -1,4 +1,5 @@
-//! A core with a clock that only the test moves, and words for what can happen to it.
+//! A core with a clock that only the test advances, and methods for everything that can happen to
+//! it.
 
 use super::{Books, Bring, End, Hello};
 use stoker_core::{
@@ -14,7 +15,7 @@ pub fn secs(secs: u64) -> Span {
     Span::from_secs(secs)
 }
 
-/// A pool of exactly so many workers.
+/// A pool of exactly `count` workers.
 pub fn workers(count: u32) -> PoolConfig {
     PoolConfig {
         min: count,
@@ -28,9 +29,9 @@ pub struct World {
     pub core: Core,
     pub now: Time,
     pub books: Books,
-    /// Every action since the scenario last looked, see [`World::look`].
+    /// Every action since the last call of [`World::look`].
     pub seen: Vec<Action>,
-    /// What each task was brought as, by its number.
+    /// The name of each task, by its id.
     brought: Vec<NameId>,
 }
 
@@ -43,7 +44,7 @@ impl Default for World {
     }
 }
 
-/// Setting up.
+/// Methods that set up a scenario.
 impl World {
     pub fn with(limits: Limits) -> Self {
         Self {
@@ -55,14 +56,14 @@ impl World {
         }
     }
 
-    /// One pool, its workers not yet started.
+    /// A world with one pool, whose workers are not started yet.
     pub fn of(pool: PoolConfig) -> (Self, PoolId) {
         let mut world = Self::default();
         let pool = world.core.add_pool("app", pool);
         (world, pool)
     }
 
-    /// One pool whose workers are ready, one slot each.
+    /// A world with one pool, whose workers are ready and have one slot each.
     pub fn ready(pool: PoolConfig) -> (Self, PoolId) {
         Self::ready_as(pool, &Hello::default())
     }
@@ -94,7 +95,7 @@ impl World {
     }
 }
 
-/// Making things happen.
+/// Methods that make things happen.
 impl World {
     /// Applies an event and checks everything that must be true after it.
     pub fn step(&mut self, event: Event<'_>) {
@@ -123,7 +124,7 @@ impl World {
         (0..count).map(|_| self.bring(task.clone())).collect()
     }
 
-    /// Starts what is to be started and has it say HELLO, until nothing more is to be started.
+    /// Starts all workers that the core wants and has each one say HELLO, until no more are wanted.
     pub fn boot(&mut self) {
         self.boot_as(&Hello::default());
     }
@@ -162,7 +163,7 @@ impl World {
         admitted.expect("who dials in is let in")
     }
 
-    /// Lets time pass, and everything happen that is due meanwhile.
+    /// Lets time pass and runs everything that becomes due.
     pub fn pass(&mut self, span: Span) {
         let until = self.now + span;
         while let Some(due) = self.core.next_deadline().filter(|due| *due <= until) {
@@ -198,13 +199,13 @@ impl World {
         });
     }
 
-    /// A task runs for so long and is done.
+    /// Lets a task run for this time and succeed.
     pub fn run(&mut self, task: TaskId, span: Span) {
         self.pass(span);
         self.done(task);
     }
 
-    /// Teaches the core that runs of a name take so long.
+    /// Runs 64 tasks of a name for this time each, so that the core expects that duration.
     pub fn learn(&mut self, task: &Bring, span: Span) {
         for _ in 0..64 {
             let id = self.bring(task.clone());
@@ -213,7 +214,7 @@ impl World {
         self.seen.clear();
     }
 
-    /// A worker's process ends by itself.
+    /// A worker's process dies on its own.
     pub fn die(&mut self, worker: WorkerId) {
         self.exit(worker, Exit::Signal(11));
     }
@@ -233,14 +234,14 @@ impl World {
     }
 }
 
-/// Looking.
+/// Methods that inspect the state.
 impl World {
-    /// The actions since this was last asked.
+    /// Returns the actions since the last call.
     pub fn look(&mut self) -> Vec<Action> {
         std::mem::take(&mut self.seen)
     }
 
-    /// Whether this action came since the scenario last looked.
+    /// Whether this action was returned since the last call of [`World::look`].
     pub fn saw(&self, wanted: &Action) -> bool {
         self.seen.contains(wanted)
     }
@@ -272,13 +273,13 @@ impl World {
         self.books.held.contains(&task) && self.on(task).is_none()
     }
 
-    /// Of these tasks, those that are assigned.
+    /// Those of the given tasks that are assigned to a worker.
     pub fn assigned<'a>(&self, tasks: impl IntoIterator<Item = &'a TaskId>) -> Vec<TaskId> {
         let tasks = tasks.into_iter().copied();
         tasks.filter(|task| self.on(*task).is_some()).collect()
     }
 
-    /// What the source of a task has heard.
+    /// What was reported to the source of a task.
     pub fn end(&self, task: TaskId) -> Option<End> {
         let ended = self.books.ends.get(&task);
         ended.or(self.books.told.get(&task)).copied()
@@ -303,7 +304,7 @@ impl World {
         self.in_state("starting")
     }
 
-    /// Workers that take tasks.
+    /// Workers that can take tasks.
     pub fn live(&self) -> Vec<WorkerId> {
         let mut live = self.in_state("ready");
         live.extend(self.in_state("busy"));

@@ -1,5 +1,5 @@
-//! What workers say they serve: those that the edge started speak for their pool, those that dialled in do not
-//! (issue 9, A8).
+//! Tests of the names that workers announce. Workers that the server started speak for their pool; workers
+//! that dialled in do not (issue 9, A8).
 use crate::support::*;
 use stoker_core::*;
 
@@ -47,7 +47,7 @@ fn a_worker_that_dials_in_may_not_join_with_a_name_of_another_pool() {
     assert_eq!(w.core.may_join(ours, &free.offer()), Ok(()));
 }
 
-/// Even if it got in: what another pool serves stays with that.
+/// Even an admitted worker takes over nothing that another pool serves.
 #[test]
 fn a_worker_that_dials_in_takes_nothing_that_is_served() {
     let (mut w, ours, theirs) = two();

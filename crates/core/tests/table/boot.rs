@@ -1,8 +1,9 @@
-//! From the start of a process to its HELLO, and what happens when it does not come.
+//! Tests of workers from the start of their process to their HELLO, and of what happens if no HELLO
+//! arrives.
 use crate::support::*;
 use stoker_core::*;
 
-/// Starts what is to be started, and lets it fail.
+/// Lets all booting workers fail. Returns their number.
 fn fail_boots(w: &mut World) -> usize {
     let starting = w.starting();
     starting
@@ -70,7 +71,7 @@ fn a_worker_that_is_not_ready_in_time_is_killed() {
     assert_eq!(w.core.pool(pool).2, Health::Starting);
 }
 
-/// The wait between boots doubles, with jitter, up to half a minute.
+/// The delay between boots doubles, with jitter, up to half a minute.
 #[test]
 fn failed_boots_are_tried_again_later_and_later() {
     let (mut w, _) = World::of(workers(1));
@@ -126,7 +127,7 @@ fn three_failed_boots_make_a_pool_unhealthy_until_one_succeeds() {
     assert!(w.on(patient).is_some(), "who waited is served");
 }
 
-/// While some worker is there, it serves, whatever becomes of the others.
+/// While a pool has a worker, it serves tasks, even if the other workers fail to boot.
 #[test]
 fn a_failing_pool_with_a_live_worker_is_not_down() {
     let (mut w, pool) = World::ready(workers(2));
@@ -142,7 +143,7 @@ fn a_failing_pool_with_a_live_worker_is_not_down() {
     assert!(w.on(task).is_some());
 }
 
-/// Jobs wait for better times.
+/// Jobs wait until the pool is healthy again.
 #[test]
 fn jobs_wait_while_a_pool_is_down() {
     let (mut w, pool) = World::of(workers(1));
@@ -167,8 +168,8 @@ fn a_process_that_could_not_be_started_is_a_failed_boot() {
 
 type Way<'a> = &'a dyn Fn(&mut World, WorkerId);
 
-/// Garbage instead of HELLO, an offer beyond all bounds, a death right after HELLO: none of these ever
-/// was of use, and none may be started again and again without a pause.
+/// Workers that send garbage instead of HELLO, that offer more than the limits allow, or that die
+/// right after HELLO have never been of use. None of them is started again without a delay.
 #[test]
 fn a_worker_that_never_was_of_use_is_a_failed_boot() {
     let endless: Vec<String> = (0..40).map(|n| format!("queue {n}")).collect();
@@ -225,7 +226,8 @@ fn a_worker_that_never_was_of_use_is_a_failed_boot() {
     }
 }
 
-/// Many that die at once, of whatever kills idle workers, are one mishap: back within moments.
+/// When many idle workers die at once, they are all replaced within moments, as after a single
+/// failure.
 #[test]
 fn idle_workers_that_die_together_are_replaced_within_moments() {
     let (mut w, pool) = World::ready(workers(50));
@@ -238,7 +240,7 @@ fn idle_workers_that_die_together_are_replaced_within_moments() {
     assert_eq!(w.live().len(), 50);
 }
 
-/// A worker that did its work and then dies idle is replaced at once.
+/// A worker that has completed a task and then dies idle is replaced at once.
 #[test]
 fn a_worker_that_was_of_use_is_replaced_at_once() {
     let (mut w, pool) = World::ready(workers(1));
@@ -249,7 +251,7 @@ fn a_worker_that_was_of_use_is_replaced_at_once() {
     assert_eq!(w.starting().len(), 1);
 }
 
-/// Who dials in proves nothing about the command that the pool starts.
+/// A worker that dials in proves nothing about the command that the pool starts.
 #[test]
 fn a_worker_that_dials_in_does_not_end_the_backoff() {
     let (mut w, pool) = World::of(PoolConfig {
@@ -267,7 +269,8 @@ fn a_worker_that_dials_in_does_not_end_the_backoff() {
     assert!(matches!(w.core.pool(pool).2, Health::Failing { .. }));
 }
 
-/// Nor does its death say anything of it, or that of a worker of the version that is going.
+/// The death of a worker that dialled in, or of one of an older version, says nothing about the pool's
+/// present command.
 #[test]
 fn who_is_not_of_the_present_kind_fails_no_boot() {
     let (mut w, pool) = World::ready(workers(2));
@@ -284,7 +287,7 @@ fn who_is_not_of_the_present_kind_fails_no_boot() {
     }
 }
 
-/// Those that failed together are not tried again at the same moment.
+/// Workers that failed together are not started again at the same moment.
 #[test]
 fn waits_between_boots_are_spread() {
     let (mut w, _) = World::of(workers(12));
@@ -299,7 +302,7 @@ fn waits_between_boots_are_spread() {
     );
 }
 
-/// Work that comes meanwhile puts off no boot.
+/// Work that arrives meanwhile does not delay a boot.
 #[test]
 fn a_boot_that_is_due_soon_is_not_put_off() {
     let (mut w, pool) = World::of(PoolConfig {
@@ -317,7 +320,7 @@ fn a_boot_that_is_due_soon_is_not_put_off() {
     assert_eq!(w.starting().len(), 1);
 }
 
-/// Who boots in a dead worker's place has its own time, whatever had been due of the dead one.
+/// A worker that replaces a dead one gets its full time to boot, whatever deadline the dead one had.
 #[test]
 fn a_successor_has_its_own_time_to_boot() {
     let (mut w, pool) = World::ready(workers(1));
@@ -332,7 +335,7 @@ fn a_successor_has_its_own_time_to_boot() {
     assert!(w.was_killed(successor[0], Why::BootTimeout));
 }
 
-/// Its work may be none that it gets from here, or there was none.
+/// The worker may do work that does not come from the server, or there was none.
 #[test]
 fn one_that_was_ready_for_a_while_is_no_failed_boot() {
     let (mut w, _) = World::ready(workers(1));

@@ -1,4 +1,5 @@
-//! Cancellation: of what waits, of what is assigned behind, of what runs; and at the price of the worker.
+//! Tests of cancelling tasks that wait, that are prefetched or that run, with and without killing the
+//! worker.
 use crate::support::*;
 use stoker_core::*;
 
@@ -9,12 +10,12 @@ fn with(hello: &Hello) -> (World, NameId, NameId) {
     (w, mail, users)
 }
 
-/// A worker with short jobs assigned ahead: what runs, what stands behind.
+/// A worker with prefetched short jobs: the first one runs, and the others wait behind it.
 fn windowed(hello: &Hello) -> (World, Vec<TaskId>) {
     let (mut w, mail, _) = with(hello);
     w.learn(&job(mail), Span(50));
     let tasks = w.bring_many(9, &job(mail));
-    // The first answer tells that more waits than runs, so the rest is assigned ahead.
+    // The first answer shows that more jobs wait than run, so the rest is prefetched.
     assert!(w.assigned(&tasks).len() > 2);
     (w, tasks)
 }
@@ -32,7 +33,8 @@ fn what_waits_is_gone_at_once() {
     assert_eq!(w.core.tasks(), 0);
 }
 
-/// Softly: the source hears at once, the worker finishes for nobody.
+/// Without `kill`, the outcome is reported to the source at once, and the worker finishes the task
+/// without anyone using the result.
 #[test]
 fn what_runs_goes_on_for_nobody() {
     let (mut w, _, users) = with(&Hello::default());
@@ -62,7 +64,7 @@ fn a_worker_that_understands_is_told() {
     );
 }
 
-/// A job whose source heard that it is cancelled does not come back as a retry.
+/// A job that was reported to its source as cancelled is not retried.
 #[test]
 fn a_cancelled_job_has_one_outcome_whatever_its_worker_says() {
     let answers = [
@@ -82,7 +84,8 @@ fn a_cancelled_job_has_one_outcome_whatever_its_worker_says() {
     }
 }
 
-/// With kill, a worker that can't be told is killed, and the task is not said to have killed it.
+/// With `kill`, a worker that does not support soft cancellation is killed, and the task is not blamed
+/// for the death.
 #[test]
 fn with_kill_a_deaf_worker_dies() {
     let (mut w, mail, users) = with(&Hello::default());
@@ -98,7 +101,8 @@ fn with_kill_a_deaf_worker_dies() {
     }
 }
 
-/// With kill, a worker that can be told gets the signal, then its grace, then its end.
+/// With `kill`, a worker that supports soft cancellation gets the signal and a grace period, and is then
+/// killed.
 #[test]
 fn with_kill_a_worker_that_understands_has_a_grace() {
     let (mut w, mail, _) = with(&Hello::soft());
@@ -124,7 +128,7 @@ fn with_kill_a_worker_that_listens_lives() {
     assert_eq!(w.live().len(), 1);
 }
 
-/// Whoever asks twice means it.
+/// A second cancellation with `kill` ends the grace period.
 #[test]
 fn asked_twice_there_is_no_grace() {
     let (mut w, mail, _) = with(&Hello::soft());
@@ -135,7 +139,7 @@ fn asked_twice_there_is_no_grace() {
     assert!(w.was_killed(worker, Why::Cancelled));
 }
 
-/// A job that was cancelled and ends well nevertheless, has ended well.
+/// A cancelled job that nevertheless succeeds counts as successful.
 #[test]
 fn what_was_done_is_done() {
     let (mut w, mail, _) = with(&Hello::soft());
@@ -164,7 +168,7 @@ fn a_cancelled_job_does_not_run_again() {
     );
 }
 
-/// What stands behind another can't be taken back from its worker, but its source hears.
+/// A prefetched task cannot be taken back from its worker, but its outcome is reported to its source.
 #[test]
 fn what_stands_behind_is_cancelled_early() {
     let (mut w, tasks) = windowed(&Hello::default());
@@ -175,7 +179,8 @@ fn what_stands_behind_is_cancelled_early() {
     assert!(w.saw(&Action::Drop { task: tasks[1] }));
 }
 
-/// With kill it ends when its turn comes, not the one that runs before it.
+/// A prefetched task that is cancelled with `kill` is killed when its turn comes. The task that runs
+/// before it is not disturbed.
 #[test]
 fn with_kill_what_stands_behind_ends_at_its_turn() {
     let (mut w, tasks) = windowed(&Hello::default());
@@ -189,7 +194,7 @@ fn with_kill_what_stands_behind_ends_at_its_turn() {
     assert!(w.waits(tasks[2]), "and those behind it go back");
 }
 
-/// A worker that understands drops it before it begins.
+/// A worker that supports soft cancellation drops a cancelled task before it begins.
 #[test]
 fn with_kill_what_stands_behind_is_dropped_by_a_worker_that_understands() {
     let (mut w, tasks) = windowed(&Hello::soft());
@@ -206,7 +211,7 @@ fn with_kill_what_stands_behind_is_dropped_by_a_worker_that_understands() {
     assert!(!w.was_killed(worker, Why::Cancelled));
 }
 
-/// When the worker dies before its turn, the cancelled task is not put back.
+/// If the worker dies before the cancelled task begins, the task is not returned to its queue.
 #[test]
 fn a_cancelled_task_is_not_put_back() {
     let (mut w, tasks) = windowed(&Hello::default());

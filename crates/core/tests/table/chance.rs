@@ -1,8 +1,9 @@
-//! Time and chance: what is added up has an end, and jitter is the same in every replay.
+//! Tests of time and random numbers: sums saturate, and jitter is the same in every replay.
 use crate::support::*;
 use stoker_core::*;
 
-/// The figures of splitmix64's authors: a generator that lost some of its bits would still look random.
+/// The numbers published by the authors of splitmix64. A generator that had lost some of its bits would
+/// still look random.
 #[test]
 fn chance_is_splitmix64() {
     let mut rng = Rng::new(1_234_567);

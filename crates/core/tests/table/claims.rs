@@ -1,4 +1,5 @@
-//! Jobs that count as done on delivery: recorded before they are sent, and run once at the most (issue 9, A1).
+//! Tests of jobs that are acknowledged on delivery: they are recorded as done before they are sent, and run at most
+//! once (issue 9, A1).
 use crate::support::*;
 use stoker_core::*;
 
@@ -21,7 +22,7 @@ fn claimed(w: &mut World, task: TaskId) {
     w.step(Event::Claimed { task });
 }
 
-/// The worker of which a task has a slot, sent or not.
+/// The worker whose slot a task has, whether or not it was sent.
 fn slot_of(w: &World, task: TaskId) -> Option<WorkerId> {
     let mut live = w.core.workers().map(|worker| worker.id);
     live.find(|worker| w.core.assigned_to(*worker).any(|other| other == task))
@@ -43,8 +44,8 @@ fn a_job_is_recorded_before_it_is_sent() {
     assert!(w.saw(&Action::Drop { task }), "its source knows already");
 }
 
-/// Nothing stands behind a job that waits to be recorded, and it stands behind nothing: they would overtake each
-/// other on the wire.
+/// Nothing is prefetched behind a job that waits to be recorded, and such a job is not prefetched behind another: they
+/// would overtake each other on the wire.
 #[test]
 fn short_jobs_are_not_prefetched_past_one_that_is_to_be_recorded() {
     let (mut w, pool, once) = with(1, &Hello::default());
@@ -79,7 +80,8 @@ fn short_jobs_are_not_prefetched_past_one_that_is_to_be_recorded() {
     assert_eq!(w.count(|action| matches!(action, Action::Kill { .. })), 0);
 }
 
-/// It never had the job, so the job has neither a crash nor a run, and needs no second record (issue 9, A23).
+/// The worker never received the job, so the job has neither a crash nor a run, and is not recorded a second time
+/// (issue 9, A23).
 #[test]
 fn a_worker_that_dies_before_it_has_the_job_costs_it_nothing() {
     for claimed_first in [true, false] {
@@ -133,7 +135,7 @@ fn whatever_a_run_ends_in_it_was_the_only_one() {
     }
 }
 
-/// A worker that was told to go says that it did not begin it.
+/// A draining worker reports that it did not begin the job.
 #[test]
 fn a_job_that_comes_back_unbegun_runs_elsewhere() {
     let (mut w, pool, once) = with(1, &Hello::default());
@@ -164,7 +166,7 @@ fn a_job_that_cannot_be_recorded_ends_and_its_worker_goes_on() {
     );
 }
 
-/// What is told to go has nothing that it was not sent.
+/// A worker that receives GOAWAY has no tasks that were not sent to it.
 #[test]
 fn a_worker_that_is_replaced_gives_up_what_it_was_not_sent() {
     let (mut w, pool, once) = with(1, &Hello::default());
@@ -188,7 +190,7 @@ fn a_worker_that_is_replaced_gives_up_what_it_was_not_sent() {
     }));
 }
 
-/// A drain waits for it as for a job that runs.
+/// A drain waits for a job that is being recorded as it does for a running job.
 #[test]
 fn a_job_that_is_being_recorded_still_runs_when_the_server_goes() {
     let (mut w, _, once) = with(1, &Hello::default());
@@ -202,7 +204,7 @@ fn a_job_that_is_being_recorded_still_runs_when_the_server_goes() {
     assert!(w.saw(&Action::Drained));
 }
 
-/// The disk is slow: that is not the job's time.
+/// The time that a slow disk takes does not count as the job's run time.
 #[test]
 fn the_time_that_recording_takes_is_not_the_runs() {
     let (mut w, _, once) = with(1, &Hello::default());
@@ -240,7 +242,7 @@ fn what_a_worker_was_not_sent_it_can_neither_answer_nor_begin() {
     }
 }
 
-/// It may have begun: a single slot says nothing of that.
+/// The job may have begun, because a worker with a single slot does not report that.
 #[test]
 fn a_job_whose_worker_leaves_in_the_middle_does_not_run_again() {
     let (mut w, _, once) = with(2, &Hello::default());
@@ -251,8 +253,8 @@ fn a_job_whose_worker_leaves_in_the_middle_does_not_run_again() {
     assert!(w.saw(&Action::Drop { task }));
 }
 
-/// It was never sent, so no worker has returned it. Counted as a failed run, it would be retried while its record comes to say
-/// that it is done, and would never run (seed 12763).
+/// The job was never sent, so no worker has returned it. If it counted as a failed run, it would be retried while the
+/// store records it as done, and it would never run (seed 12763).
 #[test]
 fn workers_that_leave_while_a_job_is_being_recorded_cost_it_nothing() {
     let (mut w, _, once) = with(10, &Hello::default());

@@ -1,4 +1,4 @@
-//! Priority, and the age that overcomes it.
+//! Tests of priority, and of ageing, which overcomes it.
 use crate::support::*;
 use stoker_core::*;
 
@@ -67,7 +67,7 @@ fn without_ageing_classes_are_strict() {
     assert!(w.on(old).is_some());
 }
 
-/// A class beyond the last counts as the last.
+/// A class above the last one counts as the last.
 #[test]
 fn there_are_eight_classes() {
     let (mut w, mail, running) = ageing(secs(5));

@@ -1,4 +1,4 @@
-//! Time: at arrival, waiting, at dispatch, while running.
+//! Tests of deadlines: at arrival, while waiting, at dispatch, and while running.
 use crate::support::*;
 use stoker_core::*;
 
@@ -8,7 +8,7 @@ fn one_worker() -> (World, NameId) {
     (w, users)
 }
 
-/// A queue in which every run took so long, and whose worker is idle.
+/// A queue in which every run took this long, and whose worker is idle.
 fn slow(run: Span) -> (World, NameId) {
     let (mut w, users) = one_worker();
     w.learn(&call(users).time_left(secs(3_600)), run);
@@ -26,7 +26,8 @@ fn a_call_that_cannot_finish_in_time_is_refused_at_arrival() {
     assert!(w.on(hopeful).is_some());
 }
 
-/// One in twenty gets through and is really run: else one slow hour would refuse for ever.
+/// One in twenty hopeless calls is run all the same. Otherwise one slow hour would cause refusals
+/// forever.
 #[test]
 fn one_hopeless_call_in_twenty_is_run() {
     let (mut w, users) = slow(ms(20));
@@ -41,7 +42,7 @@ fn one_hopeless_call_in_twenty_is_run() {
     assert_eq!(ran, 10);
 }
 
-/// And so the estimate finds out that runs became quick again.
+/// The calls that are run show the estimator that runs have become quick again.
 #[test]
 fn a_service_that_recovers_is_trusted_again() {
     let (mut w, users) = slow(ms(20));
@@ -87,7 +88,7 @@ fn a_queue_has_a_default_for_calls_that_name_no_time() {
     assert!(w.waits(patient), "a job has all the time in the world");
 }
 
-/// A worker gets what is left of the time, not what there was.
+/// A worker receives the remaining time, not the original time.
 #[test]
 fn the_wait_is_taken_off_the_time_left() {
     let (mut w, users) = one_worker();
@@ -105,7 +106,7 @@ fn the_wait_is_taken_off_the_time_left() {
     }));
 }
 
-/// What has become hopeless while it waited costs no worker.
+/// A call that became hopeless while it waited is not sent to a worker.
 #[test]
 fn a_call_that_became_hopeless_is_ended_at_dispatch() {
     let (mut w, users) = slow(ms(100));
@@ -116,7 +117,8 @@ fn a_call_that_became_hopeless_is_ended_at_dispatch() {
     assert!(w.live().len() == 1 && w.core.tasks() == 0);
 }
 
-/// Its caller hears at once; the worker finishes for nobody, and its late answer is dropped.
+/// The caller gets the outcome at once. The worker finishes the call, and its late answer is
+/// dropped.
 #[test]
 fn a_call_that_runs_too_long_is_answered_early() {
     let (mut w, users) = one_worker();
@@ -131,7 +133,7 @@ fn a_call_that_runs_too_long_is_answered_early() {
     assert_eq!(w.core.tasks(), 0);
 }
 
-/// A worker that understands it is told that nobody waits any more.
+/// A worker that supports soft cancellation is notified that the answer is no longer needed.
 #[test]
 fn a_worker_that_understands_is_told_of_the_deadline() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::soft());
@@ -142,7 +144,8 @@ fn a_worker_that_understands_is_told_of_the_deadline() {
     assert!(w.saw(&Action::CancelOn { worker, task }));
 }
 
-/// A worker with several slots says what it began; what it did not begin did not run.
+/// A worker with several slots reports which tasks it began. A task that it did not begin has not
+/// run.
 #[test]
 fn what_a_worker_did_not_begin_has_not_run() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(2));
@@ -157,7 +160,7 @@ fn what_a_worker_did_not_begin_has_not_run() {
     assert_eq!(w.outcome(not_begun), Some(DEADLINE));
 }
 
-/// A task that runs again keeps its deadline, and its caller is told that it had run.
+/// A task that runs again keeps its deadline, and its caller learns that it had run.
 #[test]
 fn a_second_run_gets_no_new_time() {
     let (mut w, pool) = World::ready(workers(1));
@@ -171,7 +174,7 @@ fn a_second_run_gets_no_new_time() {
     assert_eq!(w.outcome(task), Some(Outcome::Deadline { ran: true }));
 }
 
-/// Two tasks due at the same moment both end, and the clock may be late.
+/// Tasks that are due at the same moment all end in one tick, even if the clock is late.
 #[test]
 fn everything_that_is_due_happens_in_one_tick() {
     let (mut w, users) = one_worker();
@@ -181,7 +184,7 @@ fn everything_that_is_due_happens_in_one_tick() {
     assert!(tasks.iter().all(|task| w.outcome(*task).is_some()));
 }
 
-/// Time never goes back, whatever the caller's clock says.
+/// Time never goes back, whatever clock value the caller passes.
 #[test]
 fn time_never_goes_back() {
     let (mut w, users) = one_worker();
@@ -193,7 +196,7 @@ fn time_never_goes_back() {
     assert!(w.on(running).is_some());
 }
 
-/// A number that is used again has the time of the task that it is used for.
+/// A reused task id has the deadline of its new task.
 #[test]
 fn a_number_used_again_has_a_new_deadline() {
     let (mut w, users) = one_worker();
@@ -207,7 +210,8 @@ fn a_number_used_again_has_a_new_deadline() {
     assert_eq!(w.outcome(id), Some(Outcome::Deadline { ran: true }));
 }
 
-/// Nobody waits for it any more, so its worker is to have its slot back (issue 9, A22).
+/// After the deadline the answer is no longer needed, so the worker is interrupted to free its slot
+/// (issue 9, A22).
 #[test]
 fn a_call_is_interrupted_at_its_deadline_and_its_worker_is_not_killed_for_it() {
     for slots in [1, 3] {

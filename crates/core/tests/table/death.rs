@@ -1,4 +1,4 @@
-//! What becomes of the tasks of a worker that died.
+//! Tests of what happens to the tasks of a worker that died.
 use crate::support::*;
 use stoker_core::*;
 
@@ -11,7 +11,7 @@ fn one_worker() -> (World, NameId, NameId) {
     (w, mail, users)
 }
 
-/// A worker with short jobs assigned ahead.
+/// A worker with prefetched short jobs.
 fn windowed() -> (World, Vec<TaskId>) {
     let (mut w, mail, _) = one_worker();
     w.learn(&job(mail), Span(50));
@@ -33,7 +33,8 @@ fn what_was_answered_stays_answered() {
     assert_eq!(w.outcome(tasks[0]), Some(Outcome::Answered));
 }
 
-/// The first unanswered is the one that ran; those behind it cost nothing and keep their order.
+/// The first unanswered task is the one that ran. The tasks prefetched behind it return to the queue at no cost and in
+/// their order.
 #[test]
 fn the_rest_of_a_window_goes_back_in_order_at_no_cost() {
     let (mut w, tasks) = windowed();
@@ -95,7 +96,7 @@ fn jobs_and_idempotent_calls_run_again() {
     }
 }
 
-/// A method declared idempotent counts as such, by its worker or by the configuration.
+/// A method can be declared idempotent by its worker or by the configuration.
 #[test]
 fn a_method_declared_idempotent_runs_again() {
     for by_worker in [true, false] {
@@ -142,7 +143,7 @@ fn a_task_that_kills_three_is_put_in_quarantine() {
     }
 }
 
-/// What it killed before a restart of the server counts too.
+/// Crashes before a restart of the server count too.
 #[test]
 fn earlier_deaths_count() {
     let (mut w, mail, _) = one_worker();
@@ -157,7 +158,8 @@ fn earlier_deaths_count() {
     );
 }
 
-/// Attempts are what the code ended, crashes what its process did not survive. They are counted apart.
+/// A run that the code ended counts as an attempt, and one that the process did not survive as a crash. The two are
+/// counted separately.
 #[test]
 fn deaths_are_no_attempts() {
     let (mut w, mail, _) = one_worker();
@@ -171,7 +173,7 @@ fn deaths_are_no_attempts() {
     assert_eq!((facts.attempt, facts.crashes), (2, 1));
 }
 
-/// A budget of none is a budget of one: the first death is the last.
+/// A crash budget of 0 is treated as 1: the first crash is the last.
 #[test]
 fn a_budget_is_one_at_least() {
     for budget in [0, 1] {
@@ -192,7 +194,7 @@ fn a_budget_is_one_at_least() {
     }
 }
 
-/// A death is told, with the task that it died on.
+/// A death is reported with the task that the worker died on.
 #[test]
 fn a_death_is_reported() {
     let (mut w, mail, _) = one_worker();
@@ -212,7 +214,7 @@ fn a_death_is_reported() {
     assert!(w.saw(&Action::Release { worker }));
 }
 
-/// A clean exit in the middle of a task is a death as well.
+/// A clean exit in the middle of a task counts as a death as well.
 #[test]
 fn an_exit_of_zero_with_a_task_is_a_death() {
     let (mut w, _, users) = one_worker();
@@ -232,7 +234,7 @@ fn nobody_dies_twice() {
     assert_eq!(w.look(), []);
 }
 
-/// A run that takes too long uses up a try, not the crash budget.
+/// A run that times out uses up a try, not the crash budget.
 #[test]
 fn a_job_that_takes_too_long_is_tried_again() {
     let (mut w, pool) = World::ready(PoolConfig {
@@ -270,7 +272,7 @@ fn a_call_that_takes_too_long_is_ended() {
     assert_eq!(w.outcome(task), Some(Outcome::TimedOut));
 }
 
-/// A worker that understands gets the signal first, and time to answer.
+/// A worker that supports soft cancellation gets the signal first, and time to answer.
 #[test]
 fn a_worker_that_understands_has_time_to_end_its_task() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::soft());
@@ -304,8 +306,8 @@ fn a_worker_that_understands_has_time_to_end_its_task() {
     ));
 }
 
-/// Found by the simulation, seed 869: a worker that stood still until the time of its task was up finds the task and its
-/// end together, and says CANCELLED, which nobody had asked for.
+/// Found by the simulation, seed 869: a worker that was stopped until its task's time was up then reads the task and
+/// its cancellation together, and answers CANCELLED although no client has cancelled the task.
 #[test]
 fn a_job_that_was_not_begun_in_its_time_runs_again() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::soft());
@@ -322,7 +324,7 @@ fn a_job_that_was_not_begun_in_its_time_runs_again() {
     ));
 }
 
-/// It died by itself before the kill came: still its task's fault, not the clock's.
+/// A job whose code fails or asks for a retry goes back to its store, with the requested delay.
 #[test]
 fn a_job_that_retries_goes_back_to_its_store() {
     let (mut w, mail, _) = one_worker();
@@ -358,7 +360,7 @@ fn a_job_that_retries_goes_back_to_its_store() {
     assert_eq!(w.outcome(given_up), Some(Outcome::Failed));
 }
 
-/// What a call's worker says of it is its answer, whatever it says.
+/// Whatever answer a worker gives to a call is the answer of the call.
 #[test]
 fn a_call_is_answered_with_whatever_its_worker_says() {
     let (mut w, _, users) = one_worker();
@@ -375,7 +377,7 @@ fn a_call_is_answered_with_whatever_its_worker_says() {
     }
 }
 
-/// A worker that is being replaced and dies by itself, dies on its task as any other.
+/// If a worker that is being replaced dies on its own, its task is blamed as with any other worker.
 #[test]
 fn a_draining_worker_can_die_on_its_task() {
     let (mut w, mail, _) = one_worker();
@@ -404,7 +406,7 @@ fn a_draining_worker_can_die_on_its_task() {
     }));
 }
 
-/// An idle worker was not expected to die either.
+/// The death of an idle worker was not expected either.
 #[test]
 fn the_death_of_an_idle_worker_is_reported() {
     let (mut w, mail, _) = one_worker();

@@ -1,4 +1,4 @@
-//! The server goes: what runs finishes, waiting calls are served, jobs go back to their store.
+//! Tests of the drain: running tasks finish, waiting calls are served, and jobs go back to their store.
 use crate::support::*;
 use stoker_core::*;
 
@@ -68,7 +68,7 @@ fn what_runs_finishes_and_waiting_calls_are_served() {
     assert!(w.books.drained);
 }
 
-/// Nothing of a queue of jobs is started any more, so nothing is kept for it.
+/// During a drain no waiting job is started, so no slot is kept for a queue of jobs.
 #[test]
 fn what_is_kept_for_jobs_serves_the_calls_that_wait() {
     let (mut w, pool) = World::ready(workers(2));
@@ -85,7 +85,8 @@ fn what_is_kept_for_jobs_serves_the_calls_that_wait() {
     assert!(w.on(waiting).is_some());
 }
 
-/// New calls are refused, so slots are kept for those that are there. Simulation, seed 3675.
+/// New calls are refused during a drain, so slots are kept only for the calls that are already waiting
+/// (simulation, seed 3675).
 #[test]
 fn nothing_is_kept_for_calls_that_will_not_come() {
     let (mut w, pool) = World::ready(workers(1));
@@ -138,7 +139,8 @@ fn new_jobs_wait_for_the_end_and_new_calls_are_refused() {
     assert_eq!(w.end(later), Some(End::Returned), "after the end too");
 }
 
-/// TERM late in the grace, KILL at its end, and then it is over: always.
+/// A worker that does not end gets TERM late in the grace period and KILL at its end, so a drain always
+/// ends.
 #[test]
 fn a_worker_that_does_not_end_is_ended() {
     let Drain { mut w, mail, users } = pool(workers(1));
@@ -172,7 +174,7 @@ fn a_worker_that_does_not_end_is_ended() {
     assert!(w.books.drained);
 }
 
-/// One that ends by TERM, late in its grace, did not die of its task.
+/// A worker that ends by TERM, late in its grace period, did not die of its task.
 #[test]
 fn a_death_by_our_term_is_nobodys_fault() {
     let Drain { mut w, mail, users } = pool(workers(2));
@@ -202,7 +204,7 @@ fn a_death_by_our_term_is_nobodys_fault() {
     assert!(!w.notices().iter().any(blamed));
 }
 
-/// A quarter of a short grace is left between TERM and KILL.
+/// In a short grace period, a quarter of it is left between TERM and KILL.
 #[test]
 fn a_short_grace_is_divided_too() {
     let Drain { mut w, mail, .. } = pool(workers(1));
@@ -222,7 +224,7 @@ fn a_short_grace_is_divided_too() {
     assert!(w.was_killed(worker, Why::Shutdown));
 }
 
-/// Without any grace it is killed at once, by the next tick.
+/// Without a grace period, workers are killed at once, by the next tick.
 #[test]
 fn without_a_grace_workers_are_killed() {
     let (mut w, _) = World::ready(PoolConfig {
@@ -234,7 +236,7 @@ fn without_a_grace_workers_are_killed() {
     assert_eq!(w.count(|action| matches!(action, Action::Kill { .. })), 2);
 }
 
-/// A worker that was let go before has its own grace, and no more than the server's.
+/// A worker that was already leaving keeps its own grace period, but never longer than the server's.
 #[test]
 fn who_was_going_already_goes_no_later() {
     let Drain { mut w, .. } = pool(workers(1));
@@ -246,7 +248,7 @@ fn who_was_going_already_goes_no_later() {
     assert!(w.was_killed(worker, Why::Left));
 }
 
-/// The last call is served late in the grace; its worker has no second grace to go.
+/// When the last call is served late in the grace period, its worker gets no second grace period to exit.
 #[test]
 fn there_is_one_grace_in_all() {
     let Drain { mut w, users, .. } = pool(workers(1));
@@ -260,7 +262,7 @@ fn there_is_one_grace_in_all() {
     assert!(w.was_killed(worker, Why::Shutdown));
 }
 
-/// Boots are ended: what they would serve is not let in.
+/// Booting workers are killed, because the tasks that they would serve are not accepted.
 #[test]
 fn boots_are_ended() {
     let (mut w, _) = World::of(workers(2));
@@ -283,7 +285,7 @@ fn boots_are_ended() {
     );
 }
 
-/// Nothing is started any more, whoever dies.
+/// No worker is started any more, whichever one dies.
 #[test]
 fn nobody_is_replaced() {
     let Drain { mut w, mail, users } = pool(workers(2));
@@ -305,7 +307,7 @@ fn nobody_is_replaced() {
     }
 }
 
-/// Who dials in meanwhile is greeted and sent away.
+/// A worker that dials in during a drain is admitted and sent GOAWAY.
 #[test]
 fn guests_are_sent_away() {
     let Drain { mut w, mail, .. } = pool(workers(1));
@@ -318,7 +320,7 @@ fn guests_are_sent_away() {
     }));
 }
 
-/// Whoever restarts workers that dial in may do so all the time.
+/// An operator's process manager may restart workers that dial in all the time.
 #[test]
 fn guests_that_come_while_it_lasts_do_not_hold_it_up() {
     let Drain { mut w, mail, .. } = pool(workers(1));
@@ -328,7 +330,7 @@ fn guests_that_come_while_it_lasts_do_not_hold_it_up() {
     assert!(w.saw(&Action::Disconnect { worker: guest }));
 }
 
-/// A second drain changes nothing, nor does anything that an operator does then.
+/// A second drain changes nothing, and neither does any operator command during the drain.
 #[test]
 fn a_drain_cannot_be_stopped() {
     let Drain { mut w, mail, .. } = pool(workers(1));
@@ -351,7 +353,7 @@ fn a_drain_cannot_be_stopped() {
     assert!(w.books.drained);
 }
 
-/// A paused queue's calls are not waited for.
+/// A drain does not wait for calls of a paused queue.
 #[test]
 fn paused_calls_are_not_waited_for() {
     let Drain { mut w, users, .. } = pool(workers(1));
@@ -371,7 +373,7 @@ fn paused_calls_are_not_waited_for() {
     );
 }
 
-/// Calls for one pool don't keep another's workers.
+/// Waiting calls of one pool do not keep another pool's workers.
 #[test]
 fn each_pool_goes_as_soon_as_it_can() {
     let (mut w, first) = World::ready(workers(1));
@@ -385,7 +387,7 @@ fn each_pool_goes_as_soon_as_it_can() {
     assert_eq!(w.view(going[0]).pool, second);
 }
 
-/// The same for one that was being replaced when the server was told to go.
+/// A death by the server's TERM is not blamed on the task of a worker that was already being replaced.
 #[test]
 fn a_death_by_our_term_is_nobodys_fault_while_it_drains() {
     let Drain { mut w, mail, .. } = pool(workers(1));
@@ -408,7 +410,8 @@ fn a_death_by_our_term_is_nobodys_fault_while_it_drains() {
     }));
 }
 
-/// A worker that is told to end its task meanwhile has its grace nevertheless, and hears of its end once.
+/// A worker that is asked to end its task during a drain keeps its whole grace period, and receives TERM
+/// once.
 #[test]
 fn a_task_that_ends_hastens_no_term() {
     let (mut w, pool) = World::ready_as(
@@ -434,7 +437,7 @@ fn a_task_that_ends_hastens_no_term() {
     );
 }
 
-/// While a call waits that one of them could serve, the idle stay.
+/// Idle workers stay while a call waits that one of them could serve.
 #[test]
 fn the_idle_stay_for_calls_that_wait_for_their_turn() {
     let (mut w, pool) = World::ready(workers(2));
@@ -451,7 +454,7 @@ fn the_idle_stay_for_calls_that_wait_for_their_turn() {
     assert!(w.on(second).is_some());
 }
 
-/// It is not to blame and runs again, but its history says what happened (issue 9, A23).
+/// The job is not to blame and runs again, but its history records what happened (issue 9, A23).
 #[test]
 fn a_job_that_is_cut_off_is_noted() {
     let (mut w, pool) = World::ready(workers(1));
@@ -472,7 +475,7 @@ fn a_job_that_is_cut_off_is_noted() {
     assert_eq!(w.end(task), Some(End::Returned), "and burns no attempt");
 }
 
-/// It has had its one run, and nobody waits for its end (issue 9, A26).
+/// The job has had its only run, and no client waits for its end (issue 9, A26).
 #[test]
 fn a_job_that_counts_as_done_and_is_cut_off_is_noted_and_does_not_run_again() {
     let (mut w, pool) = World::ready(workers(1));

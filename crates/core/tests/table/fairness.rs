@@ -1,9 +1,9 @@
-//! Between queues: whoever had least busy time for its weight goes next.
+//! Tests of fairness between queues: the queue with the least busy time for its weight goes next.
 use crate::support::*;
 use stoker_core::*;
 
-/// Runs what one worker is given until so long has passed. Returns the milliseconds that went to each
-/// name; `costs` are those of one run.
+/// Runs the tasks that the worker is assigned until this time has passed. Returns the milliseconds
+/// used by each name; `costs` are the milliseconds of one run of each.
 fn shares(w: &mut World, names: &[NameId], costs: &[u64], span: Span) -> Vec<u64> {
     for (name, cost) in names.iter().zip(costs) {
         w.bring_many((span.as_millis() / cost + 1) as usize, &job(*name));
@@ -42,7 +42,8 @@ fn a_weight_is_a_share_of_time() {
     assert!(busy[0].abs_diff(15_000) <= 200, "{busy:?}");
 }
 
-/// Who comes back starts level: time away is no credit, else a queue could save up for a burst.
+/// A queue that becomes active again starts level with the others. Time without work is no credit, or
+/// a queue could save up for a burst.
 #[test]
 fn time_away_is_no_credit() {
     let (mut w, pool) = World::ready(workers(1));
@@ -53,7 +54,7 @@ fn time_away_is_no_credit() {
     assert!(busy[1] <= 1_200, "{busy:?}");
 }
 
-/// The same for a queue that gets its first pool while tasks wait in it already.
+/// A queue that gets its first pool while tasks already wait in it also starts level with the others.
 #[test]
 fn a_queue_that_finds_its_pool_late_starts_level() {
     let (mut w, pool) = World::ready(workers(1));
@@ -85,7 +86,7 @@ fn a_queue_that_finds_its_pool_late_starts_level() {
     assert!((9..=12).contains(&served), "{served} of 20 runs");
 }
 
-/// A long run is charged while it goes on, not only when it has ended.
+/// A long run is charged while it runs, not only when it has ended.
 #[test]
 fn a_run_that_goes_on_is_not_free() {
     let (mut w, pool) = World::ready(workers(2));
@@ -111,7 +112,7 @@ fn a_run_that_goes_on_is_not_free() {
     );
 }
 
-/// With equal weights and equal runs it is round robin.
+/// With equal weights and equal runs, queues take turns.
 #[test]
 fn equals_take_turns() {
     let (mut w, pool) = World::ready(workers(1));

@@ -1,4 +1,4 @@
-//! Between the tenants of one queue.
+//! Tests of fairness between the tenants (keys) of one queue.
 use crate::support::*;
 use stoker_core::*;
 
@@ -9,7 +9,7 @@ fn one_worker() -> (World, NameId, TaskId) {
     (w, mail, first)
 }
 
-/// Whoever floods waits behind its own flood.
+/// A tenant that floods the queue waits behind its own tasks.
 #[test]
 fn a_tenant_with_one_task_is_served_within_two_runs() {
     let (mut w, mail, running) = one_worker();
@@ -38,7 +38,7 @@ fn tenants_share_time_not_counts() {
     assert!(busy[0].abs_diff(busy[1]) <= 200, "{busy:?}");
 }
 
-/// A tenant that had its share and pauses for a moment comes back with its debt.
+/// A tenant that has used its share keeps its debt when it pauses for a moment.
 #[test]
 fn a_debt_is_not_washed_off_by_a_pause() {
     let (mut w, mail, running) = one_worker();
@@ -90,7 +90,7 @@ fn a_changed_bound_per_tenant_counts_at_once() {
     assert_eq!(w.assigned(&tasks).len(), 3);
 }
 
-/// A suspect too is out, and has to wait for its tenant's turn.
+/// A suspect counts towards the tenant's limit too, and has to wait for its turn.
 #[test]
 fn a_suspect_counts_for_its_tenant() {
     let (mut w, pool) = World::ready(workers(2));
@@ -118,7 +118,8 @@ fn a_suspect_counts_for_its_tenant() {
     assert!(w.on(a).is_some());
 }
 
-/// More tenants than are told apart share buckets: memory stays bounded, and all are served.
+/// Tenants beyond the number that is tracked share buckets: memory stays bounded, and all are
+/// served.
 #[test]
 fn a_flood_of_tenants_shares_buckets() {
     let (mut w, pool) = World::ready(workers(1));
@@ -154,7 +155,7 @@ fn a_flood_of_tenants_shares_buckets() {
     w.core.check_invariants();
 }
 
-/// Who had no more than its share is forgotten when it goes: there is nothing to remember.
+/// A tenant without debt is forgotten when its last task ends.
 #[test]
 fn a_tenant_that_owes_nothing_is_forgotten() {
     let (mut w, mail, _) = one_worker();
@@ -165,7 +166,7 @@ fn a_tenant_that_owes_nothing_is_forgotten() {
     assert!(!w.core.knows_key(queue, b"passing"));
 }
 
-/// A debt is remembered until the others have had as much, and no longer.
+/// A debt is remembered only until the other tenants have used as much time.
 #[test]
 fn a_debt_is_forgiven_when_the_others_caught_up() {
     let (mut w, mail, first) = one_worker();

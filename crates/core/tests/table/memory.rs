@@ -1,4 +1,4 @@
-//! What the edge can't do for want of memory: send a task, read an answer.
+//! Tests of what the server cannot do while memory is short: sending a task, or reading an answer.
 use crate::support::*;
 use stoker_core::*;
 

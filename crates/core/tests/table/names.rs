@@ -1,8 +1,8 @@
-//! Names: who serves them, and what becomes of those that nobody serves.
+//! Tests of names: which pools serve them, and what happens to tasks whose name no pool serves.
 use crate::support::*;
 use stoker_core::*;
 
-/// While a pool may still say that it serves the name, a call waits; once all were ready it has no hope.
+/// A call waits while a pool may still announce its name. After all pools were ready, the call is ended.
 #[test]
 fn unknown_calls_wait_until_every_pool_was_ready() {
     let mut w = World::default();
@@ -28,7 +28,7 @@ fn unknown_calls_wait_until_every_pool_was_ready() {
     );
 }
 
-/// Where a pool fails to boot they wait for their deadline, and no longer.
+/// If a pool fails to boot, such calls wait until their deadline.
 #[test]
 fn unknown_calls_wait_for_their_deadline() {
     let (mut w, _) = World::of(workers(1));
@@ -42,7 +42,7 @@ fn unknown_calls_wait_for_their_deadline() {
     assert_eq!(w.outcome(task), Some(Outcome::Deadline { ran: false }));
 }
 
-/// A pool that starts nobody by itself is not waited for.
+/// Calls do not wait for a pool that starts no workers on its own.
 #[test]
 fn pools_without_a_minimum_are_not_waited_for() {
     let (mut w, _) = World::of(PoolConfig {
@@ -53,7 +53,7 @@ fn pools_without_a_minimum_are_not_waited_for() {
     w.step(Event::Tick);
 }
 
-/// A configured queue is known, whether anybody serves it or not.
+/// A configured queue is known, whether or not any worker serves it.
 #[test]
 fn calls_to_a_configured_queue_wait_for_its_workers() {
     let mut w = World::default();
@@ -77,7 +77,7 @@ fn jobs_of_unknown_queues_wait_for_whoever_serves_them() {
     assert_eq!(w.core.resolve_job("other"), Err(Unknown));
 }
 
-/// A worker that serves `*` serves every queue of jobs, those that come later too.
+/// A worker that serves `*` serves every queue of jobs, including those that are created later.
 #[test]
 fn a_star_serves_every_queue() {
     let (mut w, pool) = World::of(workers(2));
@@ -92,7 +92,7 @@ fn a_star_serves_every_queue() {
     assert_eq!(w.core.queue(named).pools, [(pool, 1)]);
 }
 
-/// Calls and jobs share no namespace.
+/// Calls and jobs have separate namespaces.
 #[test]
 fn a_call_and_a_job_may_have_the_same_name() {
     let (mut w, _) = World::of(workers(2));
@@ -106,7 +106,7 @@ fn a_call_and_a_job_may_have_the_same_name() {
     );
 }
 
-/// The service is all before the last dot.
+/// The service of a call is everything before the last dot of its name.
 #[test]
 fn methods_of_one_service_share_its_queue() {
     let (mut w, _) = World::of(workers(1));
@@ -118,7 +118,7 @@ fn methods_of_one_service_share_its_queue() {
     assert_eq!(w.core.find_queue(Kind::Calls, "a.b"), Some(get));
 }
 
-/// What the configuration gave to a pool stays with it, whoever announces it.
+/// A queue that the configuration assigned to a pool stays with it, whichever worker announces it.
 #[test]
 fn an_announcement_takes_no_queue_away() {
     let mut w = World::default();
@@ -137,7 +137,7 @@ fn an_announcement_takes_no_queue_away() {
     );
 }
 
-/// Two pools that announce the same service share it.
+/// Two pools that announce the same service share its queue.
 #[test]
 fn two_pools_can_serve_one_queue() {
     let mut w = World::default();
@@ -158,7 +158,7 @@ fn two_pools_can_serve_one_queue() {
     assert!(both, "a share can change");
 }
 
-/// Callers can't make up methods without end.
+/// The number of undeclared methods that callers can name is limited.
 #[test]
 fn made_up_methods_have_an_end() {
     let (mut w, _) = World::ready_as(workers(1), &Hello::serving(&["users.get"], &[]));
@@ -167,7 +167,7 @@ fn made_up_methods_have_an_end() {
     assert!(w.core.resolve_call("users.get").is_ok());
 }
 
-/// And making them up keeps no worker from serving what it has.
+/// Undeclared methods do not keep a worker from serving its own.
 #[test]
 fn made_up_methods_keep_out_no_worker() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::serving(&["users.get"], &[]));
@@ -184,7 +184,7 @@ fn made_up_methods_keep_out_no_worker() {
     assert!(w.core.resolve_call("users.new").is_ok());
 }
 
-/// Nor queues, while pools boot.
+/// The number of undeclared queues is limited too, also while pools boot.
 #[test]
 fn made_up_queues_have_an_end() {
     let (mut w, _) = World::of(workers(1));
@@ -204,7 +204,7 @@ fn made_up_queues_have_an_end() {
     assert_eq!(w.core.queues().count(), 1_256);
 }
 
-/// A worker that offers more than there is room for is not let in.
+/// A worker that offers more queues than there is room for is not admitted.
 #[test]
 fn an_offer_beyond_all_bounds_is_refused() {
     let mut w = World::with(Limits {
@@ -260,7 +260,7 @@ fn views_tell_what_there_is() {
     assert!(w.on(suspect).is_some(), "suspects go first");
 }
 
-/// Where a star serves all jobs, the names of those who push are bounded by all queues that there may be.
+/// If a worker serves `*`, the number of undeclared queues is bounded by the limit of all queues.
 #[test]
 fn a_star_leaves_room_for_what_is_configured() {
     let mut w = World::with(Limits {
@@ -276,7 +276,7 @@ fn a_star_leaves_room_for_what_is_configured() {
     assert_eq!(names, [true, true, true, false]);
 }
 
-/// Logs and assertions name a worker by its place and how often that was used.
+/// Logs and assertions print a worker as its index and the number of earlier workers with this index.
 #[test]
 fn workers_are_told_apart_in_print() {
     let (mut w, _) = World::ready(workers(2));
@@ -287,7 +287,7 @@ fn workers_are_told_apart_in_print() {
     assert_eq!(format!("{:?}", w.starting()), "[w1.1]");
 }
 
-/// What a single task or worker is up to.
+/// Methods that report the state of a single task or worker.
 #[test]
 fn views_tell_of_one_alone() {
     let (mut w, pool) = World::ready(workers(1));
@@ -310,7 +310,7 @@ fn views_tell_of_one_alone() {
     assert_eq!(w.core.worker_state(worker), None);
 }
 
-/// What the store knows from before is there before anybody serves it, but not beyond all bounds.
+/// Queues that the store already knows exist before a worker serves them, but only up to the limit.
 #[test]
 fn queues_of_the_store_are_restored() {
     let mut w = World::with(Limits {
@@ -322,7 +322,8 @@ fn queues_of_the_store_are_restored() {
     assert_eq!((c, w.core.restore_queue("a")), (None, a));
 }
 
-/// Nor does a star: it serves what nobody else does, and jobs only.
+/// A worker that serves `*` takes no queue away from another pool: it serves only jobs that no other pool
+/// serves.
 #[test]
 fn a_star_takes_no_queue_away() {
     let mut w = World::default();
@@ -339,7 +340,7 @@ fn a_star_takes_no_queue_away() {
     assert_eq!(pools(get), []);
 }
 
-/// Issue 9, A10.
+/// Issue 9, A10: the id and name of a removed queue can be used again.
 #[test]
 fn a_removed_queues_number_and_name_are_used_again_and_nothing_of_it_is_left() {
     let (mut w, _) = World::ready_as(workers(1), &Hello::serving(&[], &["*"]));
@@ -365,7 +366,7 @@ fn a_removed_queues_number_and_name_are_used_again_and_nothing_of_it_is_left() {
     w.done(task);
 }
 
-/// Issue 9, A10.
+/// Issue 9, A10: removing undeclared queues makes room for others.
 #[test]
 fn made_up_queues_that_are_removed_make_room_for_others() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::serving(&[], &["*"]));

@@ -1,5 +1,5 @@
-//! Ordered queues: the tasks of a key run one after another, whatever becomes of them. And jobs whose code
-//! says that they are done before it has ended.
+//! Tests of ordered queues, in which the tasks of a key run one after another, whatever happens to them;
+//! and of jobs that acknowledge their work before they have ended.
 use crate::support::*;
 use stoker_core::*;
 
@@ -40,7 +40,7 @@ fn jobs_without_a_key_are_one_line() {
     assert!(w.on(jobs[0]).is_some() && w.waits(jobs[1]));
 }
 
-/// The one behind waits until the one before has ended for good.
+/// The next job waits until the previous one has ended for good.
 #[test]
 fn nothing_overtakes_a_job_that_has_to_run_again() {
     let (mut w, mail) = ordered(2);
@@ -56,7 +56,7 @@ fn nothing_overtakes_a_job_that_has_to_run_again() {
     assert!(w.on(second).is_some());
 }
 
-/// Imported, say, or moved here from another queue.
+/// A job can have earlier attempts because it was imported, for example, or moved here from another queue.
 #[test]
 fn one_that_ran_elsewhere_is_not_the_one_that_its_key_waits_for() {
     let (mut w, mail) = ordered(1);
@@ -183,7 +183,7 @@ fn acknowledging_what_one_has_not_begun_is_a_fault() {
     assert!(killed, "{:?}", w.seen);
 }
 
-/// An acknowledgement is a job's: who calls waits for what the answer says.
+/// Only jobs can be acknowledged: the caller of a call waits for the content of its answer.
 #[test]
 fn a_call_cannot_be_acknowledged() {
     let (mut w, pool) = World::ready(workers(1));
@@ -194,7 +194,7 @@ fn a_call_cannot_be_acknowledged() {
     assert!(w.was_killed(w.books.holder[&task], Why::Misbehaved));
 }
 
-/// What stands behind another has not begun, so it can't be done.
+/// A prefetched job has not begun, so it cannot be done.
 #[test]
 fn what_is_lent_ahead_cannot_be_acknowledged() {
     let (mut w, pool) = World::ready(workers(1));
@@ -207,7 +207,7 @@ fn what_is_lent_ahead_cannot_be_acknowledged() {
     assert_eq!(w.end(tasks[1]), None);
 }
 
-/// As many as wait in the store hold a key back, and each lets go by itself.
+/// Each job that waits in the store for its retry blocks its key, and each one unblocks it separately.
 #[test]
 fn a_key_waits_for_all_that_are_to_run_again() {
     let (mut w, mail) = ordered(1);
@@ -221,7 +221,7 @@ fn a_key_waits_for_all_that_are_to_run_again() {
     assert!(w.on(task).is_some());
 }
 
-/// A key is remembered while something of it is to come back, and no longer.
+/// A key is remembered only while a job of it waits for a retry.
 #[test]
 fn a_blocked_key_is_known_until_it_is_let_go() {
     let (mut w, mail) = ordered(1);
@@ -232,7 +232,7 @@ fn a_blocked_key_is_known_until_it_is_let_go() {
     assert!(!w.core.knows_key(queue, b"a"));
 }
 
-/// One that came back from the store without being waited for goes to the end.
+/// A retried job that its key was not blocked for goes to the end.
 #[test]
 fn a_second_run_that_nobody_waits_for_has_no_privilege() {
     let (mut w, mail) = ordered(1);
@@ -243,7 +243,8 @@ fn a_second_run_that_nobody_waits_for_has_no_privilege() {
     assert!(w.on(next).is_some() && w.waits(again));
 }
 
-/// Order must not depend on room: tenants share no bucket, and a lane's window never shrinks to nothing.
+/// Order must not depend on free space: keys of an ordered queue never share a bucket, and the load window
+/// of a lane never shrinks to 0.
 #[test]
 fn an_ordered_queue_tells_all_keys_apart() {
     let (mut w, mail) = ordered(1);
@@ -265,7 +266,7 @@ fn an_ordered_queue_tells_all_keys_apart() {
     );
 }
 
-/// Those that are to run in this order come as they come.
+/// Jobs of the same order run in order of arrival.
 #[test]
 fn a_job_goes_before_those_of_a_higher_order() {
     let (mut w, pool) = World::ready(workers(1));
@@ -302,7 +303,8 @@ fn a_job_that_comes_back_unbegun_goes_where_its_order_says() {
     assert_eq!(w.core.assigned_to(next).next(), Some(early));
 }
 
-/// In an ordered queue the one that has begun goes on, whoever is due before it by now.
+/// In an ordered queue, a job that has begun runs again first, even if another job is due before it by
+/// now.
 #[test]
 fn nothing_goes_before_what_has_begun_in_an_ordered_queue() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(2));

@@ -1,4 +1,4 @@
-//! Workers that break the rules, and events that come too late.
+//! Tests of workers that violate the protocol, and of events that come too late.
 use crate::support::*;
 use stoker_core::*;
 
@@ -44,7 +44,8 @@ fn an_answer_to_no_task_at_all_is_a_fault() {
     assert!(w.was_killed(worker, Why::Misbehaved));
 }
 
-/// With one slot answers come in order: else nobody could tell what ran when it dies.
+/// A worker with one slot must answer in order. Otherwise the server could not know which task ran
+/// when the worker dies.
 #[test]
 fn an_answer_out_of_order_is_a_fault() {
     let (mut w, _, mail, worker, first) = busy();
@@ -56,7 +57,7 @@ fn an_answer_out_of_order_is_a_fault() {
     assert!(w.was_killed(worker, Why::Misbehaved));
 }
 
-/// Only a worker that was told to go gives tasks back; from another it would be an endless game.
+/// Only a draining worker may return tasks. If others could, a task could be returned forever.
 #[test]
 fn a_live_worker_returns_nothing() {
     let (mut w, _, _, worker, task) = busy();
@@ -89,7 +90,7 @@ fn a_worker_that_was_told_to_go_may_return_its_task() {
     assert!(w.core.queue(w.queue(mail)).running == 0);
 }
 
-/// A returned task is no sample of how long runs take.
+/// A returned task does not count as a measured run.
 #[test]
 fn what_was_returned_teaches_nothing() {
     let (mut w, pool) = World::ready(workers(1));
@@ -108,7 +109,8 @@ fn what_was_returned_teaches_nothing() {
     assert_eq!(w.outcome(hopeless), Some(Outcome::Deadline { ran: false }));
 }
 
-/// What it had goes back as if it had never been assigned, and it may go.
+/// The tasks of a leaving worker return to their queue as if they had never been assigned, and the
+/// worker may exit.
 #[test]
 fn a_worker_that_leaves_gives_its_tasks_back() {
     let (mut w, pool) = World::ready(workers(1));
@@ -142,7 +144,8 @@ fn a_worker_that_leaves_gives_its_tasks_back() {
     assert!(w.notices().contains(&died));
 }
 
-/// A worker that said that it goes and does not is made to go, also if it was being replaced already.
+/// A worker that announces that it leaves and then does not exit is killed, even if it was already
+/// being replaced.
 #[test]
 fn a_worker_that_leaves_and_stays_is_killed() {
     for replaced in [false, true] {
@@ -163,7 +166,7 @@ fn a_worker_that_leaves_and_stays_is_killed() {
     }
 }
 
-/// A worker with several slots has said what it began: that it finishes.
+/// A worker with several slots has reported which tasks it began, and it finishes these.
 #[test]
 fn what_a_leaving_worker_began_it_finishes() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(3));
@@ -183,7 +186,7 @@ fn what_a_leaving_worker_began_it_finishes() {
     assert_eq!(w.view(worker).state, WorkerState::Stopping);
 }
 
-/// Nothing of this matters to a worker that is gone, or to one that is being killed.
+/// Events of a worker that is gone or is being killed are ignored.
 #[test]
 fn events_of_the_dead_are_ignored() {
     let (mut w, _, _, worker, task) = busy();
@@ -222,7 +225,7 @@ fn events_of_the_dead_are_ignored() {
     assert_eq!(w.look(), [], "it is on its way out");
 }
 
-/// What a worker wrote before it was killed still counts.
+/// Answers that a worker wrote before it was killed still count.
 #[test]
 fn a_killed_workers_last_answer_counts() {
     let (mut w, _, _, worker, task) = busy();
@@ -241,7 +244,7 @@ fn a_second_hello_is_a_fault() {
     assert!(w.end(task).is_none());
 }
 
-/// Whoever misbehaves answers for the task that it ran.
+/// If a worker violates the protocol, the task that it ran becomes a suspect.
 #[test]
 fn a_task_on_which_its_worker_misbehaves_is_a_suspect() {
     let (mut w, _, _, worker, task) = busy();

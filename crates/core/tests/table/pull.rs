@@ -1,4 +1,4 @@
-//! Workers that are assigned a task only after they have asked for one (issue 9, A28).
+//! Tests of workers that are assigned a task only after they have asked for one (issue 9, A28).
 use crate::support::*;
 use stoker_core::*;
 
@@ -6,7 +6,8 @@ fn ready(w: &mut World, worker: WorkerId, wanted: bool) {
     w.step(Event::Ready { worker, wanted });
 }
 
-/// A pool without workers of its own, one guest that asks, and the name of a queue.
+/// A pool without workers of its own, one worker that dialled in and has to ask for tasks, and the
+/// name of a queue.
 fn guest() -> (World, WorkerId, NameId) {
     let (mut w, pool) = World::of(PoolConfig {
         spawned: false,
@@ -55,7 +56,7 @@ fn a_request_that_was_withdrawn_brings_nothing() {
     assert!(w.waits(task));
 }
 
-/// As often as it is asked for: each withdrawal has its own request.
+/// Each withdrawal belongs to its own request, so a job may cross any number of them.
 #[test]
 fn a_job_may_cross_any_number_of_withdrawals() {
     let (mut w, worker, mail) = guest();
@@ -70,7 +71,7 @@ fn a_job_may_cross_any_number_of_withdrawals() {
     assert_eq!(w.outcome(task), Some(Outcome::Answered));
 }
 
-/// It costs the job nothing, and only one per withdrawal may come back.
+/// A job that crossed the withdrawal is returned at no cost, but only one job per withdrawal.
 #[test]
 fn a_job_that_crossed_the_withdrawal_comes_back_free() {
     let (mut w, worker, mail) = guest();
@@ -96,7 +97,7 @@ fn a_job_that_did_not_cross_a_withdrawal_may_not_be_returned() {
     assert!(w.was_killed(worker, Why::Misbehaved));
 }
 
-/// It may have begun the job by then, and nobody can ask it any more.
+/// The worker may have begun the job by then, and can no longer report that.
 #[test]
 fn a_killed_worker_is_not_believed_that_a_job_crossed_its_withdrawal() {
     let (mut w, worker, mail) = guest();
@@ -133,7 +134,7 @@ fn short_jobs_are_not_prefetched_by_a_worker_that_asks() {
     assert_eq!(w.assigned(&tasks).len(), 1);
 }
 
-/// It may not look at its connection for hours, so nothing waits for it.
+/// Such a worker may not read its connection for hours, so the drain does not wait for it.
 #[test]
 fn a_guest_without_a_request_is_let_go_at_once() {
     let (mut w, worker, mail) = guest();
@@ -148,7 +149,7 @@ fn a_guest_without_a_request_is_let_go_at_once() {
     assert!(w.saw(&Action::Drained));
 }
 
-/// A process that somebody else started may have other work.
+/// A process that was started outside Stoker may have other work.
 #[test]
 fn a_guest_that_holds_no_task_is_never_killed_for_its_grace() {
     for hello in [Hello::pull(), Hello::default(), Hello::slots(4)] {
@@ -168,7 +169,8 @@ fn a_guest_that_holds_no_task_is_never_killed_for_its_grace() {
     }
 }
 
-/// A suspect needs a worker without tasks; one that has not asked is none.
+/// A suspect needs a worker without tasks, and a worker that has not asked for one does not
+/// qualify.
 #[test]
 fn a_suspect_does_not_wait_for_a_worker_that_has_not_asked() {
     let (mut w, pool) = World::of(PoolConfig {
@@ -185,7 +187,8 @@ fn a_suspect_does_not_wait_for_a_worker_that_has_not_asked() {
     assert_eq!(w.on(suspect), Some(wide));
 }
 
-/// Its HELLO and its request were on their way when the server drained: that breaks no rule.
+/// The worker's HELLO and request were already on their way when the server drained, so the worker
+/// violates no rule.
 #[test]
 fn a_worker_that_was_killed_before_it_was_ready_may_still_ask() {
     let (mut w, _) = World::of(workers(1));

@@ -1,5 +1,5 @@
-//! Pools and queues that a configuration adds and takes away while the server runs.
-// Issue 9, A25
+//! Tests of pools and queues that a configuration adds and removes while the server runs (issue 9,
+//! A25).
 use crate::support::*;
 use stoker_core::*;
 
@@ -94,7 +94,7 @@ fn a_queue_that_is_given_to_another_pool_leaves_the_first() {
     assert_eq!(pool_of(&w, waits), second);
 }
 
-/// The jobs of a queue without a section are served by whoever announced it, and wait where nobody did.
+/// The jobs of a queue without a section are served by the pools that announced it, and otherwise wait.
 #[test]
 fn a_queue_without_a_section_is_as_its_workers_announce_it() {
     let (mut w, first) = World::ready_as(workers(1), &Hello::serving(&[], &["mail"]));
@@ -137,7 +137,7 @@ fn pools_that_serve_any_queue_serve_one_without_a_section() {
     assert_eq!(pool_of(&w, task), first);
 }
 
-/// Nobody would ever answer a call that waits for a service without workers.
+/// A call that waits for a service without workers would never be answered.
 #[test]
 fn calls_that_nobody_serves_any_more_are_ended() {
     let (mut w, first, _) = two_pools(&Hello::default());
@@ -170,7 +170,7 @@ fn what_the_configuration_declares_idempotent_can_be_taken_back() {
     assert!(w.core.is_idempotent(get), "its worker says so");
 }
 
-/// A reload that is under way ends with its pool.
+/// A reload in progress ends when its pool is removed.
 #[test]
 fn a_pool_is_removed_while_it_is_reloaded() {
     let (mut w, pool) = World::ready(workers(2));

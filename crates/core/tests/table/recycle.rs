@@ -1,4 +1,5 @@
-//! Workers are replaced before they go bad: by tasks, by memory, by age.
+//! Tests of replacing workers before they cause trouble: after a number of tasks, by memory use, and
+//! by age.
 use crate::support::*;
 use stoker_core::*;
 
@@ -22,7 +23,8 @@ fn runs_until_replaced(w: &mut World, mail: NameId) -> u64 {
         .expect("it is replaced some day")
 }
 
-/// After so many tasks, less some jitter: those that started together don't go together.
+/// A worker is replaced after `max_tasks` minus some jitter, so that workers that started together do
+/// not end together.
 #[test]
 fn a_worker_is_replaced_after_its_tasks() {
     let mut counts = Vec::new();
@@ -92,7 +94,7 @@ fn a_worker_is_replaced_at_its_age() {
     }));
 }
 
-/// Asked after its task, told a size above the limit: replaced, not killed.
+/// A worker that is measured above its limit after a task is replaced, not killed.
 #[test]
 fn a_worker_that_grew_is_replaced_after_its_task() {
     let (mut w, mail, old) = pool_with(PoolConfig {
@@ -123,7 +125,7 @@ fn a_worker_that_grew_is_replaced_after_its_task() {
     assert_eq!(w.view(old).state, WorkerState::Stopping);
 }
 
-/// Reading it costs as much as a short task, so it is not read after each.
+/// Reading the memory size takes as long as a short task, so it is not read after each task.
 #[test]
 fn memory_is_measured_ten_times_a_second_at_the_most() {
     let (mut w, mail, worker) = pool_with(PoolConfig {
@@ -138,7 +140,7 @@ fn memory_is_measured_ten_times_a_second_at_the_most() {
     assert!((9..=11).contains(&measured), "{measured} in a second");
 }
 
-/// One that grew in its last task for long is not left alone because it had been measured just before.
+/// A worker that was measured just before its last task is measured again after it.
 #[test]
 fn the_last_task_of_many_is_followed_by_a_measurement() {
     let (mut w, mail, worker) = pool_with(PoolConfig {
@@ -159,7 +161,7 @@ fn the_last_task_of_many_is_followed_by_a_measurement() {
     assert_eq!(measured(&w), 2, "it has done nothing since");
 }
 
-/// Within a long task too; half as much again is the end of it.
+/// Memory is also measured during a long task. A worker that exceeds its limit by half is killed.
 #[test]
 fn a_worker_that_grows_without_end_is_killed_within_its_task() {
     let (mut w, mail, worker) = pool_with(PoolConfig {
@@ -195,7 +197,7 @@ fn a_worker_that_grows_without_end_is_killed_within_its_task() {
     );
 }
 
-/// One that is to be replaced for its size, and is told so while its task goes on, is watched on.
+/// A worker that is being replaced because of its size is still measured while its task runs.
 #[test]
 fn a_worker_that_grows_on_while_it_is_replaced_is_killed() {
     let (mut w, mail, old) = pool_with(PoolConfig {
@@ -226,7 +228,7 @@ fn a_worker_that_grows_on_while_it_is_replaced_is_killed() {
     assert!(w.was_killed(old, Why::Memory));
 }
 
-/// A reload brings the limit while it has a task. Simulation, seed 858 of 2026-11-23.
+/// A reload can set the limit while the worker runs a task (simulation, seed 858 of 2026-11-23).
 #[test]
 fn a_limit_that_a_reload_brings_holds_for_tasks_that_run() {
     let (mut w, mail, worker) = pool_with(workers(1));
@@ -242,7 +244,7 @@ fn a_limit_that_a_reload_brings_holds_for_tasks_that_run() {
     assert!((4..=5).contains(&measured), "{measured} in a second");
 }
 
-/// One that is idle did nobody harm: it is only replaced.
+/// An idle worker above the limit is only replaced, not killed.
 #[test]
 fn an_idle_worker_is_not_killed_for_its_memory() {
     let (mut w, _, worker) = pool_with(PoolConfig {
@@ -275,7 +277,7 @@ fn without_a_limit_memory_is_only_shown() {
     assert_eq!((w.live(), w.view(worker).rss), (vec![worker], 1 << 50));
 }
 
-/// A guest is let go at once: its successor is not ours to start.
+/// A worker that dialled in gets GOAWAY at once, because the server cannot start its successor.
 #[test]
 fn a_guest_is_not_replaced_but_let_go() {
     let config = PoolConfig {
@@ -296,7 +298,7 @@ fn a_guest_is_not_replaced_but_let_go() {
     assert!(w.starting().is_empty());
 }
 
-/// A worker that took long over its last task still has all its grace to go.
+/// A worker whose last task took long still has its whole grace period to exit.
 #[test]
 fn the_grace_to_go_begins_when_the_last_task_has_ended() {
     let (mut w, mail, old) = pool_with(PoolConfig {
@@ -325,7 +327,7 @@ fn the_grace_to_go_begins_when_the_last_task_has_ended() {
     assert!(w.was_killed(old, Why::Replaced));
 }
 
-/// What is being replaced takes no tasks ahead.
+/// A worker that is being replaced gets no prefetched tasks.
 #[test]
 fn an_outdated_worker_gets_no_window() {
     let (mut w, mail, worker) = pool_with(PoolConfig {
@@ -347,7 +349,7 @@ fn an_outdated_worker_gets_no_window() {
     assert_eq!(w.assigned(&tasks).len(), 1, "one at a time until it goes");
 }
 
-/// Whatever a busy worker is looked at for, its memory is not read where nothing bounds it.
+/// The memory of a worker without a limit is not read when the worker is checked for other reasons.
 #[test]
 fn without_a_limit_memory_is_not_read_on_the_way() {
     let (mut w, mail, worker) = pool_with(PoolConfig {

@@ -1,4 +1,5 @@
-//! Jobs wait in a store that may hold millions; here stands a window of each lane.
+//! Tests of the load window: jobs wait in a store that may contain millions, and the core loads a window of
+//! each lane.
 use crate::support::*;
 use stoker_core::*;
 
@@ -10,7 +11,7 @@ struct Store {
     queue: QueueId,
 }
 
-/// One busy worker, and lanes of eight.
+/// A store with one busy worker and a load window of eight jobs per lane.
 fn store() -> (Store, TaskId) {
     let mut w = World::with(Limits {
         lane: LANE,
@@ -75,7 +76,7 @@ fn a_lane_takes_so_many_and_no_more() {
     assert_eq!(s.w.core.refill_size(s.queue), 4);
 }
 
-/// Once the store holds some of a lane, new ones go there too: else they would overtake.
+/// Once the store has jobs of a lane, new ones go to the store too, so that they do not overtake.
 #[test]
 fn while_the_store_has_more_nothing_overtakes_it() {
     let (mut s, running) = store();
@@ -127,7 +128,7 @@ fn when_the_store_has_no_more_the_lane_is_open_again() {
     assert!(s.has_room("a"));
 }
 
-/// A backlog for a lane that has room again is asked for at once.
+/// A backlog reported for a lane that has room again is requested at once.
 #[test]
 fn a_backlog_that_comes_late_is_asked_for() {
     let (mut s, _) = store();
@@ -139,7 +140,8 @@ fn a_backlog_that_comes_late_is_asked_for() {
     assert_eq!(refills(&s.w).len(), 1, "once");
 }
 
-/// A key is not forgotten while the store was asked for its tasks, though nothing of it is here.
+/// A key is not forgotten while its tasks have been requested from the store, even if none of them is
+/// loaded.
 #[test]
 fn a_key_stays_while_its_tasks_are_asked_for() {
     let (mut s, running) = store();
@@ -155,7 +157,7 @@ fn a_key_stays_while_its_tasks_are_asked_for() {
     assert_eq!(s.w.outcome(next), Some(Outcome::Answered));
 }
 
-/// That another tenant's debt was forgiven meanwhile must not lose the question.
+/// The request must not be lost when another tenant's debt is forgotten meanwhile.
 #[test]
 fn no_question_is_lost() {
     let (mut s, running) = store();
@@ -178,7 +180,7 @@ fn no_question_is_lost() {
     );
 }
 
-/// An answer to a question that was not asked is ignored.
+/// A response to a request that was not made is ignored.
 #[test]
 fn an_answer_to_nothing_is_ignored() {
     let (mut s, _) = store();
@@ -187,7 +189,7 @@ fn an_answer_to_nothing_is_ignored() {
     assert_eq!(refills(&s.w), []);
 }
 
-/// The smallest lane still asks for something.
+/// Even the smallest load window requests one job.
 #[test]
 fn the_smallest_lane_asks_for_one() {
     let mut w = World::with(Limits {
@@ -199,7 +201,7 @@ fn the_smallest_lane_asks_for_one() {
     assert_eq!(w.core.refill_size(w.queue(mail)), 1);
 }
 
-/// Fills all room for tenants: each has a task waiting.
+/// Fills all room for tenants: each one has a task waiting.
 fn crowd(s: &mut Store) {
     for n in 0..4_095_u32 {
         let (id, key) = (TaskId(100 + n), format!("tenant {n}"));
@@ -217,7 +219,7 @@ fn key_refills(w: &World) -> usize {
     w.count(|action| matches!(action, Action::RefillKeys { .. }))
 }
 
-/// Tenants without room stay in the store until another tenant has gone.
+/// Tasks of tenants without room stay in the store until another tenant has gone.
 #[test]
 fn tenants_without_room_wait_in_the_store() {
     let (mut s, running) = store();
@@ -254,7 +256,7 @@ fn tenants_without_room_wait_in_the_store() {
     s.w.done(running);
 }
 
-/// A tenant that only owes makes room for one that has work.
+/// A tenant that has only a debt makes room for one that has tasks.
 #[test]
 fn debtors_make_room() {
     let (mut s, running) = store();
@@ -267,7 +269,7 @@ fn debtors_make_room() {
     s.w.core.check_invariants();
 }
 
-/// A tenant that owes and of which the store has more is not let go.
+/// A tenant with a debt and with more tasks in the store is not forgotten.
 #[test]
 fn a_debtor_with_a_backlog_stays() {
     let (mut s, running) = store();
@@ -283,7 +285,7 @@ fn a_debtor_with_a_backlog_stays() {
     s.w.core.check_invariants();
 }
 
-/// While the server drains nothing is asked for: it would only be handed to and fro.
+/// While the server drains, it requests no jobs from the store, because it would only return them.
 #[test]
 fn a_drain_asks_for_nothing() {
     let (mut s, running) = store();
@@ -299,7 +301,8 @@ fn a_drain_asks_for_nothing() {
     assert!(s.w.books.drained && refills(&s.w).is_empty() && key_refills(&s.w) == 0);
 }
 
-/// With many tenants a few jobs of each are enough, so that memory stays bounded; and never fewer than four.
+/// With many tenants, fewer jobs of each are loaded, so that memory stays bounded, but never fewer than
+/// four.
 #[test]
 fn lanes_are_shorter_where_tenants_are_many() {
     let (mut w, pool) = World::ready(workers(1));
@@ -329,7 +332,7 @@ fn lanes_are_shorter_where_tenants_are_many() {
     assert!(!has_room(&w));
 }
 
-/// A queue without tenants has all room that there is for one lane.
+/// A queue without tenants uses the whole room for its one lane.
 #[test]
 fn one_lane_alone_has_all_the_room() {
     let mut w = World::with(Limits {

@@ -1,4 +1,4 @@
-//! What is not even let in, and when to come back.
+//! Tests of calls that are refused on arrival, and of the time after which to retry.
 use crate::support::*;
 use stoker_core::*;
 
@@ -31,7 +31,7 @@ fn a_full_queue_refuses_and_says_when_to_come_back() {
     assert!(w.on(waiting[0]).is_some() && w.waits(admitted));
 }
 
-/// The hint is never so short that coming back at once would be right.
+/// `retry_after` has a minimum, so that clients do not retry at once.
 #[test]
 fn the_hint_has_a_floor() {
     let (mut w, pool) = World::ready(workers(1));
@@ -49,7 +49,7 @@ fn the_hint_has_a_floor() {
     );
 }
 
-/// Its store has accepted a job already, so nothing here refuses it.
+/// A job has already been accepted by its store, so the core does not refuse it.
 #[test]
 fn jobs_are_never_refused() {
     let (mut w, pool) = World::ready(workers(1));
@@ -85,7 +85,7 @@ fn a_wait_that_is_too_long_is_shed() {
     );
 }
 
-/// The wait comes off the time that a call has for its run.
+/// The expected wait is subtracted from the time that a call has for its run.
 #[test]
 fn a_call_whose_time_would_pass_in_the_queue_is_shed() {
     let (mut w, _, users, _) = bounded(QueueConfig::default());
@@ -100,7 +100,7 @@ fn a_call_whose_time_would_pass_in_the_queue_is_shed() {
     assert!(w.waits(let_in));
 }
 
-/// More workers, a shorter wait.
+/// With more workers, the expected wait is shorter.
 #[test]
 fn the_wait_is_spread_over_the_workers() {
     let (mut w, pool) = World::ready(workers(2));
@@ -119,7 +119,8 @@ fn the_wait_is_spread_over_the_workers() {
     assert!(matches!(w.outcome(refused), Some(Outcome::Shed { .. })));
 }
 
-/// A call made inside a worker of the pool that alone could serve it, while all its workers wait so.
+/// A call made inside a worker is refused if only this worker's pool could serve it and all workers of
+/// the pool wait for such calls.
 #[test]
 fn a_call_that_would_wait_for_itself_is_refused() {
     let (mut w, pool) = World::ready(workers(2));
@@ -155,7 +156,7 @@ fn a_pool_that_may_grow_does_not_deadlock() {
     w.done(outer);
 }
 
-/// Another pool's workers do not wait for ours.
+/// Workers of another pool do not wait for the caller's pool.
 #[test]
 fn a_call_to_another_pool_does_not_deadlock() {
     let (mut w, pool) = World::ready(workers(1));
@@ -168,7 +169,7 @@ fn a_call_to_another_pool_does_not_deadlock() {
     assert!(w.on(inner).is_some());
 }
 
-/// Once its caller has heard, a call no longer counts as waited for.
+/// A call no longer blocks its caller after its outcome has been reported.
 #[test]
 fn a_call_that_was_answered_early_blocks_nobody() {
     let (mut w, pool) = World::ready(workers(2));
@@ -186,7 +187,7 @@ fn a_call_that_was_answered_early_blocks_nobody() {
     );
 }
 
-/// A worker that has gone makes room for one that can help; one that can't be replaced does not.
+/// A worker that leaves frees a place for a successor. In a pool that starts no workers, it has none.
 #[test]
 fn workers_that_leave_do_not_help() {
     let (mut w, pool) = World::of(PoolConfig {
@@ -202,7 +203,7 @@ fn workers_that_leave_do_not_help() {
     assert_eq!(w.outcome(inner), Some(Outcome::WouldDeadlock));
 }
 
-/// The one who makes a call may have gone meanwhile.
+/// The worker that makes a call may have gone meanwhile.
 #[test]
 fn a_parent_that_is_gone_does_not_matter() {
     let (mut w, pool) = World::ready(workers(1));
@@ -216,7 +217,7 @@ fn a_parent_that_is_gone_does_not_matter() {
     assert_eq!(w.outcome(task), Some(Outcome::Answered));
 }
 
-/// What a queue allows is allowed.
+/// A wait of exactly `max_wait` is permitted.
 #[test]
 fn a_wait_of_just_as_long_is_let_in() {
     let (mut w, pool) = World::ready(workers(1));
@@ -225,7 +226,7 @@ fn a_wait_of_just_as_long_is_let_in() {
         ..QueueConfig::default()
     };
     let users = w.calls(pool, "users.get", brief);
-    // A run is taken to cost a millisecond before one has been seen.
+    // Before the first run has been measured, a run is assumed to take a millisecond.
     let let_in = w.bring_many(1 + 3, &call(users));
     assert!(let_in.iter().all(|task| w.end(*task).is_none()));
     let shed = w.bring(call(users));
@@ -233,7 +234,8 @@ fn a_wait_of_just_as_long_is_let_in() {
     assert_eq!(w.outcome(shed), Some(Outcome::Shed { retry_after }));
 }
 
-/// Who finds a free worker waits for nobody, whoever else waits; nor is a wait known where no worker is.
+/// A call that finds a free worker does not wait, however many calls wait. Where there is no worker, no
+/// wait can be estimated.
 #[test]
 fn where_nobody_works_no_wait_is_known() {
     let brief = QueueConfig {

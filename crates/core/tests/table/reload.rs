@@ -1,4 +1,4 @@
-//! Replacing every worker by one of a new version, without losing capacity or work.
+//! Tests of reloads: every worker is replaced by one of a new version, without losing capacity or work.
 use crate::support::*;
 use stoker_core::*;
 
@@ -28,7 +28,7 @@ fn versions(w: &World) -> Vec<u32> {
         .collect()
 }
 
-/// Workers that were told to go, go.
+/// Lets the workers that were asked to stop exit.
 fn let_go(w: &mut World) {
     for worker in w.in_state("stopping") {
         w.exit(worker, Exit::Code(0));
@@ -68,7 +68,7 @@ fn a_reload_never_has_fewer_workers_than_before() {
     assert_eq!(w.core.pool(pool).3, 2);
 }
 
-/// Idle ones go first, then those that were assigned their task last.
+/// Idle workers are replaced first, then those that were assigned their task last.
 #[test]
 fn the_idle_are_replaced_first() {
     let (mut w, pool, mail) = pool_of(2);
@@ -79,7 +79,7 @@ fn the_idle_are_replaced_first() {
     assert_eq!(w.view(busy).state, WorkerState::Busy);
 }
 
-/// One that boots has the old code: it is not waited for.
+/// A worker of the old version that still boots is not waited for.
 #[test]
 fn boots_of_the_old_version_are_ended() {
     let mut w = World::default();
@@ -127,7 +127,8 @@ fn a_version_that_does_not_boot_is_given_up() {
     );
 }
 
-/// The next attempt is another version than the one that failed, also while some of that still live.
+/// The next reload starts a new version rather than the one that failed, even while workers of the failed
+/// one still run.
 #[test]
 fn a_version_that_was_given_up_does_not_come_back() {
     let (mut w, pool, _) = pool_of(3);
@@ -147,7 +148,7 @@ fn a_version_that_was_given_up_does_not_come_back() {
     assert!(!w.live().contains(&bad));
 }
 
-/// A new version that kills its workers is given up, and those of it that live are replaced again.
+/// A new version whose workers crash is given up, and its running workers are replaced again.
 #[test]
 fn a_version_that_is_blamed_is_given_up() {
     let (mut w, pool, _) = pool_of(2);
@@ -168,7 +169,7 @@ fn a_version_that_is_blamed_is_given_up() {
     w.done(long);
 }
 
-/// The old version's last deaths say nothing against the new one, which may be the cure.
+/// The last crashes of the old version do not count against the new one, which may fix them.
 #[test]
 fn deaths_of_the_old_version_do_not_give_up_the_new_one() {
     let (mut w, pool, _) = pool_of(9);
@@ -184,7 +185,7 @@ fn deaths_of_the_old_version_do_not_give_up_the_new_one() {
     assert_eq!(versions(&w), [2; 9]);
 }
 
-/// While the old version is blamed the new one can be given up all the same.
+/// The new version can be given up even while the old version is blamed.
 #[test]
 fn a_version_is_judged_by_itself() {
     let (mut w, pool, _) = pool_of(10);
@@ -201,7 +202,7 @@ fn a_version_is_judged_by_itself() {
     assert_eq!(reloaded(&w, pool), Some(false));
 }
 
-/// It is not done while no worker of the new version has shown that it works.
+/// A reload is not done before a worker of the new version has shown that it works.
 #[test]
 fn a_reload_is_not_done_before_a_new_worker_is_ready() {
     let (mut w, pool, mail) = pool_of(1);
@@ -227,7 +228,7 @@ fn a_reload_is_not_done_before_a_new_worker_is_ready() {
     assert_eq!(versions(&w), [1]);
 }
 
-/// The capacity that a death took away is restored before more of the old ones go.
+/// After a death during a reload, the lost capacity is restored before more old workers are stopped.
 #[test]
 fn a_death_during_a_reload_costs_no_second_worker() {
     let (mut w, pool, mail) = pool_of(3);
@@ -244,7 +245,8 @@ fn a_death_during_a_reload_costs_no_second_worker() {
     assert_eq!(versions(&w), [2; 3]);
 }
 
-/// A reload upon a reload replaces everything, and falls back to what last stood.
+/// A reload during a reload replaces all workers. If it fails, the pool returns to the last version that
+/// worked.
 #[test]
 fn a_reload_upon_a_reload() {
     let (mut w, pool, _) = pool_of(3);
@@ -261,7 +263,7 @@ fn a_reload_upon_a_reload() {
     assert_eq!(versions(&w), [1; 3]);
 }
 
-/// Workers that dialled in are let go at once: who started them starts the new ones.
+/// Workers that dialled in get GOAWAY at once, because whatever started them starts the new ones.
 #[test]
 fn guests_are_let_go_and_come_back_by_themselves() {
     let (mut w, pool) = World::of(PoolConfig {
@@ -293,7 +295,7 @@ fn a_pool_without_workers_is_reloaded_at_once() {
     assert_eq!(reloaded(&w, pool), Some(true));
 }
 
-/// Whoever waits for a reload hears of it, also when the server goes.
+/// A caller that waits for a reload is notified, also when the server drains.
 #[test]
 fn a_drain_ends_a_reload() {
     let (mut w, pool, _) = pool_of(1);
@@ -316,7 +318,7 @@ fn a_drain_ends_a_reload() {
     assert_eq!(reloaded(&w, pool), Some(false));
 }
 
-/// Fewer are wanted in the middle of a reload: it comes to its end first, and no successor is ended for it.
+/// If a pool is scaled down during a reload, the reload completes first, and no successor is killed for it.
 #[test]
 fn a_reload_goes_on_while_a_pool_is_scaled_down() {
     let (mut w, pool, _) = pool_of(3);

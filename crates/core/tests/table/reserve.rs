@@ -1,4 +1,5 @@
-//! Reserve, keep, lending and limit: what a queue has for sure, and what it never exceeds.
+//! Tests of `reserve`, `keep`, unused reserves and `limit`: the slots that a queue is guaranteed, and the
+//! number that it never exceeds.
 use crate::support::*;
 use stoker_core::*;
 
@@ -9,7 +10,7 @@ fn reserving(reserve: u32) -> QueueConfig {
     }
 }
 
-/// A queue below its reserve goes first, however much it had before.
+/// A queue below its reserve goes first, however much busy time it has had.
 #[test]
 fn a_reserve_goes_before_shares() {
     let (mut w, pool) = World::ready(workers(2));
@@ -68,7 +69,8 @@ fn what_is_kept_is_never_lent() {
     assert_eq!(w.assigned(&tasks).len(), 2, "and kept again");
 }
 
-/// A queue that two pools serve has its slot where it found one; the other pool keeps none for it then.
+/// A queue that is served by two pools has its kept slot only once: after it has got a slot in one pool,
+/// the other pool keeps none for it.
 #[test]
 fn what_is_kept_in_two_pools_is_had_once() {
     let (mut w, first) = World::ready(workers(1));
@@ -135,7 +137,7 @@ fn a_limit_that_is_raised_counts_at_once() {
     assert_eq!(w.assigned(&tasks).len(), 4);
 }
 
-/// What is kept are slots, not workers.
+/// `keep` counts slots, not workers.
 #[test]
 fn what_is_kept_is_a_slot() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(3));
@@ -150,7 +152,8 @@ fn what_is_kept_is_a_slot() {
     assert_eq!(w.assigned(&tasks).len(), 2);
 }
 
-/// A queue's task that was assigned ahead begins, so that it has its slot: another pool need keep none now.
+/// When a prefetched task of a queue begins, the queue has its slot, so the other pool no longer has to
+/// keep one for it.
 #[test]
 fn what_is_kept_is_given_back_when_a_window_moves_on() {
     let (mut w, first) = World::ready(workers(1));
@@ -158,7 +161,7 @@ fn what_is_kept_is_given_back_when_a_window_moves_on() {
     w.boot();
     let [quick, mail] = [(first, "quick"), (second, "mail")]
         .map(|(pool, name)| w.jobs(pool, name, QueueConfig::default()));
-    // The first pool looks first at what comes.
+    // The first pool considers new tasks first.
     let both = [(second, 1), (first, 1)];
     let vip = w
         .core

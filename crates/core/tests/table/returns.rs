@@ -1,8 +1,8 @@
-//! Tasks that workers return, and workers that leave: neither goes on for ever (issue 9, A6).
+//! Tests of returned tasks and of workers that leave: neither may go on forever (issue 9, A6).
 use crate::support::*;
 use stoker_core::*;
 
-/// A worker takes the task and leaves. The task goes to the next one.
+/// Lets the worker of a task leave, so that the task goes to the next worker.
 fn leave_with(w: &mut World, task: TaskId) -> WorkerId {
     let worker = w.on(task).expect("it runs");
     w.step(Event::Left { worker });
@@ -48,7 +48,7 @@ fn a_call_that_is_returned_again_and_again_is_answered() {
     assert_eq!(w.outcome(task), Some(Outcome::Abandoned));
 }
 
-/// Those behind the first one can't have begun.
+/// Tasks prefetched behind the first one cannot have begun.
 #[test]
 fn only_a_task_that_may_have_begun_is_counted() {
     let (mut w, pool) = World::ready(workers(1));
@@ -70,7 +70,7 @@ fn only_a_task_that_may_have_begun_is_counted() {
     );
 }
 
-/// Each takes its time to end, and none has a successor before there is room.
+/// Each leaving worker takes its time to end, and gets no successor before there is room for one.
 #[test]
 fn workers_that_leave_faster_than_they_end_do_not_pile_up() {
     let (mut w, pool) = World::ready(workers(1));
@@ -100,7 +100,7 @@ fn reloads_in_quick_succession_start_no_more_processes_than_there_is_room_for() 
     }
 }
 
-/// A world in which so many workers have left that there is no room for another one, and work waits.
+/// A world in which so many workers are leaving that there is no room for another one, while work waits.
 fn crowded() -> (World, NameId, Vec<WorkerId>) {
     let (mut w, pool) = World::ready(PoolConfig {
         stop_grace: secs(10),
@@ -161,7 +161,7 @@ fn a_worker_that_heeds_its_term_makes_room_before_it_is_killed() {
     assert_eq!(w.count(|action| matches!(action, Action::Kill { .. })), 0);
 }
 
-/// With several slots, it has said what it began.
+/// A worker with several slots has reported which tasks it began.
 #[test]
 fn one_that_has_a_task_to_finish_is_given_its_time() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(2));
@@ -182,8 +182,8 @@ fn one_that_has_a_task_to_finish_is_given_its_time() {
     );
 }
 
-/// Every worker that runs this task leaves in it and breaks the protocol then. Returns how long it took until
-/// the task had ended.
+/// Lets every worker that runs this task leave during it and then violate the protocol. Returns how long it
+/// took until the task had ended.
 fn leave_again_and_again(w: &mut World, task: TaskId) -> Span {
     let began = w.now;
     loop {
@@ -202,7 +202,8 @@ fn leave_again_and_again(w: &mut World, task: TaskId) -> Span {
     }
 }
 
-/// A boot that fails waits longer and longer. That a task makes its workers leave says nothing of the next one.
+/// The delay after failed boots grows, but a task that makes its workers leave proves nothing about the next
+/// boot.
 #[test]
 fn workers_that_left_in_a_task_are_no_failed_boots_of_a_version_that_works() {
     let (mut w, pool) = World::ready(workers(1));
@@ -246,7 +247,7 @@ fn a_version_that_never_worked_is_not_started_faster_for_leaving() {
     assert!(w.notices().iter().any(failing));
 }
 
-/// What the old version has shown says nothing of the new one.
+/// That the old version worked proves nothing about the new one.
 #[test]
 fn a_new_version_whose_workers_only_leave_fails() {
     let (mut w, pool) = World::ready(workers(1));

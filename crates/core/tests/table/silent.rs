@@ -1,4 +1,5 @@
-//! Pools whose processes do not speak the protocol: started, watched, replaced, stopped, and given nothing.
+//! Tests of pools whose processes do not speak the protocol: the processes are started, watched, replaced
+//! and stopped, but are assigned no tasks.
 use crate::support::*;
 use stoker_core::*;
 
@@ -11,7 +12,7 @@ fn silent(count: u32) -> PoolConfig {
     }
 }
 
-/// A pool with one such process that has run for so long.
+/// A pool with one such process, which has run for this time.
 fn one_after(config: PoolConfig, span: Span) -> (World, WorkerId) {
     let (mut w, _) = World::ready(config);
     w.pass(span);
@@ -19,7 +20,7 @@ fn one_after(config: PoolConfig, span: Span) -> (World, WorkerId) {
     (w, worker)
 }
 
-/// `queue:work` has done its share of jobs (0), or is above its memory (12).
+/// `queue:work` exits with 0 after its maximum number of jobs, and with 12 if it exceeds its memory limit.
 #[test]
 fn one_that_ends_well_is_followed_at_once() {
     for code in [0, 12] {
@@ -39,7 +40,7 @@ fn one_that_ends_well_is_followed_at_once() {
     }
 }
 
-/// As `queue:work --once` does, or one that was put into the background by mistake.
+/// For example `queue:work --once`, or a process that was put into the background by mistake.
 #[test]
 fn one_that_ends_well_at_once_is_followed_once_a_second() {
     let (mut w, _) = World::ready(silent(1));
@@ -69,7 +70,7 @@ fn one_that_ends_badly_at_once_waits_longer_and_longer() {
     }
 }
 
-/// A worker that speaks the protocol and ends by itself before it was of use is no better for its exit code.
+/// For a worker that speaks the protocol and exits before it was of use, the exit code makes no difference.
 #[test]
 fn with_the_protocol_an_exit_code_says_nothing() {
     let (mut w, worker) = one_after(workers(1), ms(500));
@@ -77,7 +78,7 @@ fn with_the_protocol_an_exit_code_says_nothing() {
     assert!(w.starting().is_empty());
 }
 
-/// To have started it proves nothing.
+/// Starting the process alone does not prove that the pool is healthy.
 #[test]
 fn its_pool_is_healthy_again_when_it_has_lived_a_while() {
     let (mut w, pool) = World::ready(silent(1));

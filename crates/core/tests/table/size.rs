@@ -1,4 +1,4 @@
-//! How many workers there are: growth, shrinking, scaling.
+//! Tests of the number of workers: growing, shrinking and scaling.
 use crate::support::*;
 use stoker_core::*;
 
@@ -10,7 +10,7 @@ fn between(min: u32, max: u32) -> PoolConfig {
     }
 }
 
-/// A pool in which every worker is busy for long.
+/// A pool in which every worker is busy for a long time.
 fn busy(config: PoolConfig) -> (World, PoolId, NameId, Vec<TaskId>) {
     let (mut w, pool) = World::ready(config);
     let mail = w.jobs(pool, "mail", QueueConfig::default());
@@ -39,7 +39,7 @@ fn a_pool_grows_when_work_has_starved_for_a_moment() {
     );
 }
 
-/// A burst that is gone in a moment needs no process.
+/// A burst that is over in a moment needs no new process.
 #[test]
 fn a_short_burst_grows_nothing() {
     let (mut w, _, mail, running) = busy(between(1, 3));
@@ -54,7 +54,7 @@ fn a_short_burst_grows_nothing() {
     assert_eq!((w.live().len(), w.starting().len()), (1, 0));
 }
 
-/// What could not be assigned even to a free worker needs none.
+/// Tasks that could not be assigned even to a free worker need no new one.
 #[test]
 fn work_that_may_not_run_grows_nothing() {
     let (mut w, pool) = World::ready(between(1, 3));
@@ -95,7 +95,7 @@ fn work_that_may_not_run_grows_nothing() {
     w.bring(job(keyed));
 }
 
-/// A slot that is kept for others is no worker for those who starve beside it.
+/// A slot that is kept for another queue does not help tasks that may not use it.
 #[test]
 fn a_pool_grows_for_those_who_may_not_have_what_is_kept() {
     let (mut w, pool) = World::ready(between(1, 2));
@@ -113,7 +113,7 @@ fn a_pool_grows_for_those_who_may_not_have_what_is_kept() {
     assert!(w.on(task).is_some());
 }
 
-/// While the machine boots as many as it may, growth waits, without a busy loop.
+/// While the server boots as many workers as it may, growth waits, without a busy loop.
 #[test]
 fn growth_waits_for_its_turn_to_boot() {
     let mut w = World::with(Limits {
@@ -163,7 +163,7 @@ fn a_pool_shrinks_to_its_minimum_when_idle() {
     assert_eq!((w.live().len(), w.core.pool(pool).2), (1, Health::Healthy));
 }
 
-/// The one used last stays, so the others idle out.
+/// The worker that was used last gets the next task, so that the others become idle and stop.
 #[test]
 fn the_warmest_worker_gets_the_work() {
     let (mut w, _, mail, tasks) = busy(PoolConfig {
@@ -182,7 +182,8 @@ fn the_warmest_worker_gets_the_work() {
     }
 }
 
-/// A guest is no substitute: an idle worker of the minimum stays although one has dialled in.
+/// A worker that dialled in does not count towards the minimum, so an idle worker of the minimum
+/// stays.
 #[test]
 fn a_guest_lets_nobody_idle_out() {
     let (mut w, pool) = World::ready(PoolConfig {
@@ -199,8 +200,8 @@ fn a_guest_lets_nobody_idle_out() {
     assert_eq!(w.view(first[0]).state, WorkerState::Ready);
 }
 
-/// One who is idle beyond its time, while those above the minimum are on their way out anyway, just
-/// waits: neither let go nor looked at again and again.
+/// A worker of the minimum that is idle beyond `idle_timeout`, while the workers above the minimum
+/// are already leaving, is neither stopped nor checked again and again.
 #[test]
 fn the_last_of_the_minimum_stays() {
     let (mut w, pool) = World::ready(PoolConfig {
@@ -246,7 +247,7 @@ fn scaling_up_starts_workers_at_once() {
     assert_eq!((config.min, config.max), (3, 4));
 }
 
-/// Idle ones go first; the busy finish.
+/// Idle workers are stopped first, and busy ones finish their tasks.
 #[test]
 fn scaling_down_lets_the_idle_go_first() {
     let (mut w, pool, _, tasks) = busy(between(3, 3));
@@ -270,7 +271,7 @@ fn scaling_down_lets_the_idle_go_first() {
     assert!(first.is_some() && idle.is_some() && last.is_some());
 }
 
-/// Who boots has nothing to lose: it goes before a worker that serves.
+/// A booting worker has no task, so it is ended before a worker that serves.
 #[test]
 fn scaling_down_ends_boots_first() {
     let (mut w, pool, mail, _) = busy(between(2, 4));
@@ -285,7 +286,7 @@ fn scaling_down_ends_boots_first() {
     assert_eq!((w.live().len(), w.starting().len()), (2, 0));
 }
 
-/// The bounds are put in order, and there is always room for one.
+/// The bounds are corrected so that the maximum is at least 1 and the minimum is not above it.
 #[test]
 fn scaling_to_nonsense_is_made_sense_of() {
     let (mut w, pool) = World::ready(between(1, 1));
@@ -298,7 +299,7 @@ fn scaling_to_nonsense_is_made_sense_of() {
     assert_eq!((config.min, config.max), (1, 1));
 }
 
-/// Workers that dial in come on top of the maximum, and push nobody out.
+/// Workers that dial in are not counted towards the maximum and replace no other worker.
 #[test]
 fn who_joins_comes_on_top() {
     let (mut w, pool) = World::ready(between(2, 2));
@@ -308,7 +309,7 @@ fn who_joins_comes_on_top() {
     assert_eq!(w.live().len(), 3);
 }
 
-/// A pool whose workers dial in starts none.
+/// A pool whose workers dial in starts none itself.
 #[test]
 fn a_pool_of_guests_starts_nobody() {
     let (mut w, pool) = World::of(PoolConfig {
@@ -324,7 +325,7 @@ fn a_pool_of_guests_starts_nobody() {
     assert!(!w.view(guest).spawned);
 }
 
-/// One of its slots is free, yet it works: a long task is no idleness.
+/// A worker with a free slot is not idle while it runs a long task.
 #[test]
 fn a_worker_with_a_task_is_not_idle() {
     let (mut w, pool) = World::ready_as(
@@ -351,7 +352,7 @@ fn a_worker_with_a_task_is_not_idle() {
     );
 }
 
-/// A pool that can't grow is not looked at again for work that waits, nor one whose work has gone.
+/// The core sets no deadline for a pool that cannot grow, nor for one whose waiting work has gone.
 #[test]
 fn nobody_is_woken_for_nothing() {
     let wakes = |w: &World| {

@@ -1,4 +1,4 @@
-//! Workers with several slots.
+//! Tests of workers with several slots.
 use crate::support::*;
 use stoker_core::*;
 
@@ -42,7 +42,8 @@ fn answers_come_in_any_order() {
     assert_eq!(w.live(), [worker]);
 }
 
-/// What it had begun may have killed it; what it had not goes back at no cost.
+/// A task that had begun may have killed the worker. A task that had not begun returns to its queue at no
+/// cost.
 #[test]
 fn a_death_is_laid_to_what_had_begun() {
     let (mut w, _, mail, worker) = three_slots(false);
@@ -75,7 +76,7 @@ fn a_death_is_laid_to_what_had_begun() {
     }));
 }
 
-/// Its time runs from when it began, and it begins once.
+/// The time limit of a task starts when the task begins, and a task begins only once.
 #[test]
 fn the_clock_starts_when_it_begins_and_only_once() {
     let (mut w, _, mail, worker) = three_slots(false);
@@ -106,7 +107,7 @@ fn beginning_what_it_does_not_have_is_a_fault() {
     assert!(w.was_killed(worker, Why::Misbehaved));
 }
 
-/// Other tasks that go well don't save a worker whose one task hangs.
+/// Other tasks that succeed do not save a worker that has a hanging task.
 #[test]
 fn a_task_that_hangs_is_ended_while_others_go_on() {
     let (mut w, _, mail, worker) = three_slots(true);
@@ -127,7 +128,7 @@ fn a_task_that_hangs_is_ended_while_others_go_on() {
     );
 }
 
-/// Two tasks are cancelled with kill: each has its grace, and neither spoils the other's.
+/// Each of two tasks that are cancelled with `kill` has its own grace period, and neither affects the other.
 #[test]
 fn each_cancelled_task_has_its_own_grace() {
     let (mut w, _, mail, worker) = three_slots(true);
@@ -150,7 +151,7 @@ fn each_cancelled_task_has_its_own_grace() {
     assert_eq!(w.outcome(tasks[1]), Some(Outcome::Cancelled));
 }
 
-/// Those that ran beside a task which took too long are bystanders.
+/// Tasks that ran beside a task that timed out are not to blame.
 #[test]
 fn bystanders_of_a_timeout_run_again_at_no_cost() {
     let (mut w, _, mail, worker) = three_slots(false);
@@ -177,7 +178,8 @@ fn bystanders_of_a_timeout_run_again_at_no_cost() {
     }));
 }
 
-/// An idempotent call is retried at no cost. Because it has run, its answer must not be flagged NOT_PROCESSED.
+/// An idempotent call that ran beside a task that timed out is retried at no cost. Because it has run, its
+/// answer must not be flagged NOT_PROCESSED.
 #[test]
 fn a_bystanding_call_that_waits_again_has_run() {
     let (mut w, pool, mail, worker) = three_slots(false);
@@ -195,7 +197,7 @@ fn a_bystanding_call_that_waits_again_has_run() {
     assert_eq!((facts.ran, facts.worker), (Span::ZERO, None));
 }
 
-/// A call that may not run again and ran beside it is lost with the worker.
+/// A call that is not idempotent is lost with the worker.
 #[test]
 fn a_bystanding_call_is_lost() {
     let (mut w, pool, mail, worker) = three_slots(false);
@@ -211,7 +213,7 @@ fn a_bystanding_call_is_lost() {
     );
 }
 
-/// A worker that offers no slot has one.
+/// A worker that offers 0 slots has one.
 #[test]
 fn there_is_one_slot_at_least() {
     let (mut w, pool) = World::of(workers(1));

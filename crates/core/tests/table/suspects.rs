@@ -1,4 +1,5 @@
-//! A task that a worker died on runs again alone; and a version that dies of everything is to blame itself.
+//! Tests of suspects and blame: a task that a worker died on runs again alone, and a version on which many
+//! different tasks crash is blamed itself.
 use crate::support::*;
 use stoker_core::*;
 
@@ -8,7 +9,7 @@ fn pool_of(count: u32) -> (World, PoolId, NameId) {
     (w, pool, mail)
 }
 
-/// So many different calls kill a worker each, and none of them runs again.
+/// Lets `count` different calls kill a worker each. None of the calls runs again.
 fn deaths(w: &mut World, pool: PoolId, count: usize) {
     let users = w.calls(pool, "users.get", QueueConfig::default());
     for task in w.bring_many(count, &call(users)) {
@@ -33,7 +34,7 @@ fn suspects_run_one_at_a_time_while_others_go_on() {
     assert_eq!(w.assigned(&poison), [poison[2]]);
 }
 
-/// Nothing is assigned behind a suspect: its death would take a window along.
+/// Nothing is prefetched behind a suspect, because it would be affected by the suspect's crash.
 #[test]
 fn a_suspect_has_a_worker_for_itself() {
     let (mut w, _, mail) = pool_of(1);
@@ -48,7 +49,8 @@ fn a_suspect_has_a_worker_for_itself() {
     assert!(w.assigned(&others).len() > 1);
 }
 
-/// The same for workers with several slots: it waits for an empty one and nothing joins it.
+/// On workers with several slots, a suspect waits for an empty worker, and no other task is assigned to
+/// that worker.
 #[test]
 fn a_suspect_has_all_slots_for_itself() {
     let (mut w, pool) = World::ready_as(workers(2), &Hello::slots(2));
@@ -67,7 +69,7 @@ fn a_suspect_has_all_slots_for_itself() {
     assert_eq!(w.assigned(&others).len(), 3);
 }
 
-/// An empty worker is found even if the one used last has a task.
+/// An empty worker is found even if the worker that was used last has a task.
 #[test]
 fn a_suspect_finds_the_empty_worker() {
     let (mut w, pool) = World::ready_as(workers(3), &Hello::slots(2));
@@ -80,7 +82,8 @@ fn a_suspect_finds_the_empty_worker() {
     assert!(w.on(second).is_some());
 }
 
-/// Under a steady load no worker with several slots is ever empty by itself: one is cleared.
+/// Under a steady load, a worker with several slots never becomes empty by chance, so one is cleared for
+/// the suspect.
 #[test]
 fn a_worker_is_cleared_for_a_suspect() {
     let (mut w, pool) = World::ready_as(workers(2), &Hello::slots(2));
@@ -108,7 +111,7 @@ fn a_worker_is_cleared_for_a_suspect() {
     panic!("the suspect still waits");
 }
 
-/// Nor is one to which short jobs are assigned ahead.
+/// A worker with prefetched short jobs never becomes empty by chance either, so it is cleared.
 #[test]
 fn a_worker_with_a_window_is_cleared_for_a_suspect() {
     let (mut w, _, mail) = pool_of(1);
@@ -127,7 +130,7 @@ fn a_worker_with_a_window_is_cleared_for_a_suspect() {
     panic!("the suspect still waits");
 }
 
-/// A task that waits for a call which only this worker could serve is not left waiting for that.
+/// A worker is not cleared while one of its tasks waits for a call that only this worker could serve.
 #[test]
 fn no_worker_is_cleared_whose_tasks_wait_for_it() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(2));
@@ -143,7 +146,7 @@ fn no_worker_is_cleared_whose_tasks_wait_for_it() {
     assert!(w.on(suspect).is_some());
 }
 
-/// A suspect has the worker for itself, so what it calls there would never run.
+/// A suspect has the worker to itself, so a call that it makes to the same worker would never run.
 #[test]
 fn a_suspect_that_calls_its_own_pool_is_refused() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(2));
@@ -154,7 +157,7 @@ fn a_suspect_that_calls_its_own_pool_is_refused() {
     assert_eq!(w.outcome(inner), Some(Outcome::WouldDeadlock));
 }
 
-/// What one pool takes may free a worker that another has cleared.
+/// When one pool takes the suspect, a worker that another pool had cleared for it is free again.
 #[test]
 fn pools_that_share_a_queue_clear_no_worker_in_vain() {
     let (mut w, first) = World::ready_as(workers(1), &Hello::slots(2));
@@ -178,7 +181,7 @@ fn pools_that_share_a_queue_clear_no_worker_in_vain() {
     );
 }
 
-/// And serves others again when the suspect comes no more.
+/// A cleared worker serves other tasks again if the suspect is cancelled.
 #[test]
 fn a_worker_that_was_cleared_in_vain_serves_again() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(2));
@@ -191,7 +194,7 @@ fn a_worker_that_was_cleared_in_vain_serves_again() {
     assert!(w.on(next).is_some());
 }
 
-/// Suspicion outlives a restart of the server, and a worker that gives the task back.
+/// A task remains a suspect after a restart of the server, and after a worker has returned it.
 #[test]
 fn suspicion_outlives_everything_but_an_answer() {
     let (mut w, _, mail) = pool_of(2);
@@ -207,7 +210,7 @@ fn suspicion_outlives_everything_but_an_answer() {
     );
 }
 
-/// A bystander is no suspect: its worker was killed for another reason.
+/// A task whose worker was killed for another reason does not become a suspect.
 #[test]
 fn a_bystander_is_no_suspect() {
     let (mut w, pool) = World::ready(PoolConfig {
@@ -231,7 +234,7 @@ fn a_bystander_is_no_suspect() {
     assert_eq!(facts.crashes, 0);
 }
 
-/// When eight different tasks kill one version, it is the version.
+/// When eight different tasks crash on one version, the version is blamed.
 #[test]
 fn a_version_that_eight_tasks_kill_is_blamed() {
     let (mut w, pool, _) = pool_of(1);
@@ -245,7 +248,7 @@ fn a_version_that_eight_tasks_kill_is_blamed() {
     }));
 }
 
-/// The edge uses numbers again; different tasks they are nevertheless.
+/// The server reuses task ids, but two tasks with the same id are still different tasks.
 #[test]
 fn tasks_that_share_a_number_are_different_tasks() {
     let (mut w, pool) = World::ready(workers(1));
@@ -258,7 +261,7 @@ fn tasks_that_share_a_number_are_different_tasks() {
     assert_eq!(w.core.pool(pool).2, Health::Blamed);
 }
 
-/// One task that kills again and again is one task.
+/// A task that crashes repeatedly counts as one task.
 #[test]
 fn one_poison_blames_nobody() {
     let (mut w, pool) = World::ready(PoolConfig {
@@ -274,7 +277,7 @@ fn one_poison_blames_nobody() {
     assert_eq!(w.core.pool(pool).2, Health::Healthy);
 }
 
-/// One death is one death, however many tasks the worker had.
+/// The death of a worker counts once, however many tasks the worker had.
 #[test]
 fn one_death_blames_nobody() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(16));
@@ -287,7 +290,7 @@ fn one_death_blames_nobody() {
     assert_eq!(w.core.pool(pool).2, Health::Healthy);
 }
 
-/// Deaths that are long ago, or of another version, don't add up.
+/// Deaths that are too long ago, or of another version, do not add up.
 #[test]
 fn only_deaths_within_a_minute_count() {
     let (mut w, pool, _) = pool_of(1);
@@ -311,7 +314,7 @@ fn deaths_of_different_versions_do_not_add_up() {
     assert_eq!(w.core.pool(pool).2, Health::Blamed);
 }
 
-/// While the version is blamed, its victims have three times the patience.
+/// While the version is blamed, its tasks may crash three times as often before quarantine.
 #[test]
 fn tasks_of_a_blamed_version_have_patience() {
     let (mut w, pool, mail) = pool_of(1);
@@ -330,7 +333,7 @@ fn tasks_of_a_blamed_version_have_patience() {
     ));
 }
 
-/// Blame passes, and an operator hears that it has.
+/// Blame expires, and the operator is notified.
 #[test]
 fn blame_passes() {
     let (mut w, pool, _) = pool_of(1);
@@ -346,7 +349,7 @@ fn blame_passes() {
     }));
 }
 
-/// When it has passed, so has the patience.
+/// When the blame has expired, the usual crash budget applies again.
 #[test]
 fn patience_passes_with_blame() {
     let (mut w, pool, mail) = pool_of(1);
@@ -360,7 +363,7 @@ fn patience_passes_with_blame() {
     ));
 }
 
-/// Deaths of another version meanwhile do not crowd out those that count.
+/// Deaths of another version do not displace those that count.
 #[test]
 fn deaths_of_two_versions_are_counted_side_by_side() {
     let (mut w, pool) = World::ready(workers(2));
@@ -384,8 +387,8 @@ fn a_minute_ago_is_too_long_ago() {
     assert_eq!(w.core.pool(pool).2, Health::Healthy);
 }
 
-/// A tenant that may have no more out has no suspect to run: what was cleared for that is of use again, in
-/// the other pool too.
+/// A suspect whose tenant has reached its limit cannot run. A worker that was cleared for it is used again,
+/// in the other pool too.
 #[test]
 fn a_suspect_whose_tenant_has_enough_out_clears_no_worker() {
     let (mut w, first) = World::ready_as(workers(2), &Hello::slots(2));
@@ -419,7 +422,7 @@ fn a_suspect_whose_tenant_has_enough_out_clears_no_worker() {
     assert!(w.on(waiting).is_some());
 }
 
-/// That blame passes just when work begins to starve, keeps no pool from growing.
+/// A pool grows even if its blame expires just as work begins to starve.
 #[test]
 fn a_pool_grows_while_blame_passes() {
     let (mut w, pool) = World::ready(PoolConfig {

@@ -1,8 +1,8 @@
-//! Workers that take so many tasks in their life and no more.
+//! Tests of workers that take a limited number of tasks in their life.
 use crate::support::*;
 use stoker_core::*;
 
-/// A pool of one-task workers, so many of them ready, and a queue.
+/// A pool with `min` ready workers that each take one task, and a queue.
 fn one_task(min: u32, max: u32) -> (World, PoolId, NameId) {
     let config = PoolConfig {
         min,
@@ -32,7 +32,7 @@ fn a_one_task_worker_is_never_assigned_another_task() {
     assert_eq!(w.assigned(&tasks), tasks[1..2]);
 }
 
-/// Short tasks are assigned ahead, yet no more than it takes.
+/// Short tasks are prefetched, but never more than the worker may still take.
 #[test]
 fn one_that_takes_three_is_assigned_three() {
     let (mut w, pool) = World::of(PoolConfig {
@@ -53,7 +53,7 @@ fn one_that_takes_three_is_assigned_three() {
     assert_eq!((w.assigned(&tasks), goaways(&w, worker)), (vec![], 0));
 }
 
-/// The successor boots while the task runs, as long as there is room for it.
+/// A successor boots while the task runs, if the maximum permits it.
 #[test]
 fn so_many_are_kept_ready() {
     let (mut w, _, mail) = one_task(2, 4);
@@ -80,7 +80,8 @@ fn one_that_does_not_end_by_itself_is_ended() {
     assert!(w.was_killed(worker, Why::Spent));
 }
 
-/// The limit of a pool holds for workers that do not know it: they are asked to exit after their last task.
+/// The `tasks` limit of a pool also applies to workers that do not know it: they receive GOAWAY after their
+/// last task.
 #[test]
 fn a_worker_that_knows_no_bound_is_told_to_go() {
     let (mut w, pool) = World::ready(PoolConfig {
@@ -95,7 +96,7 @@ fn a_worker_that_knows_no_bound_is_told_to_go() {
     assert_eq!(goaways(&w, worker), 1);
 }
 
-/// Thousands of lives an hour are not worth a line each; one that ends otherwise is.
+/// A short-lived worker that exits cleanly is not worth a log line; one that ends otherwise is.
 #[test]
 fn a_life_that_ends_well_is_quiet() {
     for (exit, is_quiet) in [(Exit::Code(0), true), (Exit::Code(3), false)] {
@@ -114,7 +115,7 @@ fn a_life_that_ends_well_is_quiet() {
     }
 }
 
-/// One that is ready and ends without a task is of no use, and the next one waits.
+/// A worker that is ready and ends without a task was of no use, so its successor is delayed.
 #[test]
 fn those_that_end_without_a_task_are_started_ever_more_slowly() {
     let (mut w, _, _) = one_task(1, 1);
@@ -126,7 +127,7 @@ fn those_that_end_without_a_task_are_started_ever_more_slowly() {
     assert_eq!(w.starting().len(), 1);
 }
 
-/// The process that an adapter had started for a task died: that is a crash of this task alone.
+/// If the process that an adapter started for a task dies, only that task has crashed.
 #[test]
 fn a_crash_within_a_worker_costs_only_its_task() {
     let (mut w, pool) = World::ready_as(
@@ -162,7 +163,7 @@ fn a_crash_within_a_worker_costs_only_its_task() {
     assert_eq!(w.assigned(&tasks[1..]), tasks[1..]);
 }
 
-/// Its programs run one at a time, and it is sent no more than it runs.
+/// An adapter with one slot runs one program at a time, and gets no prefetched tasks.
 #[test]
 fn an_adapter_with_one_slot_gets_nothing_ahead() {
     let config = PoolConfig {
@@ -179,7 +180,7 @@ fn an_adapter_with_one_slot_gets_nothing_ahead() {
     }
 }
 
-/// A task at the end of a counted life can't wait for its own worker, nor for a successor that has no room.
+/// The last task of a worker can wait neither for its own worker nor for a successor if the pool is full.
 #[test]
 fn the_last_task_of_a_full_pool_may_not_call_its_own_pool() {
     let hello = Hello {
@@ -193,7 +194,7 @@ fn the_last_task_of_a_full_pool_may_not_call_its_own_pool() {
     assert_eq!(w.outcome(inner), Some(Outcome::WouldDeadlock));
 }
 
-/// Seed 30270. Some are at their only task for long, and one that waits for one is to be replaced.
+/// Found by seed 30270: an idle worker is to be replaced while the others are busy with their only task.
 #[test]
 fn a_successor_replaces_one_though_others_are_at_their_last_task() {
     let config = PoolConfig {

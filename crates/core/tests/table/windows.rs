@@ -1,4 +1,4 @@
-//! Tasks assigned ahead to a busy worker: only when that can do no harm.
+//! Tests of prefetching: tasks are assigned to a busy worker only if that can do no harm.
 use crate::support::*;
 use stoker_core::*;
 
@@ -39,7 +39,8 @@ fn short_jobs_are_lent_ahead() {
     assert_eq!(running.map(|(task, _)| task), Some(tasks[1]));
 }
 
-/// Filled up when half empty: many small top-ups would be many small writes.
+/// A prefetch window is filled up when it is half empty, because many small top-ups would be many
+/// small writes.
 #[test]
 fn a_window_is_filled_when_half_empty() {
     let (mut w, _, mail) = pool_with(1, &Hello::default());
@@ -58,7 +59,7 @@ fn a_window_is_filled_when_half_empty() {
     }
 }
 
-/// Not while another worker is idle: it could start the task at once.
+/// Nothing is prefetched while another worker is idle and could start the task at once.
 #[test]
 fn the_idle_go_first() {
     let (mut w, _, mail) = pool_with(3, &Hello::default());
@@ -66,7 +67,7 @@ fn the_idle_go_first() {
     assert_eq!(assigned(&w), [1, 1, 1]);
 }
 
-/// What waits is spread over the workers.
+/// Waiting tasks are spread over the workers.
 #[test]
 fn windows_share_what_waits() {
     let (mut w, _, mail) = pool_with(2, &Hello::default());
@@ -81,7 +82,7 @@ fn windows_share_what_waits() {
     );
 }
 
-/// One run of 2 ms among the last 64 is one too many.
+/// One run of 2 ms among the last 64 prevents prefetching.
 #[test]
 fn only_names_that_were_always_short() {
     let (mut w, _, mail) = pool_with(1, &Hello::default());
@@ -109,7 +110,8 @@ fn nothing_is_concluded_from_a_few_runs() {
     }
 }
 
-/// The worker's own measure counts where it has one: the way to it and back is not the task's.
+/// If the worker reports its own measure of the run, that one counts, because it does not include
+/// the time on the wire.
 #[test]
 fn the_workers_own_measure_counts() {
     let (mut w, pool) = World::ready(workers(1));
@@ -129,7 +131,8 @@ fn the_workers_own_measure_counts() {
     assert_eq!(w.assigned(&tasks).len(), 2);
 }
 
-/// A death takes the window along, so what may not run again is not in it, nor behind it.
+/// A worker's death affects everything assigned to it, so a call that may not run again is not
+/// prefetched, and nothing is prefetched behind it.
 #[test]
 fn calls_that_may_not_run_again_are_lent_alone() {
     let (mut w, pool, mail) = pool_with(1, &Hello::default());
@@ -153,7 +156,7 @@ fn calls_that_may_not_run_again_are_lent_alone() {
     assert!(w.assigned(&idempotent).len() > 1, "idempotent ones may");
 }
 
-/// A long task is not put behind a short one, nor a short one behind a long one.
+/// A long task is not prefetched behind a short one, nor a short one behind a long one.
 #[test]
 fn long_tasks_are_neither_in_a_window_nor_before_it() {
     let (mut w, pool, mail) = pool_with(1, &Hello::default());
@@ -179,7 +182,7 @@ fn long_tasks_are_neither_in_a_window_nor_before_it() {
     assert_eq!(w.assigned(&others), []);
 }
 
-/// A queue's limit counts what is assigned ahead as well, so it can never be exceeded.
+/// A queue's limit includes prefetched tasks, so it is never exceeded.
 #[test]
 fn windows_keep_within_the_limit() {
     let (mut w, pool) = World::ready(workers(2));
@@ -197,7 +200,7 @@ fn windows_keep_within_the_limit() {
     assert_eq!(w.assigned(&tasks).len(), 3);
 }
 
-/// A slot that is kept for others is not used up by a window.
+/// Prefetching does not use up a slot that is kept for another queue.
 #[test]
 fn windows_leave_what_is_kept() {
     let (mut w, pool) = World::ready(workers(2));
@@ -220,7 +223,7 @@ fn windows_leave_what_is_kept() {
     assert!(w.on(own).is_some());
 }
 
-/// While the server drains, no job is assigned ahead.
+/// While the server drains, no job is prefetched.
 #[test]
 fn nothing_is_lent_ahead_to_a_worker_that_goes() {
     let (mut w, _, mail) = pool_with(1, &Hello::default());
@@ -231,7 +234,7 @@ fn nothing_is_lent_ahead_to_a_worker_that_goes() {
     assert_eq!(w.assigned(&tasks).len(), lent_before - 1);
 }
 
-/// A window of one is no window.
+/// A window of one task disables prefetching.
 #[test]
 fn windows_can_be_switched_off() {
     let mut w = World::with(Limits {
@@ -246,7 +249,7 @@ fn windows_can_be_switched_off() {
     assert_eq!(w.assigned(&tasks), tasks[..1]);
 }
 
-/// As tasks come windows are filled in turn, before anybody has answered.
+/// As tasks arrive, the windows are filled in turn, before any worker has answered.
 #[test]
 fn windows_are_filled_in_turn() {
     let (mut w, _, mail) = pool_with(3, &Hello::default());
@@ -255,7 +258,7 @@ fn windows_are_filled_in_turn() {
     assert!(assigned.iter().all(|count| *count > 2), "{assigned:?}");
 }
 
-/// However much comes at once: none takes what another could begin sooner.
+/// However many tasks arrive at once, no worker prefetches a task that another could begin sooner.
 #[test]
 fn no_window_takes_more_than_its_part() {
     let (mut w, _, mail) = pool_with(2, &Hello::default());
@@ -274,7 +277,7 @@ fn no_window_takes_more_than_its_part() {
     assert_eq!(assigned.iter().max(), Some(&11), "{assigned:?}");
 }
 
-/// A little noise again and again is a little noise: what was forgotten does not add up.
+/// A few longer runs again and again do not add up, because older runs are forgotten.
 #[test]
 fn noise_that_is_forgotten_does_not_add_up() {
     let (mut w, _, mail) = pool_with(1, &Hello::default());

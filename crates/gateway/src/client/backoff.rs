@@ -1,4 +1,4 @@
-//! When to try again.
+//! The delays between attempts to connect.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Waits that double up to a second. Half of each is drawn, so that not everybody comes back at once.
+/// Delays that double up to one second. Half of each delay is random, so that clients do not all reconnect at once.
 pub(super) struct Backoff {
     next: Duration,
     dice: RandomState,

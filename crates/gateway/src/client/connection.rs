@@ -19,10 +19,10 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
-/// How long the server may take to greet. While it starts again, connections wait for it.
+/// How long the server may take to answer HELLO. During a restart of the server, connections wait in its backlog.
 const GREETING: Duration = Duration::from_secs(60);
 
-/// Why there is no connection.
+/// Why a connection could not be opened.
 pub(super) enum OpenError {
     Failed,
     Refused(Status, String),
@@ -31,18 +31,19 @@ pub(super) enum OpenError {
 type Greeting = Result<(), OpenError>;
 
 pub(super) struct Connection {
-    /// Watched for reading only: the kernel would tell each time that the server has taken something.
+    /// The socket, registered for reading only: otherwise the kernel would also wake this process whenever the server
+    /// has read something.
     fd: AsyncFd<UnixStream>,
     client: Client,
     lane: Weak<Lane>,
     outgoing: Outgoing,
-    /// Something is to be written, or the connection has ended.
+    /// Notified when there is something to write, or when the connection has ended.
     wake: Notify,
     waiting: RefCell<Waiters>,
     next_id: Cell<u32>,
     max_frame: Cell<usize>,
     max_inflight: Cell<usize>,
-    /// It takes nothing new.
+    /// The connection accepts no new requests.
     is_closing: Cell<bool>,
     ended: Cell<bool>,
     closed: Notify,
@@ -51,14 +52,14 @@ pub(super) struct Connection {
 
 struct Waiter {
     answer: oneshot::Sender<Result<Reply, Lost>>,
-    /// Where the request's frame begins in what was sent.
+    /// The offset of the request's frame among all bytes that are sent on the connection.
     begins: u64,
 }
 
 type Waiters = IdMap<u32, Waiter>;
 
 impl Connection {
-    /// Connects, says HELLO and waits for the answer.
+    /// Connects, sends HELLO and waits for WELCOME.
     pub(super) async fn open(
         client: &Client,
         uid: u32,
@@ -109,7 +110,7 @@ impl Connection {
         self.waiting.borrow().len()
     }
 
-    /// Whether it takes one more request.
+    /// Whether the connection accepts another request.
     pub(super) fn is_free(&self) -> bool {
         !self.is_closing.get() && self.in_flight() < self.max_inflight.get()
     }
@@ -144,7 +145,7 @@ impl Connection {
             connection: self,
             id,
         };
-        // Whoever waits is told before its waiter is dropped.
+        // A waiter always receives a result before it is dropped; if it did not, the request may have been processed.
         Ok(answered.await.unwrap_or(Err(Lost { was_sent: true })))
     }
 
@@ -177,10 +178,10 @@ impl Connection {
         }
     }
 
-    /// Ends the connection. What is not answered is lost.
+    /// Closes the connection. Unanswered requests are lost.
     pub(super) fn end(&self) {
         self.is_closing.set(true);
-        // One that has ended already needs no ending.
+        // An error means that the connection is closed already.
         self.fd.get_ref().shutdown(Shutdown::Both).ok();
     }
 
@@ -220,7 +221,7 @@ impl Connection {
 
     fn greet(&self, greeting: Greeting) {
         if let Some(greeted) = self.greeting.borrow_mut().take() {
-            // Who waited too long for it does not listen any more.
+            // The receiver has gone if it waited for too long.
             greeted.send(greeting).ok();
         }
     }
@@ -235,7 +236,7 @@ impl Connection {
                 meta: kept(frame.meta.bytes()),
                 body: kept(frame.body),
             };
-            // Who does not wait any more has cancelled it.
+            // The receiver has gone if the request was cancelled.
             waiter.answer.send(Ok(reply)).ok();
         }
         if let Some(lane) = self.lane.upgrade() {
@@ -243,7 +244,7 @@ impl Connection {
         }
     }
 
-    /// The socket has ended.
+    /// Called when the socket is closed: fails all unanswered requests.
     fn lost(&self) {
         self.is_closing.set(true);
         self.ended.set(true);
@@ -291,7 +292,7 @@ async fn read(connection: Rc<Connection>) {
     connection.lost();
 }
 
-/// Writes until the connection ends. Whatever comes in one turn of the runtime goes out in one call.
+/// Writes until the connection ends. All frames of one turn of the runtime are written with one system call.
 async fn write(connection: Rc<Connection>) {
     loop {
         connection.wake.notified().await;
@@ -302,7 +303,7 @@ async fn write(connection: Rc<Connection>) {
                 break;
             }
             if !write_all(&connection, &bytes).await {
-                // The end is noticed by the reader, who may find answers before it.
+                // The reading task notices the end, and may find answers before it.
                 connection.end();
                 return;
             }
@@ -314,7 +315,7 @@ async fn write(connection: Rc<Connection>) {
     }
 }
 
-/// Has the runtime watch a socket.
+/// Registers a socket with the runtime.
 #[expect(
     deprecated,
     reason = "its successor is unsafe for the sake of types whose descriptor may change, and this one's can't"
@@ -348,7 +349,7 @@ async fn write_all(connection: &Connection, bytes: &[u8]) -> bool {
     true
 }
 
-/// Takes a request back whose answer nobody waits for any more.
+/// Cancels a request on drop if it has not been answered, because its caller no longer waits.
 struct Cancel<'a> {
     connection: &'a Connection,
     id: u32,

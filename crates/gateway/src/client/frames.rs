@@ -1,14 +1,14 @@
-//! Bytes that go out on a connection, and what is known of how far they got.
+//! The bytes to send on a connection, and how many of them have been sent.
 
 use super::Level;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 use stoker_wire::{Encode, Hello, Role, Type, encode};
 
-/// The most memory that an empty buffer keeps.
+/// The maximum capacity that an empty buffer keeps, in bytes.
 const KEPT: usize = 64 << 10;
 
-/// What `prio` of a log line says of its level.
+/// The levels of a log line, which are sent in the field `prio` of its frame.
 const INFORMATION: u8 = 1;
 const WARNING: u8 = 2;
 
@@ -16,13 +16,13 @@ const WARNING: u8 = 2;
 pub(super) struct Outgoing {
     buffer: RefCell<Vec<u8>>,
     spare: RefCell<Vec<u8>>,
-    /// Bytes that were ever put in, and that were ever sent.
+    /// The number of bytes that were appended so far. `sent` is the number of those that were sent.
     put: Cell<u64>,
     sent: Cell<u64>,
 }
 
 impl Outgoing {
-    /// Appends a frame, and returns where it begins.
+    /// Appends a frame and returns its offset.
     pub(super) fn frame(&self, frame: Encode<'_>) -> u64 {
         let mut buffer = self.buffer.borrow_mut();
         let before = buffer.len();
@@ -32,12 +32,12 @@ impl Outgoing {
         begins
     }
 
-    /// Whether some of a frame that begins there was sent.
+    /// Whether at least a part of the frame at this offset was sent.
     pub(super) fn was_sent(&self, begins: u64) -> bool {
         self.sent.get() > begins
     }
 
-    /// Takes all that is to be sent.
+    /// Takes all bytes that are to be sent.
     pub(super) fn take(&self) -> Vec<u8> {
         let spare = std::mem::take(&mut *self.spare.borrow_mut());
         self.buffer.replace(spare)
@@ -47,7 +47,7 @@ impl Outgoing {
         self.sent.set(self.sent.get() + count as u64);
     }
 
-    /// Gives back what [`Self::take`] has taken.
+    /// Returns a buffer from [`Self::take`], so that it is used again.
     pub(super) fn release(&self, mut buffer: Vec<u8>) {
         buffer.clear();
         buffer.shrink_to(KEPT);
@@ -87,7 +87,7 @@ impl Outgoing {
     }
 }
 
-/// Milliseconds as a frame has them; 0 would mean that there is no deadline.
+/// The time left until the deadline, in milliseconds. It is at least 1, because 0 means no deadline in a frame.
 pub(super) fn ttl_of(left: Option<Duration>) -> u32 {
     left.map_or(0, |left| {
         u32::try_from(left.as_millis()).unwrap_or(u32::MAX).max(1)

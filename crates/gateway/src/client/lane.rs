@@ -1,4 +1,4 @@
-//! Connections of one kind: as many as are needed for what is in flight.
+//! A lane: connections of one user and kind, as many as the requests in flight need.
 
 use super::backoff::Backoff;
 use super::connection::{Connection, OpenError};
@@ -10,30 +10,30 @@ use stoker_wire::Status;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-/// Connections of one user and kind.
+/// The maximum number of connections of one user and kind.
 const MAX_CONNECTIONS: usize = 16;
-/// How long a refused connection is not tried again.
+/// How long requests fail after the server has rejected a connection, until another attempt is made.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct Lane {
     connections: RefCell<Vec<Rc<Connection>>>,
     is_opening: Cell<bool>,
-    /// Requests that wait for a connection.
+    /// The number of requests that wait for a connection.
     waiting: Cell<usize>,
     changed: Notify,
     refused: RefCell<Option<(Instant, Status, String)>>,
 }
 
 impl Lane {
-    /// A connection that takes one more request.
+    /// Returns a connection that accepts another request.
     pub(super) fn free(&self) -> Option<Rc<Connection>> {
         let connections = self.connections.borrow();
         let mut free = connections.iter().filter(|connection| connection.is_free());
         free.next().cloned()
     }
 
-    /// Waits for a connection that takes one more request, and makes one where that helps.
+    /// Waits for a connection that accepts another request, and opens one if there are fewer than the maximum.
     pub(super) async fn connection(
         self: &Rc<Self>,
         client: &Client,
@@ -60,7 +60,7 @@ impl Lane {
         }
     }
 
-    /// Makes a connection, however often that takes.
+    /// Opens a connection. Failed attempts are repeated while requests wait for a connection.
     async fn open(self: Rc<Self>, client: &Client, uid: u32) {
         let mut backoff = Backoff::new();
         while !client.is_draining() {
@@ -93,7 +93,7 @@ impl Lane {
         None
     }
 
-    /// A connection has ended.
+    /// Removes a connection that has ended.
     pub(super) fn remove(&self, ended: &Connection) {
         let mut connections = self.connections.borrow_mut();
         connections.retain(|connection| !std::ptr::eq(&raw const **connection, ended));
@@ -101,7 +101,7 @@ impl Lane {
         self.wake();
     }
 
-    /// A request was answered, which may make room for another one.
+    /// Called when a request was answered: a waiting one may be sent now.
     pub(super) fn answered(&self) {
         if self.waiting.get() > 0 {
             self.wake();
@@ -132,7 +132,7 @@ impl Lane {
     }
 }
 
-/// Counts somebody who waits, for as long as it does.
+/// Counts one waiting request until it is dropped.
 struct Waits<'a>(&'a Cell<usize>);
 
 impl<'a> Waits<'a> {

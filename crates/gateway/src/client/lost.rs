@@ -1,22 +1,22 @@
-//! What keeps a request from being answered, other than the server's own refusals.
+//! The reasons why a request is not answered, except rejections by the server.
 
 use std::fmt;
 use stoker_wire::Status;
 
-/// Why there is no answer.
+/// Why a request was not answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The deadline has passed.
     Deadline,
-    /// No connection to the server could be made in time.
+    /// No connection to the server could be opened in time.
     Unreachable,
-    /// The server ends and takes nothing new.
+    /// The server is shutting down and accepts no new requests.
     Draining,
-    /// The connection was lost after the request was sent, and nobody knows what became of it.
+    /// The connection was lost after the request was sent, and it is unknown whether the request was processed.
     Lost,
-    /// The server refused the connection.
+    /// The server rejected the connection.
     Refused(Status, String),
-    /// The request is larger than a frame may be.
+    /// The request is larger than the maximum size of a frame, which is given in bytes.
     TooLarge(usize),
 }
 
@@ -37,9 +37,9 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A connection ended with a request unanswered.
+/// A connection ended before a request was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lost {
-    /// Some of it had been sent, so it may have been processed.
+    /// At least a part of the request was sent, so it may have been processed.
     pub(super) was_sent: bool,
 }

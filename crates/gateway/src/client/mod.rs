@@ -1,7 +1,7 @@
-//! The wire's client: many requests in flight on few connections, which are made again when they are lost.
+//! A client of the wire protocol: many requests in flight on few connections, which are reopened when they are lost.
 //!
-//! A connection belongs to the user for whom it asks. Large bodies have connections of their own, so that small
-//! requests never wait behind them. All of it lives in one thread, in a [`tokio::task::LocalSet`].
+//! A connection belongs to the user on whose behalf it sends requests. Large bodies have their own connections, so that
+//! small requests never wait behind them. Everything runs in one thread, in a [`tokio::task::LocalSet`].
 
 mod backoff;
 mod connection;
@@ -24,28 +24,29 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use user::User;
 
-/// How long a request that names no deadline waits for a connection.
+/// How long a request without a deadline waits for a connection.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// By how much the server may be late with the answer at a deadline before the client answers itself.
+/// How long the client waits for the server's answer after a deadline before it fails the request itself.
 const SLACK: Duration = Duration::from_millis(500);
-/// How often a request is sent that may be repeated: it may be what the server dies of.
+/// The maximum number of times that a repeatable request is sent: the request itself may be what crashes the server.
 const MAX_SENT: u32 = 4;
-/// Users whose connections are kept.
+/// The number of users at which those without requests in flight are removed, with their connections.
 const MAX_USERS: usize = 64;
-/// Lines for the log that are kept while there is no connection.
+/// The maximum number of log lines that are kept while there is no connection.
 const MAX_LINES: usize = 100;
-/// What one read takes at the most.
+/// The maximum number of bytes in one read.
 const READ: usize = 64 << 10;
 
-/// Where the server is, and how it knows this client.
+/// The server's socket, and the identity of this client.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub socket: PathBuf,
-    /// What the gateway is called.
+    /// The name of the gateway.
     pub name: String,
-    /// What the angel gave this gateway; without one it is a plain client, which asks for nobody but itself.
+    /// The token that the angel gave this gateway. Without one, this is an ordinary client, which sends requests only
+    /// for its own user.
     pub token: Option<String>,
-    /// The user for whom a connection is always open, by which the gateway learns what becomes of the server.
+    /// The user for whom a connection is always open, so that the gateway notices a shutdown of the server.
     pub own_uid: u32,
 }
 
@@ -58,7 +59,7 @@ pub struct Counters {
     pub lost: Cell<u64>,
 }
 
-/// How bad it is what a gateway has for the log.
+/// The level of a log line from a gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     Info,
@@ -73,7 +74,7 @@ struct Shared {
     settings: Settings,
     users: RefCell<HashMap<u32, Rc<User>>>,
     counters: Counters,
-    /// The server has said that it ends.
+    /// The server has announced that it is shutting down.
     draining: Cell<bool>,
     lines: RefCell<VecDeque<(Level, String)>>,
     buffer: RefCell<Vec<u8>>,
@@ -102,7 +103,7 @@ impl Client {
         &self.0.counters
     }
 
-    /// Whether the server has said that it ends.
+    /// Whether the server has announced that it is shutting down.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.0.draining.get()
@@ -116,22 +117,22 @@ impl Client {
         own.is_some_and(|own| own.is_connected()) && !self.is_draining()
     }
 
-    /// Requests that are not answered yet.
+    /// The number of requests that have not been answered yet.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         let users = self.0.users.borrow();
         users.values().map(|user| user.in_flight()).sum()
     }
 
-    /// Open connections to the server.
+    /// The number of open connections to the server.
     #[must_use]
     pub fn connections(&self) -> usize {
         let users = self.0.users.borrow();
         users.values().map(|user| user.connections()).sum()
     }
 
-    /// Sends a request for a user. A repeatable one is sent again when its connection is lost, until its deadline.
-    /// Dropping the future cancels the request.
+    /// Sends a request on behalf of a user. If its connection is lost, a repeatable request is sent again until its
+    /// deadline, a limited number of times. Dropping the future cancels the request.
     pub async fn request(&self, uid: u32, request: &Request) -> Result<Reply, Failure> {
         let counters = self.counters();
         counters.requests.set(counters.requests.get() + 1);
@@ -200,7 +201,7 @@ impl Client {
         }
     }
 
-    /// Keeps a connection for the gateway's own user, and returns when the server has finished its work and is gone.
+    /// Keeps a connection open for the gateway's own user, and returns when the server has shut down.
     pub async fn watch_server(&self) {
         let own = self.user(self.0.settings.own_uid);
         let lane = own.lane(false);
@@ -215,7 +216,7 @@ impl Client {
         }
     }
 
-    /// Puts a line into the server's log, now or once it can be reached.
+    /// Sends a line for the server's log, now or as soon as the server can be reached.
     pub fn log(&self, level: Level, text: impl Into<String>) {
         let mut lines = self.0.lines.borrow_mut();
         if lines.len() < MAX_LINES {
@@ -253,7 +254,7 @@ impl Client {
     }
 }
 
-/// Bytes of a frame, kept beyond it.
+/// Copies bytes of a frame, so that they outlive it.
 fn kept(bytes: &[u8]) -> Bytes {
     match bytes.is_empty() {
         true => Bytes::new(),

@@ -13,9 +13,9 @@ pub struct Request {
     pub priority: u8,
     pub meta: MetaBuf,
     pub body: Bytes,
-    /// How long the answer is waited for; without one the server decides.
+    /// How long to wait for the answer. Without a timeout, the server decides.
     pub timeout: Option<Duration>,
-    /// It does no harm to send it twice.
+    /// The request may be sent more than once without harm.
     pub may_be_repeated: bool,
 }
 
@@ -47,7 +47,7 @@ pub struct Reply {
 
 impl Reply {
     fn meta(&self) -> Meta<'_> {
-        // It was parsed once as a part of its frame.
+        // The metadata was checked when its frame was parsed.
         Meta::parse(&self.meta).unwrap_or(Meta::EMPTY)
     }
 

@@ -6,16 +6,16 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// A body of more bytes than this goes by a connection for large ones.
+/// The size in bytes above which a body is sent on a connection for large bodies.
 const LARGE: usize = 64 << 10;
-/// Names whose last answer was large that are remembered.
+/// The maximum number of names that are remembered because their last answer was large.
 const MAX_NAMES: usize = 1_000;
 
 pub(super) struct User {
     pub(super) uid: u32,
     small: Rc<Lane>,
     large: Rc<Lane>,
-    /// What had a large answer the last time will most likely have one again.
+    /// The names whose last answer was large, because their next one is probably large too.
     answers: RefCell<HashMap<String, ()>>,
 }
 
@@ -42,7 +42,7 @@ impl User {
             || (!answers.is_empty() && answers.contains_key(request.name.as_str()))
     }
 
-    /// Remembers whether the answers of a name are large.
+    /// Remembers whether the last answer for a name was large.
     pub(super) fn note_size(&self, request: &Request, size: usize) {
         let mut answers = self.answers.borrow_mut();
         if size <= LARGE {
@@ -66,7 +66,7 @@ impl User {
         self.small.connections() + self.large.connections()
     }
 
-    /// Wakes whoever waits for a connection.
+    /// Wakes the requests that wait for a connection.
     pub(super) fn wake(&self) {
         self.small.wake();
         self.large.wake();

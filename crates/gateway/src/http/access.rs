@@ -1,7 +1,7 @@
-//! Who asks, and whether a web page of somebody else is behind it.
+//! Identifies the user of a request, and rejects requests that a browser sends for a foreign web page.
 //!
-//! On the unix socket the kernel says who is there. On TCP everybody of the machine can connect, and so can any page in a
-//! browser: there a request needs the token, a `Host` of this machine, and no foreign `Origin`.
+//! On the Unix socket the kernel reports the user. On TCP every user of the machine can connect, and so can any page in
+//! a browser. A request there needs the token and a `Host` of this machine, and must not have a foreign `Origin`.
 
 use super::Settings;
 use super::problem::Problem;
@@ -13,7 +13,7 @@ use std::net::IpAddr;
 /// Where a connection comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// The unix socket, and the user at its other end.
+    /// The Unix socket, and the user at its other end.
     Unix(u32),
     Tcp,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Caller {
 }
 
 pub(crate) struct Access {
-    /// Nothing where TCP is not listened on.
+    /// `None` if there is no TCP listener.
     token: Option<String>,
     hosts: Vec<String>,
     own_uid: u32,
@@ -46,7 +46,7 @@ impl Access {
         })
     }
 
-    /// Rejects what a browser sends for a page of another origin. Clients that are no browsers pass.
+    /// Rejects TCP requests for a foreign host, and those that a browser sends for a page of another origin.
     pub(crate) fn check_origin(
         &self,
         peer: Peer,
@@ -57,7 +57,7 @@ impl Access {
             return Ok(());
         }
         let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-        // HTTP/2 has it in `:authority`.
+        // In HTTP/2 the host is in `:authority`.
         let authority = uri.authority().map(|authority| authority.as_str());
         let Some(host) = authority.or(host) else {
             return Err(refused("the request has no Host"));
@@ -92,7 +92,7 @@ impl Access {
         is_loopback || name == "localhost" || self.hosts.contains(&name)
     }
 
-    /// The user who asks.
+    /// Returns the user of a request.
     pub(crate) fn caller(&self, peer: Peer, headers: &HeaderMap) -> Result<Caller, Problem> {
         let uid = match peer {
             Peer::Unix(uid) => uid,
@@ -124,7 +124,8 @@ fn host_without_port(host: &str) -> &str {
     }
 }
 
-/// Whether an `Origin` is the one under which the request was made. TLS may end before Stoker.
+/// Whether an `Origin` matches the host of the request. The scheme may be `https`, because a proxy in front of Stoker
+/// may terminate TLS.
 fn is_origin_of(origin: &[u8], host: &str) -> bool {
     let rest = origin.strip_prefix(b"http://");
     let rest = rest.or_else(|| origin.strip_prefix(b"https://"));

@@ -1,4 +1,4 @@
-//! `/admin/job/list` and its like: all that the broker's own methods can do.
+//! `/admin/job/list` and similar paths: all operations of the server's own methods.
 
 use super::Gateway;
 use super::access::Caller;
@@ -14,7 +14,7 @@ use std::rc::Rc;
 use stoker_api::{Field, Operation};
 use stoker_wire::{Codec, Status};
 
-/// How all methods begin that are the broker's own.
+/// The prefix of the server's own methods.
 const OWN: &str = "stoker.";
 
 pub(crate) async fn serve(
@@ -77,8 +77,8 @@ fn find(object: &str, op: &str) -> Result<&'static Operation, Problem> {
     })
 }
 
-/// The fields of a JSON object with the operation before them. They stay as they were written: what is twice there or
-/// no JSON the server rejects.
+/// Inserts the operation before the fields of a JSON object. The fields stay as they were written: the server rejects
+/// repeated fields and invalid JSON.
 fn with_op(fields: &[u8], op: &str) -> Result<Bytes, Problem> {
     let fields = fields.trim_ascii();
     let rest = match fields {
@@ -95,7 +95,7 @@ fn with_op(fields: &[u8], op: &str) -> Result<Bytes, Problem> {
     Ok([head.as_bytes(), rest].concat().into())
 }
 
-/// The fields of a query as JSON, each as its type asks for.
+/// Converts the fields of a query to JSON, each to its type.
 fn of_query(query: &str, known: &[Field]) -> Result<String, Problem> {
     let mut fields = Map::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -116,7 +116,8 @@ fn of_query(query: &str, known: &[Field]) -> Result<String, Problem> {
     Ok(Value::Object(fields).to_string())
 }
 
-/// A text as a value of a schema; one that is none stays a text, which the server rejects with what is expected.
+/// Converts a text to a value of a schema. If that is not possible it stays a text, and the server's error says what is
+/// expected.
 fn typed(schema: &Value, text: &str) -> Value {
     let parsed = match schema["type"].as_str() {
         Some("integer") => text.parse().ok().map(|number: u64| number.into()),

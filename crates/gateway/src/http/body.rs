@@ -1,4 +1,4 @@
-//! Bodies of requests, read as a whole within their limits.
+//! Reads the bodies of requests as a whole, within limits of size, memory and time.
 
 use super::Gateway;
 use super::budget::Held;
@@ -10,16 +10,16 @@ use hyper::body::{Body, Incoming};
 use std::rc::Rc;
 use tokio::time::timeout;
 
-/// When to try again where there is no memory.
+/// The time after which a client may try again when there is no memory, in milliseconds.
 const RETRY_MS: u64 = 1_000;
 
-/// A body, and the room that it takes.
+/// A body and the memory that is reserved for it.
 pub(crate) struct Received {
     pub(crate) bytes: Bytes,
     _held: Option<Held>,
 }
 
-/// Reads a body. Its client has a time for that, however small the parts are in which it comes.
+/// Reads a body. The time limit is for the whole body, however many small parts it arrives in.
 pub(crate) async fn receive(gateway: &Rc<Gateway>, body: Incoming) -> Result<Received, Problem> {
     if body.is_end_stream() {
         return Ok(Received {
@@ -66,7 +66,7 @@ async fn gather(
         if len > announced && !held.grow(data.len()) {
             return Err(no_memory());
         }
-        // Most bodies come in one part, which is taken as it is.
+        // Most bodies arrive in one part, which is used without a copy.
         if first.is_empty() && whole.is_empty() {
             first = data;
             continue;

@@ -1,4 +1,4 @@
-//! Bytes of bodies that the gateway holds.
+//! The memory for bodies of requests and answers, and its limit.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ pub(crate) struct Budget {
     limit: usize,
 }
 
-/// Bytes that are held, for as long as this is.
+/// Reserved memory. Dropping it releases the memory.
 #[derive(Debug)]
 pub(crate) struct Held {
     budget: Rc<Budget>,
@@ -26,13 +26,13 @@ impl Budget {
         self.used.get()
     }
 
-    /// Takes room for a part of a request; nothing where there is none.
+    /// Reserves memory for a part of a request. `None` if the limit would be exceeded.
     pub(crate) fn take(self: &Rc<Self>, bytes: usize) -> Option<Held> {
         let fits = self.used.get().saturating_add(bytes) <= self.limit;
         fits.then(|| self.hold(bytes))
     }
 
-    /// Counts an answer, for which there always is room: what is beyond the limit is missing for requests.
+    /// Reserves memory for an answer, even beyond the limit. Requests get none then.
     pub(crate) fn hold(self: &Rc<Self>, bytes: usize) -> Held {
         self.used.set(self.used.get() + bytes);
         let budget = self.clone();
@@ -41,7 +41,7 @@ impl Budget {
 }
 
 impl Held {
-    /// Takes room for more. False where there is none.
+    /// Reserves more memory. False if the limit would be exceeded.
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {
         let Some(mut more) = self.budget.take(bytes) else {
             return false;

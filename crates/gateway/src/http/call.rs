@@ -1,4 +1,4 @@
-//! `POST /call/users.get`
+//! `POST /call/users.get` makes a call.
 
 use super::Gateway;
 use super::access::Caller;
@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use stoker_wire::{Flags, Key, Status, check_name, service_of};
 
-/// Options of a call, for the message about one that is not known.
+/// The options of a call, for the message about an unknown one.
 const KNOWN: [&str; 4] = ["timeout", "idempotent", "priority", "key"];
 const WORKER: HeaderName = HeaderName::from_static("stoker-worker");
 const QUEUE_TIME: HeaderName = HeaderName::from_static("stoker-queue-time-us");

@@ -1,4 +1,4 @@
-//! All connections of clients, and the end of those that take too long.
+//! The connections of clients. Those that take too long are closed.
 
 use super::Gateway;
 use super::stats::add;
@@ -10,15 +10,15 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
-/// How often notes are looked through, at the least and at the most.
+/// The longest and the shortest time between two checks of all connections.
 const SELDOM: Duration = Duration::from_secs(1);
 const OFTEN: Duration = Duration::from_millis(10);
 
-/// Connections by a number that counts up.
+/// The connections, by ascending numbers.
 pub(crate) struct Connections {
     all: RefCell<HashMap<u64, (Rc<Watch>, AbortHandle)>>,
     next: Cell<u64>,
-    /// The time of the last look, by which connections note what happens to them.
+    /// The time of the last check, which connections use to record their activity.
     now: Rc<Cell<Instant>>,
     is_looking: Cell<bool>,
     limit: usize,
@@ -43,7 +43,7 @@ impl Connections {
         self.len() >= self.limit
     }
 
-    /// Whether nobody waits for an answer, or for the rest of one.
+    /// Whether no client waits for an answer, or for the rest of one.
     pub(crate) fn is_idle(&self) -> bool {
         self.all.borrow().values().all(|(watch, _)| watch.is_idle())
     }
@@ -66,7 +66,7 @@ impl Connections {
         self.all.borrow_mut().remove(&number);
     }
 
-    /// Ends those for which `is_over` says so, and returns how many.
+    /// Closes the connections for which `is_over` is true, and returns their number.
     fn end(&self, is_over: impl Fn(&Watch) -> bool) -> u64 {
         let all = self.all.borrow();
         let over = all.values().filter(|(watch, _)| is_over(watch));
@@ -74,7 +74,7 @@ impl Connections {
     }
 }
 
-/// Begins to look through the notes, if nobody does. It goes on as long as there are connections.
+/// Starts to check the connections, unless that is done already. It continues while there are connections.
 pub(crate) fn start_watching(gateway: &Rc<Gateway>) {
     let connections = &gateway.connections;
     if connections.is_looking.replace(true) {

@@ -1,8 +1,8 @@
-//! Times as people write them in headers.
+//! Parses durations in headers.
 
 use std::time::Duration;
 
-/// A number of milliseconds, or one with a unit: `250`, `500ms`, `2s`, `5m`, `2h`, `7d`.
+/// Parses a number of milliseconds, or a number with a unit: `250`, `500ms`, `2s`, `5m`, `2h`, `7d`.
 pub(crate) fn parse(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit());
     let (number, unit) = text.split_at(digits.unwrap_or(text.len()));

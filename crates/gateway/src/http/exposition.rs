@@ -17,7 +17,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Begins a family. All of its samples have to follow before the next one.
+    /// Begins a family of metrics. All of its samples must be written before the next family begins.
     pub(crate) fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> &mut Self {
         let kind = match kind {
             Kind::Counter => "counter",

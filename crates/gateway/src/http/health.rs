@@ -1,4 +1,4 @@
-//! `/health`: this process lives. `/ready`: requests can be served.
+//! `/health`: whether this process is alive. `/ready`: whether requests can be served.
 
 use super::Gateway;
 use super::problem::Problem;
@@ -13,16 +13,16 @@ use stoker_wire::Codec;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// How long an answer about the pools is good for: nobody needs a token for it, so it must cost nothing.
+/// How long the state of the pools is cached. Requests for it need no token, so they must be cheap.
 const GOOD_FOR: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What was last known of the pools.
+/// The last known state of the pools.
 #[derive(Default)]
 pub(crate) struct Cache {
     known: RefCell<Option<(Instant, Result<(), String>)>>,
     asking: Mutex<()>,
-    /// How many requests were sent to the server.
+    /// The number of requests that were sent to the server.
     pub(crate) asked: Cell<u64>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) async fn ready(gateway: &Rc<Gateway>) -> Result<Response<Answer>, Pro
     }
 }
 
-/// Whether every pool can start its workers.
+/// Whether every pool is healthy and has the workers that it needs.
 async fn pools(gateway: &Rc<Gateway>) -> Result<(), String> {
     let cache = &gateway.ready;
     let _one_asks = cache.asking.lock().await;
@@ -74,7 +74,7 @@ async fn request(gateway: &Rc<Gateway>) -> Result<(), String> {
     };
     match state.pools.iter().all(is_well) {
         true => Ok(()),
-        // Names of pools are for those who may ask for them.
+        // The pool is not named, because this request needs no token.
         false => Err("a pool has no workers".to_owned()),
     }
 }

@@ -1,4 +1,4 @@
-//! Accepting connections and speaking HTTP on them.
+//! Accepts connections and serves HTTP on them.
 
 use super::access::Peer;
 use super::stats::add;
@@ -19,12 +19,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::sleep;
 
-/// How long nothing is accepted after that failed: there are no descriptors or no memory.
+/// The pause after a failure to accept, which means that there are no descriptors or no memory.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-/// Requests of one HTTP/2 connection at once.
+/// The maximum number of concurrent requests on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 250;
 
-/// A socket that listens.
+/// A listening socket.
 pub(crate) enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
@@ -43,7 +43,7 @@ impl Listener {
         matches!(self, Self::Tcp(_))
     }
 
-    /// Where it listens, for people.
+    /// The address of the socket, for the log.
     pub(crate) fn place(&self) -> String {
         match self {
             Self::Tcp(listener) => {
@@ -79,7 +79,7 @@ enum Socket {
     Unix(UnixStream, u32),
 }
 
-/// Accepts for ever.
+/// Accepts connections for ever.
 pub(crate) async fn accept(gateway: Rc<Gateway>, listener: Listener) {
     loop {
         while gateway.connections.is_full() {
@@ -93,7 +93,7 @@ pub(crate) async fn accept(gateway: Rc<Gateway>, listener: Listener) {
     }
 }
 
-/// The client has gone before it was accepted.
+/// Whether the client disconnected before it was accepted.
 fn is_client_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, NotConnected};
     matches!(
@@ -130,7 +130,8 @@ fn start(gateway: &Rc<Gateway>, socket: Socket) {
     connection::start_watching(gateway);
 }
 
-/// Speaks HTTP until the connection ends. It begins with the first byte, so that silent clients cost little.
+/// Serves HTTP until the connection ends. Called only after the first byte has arrived, so that clients that send
+/// nothing cost little.
 async fn speak<S>(gateway: Rc<Gateway>, socket: S, peer: Peer, watch: Rc<Watch>)
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
@@ -152,14 +153,14 @@ where
         let (gateway, watch) = (gateway.clone(), watch.clone());
         async move { Ok::<_, Infallible>(route::serve(gateway, peer, watch, request).await) }
     });
-    // An error is of the client: it broke the protocol or went away.
+    // An error means that the client violated the protocol or disconnected.
     builder
         .serve_connection(TokioIo::new(watched), service)
         .await
         .ok();
 }
 
-/// Takes a connection off the list when its task ends, in whatever way.
+/// Removes a connection from the list when its task ends, also when it is aborted.
 struct Counted {
     gateway: Rc<Gateway>,
     number: u64,
@@ -172,7 +173,7 @@ impl Drop for Counted {
     }
 }
 
-/// Everything runs in one thread.
+/// Runs the tasks of hyper in the current thread.
 #[derive(Clone, Copy)]
 struct Local;
 

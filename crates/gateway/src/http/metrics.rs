@@ -1,4 +1,4 @@
-//! `/metrics`: what the server and this gateway count, for Prometheus.
+//! `/metrics`: the metrics of the server and of this gateway, for Prometheus.
 
 use super::Gateway;
 use super::access::Caller;
@@ -19,7 +19,7 @@ use stoker_api::worker::{State, Workers};
 use stoker_api::{Request as _, pool};
 use stoker_wire::{Codec, Status};
 
-/// How long the server may take.
+/// How long to wait for the server.
 const PATIENCE: Duration = Duration::from_secs(5);
 const TYPE: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
@@ -37,7 +37,7 @@ pub(crate) async fn serve(
     Ok(response)
 }
 
-/// What only the server knows. While it is started again there is none of it.
+/// Adds the server's metrics. They are missing while the server restarts.
 async fn server(gateway: &Rc<Gateway>, caller: Caller, page: &mut Page) -> Result<(), Problem> {
     let stats: ServerStats = request::<Stats>(gateway, caller).await?;
     let queues: Queues = request::<queue::List>(gateway, caller).await?;
@@ -328,7 +328,8 @@ fn of_pools(pools: &[pool::Pool], page: &mut Page) {
     }
 }
 
-/// Workers come and go, so they are summed up by pool: a series for each would never end.
+/// Adds the metrics of workers, summed by pool. One series per worker would create more and more series, because
+/// workers are replaced.
 fn of_workers(workers: &Workers, page: &mut Page) {
     const STATES: [(State, &str); 5] = [
         (State::Starting, "starting"),

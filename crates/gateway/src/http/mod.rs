@@ -38,7 +38,7 @@ use stats::GatewayStats;
 use std::rc::Rc;
 use tokio::sync::Notify;
 
-/// What all connections of the gateway share.
+/// The state that all connections of the gateway share.
 pub(crate) struct Gateway {
     pub(crate) settings: Settings,
     pub(crate) client: Client,
@@ -47,6 +47,6 @@ pub(crate) struct Gateway {
     pub(crate) connections: Connections,
     pub(crate) stats: GatewayStats,
     pub(crate) ready: health::Cache,
-    /// A connection or a request has ended.
+    /// Notified when a connection has ended, or when no request is in flight any more.
     pub(crate) ended: Notify,
 }

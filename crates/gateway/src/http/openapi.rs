@@ -4,7 +4,7 @@ use super::push_options::{Kind, OPTIONS};
 use super::request_meta::{MAX_KEY, OWN, title};
 use serde_json::{Map, Value, json};
 
-/// The description of everything that the gateway serves.
+/// The OpenAPI description of everything that the gateway serves.
 #[must_use]
 pub fn openapi() -> Value {
     let errors = json!({
@@ -180,7 +180,7 @@ fn batch(errors: &Value) -> Value {
     }})
 }
 
-/// The responses of an operation: its own, and those that all have.
+/// The responses of an operation: its own, and those of every operation.
 fn with(errors: &Value, own: &Value) -> Value {
     let all = [own, errors].into_iter().filter_map(Value::as_object);
     let all = all
@@ -225,7 +225,7 @@ fn header(name: &str, doc: &str, schema: &Value) -> Value {
     json!({"name": name, "in": "header", "description": doc, "schema": schema})
 }
 
-/// Headers of calls and pushes alike.
+/// The headers that calls and pushes have in common.
 fn shared() -> Vec<Value> {
     let plain = |name: &str, doc: &str, schema: Value| json!({"name": name, "in": "header", "description": doc, "schema": schema});
     vec![

@@ -1,6 +1,7 @@
-//! Parts of a request's path.
+//! Splits and decodes the path of a request.
 
-/// The parts between slashes, with `%2F` and its like decoded. Nothing for a path that is not UTF-8 or badly encoded.
+/// The parts between slashes, with `%2F` and similar escapes decoded. `None` for a path that is not UTF-8 or is badly
+/// encoded.
 pub(crate) fn parts(path: &str) -> Option<Vec<String>> {
     let path = path.strip_prefix('/')?;
     path.split('/').map(decode).collect()

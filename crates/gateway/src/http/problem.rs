@@ -1,4 +1,4 @@
-//! Errors as clients get them: `application/problem+json` (RFC 9457).
+//! The errors that clients receive: `application/problem+json` (RFC 9457).
 
 use super::reply::{Answer, with_body};
 use crate::client::{Failure, Reply};
@@ -7,7 +7,7 @@ use hyper::{Method, Response, StatusCode};
 use serde::Serialize;
 use stoker_wire::{Flags, Key, Status};
 
-/// Why a request was not done.
+/// Why a request failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Problem(pub(crate) Box<Detail>);
 
@@ -15,7 +15,7 @@ pub(crate) struct Problem(pub(crate) Box<Detail>);
 pub(crate) struct Detail {
     pub(crate) status: u16,
     pub(crate) title: &'static str,
-    /// What the wire calls it.
+    /// The name of the status on the wire, or of an error of the gateway itself.
     pub(crate) code: String,
     pub(crate) detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,21 +24,21 @@ pub(crate) struct Detail {
     pub(crate) place: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) retry_after_ms: Option<u64>,
-    /// False where no worker has begun with it.
+    /// False if no worker has started the task; otherwise left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) processed: Option<bool>,
-    /// Which part of the request is meant, from 1.
+    /// The position, from 1, of the item in the request that the error is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) item: Option<u64>,
-    /// Methods that the path takes.
+    /// The methods that the path supports, for the header `Allow`.
     #[serde(skip)]
     pub(crate) allow: Option<String>,
-    /// The job that holds the key.
+    /// The id of the job that holds the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) job: Option<String>,
 }
 
-/// Not in the registry: the client has gone, and nobody will read it.
+/// A status that is not registered with IANA. The client has disconnected and will not read it.
 const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 impl Problem {
@@ -56,7 +56,7 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "INVALID_ARGUMENT", detail)
     }
 
-    /// The path takes only other methods, which are named with commas between them.
+    /// The path supports only other methods. `others` lists them, separated by commas.
     pub(crate) fn not_allowed(method: &Method, others: &str) -> Self {
         let text = format!("{method} is not allowed here: use {others}");
         let status = StatusCode::METHOD_NOT_ALLOWED;
@@ -65,7 +65,7 @@ impl Problem {
         problem
     }
 
-    /// A refusal for now.
+    /// A temporary rejection.
     pub(crate) fn busy(detail: impl Into<String>, retry_after_ms: u64) -> Self {
         let status = StatusCode::SERVICE_UNAVAILABLE;
         Self::new(status, "RESOURCE_EXHAUSTED", detail).unprocessed(retry_after_ms)
@@ -77,7 +77,7 @@ impl Problem {
         self
     }
 
-    /// What the server or a worker says instead of an answer.
+    /// Converts the error in a reply of the server or a worker.
     pub(crate) fn of_reply(reply: &Reply) -> Self {
         let text = |key| reply.text(key).map(str::to_owned);
         let (status, code) = (http_status(reply.status), reply.status.name());
@@ -139,7 +139,8 @@ impl From<Failure> for Problem {
     }
 }
 
-/// The HTTP status that means the same to a client: may it repeat the request, and whose fault was it?
+/// The HTTP status with the same meaning for a client: whether it may repeat the request, and which side caused the
+/// error.
 pub(crate) fn http_status(status: Status) -> StatusCode {
     match status {
         Status::OK => StatusCode::OK,
@@ -157,12 +158,12 @@ pub(crate) fn http_status(status: Status) -> StatusCode {
         Status::UNAUTHENTICATED => StatusCode::UNAUTHORIZED,
         Status::WORKER_DIED => StatusCode::BAD_GATEWAY,
         Status::QUARANTINED => StatusCode::UNPROCESSABLE_ENTITY,
-        // UNKNOWN, INTERNAL, and whatever an application makes of its own.
+        // UNKNOWN, INTERNAL, EXCEPTION, and statuses that an application defines.
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
-/// A UUID's sixteen bytes as people write them.
+/// Formats the sixteen bytes of a UUID in the usual form.
 fn uuid_text(bytes: &[u8]) -> Option<String> {
     let bytes: &[u8; 16] = bytes.try_into().ok()?;
     let mut text = String::with_capacity(36);

@@ -1,4 +1,4 @@
-//! The gateway as a whole: from its listeners to its end.
+//! Runs the gateway, from its listeners to its shutdown.
 
 use super::budget::Budget;
 use super::connection::Connections;
@@ -12,14 +12,14 @@ use std::time::Duration;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// How long clients may take to read their last answers.
+/// How long clients may take at a shutdown to read their last answers.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
 
-/// Between two calls of `beat`: the watchdog of whoever started this allows a second at the least.
+/// The time between two calls of `beat`. The watchdog of the calling program allows at least one second.
 const BEAT: Duration = Duration::from_millis(250);
 
-/// Serves HTTP on `listeners` until the server has ended. The calling thread is the gateway's for that time; `beat` is called
-/// four times a second while it makes progress.
+/// Serves HTTP on `listeners` until the server has shut down. Blocks the calling thread; `beat` is called four times a
+/// second while the gateway makes progress.
 pub fn run(
     settings: Settings,
     server: client::Settings,
@@ -72,7 +72,7 @@ async fn serve(
     Ok(())
 }
 
-/// Waits for the last answers to be read.
+/// Waits until clients have read the last answers, or have taken too long.
 async fn finish(gateway: &Gateway) {
     let end = Instant::now() + LAST_ANSWERS;
     loop {
@@ -87,7 +87,7 @@ async fn finish(gateway: &Gateway) {
 }
 
 impl Gateway {
-    /// The user that the gateway runs as, who is the server's.
+    /// The user that the gateway and the server run as.
     pub(crate) fn own_uid(&self) -> u32 {
         self.client.own_uid()
     }

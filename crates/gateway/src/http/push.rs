@@ -1,4 +1,4 @@
-//! `POST /queues/emails` pushes one job, `POST /queues/emails/batch` many.
+//! `POST /queues/emails` pushes one job, `POST /queues/emails/batch` pushes many.
 
 use super::Gateway;
 use super::access::Caller;
@@ -21,10 +21,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use stoker_wire::{Codec, Flags, Key, Status, check_name};
 
-/// Jobs of one batch.
+/// The maximum number of jobs in one batch.
 pub(crate) const MAX_JOBS: usize = 1_000;
 
-/// What has become of one job.
+/// The result of the push of one job.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Pushed {
@@ -181,13 +181,13 @@ fn put_field(push: &mut Request, name: &str, value: &Value) -> Result<(), Proble
     Ok(())
 }
 
-/// Pushes all at once, and tells of each in its order.
+/// Pushes all jobs concurrently, and returns their results in order.
 async fn push_all(client: &Client, uid: u32, pushes: Vec<Request>) -> Vec<Pushed> {
     let tasks = pushes.into_iter().map(|push| {
         let client = client.clone();
         tokio::task::spawn_local(async move { id_of(client.request(uid, &push).await) })
     });
-    // They are on their way before the first is waited for.
+    // All requests are started before the first answer is awaited.
     let tasks: Vec<_> = tasks.collect();
     let mut all = Vec::with_capacity(tasks.len());
     for task in tasks {

@@ -1,13 +1,13 @@
-//! Options of a push: one table for headers, for JSON, and for the reference.
+//! The options of a push: one table for headers, for JSON, and for the reference.
 
 use super::duration;
 use serde_json::Value;
 use std::time::Duration;
 use stoker_wire::{Key, MetaBuf};
 
-/// One option.
+/// One option of a push.
 pub(crate) struct PushOption {
-    /// As a header, behind `Stoker-`.
+    /// The name of the header, without `Stoker-`.
     pub(crate) header: &'static str,
     pub(crate) json: &'static str,
     pub(crate) key: Key,
@@ -15,18 +15,18 @@ pub(crate) struct PushOption {
     pub(crate) doc: &'static str,
 }
 
-/// What the value of an option is.
+/// The type of an option's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A time, in so many bytes on the wire.
+    /// A duration in milliseconds, with this number of bytes on the wire.
     Millis(usize),
-    /// Times between runs.
+    /// Delays between runs.
     Waits,
-    /// Milliseconds since 1970.
+    /// A time in milliseconds since 1970.
     Moment,
-    /// A whole number, in so many bytes.
+    /// A whole number, with this number of bytes on the wire.
     Number(usize),
-    /// A text of at most so many bytes.
+    /// A text of at most this number of bytes.
     Text(usize),
     Flag,
 }
@@ -47,7 +47,7 @@ const fn option(
     }
 }
 
-/// All but the priority, which is no metadata.
+/// All options except the priority, which is not metadata.
 pub(crate) const OPTIONS: &[PushOption] = &[
     option(
         "delay",
@@ -156,11 +156,11 @@ pub(crate) const OPTIONS: &[PushOption] = &[
     ),
 ];
 
-/// Delays that a backoff may have.
+/// The maximum number of delays in a backoff.
 const MAX_WAITS: usize = 100;
 
 impl Kind {
-    /// What a header's value looks like.
+    /// The description of a valid value in a header.
     pub(crate) fn expected(self) -> String {
         match self {
             Self::Millis(_) => "a time such as 500ms, 30s or 5m".to_owned(),
@@ -172,7 +172,7 @@ impl Kind {
         }
     }
 
-    /// What a value in JSON looks like.
+    /// The description of a valid value in JSON.
     pub(crate) fn expected_in_json(self) -> String {
         match self {
             Self::Millis(_) => "a whole number of milliseconds".to_owned(),
@@ -183,7 +183,7 @@ impl Kind {
 }
 
 impl PushOption {
-    /// Puts a header's value into the metadata. False if it is no value of this option.
+    /// Adds a header's value to the metadata. False if the value is not valid for this option.
     pub(crate) fn put_text(&self, meta: &mut MetaBuf, text: &str) -> bool {
         let bytes = match self.kind {
             Kind::Millis(bytes) => duration::parse(text).and_then(|time| millis(time, bytes)),
@@ -203,7 +203,7 @@ impl PushOption {
         bytes.is_some_and(|bytes| meta.push(self.key, &bytes))
     }
 
-    /// The same with a value of JSON.
+    /// Adds a JSON value to the metadata. False if the value is not valid for this option.
     pub(crate) fn put_json(&self, meta: &mut MetaBuf, value: &Value) -> bool {
         let bytes = match self.kind {
             Kind::Millis(bytes) | Kind::Number(bytes) => {
@@ -313,11 +313,11 @@ mod tests {
         assert_eq!(meta, MetaBuf::new());
     }
 
-    /// Every key that the wire has for a push can be said over HTTP.
+    /// Every metadata key of a push can be set over HTTP.
     #[test]
     fn the_table_is_complete() {
         let elsewhere = [Key::QUEUE, Key::IDEMPOTENCY];
-        // What workers say of their tasks, and what they are told.
+        // Keys that workers send about their tasks, or receive with them.
         let of_workers = [
             Key::PARENT,
             Key::JOB_ID,

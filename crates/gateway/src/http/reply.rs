@@ -1,4 +1,4 @@
-//! Answers on their way to a client.
+//! The responses to clients.
 
 use super::budget::Held;
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A body that is in memory as a whole, and counts there until it was given to the connection.
+/// A body that is in memory as a whole. Its memory stays reserved until the connection has taken the body.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     bytes: Bytes,
@@ -18,7 +18,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Counts it in memory.
+    /// Reserves the memory of the body.
     pub(crate) fn count(&mut self, hold: impl FnOnce(usize) -> Held) {
         if !self.bytes.is_empty() {
             self.held = Some(hold(self.bytes.len()));

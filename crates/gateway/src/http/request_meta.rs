@@ -1,4 +1,4 @@
-//! Headers that calls and pushes have in common, as metadata of the wire.
+//! Converts the headers that calls and pushes have in common to metadata of the wire protocol.
 
 use super::duration;
 use super::problem::Problem;
@@ -6,10 +6,10 @@ use crate::client::Request;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use stoker_wire::{Codec, Flags, Key};
 
-/// All headers of Stoker's own begin so. One that is not known is an error: an option that is ignored would be worse.
+/// The prefix of Stoker's own headers. An unknown one is rejected, because an option that is ignored would be worse.
 pub(crate) const OWN: &str = "stoker-";
 
-/// W3C trace context, passed on as it is.
+/// The headers of W3C trace context, which are passed on unchanged.
 const TRACE: [(HeaderName, Key); 3] = [
     (HeaderName::from_static("traceparent"), Key::TRACEPARENT),
     (HeaderName::from_static("tracestate"), Key::TRACESTATE),
@@ -17,10 +17,10 @@ const TRACE: [(HeaderName, Key); 3] = [
 ];
 
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// The longest key that the wire takes, in bytes.
+/// The maximum length of a key on the wire, in bytes.
 pub(crate) const MAX_KEY: usize = 200;
 
-/// Bodies by their content type.
+/// The codecs of bodies, with their content types.
 const CODECS: [(Codec, &str); 3] = [
     (Codec::JSON, "application/json"),
     (Codec::PROTOBUF, "application/x-protobuf"),
@@ -47,7 +47,7 @@ pub(crate) fn content_type(codec: Codec) -> HeaderValue {
     HeaderValue::from_static(known.map_or("application/octet-stream", |(_, name)| *name))
 }
 
-/// Adds trace context and idempotency key.
+/// Adds the trace context and the idempotency key.
 pub(crate) fn put_common(request: &mut Request, headers: &HeaderMap) -> Result<(), Problem> {
     for (name, key) in &TRACE {
         if let Some(value) = headers.get(name)
@@ -70,7 +70,7 @@ pub(crate) fn put_common(request: &mut Request, headers: &HeaderMap) -> Result<(
     Ok(())
 }
 
-/// Takes the options that calls and pushes share. False for a header that is none of them.
+/// Applies the header `Stoker-Priority` or `Stoker-Key`. False for any other header.
 pub(crate) fn put_shared(request: &mut Request, name: &str, value: &str) -> Result<bool, Problem> {
     match name {
         "priority" => {
@@ -91,7 +91,7 @@ pub(crate) fn put_shared(request: &mut Request, name: &str, value: &str) -> Resu
     Ok(true)
 }
 
-/// The headers of Stoker's own, without how they all begin.
+/// Stoker's own headers, without their prefix.
 pub(crate) fn own_headers(
     headers: &HeaderMap,
 ) -> impl Iterator<Item = Result<(&str, &str), Problem>> {
@@ -120,7 +120,7 @@ fn too_long(name: &str) -> Problem {
     Problem::invalid(format!("the header {name} is too long"))
 }
 
-/// A header's name as people write it: `Unique-Key`.
+/// A header's name in the usual spelling, such as `Unique-Key`.
 pub(crate) fn title(name: &str) -> String {
     let parts = name.split('-').map(|part| {
         let mut letters = part.chars();

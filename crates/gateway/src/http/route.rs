@@ -1,4 +1,4 @@
-//! Which request goes where.
+//! Routes requests to the functions that serve them.
 
 use super::access::Peer;
 use super::problem::Problem;
@@ -12,7 +12,7 @@ use hyper::{Method, Request, Response, StatusCode, Version};
 use std::rc::Rc;
 use std::time::Instant;
 
-/// A request's answer, whatever becomes of it.
+/// Serves a request. An error is answered with a problem description.
 pub(crate) async fn serve(
     gateway: Rc<Gateway>,
     peer: Peer,
@@ -61,7 +61,7 @@ async fn answer(gateway: &Rc<Gateway>, peer: Peer, request: Request<Incoming>) -
     }
 }
 
-/// What needs a known user.
+/// Routes requests that need an authenticated user.
 async fn guarded(
     gateway: &Rc<Gateway>,
     peer: Peer,
@@ -102,7 +102,7 @@ fn not_found() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "NOT_FOUND", text)
 }
 
-/// Read-only operations are called by GET.
+/// Rejects methods other than GET and HEAD.
 fn only_get(request: &Request<Incoming>) -> Result<(), Problem> {
     match *request.method() {
         Method::GET | Method::HEAD => Ok(()),

@@ -1,4 +1,4 @@
-//! What the configuration says of the gateway, as its process gets it.
+//! The gateway's part of the configuration, in the form in which its process receives it.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// The file with the token that clients on TCP have to know.
+    /// The file with the token that clients on TCP must send.
     pub token_file: PathBuf,
-    /// Names by which clients on TCP may ask, besides those of loopback.
+    /// The host names that requests on TCP may have, in addition to those of loopback.
     pub hosts: Vec<String>,
     pub max_connections: usize,
     pub max_header: usize,
@@ -18,7 +18,7 @@ pub struct Settings {
     pub body_timeout: Duration,
     pub idle_timeout: Duration,
     pub write_timeout: Duration,
-    /// How often the process was started again.
+    /// The number of times that the process was restarted.
     #[serde(default)]
     pub restarts: u64,
 }

@@ -1,20 +1,20 @@
-//! What the gateway counts of itself.
+//! The gateway's own counters.
 
 use hyper::StatusCode;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Upper bounds of the histogram, in seconds.
+/// The upper bounds of the histogram's buckets, in seconds.
 pub(crate) const BOUNDS: [f64; 12] = [
     0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0,
 ];
 
-/// Requests of one route: how they ended and how long they took.
+/// The requests of one route: their statuses and durations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Route {
     pub(crate) by_status: BTreeMap<u16, u64>,
-    /// By the first bound that they kept; the last beyond all.
+    /// The number of requests per bucket. The last bucket is for those above all bounds.
     pub(crate) buckets: [u64; BOUNDS.len() + 1],
     pub(crate) seconds: f64,
 }

@@ -1,4 +1,4 @@
-//! The token that clients on TCP have to know.
+//! The token that clients on TCP must send.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -6,17 +6,17 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::{error, fmt};
 
-/// The shortest token that is taken, in bytes: what can't be guessed.
+/// The minimum length of a token in bytes, so that it can't be guessed.
 const SHORTEST: usize = 32;
 const LONGEST: usize = 1_024;
-/// Bits of a file's mode that let others than its owner read or write it.
+/// The bits of a file's mode that permit access for users other than its owner.
 const OTHERS: u32 = 0o077;
 
-/// Why there is no token.
+/// Why the token can't be used.
 #[derive(Debug)]
 pub enum TokenError {
     Failed(PathBuf, io::Error),
-    /// Others than its owner may read or change the file.
+    /// Users other than the owner may access the file.
     Open(PathBuf, u32),
     Length(PathBuf, usize),
 }
@@ -49,7 +49,7 @@ impl fmt::Display for TokenError {
 
 impl error::Error for TokenError {}
 
-/// Makes the file with a new token, unless it is there already; then only checks it.
+/// Creates the file with a new token, or only checks it if it exists.
 pub fn make_token_file(path: &Path) -> Result<(), TokenError> {
     let failed = |error| TokenError::Failed(path.to_owned(), error);
     let mut options = OpenOptions::new();
@@ -58,7 +58,7 @@ pub fn make_token_file(path: &Path) -> Result<(), TokenError> {
             let token = new_token().map_err(failed)?;
             let written = writeln!(file, "{token}").and_then(|()| file.sync_all());
             written.map_err(|error| {
-                // An empty file would be taken for a token that is too short, for ever.
+                // An empty file would be rejected as a token that is too short at every later start.
                 fs::remove_file(path).ok();
                 failed(error)
             })
@@ -91,7 +91,7 @@ fn new_token() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Whether two texts are the same, in a time that does not depend on where they differ.
+/// Whether two texts are equal. The time does not depend on where they differ.
 pub(crate) fn constant_time_eq(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
     one.len() == other.len() && differences == 0

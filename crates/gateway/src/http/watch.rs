@@ -1,7 +1,7 @@
-//! What a connection is about, by which those that take too long are found.
+//! Records the activity of connections, so that those that take too long are found.
 //!
-//! No connection has a timer. Reads, writes and requests leave a note of the time, and [`super::connection`] looks through
-//! the notes a few times a second.
+//! Connections have no timers. Reads, writes and requests record the time, and [`super::connection`] checks all
+//! connections periodically.
 
 use super::Gateway;
 use super::stats::add;
@@ -14,21 +14,21 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-/// One connection's notes. Times are those of the last look.
+/// The activity of one connection. Recorded times are those of the last check before the activity.
 pub(crate) struct Watch {
-    /// When it last came, was answered or asked.
+    /// When the connection was accepted, or when the last write succeeded or the last request ended.
     active: Cell<Instant>,
-    /// Since when a request's header is on its way.
+    /// When the first bytes of a request arrived whose header is not complete yet.
     header: Cell<Option<Instant>>,
-    /// Since when the client has taken nothing of what waits for it.
+    /// Since when writes are blocked because the client does not read.
     blocked: Cell<Option<Instant>>,
     requests: Cell<usize>,
-    /// In HTTP/2 there is no telling a header from what else a client sends between requests.
+    /// Whether the connection uses HTTP/2, where a header can't be told apart from other frames between requests.
     is_http2: Cell<bool>,
     now: Rc<Cell<Instant>>,
 }
 
-/// Limits of time.
+/// The time limits of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) header: Duration,
@@ -48,7 +48,7 @@ impl Watch {
         })
     }
 
-    /// A request has come; it ends with what is returned.
+    /// Records the start of a request. The request ends when the returned value is dropped.
     pub(crate) fn begin(self: &Rc<Self>, gateway: &Rc<Gateway>, is_http2: bool) -> Busy {
         self.is_http2.set(is_http2);
         self.header.set(None);
@@ -65,12 +65,12 @@ impl Watch {
         self.requests.get() == 0 && self.blocked.get().is_none()
     }
 
-    /// Whether nothing was asked or answered since a moment.
+    /// Whether the connection is idle and its last activity was before `moment`.
     pub(crate) fn is_idle_since(&self, moment: Instant) -> bool {
         self.is_idle() && self.header.get().is_none() && self.active.get() < moment
     }
 
-    /// Whether the connection is to be ended.
+    /// Whether the connection has exceeded a limit and is to be closed.
     pub(crate) fn is_overdue(&self, limits: Limits) -> bool {
         let now = self.now.get();
         let is_over = |since: Option<Instant>, limit: Duration| {
@@ -122,7 +122,7 @@ impl Drop for Busy {
     }
 }
 
-/// A socket that notes what happens on it.
+/// A socket that records its activity.
 pub(crate) struct Watched<S> {
     pub(crate) socket: S,
     pub(crate) watch: Rc<Watch>,

@@ -43,7 +43,7 @@ fn of(found: &Metadata) -> Stat {
     }
 }
 
-/// Returns 0 at the file's end.
+/// Reads bytes at an offset. Returns 0 at the end of the file.
 pub fn read_at(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
     file.read_at(buffer, at)
 }

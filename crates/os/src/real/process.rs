@@ -101,7 +101,7 @@ pub fn owner(pid: i32) -> Option<u32> {
     line.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// A field of `/proc/PID/stat` after the command, counted from 1 as in proc(5).
+/// A field of `/proc/PID/stat` after the command. Fields are counted from 1, as in proc(5).
 fn stat_field(pid: i32, number: usize) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is the command in parentheses. It may contain any character, including parentheses.

@@ -42,25 +42,25 @@ impl Listings {
 
 impl Plane {
     pub(super) fn list_queues_next_turn(&mut self, conn: ConnId, id: u32) {
-        match self.listings.len() < WAITING {
-            true => self.listings.fresh.push((conn, id)),
+        match self.admin.listings.len() < WAITING {
+            true => self.admin.listings.fresh.push((conn, id)),
             false => self.answer_listings(vec![(conn, id)]),
         }
     }
 
     /// Called at the end of a turn: continues with the requests that were received in the previous turn.
     pub(crate) fn advance_listings(&mut self) {
-        if self.listings.fresh.is_empty() && self.listings.ripe.is_empty() {
+        if self.admin.listings.fresh.is_empty() && self.admin.listings.ripe.is_empty() {
             return;
         }
-        let fresh = std::mem::take(&mut self.listings.fresh);
-        let due = std::mem::replace(&mut self.listings.ripe, fresh);
+        let fresh = std::mem::take(&mut self.admin.listings.fresh);
+        let due = std::mem::replace(&mut self.admin.listings.ripe, fresh);
         if due.is_empty() {
             return;
         }
         match std::mem::take(&mut self.jobs.is_uncounted) && !self.jobs.inline {
             true => self.look_before_listing(due),
-            false => match self.listings.looking.last_mut() {
+            false => match self.admin.listings.looking.last_mut() {
                 Some((_, waiting)) => waiting.extend(due),
                 None => self.answer_listings(due),
             },
@@ -68,9 +68,9 @@ impl Plane {
     }
 
     fn look_before_listing(&mut self, due: Vec<(ConnId, u32)>) {
-        self.listings.last_look += 1;
-        let look = self.listings.last_look;
-        self.listings.looking.push((look, due));
+        self.admin.listings.last_look += 1;
+        let look = self.admin.listings.last_look;
+        self.admin.listings.looking.push((look, due));
         let ticket = self.jobs.ticket(Waiter::Counted { look });
         // No job has this id, so nothing is found: only the time of the answer matters.
         let none = Query::One(JobId(0));
@@ -84,7 +84,7 @@ impl Plane {
 
     /// The store has counted everything that was sent before this query, or the query has taken too long.
     pub(crate) fn on_queues_counted(&mut self, look: u64) {
-        let looking = &mut self.listings.looking;
+        let looking = &mut self.admin.listings.looking;
         if let Some(at) = looking.iter().position(|(number, _)| *number == look) {
             let (_, waiting) = looking.remove(at);
             self.answer_listings(waiting);
@@ -94,7 +94,7 @@ impl Plane {
     /// Answers all waiting requests, because the server is shutting down and the store has completed all
     /// requests.
     pub(crate) fn end_listings(&mut self) {
-        let listings = std::mem::take(&mut self.listings);
+        let listings = std::mem::take(&mut self.admin.listings);
         let looking = listings.looking.into_iter().flat_map(|(_, all)| all);
         let all = listings.ripe.into_iter().chain(listings.fresh);
         self.answer_listings(looking.chain(all).collect());

@@ -18,8 +18,22 @@ pub(crate) use reload::Reloads;
 use crate::net::ConnId;
 use crate::plane::Plane;
 use operation::Operation;
+use std::collections::HashMap;
 use stoker_api::{Answer, Body, Invalid, MAX_BODY, Request, Role};
+use stoker_core::QueueId;
 use stoker_wire::{Flags, Frame, Key, MetaBuf, Status};
+
+/// The state behind operators' requests.
+#[derive(Default)]
+pub(crate) struct Admin {
+    pub(crate) quarantine: Quarantine,
+    pub(crate) reloads: Reloads,
+    /// The log has reported which queues with jobs no pool serves.
+    orphans_reported: bool,
+    pub(crate) listings: Listings,
+    /// The settings of queues that operators have overridden at run time.
+    pub(crate) overrides: HashMap<QueueId, Overrides>,
+}
 
 /// Why an operation was rejected.
 pub(crate) struct Refused {
@@ -109,7 +123,11 @@ impl Plane {
     }
 
     pub(crate) fn is_administrator(&self, conn: ConnId) -> bool {
-        let uid = self.conns.get(conn).map_or(u32::MAX, |conn| conn.peer.uid);
+        let uid = self
+            .peers
+            .conns
+            .get(conn)
+            .map_or(u32::MAX, |conn| conn.peer.uid);
         self.is_own_user(uid)
     }
 

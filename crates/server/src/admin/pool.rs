@@ -74,10 +74,10 @@ impl Plane {
             max: config.max,
             ready: count(WorkerState::Ready),
             busy: count(WorkerState::Busy),
-            spent: self.spent.get(&id).copied().unwrap_or(0),
-            restarts: self.restarts.get(&id).copied().unwrap_or(0),
-            last_exit: self.last_exits.get(&id).cloned(),
-            failed_boot: self.reloads.failed_boot(id).cloned(),
+            spent: self.workers.spent.get(&id).copied().unwrap_or(0),
+            restarts: self.workers.restarts.get(&id).copied().unwrap_or(0),
+            last_exit: self.workers.last_exits.get(&id).cloned(),
+            failed_boot: self.admin.reloads.failed_boot(id).cloned(),
         }
     }
 }

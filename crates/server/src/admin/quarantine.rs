@@ -156,14 +156,14 @@ impl Entry {
 
 impl Handle for quarantine::List {
     fn handle(self, plane: &mut Plane, _: Caller) -> Answered<quarantine::Quarantine> {
-        Ok(Some(plane.quarantine.list()))
+        Ok(Some(plane.admin.quarantine.list()))
     }
 }
 
 impl Handle for quarantine::Show {
     fn handle(self, plane: &mut Plane, _: Caller) -> Answered<quarantine::EntryWithBody> {
         let id = &self.id.0;
-        let found = plane.quarantine.show(id);
+        let found = plane.admin.quarantine.show(id);
         let missing = || Refused::not_found(format!("nothing in quarantine has the id {id:?}"));
         found.map(Some).ok_or_else(missing)
     }
@@ -180,6 +180,7 @@ impl Handle for quarantine::Clear {
                 })?),
             };
         let count = plane
+            .admin
             .quarantine
             .forgive(|of| service.is_none_or(|service| of == service));
         Ok(Some(quarantine::Cleared { count }))
@@ -216,7 +217,8 @@ impl Plane {
             let whole = payload.body().to_vec();
             let service = self.core.queue_of_name(payload.name);
             let now = self.now;
-            self.quarantine
+            self.admin
+                .quarantine
                 .note_death(service, &name, &whole, deaths, now);
         }
         if !matches!(outcome, Outcome::Quarantined { .. }) {
@@ -237,9 +239,9 @@ impl Plane {
         let label = self.task_label(task);
         let entry = entry.with("task", label).with("crashes", facts.crashes);
         self.log.put(entry);
-        self.quarantine.numbers += 1;
+        self.admin.quarantine.numbers += 1;
         let entry = Entry {
-            number: self.quarantine.numbers,
+            number: self.admin.quarantine.numbers,
             kind,
             task: self.task_label(task),
             name,
@@ -249,10 +251,10 @@ impl Plane {
             at_ms: wall_ms(),
             body,
         };
-        if self.quarantine.entries.len() >= KEPT {
-            self.quarantine.entries.pop_front();
+        if self.admin.quarantine.entries.len() >= KEPT {
+            self.admin.quarantine.entries.pop_front();
         }
-        self.quarantine.entries.push_back(entry);
+        self.admin.quarantine.entries.push_back(entry);
     }
 
     /// A pool runs a new version, which may fix the cause of the deaths: the calls that it serves are accepted
@@ -260,7 +262,7 @@ impl Plane {
     pub(crate) fn forgive_calls_of(&mut self, pool: PoolId) {
         let core = &self.core;
         let serves = |queue: QueueId| core.queue(queue).pools.iter().any(|(of, _)| *of == pool);
-        self.quarantine.forgive(serves);
+        self.admin.quarantine.forgive(serves);
     }
 }
 

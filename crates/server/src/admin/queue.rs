@@ -8,7 +8,7 @@ use crate::sources::jobs::{ANSWER_WITHIN, Waiter};
 use serde_json::{Map, Value};
 use stoker_api::queue::{self, Found, Paused, Percentiles, Queue, Queues};
 use stoker_api::{Answer, Limit};
-use stoker_core::{Event, Health, Kind, PoolConfig, QueueConfig, QueueId, Span};
+use stoker_core::{Event, Health, Kind, PoolConfig, QueueConfig, QueueId, Span, Time};
 use stoker_store::{QueueNo, StoreRequest, Ticket};
 use stoker_wire::Status;
 
@@ -150,8 +150,12 @@ impl Plane {
 
     fn shown_queue(&mut self, id: QueueId) -> Queue {
         let counts = self.jobs.counts(id);
+        let now = self.now;
         let stats = self.queue_stats(id);
-        let (wait_ms, run_ms) = (percentiles(&stats.waited), percentiles(&stats.ran));
+        let (wait_ms, run_ms) = (
+            percentiles(&stats.waited, now),
+            percentiles(&stats.ran, now),
+        );
         let (calls_done, calls_failed) = (stats.done, stats.failed);
         let queue = self.core.queue(id);
         let pool = queue.pools.first().map(|(pool, _)| self.core.pool(*pool).0);
@@ -264,7 +268,7 @@ impl Plane {
             true => String::new(),
             false => Value::from(overrides.set.clone()).to_string(),
         };
-        self.overrides.insert(id, overrides);
+        self.admin.overrides.insert(id, overrides);
         self.core.configure_queue(id, config);
         self.step(Event::Tick, None);
         let answer = self.shown_queue(id);
@@ -288,7 +292,7 @@ impl Plane {
     /// The configuration of a queue has changed. Its overrides still apply.
     pub(crate) fn configure_overridden(&mut self, id: QueueId, own: QueueConfig) {
         self.core.configure_queue(id, own.clone());
-        if let Some(overrides) = self.overrides.remove(&id) {
+        if let Some(overrides) = self.admin.overrides.remove(&id) {
             self.override_queue(id, Overrides { own, ..overrides });
         }
     }
@@ -321,12 +325,12 @@ impl Plane {
             let entry = events::QUEUE_OVERRIDDEN.message(text).with("queue", name);
             self.log.put(entry.with("keys", differing));
         }
-        self.overrides.insert(id, overrides);
+        self.admin.overrides.insert(id, overrides);
         self.core.configure_queue(id, config);
     }
 
     fn overrides_of(&self, id: QueueId) -> Overrides {
-        let overrides = self.overrides.get(&id).cloned();
+        let overrides = self.admin.overrides.get(&id).cloned();
         overrides.unwrap_or_else(|| Overrides {
             own: self.core.queue(id).config.clone(),
             set: Map::new(),
@@ -335,7 +339,7 @@ impl Plane {
 
     /// The keys of a queue's settings that differ from the configuration.
     pub(super) fn set_by_hand(&self, id: QueueId) -> Vec<String> {
-        let Some(overrides) = self.overrides.get(&id) else {
+        let Some(overrides) = self.admin.overrides.get(&id) else {
             return Vec::new();
         };
         let config = self.core.queue(id).config;
@@ -352,10 +356,10 @@ impl Plane {
         let is_known = |(_, config, health, _): (_, &PoolConfig, _, _)| {
             !config.spawned || health != Health::Starting
         };
-        if self.orphans_reported || !pools.all(is_known) {
+        if self.admin.orphans_reported || !pools.all(is_known) {
             return;
         }
-        self.orphans_reported = true;
+        self.admin.orphans_reported = true;
         let queues = self.core.queues();
         let queues = queues.filter(|queue| queue.kind == Kind::Jobs && queue.pools.is_empty());
         let orphans = queues.filter_map(|queue| {
@@ -485,15 +489,16 @@ impl Plane {
 
     /// Whether an operator has overridden a setting of a queue.
     pub(crate) fn is_overridden(&self, id: QueueId) -> bool {
-        self.overrides
+        self.admin
+            .overrides
             .get(&id)
             .is_some_and(|overrides| !overrides.set.is_empty())
     }
 }
 
-fn percentiles(recent: &crate::observe::Recent) -> Percentiles {
+fn percentiles(recent: &crate::observe::Recent, now: Time) -> Percentiles {
     let [p50, p99] = recent
-        .quantiles([500, 990])
+        .quantiles(now, [500, 990])
         .map_or([None; 2], |both| both.map(Some));
     Percentiles { p50, p99 }
 }

@@ -8,10 +8,10 @@ impl Handle for Stats {
     fn handle(self, plane: &mut Plane, _: Caller) -> Answered<ServerStats> {
         let store = plane.jobs.store.stats();
         Ok(Some(ServerStats {
-            turns: plane.turns,
-            busy_us: plane.busy_us,
-            max_lag_us: plane.max_lag_us,
-            connections: plane.conns.ids().len(),
+            turns: plane.stats.turns,
+            busy_us: plane.stats.busy_us,
+            max_lag_us: plane.stats.max_lag_us,
+            connections: plane.peers.conns.ids().len(),
             memory_bytes: plane.bytes_held(),
             max_memory_bytes: plane.config.max_memory,
             store_bytes: plane.jobs.store.bytes(),

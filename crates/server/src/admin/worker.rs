@@ -23,8 +23,8 @@ impl Handle for worker::List {
                 .into_iter()
                 .map(|pool| plane.shown_pool(pool))
                 .collect(),
-            max_lag_us: plane.max_lag_us,
-            metrics: plane.metrics.list(),
+            max_lag_us: plane.stats.max_lag_us,
+            metrics: plane.stats.metrics.list(),
         }))
     }
 }
@@ -56,7 +56,7 @@ impl Plane {
             tasks: worker.done,
             rss_bytes: tree_resident_bytes(handle.pid).map(|(bytes, _)| bytes),
             started_at: rfc3339(handle.started_ms),
-            last_exit: self.last_exits.get(&worker.pool).cloned(),
+            last_exit: self.workers.last_exits.get(&worker.pool).cloned(),
         })
     }
 

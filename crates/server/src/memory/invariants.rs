@@ -50,7 +50,7 @@ impl Plane {
         for user in self.memory.users.iter() {
             own.users.of(user.uid);
         }
-        self.conns.iter().for_each(|(_, conn)| own.add(conn));
+        self.peers.conns.iter().for_each(|(_, conn)| own.add(conn));
         for (task, user, bytes) in self.payloads.charged() {
             assert!(self.core.holds(task), "a call that is gone is charged");
             own.users[user].inflight += 1;

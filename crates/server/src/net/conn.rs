@@ -279,7 +279,7 @@ impl Conn {
         self.out.unsent()
     }
 
-    /// Whether so much output is pending that nothing more should be read from this peer.
+    /// Whether the pending output exceeds the limit above which nothing more is read from this peer.
     pub(crate) fn is_clogged(&self) -> bool {
         self.unsent() > OUT_HIGH
     }

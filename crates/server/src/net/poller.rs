@@ -84,7 +84,8 @@ impl Poller {
         self.0.add(fd, source.token())
     }
 
-    /// Sets what to wait for. If it is neither reading nor writing, the end of the stream is not reported either.
+    /// Sets what to wait for. If it is neither reading nor writing, a half-close by the peer (EPOLLRDHUP) is not
+    /// reported either; EPOLLHUP always is.
     pub(crate) fn set(&self, fd: impl AsFd, source: Source, read: bool, write: bool) {
         self.0.set(fd, source.token(), read, write);
     }

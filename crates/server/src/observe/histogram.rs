@@ -73,17 +73,28 @@ impl Recent {
         self.since = now;
     }
 
-    /// The quantiles at these thousandths, in milliseconds; `None` while nothing is recorded.
-    pub(crate) fn quantiles<const N: usize>(&self, permille: [u64; N]) -> Option<[f64; N]> {
-        let total = self.now.total + self.before.total;
-        (total > 0).then(|| permille.map(|part| self.quantile(total, part)))
+    /// The quantiles at these thousandths, in milliseconds; `None` if nothing was recorded lately.
+    pub(crate) fn quantiles<const N: usize>(
+        &self,
+        now: Time,
+        permille: [u64; N],
+    ) -> Option<[f64; N]> {
+        let age = now.since(self.since);
+        let recent: &[&Histogram] = match age.0 / MINUTE.0 {
+            0 => &[&self.now, &self.before],
+            1 => &[&self.now],
+            _ => &[],
+        };
+        let total = recent.iter().map(|minute| minute.total).sum();
+        (total > 0).then(|| permille.map(|part| Self::quantile(recent, total, part)))
     }
 
-    fn quantile(&self, total: u64, permille: u64) -> f64 {
+    fn quantile(recent: &[&Histogram], total: u64, permille: u64) -> f64 {
         let rank = (total * permille).div_ceil(1_000).max(1);
         let mut seen = 0;
         for at in 0..BUCKETS {
-            seen += u64::from(self.now.counts[at]) + u64::from(self.before.counts[at]);
+            let counts = recent.iter().map(|minute| u64::from(minute.counts[at]));
+            seen += counts.sum::<u64>();
             if seen >= rank {
                 return value(at) as f64 / 1_000.0;
             }
@@ -100,7 +111,7 @@ mod tests {
     fn quantiles_are_within_an_eighth() {
         let mut recent = Recent::default();
         (1..=1_000).for_each(|ms| recent.record(Time::ZERO, Span::from_millis(ms)));
-        let [p50, p99] = recent.quantiles([500, 990]).unwrap();
+        let [p50, p99] = recent.quantiles(Time::ZERO, [500, 990]).unwrap();
         assert!(
             (p50 - 500.0).abs() < 62.5 && (p99 - 990.0).abs() < 123.75,
             "{p50} {p99}"
@@ -121,12 +132,17 @@ mod tests {
 
     #[test]
     fn old_minutes_fall_out() {
+        let at = |seconds: u64| Time::ZERO + Span::from_secs(seconds);
         let mut recent = Recent::default();
-        recent.record(Time::ZERO, Span::from_millis(1));
-        recent.record(Time::ZERO + Span::from_secs(70), Span::from_millis(9));
-        assert!(recent.quantiles([1]).unwrap()[0] < 2.0);
-        recent.record(Time::ZERO + Span::from_secs(140), Span::from_millis(9));
-        assert!(recent.quantiles([1]).unwrap()[0] > 7.0);
-        assert!(Recent::default().quantiles([500]).is_none());
+        let lowest = |recent: &Recent, seconds| Some(recent.quantiles(at(seconds), [1])?[0]);
+        assert_eq!(lowest(&recent, 0), None);
+        recent.record(at(0), Span::from_millis(1));
+        recent.record(at(70), Span::from_millis(9));
+        assert!(lowest(&recent, 70) < Some(2.0));
+        // Also if nothing is recorded meanwhile.
+        assert!(lowest(&recent, 131) > Some(7.0));
+        assert_eq!(lowest(&recent, 190), None);
+        recent.record(at(140), Span::from_millis(9));
+        assert!(lowest(&recent, 140) > Some(7.0));
     }
 }

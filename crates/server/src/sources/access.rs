@@ -57,7 +57,7 @@ impl Plane {
     }
 
     fn user_name(&self, conn: ConnId) -> Option<Owner> {
-        match &self.conns.get(conn)?.role {
+        match &self.peers.conns.get(conn)?.role {
             crate::net::Role::Client(client) => client.owner.clone(),
             _ => None,
         }
@@ -66,7 +66,7 @@ impl Plane {
     /// The worker inside which a client runs: its HELLO names the worker, and its process descends from the
     /// worker's.
     fn enclosing_worker(&mut self, conn: ConnId) -> Option<WorkerId> {
-        let peer = self.conns.get(conn)?.peer;
+        let peer = self.peers.conns.get(conn)?.peer;
         let client = self.client(conn)?;
         let (worker, known) = (client.worker?, client.is_inside);
         let process = self.worker_handle(worker)?.pid;
@@ -123,7 +123,7 @@ impl Plane {
             Origin::Job(_) => self.jobs.loaded.get(task)?.job.owner.clone(),
             Origin::Call { conn: caller, .. } => {
                 let Some(crate::net::Role::Client(client)) =
-                    self.conns.get(caller).map(|conn| &conn.role)
+                    self.peers.conns.get(caller).map(|conn| &conn.role)
                 else {
                     return self.user_name(conn);
                 };

@@ -18,7 +18,7 @@ const LINGER: Span = Span::from_secs(2);
 
 impl Plane {
     pub(crate) fn join(&mut self, conn: ConnId, pool: PoolId, hello: &Hello) {
-        if let Some(conn) = self.conns.get_mut(conn) {
+        if let Some(conn) = self.peers.conns.get_mut(conn) {
             conn.named_pid = hello.pid;
         }
         // The connection's slot is the ticket by which `admit` finds it in this same step.
@@ -35,6 +35,7 @@ impl Plane {
     /// Completes the registration of a connected worker that the core has accepted.
     pub(crate) fn admit(&mut self, id: WorkerId, ticket: u32, number: u32) {
         let conn = self
+            .peers
             .conns
             .ids()
             .into_iter()
@@ -45,7 +46,11 @@ impl Plane {
         };
         let pool_name = self.core.pool(pool).0.to_owned();
         let name = format!("{pool_name}-{number}");
-        let Some((peer, named)) = self.conns.get(conn).map(|conn| (conn.peer, conn.named_pid))
+        let Some((peer, named)) = self
+            .peers
+            .conns
+            .get(conn)
+            .map(|conn| (conn.peer, conn.named_pid))
         else {
             return;
         };
@@ -74,7 +79,7 @@ impl Plane {
             spawned: false,
             pidfd,
         });
-        if let Some(conn) = self.conns.get_mut(conn) {
+        if let Some(conn) = self.peers.conns.get_mut(conn) {
             conn.role = Role::Worker(id);
         }
         let (worker, pool, version) = (Some(name), Some(pool_name), Some(version));
@@ -106,7 +111,7 @@ impl Plane {
         if !handle.spawned {
             return self.worker_gone(id, Exit::Gone);
         }
-        if let Some(conn) = conn.and_then(|id| self.conns.get(id)) {
+        if let Some(conn) = conn.and_then(|id| self.peers.conns.get(id)) {
             self.poller.remove(&conn.fd);
         }
         // The process is usually ending, and its exit status shows the cause. A process that continues without

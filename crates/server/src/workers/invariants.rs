@@ -7,7 +7,7 @@ use crate::plane::Plane;
 impl Plane {
     /// Panics if more output is kept of a worker than its limit.
     pub(crate) fn check_worker_handles(&self) {
-        for handle in self.worker_handles.iter().flatten() {
+        for handle in self.workers.handles.iter().flatten() {
             let kept = handle.last_stderr.len();
             assert!(
                 kept <= LAST_STDERR,

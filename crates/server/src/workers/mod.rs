@@ -12,9 +12,11 @@ mod log;
 mod memory;
 pub(crate) mod process;
 mod serving;
+mod state;
 mod talk;
 
 #[cfg(not(feature = "sim"))]
 pub(crate) use handle::kill_marked;
 pub(crate) use handle::{Pipe, WorkerHandle};
 pub(crate) use memory::Shared;
+pub(crate) use state::Workers;

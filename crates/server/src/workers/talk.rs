@@ -143,7 +143,7 @@ impl Plane {
         }
         let conn = self.worker_handle(worker).and_then(|handle| handle.conn);
         if let Some(conn) =
-            conn.filter(|conn| self.conns.get(*conn).is_some_and(|conn| conn.leaving))
+            conn.filter(|conn| self.peers.conns.get(*conn).is_some_and(|conn| conn.leaving))
         {
             self.mark_dirty(conn);
         }
@@ -175,7 +175,7 @@ impl Plane {
             EventKind::METRIC => {
                 if let Some((pool, _, _)) = self.core.worker(worker) {
                     let pool = self.core.pool(pool).0;
-                    self.metrics.report(pool, frame.body);
+                    self.stats.metrics.report(pool, frame.body);
                 }
             }
             EventKind::LAST_WORDS => {
@@ -210,7 +210,7 @@ impl Plane {
         let (pool, Some(conn_id)) = (handle.pool, handle.conn) else {
             return;
         };
-        let mut scratch = std::mem::take(&mut self.meta);
+        let mut scratch = std::mem::take(&mut self.scratch.meta);
         let number = self.payloads.renumber(task);
         let payload = &self.payloads[task];
         let (meta, body) = match payload.origin {
@@ -237,13 +237,13 @@ impl Plane {
             }),
             _ => payload.large(),
         };
-        if let Some(conn) = self.conns.get_mut(conn_id) {
+        if let Some(conn) = self.peers.conns.get_mut(conn_id) {
             match shared {
                 Some(body) => conn.put_shared(&frame, body),
                 None => conn.put(frame),
             }
         }
-        self.meta = scratch;
+        self.scratch.meta = scratch;
         self.mark_dirty(conn_id);
     }
 
@@ -267,7 +267,7 @@ impl Plane {
             return self.signal(worker, Signal::TERM);
         }
         if let Some(conn) = self.put_to(worker, Encode::new(Type::Goaway, 0)) {
-            if let Some(conn) = self.conns.get_mut(conn) {
+            if let Some(conn) = self.peers.conns.get_mut(conn) {
                 conn.leaving = true;
             }
             self.flush_conn(conn);
@@ -276,7 +276,7 @@ impl Plane {
 
     pub(crate) fn put_to(&mut self, worker: WorkerId, frame: Encode<'_>) -> Option<ConnId> {
         let conn = self.worker_handle(worker)?.conn?;
-        self.conns.get_mut(conn)?.put(frame);
+        self.peers.conns.get_mut(conn)?.put(frame);
         self.mark_dirty(conn);
         Some(conn)
     }

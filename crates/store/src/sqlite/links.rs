@@ -93,8 +93,8 @@ fn check_trusted(link: &Path, is_last: bool) -> Result<(), StoreError> {
 }
 
 /// The users other than trusted ones who can write to a directory. The directory's owner is trusted, as they
-/// could also change the configuration and the code there. The exception is root, which does not follow a
-/// link to the file itself that another user owns the directory of.
+/// could also change the configuration and the code there. The exception: root does not follow a symlink to
+/// the file itself if another user owns the directory of that symlink.
 fn untrusted_writer(dir: &Metadata, is_last: bool) -> Option<String> {
     let (uid, gid, own) = (dir.uid(), dir.gid(), geteuid().as_raw());
     if dir.mode() & 0o002 != 0 {

@@ -13,7 +13,6 @@ use stoker_os::{File, Mode};
 /// which process holds the lock. Both are locked with flock, which SQLite does not use; SQLite's own locks
 /// would also keep out users' tools.
 ///
-///
 /// Must be dropped after every connection to the store: closing any descriptor of a file releases all locks
 /// that SQLite holds on it for this process (fcntl_locking(2)).
 pub(super) struct Lock {

@@ -96,8 +96,8 @@ impl Mailbox {
     }
 
     pub(super) fn abandon(&self) {
-        // Takes the lock, because otherwise the writer could check the flag before it is set and go to sleep
-        // after.
+        // Under the lock. Otherwise the writer could check the flag before it is set and then miss the
+        // notification.
         let _inbox = lock(&self.inbox);
         self.abandoned.store(true, Ordering::Relaxed);
         self.arrived.notify_one();

@@ -46,7 +46,8 @@ fn chosen(calls: &[Call]) -> Vec<(Call, Fault)> {
     if std::env::var_os("STOKER_EVERY").is_some() || all.len() <= FEW {
         return all;
     }
-    // An odd stride shares no factor with most numbers of manners, so all of them are used.
+    // The stride is odd, so that an even number of manners per call does not make it select the same ones
+    // every time.
     let stride = (all.len() / SOME).max(1) | 1;
     all.into_iter().step_by(stride).collect()
 }

@@ -10,13 +10,10 @@
 //! library, checked, and compared with the ledger: accepted jobs exist in the reported state, and rejected
 //! jobs do not.
 //!
-//! opened without the library, checked, and held against the ledger: what was accepted is there as was told, and
-//! nothing that was refused.
-//!
 //! All of this is about 9,000 runs, which take seven minutes on two cores. So by default only a few are run,
-//! always the same ones, selected evenly. `STOKER_EVERY=1 cargo test -p stoker-store --test failing --
-//! --nocapture` runs all of them and prints statistics. A run with a fault keeps its directory and prints its
-//! path.
+//! always the same ones, selected evenly.
+//! `STOKER_EVERY=1 cargo test -p stoker-store --test failing -- --nocapture` runs all of them and prints
+//! statistics. A run with a fault keeps its directory and prints its path.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod child;

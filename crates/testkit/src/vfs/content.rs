@@ -1,4 +1,4 @@
-//! The bytes of one file: in the page cache, on the disk, and on their way.
+//! The bytes of one file: in the page cache, on the disk, and in between.
 
 /// A change that was not synced.
 #[derive(Clone, Debug)]
@@ -9,11 +9,11 @@ pub(super) enum Change {
 
 #[derive(Debug, Default)]
 pub(super) struct Content {
-    /// What everybody reads.
+    /// The content that every reader sees.
     cache: Vec<u8>,
-    /// What a power cut leaves at the least.
+    /// The content that a power cut leaves at least.
     disk: Vec<u8>,
-    /// What leads from the one to the other, in order, but for what a failed sync lost.
+    /// The changes that lead from `disk` to `cache`, in order, except those that a failed sync lost.
     queue: Vec<Change>,
 }
 
@@ -52,8 +52,8 @@ impl Content {
         }
     }
 
-    /// A sync that fails as on Linux: after so many writes, the others count as written. A length is metadata: it
-    /// stands in the file system's journal, which does not fail with the data.
+    /// A sync that fails as on Linux: `kept` writes reach the disk, and the others count as written. A length is
+    /// metadata: it is in the file system's journal, which does not fail with the data.
     pub(super) fn lose(&mut self, kept: usize) {
         let mut writes = 0;
         for change in std::mem::take(&mut self.queue) {
@@ -67,7 +67,7 @@ impl Content {
         }
     }
 
-    /// The page cache drops what is clean and reads it again when it is needed. An open file keeps its length.
+    /// The page cache drops clean pages and reads them again when they are needed. An open file keeps its length.
     pub(super) fn evict(&mut self) {
         let len = self.cache.len();
         self.cache.clone_from(&self.disk);
@@ -81,14 +81,14 @@ impl Content {
         &self.queue
     }
 
-    /// The kernel writes the first changes of its own accord.
+    /// The kernel writes the first changes on its own.
     pub(super) fn write_back(&mut self, count: usize) {
         for change in self.queue.drain(..count) {
             apply(&mut self.disk, &change);
         }
     }
 
-    /// The power went, and of what was not synced only this reached the disk.
+    /// The power was cut, and of the unsynced changes only these reached the disk.
     pub(super) fn survive(&mut self, changes: &[Change]) {
         for change in changes {
             apply(&mut self.disk, change);
@@ -97,7 +97,7 @@ impl Content {
         self.cache.clone_from(&self.disk);
     }
 
-    /// What is read, and what is durable.
+    /// The content that is read, and the content that is durable.
     pub(super) fn both(&self) -> [&[u8]; 2] {
         [&self.cache, &self.disk]
     }

@@ -1,19 +1,19 @@
-//! What a power cut leaves of that which was not synced.
+//! Draws which unsynced changes survive a power cut.
 
 use super::content::Change;
 use stoker_core::Rng;
 
-/// What a disk writes at once or not at all.
+/// The number of bytes that a disk writes either completely or not at all.
 const SECTOR: u64 = 512;
 
 #[derive(Clone, Copy)]
 enum Survivors {
     None,
-    /// The first ones, as if everything was written in order.
+    /// The first changes, as if everything was written in order.
     Prefix(usize),
-    /// Some: the page cache is written in any order.
+    /// Some changes, because the page cache is written in any order.
     Some,
-    /// Some sectors of some.
+    /// Some sectors of some changes.
     Sectors,
 }
 
@@ -36,19 +36,19 @@ impl Survivors {
     }
 }
 
-/// Which of a folder's changes survive.
+/// Draws which changes of a folder survive.
 pub(super) fn names<T: Clone>(changes: &[T], rng: &mut Rng) -> Vec<T> {
     let survivors = Survivors::draw(changes.len(), rng);
     let kept = |(at, change): (usize, &T)| survivors.keeps(at, rng).then(|| change.clone());
     changes.iter().enumerate().filter_map(kept).collect()
 }
 
-/// Which changes of a file survive.
+/// Draws which changes of a file survive.
 pub(super) fn content(changes: &[Change], rng: &mut Rng) -> Vec<Change> {
     let survivors = Survivors::draw(changes.len(), rng);
     let mut kept = Vec::new();
-    // Lengths are metadata, which the file system's journal keeps in order: if one is lost, so are later ones, and
-    // with them all that was written beyond it.
+    // Lengths are metadata, which the file system's journal keeps in order: if one is lost, so are later ones, together
+    // with everything that was written beyond it.
     let mut limit = u64::MAX;
     for (at, change) in changes.iter().enumerate() {
         match change {

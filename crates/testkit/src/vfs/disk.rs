@@ -11,9 +11,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xxhash_rust::xxh3::Xxh3;
 
-/// A disk in memory, and the kernel in front of it. Copies are the same disk.
+/// A disk in memory, and the kernel in front of it. Clones refer to the same disk.
 ///
-/// Its methods other than those that model system calls (`open`, `metadata`, `remove`, `rename`, `sync_folder`) never
+/// Methods other than those that model system calls (`open`, `metadata`, `remove`, `rename`, `sync_folder_of`) never
 /// fail, are not counted, and may be called at any time.
 #[derive(Clone)]
 pub struct Disk(pub(super) Arc<Shared>);
@@ -44,8 +44,8 @@ impl Disk {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What to give to SQLite as the name of its VFS (`Connection::open_with_flags_and_vfs`). It serves as long as
-    /// this disk or a file on it is there.
+    /// The name under which SQLite finds this disk as a VFS (`Connection::open_with_flags_and_vfs`). It is valid while
+    /// this disk or a file on it exists.
     #[must_use]
     pub fn vfs(&self) -> &str {
         self.0.registration.name()
@@ -56,7 +56,7 @@ impl Disk {
         self.state().time.clone()
     }
 
-    /// Decides from now on which calls fail.
+    /// Sets the function that decides which calls fail.
     pub fn set_faults(&self, faults: impl Faults + 'static) {
         self.state().faults = Some(Box::new(faults));
     }
@@ -65,7 +65,7 @@ impl Disk {
         self.state().faults = None;
     }
 
-    /// How many bytes the disk takes before it is full; `None` for any number.
+    /// Sets how many bytes the disk takes before it is full; `None` for no limit.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state().capacity = bytes;
     }
@@ -91,7 +91,7 @@ impl Disk {
         Ok(Metadata::of(&state, inode))
     }
 
-    /// As [`Path::exists`]: false also where that can't be known.
+    /// Like [`Path::exists`]: also false if that can't be determined.
     #[must_use]
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
         self.metadata(path).is_ok()
@@ -109,7 +109,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Gives a file another name, which no other has afterwards.
+    /// Renames a file; another file that had the new name loses it.
     pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
         let (from, to) = (text(from.as_ref()), text(to.as_ref()));
         let mut state = self.state();
@@ -138,39 +138,41 @@ impl Disk {
         self.state().names.all().keys().cloned().collect()
     }
 
-    /// The process dies: its files are closed and its locks are free. What it has written, the kernel keeps. Calls
-    /// fail until [`Self::reopen`], those of the dead process's open files forever.
+    /// Kills the process: its files are closed and its locks are released. The kernel keeps what the process has
+    /// written. Calls fail until [`Self::reopen`], and those on the dead process's open files fail for ever.
     pub fn kill(&self) {
         self.state().kill();
     }
 
-    /// The power goes. Of what was not synced nothing survives, or a prefix, or any part. Else as [`Self::kill`].
+    /// Cuts the power: of the unsynced changes nothing survives, or a prefix, or any part. Otherwise like
+    /// [`Self::kill`].
     ///
-    /// POSIX promises no more for names either. The journals of ext4 and xfs would keep the names of one folder in
-    /// order: what fails only because a later name survived without an earlier one may never be seen there.
+    /// POSIX does not promise more for names either. The journals of ext4 and xfs would keep the names of one folder in
+    /// order: a failure that needs a later name to survive without an earlier one may never occur there.
     pub fn power_cut(&self, rng: &mut Rng) {
         self.state().power_cut(rng);
     }
 
-    /// Whether the process was killed, or the power cut, since [`Self::reopen`].
+    /// Whether the process was killed, or the power was cut, since the last [`Self::reopen`].
     #[must_use]
     pub fn is_down(&self) -> bool {
         self.state().is_down
     }
 
-    /// Another process is started. The former one must be gone: what it opens from now on, it really opens.
+    /// Starts another process. The previous one must be gone, because files that it opens from now on are really
+    /// opened.
     pub fn reopen(&self) {
         self.state().is_down = false;
     }
 
-    /// The page cache drops all that is clean: what a failed sync has lost can't be read any more.
+    /// The page cache drops all clean pages: data that a failed sync has lost can't be read any more.
     pub fn evict(&self) {
         for file in self.state().inodes.values_mut() {
             file.content.evict();
         }
     }
 
-    /// The kernel writes some of what was not synced, as it does from time to time.
+    /// The kernel writes some of the unsynced changes, as it does from time to time.
     pub fn write_back(&self, rng: &mut Rng) {
         for file in self.state().inodes.values_mut() {
             let count = file.content.unsynced().len() as u64;
@@ -178,13 +180,13 @@ impl Disk {
         }
     }
 
-    /// How many files the living process has open.
+    /// The number of files that the live process has open.
     #[must_use]
     pub fn open_files(&self) -> u32 {
         self.state().inodes.values().map(|file| file.opens).sum()
     }
 
-    /// How many calls there were.
+    /// The number of calls so far.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.state().trace.calls
@@ -197,12 +199,12 @@ impl Disk {
         self.state().trace.hash
     }
 
-    /// Keeps a line per call from now on, to be taken with [`Self::take_lines`].
+    /// Records a line per call from now on, for [`Self::take_lines`].
     pub fn record(&self) {
         self.state().trace.lines.get_or_insert_default();
     }
 
-    /// Takes the lines of calls since the last time.
+    /// Takes the lines that were recorded since the last time.
     #[must_use]
     pub fn take_lines(&self) -> Vec<String> {
         let lines = self.state().trace.lines.as_mut().map(std::mem::take);

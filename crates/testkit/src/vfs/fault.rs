@@ -1,9 +1,9 @@
-//! What can go wrong, and who decides it.
+//! The faults of a disk, and the trait that decides when they happen.
 
 use rustix::io::Errno;
 use std::fmt;
 
-/// What sort of system call a call stands for.
+/// The sort of system call that a call models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Opens a file, or creates it.
@@ -15,14 +15,14 @@ pub enum Kind {
     Sync,
     /// Syncs the names in a folder.
     SyncFolder,
-    /// Asks for the length of an open file.
+    /// Reads the length of an open file.
     Size,
-    /// Looks at what is behind a path. Real disks rarely fail here, and SQLite takes a file that it can't look at for
-    /// one that is not there: it then ignores a journal that must be rolled back, and may damage the database later.
+    /// Reads the metadata of a path. Real disks rarely fail here, and SQLite treats a file that it can't examine as
+    /// missing: it then ignores a journal that must be rolled back, and may damage the database later.
     Stat,
     Delete,
     Rename,
-    /// Makes the shared memory of a database larger.
+    /// Enlarges the shared memory of a database.
     Map,
 }
 
@@ -45,7 +45,7 @@ impl Kind {
 /// A call that is about to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
-    /// Calls are counted from 1. Those of a dead process don't count.
+    /// The number of the call, counted from 1. Calls of a dead process don't count.
     pub number: u64,
     pub kind: Kind,
     /// The path by which the file was opened. Shared memory is `PATH-shm`.
@@ -70,24 +70,24 @@ impl fmt::Display for Call<'_> {
 /// How a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing happens, and this is the error. A sync that fails so leaves what it should have written dirty: the
-    /// next one writes it.
+    /// Nothing happens, and the call returns this error. A sync that fails this way leaves what it should have written
+    /// dirty: the next one writes it.
     Error(Errno),
-    /// A write does this many bytes of its work, then fails. Any other call just fails.
+    /// A write writes this many bytes, then fails. Any other call just fails.
     Torn { len: u64, error: Errno },
-    /// A sync fails with `EIO` as on Linux: the first `kept` writes reached the disk, the others are marked as clean
-    /// and reach it never, unless they are written again. They can be read until [`super::Disk::evict`] or a power
-    /// cut. Any other call fails with `EIO`.
+    /// A sync fails with `EIO` as on Linux: the first `kept` writes reach the disk; the others are marked as clean and
+    /// never reach it unless they are written again. They can be read until [`super::Disk::evict`] or a power cut. Any
+    /// other call fails with `EIO`.
     Lost { kept: usize },
     /// The call succeeds after this many microseconds of virtual time.
     Slow(u64),
     /// The process is killed before the call, see [`super::Disk::kill`].
     Kill,
-    /// The power goes before the call, see [`super::Disk::power_cut`]; the number seeds what survives.
+    /// The power is cut before the call, see [`super::Disk::power_cut`]; the number seeds what survives.
     PowerCut(u64),
 }
 
-/// Decides which calls fail. It is asked while the disk is locked, so it must not use the disk itself.
+/// Decides which calls fail. It is called while the disk is locked, so it must not use the disk itself.
 pub trait Faults: Send {
     fn draw(&mut self, call: &Call<'_>) -> Option<Fault>;
 }
@@ -98,7 +98,7 @@ impl<F: FnMut(&Call<'_>) -> Option<Fault> + Send> Faults for F {
     }
 }
 
-/// What is left for a call to do that does not simply fail.
+/// The work that is left for a call that does not fail outright.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     Whole,
@@ -107,7 +107,7 @@ pub(super) enum Effect {
 }
 
 impl Effect {
-    /// For calls that do all or nothing.
+    /// For calls that either do all of their work or fail.
     pub(super) fn whole(self) -> Result<(), Errno> {
         match self {
             Self::Whole => Ok(()),

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use std::io;
 use std::sync::MutexGuard;
 
-/// What there is to know about a file without reading it.
+/// The properties of a file that are known without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metadata {
     pub device: u64,
@@ -30,7 +30,7 @@ impl Metadata {
     }
 }
 
-/// An open file. Whoever drops it closes it.
+/// An open file. Dropping it closes it.
 pub struct File {
     disk: Disk,
     pub(super) path: String,
@@ -54,7 +54,7 @@ impl File {
         })
     }
 
-    /// A file without a name, as SQLite wants for what does not fit its memory.
+    /// Opens a file without a name, as SQLite needs for data that does not fit into its memory.
     pub(super) fn nameless(disk: &Disk) -> Result<Self, Errno> {
         let path = "(temporary)".to_owned();
         let mut state = disk.state();
@@ -73,7 +73,7 @@ impl File {
         &self.disk
     }
 
-    /// The disk, if this file's process lives.
+    /// The disk's state, if this file's process is alive.
     pub(super) fn alive(&self) -> Result<MutexGuard<'_, State>, Errno> {
         let state = self.disk.state();
         match state.is_alive(self.process) {
@@ -86,7 +86,7 @@ impl File {
         state.inodes.get_mut(&self.inode).ok_or(Errno::BADF)
     }
 
-    /// Returns how many bytes were read: fewer only at the file's end.
+    /// Returns how many bytes were read; fewer than requested only at the end of the file.
     pub fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         Ok(self.read(buffer, at)?)
     }
@@ -99,7 +99,7 @@ impl File {
         Ok(self.file(&mut state)?.content.read(at, buffer))
     }
 
-    /// If it fails, some of it may have been written.
+    /// If this fails, some of the bytes may have been written.
     pub fn write_all_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
         Ok(self.write(bytes, at)?)
     }
@@ -112,7 +112,7 @@ impl File {
         }
         let free = state.free();
         let file = self.file(&mut state)?;
-        // What is there already can be overwritten, also on a full disk.
+        // Existing bytes can be overwritten even on a full disk.
         let end = file.content.len().saturating_add(free);
         let room = end.saturating_sub(at).min(bytes.len() as u64);
         let (len, error) = match effect {
@@ -137,7 +137,7 @@ impl File {
         if !self.writable {
             return Err(Errno::INVAL);
         }
-        // It leaves a hole, which takes no room.
+        // Growing a file leaves a hole, which takes no space.
         self.file(&mut state)?.content.set_len(len);
         Ok(())
     }
@@ -168,7 +168,7 @@ impl File {
         Ok(Metadata::of(&state, self.inode))
     }
 
-    /// Takes the lock of the whole file that `flock` knows, if nobody has it. Closing the file frees it.
+    /// Takes the `flock` of the whole file, unless another open file has it. Closing the file releases it.
     pub fn try_flock(&self) -> io::Result<bool> {
         let mut state = self.alive()?;
         let file = self.file(&mut state)?;

@@ -1,23 +1,23 @@
-//! A file, whatever its names are.
+//! A file, independent of its names.
 
 use super::content::Content;
 use super::lock::Locks;
 use super::shm::Shm;
 
-/// A file, whatever its names are.
+/// A file, independent of its names.
 #[derive(Debug, Default)]
 pub(super) struct Inode {
     pub(super) content: Content,
-    /// How often it is open.
+    /// How many times the file is open.
     pub(super) opens: u32,
     pub(super) locks: Locks,
-    /// Who holds its `flock`.
+    /// The open file that has the `flock`.
     pub(super) flock: Option<u64>,
     pub(super) shm: Option<Shm>,
 }
 
 impl Inode {
-    /// The process that had it open is gone.
+    /// Resets the state of a process that had the file open and is gone.
     pub(super) fn abandon(&mut self) {
         self.opens = 0;
         self.locks = Locks::default();

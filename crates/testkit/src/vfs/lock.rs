@@ -4,7 +4,7 @@ use super::File;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 
-/// SQLite's lock levels, with its numbers.
+/// SQLite's lock levels, with SQLite's numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     #[default]
@@ -27,7 +27,7 @@ impl Level {
     }
 }
 
-/// Who holds what, by number of the open file.
+/// The lock levels of open files, by the number of the open file.
 #[derive(Debug, Default)]
 pub(super) struct Locks(BTreeMap<u64, Level>);
 
@@ -40,7 +40,7 @@ impl Locks {
         self.0.values().copied().max().unwrap_or_default()
     }
 
-    /// Returns whether it was granted.
+    /// Requests a lock. Returns whether it was granted.
     pub(super) fn lock(&mut self, handle: u64, to: Level) -> bool {
         let (own, highest) = (self.of(handle), self.highest());
         if own >= to {
@@ -50,7 +50,7 @@ impl Locks {
             return false;
         }
         if to == Level::Exclusive {
-            // Nobody starts to read from here on, and those who do read can finish.
+            // From here on no new reader can start, and the current ones can finish.
             if own == Level::Reserved {
                 self.0.insert(handle, Level::Pending);
             }
@@ -76,7 +76,7 @@ impl Locks {
 }
 
 impl File {
-    /// Takes SQLite's lock of the file. Returns whether it was granted.
+    /// Requests one of SQLite's locks on the file. Returns whether it was granted.
     pub(super) fn lock(&self, level: Level) -> Result<bool, Errno> {
         let mut state = self.alive()?;
         Ok(self.file(&mut state)?.locks.lock(self.handle, level))

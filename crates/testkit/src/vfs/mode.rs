@@ -5,8 +5,8 @@
 pub enum Mode {
     Read,
     Write,
-    /// For writing. It is created if there is none.
+    /// For writing. The file is created if it does not exist.
     Create,
-    /// For writing. There must be none.
+    /// For writing. The file must not exist.
     CreateNew,
 }

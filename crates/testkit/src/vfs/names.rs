@@ -1,4 +1,4 @@
-//! Names of files: which everybody sees, and which a power cut leaves.
+//! Names of files: those that are visible, and those that a power cut leaves.
 
 use super::cut;
 use rustix::io::Errno;
@@ -22,7 +22,7 @@ enum Change {
 }
 
 impl Change {
-    /// The folder whose sync makes it durable.
+    /// The folder whose sync makes the change durable.
     fn folder(&self) -> &str {
         match self {
             Self::Link { name, .. } | Self::Unlink { name } | Self::Rename { to: name, .. } => {
@@ -112,7 +112,7 @@ impl Names {
         &self.cache
     }
 
-    /// Files that everybody sees.
+    /// Files that have a visible name.
     pub(super) fn seen(&self) -> BTreeSet<u64> {
         self.cache.values().copied().collect()
     }
@@ -128,7 +128,7 @@ impl Names {
     }
 }
 
-/// The folder that a path is in.
+/// The folder of a path.
 pub(super) fn folder(path: &str) -> &str {
     match path.rfind('/') {
         None | Some(0) => "/",
@@ -136,7 +136,7 @@ pub(super) fn folder(path: &str) -> &str {
     }
 }
 
-/// A path from the root, without `.` and `..`. There are no symlinks, and every folder exists.
+/// The absolute form of a path, without `.` and `..`. There are no symlinks, and every folder exists.
 pub(super) fn absolute(path: &str) -> String {
     let mut parts = Vec::new();
     for part in path.split('/') {

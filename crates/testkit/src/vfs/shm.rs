@@ -1,4 +1,4 @@
-//! The shared memory of a database in WAL mode: its index of the log, and locks of readers and writers.
+//! The shared memory of a database in WAL mode: the index of the WAL, and the locks of readers and writers.
 
 use super::{File, Kind};
 use rustix::io::Errno;
@@ -6,18 +6,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// A piece of the memory. SQLite writes to it through a pointer while others read it, which is why it is atomic. A
-/// connection keeps the pieces that it was given, so that they outlive the simulated process that it belongs to.
+/// A region of the memory. SQLite writes to it through a pointer while other connections read it, so it is atomic. A
+/// connection keeps the regions that it got, so that they outlive its simulated process.
 pub(super) type Region = Arc<[AtomicU64]>;
 
-/// Bits of the eight locks that a connection holds.
+/// The bits of those of the eight locks that a connection has.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     shared: u8,
     exclusive: u8,
 }
 
-/// The memory of one file. It is gone when the last connection lets go of it.
+/// The shared memory of one file. It is freed when the last connection detaches.
 #[derive(Debug, Default)]
 pub(super) struct Shm {
     regions: Vec<Region>,
@@ -39,7 +39,7 @@ impl Shm {
         self.held.contains_key(&handle)
     }
 
-    /// Returns whether nobody is left.
+    /// Returns whether no connection is left.
     pub(super) fn detach(&mut self, handle: u64) -> bool {
         self.held.remove(&handle);
         self.held.is_empty()
@@ -56,7 +56,7 @@ impl Shm {
         self.regions.get(at).cloned()
     }
 
-    /// Makes regions up to this one, of so many bytes each.
+    /// Creates regions up to index `at`, of `size` bytes each.
     pub(super) fn extend(&mut self, at: usize, size: usize) {
         while self.regions.len() <= at {
             let zeros = (0..size / size_of::<AtomicU64>()).map(|_| AtomicU64::new(0));
@@ -64,7 +64,7 @@ impl Shm {
         }
     }
 
-    /// Locks these bits. Returns whether it was granted.
+    /// Locks these bits. Returns whether the lock was granted.
     pub(super) fn lock(&mut self, handle: u64, bits: u8, wish: Wish) -> bool {
         let is_free = self.held.values().all(|held| match wish {
             Wish::Shared => held.exclusive & bits == 0,
@@ -90,7 +90,7 @@ impl Shm {
 }
 
 impl File {
-    /// Opens the file's shared memory.
+    /// Attaches this connection to the file's shared memory.
     pub(super) fn attach(&self) -> Result<(), Errno> {
         let mut state = self.alive()?;
         if let Some(shm) = &self.file(&mut state)?.shm
@@ -98,7 +98,7 @@ impl File {
         {
             return Ok(());
         }
-        // Only the first one of the process makes system calls for it.
+        // Only the first connection of the process makes system calls for it.
         if self.file(&mut state)?.shm.is_none() {
             state.pass(Kind::Open, &format!("{}-shm", self.path))?;
         }
@@ -107,7 +107,7 @@ impl File {
         Ok(())
     }
 
-    /// A region of the shared memory. If it is not there it is made, if that is wanted.
+    /// Returns a region of the shared memory. A missing region is created if `extend` is set.
     pub(super) fn map(
         &self,
         at: usize,
@@ -134,7 +134,7 @@ impl File {
         Ok(shm.region(at))
     }
 
-    /// Locks some of the shared memory's eight locks. Returns whether that was granted.
+    /// Requests some of the shared memory's eight locks. Returns whether they were granted.
     pub(super) fn lock_shm(&self, bits: u8, wish: Wish) -> Result<bool, Errno> {
         let mut state = self.alive()?;
         let shm = self.file(&mut state)?.shm.as_mut().ok_or(Errno::INVAL)?;

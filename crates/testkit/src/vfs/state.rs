@@ -1,4 +1,4 @@
-//! What a disk is made of, behind its mutex.
+//! The state of a disk, behind its mutex.
 
 use super::fault::Effect;
 use super::inode::Inode;
@@ -11,18 +11,18 @@ use std::collections::BTreeMap;
 pub(super) struct State {
     pub(super) inodes: BTreeMap<u64, Inode>,
     pub(super) names: Names,
-    /// The next number of a file, and of an open one.
+    /// The last number given to a file or an open file.
     next: u64,
-    /// Bytes that the disk takes.
+    /// The capacity of the disk in bytes.
     pub(super) capacity: Option<u64>,
-    /// The number of the process whose files are open. All calls of former ones fail.
+    /// The number of the current process. All calls of earlier processes fail.
     pub(super) process: u64,
-    /// The process is dead, and no other was started.
+    /// Whether the process is dead and no other one was started.
     pub(super) is_down: bool,
     pub(super) faults: Option<Box<dyn Faults>>,
     pub(super) trace: Trace,
     pub(super) time: Time,
-    /// What SQLite gets as randomness.
+    /// The source of randomness for SQLite.
     pub(super) rng: Rng,
 }
 
@@ -42,12 +42,12 @@ impl State {
         }
     }
 
-    /// Whether a process may call at all.
+    /// Whether a process may make calls.
     pub(super) fn is_alive(&self, process: u64) -> bool {
         !self.is_down && self.process == process
     }
 
-    /// Begins a call of the living process: counts it, and decides how it goes.
+    /// Begins a call of the live process: counts it, and decides its outcome.
     pub(super) fn begin(
         &mut self,
         kind: Kind,
@@ -88,12 +88,12 @@ impl State {
         }
     }
 
-    /// Begins a call that does all or nothing.
+    /// Begins a call that either does all of its work or fails.
     pub(super) fn pass(&mut self, kind: Kind, file: &str) -> Result<(), Errno> {
         self.begin(kind, file, 0, 0)?.whole()
     }
 
-    /// Returns the numbers of the file and of its opening.
+    /// Returns the numbers of the file and of the open file.
     pub(super) fn open(&mut self, path: &str, mode: Mode) -> Result<(u64, u64), Errno> {
         self.pass(Kind::Open, path)?;
         let inode = match (self.names.find(path), mode) {
@@ -126,7 +126,7 @@ impl State {
         self.next
     }
 
-    /// Lets go of all that one opening holds.
+    /// Releases everything that an open file has.
     pub(super) fn close(&mut self, inode: u64, handle: u64) {
         let Some(file) = self.inodes.get_mut(&inode) else {
             return;
@@ -141,14 +141,14 @@ impl State {
         }
     }
 
-    /// Files that nobody can read any more are gone.
+    /// Removes files that can't be read any more.
     pub(super) fn forget_unreachable(&mut self) {
         let reachable = self.names.reachable();
         self.inodes
             .retain(|number, file| file.opens > 0 || reachable.contains(number));
     }
 
-    /// Bytes that are taken. A removed file gives its bytes back once nobody has it open.
+    /// The number of bytes in use. A removed file frees its bytes once no process has it open.
     pub(super) fn used(&self) -> u64 {
         let seen = self.names.seen();
         let counts = |number, file: &Inode| file.opens > 0 || seen.contains(number);

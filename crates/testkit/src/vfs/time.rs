@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A virtual clock: microseconds since the Unix epoch. It moves when somebody moves it: the simulation, a call that
-/// is slow ([`super::Fault::Slow`]), or SQLite when it waits for a lock.
+/// A virtual clock: microseconds since the Unix epoch. It is advanced by the simulation, by a slow call
+/// ([`super::Fault::Slow`]), or by SQLite when it waits for a lock.
 #[derive(Clone, Debug, Default)]
 pub struct Time(Arc<AtomicU64>);
 
@@ -28,7 +28,7 @@ impl Time {
         self.0.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// Sets the clock, also back, as an operator may.
+    /// Sets the clock forward or back, as an operator may.
     pub fn set_micros(&self, micros: u64) {
         self.0.store(micros, Ordering::Relaxed);
     }

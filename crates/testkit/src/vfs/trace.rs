@@ -1,15 +1,15 @@
-//! What was called, as one number that equal runs share.
+//! The calls so far, as one hash that equal runs share.
 
 use super::{Call, Fault};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// What was called, as a number that two equal runs share. The bytes that were written are not part of it: see
+/// The calls so far, as a hash that two equal runs share. The written bytes are not part of it: see
 /// [`super::Disk::fingerprint`] for those.
 #[derive(Default)]
 pub(super) struct Trace {
     pub(super) calls: u64,
     pub(super) hash: u64,
-    /// One line per call, if somebody wants to read them.
+    /// One line per call, if they are recorded.
     pub(super) lines: Option<Vec<String>>,
 }
 

@@ -34,10 +34,10 @@ impl Side {
                 | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let vfs = self.vfs.as_str();
             let db = Connection::open_with_flags_and_vfs(&self.path, flags, vfs).unwrap();
-            // What is compared does not depend on whether it is synced.
+            // The results do not depend on syncs.
             let settings = "PRAGMA synchronous = off; PRAGMA cache_size = 5";
             db.busy_timeout(std::time::Duration::ZERO).unwrap();
-            // Another connection may have the file to itself; then it goes without.
+            // If another connection has the file exclusively, this one works without the settings.
             db.execute_batch(settings).ok();
             db
         });

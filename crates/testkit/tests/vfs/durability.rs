@@ -1,9 +1,9 @@
-//! What is left after a power cut or a kill, at every call of a workload.
+//! The content of a database after a power cut or a kill, at every call of a workload.
 
 use crate::support::{FULL, Keeping, at, calls, keeping, work, wrong};
 use stoker_testkit::vfs::{Disk, Fault};
 
-/// The workload is cut off at this call, and another process looks at what is left.
+/// Interrupts the workload at this call; another process then checks what is left.
 fn cut(keeping: Keeping, number: u64, fault: Fault) -> Option<String> {
     let disk = Disk::new(number);
     disk.set_faults(at(number, fault));
@@ -15,7 +15,7 @@ fn cut(keeping: Keeping, number: u64, fault: Fault) -> Option<String> {
     Some(format!("{keeping:?}, call {number}, {fault:?}: {wrong}"))
 }
 
-/// What was wrong after power cuts at every call.
+/// The errors that were found after power cuts at every call.
 fn power_cuts(keeping: Keeping, seeds: u64) -> Vec<String> {
     let cuts = (1..=calls(keeping)).flat_map(|number| (0..seeds).map(move |seed| (number, seed)));
     cuts.filter_map(|(number, seed)| cut(keeping, number, Fault::PowerCut(number * seeds + seed)))
@@ -43,7 +43,7 @@ fn the_cut_is_cruel_enough_to_lose_what_was_not_synced() {
         has("malformed") || has("invalid page"),
         "pages are torn: {wrong:#?}"
     );
-    // Without the sync of every commit nothing is torn, but the last ones may be lost.
+    // If commits are not synced, nothing is torn, but the last commits may be lost.
     let wrong = power_cuts(keeping("wal", "normal"), 2);
     assert!(!wrong.is_empty());
     for wrong in wrong {
@@ -53,7 +53,7 @@ fn the_cut_is_cruel_enough_to_lose_what_was_not_synced() {
 
 #[test]
 fn a_removed_name_comes_back_unless_its_folder_was_synced() {
-    // A journal that is there again undoes what was committed; EXTRA differs from FULL in nothing else.
+    // A journal whose name comes back undoes a commit; that is the only difference between EXTRA and FULL.
     let wrong = power_cuts(keeping("delete", "full"), 3);
     assert!(!wrong.is_empty());
     for wrong in wrong {

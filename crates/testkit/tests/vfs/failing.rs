@@ -1,4 +1,4 @@
-//! Calls that fail, one after another, and a disk that is full.
+//! Calls that fail, one after another, and a full disk.
 
 use crate::support::{FULL, ask, at, calls, keeping, open, work, wrong};
 use rusqlite::{ErrorCode, ffi};

@@ -1,4 +1,4 @@
-//! The disk in memory: SQLite works on it, and it fails as a real one does.
+//! The disk in memory: SQLite works on it, and it fails like a real disk.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod contract;

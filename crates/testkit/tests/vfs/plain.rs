@@ -11,7 +11,7 @@ fn content(disk: &Disk, path: &str) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// A file that is on the disk for good.
+/// Creates a file whose content and name are durable.
 fn durable(disk: &Disk, path: &str, text: &str) -> File {
     let file = disk.open(path, Mode::CreateNew).unwrap();
     file.write_all_at(text.as_bytes(), 0).unwrap();
@@ -20,7 +20,7 @@ fn durable(disk: &Disk, path: &str, text: &str) -> File {
     file
 }
 
-/// What is left of a file after power cuts, by seed.
+/// The content that power cuts leave of a file, by seed.
 fn after_cuts(prepare: impl Fn(&Disk)) -> Vec<Option<String>> {
     let cut = |seed| {
         let disk = Disk::new(seed);

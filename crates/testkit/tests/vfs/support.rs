@@ -1,4 +1,4 @@
-//! A database on a disk, and a workload of which it is known at any time what must be in it.
+//! A database on a disk, and a workload whose expected content is known at any time.
 
 use rusqlite::{Connection, OpenFlags, Result};
 use stoker_testkit::vfs::{Call, Disk, Fault};
@@ -12,7 +12,7 @@ pub(crate) fn open(disk: &Disk) -> Result<Connection> {
     Connection::open_with_flags_and_vfs(PATH, flags, disk.vfs())
 }
 
-/// The first column of the first row.
+/// Returns the first column of the first row.
 pub(crate) fn ask(db: &Connection, sql: &str) -> Result<String> {
     let value = db.query_row(sql, [], |row| row.get::<_, rusqlite::types::Value>(0))?;
     Ok(match value {
@@ -22,7 +22,7 @@ pub(crate) fn ask(db: &Connection, sql: &str) -> Result<String> {
     })
 }
 
-/// How a workload keeps its transactions.
+/// The durability settings of a workload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keeping {
     pub(crate) journal: &'static str,
@@ -43,7 +43,7 @@ const TRANSACTIONS: u32 = 12;
 /// Writes transactions until one fails. Returns how many were committed.
 pub(crate) fn work(disk: &Disk, keeping: Keeping) -> u32 {
     let mut committed = 0;
-    // What fails is told by the number.
+    // The number of commits shows whether something failed.
     try_to_work(disk, keeping, &mut committed).ok();
     committed
 }
@@ -62,7 +62,7 @@ fn try_to_work(disk: &Disk, keeping: Keeping, committed: &mut u32) -> Result<()>
     for number in *committed..TRANSACTIONS {
         let transaction = db.transaction()?;
         for part in 0..3 {
-            // Large enough to spill, and to be torn.
+            // Large enough to spill to the disk, and to be torn.
             let insert = "INSERT INTO done VALUES (?1, zeroblob(?2))";
             transaction.execute(insert, [number * 3 + part, part * 5_000])?;
         }
@@ -75,7 +75,7 @@ fn try_to_work(disk: &Disk, keeping: Keeping, committed: &mut u32) -> Result<()>
     Ok(())
 }
 
-/// What is wrong with what is left, if so many transactions were committed.
+/// Checks what is left after this many committed transactions; returns what is wrong.
 pub(crate) fn wrong(disk: &Disk, committed: u32) -> Option<String> {
     match try_to_check(disk, committed) {
         Ok(wrong) => wrong,
@@ -96,12 +96,12 @@ fn try_to_check(disk: &Disk, committed: u32) -> Result<Option<String>> {
     let rows: u32 = db.query_row(count, [], |row| row.get(0))?;
     let highest = "SELECT ifnull(max(number) + 1, 0) FROM done";
     let highest: u32 = db.query_row(highest, [], |row| row.get(0))?;
-    // One that failed may be there or not, but all of it.
+    // A transaction that failed may be there or not, but only as a whole.
     let is_whole = rows == highest && [committed * 3, committed * 3 + 3].contains(&rows);
     Ok((!is_whole).then(|| format!("{rows} rows up to {highest} of {committed} transactions")))
 }
 
-/// How many calls the workload makes if none fails.
+/// The number of calls that the workload makes if none fails.
 pub(crate) fn calls(keeping: Keeping) -> u64 {
     let disk = Disk::new(0);
     assert_eq!(work(&disk, keeping), TRANSACTIONS, "nothing fails");
@@ -110,7 +110,7 @@ pub(crate) fn calls(keeping: Keeping) -> u64 {
     calls
 }
 
-/// The call of this number fails.
+/// Makes the call with this number fail.
 pub(crate) fn at(number: u64, fault: Fault) -> impl FnMut(&Call<'_>) -> Option<Fault> + Send {
     move |call: &Call<'_>| (call.number == number).then_some(fault)
 }

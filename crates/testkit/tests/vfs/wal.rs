@@ -1,4 +1,4 @@
-//! Connections in WAL mode see what they should, and wait for each other in virtual time only.
+//! Connections in WAL mode see the right data, and wait for each other in virtual time only.
 
 use crate::support::{PATH, ask, open};
 use rusqlite::{Connection, Error, ErrorCode};

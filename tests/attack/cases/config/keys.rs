@@ -1,11 +1,11 @@
-//! Every key of the reference page, with values that it does not take.
+//! Every key of the reference page, with values that it does not accept.
 
 use super::check;
 use crate::bounds::Bounds;
 use crate::case::Group;
 use stoker_testkit::{bad_worker, repository};
 
-/// Values, and to which words of the page they are right.
+/// Values, and the words of the page for which they are valid.
 const VALUES: &[(&str, &[&str])] = &[
     ("-1", &[]),
     ("1.5", &[]),
@@ -103,10 +103,10 @@ fn add(group: &mut Group, section: &str, key: &str, takes: &str) {
     );
 }
 
-/// Whether the page says that the key takes this value.
+/// Whether the key accepts this value according to the page.
 fn is_right(key: &str, value: &str, words: &[&str], takes: &str) -> bool {
     let says = words.iter().any(|word| takes.contains(word));
-    // Texts that name something of the system are checked when it is used.
+    // Texts that name something in the system are only checked when they are used.
     let is_free = takes.contains("text") || takes.contains("path");
     says || (is_free && matches!(value, "\"a\\u001Bb\"" | "\"\"") && key != "socket_mode")
 }

@@ -1,4 +1,4 @@
-//! `reload` applies what can be applied, keeps what an operator has set, and says what needs a restart.
+//! `reload` applies what can be applied, keeps the overrides of operators, and reports what needs a restart.
 
 use crate::arena::Arena;
 use crate::case::Group;
@@ -8,7 +8,7 @@ use stoker_wire::Status;
 
 type Look = fn(&mut Arena);
 
-/// Name, the configuration after the reload, and what must hold then.
+/// The name, the configuration after the reload, and the condition that must hold then.
 fn changes() -> Vec<(&'static str, String, Look)> {
     vec![
         (

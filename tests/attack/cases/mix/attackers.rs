@@ -1,5 +1,5 @@
-//! What a mix is made of. Each does a little and returns; it is called again until the mix ends. None
-//! expects an answer: that is what the honest jobs and the watcher are for.
+//! The attackers of a mix. Each one does a little and returns; it is called again until the mix ends. Attackers expect
+//! no answers: the honest jobs and the watcher check the server.
 
 use crate::random::Random;
 use serde_json::{Value, json};
@@ -114,7 +114,7 @@ pub(super) const ATTACKERS: &[Attacker] = &[
     },
 ];
 
-/// Sends requests on a connection that is closed after so many milliseconds, read or not.
+/// Sends requests on a connection that is closed after `ms` milliseconds, whether the answers were read or not.
 fn send(app: &App, asks: &[Ask], ms: u64) {
     let Some(mut client) = stoker_testkit::Client::try_connect_to(&app.socket()) else {
         return;
@@ -134,7 +134,7 @@ fn hello() -> Vec<u8> {
     })
 }
 
-/// 100 connections that say so many bytes, and stay for a moment.
+/// 100 connections that send this many bytes of a HELLO, and stay open for a moment.
 fn connections(app: &App, random: &mut Random, bytes: usize) {
     let open = |_| {
         let mut stream = UnixStream::connect(app.socket()).ok()?;
@@ -146,7 +146,7 @@ fn connections(app: &App, random: &mut Random, bytes: usize) {
     drop(held);
 }
 
-/// A HELLO, and then bytes of no meaning.
+/// Sends a HELLO, and then random bytes.
 fn noise(app: &App, random: &mut Random) {
     let Ok(mut stream) = UnixStream::connect(app.socket()) else {
         return;

@@ -1,10 +1,10 @@
-//! Compares what workers noted with what the options promise.
+//! Compares the notes of workers with what the options promise.
 
 use super::draw::{Ack, Job, Kind, Plan};
 use std::collections::HashMap;
 use stoker_testkit::Client;
 
-/// Every note is there exactly once.
+/// Checks that every note exists exactly once.
 #[track_caller]
 pub(super) fn ran_once(notes: &[String], expected: usize) {
     let mut times: HashMap<&str, usize> = HashMap::new();
@@ -20,18 +20,18 @@ pub(super) fn ran_once(notes: &[String], expected: usize) {
     );
 }
 
-/// How often a job may have run, and how it ends.
+/// The maximum number of runs of a job, and its final state.
 fn promised(plan: &Plan, job: &Job) -> (usize, &'static str) {
     let tries = plan.tries_of(job);
     let again = |state| if tries > 1 { (2, "done") } else { (1, state) };
     match (plan.ack, job.kind) {
-        // It is done before it starts, whatever becomes of it.
+        // The job is done before it starts, whatever happens in its run.
         (Ack::Delivery, _) | (_, Kind::Ok | Kind::AcksThenFails | Kind::AcksThenKills) => {
             (1, "done")
         }
         (_, Kind::Fails) => (tries, "failed"),
         (_, Kind::FailsOnce | Kind::Retries) => again("failed"),
-        // A death costs no try.
+        // A death does not count as a try.
         (_, Kind::Kills) => (2, "done"),
     }
 }
@@ -63,7 +63,7 @@ pub(super) fn runs(
     assert!(times.is_empty(), "jobs that were refused ran: {times:?}");
 }
 
-/// No job of a key started before one that was pushed earlier had its last run.
+/// Checks that no job of a key started before an earlier job of the key had its last run.
 pub(super) fn order(plan: &Plan, notes: &[String]) {
     let mut latest: HashMap<Option<&String>, usize> = HashMap::new();
     for note in notes {

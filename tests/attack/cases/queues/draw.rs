@@ -9,7 +9,7 @@ pub(super) enum Ack {
     Delivery,
 }
 
-/// What a job does when it runs.
+/// The behaviour of a job when it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Ok,
@@ -17,7 +17,7 @@ pub(super) enum Kind {
     Fails,
     /// Fails the first time.
     FailsOnce,
-    /// Asks for another run the first time.
+    /// Requests a retry the first time.
     Retries,
     /// Kills its worker the first time.
     Kills,
@@ -74,7 +74,7 @@ pub(super) struct Plan {
     pub(super) tries: u16,
     backoff: &'static str,
     quick: bool,
-    /// What each job may be, beside going well.
+    /// The possible faults of the jobs; without one a job succeeds.
     faults: &'static [Kind],
     pub(super) keys: usize,
     uniques: bool,
@@ -116,11 +116,11 @@ pub(super) fn plan(random: &mut Random, jobs: usize) -> Plan {
         priorities: !ordered && random.once_in(2),
         jobs: Vec::new(),
     };
-    // A death is in doubt for all tasks of a worker with several slots.
+    // If a worker with several slots dies, all its tasks may have caused it.
     if plan.faults.iter().any(|kind| kind.kills()) {
         plan.slots = 1;
     }
-    // A step that reads the socket is not for threads.
+    // A step that reads the socket can't run in a thread.
     if plan.faults.contains(&Kind::AcksThenFails) {
         plan.slots = 1;
     }
@@ -129,7 +129,7 @@ pub(super) fn plan(random: &mut Random, jobs: usize) -> Plan {
         .map(|number| {
             let mut job = job(random, &plan, number);
             deaths += usize::from(job.kind.kills());
-            // Each death costs a start of a worker.
+            // Each death costs a start of a worker, so their number is limited.
             if deaths > 6 && job.kind.kills() {
                 job.kind = Kind::Ok;
             }

@@ -1,5 +1,5 @@
-//! Bytes of the store changed while nobody uses it: `store check` finds it, and a start sets the damaged
-//! job aside and serves the others.
+//! Bytes of the store are changed while it is not open: `store check` must find the damage, and a server must set the
+//! damaged job aside at its start and serve the others.
 
 use super::config;
 use crate::arena::{Arena, pause, resume};
@@ -13,7 +13,7 @@ use stoker_wire::Key;
 
 const JOBS: usize = 40;
 
-/// What of a job is hit. Each text stands once in the file.
+/// The part of a job that is damaged. Each text occurs once in the file.
 const TARGETS: &[(&str, &str)] = &[
     ("a payload", "payload-17-"),
     ("a unique key", "unique-17-"),
@@ -38,7 +38,7 @@ pub(crate) fn groups(seed: u64) -> Vec<Group> {
             let (_dir, path) = made(arena);
             let mut bytes = fs::read(&path).expect("it is there");
             let mut random = Random::new(seed, &format!("page {number}"));
-            // Pages that are all zero already are none of anybody's.
+            // Pages that are all zero already belong to no job.
             let pages: Vec<usize> = (1..bytes.len() / 4_096)
                 .filter(|page| bytes[page * 4_096..][..4_096].iter().any(|byte| *byte != 0))
                 .collect();
@@ -69,11 +69,11 @@ pub(crate) fn groups(seed: u64) -> Vec<Group> {
     ]
 }
 
-/// A store with jobs, which nobody uses any more.
+/// A store with jobs that no process has open.
 fn made(arena: &mut Arena) -> (Dir, std::path::PathBuf) {
     let dir = Dir::new();
     let path = dir.file("jobs.db");
-    // Made once for all cases of the group.
+    // The store is made once for all cases of the group.
     let kept = std::env::temp_dir().join(format!("stoker-attack-store-{}", std::process::id()));
     if !kept.exists() {
         make(arena, &path);
@@ -101,7 +101,7 @@ fn make(arena: &mut Arena, path: &Path) {
     arena.stop();
 }
 
-/// Changes a text wherever it stands: a page may hold what is left of a row that was moved.
+/// Changes a text everywhere in the file, because a page may contain remains of a row that was moved.
 fn flip(path: &Path, target: &str, bit: u8) {
     let mut bytes = fs::read(path).expect("it is there");
     let places = bytes.windows(target.len()).enumerate();

@@ -1,4 +1,5 @@
-//! A disk that is full or fails: each operator's command ends within a deadline, and OK means durable.
+//! A disk that is full or fails: each operator's command ends within a deadline, and OK means that its effect is
+//! durable.
 
 use super::config;
 use crate::arena::{Arena, count};
@@ -87,7 +88,7 @@ fn command(arena: &mut Arena, fault: Fault, method: &str, ask: &Value) {
     let took = began.elapsed();
     assert!(took < stoker_testkit::limit(12.0), "it took {took:?}");
     let shown = answered.is_ok().then(|| states(&mut client));
-    // The server dies, and the disk is well again: only what is durable is there.
+    // The server dies, and the disk recovers: only durable changes are left.
     procs::kill(arena.app().server());
     std::fs::write(Place(arena.app().dir.path()).heal(), "").expect("it can be written");
     stoker_testkit::until("the next server", || {
@@ -104,7 +105,7 @@ fn command(arena: &mut Arena, fault: Fault, method: &str, ask: &Value) {
     }
 }
 
-/// What commands change: how many jobs are in each state, and what is set of the queue. A job that was
+/// The state that commands change: how many jobs are in each state, and the settings of the queue. A job that was
 /// resumed may have run meanwhile.
 fn states(client: &mut Client) -> Value {
     let mut unfinished = 0;

@@ -1,5 +1,5 @@
-//! A store that is replaced, cut or removed under a running server: what was acknowledged is there after a
-//! restart, and what can't be kept is not acknowledged.
+//! A store that is replaced, truncated or removed under a running server: acknowledged jobs exist after a restart, and
+//! a job that can't be stored is not acknowledged.
 
 use super::config;
 use crate::arena::Arena;
@@ -91,7 +91,7 @@ fn replaced(arena: &mut Arena, attack: Attack) {
             None => break,
         }
     }
-    // Whatever becomes of the server, what it accepted is in the file by that name.
+    // Whatever happens to the server, the jobs that it accepted are in the file with that name.
     procs::kill(arena.app().angel());
     for pid in arena.app().processes() {
         procs::ends_within(pid, 5.0);

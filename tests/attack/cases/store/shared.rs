@@ -1,4 +1,4 @@
-//! A second Stoker is kept out of a store, by whatever name it comes; a file that is no store is refused.
+//! A second Stoker can't open a store under any of its names; a file that is not a store is rejected.
 
 use super::{config, refused};
 use crate::arena::Arena;
@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use stoker_testkit::{Ask, Dir, Spawn, as_nobody, run};
 
-/// Makes another way to the store; returns it.
+/// Makes another path to the store, and returns it.
 type Way = fn(&Path, &Path) -> PathBuf;
 
 const WAYS: &[(&str, Way)] = &[
@@ -57,7 +57,7 @@ fn remove_locks(store: &Path) {
     locks.for_each(|lock| fs::remove_file(lock.path()).expect("it is there"));
 }
 
-/// What stands where the store should be.
+/// Creates something in place of the store.
 type Thing = fn(&Path);
 
 const THINGS: &[(&str, Thing)] = &[
@@ -134,13 +134,13 @@ fn second(arena: &mut Arena, way: Way) {
         said.contains(&server.to_string()),
         "it names the process {server}: {said}"
     );
-    // The first one goes on, unless its file has another name now.
+    // The first Stoker continues, unless its file has another name now.
     if path.exists() {
         client.push(&Ask::push("q", "ok"));
     }
 }
 
-/// A symlink works where only its owner can change it, and is refused where others can.
+/// A symlink works if only its owner can change it, and is rejected if others can.
 fn links() -> Group {
     let group = Group::new("A2", "a store behind a symlink").bounds(Bounds::NO_ADMIN);
     let through = |arena: &mut Arena, mode: u32| {
@@ -150,7 +150,7 @@ fn links() -> Group {
         symlink(store.file("jobs.db"), &link).expect("it is new");
         fs::set_permissions(links.path(), Permissions::from_mode(mode)).expect("it is ours");
         if mode == 0o777 {
-            // Otherwise the test would not show what it says.
+            // Without this check the test would not prove that others can write there.
             let other = links.file("by-nobody");
             as_nobody(|| fs::write(&other, "").expect("others may write there"));
         }

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Access control of the HTTP gateway.
 
 use super::{on_tcp, post, start};
 use crate::setup;
@@ -68,7 +68,7 @@ fn a_page_of_another_origin_can_do_nothing() {
         ask(&mut http, "/call/t.run", &[("origin", &own)]).status,
         200
     );
-    // The unix socket is not a browser's to reach.
+    // Browsers can't reach the unix socket.
     assert_eq!(
         post(&app, "/call/t.run", &[("host", "any.example")], "ok").status,
         200

@@ -126,7 +126,7 @@ fn what_is_asked_wrongly_is_said_so() {
     }
 }
 
-/// Each operation of the description is there, and answers with fields of its schema.
+/// Each operation in the description exists, and its response has fields of its schema.
 #[test]
 fn the_description_is_true() {
     let app = start("");
@@ -143,7 +143,7 @@ fn the_description_is_true() {
             continue;
         }
         let answer = get(&app, path);
-        // Some want a filter.
+        // Some operations require a filter.
         assert!(
             matches!(answer.status, 200 | 400),
             "{path}: {}",
@@ -158,7 +158,7 @@ fn the_description_is_true() {
     assert!(asked >= 7, "{asked}");
 }
 
-/// An answer has no field that its schema lacks, as far as that names any.
+/// The response has no field that its schema lacks, if the schema names any.
 #[track_caller]
 fn check(described: &Value, schema: &str, answer: &Value, path: &str) {
     let pointer = schema.trim_start_matches('#');

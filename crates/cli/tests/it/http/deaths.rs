@@ -1,4 +1,4 @@
-//! Gateway, server and workers die under load, and Stoker ends.
+//! The gateway, the server and workers die under load, and Stoker shuts down.
 
 use super::{post, start};
 use crate::{pool_of, setup};
@@ -9,7 +9,7 @@ use stoker_testkit::{App, Http, limit, procs, until};
 
 const THREADS: usize = 4;
 
-/// What clients that go on through deaths have seen.
+/// Counters of the clients, which continue through all deaths.
 #[derive(Default)]
 struct Seen {
     answered: AtomicU64,
@@ -19,7 +19,7 @@ struct Seen {
     over: AtomicBool,
 }
 
-/// Calls on and on, on connections of their own. A connection that is reset is made again, and the call repeated once.
+/// Calls again and again, each time on a new connection. After a reset it reconnects and repeats the call once.
 fn load(app: &App, seen: &Seen, headers: &[(&str, &str)]) {
     let path = app.dir.file("http.sock");
     while !seen.over.load(Ordering::Relaxed) {
@@ -62,7 +62,7 @@ fn an_idle_gateway_makes_progress() {
     assert!(!procs::ends_within(gateway, 4.0), "it is well");
 }
 
-/// Runs `work` while clients call, and returns what they saw.
+/// Runs `work` while clients call, and returns their counters.
 fn under_load(app: &App, headers: &[(&str, &str)], work: impl FnOnce(&Seen)) -> Seen {
     let seen = Seen::default();
     thread::scope(|scope| {
@@ -77,7 +77,7 @@ fn under_load(app: &App, headers: &[(&str, &str)], work: impl FnOnce(&Seen)) -> 
     seen
 }
 
-/// Waits until some calls were answered from now on.
+/// Waits until 50 more calls have been answered.
 fn more(seen: &Seen) {
     let goal = seen.answered.load(Ordering::Relaxed) + 50;
     until("calls are answered", || {

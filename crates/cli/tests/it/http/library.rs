@@ -1,4 +1,4 @@
-//! The gateway within another process: a function, an ordinary client of the server.
+//! The gateway as a library in another process: it is an ordinary client of the server.
 
 use crate::{pool_of, setup};
 use std::net::TcpListener;

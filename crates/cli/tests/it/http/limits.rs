@@ -20,7 +20,7 @@ fn headers_and_bodies_have_a_size() {
     let answer = post(&app, "/call/t.run", &[], &(body + " "));
     assert_eq!(answer.status, 413);
     assert!(answer.json()["detail"].to_string().contains("max_body"));
-    // One that does not say how long it is.
+    // A body without a declared length.
     let mut http = app.http();
     http.raw(b"POST /call/t.run HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
         .expect("it is sent");
@@ -36,7 +36,7 @@ fn headers_and_bodies_have_a_size() {
 fn bodies_of_all_clients_have_a_bound() {
     let app = start("max_body = \"1MB\"\nmax_memory = \"1MB\"");
     let mut first = app.http();
-    // Half of its body is missing.
+    // The rest of this body is missing.
     first
         .raw(b"POST /call/t.run HTTP/1.1\r\nhost: x\r\ncontent-length: 700000\r\n\r\nok")
         .expect("it is sent");
@@ -92,7 +92,7 @@ fn slow_clients_are_disconnected() {
     half.raw(b"POST /call/t.run HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nok")
         .expect("it is sent");
     assert_eq!(half.answer().expect("an answer").status, 408);
-    // One that reads nothing of a large answer.
+    // A client that does not read a large answer.
     let mut deaf = app.http();
     deaf.send("POST", "/call/t.run", &[], "big 4000000")
         .expect("it is sent");

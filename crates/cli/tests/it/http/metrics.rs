@@ -11,7 +11,7 @@ fn scrape(app: &App) -> HttpAnswer {
         .expect("an answer")
 }
 
-/// All samples by their series, after a strict reading of the page.
+/// Parses the page strictly; returns all samples by series.
 #[track_caller]
 fn read(page: &str) -> BTreeMap<String, f64> {
     let mut samples = BTreeMap::new();
@@ -68,7 +68,7 @@ fn is_name(name: &str) -> bool {
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// `a="b",c="d"}`, with quotes and backslashes escaped.
+/// Checks labels such as `a="b",c="d"}`, with quotes and backslashes escaped.
 #[track_caller]
 fn check_labels(labels: &str, kind: &str, line: &str) {
     let mut rest = labels

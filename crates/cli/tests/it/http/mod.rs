@@ -33,7 +33,7 @@ fn post(app: &App, path: &str, headers: &[(&str, &str)], body: &str) -> HttpAnsw
     answer.expect("an answer")
 }
 
-/// A connection to TCP that knows the token.
+/// A TCP connection with the token.
 #[track_caller]
 fn on_tcp(app: &App) -> Http {
     let token = std::fs::read_to_string(app.dir.file("stoker.token")).expect("there is a token");

@@ -1,4 +1,4 @@
-//! Sockets that systemd passes on.
+//! Sockets that systemd passes to Stoker.
 
 use super::config;
 use crate::setup;
@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use stoker_testkit::{App, Http, Setup, procs};
 
-/// What systemd does with the first socket of a unit.
+/// Passes the first socket of a unit as systemd does.
 const PASS: &str = "exec 3<&0 </dev/null; export LISTEN_PID=$$ LISTEN_FDS=1";
 
 fn passing(setup: Setup, socket: OwnedFd) -> Setup {
@@ -38,7 +38,7 @@ fn a_passed_socket_refuses_nobody_while_stoker_is_started_again() {
     let dir = app.dir.clone();
     assert_ne!(app.ended().code, 0);
     assert!(path.exists(), "it is not Stoker's to remove");
-    // Nobody is there, and the client waits.
+    // No Stoker runs now, and the client waits.
     let mut waiting = Http::unix(&path).expect("nothing is refused");
     waiting.send("GET", "/health", &[], "").expect("it is sent");
     let second = setup()

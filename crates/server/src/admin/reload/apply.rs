@@ -100,8 +100,8 @@ impl Plane {
         report
     }
 
-    /// Restores `ordered` of queues that exist: it is fixed when a queue is opened, and jobs that are loaded
-    /// already were not ordered.
+    /// Keeps `ordered` of open queues as it is, and reports a change as one that needs a restart: jobs that are
+    /// already loaded follow the old setting.
     fn keep_order(&self, new: &mut Config, report: &mut Report) {
         for queue in &mut new.queues {
             let Some(id) = self.core.find_queue(Kind::Jobs, &queue.name) else {
@@ -164,7 +164,8 @@ impl Plane {
             return;
         }
         // If the previous reload has not ended yet, a failed trial returns to the configuration before both.
-        self.reloads
+        self.admin
+            .reloads
             .before
             .entry(id)
             .or_insert_with(|| before.clone());

@@ -112,7 +112,7 @@ impl Plane {
             return Ok(Some(reload.answer().2));
         }
         if !caller.is_oneway {
-            self.reloads.waiting.push(reload);
+            self.admin.reloads.waiting.push(reload);
         }
         for pool in pools {
             self.reload(pool);
@@ -160,7 +160,7 @@ impl Plane {
 
     fn reload(&mut self, pool: PoolId) {
         let before = self.core.pool(pool).3;
-        self.reloads.failed_boots.remove(&pool);
+        self.admin.reloads.failed_boots.remove(&pool);
         self.step(Event::Reload { pool }, None);
         let (name, _, _, version) = self.core.pool(pool);
         if version != before {
@@ -168,7 +168,7 @@ impl Plane {
             let entry = events::RELOAD_STARTED.message(text).with("pool", name);
             self.log.put(entry.with("version", version));
             if let Some(spec) = self.pool_spec(pool).map(|spec| self.spec_to_start(spec)) {
-                self.specs.entry((pool, version)).or_insert(spec);
+                self.workers.specs.entry((pool, version)).or_insert(spec);
             }
         }
         self.settle();
@@ -184,28 +184,29 @@ impl Plane {
             reloaded: done,
             ..PoolReload::default()
         };
-        let before = self.reloads.before.remove(&pool);
+        let before = self.admin.reloads.before.remove(&pool);
         if done {
             let text = format!("pool {name} runs version {version} only");
             let entry = events::RELOAD_DONE
                 .message(text)
                 .with("pool", name.as_str());
             self.log.put(entry.with("version", version));
-            self.specs
+            self.workers
+                .specs
                 .retain(|(of, old), _| *of != pool || *old >= version);
             self.keep_for_restarts();
             self.forgive_calls_of(pool);
         } else if self.core.pools().all(|present| present != pool) {
             result.removed = true;
         } else {
-            result.error = self.reloads.failed_boot(pool).cloned();
+            result.error = self.admin.reloads.failed_boot(pool).cloned();
             if let Some(before) = before {
                 self.undo_trial(&name, before);
                 self.configure_pool(pool);
                 self.todo.push_back(Todo::Tick);
             }
         }
-        for reload in self.reloads.ended(pool, &result) {
+        for reload in self.admin.reloads.ended(pool, &result) {
             let (conn, id, value) = reload.answer();
             self.answer_json(conn, id, &value);
         }
@@ -227,7 +228,7 @@ impl Plane {
         let mut config = self.config.clone();
         for pool in &mut config.pools {
             let id = self.core.find_pool(&pool.name);
-            if let Some(before) = id.and_then(|id| self.reloads.before.get(&id)) {
+            if let Some(before) = id.and_then(|id| self.admin.reloads.before.get(&id)) {
                 let (min, max) = (pool.core.min, pool.core.max);
                 *pool = before.clone();
                 (pool.core.min, pool.core.max) = (min, max);

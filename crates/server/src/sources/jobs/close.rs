@@ -131,7 +131,7 @@ impl Plane {
         }
         let counts = queue.counts;
         self.jobs.closed.insert(queue.no, Closed { name, counts });
-        self.overrides.remove(&id);
+        self.admin.overrides.remove(&id);
         *self.queue_stats(id) = Default::default();
     }
 

@@ -41,7 +41,7 @@ impl Plane {
         if self.core.is_draining() {
             return Err((Status::UNAVAILABLE, "the server drains".to_owned()));
         }
-        let user = self.conns.get(conn).and_then(|conn| conn.user);
+        let user = self.peers.conns.get(conn).and_then(|conn| conn.user);
         let name = self.queue_for_push(queue_name, user)?;
         let queue = self.known_queue(name);
         if let Some(text) = self.too_large_for(queue, frame.body.len()) {

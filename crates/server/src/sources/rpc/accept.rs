@@ -27,7 +27,7 @@ impl Plane {
     /// Accepts some of the waiting connections. Returns whether there may be more.
     pub(crate) fn accept(&mut self) -> bool {
         for _ in 0..ACCEPTS {
-            match stoker_os::accept(&self.listener) {
+            match stoker_os::accept(&self.peers.listener) {
                 Ok(socket) => {
                     if !self.admit_connection(Conn::new(socket)) {
                         return false;
@@ -53,8 +53,8 @@ impl Plane {
                 let id = self.add(conn, Some(user));
                 self.await_hello(id);
             }
-            Ok(Place::FreeAt(at)) if self.places.next.is_none() => {
-                self.places.next = Some(conn);
+            Ok(Place::FreeAt(at)) if self.peers.places.next.is_none() => {
+                self.peers.places.next = Some(conn);
                 self.pause_listener(at);
                 return false;
             }
@@ -74,9 +74,9 @@ impl Plane {
                 break;
             }
         }
-        self.poller.remove(&self.listener);
-        self.listener = listener;
-        if let Err(error) = self.poller.add(&self.listener, Source::Listener) {
+        self.poller.remove(&self.peers.listener);
+        self.peers.listener = listener;
+        if let Err(error) = self.poller.add(&self.peers.listener, Source::Listener) {
             self.log.put(
                 events::CANNOT_WATCH
                     .message(format!("cannot watch the listening socket: {error}"))
@@ -97,18 +97,18 @@ impl Plane {
 
     fn pause_listener(&mut self, until: Time) {
         self.poller
-            .set(&self.listener, Source::Listener, false, false);
+            .set(&self.peers.listener, Source::Listener, false, false);
         self.alarms.set(until, Alarm::Accept);
     }
 
     pub(crate) fn accept_again(&mut self) {
-        if let Some(next) = self.places.next.take()
+        if let Some(next) = self.peers.places.next.take()
             && !self.admit_connection(next)
         {
             return;
         }
         self.poller
-            .set(&self.listener, Source::Listener, true, false);
+            .set(&self.peers.listener, Source::Listener, true, false);
     }
 
     /// Adds the socket of a worker that the angel started for this server.
@@ -124,8 +124,8 @@ impl Plane {
         if let Some(user) = user {
             self.memory.users[user].connections += 1;
         }
-        let id = self.conns.insert(conn);
-        if let Some(conn) = self.conns.get(id)
+        let id = self.peers.conns.insert(conn);
+        if let Some(conn) = self.peers.conns.get(id)
             && let Err(error) = self.poller.add(&conn.fd, Source::Conn(id))
         {
             self.log.put(
@@ -139,15 +139,15 @@ impl Plane {
 
     /// Reads from a connection and handles the frames.
     pub(crate) fn read_conn(&mut self, id: ConnId, buffer: &mut [u8]) {
-        for _ in 0..READS {
+        for round in 0..READS {
             if self.pauses_for_log(id) || !self.may_read(id) {
                 return;
             }
-            let Some(conn) = self.conns.get(id).filter(|conn| !conn.closing) else {
+            let Some(conn) = self.peers.conns.get(id).filter(|conn| !conn.closing) else {
                 return;
             };
             let (count, flow) = conn.read(buffer);
-            if count > 0 && !self.take(id, &buffer[..count]) {
+            if count > 0 && !self.take(id, &buffer[..count], round == 0) {
                 return;
             }
             match flow {
@@ -161,7 +161,7 @@ impl Plane {
     /// Whether a connection is paused: a worker whose output fills the log is not read until the log has caught
     /// up.
     fn pauses_for_log(&mut self, id: ConnId) -> bool {
-        let Some(Role::Worker(worker)) = self.conns.get(id).map(|conn| &conn.role) else {
+        let Some(Role::Worker(worker)) = self.peers.conns.get(id).map(|conn| &conn.role) else {
             return false;
         };
         let worker = *worker;
@@ -174,10 +174,11 @@ impl Plane {
         overfull
     }
 
-    /// Handles bytes that were received on a connection. Returns false if the connection has ended because of
-    /// them.
-    pub(crate) fn take(&mut self, id: ConnId, bytes: &[u8]) -> bool {
-        let Some(conn) = self.conns.get_mut(id) else {
+    /// Handles bytes that were received on a connection. `is_first` says that they are the first of this turn: later
+    /// ones may have arrived after the pipes of workers were read. Returns false if the connection has ended because
+    /// of them.
+    pub(crate) fn take(&mut self, id: ConnId, bytes: &[u8], is_first: bool) -> bool {
+        let Some(conn) = self.peers.conns.get_mut(id) else {
             return false;
         };
         if matches!(conn.role, Role::New) && conn.splitter.held() == 0 && bytes[0] != 0 {
@@ -190,7 +191,7 @@ impl Plane {
             // The half-read data becomes a request now, or is counted again below.
             self.memory.count_input(conn);
         }
-        let mut fresh = splitter.held() == 0;
+        let mut fresh = is_first && splitter.held() == 0;
         let result = splitter.feed(bytes, |frame| {
             let result = self.take_frame(id, &frame, fresh);
             fresh = false;
@@ -210,7 +211,7 @@ impl Plane {
     /// Keeps the half-read data of a connection, and charges it to memory: large frames that never end must not
     /// take more memory than bodies may.
     fn hold_partial(&mut self, id: ConnId, splitter: Splitter) -> Result<(), Fault> {
-        let Some(conn) = self.conns.get_mut(id) else {
+        let Some(conn) = self.peers.conns.get_mut(id) else {
             return Ok(());
         };
         conn.partial = splitter.held();
@@ -234,7 +235,7 @@ impl Plane {
     /// Rejects a request for whose remainder there is no memory. Its remaining bytes are dropped as they arrive.
     fn skip_request(&mut self, id: ConnId) -> Result<(), Fault> {
         let text = "the broker holds as many bytes of bodies as it may (stoker.max_memory)";
-        let Some(conn) = self.conns.get_mut(id) else {
+        let Some(conn) = self.peers.conns.get_mut(id) else {
             return Ok(());
         };
         let begun = match conn.role {
@@ -261,14 +262,14 @@ impl Plane {
     /// connection is closed.
     fn check_half_frame(&mut self, id: ConnId) {
         let at = self.now + Span(self.config.frame_timeout.0 / 2);
-        if let Some(conn) = self.conns.get_mut(id) {
+        if let Some(conn) = self.peers.conns.get_mut(id) {
             conn.half_frame = Some(self.alarms.set(at, Alarm::HalfFrame(id)));
         }
     }
 
     /// Checks a half-read frame. A client that never completes a frame must not occupy memory forever.
     pub(crate) fn on_half_frame_timeout(&mut self, id: ConnId) {
-        let Some(conn) = self.conns.get_mut(id) else {
+        let Some(conn) = self.peers.conns.get_mut(id) else {
             return;
         };
         conn.half_frame = None;
@@ -286,7 +287,7 @@ impl Plane {
     /// Handles one frame according to the role of its sender. `first` is set if the frame starts at the beginning
     /// of the received bytes.
     fn take_frame(&mut self, id: ConnId, frame: &Frame<'_>, first: bool) -> Result<(), Fault> {
-        let Some(conn) = self.conns.get_mut(id).filter(|conn| !conn.closing) else {
+        let Some(conn) = self.peers.conns.get_mut(id).filter(|conn| !conn.closing) else {
             return Ok(());
         };
         conn.was_half = false;
@@ -323,7 +324,7 @@ impl Plane {
             0x16 => b"\x15\x03\x03\x00\x02\x02\x46",
             _ => b"",
         };
-        if let Some(conn) = self.conns.get_mut(id) {
+        if let Some(conn) = self.peers.conns.get_mut(id) {
             conn.out.raw(text);
             conn.closing = true;
         }
@@ -332,7 +333,7 @@ impl Plane {
 
     /// Closes a connection whose data can't be trusted any more, with the reason as its last frame.
     pub(crate) fn fault(&mut self, id: ConnId, fault: &Fault) {
-        let Some(conn) = self.conns.get_mut(id) else {
+        let Some(conn) = self.peers.conns.get_mut(id) else {
             return;
         };
         if let Role::Worker(worker) = conn.role {
@@ -349,7 +350,7 @@ impl Plane {
             self.step(Event::Misbehaved { worker }, None);
         }
         self.status(id, 0, fault.status(), &fault.text(), None);
-        if let Some(conn) = self.conns.get_mut(id) {
+        if let Some(conn) = self.peers.conns.get_mut(id) {
             conn.closing = true;
             conn.granted = false;
             self.memory.count_input(conn);
@@ -360,7 +361,7 @@ impl Plane {
 
     /// Handles the end of a connection that the peer has closed.
     fn conn_ended(&mut self, id: ConnId) {
-        let Some(conn) = self.conns.get(id) else {
+        let Some(conn) = self.peers.conns.get(id) else {
             return;
         };
         match conn.role {
@@ -377,7 +378,7 @@ impl Plane {
     }
 
     pub(crate) fn forget_conn(&mut self, id: ConnId) {
-        if let Some(conn) = self.conns.remove(id) {
+        if let Some(conn) = self.peers.conns.remove(id) {
             self.memory.forget(&conn);
             let alarms = [conn.half_frame, conn.stall_alarm];
             let alarms = alarms.into_iter().flatten();
@@ -388,7 +389,7 @@ impl Plane {
 
     /// Cancels the calls that a client waits for. One-way calls continue.
     fn drop_client(&mut self, id: ConnId) {
-        let Some(conn) = self.conns.get_mut(id) else {
+        let Some(conn) = self.peers.conns.get_mut(id) else {
             return;
         };
         let Role::Client(client) = &mut conn.role else {
@@ -402,18 +403,18 @@ impl Plane {
 
     /// Writes the pending output of the connections that have been marked in this turn.
     pub(crate) fn flush(&mut self) {
-        let mut dirty = std::mem::take(&mut self.dirty);
+        let mut dirty = std::mem::take(&mut self.peers.dirty);
         for id in dirty.drain(..) {
             self.flush_conn(id);
         }
         // Connections that were marked while others were closed are flushed in the next turn.
-        dirty.append(&mut self.dirty);
-        self.dirty = dirty;
+        dirty.append(&mut self.peers.dirty);
+        self.peers.dirty = dirty;
     }
 
     pub(crate) fn flush_conn(&mut self, id: ConnId) {
         let now = self.now;
-        let Some(conn) = self.conns.get_mut(id) else {
+        let Some(conn) = self.peers.conns.get_mut(id) else {
             return;
         };
         conn.dirty = false;
@@ -436,6 +437,7 @@ impl Plane {
     /// This waits until nothing else is to be sent, such as the cancellation of its last task.
     fn shut_down_write(&mut self, id: ConnId) {
         let Some(conn) = self
+            .peers
             .conns
             .get(id)
             .filter(|conn| conn.leaving && conn.out.is_empty())
@@ -452,7 +454,7 @@ impl Plane {
     /// Sets what a connection is watched for: writing if it has pending output, reading unless too much output is
     /// pending.
     pub(crate) fn watch(&mut self, id: ConnId) {
-        let Some(conn) = self.conns.get_mut(id) else {
+        let Some(conn) = self.peers.conns.get_mut(id) else {
             return;
         };
         let is_worker = matches!(conn.role, Role::Worker(_));
@@ -473,7 +475,7 @@ impl Plane {
 
     /// Disconnects a client that has not read its pending output in time.
     pub(crate) fn drop_if_stalled(&mut self, id: ConnId) {
-        let Some(conn) = self.conns.get_mut(id) else {
+        let Some(conn) = self.peers.conns.get_mut(id) else {
             return;
         };
         conn.stall_alarm = None;
@@ -486,6 +488,7 @@ impl Plane {
             return;
         }
         let is_worker = self
+            .peers
             .conns
             .get(id)
             .is_some_and(|conn| matches!(conn.role, Role::Worker(_)));

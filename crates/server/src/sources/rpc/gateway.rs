@@ -18,10 +18,11 @@ impl Plane {
     /// Makes the connection one of the user on whose behalf the gateway sends requests. The token is known only
     /// to the angel and to the gateways that it has started.
     pub(super) fn greet_gateway(&mut self, id: ConnId, hello: &Hello) -> Result<(), Fault> {
-        let Some(conn) = self.conns.get_mut(id) else {
+        let Some(conn) = self.peers.conns.get_mut(id) else {
             return Ok(());
         };
-        let is_known = self.gateway_token.is_some() && self.gateway_token == hello.token;
+        let is_known =
+            self.peers.gateway_token.is_some() && self.peers.gateway_token == hello.token;
         if !is_known {
             let text = "only a gateway that this server's angel has started may ask for others";
             return Err(Fault::Refused(Status::UNAUTHENTICATED, text.to_owned()));
@@ -38,7 +39,8 @@ impl Plane {
         // The process that uses the gateway is not known, so the connection does not belong to a worker.
         (conn.peer.uid, conn.peer.pid) = (uid, 0);
         self.greet_client(id, hello);
-        if let Some(Role::Client(client)) = self.conns.get_mut(id).map(|conn| &mut conn.role) {
+        if let Some(Role::Client(client)) = self.peers.conns.get_mut(id).map(|conn| &mut conn.role)
+        {
             client.worker = None;
             client.gateway = Some(hello.name.as_str().into());
         }

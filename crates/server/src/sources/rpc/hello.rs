@@ -24,7 +24,7 @@ impl Plane {
             .worker
             .as_deref()
             .and_then(|name| self.worker_named(name));
-        if let Some(conn) = self.conns.get_mut(id) {
+        if let Some(conn) = self.peers.conns.get_mut(id) {
             let uid = conn.peer.uid;
             conn.active_at = self.now;
             conn.role = Role::Client(Client {
@@ -41,7 +41,7 @@ impl Plane {
 
     /// Handles a worker that Stoker did not start. It needs a pool, and permission to join it.
     fn greet_dialled(&mut self, id: ConnId, hello: &Hello) -> Result<(), Fault> {
-        let Some(conn) = self.conns.get(id) else {
+        let Some(conn) = self.peers.conns.get(id) else {
             return Ok(());
         };
         // Workers can't join pools of processes without the protocol.
@@ -87,7 +87,8 @@ impl Plane {
     }
 
     fn worker_named(&self, name: &str) -> Option<WorkerId> {
-        self.worker_handles
+        self.workers
+            .handles
             .iter()
             .flatten()
             .find(|handle| handle.name == name)
@@ -105,7 +106,7 @@ impl Plane {
         let Ok(body) = serde_json::to_vec(&welcome) else {
             return;
         };
-        if let Some(conn) = self.conns.get_mut(id) {
+        if let Some(conn) = self.peers.conns.get_mut(id) {
             conn.put(Encode {
                 body: &body,
                 prio: 0,

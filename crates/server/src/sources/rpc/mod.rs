@@ -5,10 +5,11 @@ mod failures;
 mod fault;
 mod gateway;
 mod hello;
+mod peers;
 mod places;
 mod reply;
 mod request;
 
 pub(crate) use fault::Fault;
 pub(crate) use hello::offer;
-pub(crate) use places::Places;
+pub(crate) use peers::Peers;

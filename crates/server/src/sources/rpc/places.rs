@@ -59,9 +59,9 @@ impl Plane {
         let others = OTHERS + KEPT as u64 + OF_WORKER * workers.sum::<u64>();
         let limit = stoker_os::descriptor_limit();
         let most = limit.map_or(u64::MAX, |limit| limit.saturating_sub(others).max(LEAST));
-        self.places.max = wanted.min(usize::try_from(most).unwrap_or(usize::MAX));
-        if self.places.max < wanted {
-            let (max, limit) = (self.places.max, limit.unwrap_or_default());
+        self.peers.places.max = wanted.min(usize::try_from(most).unwrap_or(usize::MAX));
+        if self.peers.places.max < wanted {
+            let (max, limit) = (self.peers.places.max, limit.unwrap_or_default());
             let text = format!(
                 "max_connections = {wanted} needs more than the {limit} descriptors that this process may have: \
                  {max} connections are accepted (raise LimitNOFILE= of the unit, or `ulimit -n`)"
@@ -75,7 +75,7 @@ impl Plane {
     pub(crate) fn find_place(&mut self, user: UserId) -> Result<Place, String> {
         let of_user = self.memory.users[user].connections;
         let has_its_share = of_user >= self.config.user_connections;
-        if !has_its_share && self.conns.len() < self.places.max {
+        if !has_its_share && self.peers.conns.len() < self.peers.places.max {
             return Ok(Place::Free);
         }
         let whose = has_its_share.then_some(user);
@@ -83,7 +83,7 @@ impl Plane {
             return Ok(Place::Free);
         }
         if self.is_own_user(self.memory.users[user].uid) {
-            let is_kept = self.conns.len() < self.places.max + KEPT;
+            let is_kept = self.peers.conns.len() < self.peers.places.max + KEPT;
             if is_kept || self.close_silent(None) || self.close_inactive() {
                 return Ok(Place::Free);
             }
@@ -98,7 +98,7 @@ impl Plane {
             ),
             false => format!(
                 "{} open already (stoker.max_connections)",
-                match self.places.max {
+                match self.peers.places.max {
                     1 => "1 connection is".to_owned(),
                     max => format!("{max} connections are"),
                 }
@@ -113,30 +113,30 @@ impl Plane {
 
     /// Records a new connection that has not sent HELLO.
     pub(crate) fn await_hello(&mut self, id: ConnId) {
-        self.places.silent.push_back((self.now, id));
+        self.peers.places.silent.push_back((self.now, id));
         // Entries of connections that have sent HELLO or closed are skipped, usually soon; but an entry in front
         // of them may stay silent for long.
-        if self.places.silent.len() > 2 * self.conns.len() + 64 {
-            let mut silent = std::mem::take(&mut self.places.silent);
+        if self.peers.places.silent.len() > 2 * self.peers.conns.len() + 64 {
+            let mut silent = std::mem::take(&mut self.peers.places.silent);
             silent.retain(|(_, id)| self.is_silent(*id));
-            self.places.silent = silent;
+            self.peers.places.silent = silent;
         }
     }
 
     fn is_silent(&self, id: ConnId) -> bool {
-        let conn = self.conns.get(id);
+        let conn = self.peers.conns.get(id);
         conn.is_some_and(|conn| matches!(conn.role, Role::New) && !conn.closing)
     }
 
     /// The time when the connection that has been silent longest is to be closed.
     pub(crate) fn next_silent(&self) -> Option<Time> {
-        let (since, _) = self.places.silent.front()?;
+        let (since, _) = self.peers.places.silent.front()?;
         Some(*since + self.config.hello_timeout)
     }
 
     /// Disconnects those that did not send HELLO in time, and removes the entries of those that did.
     pub(crate) fn disconnect_silent(&mut self) {
-        while let Some((since, id)) = self.places.silent.front().copied() {
+        while let Some((since, id)) = self.peers.places.silent.front().copied() {
             if self.is_silent(id) {
                 if since + self.config.hello_timeout > self.now {
                     return;
@@ -144,7 +144,7 @@ impl Plane {
                 let text = "no HELLO came in time (stoker.hello_timeout)".to_owned();
                 self.fault(id, &Fault::Refused(Status::DEADLINE_EXCEEDED, text));
             }
-            self.places.silent.pop_front();
+            self.peers.places.silent.pop_front();
         }
     }
 
@@ -159,10 +159,10 @@ impl Plane {
     }
 
     fn longest_silent(&self, whose: Option<UserId>) -> Option<ConnId> {
-        let old = self.places.silent.iter();
+        let old = self.peers.places.silent.iter();
         let mut old = old.take_while(|(since, _)| self.now.since(*since) >= FRESH);
         let is_meant = |(_, id): &&(Time, ConnId)| {
-            let conn = self.conns.get(*id).filter(|_| self.is_silent(*id));
+            let conn = self.peers.conns.get(*id).filter(|_| self.is_silent(*id));
             conn.is_some_and(|conn| whose.is_none_or(|user| conn.user == Some(user)))
         };
         old.find(is_meant).map(|(_, id)| *id)
@@ -189,6 +189,7 @@ impl Plane {
             |conn: &Conn, now: Time| now.since(conn.inactive_since()) >= least && which(conn);
         loop {
             let meant = self
+                .peers
                 .conns
                 .iter()
                 .filter(|(_, conn)| is_meant(conn, self.now));
@@ -197,7 +198,7 @@ impl Plane {
                 return false;
             };
             let is_still_meant = |plane: &Self, id| {
-                let conn = plane.conns.get(id);
+                let conn = plane.peers.conns.get(id);
                 conn.is_some_and(|conn| is_meant(conn, plane.now))
             };
             if self.is_closed_after_reading(id, is_still_meant) {
@@ -208,9 +209,9 @@ impl Plane {
 
     /// The earliest time when a connection may be closed to make room for an administrator.
     fn next_place(&self) -> Option<Time> {
-        let mut silent = self.places.silent.iter();
+        let mut silent = self.peers.places.silent.iter();
         let silent = silent.find(|(_, id)| self.is_silent(*id));
-        let clients = self.conns.iter().map(|(_, conn)| conn);
+        let clients = self.peers.conns.iter().map(|(_, conn)| conn);
         let clients = clients.filter(|conn| conn.waits_for_nothing());
         let inactive = clients.map(Conn::inactive_since).min();
         let first = [silent.map(|(since, _)| *since), inactive];
@@ -229,7 +230,7 @@ impl Plane {
         if is_meant(self, id) {
             self.close_for_room(id);
         }
-        self.conns.get(id).is_none()
+        self.peers.conns.get(id).is_none()
     }
 
     /// Sends the reason, if the peer can still receive it, and closes the connection at once, because its place

@@ -10,7 +10,7 @@ use stoker_wire::{Codec, Encode, Flags, Frame, Key, Meta, MetaBuf, Status, Type}
 
 impl Plane {
     pub(crate) fn client(&mut self, id: ConnId) -> Option<&mut Client> {
-        match &mut self.conns.get_mut(id)?.role {
+        match &mut self.peers.conns.get_mut(id)?.role {
             Role::Client(client) => Some(client),
             _ => None,
         }
@@ -51,7 +51,7 @@ impl Plane {
         let now = self.now;
         let name = self.payloads[task].name;
         if let Some(answer) = answer {
-            self.answer_sizes.record(name, answer.body.len());
+            self.memory.answer_sizes.record(name, answer.body.len());
         }
         let queue = self.core.queue_of_name(name);
         let stats = self.queue_stats(queue);
@@ -70,12 +70,14 @@ impl Plane {
             return self.log_failed_call(task, outcome, facts, answer);
         }
         let body = self.payloads[task].body();
-        self.quarantine.note_success(self.core.name(name), body);
+        self.admin
+            .quarantine
+            .note_success(self.core.name(name), body);
     }
 
     /// Forwards a worker's answer, with metadata that the server adds.
     fn pass_on(&mut self, conn: ConnId, id: u32, facts: Facts, answer: &TaskAnswer<'_>) {
-        let mut meta = std::mem::take(&mut self.meta);
+        let mut meta = std::mem::take(&mut self.scratch.meta);
         meta.clear();
         let waited = u32::try_from(facts.waited.0).unwrap_or(u32::MAX);
         meta.push(Key::QUEUE_TIME, &waited.to_be_bytes());
@@ -83,7 +85,7 @@ impl Plane {
             meta.push(Key::WORKER, handle.name.as_bytes());
         }
         add_passed(&mut meta, answer.meta);
-        if let Some(conn) = self.conns.get_mut(conn) {
+        if let Some(conn) = self.peers.conns.get_mut(conn) {
             conn.put(Encode {
                 code: answer.status.0,
                 prio: answer.codec.0,
@@ -93,7 +95,7 @@ impl Plane {
                 ..Encode::new(Type::Res, id)
             });
         }
-        self.meta = meta;
+        self.scratch.meta = meta;
         self.mark_dirty(conn);
     }
 
@@ -174,7 +176,7 @@ impl Plane {
             Flags::NONE
         };
         self.own_answered(conn, id);
-        if let Some(conn) = self.conns.get_mut(conn) {
+        if let Some(conn) = self.peers.conns.get_mut(conn) {
             conn.put(Encode {
                 flags,
                 code: status.0,
@@ -205,7 +207,7 @@ impl Plane {
     /// Answers with a small body.
     pub(crate) fn answer_body(&mut self, conn: ConnId, id: u32, codec: Codec, body: &[u8]) {
         self.own_answered(conn, id);
-        if let Some(conn) = self.conns.get_mut(conn) {
+        if let Some(conn) = self.peers.conns.get_mut(conn) {
             conn.put(Encode {
                 prio: codec.0,
                 body,
@@ -226,7 +228,7 @@ impl Plane {
             return self.status(conn, id, status, text, Some(RETRY_MS));
         }
         self.own_answered(conn, id);
-        if let Some(conn) = self.conns.get_mut(conn) {
+        if let Some(conn) = self.peers.conns.get_mut(conn) {
             let head = Encode {
                 prio: codec.0,
                 ..Encode::new(Type::Res, id)
@@ -247,7 +249,7 @@ impl Plane {
     }
 
     pub(crate) fn pong(&mut self, id: ConnId, ping: u32) {
-        if let Some(conn) = self.conns.get_mut(id) {
+        if let Some(conn) = self.peers.conns.get_mut(id) {
             conn.put(Encode::new(Type::Pong, ping));
         }
         self.mark_dirty(id);
@@ -255,13 +257,13 @@ impl Plane {
 
     /// Informs clients that no new requests are accepted.
     pub(crate) fn goaway_clients(&mut self) {
-        for id in self.conns.ids() {
+        for id in self.peers.conns.ids() {
             self.goaway_client(id);
         }
     }
 
     pub(crate) fn goaway_client(&mut self, id: ConnId) {
-        if let Some(conn) = self.conns.get_mut(id)
+        if let Some(conn) = self.peers.conns.get_mut(id)
             && matches!(conn.role, Role::Client(_))
         {
             conn.put(Encode::new(Type::Goaway, 0));

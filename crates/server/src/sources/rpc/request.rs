@@ -12,7 +12,7 @@ impl Plane {
     pub(crate) fn request(&mut self, id: ConnId, frame: &Frame<'_>) -> Result<(), Fault> {
         let max_inflight = self.config.max_inflight;
         let now = self.now;
-        let Some(conn) = self.conns.get_mut(id) else {
+        let Some(conn) = self.peers.conns.get_mut(id) else {
             return Ok(());
         };
         let user = conn.user;
@@ -64,6 +64,7 @@ impl Plane {
     fn call(&mut self, id: ConnId, frame: &Frame<'_>, name: NameId, parent: Option<WorkerId>) {
         let idempotent = frame.flags.has(Flags::IDEMPOTENT);
         if let Some(why) = self
+            .admin
             .quarantine
             .refuses(self.core.name(name), frame.body, self.now)
         {
@@ -80,7 +81,7 @@ impl Plane {
         let task = self
             .payloads
             .insert(origin, name, head, frame.meta.bytes(), frame.body);
-        if let Some(user) = self.conns.get(id).and_then(|conn| conn.user) {
+        if let Some(user) = self.peers.conns.get(id).and_then(|conn| conn.user) {
             self.charge(user, task);
         }
         if let Some(client) = self.client(id) {
@@ -133,7 +134,7 @@ impl Plane {
     pub(crate) fn cancel(&mut self, id: ConnId, call: u32) {
         let client = self.client(id);
         if let Some(task) = client.and_then(|client| client.inflight.remove(&call)) {
-            if let Some(conn) = self.conns.get_mut(id) {
+            if let Some(conn) = self.peers.conns.get_mut(id) {
                 conn.awaited = conn.awaited.saturating_sub(1);
             }
             self.step(Event::Cancel { task, kill: false }, None);

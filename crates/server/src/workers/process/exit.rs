@@ -32,11 +32,11 @@ impl Plane {
         if let Some(conn) = conn {
             let mut buffer = vec![0; READ];
             for _ in 0..READS {
-                let Some(socket) = self.conns.get(conn).filter(|conn| !conn.closing) else {
+                let Some(socket) = self.peers.conns.get(conn).filter(|conn| !conn.closing) else {
                     break;
                 };
                 let (count, flow) = socket.read(&mut buffer);
-                if count > 0 && !self.take(conn, &buffer[..count]) {
+                if count > 0 && !self.take(conn, &buffer[..count], true) {
                     break;
                 }
                 if flow == Flow::Ended || count == 0 {
@@ -51,7 +51,7 @@ impl Plane {
     /// Removes a worker whose end has been handled.
     pub(crate) fn release(&mut self, id: WorkerId) {
         self.report_dropped(id);
-        let Some(slot) = self.worker_handles.get_mut(id.slot as usize) else {
+        let Some(slot) = self.workers.handles.get_mut(id.slot as usize) else {
             return;
         };
         if slot.as_ref().is_none_or(|handle| handle.id != id) {

@@ -24,7 +24,7 @@ impl Plane {
     }
 
     pub(crate) fn worker_of_token(&self, token: ConnId) -> Option<WorkerId> {
-        let handle = self.worker_handles.get(token.slot as usize)?.as_ref()?;
+        let handle = self.workers.handles.get(token.slot as usize)?.as_ref()?;
         (WorkerHandle::token(handle.id) == token).then_some(handle.id)
     }
 
@@ -69,7 +69,8 @@ impl Plane {
 
     fn close_pipe(&mut self, id: WorkerId, stream: Stream) {
         let Some(handle) = self
-            .worker_handles
+            .workers
+            .handles
             .get_mut(id.slot as usize)
             .and_then(Option::as_mut)
         else {
@@ -85,20 +86,20 @@ impl Plane {
     fn pause_output(&mut self, id: WorkerId, stream: Stream) {
         self.set_paused(id, stream, true);
         let token = WorkerHandle::token(id);
-        if !self.paused_outputs.contains(&token) {
-            self.paused_outputs.push(token);
+        if !self.workers.paused_outputs.contains(&token) {
+            self.workers.paused_outputs.push(token);
         }
     }
 
     /// Stops reading a worker's socket until the log has caught up, because its events are log lines too.
     pub(crate) fn pause_socket(&mut self, id: WorkerId, conn: ConnId) {
-        if let Some(conn) = self.conns.get_mut(conn) {
+        if let Some(conn) = self.peers.conns.get_mut(conn) {
             conn.is_paused = true;
         }
         self.watch(conn);
         let token = WorkerHandle::token(id);
-        if !self.paused_outputs.contains(&token) {
-            self.paused_outputs.push(token);
+        if !self.workers.paused_outputs.contains(&token) {
+            self.workers.paused_outputs.push(token);
         }
     }
 
@@ -106,7 +107,7 @@ impl Plane {
         let Some(conn) = self.worker_handle(id).and_then(|handle| handle.conn) else {
             return;
         };
-        if let Some(conn) = self.conns.get_mut(conn) {
+        if let Some(conn) = self.peers.conns.get_mut(conn) {
             conn.is_paused = false;
         }
         self.watch(conn);
@@ -114,7 +115,8 @@ impl Plane {
 
     fn set_paused(&mut self, id: WorkerId, stream: Stream, is_paused: bool) {
         let Some(handle) = self
-            .worker_handles
+            .workers
+            .handles
             .get_mut(id.slot as usize)
             .and_then(Option::as_mut)
         else {
@@ -143,7 +145,7 @@ impl Plane {
         if self.log.is_behind() {
             return;
         }
-        for token in std::mem::take(&mut self.paused_outputs) {
+        for token in std::mem::take(&mut self.workers.paused_outputs) {
             let Some(id) = self.worker_of_token(token) else {
                 continue;
             };
@@ -151,7 +153,7 @@ impl Plane {
                 continue;
             };
             if handle.log.is_full() {
-                self.paused_outputs.push(token);
+                self.workers.paused_outputs.push(token);
                 continue;
             }
             let is_paused = handle

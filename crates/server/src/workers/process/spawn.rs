@@ -63,7 +63,7 @@ impl Plane {
     /// The configuration with which workers of a version are started. For a new version it is taken from the
     /// pool's present configuration.
     fn spec_of(&mut self, pool: PoolId, version: u32) -> Option<Arc<PoolSpec>> {
-        if let Some(spec) = self.specs.get(&(pool, version)) {
+        if let Some(spec) = self.workers.specs.get(&(pool, version)) {
             let directory = spec.directory.as_deref();
             if directory.is_none_or(Path::is_dir) {
                 return Some(spec.clone());
@@ -73,26 +73,8 @@ impl Plane {
             base::leave_removed_directory(&mut self.launch, &mut self.log);
         }
         let spec = self.spec_to_start(self.pool_spec(pool)?);
-        self.specs.insert((pool, version), spec.clone());
+        self.workers.specs.insert((pool, version), spec.clone());
         Some(spec)
-    }
-
-    /// Sends a message to the angel. If that fails, the angel has ended.
-    pub(crate) fn send_to_angel(&mut self, message: &ToAngel) {
-        if self.channel.send(message, Vec::new()).is_err() {
-            self.lost_angel = true;
-        }
-        self.watch_angel();
-    }
-
-    /// Watches for the angel's socket to become writable while messages are pending.
-    pub(crate) fn watch_angel(&mut self) {
-        let is_blocked = self.channel.is_blocked();
-        if is_blocked != self.waits_for_angel {
-            self.waits_for_angel = is_blocked;
-            self.poller
-                .set(&self.channel, Source::Control, true, is_blocked);
-        }
     }
 
     /// Takes over the socket and the output pipes of a worker that was started.

@@ -19,8 +19,8 @@ const PAUSE: Duration = Duration::from_secs(60);
 const ROUND: Duration = Duration::from_secs(3_600);
 /// The number of rows read at a time; a query waits for at most that many.
 const ROWS: usize = 64;
-/// The maximum number of damaged rows that are reported from tables other than the two with payloads. `stoker
-/// store check` finds more.
+/// The maximum number of damaged rows that are reported from tables other than the two with payloads. The
+/// command `stoker store check` lists more.
 const NAMED: usize = 100;
 
 pub(super) struct Scrub {

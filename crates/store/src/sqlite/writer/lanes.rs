@@ -7,7 +7,6 @@ use std::sync::Arc;
 /// The jobs that are loaded into the scheduler. This list is only kept in memory: after a restart no job is
 /// loaded.
 ///
-///
 /// Jobs of a lane are loaded in their order, so all its ready jobs up to the cursor are loaded. Some jobs
 /// above the cursor may also be loaded, if the cursor was moved back for a job with a lower order number. A
 /// lane without loaded jobs is removed, so a million waiting tenants take no memory here.

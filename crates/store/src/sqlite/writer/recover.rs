@@ -11,8 +11,8 @@ const RUNNING: &str = "SELECT ids FROM running";
 const CRASHES: &str = "SELECT crashes FROM jobs WHERE id = ?1";
 static CRASHED: LazyLock<String> =
     LazyLock::new(|| JOBS.update(&[("crashes", "?2"), ("notes", "?3")], &[], "id = ?1"));
-// The highest number that can have been given out, from each table. Both queries read only the end of an
-// index.
+// The highest number that can have been given out. Reads only the last row of `jobs`, and all rows of
+// `queues`.
 const LAST: &str =
     "SELECT max(ifnull((SELECT max(id) FROM jobs), 0), ifnull((SELECT max(last) FROM queues), 0))";
 

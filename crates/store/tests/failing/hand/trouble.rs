@@ -14,7 +14,8 @@ impl Hand {
         }
     }
 
-    /// Prepares for repeating a rejected request: ends the trouble, and waits until the store can write.
+    /// Prepares for repeating a rejected request: ends the trouble and, if the store has reported that it
+    /// can't write, waits until it can.
     pub(crate) fn before_again(&mut self) {
         match self.failing.is_some() && !self.is_in_trouble {
             true => self.get_over_trouble(),

@@ -12,7 +12,7 @@ use stoker_wire::{Encode, Type};
 pub(crate) type Link = Arc<Out>;
 
 impl Worker {
-    /// Opens the connection: the one it inherited, or where there is none a new one.
+    /// Opens the connection: the inherited one, or a new one if there is none.
     fn open(&mut self) -> Link {
         if let Some(link) = &self.link {
             return link.clone();
@@ -30,7 +30,7 @@ impl Worker {
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) {
-        // That the broker has gone is found when reading.
+        // A closed connection is noticed when reading.
         self.open().write(bytes).ok();
     }
 
@@ -57,7 +57,7 @@ impl Worker {
         self.aside.pop_front().or_else(|| self.receive())
     }
 
-    /// Waits for a frame of this kind. The tasks that come before it wait aside. False if the connection ends first.
+    /// Waits for a matching frame, and keeps the tasks that come before it. Returns false if the connection ends first.
     pub(crate) fn wait_for(&mut self, is_it: impl Fn(&Got) -> bool) -> bool {
         while let Some(got) = self.receive() {
             if is_it(&got) {

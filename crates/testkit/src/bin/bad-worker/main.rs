@@ -1,8 +1,8 @@
-//! A worker that does what its script says, however wrong.
+//! A worker that executes a script, including any kind of misbehaviour.
 //!
-//! `bad-worker SCRIPT` runs steps separated by `;` over the socket of `STOKER_FD`, or dials
-//! `STOKER_SOCKET`. `serve` serves tasks whose bodies are scripts themselves. A body that is JSON, but no
-//! JSON text, is echoed. The steps are listed in `steps.rs`.
+//! `bad-worker SCRIPT` runs steps separated by `;` over the socket of `STOKER_FD`, or connects to `STOKER_SOCKET`.
+//! `serve` serves tasks whose bodies are scripts themselves. A body that is JSON, but not a JSON string, is echoed. The
+//! steps are listed in `steps.rs`.
 
 mod link;
 mod steps;
@@ -17,23 +17,23 @@ use std::time::Instant;
 use stoker_testkit::{Got, Inbox};
 use stoker_wire::{Codec, Encode, Hello, Role, Status, Type};
 
-/// What a script works on.
+/// The state of a script.
 struct Worker {
     link: Option<Link>,
-    /// What comes. Only the thread that reads the socket has it.
+    /// The incoming frames. Only the thread that reads the socket has it.
     inbox: Option<Inbox>,
     hello: Hello,
     said_hello: bool,
-    /// The task that is unanswered, and since when.
+    /// The unanswered task, and when it began.
     task: Option<(Got, Instant)>,
-    /// SIGUSR1 has come.
+    /// Whether SIGUSR1 has come.
     soft_signal: Arc<AtomicBool>,
-    /// It goes on when it is told to go.
+    /// Whether the worker ignores GOAWAY.
     stubborn: bool,
-    /// It says of every task that it took a microsecond.
+    /// Whether the worker reports one microsecond as the duration of every task.
     quick: bool,
     eaten: Vec<Vec<u8>>,
-    /// Frames that came while a task waited for another one.
+    /// Frames that arrived while a task waited for another one.
     aside: VecDeque<Got>,
 }
 
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
 }
 
 impl Worker {
-    /// Runs the steps of a script, up to one that ends it.
+    /// Runs the steps of a script until one of them ends it.
     fn run(&mut self, script: &str) {
         for step in script.split(';').map(str::trim) {
             let (name, argument) = step.split_once(' ').unwrap_or((step, ""));
@@ -74,7 +74,7 @@ impl Worker {
         }
     }
 
-    /// Serves tasks until it is told to go.
+    /// Serves tasks until GOAWAY.
     fn serve(&mut self) {
         if !self.said_hello {
             self.say_hello();
@@ -99,7 +99,7 @@ impl Worker {
         self.task = Some((task, Instant::now()));
     }
 
-    /// Runs the task at hand as its body says, and answers it where the script did not.
+    /// Runs the current task's body as a script, and answers the task unless the script did.
     fn run_task(&mut self) {
         let Some((task, _)) = &self.task else { return };
         let text = task.text();
@@ -111,7 +111,7 @@ impl Worker {
         self.answer(Status::OK, Codec::RAW, b"done");
     }
 
-    /// With several slots each task has a thread.
+    /// Runs a task in a thread of its own, for workers with several slots.
     fn run_beside(&mut self, task: Got) {
         let mut beside = Self {
             link: self.link.clone(),
@@ -130,7 +130,7 @@ impl Worker {
         std::thread::spawn(move || beside.run_task());
     }
 
-    /// Answers the task at hand, if it is not answered yet.
+    /// Answers the current task unless it has been answered.
     fn answer(&mut self, status: Status, codec: Codec, body: &[u8]) {
         let Some((task, began)) = self.task.take() else {
             return;

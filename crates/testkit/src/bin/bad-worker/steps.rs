@@ -1,4 +1,4 @@
-//! What a script can say. Where a step takes a script of its own, its steps are separated by `,`.
+//! The steps of a script. If a step takes a script as an argument, the steps of that script are separated by `,`.
 
 use crate::Worker;
 use rustix::process::{Signal, WaitOptions, getpid, kill_process, setsid, wait};
@@ -13,7 +13,7 @@ use stoker_testkit::{Ask, Client, Spawn, pause};
 use stoker_wire::{Codec, Encode, EventKind, Key, Meta, MetaBuf, Status, Type};
 
 impl Worker {
-    /// One step. False ends the script.
+    /// Runs one step. Returns false to end the script.
     pub(crate) fn step(&mut self, name: &str, argument: &str) -> bool {
         let number = || argument.parse::<u64>().unwrap_or(0);
         let words = || {
@@ -24,12 +24,12 @@ impl Worker {
         };
         match name {
             "" => {}
-            // What HELLO will say.
+            // Fields of HELLO.
             "calls" => self.hello.calls = words(),
             "idempotent" => self.hello.idempotent = words(),
             "jobs" => self.hello.jobs = words(),
             "slots" => self.hello.slots = Some(number() as u16),
-            // Its own where the script names none.
+            // Without an argument, the worker's own pid.
             "pid" => self.hello.pid = argument.parse().ok().or(Some(std::process::id())),
             "pool" => self.hello.pool = Some(argument.to_owned()),
             "token" => self.hello.token = Some(argument.to_owned()),
@@ -38,7 +38,7 @@ impl Worker {
                 on_signal(signal_hook::consts::SIGUSR1, &self.soft_signal);
             }
             "quick" => self.quick = true,
-            // The usual course.
+            // Normal operation.
             "hello" => self.say_hello(),
             "serve" => self.serve(),
             "read" => self.read_task(),
@@ -62,7 +62,7 @@ impl Worker {
             "goaway" => self.send(Encode::new(Type::Goaway, 0)),
             "call" => self.call(argument),
             "push" => self.push(argument),
-            // Time, and meeting the test.
+            // Time, and synchronization with the test.
             "sleep" => pause(Duration::from_millis(number())),
             "spin" => loop {
                 std::hint::spin_loop();
@@ -95,12 +95,12 @@ impl Worker {
                     self.event(EventKind::LOG, 1, &format!("{line:099}\n"));
                 }
             }
-            // Ends.
+            // Exits and deaths.
             "exit" => self.leave(number() as i32, ""),
             "kill" => die_of(Signal::KILL),
             "segv" => die_of(Signal::SEGV),
             "abort" => die_of(Signal::ABORT),
-            // Breaking the protocol.
+            // Protocol violations.
             "half-frame" => self.write(&[0, 0, 0, 40, 2, 0, 0, 0]),
             "raw" => self.write(&unhex(argument)),
             "garbage" => self.write(b"PHP Warning: this is no frame at all\n"),
@@ -137,8 +137,8 @@ impl Worker {
         true
     }
 
-    /// A line to write: `{id}` is the task's number as the log has it, without the count of deliveries; `{ms}` the time
-    /// of day.
+    /// A line to write. `{id}` becomes the task's number as in the log, without the count of deliveries, and `{ms}`
+    /// becomes the time in milliseconds.
     fn line(&self, text: &str) -> String {
         let id = self.task.as_ref().map_or(0, |(task, _)| task.id);
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -178,7 +178,7 @@ impl Worker {
         });
     }
 
-    /// What the broker told of the task, as JSON.
+    /// The data that the server sent with the task, as JSON.
     fn told(&self) -> String {
         let Some((task, _)) = &self.task else {
             return "null".to_owned();
@@ -208,7 +208,7 @@ impl Worker {
         });
     }
 
-    /// `call NAME SCRIPT`: calls from within the task, and answers with what came of it.
+    /// `call NAME SCRIPT`: makes a call from inside the task, and answers with its result.
     fn call(&mut self, argument: &str) {
         let (name, script) = argument.split_once(' ').unwrap_or((argument, ""));
         let variable = |name| std::env::var(name).unwrap_or_default();
@@ -219,7 +219,7 @@ impl Worker {
         self.answer(Status::OK, Codec::RAW, text.as_bytes());
     }
 
-    /// Pushes a job from inside the task.
+    /// Pushes a job from inside the task, and answers with its id.
     fn push(&mut self, argument: &str) {
         let (queue, script) = argument.split_once(' ').unwrap_or((argument, ""));
         let variable = |name| std::env::var(name).unwrap_or_default();
@@ -229,16 +229,16 @@ impl Worker {
         self.answer(Status::OK, Codec::RAW, id.as_bytes());
     }
 
-    /// Says that the task is done, and waits until that is safe.
+    /// Acknowledges the task, and waits for the confirmation.
     fn acknowledge(&mut self) {
         self.event(EventKind::ACK, 0, "");
         if !self.wait_for(|got| got.kind == Type::Event && got.code == EventKind::ACK.0) {
-            // Nobody will say so any more.
+            // The confirmation can't come any more.
             std::process::exit(0);
         }
     }
 
-    /// Asks for another run, waits until that comes, and answers the first one again instead of it.
+    /// Requests a retry, waits for the next run, and answers the first run again instead of that one.
     fn retry_and_reply(&mut self) {
         let Some((first, _)) = &self.task else { return };
         let id = first.id;
@@ -256,7 +256,7 @@ impl Worker {
     }
 }
 
-/// The bytes that pairs of hexadecimal digits stand for.
+/// Decodes pairs of hexadecimal digits.
 fn unhex(digits: &str) -> Vec<u8> {
     let pairs = digits.as_bytes().chunks(2);
     let bytes = pairs.map(|pair| u8::from_str_radix(&String::from_utf8_lossy(pair), 16));
@@ -265,20 +265,20 @@ fn unhex(digits: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Sets a flag when a signal comes, which so does nothing else any more.
+/// Sets a flag when a signal comes, instead of the signal's default action.
 fn on_signal(signal: i32, flag: &Arc<AtomicBool>) {
     let registered = signal_hook::flag::register(signal, flag.clone());
     registered.expect("the signal can be handled");
 }
 
 fn die_of(signal: Signal) -> ! {
-    // Again and again: the first SEGV only ends Rust's own handler of stack overflows.
+    // Repeated, because the first SEGV only ends Rust's own handler of stack overflows.
     loop {
         kill_process(getpid(), signal).expect("a process may signal itself");
     }
 }
 
-/// Stands at a fifo until the test has opened and closed it (see `Dir::gate`).
+/// Waits at a FIFO until the test has opened and closed it (see `Dir::gate`).
 fn pass_gate(name: &str) {
     let gate = File::open(name);
     let mut rest = Vec::new();
@@ -286,7 +286,7 @@ fn pass_gate(name: &str) {
         .unwrap_or_else(|error| panic!("gate {name}: {error}"));
 }
 
-/// Adds a line to the file `notes` in one write, so that workers do not mix theirs.
+/// Appends a line to the file `notes` in one write, so that lines of several workers do not mix.
 fn note(text: &str) {
     let file = OpenOptions::new().create(true).append(true).open("notes");
     file.and_then(|mut file| file.write_all(format!("{text}\n").as_bytes()))
@@ -299,7 +299,7 @@ fn print(to: &mut impl Write, bytes: &[u8]) {
         .expect("output is read");
 }
 
-/// Numbered lines of 100 bytes.
+/// Writes numbered lines of 100 bytes.
 fn flood(lines: u64) {
     let text: String = (0..lines).map(|line| format!("{line:099}\n")).collect();
     print(&mut stdout(), text.as_bytes());
@@ -309,7 +309,7 @@ fn spawn_child(script: &str, with_environment: bool) -> std::process::Child {
     let this = std::env::current_exe().expect("a program knows its own path");
     let script = script.replace(',', ";");
     let spawn = Spawn::new(this).args(&[&script]);
-    // Spawn takes Stoker's variables away; a real program's child has them.
+    // `Spawn` removes Stoker's variables, but a real program's child inherits them.
     let cookie = std::env::var("STOKER_COOKIE").unwrap_or_default();
     let worker = std::env::var("STOKER_WORKER").unwrap_or_default();
     match with_environment {

@@ -4,7 +4,7 @@ use rusqlite::ffi;
 use rustix::io::Errno;
 use std::ffi::c_int;
 
-/// SQLite takes these for damage of the file system, and reports the database as damaged.
+/// SQLite treats these errors as damage of the file system, and reports the database as damaged.
 pub(super) fn of_read(error: Errno) -> c_int {
     match error {
         Errno::IO | Errno::NXIO | Errno::RANGE => ffi::SQLITE_IOERR_CORRUPTFS,
@@ -26,7 +26,7 @@ pub(super) fn of_delete(error: Errno) -> c_int {
     }
 }
 
-/// What a call returns that may fail with one error only.
+/// The result code of a call that has only one error.
 pub(super) fn done(result: Result<(), Errno>, error: c_int) -> c_int {
     match result {
         Ok(()) => ffi::SQLITE_OK,
@@ -34,7 +34,7 @@ pub(super) fn done(result: Result<(), Errno>, error: c_int) -> c_int {
     }
 }
 
-/// What a lock returns that was granted, or not.
+/// The result code of a lock request.
 pub(super) fn granted(result: Result<bool, Errno>, error: c_int) -> c_int {
     match result {
         Ok(true) => ffi::SQLITE_OK,

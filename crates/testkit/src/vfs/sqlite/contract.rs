@@ -1,4 +1,4 @@
-//! The disk's VFS answers as SQLite's unix VFS does: the same calls, drawn at random, on the files of either.
+//! The disk's VFS answers like SQLite's unix VFS: the test makes the same random calls on files of both.
 
 use super::super::{Disk, Rng};
 use crate::Dir;
@@ -15,7 +15,7 @@ struct Side {
     vfs: Vfs,
     path: String,
     files: [Option<Raw>; FILES],
-    /// The file was deleted while it was open.
+    /// Whether the file was deleted while it was open.
     is_deleted: bool,
 }
 
@@ -29,7 +29,7 @@ impl Side {
         }
     }
 
-    /// Does it, and tells what came of it.
+    /// Runs a step, and returns its result as text.
     fn run(&mut self, step: Step) -> String {
         let Step { file: at, action } = step;
         if self.is_out_of_bounds(action) {
@@ -59,8 +59,9 @@ impl Side {
 }
 
 impl Side {
-    /// The shared memory is found by the database's name: the unix VFS truncates it under a connection to a file that
-    /// was deleted as soon as there is another one of this name, and whoever reads it gets a SIGBUS.
+    /// Whether a step is not allowed. The unix VFS finds the shared memory by the database's name. If a deleted file is
+    /// still open and another file of its name is created, the VFS truncates the memory that the old connection has
+    /// mapped, and reading it causes a SIGBUS.
     fn is_out_of_bounds(&mut self, action: Action) -> bool {
         let mut open = self.files.iter().flatten();
         self.is_deleted &= open.next().is_some();

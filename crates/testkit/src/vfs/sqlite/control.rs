@@ -6,7 +6,7 @@ use super::open::Open;
 use rusqlite::ffi;
 use std::ffi::{CString, c_char, c_int, c_void};
 
-/// What SQLite wants to know or set beside reading and writing. It can do without those that are not known.
+/// Reads and sets properties of a file for SQLite, which can do without unknown operations.
 ///
 /// # Safety
 /// The argument must be of the type that SQLite documents for the operation.
@@ -17,15 +17,15 @@ pub(super) unsafe fn control(open: &mut Open, operation: c_int, argument: *mut c
         | ffi::SQLITE_FCNTL_EXTERNAL_READER
         | ffi::SQLITE_FCNTL_PERSIST_WAL
         | ffi::SQLITE_FCNTL_POWERSAFE_OVERWRITE => {
-            // SAFETY: the argument of these is a number that may be read and written.
+            // SAFETY: the argument of these operations is a number that may be read and written.
             exchange(open, operation, unsafe { &mut *argument.cast() });
         }
         ffi::SQLITE_FCNTL_VFSNAME => {
             let name = owned_by_sqlite(open.file.disk().vfs());
-            // SAFETY: the argument of this one is a place for a string that SQLite frees.
+            // SAFETY: the argument of this operation is a place for a string that SQLite frees.
             unsafe { *argument.cast::<*mut c_char>() = name };
         }
-        // It is a hint.
+        // The size is only a hint.
         ffi::SQLITE_FCNTL_SIZE_HINT => {}
         _ => return ffi::SQLITE_NOTFOUND,
     }
@@ -38,7 +38,7 @@ fn exchange(open: &mut Open, operation: c_int, number: &mut c_int) {
         ffi::SQLITE_FCNTL_HAS_MOVED => *number = c_int::from(open.has_moved()),
         ffi::SQLITE_FCNTL_PERSIST_WAL => flag(&mut open.persist_wal, number),
         ffi::SQLITE_FCNTL_POWERSAFE_OVERWRITE => flag(&mut open.powersafe_overwrite, number),
-        // Whether another process reads: there is none.
+        // Whether another process reads the database: there is no other process.
         _ => *number = 0,
     }
 }

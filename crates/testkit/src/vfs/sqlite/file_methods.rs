@@ -1,4 +1,4 @@
-//! What SQLite calls on an open file. It never calls two of them on one file at once.
+//! The methods of an open file. SQLite never calls two of them on one file at once.
 #![allow(unsafe_code, reason = "SQLite is a C library")]
 
 use super::super::lock::Level;
@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{Ordering, fence};
 
-/// A file as SQLite keeps it.
+/// An open file in the memory that SQLite provides.
 #[repr(C)]
 pub(super) struct Handle {
     base: ffi::sqlite3_file,
@@ -19,7 +19,7 @@ pub(super) struct Handle {
 
 impl Handle {
     /// # Safety
-    /// There must be room for a handle.
+    /// `file` must point to memory for a handle.
     pub(super) unsafe fn empty(file: *mut ffi::sqlite3_file) {
         let base = ffi::sqlite3_file { pMethods: null() };
         let open = null_mut();
@@ -28,7 +28,7 @@ impl Handle {
     }
 
     /// # Safety
-    /// It must be an empty handle.
+    /// `file` must point to an empty handle.
     pub(super) unsafe fn fill(file: *mut ffi::sqlite3_file, open: Open) {
         // SAFETY: as above.
         let handle = unsafe { &mut *file.cast::<Self>() };
@@ -38,7 +38,7 @@ impl Handle {
 }
 
 static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
-    // Without memory-mapped files.
+    // Version 2 has no memory-mapped files.
     iVersion: 2,
     xClose: Some(close),
     xRead: Some(read),
@@ -61,16 +61,16 @@ static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
 };
 
 /// # Safety
-/// The file must be one that [`Handle::fill`] filled and that was not closed, and nobody else may use it meanwhile.
+/// The file must be one that [`Handle::fill`] filled and that was not closed, and no other code may use it meanwhile.
 unsafe fn open<'a>(file: *mut ffi::sqlite3_file) -> &'a mut Open {
-    // SAFETY: as above. `fill` made the pointer of a box that only `close` frees.
+    // SAFETY: as above. `fill` stored the pointer of a box that only `close` frees.
     unsafe { &mut *(*file.cast::<Handle>()).open }
 }
 
 unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
     // SAFETY: SQLite closes an open file, once.
     drop(unsafe { Box::from_raw((*file.cast::<Handle>()).open) });
-    // SAFETY: it is a handle.
+    // SAFETY: `file` points to a handle.
     unsafe { Handle::empty(file) };
     ffi::SQLITE_OK
 }
@@ -81,7 +81,7 @@ unsafe extern "C" fn read(
     len: c_int,
     at: ffi::sqlite3_int64,
 ) -> c_int {
-    // SAFETY: SQLite gives an open file, and so many bytes that nobody else uses.
+    // SAFETY: SQLite passes an open file, and `len` bytes that no other code uses.
     let (file, buffer) = unsafe {
         let buffer = std::slice::from_raw_parts_mut(buffer.cast::<u8>(), len as usize);
         (&open(file).file, buffer)
@@ -102,7 +102,7 @@ unsafe extern "C" fn write(
     len: c_int,
     at: ffi::sqlite3_int64,
 ) -> c_int {
-    // SAFETY: SQLite gives an open file, and so many bytes.
+    // SAFETY: SQLite passes an open file, and `len` bytes.
     let (file, bytes) = unsafe {
         let bytes = std::slice::from_raw_parts(bytes.cast::<u8>(), len as usize);
         (&open(file).file, bytes)
@@ -114,35 +114,35 @@ unsafe extern "C" fn write(
 }
 
 unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, len: ffi::sqlite3_int64) -> c_int {
-    // SAFETY: SQLite gives an open file.
+    // SAFETY: SQLite passes an open file.
     let file = unsafe { &open(file).file };
     code::done(file.truncate(len as u64), ffi::SQLITE_IOERR_TRUNCATE)
 }
 
 unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, _flags: c_int) -> c_int {
-    // SAFETY: SQLite gives an open file.
+    // SAFETY: SQLite passes an open file.
     let file = unsafe { open(file) };
     code::done(file.sync(), ffi::SQLITE_IOERR_FSYNC)
 }
 
 unsafe extern "C" fn size(file: *mut ffi::sqlite3_file, out: *mut ffi::sqlite3_int64) -> c_int {
-    // SAFETY: SQLite gives an open file.
+    // SAFETY: SQLite passes an open file.
     let Ok(size) = (unsafe { open(file) }).size() else {
         return ffi::SQLITE_IOERR_FSTAT;
     };
-    // SAFETY: SQLite gives a place for the answer.
+    // SAFETY: SQLite passes a pointer for the result.
     unsafe { *out = size as i64 };
     ffi::SQLITE_OK
 }
 
 unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
-    // SAFETY: SQLite gives an open file.
+    // SAFETY: SQLite passes an open file.
     let file = unsafe { &open(file).file };
     code::granted(file.lock(Level::from_number(level)), ffi::SQLITE_IOERR_LOCK)
 }
 
 unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
-    // SAFETY: SQLite gives an open file.
+    // SAFETY: SQLite passes an open file.
     let file = unsafe { &open(file).file };
     code::done(
         file.unlock(Level::from_number(level)),
@@ -151,11 +151,11 @@ unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int
 }
 
 unsafe extern "C" fn is_reserved(file: *mut ffi::sqlite3_file, out: *mut c_int) -> c_int {
-    // SAFETY: SQLite gives an open file.
+    // SAFETY: SQLite passes an open file.
     let Ok(is_reserved) = (unsafe { &open(file).file }).is_reserved() else {
         return ffi::SQLITE_IOERR_CHECKRESERVEDLOCK;
     };
-    // SAFETY: SQLite gives a place for the answer.
+    // SAFETY: SQLite passes a pointer for the result.
     unsafe { *out = c_int::from(is_reserved) };
     ffi::SQLITE_OK
 }
@@ -165,7 +165,7 @@ unsafe extern "C" fn file_control(
     operation: c_int,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: SQLite gives an open file, and an argument that the operation tells the type of.
+    // SAFETY: SQLite passes an open file, and an argument of the type that belongs to the operation.
     unsafe { control::control(open(file), operation, argument) }
 }
 
@@ -174,7 +174,7 @@ unsafe extern "C" fn sector_size(_file: *mut ffi::sqlite3_file) -> c_int {
 }
 
 unsafe extern "C" fn characteristics(file: *mut ffi::sqlite3_file) -> c_int {
-    // SAFETY: SQLite gives an open file.
+    // SAFETY: SQLite passes an open file.
     let powersafe = match unsafe { open(file) }.powersafe_overwrite {
         true => ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE,
         false => 0,
@@ -189,7 +189,7 @@ unsafe extern "C" fn shm_map(
     extend: c_int,
     out: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: SQLite gives an open file.
+    // SAFETY: SQLite passes an open file.
     let open = unsafe { open(file) };
     let (at, size) = (at as usize, size as usize);
     let (pointer, code) = match open.file.attach() {
@@ -204,7 +204,7 @@ unsafe extern "C" fn shm_map(
             }
         },
     };
-    // SAFETY: SQLite gives a place for the answer.
+    // SAFETY: SQLite passes a pointer for the result.
     unsafe { *out = pointer };
     code
 }
@@ -215,7 +215,7 @@ unsafe extern "C" fn shm_lock(
     count: c_int,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: SQLite gives an open file.
+    // SAFETY: SQLite passes an open file.
     let file = unsafe { &open(file).file };
     let bits = (((1_u16 << count) - 1) << first) as u8;
     if flags & ffi::SQLITE_SHM_UNLOCK != 0 {
@@ -233,7 +233,7 @@ unsafe extern "C" fn shm_barrier(_file: *mut ffi::sqlite3_file) {
 }
 
 unsafe extern "C" fn shm_unmap(file: *mut ffi::sqlite3_file, _delete: c_int) -> c_int {
-    // SAFETY: SQLite gives an open file, and uses none of its regions any more.
+    // SAFETY: SQLite passes an open file, and does not use its regions any more.
     let open = unsafe { open(file) };
     open.file.detach();
     open.regions.clear();

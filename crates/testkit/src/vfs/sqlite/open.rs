@@ -10,16 +10,17 @@ use std::ffi::c_int;
 /// A file that SQLite has open.
 pub(super) struct Open {
     pub(super) file: File,
-    /// Its first sync also syncs its folder.
+    /// Whether this is a new journal, whose first sync also syncs its folder.
     is_new_journal: bool,
     pub(super) persist_wal: bool,
     pub(super) powersafe_overwrite: bool,
-    /// Pieces of shared memory that SQLite has pointers to.
+    /// The regions of shared memory that SQLite has pointers to.
     pub(super) regions: Vec<Region>,
 }
 
 impl Open {
-    /// Opens a file as the unix VFS does. What is to be deleted when it is closed has no path. Returns also the flags that it was really opened with.
+    /// Opens a file as the unix VFS does. A file that is to be deleted when it is closed has no path. Also returns the
+    /// flags that the file was actually opened with.
     pub(super) fn new(
         disk: &Disk,
         path: Option<&str>,
@@ -44,13 +45,13 @@ impl Open {
     pub(super) fn sync(&mut self) -> Result<(), Errno> {
         self.file.sync()?;
         if std::mem::take(&mut self.is_new_journal) {
-            // SQLite ignores if this fails.
+            // SQLite ignores an error of this sync.
             self.file.disk().sync_names(folder(&self.file.path)).ok();
         }
         Ok(())
     }
 
-    /// The length, with the exception that SQLite makes for a file of one byte.
+    /// The length, except that SQLite treats a file of one byte as empty.
     pub(super) fn size(&self) -> Result<u64, Errno> {
         Ok(match self.file.stat()?.len {
             1 => 0,
@@ -58,7 +59,7 @@ impl Open {
         })
     }
 
-    /// Whether its path leads to another file, or none.
+    /// Whether the path leads to another file, or to none.
     pub(super) fn has_moved(&self) -> bool {
         let found = self.file.disk().stat(&self.file.path);
         found.map(|found| found.inode) != Ok(self.file.inode)
@@ -66,7 +67,7 @@ impl Open {
 }
 
 fn open_named(disk: &Disk, path: &str, flags: c_int) -> Result<(File, c_int), c_int> {
-    // A journal takes over the mode of its database.
+    // SQLite gives a journal the mode of its database, so it reads the database's metadata.
     if flags & (ffi::SQLITE_OPEN_WAL | ffi::SQLITE_OPEN_MAIN_JOURNAL) != 0
         && let Some((database, _)) = path.rsplit_once('-')
     {
@@ -85,7 +86,7 @@ fn open_named(disk: &Disk, path: &str, flags: c_int) -> Result<(File, c_int), c_
     };
     let (file, flags) = match File::open(disk, path, mode) {
         Ok(file) => (file, flags),
-        // Whatever the reason is, it tries to open it for reading.
+        // After any error SQLite tries to open the file for reading.
         Err(_) if is_writable => {
             let file = File::open(disk, path, Mode::Read).map_err(cant_open)?;
             let removed = ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE;

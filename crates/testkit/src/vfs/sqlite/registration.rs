@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 static FREE: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
 
-/// A slot as long as a disk needs it.
+/// A slot that is used by one disk.
 pub(crate) struct Registration(&'static Slot);
 
 impl Registration {
@@ -58,7 +58,7 @@ fn register() -> &'static Slot {
         xDelete: Some(methods::delete),
         xAccess: Some(methods::access),
         xFullPathname: Some(methods::full_pathname),
-        // For extensions, which connections can't load by default.
+        // These load extensions, which connections can't do by default.
         xDlOpen: None,
         xDlError: None,
         xDlSym: None,
@@ -72,20 +72,20 @@ fn register() -> &'static Slot {
         xGetSystemCall: None,
         xNextSystemCall: None,
     }));
-    // SAFETY: `vfs` is complete and is never freed, nor is its name or the slot that it points to.
+    // SAFETY: `vfs` is complete and is never freed, nor are its name and the slot that it points to.
     let code = unsafe { ffi::sqlite3_vfs_register(vfs, 0) };
     assert_eq!(code, ffi::SQLITE_OK, "SQLite takes a VFS");
     slot
 }
 
-/// Seeds SQLite's generator of random numbers, of which there is one per process, whatever the VFS: it draws from it
-/// the salt of a log, names of temporary files, and `random()`. Two runs have the same bytes if each begins with this
-/// and nothing else in the process uses SQLite meanwhile.
+/// Seeds SQLite's generator of random numbers. There is one per process, whatever the VFS; SQLite uses it for the salt
+/// of a WAL, names of temporary files, and `random()`. Two runs have the same bytes if each begins with this call and
+/// no other code in the process uses SQLite meanwhile.
 pub fn seed_sqlite(seed: u32) {
     let (seed, no_database) = (seed.max(1), null_mut::<ffi::sqlite3>());
     let _alone = lock(&FREE);
-    // SAFETY: this operation takes an unsigned number and a database or NULL. What it sets is one aligned number, which
-    // SQLite reads when it seeds its generator.
+    // SAFETY: this operation takes an unsigned number and a database or NULL. It sets one aligned number, which SQLite
+    // reads when it seeds its generator.
     unsafe {
         ffi::sqlite3_initialize();
         ffi::sqlite3_test_control(ffi::SQLITE_TESTCTRL_PRNG_SEED, seed, no_database);

@@ -1,11 +1,11 @@
-//! What SQLite is given as a VFS.
+//! A VFS object, as SQLite knows it.
 
 use super::super::Disk;
 use super::super::disk::Shared;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
-/// A VFS that SQLite knows. It is never freed, as SQLite may use it at any time; once its disk is gone, and with it
-/// every file on it, it serves another one.
+/// A VFS that is registered with SQLite. It is never freed, because SQLite may use it at any time. Once its disk and
+/// every file on that disk are gone, it serves another disk.
 pub(super) struct Slot {
     pub(super) name: String,
     pub(super) disk: Mutex<Weak<Shared>>,

@@ -1,4 +1,4 @@
-//! What SQLite calls on the disk as a whole.
+//! The methods of the disk as a whole, which SQLite calls.
 #![allow(unsafe_code, reason = "SQLite is a C library")]
 
 use super::super::Disk;
@@ -12,11 +12,11 @@ use std::ffi::{CStr, c_char, c_int};
 
 pub(super) const LONGEST_PATH: c_int = 512;
 
-/// Noon of 24 November 4714 BC, where SQLite's time begins, to 1970.
+/// Milliseconds from noon of 24 November 4714 BC, where SQLite's time begins, to 1970.
 const JULIAN_EPOCH_MS: i64 = 210_866_760_000_000;
 const DAY_MS: f64 = 86_400_000.0;
 
-/// The disk behind a VFS; none if it was dropped.
+/// The disk behind a VFS; `None` if it was dropped.
 ///
 /// # Safety
 /// The VFS must be one that `registration` made.
@@ -41,7 +41,7 @@ pub(super) unsafe extern "C" fn open(
     flags: c_int,
     out_flags: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQLite gives a VFS of ours, a path or NULL, and `szOsFile` bytes for a handle that has none yet.
+    // SAFETY: SQLite passes a VFS that `registration` made, a path or NULL, and `szOsFile` bytes without a handle.
     unsafe {
         Handle::empty(file);
         let Some(disk) = disk(vfs) else {
@@ -65,7 +65,7 @@ pub(super) unsafe extern "C" fn delete(
     name: *const c_char,
     sync_folder: c_int,
 ) -> c_int {
-    // SAFETY: SQLite gives a VFS of ours and a path.
+    // SAFETY: SQLite passes a VFS that `registration` made, and a path.
     let (Some(disk), Some(path)) = (unsafe { (disk(vfs), path(name)) }) else {
         return ffi::SQLITE_IOERR_DELETE;
     };
@@ -76,20 +76,20 @@ pub(super) unsafe extern "C" fn delete(
     }
 }
 
-/// As in the unix VFS, a file that is empty or can't be looked at is not there.
+/// As in the unix VFS, a file counts as missing if it is empty or can't be examined.
 pub(super) unsafe extern "C" fn access(
     vfs: *mut ffi::sqlite3_vfs,
     name: *const c_char,
     flags: c_int,
     result: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQLite gives a VFS of ours and a path.
+    // SAFETY: SQLite passes a VFS that `registration` made, and a path.
     let (Some(disk), Some(path)) = (unsafe { (disk(vfs), path(name)) }) else {
         return ffi::SQLITE_IOERR_ACCESS;
     };
     let least = u64::from(flags == ffi::SQLITE_ACCESS_EXISTS);
     let is_there = disk.stat(&path).is_ok_and(|found| found.len >= least);
-    // SAFETY: SQLite gives a place for the answer.
+    // SAFETY: SQLite passes a pointer for the result.
     unsafe { *result = c_int::from(is_there) };
     ffi::SQLITE_OK
 }
@@ -100,14 +100,14 @@ pub(super) unsafe extern "C" fn full_pathname(
     room: c_int,
     out: *mut c_char,
 ) -> c_int {
-    // SAFETY: SQLite gives a path.
+    // SAFETY: SQLite passes a path.
     let Some(path) = (unsafe { path(name) }) else {
         return ffi::SQLITE_CANTOPEN;
     };
     if path.len() >= room as usize {
         return ffi::SQLITE_CANTOPEN;
     }
-    // SAFETY: SQLite gives `room` bytes, which the path and a NUL fit into.
+    // SAFETY: SQLite passes `room` bytes, which the path and a NUL fit into.
     unsafe {
         out.copy_from_nonoverlapping(path.as_ptr().cast(), path.len());
         out.add(path.len()).write(0);
@@ -120,11 +120,11 @@ pub(super) unsafe extern "C" fn randomness(
     len: c_int,
     out: *mut c_char,
 ) -> c_int {
-    // SAFETY: SQLite gives a VFS of ours.
+    // SAFETY: SQLite passes a VFS that `registration` made.
     let Some(disk) = (unsafe { disk(vfs) }) else {
         return 0;
     };
-    // SAFETY: SQLite gives so many bytes, which it has set to zero.
+    // SAFETY: SQLite passes `len` bytes, which it has set to zero.
     let out = unsafe { std::slice::from_raw_parts_mut(out.cast::<u8>(), len as usize) };
     let rng = &mut disk.state().rng;
     for bytes in out.chunks_mut(8) {
@@ -133,9 +133,9 @@ pub(super) unsafe extern "C" fn randomness(
     len
 }
 
-/// Time passes, and nobody waits.
+/// Advances the virtual time instead of waiting.
 pub(super) unsafe extern "C" fn sleep(vfs: *mut ffi::sqlite3_vfs, micros: c_int) -> c_int {
-    // SAFETY: SQLite gives a VFS of ours.
+    // SAFETY: SQLite passes a VFS that `registration` made.
     if let Some(disk) = unsafe { disk(vfs) } {
         disk.time().advance(u64::from(micros.unsigned_abs()));
     }
@@ -154,7 +154,7 @@ pub(super) unsafe extern "C" fn current_time_int64(
     vfs: *mut ffi::sqlite3_vfs,
     out: *mut ffi::sqlite3_int64,
 ) -> c_int {
-    // SAFETY: SQLite gives a VFS of ours and a place for the answer.
+    // SAFETY: SQLite passes a VFS that `registration` made, and a pointer for the result.
     unsafe {
         let Some(ms) = julian_ms(vfs) else {
             return ffi::SQLITE_ERROR;
@@ -165,7 +165,7 @@ pub(super) unsafe extern "C" fn current_time_int64(
 }
 
 pub(super) unsafe extern "C" fn current_time(vfs: *mut ffi::sqlite3_vfs, out: *mut f64) -> c_int {
-    // SAFETY: SQLite gives a VFS of ours and a place for the answer.
+    // SAFETY: SQLite passes a VFS that `registration` made, and a pointer for the result.
     unsafe {
         let Some(ms) = julian_ms(vfs) else {
             return ffi::SQLITE_ERROR;

@@ -1,5 +1,5 @@
-//! A VFS as SQLite calls it, of which the test keeps the rules: no lock is unlocked that is not held, nothing is
-//! closed that has shared memory.
+//! A VFS, called as SQLite calls it. The test keeps SQLite's rules: it unlocks only locks that it has, and closes no
+//! file that has shared memory.
 #![allow(unsafe_code, reason = "SQLite is a C library")]
 
 use super::Action;
@@ -14,7 +14,7 @@ const REGION: usize = 32_768;
 impl Vfs {
     pub(super) fn find(name: &str) -> Self {
         let name = CString::new(name).unwrap();
-        // SAFETY: SQLite takes the name of a VFS.
+        // SAFETY: the argument is the name of a VFS, as SQLite expects.
         let vfs = unsafe {
             ffi::sqlite3_initialize();
             ffi::sqlite3_vfs_find(name.as_ptr())
@@ -25,7 +25,7 @@ impl Vfs {
 
     pub(super) fn open(&self, path: &str, flags: c_int) -> Result<(Raw, c_int), c_int> {
         let text = CString::new(path).unwrap();
-        // SAFETY: it copies the path, and there are no parameters.
+        // SAFETY: SQLite copies the path, and there are no parameters.
         let path = unsafe {
             ffi::sqlite3_create_filename(
                 text.as_ptr(),
@@ -36,7 +36,7 @@ impl Vfs {
             )
         };
         let mut out = 0;
-        // SAFETY: the VFS is registered, and so much memory is what it asks for.
+        // SAFETY: the VFS is registered, and the memory has the size that it requests.
         unsafe {
             let words = ((*self.0).szOsFile as usize).div_ceil(8);
             let memory = vec![0_u64; words];
@@ -87,7 +87,7 @@ pub(super) struct Raw {
     level: c_int,
     regions: Vec<*mut u8>,
     attached: bool,
-    /// Which of the shared memory's locks it has, and whether exclusively.
+    /// Which of the shared memory's locks this file has, and whether exclusively.
     held: [Option<bool>; 8],
 }
 
@@ -108,7 +108,7 @@ impl Raw {
             Action::Open(_) | Action::Close | Action::Delete | Action::Access(_) => String::new(),
             Action::Read { at, len } => {
                 let mut buffer = vec![0xaa_u8; len];
-                // SAFETY: the buffer has so many bytes.
+                // SAFETY: the buffer has `len` bytes.
                 let code = unsafe {
                     methods.xRead.unwrap()(file, buffer.as_mut_ptr().cast(), len as c_int, at)
                 };
@@ -116,7 +116,7 @@ impl Raw {
             }
             Action::Write { at, len, byte } => {
                 let bytes = vec![byte; len];
-                // SAFETY: there are so many bytes.
+                // SAFETY: `bytes` has `len` bytes.
                 let code = unsafe {
                     methods.xWrite.unwrap()(file, bytes.as_ptr().cast(), len as c_int, at)
                 };
@@ -165,14 +165,14 @@ impl Raw {
             Action::Map { at, extend } => self.map(at, extend),
             Action::Poke { at, byte } => {
                 if let Some(region) = self.regions.get(at / REGION) {
-                    // SAFETY: the region is mapped and has so many bytes.
+                    // SAFETY: the region is mapped and has `REGION` bytes.
                     unsafe { region.add(at % REGION).write_volatile(byte) };
                 }
                 String::new()
             }
             Action::Peek { at } => {
                 let region = self.regions.get(at / REGION);
-                // SAFETY: the region is mapped and has so many bytes.
+                // SAFETY: the region is mapped and has `REGION` bytes.
                 let byte = region.map(|region| unsafe { region.add(at % REGION).read_volatile() });
                 format!("{byte:?}")
             }
@@ -187,11 +187,11 @@ impl Raw {
         }
     }
 
-    /// The next higher lock that SQLite may ask for.
+    /// Requests the next higher lock that SQLite may request.
     fn lock(&mut self) -> String {
         let next = match self.level {
             ffi::SQLITE_LOCK_NONE => ffi::SQLITE_LOCK_SHARED,
-            // A file that can only be read is never locked for writing.
+            // A read-only file is never locked for writing.
             _ if !self.writable => return String::new(),
             ffi::SQLITE_LOCK_SHARED => ffi::SQLITE_LOCK_RESERVED,
             _ => ffi::SQLITE_LOCK_EXCLUSIVE,
@@ -201,7 +201,7 @@ impl Raw {
         let code = unsafe { (*(*file).pMethods).xLock.unwrap()(file, next) };
         match code {
             ffi::SQLITE_OK => self.level = next,
-            // It waits for the readers.
+            // The file now waits for the readers.
             _ if next == ffi::SQLITE_LOCK_EXCLUSIVE => self.level = ffi::SQLITE_LOCK_PENDING,
             _ => {}
         }
@@ -212,7 +212,7 @@ impl Raw {
     }
 
     fn map(&mut self, at: c_int, extend: bool) -> String {
-        // SQLite asks for one after another.
+        // SQLite maps the regions one after another.
         if at as usize > self.regions.len() {
             return String::new();
         }
@@ -252,7 +252,7 @@ impl Raw {
         format!("{code}")
     }
 
-    /// Unlocks the first lock that it has.
+    /// Releases the first lock that this file has.
     fn unlock_shm(&mut self) -> String {
         let Some(at) = self.held.iter().position(Option::is_some) else {
             return String::new();

@@ -36,7 +36,7 @@ impl HeartbeatSender {
 impl Plane {
     /// Reports progress if a report is due. In most turns this costs one comparison.
     pub(crate) fn beat_if_due(&mut self) {
-        if self.now >= self.heartbeat.due {
+        if self.now >= self.angel.heartbeat.due {
             self.beat();
         }
     }
@@ -44,7 +44,7 @@ impl Plane {
     /// Reports progress, and schedules the next report.
     pub(crate) fn beat(&mut self) {
         let is_draining = self.core.is_draining();
-        self.heartbeat.beat(match is_draining {
+        self.angel.heartbeat.beat(match is_draining {
             true => Stage::Draining,
             false => Stage::Serving,
         });
@@ -53,12 +53,12 @@ impl Plane {
             (false, Span::FOREVER) => Span::FOREVER,
             (false, watchdog) => Span(watchdog.0 / BEATS),
         };
-        self.heartbeat.due = self.now + pause;
+        self.angel.heartbeat.due = self.now + pause;
     }
 
     /// Reports the closing stage: from here on the job store and slow clients determine how long a turn takes.
     pub(crate) fn beat_before_closing(&mut self) {
-        self.heartbeat.beat(Stage::Closing);
+        self.angel.heartbeat.beat(Stage::Closing);
     }
 
     /// Sends the timeouts that the angel applies to this server.

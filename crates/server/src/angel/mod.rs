@@ -1,0 +1,118 @@
+//! The server's side of the channel to the angel.
+
+mod heartbeat;
+
+pub(crate) use heartbeat::HeartbeatSender;
+
+use crate::net::Source;
+use crate::observe::{LogEvent, events};
+use crate::plane::Plane;
+use stoker_angel::{AboutSocket, Channel, Level, ToAngel, ToServer};
+use stoker_os::Fd;
+
+/// The connection to the angel.
+pub(crate) struct AngelLink {
+    pub(crate) channel: Channel,
+    /// Data is waiting until the socket is writable.
+    has_unsent: bool,
+    pub(crate) heartbeat: HeartbeatSender,
+    /// The angel has ended.
+    pub(crate) is_lost: bool,
+}
+
+impl AngelLink {
+    pub(crate) fn new(channel: Channel, heartbeat: HeartbeatSender) -> Self {
+        Self {
+            channel,
+            has_unsent: false,
+            heartbeat,
+            is_lost: false,
+        }
+    }
+}
+
+impl Plane {
+    /// Sends a message to the angel. If that fails, the angel has ended.
+    pub(crate) fn send_to_angel(&mut self, message: &ToAngel) {
+        if self.angel.channel.send(message, Vec::new()).is_err() {
+            self.angel.is_lost = true;
+        }
+        self.watch_angel();
+    }
+
+    /// Watches for the angel's socket to become writable while messages are pending.
+    pub(crate) fn watch_angel(&mut self) {
+        let is_blocked = self.angel.channel.is_blocked();
+        if is_blocked != self.angel.has_unsent {
+            self.angel.has_unsent = is_blocked;
+            self.poller
+                .set(&self.angel.channel, Source::Control, true, is_blocked);
+        }
+    }
+
+    pub(crate) fn receive_from_angel(&mut self) {
+        if self.angel.channel.flush().is_err() {
+            self.angel.is_lost = true;
+            return;
+        }
+        loop {
+            match self.angel.channel.receive::<ToServer>() {
+                Ok(Some((message, fds))) => self.on_angel_message(message, fds),
+                Ok(None) => break,
+                Err(_) => {
+                    self.angel.is_lost = true;
+                    return;
+                }
+            }
+            self.settle();
+        }
+        self.watch_angel();
+    }
+
+    fn on_angel_message(&mut self, message: ToServer, fds: Vec<Fd>) {
+        match message {
+            ToServer::Spawned { worker, pid } => self.spawned(worker, pid, fds),
+            ToServer::SpawnFailed { worker, error } => self.not_spawned(worker, &error),
+            ToServer::Exited { worker, end } => self.reaped(worker, end),
+            ToServer::OrphanKilled {
+                worker,
+                pid,
+                command,
+            } => {
+                let text = format!(
+                    "{worker} left a process behind, which is ended: {command} (pid {pid})"
+                );
+                let entry = events::PROCESS_LEFT
+                    .message(text)
+                    .with("worker", worker.to_string());
+                self.log
+                    .put(entry.with("pid", pid).with("command", command));
+            }
+            ToServer::Drain => self.drain(),
+            ToServer::Reload => {
+                self.log.reopen();
+                self.reload_all();
+            }
+            ToServer::ReopenLog => self.log.reopen(),
+            ToServer::Listener(about) => {
+                self.log_socket(&events::SOCKET, about);
+                fds.into_iter().for_each(|fd| self.listen_on(fd));
+            }
+            ToServer::Log { level, about } => {
+                let event = match level {
+                    Level::Info => &events::SOCKET,
+                    Level::Warn => &events::SOCKET_TROUBLE,
+                    Level::Error => &events::SOCKET_LOST,
+                };
+                self.log_socket(event, about);
+            }
+            ToServer::Gateway(about) => self.gateway_changed(about),
+            ToServer::Config { .. } => {}
+        }
+    }
+
+    fn log_socket(&mut self, event: &'static LogEvent, about: AboutSocket) {
+        let entry = event.message(about.text).with("path", about.path);
+        self.log.put(entry.with("reason", about.reason));
+    }
+}
