@@ -207,9 +207,9 @@ final class Client
      * @param string|null $idempotencyKey 1 to 200 bytes; a second push with the same key returns the id of the first job,
      *                                    so the client can repeat the push if the connection is lost
      * @param bool        $failOnTimeout  a run that exceeds its timeout is the last, even if tries are left
-     * @param float|\DateTimeInterface|null $retryUntil time after which a failed run is the last; until then tries are not
-     *                                    counted. A number is Unix time in seconds
-     * @param int|null    $maxExceptions  maximum number of runs that end in an error, 1 to 65535; a release does not count
+     * @param float|\DateTimeInterface|null $retryUntil time after which a failed run is the last; until then tries are
+     *                                    not counted. A number is Unix time in seconds
+     * @param int|null    $maxExceptions  maximum number of runs that end in an error, 1 to 65535; releases do not count
      * @param bool        $uniqueUntilStart release the unique key as soon as the first run starts
      * @param float|null  $uniqueFor      maximum number of seconds for which the unique key is held
      * @param float|\DateTimeInterface|null $dueAt time at which the job is due, instead of $delay; a number is Unix time
@@ -539,7 +539,7 @@ final class Client
     /**
      * Imports jobs that export() returned, on this server or another one. They get new ids, and their queues must exist.
      *
-     * Jobs are sent in batches. If a batch is rejected, an exception is thrown, and jobs of earlier batches stay imported.
+     * Jobs are sent in batches. If a job is rejected, an exception is thrown, and the jobs before it stay imported.
      *
      * @param iterable<array<string, mixed>> $jobs
      * @return int number of imported jobs

@@ -11,7 +11,7 @@ use Stoker\Wire\Meta;
 use Stoker\Wire\Status;
 
 /**
- * A request that failed or was rejected. This is the base class of all exceptions that Client throws.
+ * A request that failed, or a request or worker that the server rejected.
  *
  * Catch the subclass that you can handle. docs/reference/protocol.md, section 5, lists the statuses.
  */
@@ -26,7 +26,7 @@ class StokerException extends \RuntimeException
     /** True if no worker has started the task, so that a retry cannot do anything twice. */
     public bool $notProcessed = false;
 
-    /** @var array<array-key, string> ids of the jobs that pushMany() had accepted, by the key of their body; else empty */
+    /** @var array<array-key, string> pushMany() only: ids of the accepted jobs, by the key of their body */
     public array $accepted = [];
 
     private const CLASSES = [

@@ -211,8 +211,8 @@ final class Task
     }
 
     /**
-     * Jobs only: saves the progress of this run for the next run, if a retry, a crash or a timeout leads to one. It replaces
-     * the previous checkpoint. It is sent at once, in order with ack() and the answer, and no confirmation is awaited.
+     * Jobs only: saves a checkpoint for the next run, if a retry, a crash or a timeout leads to one. It replaces the
+     * previous checkpoint. It is sent at once, in order with ack() and the answer, and no confirmation is awaited.
      *
      * @param string $bytes at most 32768 bytes; "" removes the checkpoint
      * @throws \InvalidArgumentException $bytes is longer
@@ -273,7 +273,8 @@ final class Task
     /**
      * Reports a value to the server's metrics.
      *
-     * @param array<string, string> $labels use few labels with few different values, because each combination is kept
+     * @param string                $name   name of the metric
+     * @param array<string, string> $labels a few labels with few different values each
      */
     public function metric(string $name, float $value, array $labels = []): void
     {

@@ -12,7 +12,7 @@ use function fwrite;
 use function getmypid;
 use function strlen;
 
-/** The worker's end of its socket. Only the process that opened it ever writes to it. @internal */
+/** The worker's end of its connection. Only the process that opened it writes to it. @internal */
 final class Channel
 {
     /** Microseconds. */
@@ -33,13 +33,13 @@ final class Channel
         $this->pid = getmypid();
     }
 
-    /** False in a child that a handler forked: it has the same socket, and no right to it. */
+    /** False in a child that a handler forked: it inherited the socket, but must not use it. */
     public function isMine(): bool
     {
         return getmypid() === $this->pid;
     }
 
-    /** Waits for bytes; null is the end of the connection. */
+    /** Waits for bytes and returns them; null at the end of the connection. */
     public function read(): ?string
     {
         do {
@@ -50,15 +50,18 @@ final class Channel
     }
 
     /**
-     * Waits for bytes, for so many seconds at the most; null = for ever. "" when none came, because the time is up or
-     * a signal came; null is the end of the connection.
+     * Waits for bytes and returns them; "" if none arrived because the time is up or a signal arrived; null at the end of
+     * the connection.
+     *
+     * @param ?float $seconds maximum time to wait; null = no limit
      */
     public function readWithin(?float $seconds): ?string
     {
         $read = [$this->stream];
         $none = null;
         $micros = $seconds === null ? null : (int) ($seconds * 1e6);
-        // At a signal it warns, and an application's error handler may throw even at a warning that is silenced.
+        // stream_select() raises a warning when a signal interrupts it. With @, an application's error handler would still
+        // be called and might throw.
         set_error_handler(static fn (): bool => true);
         try {
             $ready = stream_select($read, $none, $none, $micros === null ? null : intdiv($micros, 1_000_000), ($micros ?? 0) % 1_000_000);
@@ -68,8 +71,8 @@ final class Channel
         if ($ready === 0) {
             return '';
         }
-        // For a moment only: a signal's handler may have read just now what was there. Or there was nothing, but a signal;
-        // or a descriptor of 1024 and above, which select() can't do.
+        // Limit the time of this read, because there may be nothing to read: a signal handler may have read the bytes in
+        // the meantime, or stream_select() failed because of a signal or because it does not support descriptors from 1024.
         stream_set_timeout($this->stream, 0, self::MOMENT);
         $bytes = @fread($this->stream, Socket::CHUNK);
         stream_set_timeout($this->stream, -1);
@@ -84,7 +87,7 @@ final class Channel
         }
     }
 
-    /** Writes whole frames. The caller has made sure that this isMine(). */
+    /** Writes complete frames. The caller must have checked isMine(). */
     public function write(string $bytes): void
     {
         if ($this->broken) {
@@ -100,7 +103,7 @@ final class Channel
         $wasBusy || !$this->interrupted || $this->throwInterrupt();
     }
 
-    /** @throws TaskTimeout the soft cancel that had to wait */
+    /** @throws TaskTimeout a soft cancel was deferred and is meant for the running task */
     public function throwInterrupt(): void
     {
         if ($this->interrupted) {
@@ -109,7 +112,7 @@ final class Channel
         }
     }
 
-    /** PHP has written less than it was given. Goes on until all is written, or nothing more can be. */
+    /** Writes the bytes that a short write left, until all are written or the connection fails. */
     private function rest(string $bytes, int $sent): void
     {
         while ($sent < strlen($bytes) && !$this->broken) {

@@ -8,10 +8,13 @@ use Stoker\Wire\Frame;
 use Stoker\Wire\FrameReader;
 use Stoker\Wire\WireError;
 
-/** A client's open stream, with time limits. Knows frames, but not what they mean. @internal */
+/** A client's open connection: reads and writes with time limits, and splits what it reads into frames. @internal */
 final class Connection
 {
-    /** Bytes that nearly always fit into the system's buffer, and nanoseconds in which they must. */
+    /**
+     * Writes of at most SMALL bytes nearly always fit into the socket's buffer, so they are tried as one blocking write of
+     * at most SOON nanoseconds.
+     */
     private const SMALL = 32768;
     private const SOON = 50_000_000;
 
@@ -33,13 +36,13 @@ final class Connection
         return $this->pid === getmypid();
     }
 
-    /** Whether an earlier script has used this persistent connection: it has said HELLO then. */
+    /** Whether an earlier script has used this persistent connection and so has already sent HELLO. */
     public function isUsed(): bool
     {
         return ftell($this->stream) > 0;
     }
 
-    /** @return list<Frame> what has been read and not been taken yet */
+    /** @return list<Frame> the frames that have been read since the last call */
     public function take(): array
     {
         [$frames, $this->frames] = [$this->frames, []];
@@ -48,8 +51,10 @@ final class Connection
     }
 
     /**
-     * @param ?int $until nanoseconds of hrtime()
-     * @return int bytes that were taken; fewer than given when the connection has ended or the time is up
+     * Writes bytes. Reads meanwhile if the socket's buffer is full.
+     *
+     * @param ?int $until nanoseconds of hrtime(); null = no limit
+     * @return int number of bytes written; fewer than given if the connection has ended or the time is up
      * @throws WireError
      */
     public function write(string $bytes, ?int $until): int
@@ -65,8 +70,10 @@ final class Connection
     }
 
     /**
-     * Waits for bytes. False: the connection has ended. When the time is up it is true, and take() has nothing.
+     * Waits for bytes and splits them into frames for take().
      *
+     * @param ?int $until nanoseconds of hrtime(); null = no limit
+     * @return bool false if the connection has ended; true also if the time is up
      * @throws WireError
      */
     public function read(?int $until): bool
@@ -82,8 +89,8 @@ final class Connection
     }
 
     /**
-     * Answers are read meanwhile: a broker does not read from a client that leaves its answers lying, and so each would
-     * wait for the other.
+     * Writes the rest of the bytes and reads answers at the same time. The server stops reading from a client that does not
+     * read its answers, so without this both sides could wait for each other.
      */
     private function writeAndRead(string $bytes, int $sent, ?int $until): int
     {
@@ -95,7 +102,8 @@ final class Connection
                 $micros = $until === null ? null : max(0, intdiv($until - hrtime(true), 1000));
                 $ready = stream_select($read, $write, $none, $micros === null ? null : 0, $micros);
                 if ($ready === false) {
-                    // A signal, or a descriptor of 1024 and above, which select() can't do. Then without reading.
+                    // stream_select() failed because of a signal or because it does not support descriptors from 1024.
+                    // Write the rest without reading.
                     stream_set_blocking($this->stream, true);
                     $sent += (int) fwrite($this->stream, substr($bytes, $sent));
                     break;
@@ -123,7 +131,7 @@ final class Connection
     {
         $bytes = fread($this->stream, Socket::CHUNK);
         if ($bytes === '' || $bytes === false) {
-            return !stream_get_meta_data($this->stream)['eof']; // feof() would wait once more.
+            return !stream_get_meta_data($this->stream)['eof']; // feof() would block again.
         }
         $frames = $this->reader->feed($bytes);
         $this->frames = $this->frames === [] ? $frames : [...$this->frames, ...$frames];
@@ -131,7 +139,7 @@ final class Connection
         return true;
     }
 
-    /** Sets how long the next read or write may take. */
+    /** Sets the time limit of the next read or write. */
     private function limit(?int $until): void
     {
         if ($until === null) {

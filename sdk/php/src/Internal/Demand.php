@@ -7,19 +7,19 @@ namespace Stoker\Internal;
 use Stoker\Wire\Frame;
 use Stoker\Wire\Type;
 
-/** What a worker has asked for with READY: docs/reference/protocol.md, section 8. @internal */
+/** Tracks the READY frames of a worker that requests each task (`pull`): docs/reference/protocol.md. @internal */
 final class Demand
 {
-    /** One task has been asked for and has not come. */
+    /** A task was requested and has not arrived. */
     private bool $isOpen = false;
-    /** Withdrawals that the broker has not confirmed: a task may still come. */
+    /** Number of withdrawals that the server has not confirmed. Until it has, a task may still arrive. */
     private int $unconfirmed = 0;
 
     public function __construct(private Channel $channel)
     {
     }
 
-    /** Asks for one task, unless that has been done. */
+    /** Requests one task, unless one has been requested already. */
     public function ask(): void
     {
         if (!$this->isOpen) {
@@ -29,9 +29,9 @@ final class Demand
     }
 
     /**
-     * Asks for none any more. Holds as soon as isSettled().
+     * Withdraws the request. The withdrawal is in force when isSettled() is true.
      *
-     * @param bool $hasTask a task is here that is to be returned: only after this the broker takes it back
+     * @param bool $hasTask a task has arrived and is to be returned; the server accepts that only after a withdrawal
      */
     public function withdraw(bool $hasTask = false): void
     {
@@ -42,18 +42,19 @@ final class Demand
         }
     }
 
-    /** Whether no task can come unless it is asked for. */
+    /** Whether no task can arrive until the next request. */
     public function isSettled(): bool
     {
         return !$this->isOpen && $this->unconfirmed === 0;
     }
 
-    /** A task has come. */
+    /** A task has arrived. */
     public function met(): void
     {
         $this->isOpen = false;
     }
 
+    /** The server has confirmed a withdrawal. */
     public function confirmed(): void
     {
         $this->unconfirmed = max(0, $this->unconfirmed - 1);

@@ -11,10 +11,10 @@ use Stoker\Wire\Key;
 use Stoker\Wire\Meta;
 use Stoker\Wire\Status;
 
-/** What the broker is told of a task that threw. @internal */
+/** Builds the answer for a task whose handler threw. @internal */
 final class Failure
 {
-    /** Most bytes of message and trace: enough for people, and no burden for a broker that keeps them. */
+    /** Maximum size of message and stack trace together, in bytes. The server keeps them in the job's history. */
     private const DETAILS = 16384;
 
     /** @return array{int, string, string} status, metadata, body */
@@ -23,7 +23,7 @@ final class Failure
         $verdict = $e instanceof Verdict && ($isJob || $e instanceof Returned) ? $e : null;
         $cause = $verdict?->getPrevious() ?? $e;
         $meta = [
-            // An anonymous class has a path and a NUL in its name; get_debug_type() leaves them out.
+            // The name of an anonymous class contains a NUL and a path; get_debug_type() omits them.
             Key::ERROR_CLASS => substr(get_debug_type($cause), 0, 1000),
             Key::ERROR_PLACE => substr($cause->getFile() . ':' . $cause->getLine(), 0, 4096),
         ];
@@ -40,7 +40,7 @@ final class Failure
 
     private static function trace(\Throwable $e): string
     {
-        // From the worker's own loop downwards all traces are the same.
+        // Omit the frames from the worker's loop on: they are the same in every trace.
         $trace = "\n" . preg_replace('~^#\d+ ' . preg_quote(__DIR__, '~') . '/Loop\.php\(.*~ms', '', $e->getTraceAsString());
         for ($n = 0; $n < 5 && ($e = $e->getPrevious()) !== null; $n++) {
             $trace .= sprintf("\ncaused by %s: %s at %s:%d", get_debug_type($e), $e->getMessage(), $e->getFile(), $e->getLine());

@@ -10,17 +10,17 @@ use function restore_error_handler;
 use function set_error_handler;
 
 /**
- * Undoes what a task changed for those after it: error handlers, the error level, the time limit.
+ * Restores the settings that a task may have changed: error handlers, the error level and the time limit.
  *
- * PHP lets nobody see the whole stack of handlers, only its top. So a handler that a task sets once more, the very
- * same callable, stays on the stack; it does no harm there. A handler for uncaught exceptions does none either: the
- * worker catches them all.
+ * PHP exposes only the top of the stack of error handlers. If a task sets the same callable that was set before it, the
+ * second entry therefore stays on the stack, which is harmless. Handlers for uncaught exceptions need not be restored,
+ * because the worker catches every exception.
  *
  * @internal
  */
 final class Guard
 {
-    /** Handlers that are looked through for the one that was there before. */
+    /** Maximum number of error handlers that are removed to find the one that was set before the task. */
     private const DEPTH = 100;
 
     private mixed $errors;
@@ -44,12 +44,12 @@ final class Guard
             set_time_limit((int) $this->limit);
         }
         for ($i = 0; set_error_handler(null) !== $this->errors && $i < self::DEPTH; $i++) {
-            restore_error_handler(); // takes our null away
-            restore_error_handler(); // and this the task's
+            restore_error_handler(); // Removes the null that was set above.
+            restore_error_handler(); // Removes the handler of the task.
         }
         restore_error_handler();
         if ($i === self::DEPTH) {
-            set_error_handler($this->errors); // A task has taken it away.
+            set_error_handler($this->errors); // The task had removed it from the stack.
         }
     }
 }

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Internal;
 
-/** What a process that dies in a task can still tell about it. @internal */
+/** Builds the last words that a process sends when it dies in a task. @internal */
 final class LastWords
 {
     private const FATAL = [
@@ -15,13 +15,16 @@ final class LastWords
         E_USER_ERROR => 'E_USER_ERROR',
         E_RECOVERABLE_ERROR => 'E_RECOVERABLE_ERROR',
     ];
+    /** Maximum size of the error message, in bytes. */
     private const MESSAGE = 8192;
 
     /**
-     * JSON of a last words event: the fatal error, or else that somebody called exit().
+     * The JSON body of a last words event. It describes the fatal error or, if there was none, reports a call of exit().
      *
-     * @param callable|null $handler null if there is none of ours, but somebody else's loop
-     * @param bool          $isDropped whether the inbox was dropped, by exit() or because nobody needs it
+     * @param string        $name      name of the task
+     * @param callable|null $handler   handler of the task; null if the task was taken from an Inbox
+     * @param bool          $isDropped whether the Inbox was destroyed, because of exit() or because it is not referenced
+     *                                 any more
      */
     public static function json(string $name, ?callable $handler, bool $isDropped): string
     {
@@ -34,7 +37,7 @@ final class LastWords
                 'line' => $error['line'],
             ];
         } else {
-            // Where exit() stands, PHP does not tell at the end of a script. Where its handler begins is near.
+            // In a shutdown function PHP does not tell where exit() was called. The start of the handler is a hint.
             $code = $handler === null ? null : new \ReflectionFunction($handler(...));
             $words = [
                 'class' => 'exit',

@@ -6,10 +6,16 @@ namespace Stoker\Internal;
 
 use Stoker\InvalidRequest;
 
-/** Checks what a request is made of. The broker would do it too, but a fault of a frame costs the whole connection. @internal */
+/**
+ * Checks the parts of a request before it is sent. The server checks them too, but it closes the connection if a frame
+ * is malformed.
+ *
+ * @internal
+ */
 final class Limits
 {
     private const NAME = '/^[A-Za-z0-9_.:\/@-]{1,255}$/D';
+    /** Maximum length of a fairness, unique or idempotency key, in bytes. */
     private const KEY = 200;
 
     /** @throws InvalidRequest */
@@ -43,7 +49,7 @@ final class Limits
     }
 
     /**
-     * A moment as Unix milliseconds.
+     * Converts a point in time to Unix milliseconds.
      *
      * @param float|\DateTimeInterface $moment a number is Unix time in seconds
      * @throws InvalidRequest
@@ -54,7 +60,7 @@ final class Limits
     }
 
     /**
-     * Seconds as whole milliseconds.
+     * Converts seconds to milliseconds, rounded up, and checks that the result is from $least to $most.
      *
      * @throws InvalidRequest
      */

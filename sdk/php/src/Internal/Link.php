@@ -16,45 +16,50 @@ use Stoker\Wire\Type;
 use Stoker\Wire\WireError;
 
 /**
- * Carries a client's requests: gathers and sends them, matches the answers, and when the connection is lost opens
- * another and sends again what may be sent again.
+ * Sends a client's requests in batches and matches the answers to them. When the connection is lost, it opens a new one
+ * and repeats the requests that may be repeated.
  *
- * Everything happens inside the calls of the client; there is no background.
+ * All of this happens inside the methods that the client calls; nothing runs in the background.
  *
  * @internal
  */
 final class Link
 {
-    /** Bytes that gather before they are sent although nobody waits. */
+    /** Bytes of queued requests after which they are sent even if no request is awaited. */
     private const BATCH = 65536;
 
-    /** Requests in flight until WELCOME says how many may be. */
+    /** Maximum number of requests in flight until WELCOME states the server's limit. */
     private const FIRST_WINDOW = 64;
 
-    /** Nanoseconds that the broker gets to say itself that the time is up: it knows whether the task ran. */
+    /**
+     * Nanoseconds to wait after a request's deadline for the server's own timeout answer, which also says whether the task
+     * was started.
+     */
     private const GRACE = 250_000_000;
 
     private ?Connection $connection = null;
+    /** Frames that are queued to be sent. */
     private string $out = '';
-    /** @var list<array{Pending, int}> the requests in $out, each with the place where it ends there */
+    /** @var list<array{Pending, int}> the requests in $out, each with the offset of its end */
     private array $ends = [];
-    /** @var array<int, Pending> what has no answer yet, by id */
+    /** @var array<int, Pending> requests without an answer, by id */
     private array $waiting = [];
     private int $lastId;
+    /** Maximum number of requests in flight; null until WELCOME has been read. */
     private ?int $window = null;
-    /** The longest frame that we may write; 128 KiB less than the wire's own limit until WELCOME says it. */
+    /** Maximum length of a request frame. Until WELCOME states it, 128 KiB less than the limit of the protocol. */
     private int $maxFrame = Frame::MAX - 131072;
-    /** The broker said GOAWAY: the next request takes a new connection. */
+    /** The server sent GOAWAY, or rejected a request as Unavailable: the next request needs a new connection. */
     private bool $draining = false;
-    /** Inside step(). If it is found so, an exception of a signal handler has torn the step before. */
+    /** Set while step() runs. If step() finds it set, an exception of a signal handler interrupted the previous step. */
     private bool $torn = false;
-    /** Connections lost or refused since the last answer. */
+    /** Number of connections that were lost or refused since the last answer. */
     private int $failures = 0;
 
     /**
-     * @param array<string, mixed> $hello what HELLO says
+     * @param array<string, mixed> $hello fields of HELLO
      * @param float $connectTimeout seconds
-     * @param float $reconnectFor   seconds for which a lost connection is tried to be opened again
+     * @param float $reconnectFor   seconds for which to keep trying to connect
      */
     public function __construct(
         private string $socket,
@@ -63,7 +68,7 @@ final class Link
         private float $connectTimeout,
         private float $reconnectFor,
     ) {
-        // Answers to what an earlier script has asked on a persistent connection must match nothing.
+        // Start at a random id, so that a late answer to an earlier script on a persistent connection matches no request.
         $this->lastId = random_int(1, 0xFFFFFFFF);
         if ($persistent) {
             register_shutdown_function($this->leave(...));
@@ -76,15 +81,15 @@ final class Link
     }
 
     /**
-     * Opens the connection if there is none that can be used.
+     * Opens a connection if none is open.
      *
-     * @param ?int $until nanoseconds of hrtime()
+     * @param ?int $until nanoseconds of hrtime() after which no further attempt is made; null = no limit
      * @throws ConnectionRefused
      */
     public function open(?int $until): void
     {
         if ($this->connection !== null && !$this->connection->isMine()) {
-            $this->close(); // A forked child: the connection, and the answers on it, are its parent's.
+            $this->close(); // This is a forked child: the connection and its answers belong to the parent.
         }
         $giveUp = hrtime(true) + (int) ($this->reconnectFor * 1e9);
         $giveUp = min($giveUp, $until ?? $giveUp);
@@ -92,7 +97,7 @@ final class Link
             try {
                 $this->connection = new Connection(Socket::dial($this->socket, $this->connectTimeout, $this->persistent));
                 if ($this->connection->isUsed()) {
-                    $this->window = self::FIRST_WINDOW; // Its WELCOME was read by another.
+                    $this->window = self::FIRST_WINDOW; // An earlier script has read its WELCOME.
                 } else {
                     $hello = json_encode($this->hello + ['pid' => getmypid()], JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE);
                     $this->out = Frame::of(Type::HELLO, body: $hello)->encode();
@@ -108,7 +113,7 @@ final class Link
         }
     }
 
-    /** Takes a request. It is sent when enough have gathered, or when somebody waits. */
+    /** Queues a request. Queued requests are sent when one of them is awaited or BATCH bytes have accumulated. */
     public function submit(Pending $request): void
     {
         try {
@@ -127,6 +132,7 @@ final class Link
         }
     }
 
+    /** Sends and reads until the request has an answer or an error. */
     public function await(Pending $request): void
     {
         while (!$request->isDone()) {
@@ -136,7 +142,7 @@ final class Link
         }
     }
 
-    /** Ends the connection; what has no answer yet gets none. */
+    /** Closes the connection. Requests without an answer fail. */
     public function close(): void
     {
         foreach ($this->drop() as $request) {
@@ -144,7 +150,10 @@ final class Link
         }
     }
 
-    /** Whether answers have to come before one more request may be sent, or WELCOME to say how large it may be. */
+    /**
+     * Whether the request must wait: for answers, because too many requests are in flight; for WELCOME, because the request
+     * is large and its size limit is not known yet; or for a new connection.
+     */
     private function mustWait(Pending $request): bool
     {
         return $this->draining
@@ -172,7 +181,7 @@ final class Link
         }
     }
 
-    /** Sends what has gathered, and reads once if $for needs it. */
+    /** Sends the queued requests and, if $read is set and $for has no answer yet, reads once. */
     private function step(Pending $for, bool $read = true): void
     {
         if ($this->torn) {
@@ -182,7 +191,7 @@ final class Link
         }
         $this->torn = true;
         $until = $for->deadline === null ? null : $for->deadline + self::GRACE;
-        // An application's error handler may throw even at warnings that are silenced.
+        // Silence warnings by a handler of our own: with @, an application's handler is still called and might throw.
         set_error_handler(static fn (): bool => true);
         try {
             $alive = $this->flush($until);
@@ -192,7 +201,7 @@ final class Link
                 $this->take($for);
             }
             if ($until !== null && !$for->isDone() && hrtime(true) >= $until) {
-                // Who is silent for so long is not to be trusted with the rest either.
+                // The server did not even report the timeout, so give up the connection, with all requests on it.
                 $for->timeIsUp('no answer in time, not even from Stoker itself');
                 unset($this->waiting[$for->id]);
                 $alive = false;
@@ -208,20 +217,20 @@ final class Link
         $this->torn = false;
     }
 
-    /** Writes all that has gathered; false when not all of it could be. */
+    /** Writes the queued requests; false if not all of them could be written. */
     private function flush(?int $until): bool
     {
         if ($this->out === '') {
             return true;
         }
         foreach ($this->ends as [$request]) {
-            $request->sent = true; // In doubt, if an exception of a signal handler strikes from here on.
+            $request->sent = true; // In case an exception of a signal handler interrupts the write.
         }
         $sent = $this->connection->write($this->out, $until);
         foreach ($this->ends as [$request, $end]) {
             $request->sent = $end <= $sent;
             if ($request->sent && $request->isOneWay()) {
-                $request->answer = new Frame(); // All that there will ever be.
+                $request->answer = new Frame(); // A one-way request gets no other answer.
                 unset($this->waiting[$request->id]);
             }
         }
@@ -232,7 +241,7 @@ final class Link
         return $isAll;
     }
 
-    /** Takes what has been read. */
+    /** Processes the frames that have been read. */
     private function take(Pending $for): void
     {
         foreach ($this->connection?->take() ?? [] as $frame) {
@@ -261,10 +270,10 @@ final class Link
     {
         $request = $this->waiting[$frame->id] ?? null;
         if ($request === null) {
-            return; // Late, or meant for an earlier user of a persistent connection.
+            return; // The answer is late, or belongs to an earlier script on a persistent connection.
         }
         if ($frame->code === Status::UNAVAILABLE && $frame->flags & Flag::NOT_PROCESSED && $this->isPatient($request)) {
-            // The broker is going down or just coming up. On another connection, after a pause, its turn comes.
+            // The server is shutting down or starting up. Repeat the request on a new connection after a pause.
             $request->sent = false;
             $this->draining = true;
 
@@ -275,7 +284,7 @@ final class Link
         unset($this->waiting[$frame->id]);
     }
 
-    /** The broker calls the connection itself faulty. Sending the same again would not mend it. */
+    /** The server rejected the connection itself. A retry would fail in the same way. */
     private function refused(Frame $frame): void
     {
         foreach ($this->drop() as $request) {
@@ -283,13 +292,13 @@ final class Link
         }
     }
 
-    /** The connection is of no use any more. What may be sent again, is; the rest fails. */
+    /** Drops an unusable connection, repeats the requests that may be repeated on a new one, and fails the others. */
     private function lost(string $why, Pending $for): void
     {
         $again = [];
         foreach ($this->drop() as $request) {
             $now = hrtime(true);
-            $hasTime = $request->lostAt === 0 || $this->isPatient($request); // Once at least.
+            $hasTime = $request->lostAt === 0 || $this->isPatient($request); // At least one retry.
             $request->lostAt = $request->lostAt ?: $now;
             if ($request->deadline !== null && $now >= $request->deadline) {
                 $request->timeIsUp("no answer in time; the connection was lost ($why)");
@@ -317,7 +326,7 @@ final class Link
         }
     }
 
-    /** Whether a request may be tried again, by the time for which the client was told to go on. */
+    /** Whether the request may still be retried: less than $reconnectFor has passed since its first loss. */
     private function isPatient(Pending $request): bool
     {
         $since = $request->lostAt ?: hrtime(true);
@@ -328,7 +337,7 @@ final class Link
     private function backOff(int $until): void
     {
         $seconds = min(5.0, 0.1 * 2 ** min($this->failures - 1, 10));
-        $seconds *= random_int(500, 1500) / 1000; // Not all clients at once.
+        $seconds *= random_int(500, 1500) / 1000; // Jitter, so that clients do not reconnect all at once.
         usleep((int) max(0, min($seconds * 1e6, ($until - hrtime(true)) / 1e3)));
     }
 
@@ -342,9 +351,9 @@ final class Link
     }
 
     /**
-     * Forgets the connection.
+     * Closes the connection and resets all state that belongs to it.
      *
-     * @return array<int, Pending> what has no answer yet
+     * @return array<int, Pending> the requests without an answer, by id
      */
     private function drop(): array
     {
@@ -359,7 +368,10 @@ final class Link
         return $orphans;
     }
 
-    /** The script ends, or nobody needs this client any more. A persistent connection stays open if it is clean. */
+    /**
+     * Called when the script ends or the client is destroyed. Closes the connection, unless it is persistent and nothing is
+     * queued or in flight on it.
+     */
     private function leave(): void
     {
         if (!$this->persistent || $this->waiting !== [] || $this->out !== '' || $this->torn || $this->draining) {
