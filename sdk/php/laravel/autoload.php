@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// For applications without Composer: the SDK itself, then this package.
+// Autoloader for applications without Composer: loads the SDK and this package.
 require_once dirname(__DIR__) . '/src/autoload.php';
 
 spl_autoload_register(static function (string $class): void {

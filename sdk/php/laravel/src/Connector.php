@@ -23,7 +23,7 @@ final class Connector implements ConnectorInterface
         );
     }
 
-    /** A relative path is meant from the application's base: the directory of a web request is public/. */
+    /** Resolves a relative path against the application's base path, because web requests run in public/. */
     private static function socket(?string $configured): string
     {
         $socket = $configured ?? (getenv('STOKER_SOCKET') ?: 'stoker.sock');

@@ -16,29 +16,30 @@ use Stoker\Wire\WireError;
 use WeakReference;
 
 /**
- * What stands behind pop(): this process as a worker of Stoker, for stock queue:work. Each queue that is popped from has
- * a connection of its own; between two calls of pop() none of them is assigned a job.
+ * Implements StokerQueue::pop(): makes this process a worker of Stoker, for stock queue:work. Each queue from which
+ * jobs are popped has its own connection. No job is assigned to any of them between two calls of pop().
  *
  * @internal
  */
 final class Consumer
 {
-    /** Seconds that one queue of several is waited for, so that none of them lies for long. */
+    /** Maximum time to wait for one queue if there are several, in seconds, so that no queue waits long. */
     private const TURN = 0.25;
-    /** What the container calls the reason for which this process can't be a worker. */
+    /** Name in the container of the exception that kept this process from working. */
     private const FAILURE = 'stoker.worker-failure';
 
-    /** @var array<string, list<Popped>> by queue; more than one only while the code of a job pops itself */
+    /** @var array<string, list<Popped>> by queue; more than one per queue only if the code of a job calls pop() */
     private array $popped = [];
     private Upkeep $upkeep;
-    /** queue:work loops: it looks for jobs until something ends it. */
+    /** queue:work runs in a loop, without --once. */
     private bool $isLooping = false;
-    /** It was we who ended queue:work. */
+    /** This class told queue:work to exit. */
     private bool $hasQuit = false;
 
     /**
-     * @param Closure $show   asks the broker what it shows of a job, by its id
-     * @param Closure $poolOf the pool that serves a queue; null if the broker does not say
+     * @param int|null $crashes number of workers that may die on a job before it fails; null = the server's limit
+     * @param Closure  $show    returns what the server reports about a job, by its id
+     * @param Closure  $poolOf  returns the pool that serves a queue; null if it is unknown
      */
     public function __construct(
         private Container $app,
@@ -58,8 +59,9 @@ final class Consumer
     }
 
     /**
-     * @param string $queue one queue, or "@" and the name of a pool for all of the pool's
-     * @throws StokerException|WireError this process can't reach Stoker, or Stoker does not want it
+     * @param string $queue   name of a queue, or "@" and the name of a pool for all queues of the pool
+     * @param float  $seconds maximum time to wait
+     * @throws StokerException|WireError this process cannot reach Stoker, or Stoker rejected it
      */
     public function pop(string $queue, float $seconds): ?StokerJob
     {
@@ -67,7 +69,7 @@ final class Consumer
             $popped = $this->idle($queue);
             $job = $popped?->next(count($this->popped) > 1 ? min($seconds, self::TURN) : $seconds, $this->isLooping);
         } catch (StokerException|WireError $e) {
-            // Laravel's worker reports it, and would go on without an end, or end with 0.
+            // Laravel's worker only reports the exception: it would continue forever, or exit with code 0.
             $this->app->instance(self::FAILURE, $e);
             $this->isLooping && $this->quit();
             throw $e;
@@ -80,13 +82,14 @@ final class Consumer
         return $job;
     }
 
-    /** Before queue:work looks for a job, and unless it is to do so only once. */
+    /** Called before queue:work polls for a job, unless it runs with --once. */
     public function loops(): void
     {
         if (! $this->isLooping) {
             $this->isLooping = true;
             $this->upkeep->begin();
-            foreach ($this->popped as $queue => $all) { // What Stoker has closed before this run began does not end it.
+            // A connection that Stoker closed before this run of queue:work must not end it.
+            foreach ($this->popped as $queue => $all) {
                 foreach ($all as $popped) {
                     $popped->isStillOpen() || $this->forget($queue, $popped);
                 }
@@ -94,7 +97,7 @@ final class Consumer
         }
     }
 
-    /** Throws what kept queue:work from working: it does not say so itself, and ends with 0. */
+    /** Throws the exception that kept queue:work from working. Laravel itself would exit with code 0. */
     public static function throwFailure(Container $app): void
     {
         if ($app->bound(self::FAILURE)) {
@@ -109,7 +112,7 @@ final class Consumer
         $app->forgetInstance(self::FAILURE);
     }
 
-    /** A connection whose job does not run; null if queue:work is to end. */
+    /** Returns a connection of the queue whose job does not run now; null if queue:work must exit. */
     private function idle(string $queue): ?Popped
     {
         foreach ($this->popped[$queue] ?? [] as $popped) {
@@ -122,7 +125,8 @@ final class Consumer
             }
             $this->forget($queue, $popped);
             if ($this->isLooping) {
-                // Stoker said to go, for the new version perhaps, while a job ran or queue:work slept.
+                // While a job ran or queue:work slept, Stoker told this worker to exit, for example because of a
+                // reload.
                 $this->quit();
 
                 return null;
@@ -137,7 +141,7 @@ final class Consumer
         $isPool = str_starts_with($queue, '@');
         $inbox = Inbox::open(
             [$isPool ? '*' : $queue],
-            $this->socket ?? (getenv('STOKER_SOCKET') ?: './stoker.sock'), // As for pushes.
+            $this->socket ?? (getenv('STOKER_SOCKET') ?: './stoker.sock'), // The same socket as for pushes.
             $isPool ? substr($queue, 1) : $this->poolFor($queue),
             name: 'queue:work',
             softCancel: extension_loaded('pcntl'),
@@ -147,7 +151,7 @@ final class Consumer
         return new Popped($inbox, $this->upkeep, $this->app, $this->connection, $this->crashes, $this->show);
     }
 
-    /** A spawned worker's pool is known, and whoever sets the environment knows better. */
+    /** The pool to join. Null if Stoker started this process, because it knows the pool, or if STOKER_POOL is set. */
     private function poolFor(string $queue): ?string
     {
         return getenv('STOKER_FD') === false && getenv('STOKER_POOL') === false ? ($this->poolOf)($queue) : null;
@@ -159,7 +163,7 @@ final class Consumer
         $this->popped[$queue] = array_values(array_filter($this->popped[$queue] ?? [], static fn (Popped $one) => $one !== $popped));
     }
 
-    /** Ends queue:work after this look for a job. */
+    /** Makes queue:work exit after the current poll for a job. */
     private function quit(): void
     {
         $this->hasQuit = true;
@@ -176,7 +180,7 @@ final class Consumer
         $this->popped = array_filter($this->popped);
     }
 
-    /** Listeners must not keep it alive: whoever drops the application drops its connections. */
+    /** The listeners have a weak reference, so that the connections are closed when the application is destroyed. */
     private function listen(): void
     {
         $self = WeakReference::create($this);
@@ -192,7 +196,7 @@ final class Consumer
         return $event->job instanceof StokerJob && $event->connectionName === $this->connection ? $event->job : null;
     }
 
-    /** This queue:work ends; the process may live on, and run another one. */
+    /** Called when queue:work exits. The process may continue and run it again. */
     private function stops(): void
     {
         $this->closeAll();

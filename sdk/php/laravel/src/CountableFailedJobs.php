@@ -6,7 +6,7 @@ namespace Stoker\Laravel;
 
 use Illuminate\Queue\Failed\CountableFailedJobProvider;
 
-/** For versions of Laravel that know how to ask for numbers. */
+/** FailedJobs for versions of Laravel that have the interface CountableFailedJobProvider. */
 final class CountableFailedJobs extends FailedJobs implements CountableFailedJobProvider
 {
 }

@@ -4,7 +4,10 @@ declare(strict_types=1);
 
 namespace Stoker\Laravel;
 
-/** What failed() is given when the worker that called it before died in it. The message is that of then. */
+/**
+ * The exception that failed() receives if a previous worker died in failed(). It has the message of the original
+ * exception.
+ */
 final class FailedBefore extends \RuntimeException
 {
     public function __construct(string $class, string $message)

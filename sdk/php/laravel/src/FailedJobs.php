@@ -13,20 +13,22 @@ use Stoker\InvalidRequest;
 use Stoker\NotFound;
 
 /**
- * Failed jobs where they are: of Stoker's connections in Stoker, of all others where the application keeps them.
+ * Laravel's failed job provider for applications that use Stoker. Failed jobs of Stoker connections are read from
+ * Stoker; those of other connections from the application's own provider.
  *
- * Stoker keeps a job that its worker has called failed, with its error and history, so nothing has to be logged. A job
- * goes by Stoker's id; find() and forget() know it by the uuid of its payload too, as batches do.
+ * log() does nothing for a Stoker connection, because Stoker keeps a failed job with its error and history. Jobs have
+ * Stoker's id; find() and forget() also accept the uuid of the payload, which batches use.
  */
 class FailedJobs implements FailedJobProviderInterface, PrunableFailedJobProvider
 {
-    /** @var array<string, string>|null Stoker's id by the payload's uuid, as far as it has been looked for */
+    /** @var array<string, string>|null Stoker's ids by the payload's uuid, as of the last search */
     private ?array $byUuid = null;
 
     /**
-     * @param FailedJobProviderInterface   $others   for the jobs of other connections
-     * @param array<string, \Closure(): Client> $brokers each once, by the name of a connection to it
-     * @param list<string>                 $connections all connections to them
+     * @param FailedJobProviderInterface        $others      provider for the jobs of other connections
+     * @param array<string, \Closure(): Client> $brokers     returns a client of each server, by the name of a
+     *                                                       connection to it
+     * @param list<string>                      $connections names of all connections to Stoker
      */
     public function __construct(private FailedJobProviderInterface $others, private array $brokers, private array $connections)
     {
@@ -45,7 +47,7 @@ class FailedJobs implements FailedJobProviderInterface, PrunableFailedJobProvide
         return [...$jobs, ...$this->others->all()];
     }
 
-    /** Laravel 13 asks for the ids alone. */
+    /** Used by Laravel 13, which reads only the ids. */
     public function ids($queue = null)
     {
         $ids = [];
@@ -78,7 +80,7 @@ class FailedJobs implements FailedJobProviderInterface, PrunableFailedJobProvide
             }
         }
 
-        // Laravel's provider of nothing says that it forgot.
+        // NullFailedJobProvider returns true although it has no jobs.
         return ! $this->others instanceof NullFailedJobProvider && $this->others->forget($id);
     }
 
@@ -95,7 +97,7 @@ class FailedJobs implements FailedJobProviderInterface, PrunableFailedJobProvide
         return $count + ($this->others instanceof PrunableFailedJobProvider ? $this->others->prune($before) : 0);
     }
 
-    /** Laravel 10 and later. */
+    /** Used by Laravel 10 and later. */
     public function count($connection = null, $queue = null): int
     {
         $count = 0;
@@ -108,7 +110,7 @@ class FailedJobs implements FailedJobProviderInterface, PrunableFailedJobProvide
         return $count + count($others);
     }
 
-    /** @return \Generator<int, object> */
+    /** @return \Generator<int, object> all failed jobs of Laravel in Stoker, as row() returns them */
     private function jobs(): \Generator
     {
         foreach ($this->brokers as $connection => $client) {
@@ -121,7 +123,11 @@ class FailedJobs implements FailedJobProviderInterface, PrunableFailedJobProvide
         }
     }
 
-    /** @param float $before Unix time */
+    /**
+     * Deletes the jobs that failed before a time.
+     *
+     * @param float $before Unix time in seconds
+     */
     private function discard(float $before): int
     {
         $count = 0;
@@ -134,7 +140,7 @@ class FailedJobs implements FailedJobProviderInterface, PrunableFailedJobProvide
         return $count;
     }
 
-    /** @return array<string, mixed>|null a failed job, by Stoker's id or by the uuid of its payload */
+    /** @return array<string, mixed>|null a failed job, found by Stoker's id or by the uuid of its payload */
     private function show(Client $client, string $id): ?array
     {
         foreach ([$id, null] as $try) {
@@ -142,7 +148,7 @@ class FailedJobs implements FailedJobProviderInterface, PrunableFailedJobProvide
             try {
                 $job = $try === null ? null : $client->job($try);
             } catch (InvalidRequest) {
-                $job = null; // A number, as other providers have them.
+                $job = null; // The id is not a UUID; other providers use numbers.
             }
             if ($job !== null && $job['state'] === 'failed') {
                 return $job;
@@ -152,7 +158,7 @@ class FailedJobs implements FailedJobProviderInterface, PrunableFailedJobProvide
         return null;
     }
 
-    /** Stoker's id of the failed job with this uuid in its payload. */
+    /** Stoker's id of the failed job whose payload has this uuid; null if there is none. */
     private function idOf(string $uuid): ?string
     {
         if (preg_match('/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/Di', $uuid) !== 1) {
@@ -168,11 +174,15 @@ class FailedJobs implements FailedJobProviderInterface, PrunableFailedJobProvide
         return $this->byUuid[$uuid] ?? null;
     }
 
-    /** @param array<string, mixed> $job as Stoker shows or exports it */
+    /**
+     * Converts a job to the object that Laravel's failed job commands expect; null if it was not pushed by Laravel.
+     *
+     * @param array<string, mixed> $job as Client::job() or Client::export() returns it
+     */
     private function row(string $connection, array $job, ?string $endedAt): ?object
     {
         if (! isset(json_decode($job['body'] ?? '', true)['job'])) {
-            return null; // Not of Laravel's making.
+            return null; // The job was not pushed by Laravel.
         }
         $error = $job['error'] ?? [];
         $at = isset($error['at_ms']) ? intdiv($error['at_ms'], 1000) : strtotime((string) ($error['at'] ?? $endedAt ?? 'now'));

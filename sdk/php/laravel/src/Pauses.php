@@ -14,8 +14,8 @@ use Illuminate\Queue\Worker;
 use InvalidArgumentException;
 
 /**
- * Tells Stoker of `queue:pause` and `queue:resume`, which raise events since Laravel 12.45, and of their `--all`, since
- * 13.25.
+ * Applies `queue:pause` and `queue:resume` to Stoker's queues. Laravel dispatches events for them since 12.45, and
+ * for their option `--all` since 13.25.
  *
  * @internal
  */
@@ -25,15 +25,15 @@ final class Pauses
     {
     }
 
-    /** Whether this version of Laravel pauses queues. */
+    /** Whether this version of Laravel can pause queues. */
     public static function areKnown(): bool
     {
         return class_exists(QueuePaused::class);
     }
 
     /**
-     * Laravel's worker looks by itself whether its queue is paused, and then for no job. It would not hear that it is to
-     * go, and with --sleep=0 it would not rest.
+     * Disables the pause check of Laravel's worker. While its queue is paused, that worker does not call pop(), so it
+     * would not notice that Stoker tells it to exit, and with --sleep=0 it would loop without a pause.
      */
     public static function leaveToStoker(): void
     {
@@ -66,7 +66,7 @@ final class Pauses
         $queue instanceof StokerQueue && $queue->resume($event->queue);
     }
 
-    /** All queues of every connection to Stoker. */
+    /** Pauses or resumes all queues of every connection to Stoker. */
     private function each(string $do): void
     {
         foreach ($this->app['config']['queue.connections'] as $name => $config) {

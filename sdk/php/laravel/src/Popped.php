@@ -10,28 +10,28 @@ use Stoker\Inbox;
 use Stoker\Retry;
 
 /**
- * One connection as a worker of one queue, or of one pool, and the job that was popped from it.
+ * One worker connection that serves one queue or one pool, and the job that was popped from it.
  *
- * A job is answered as soon as Laravel, or whoever popped it by hand, has decided what becomes of it, and not first at
- * the next pop(): before that queue:work may be paused or stopped.
+ * A job is answered as soon as Laravel, or the code that called pop(), has decided its outcome. The next pop() would
+ * be too late, because queue:work may be paused or stopped before it.
  *
  * @internal
  */
 final class Popped
 {
-    /** Seconds after which a worker looks again whether the application is up. */
+    /** Seconds between two checks of a worker whether maintenance mode has ended. */
     private const GLANCE = 0.25;
 
-    /** Seconds that a job which was released for at once may take to be there again: it goes by the disk. */
+    /** Minimum seconds to wait for a job that was released without delay, which is written to disk before it returns. */
     private const AGAIN = 1.0;
 
     private ?StokerJob $job = null;
-    /** The last job that was answered here runs again at once. */
+    /** The last job was released without delay. */
     private bool $hasReleased = false;
 
     /**
-     * @param int|null $crashes so many workers may die on a job before it fails; null leaves that to the broker
-     * @param Closure  $show    asks the broker what it shows of a job, by its id
+     * @param int|null $crashes number of workers that may die on a job before it fails; null = the server's limit
+     * @param Closure  $show    returns what the server reports about a job, by its id
      */
     public function __construct(
         private Inbox $inbox,
@@ -44,9 +44,11 @@ final class Popped
     }
 
     /**
-     * The next job; null when none came in so many seconds, and when isClosed().
+     * Waits for the next job; null if none arrived in time, and once isClosed() is true.
      *
-     * @param bool $isWorker whether queue:work asks, and goes on asking: maintenance and queue:restart hold for that
+     * @param float $seconds  maximum time to wait
+     * @param bool  $isWorker whether a loop of queue:work calls this. Only such a loop obeys maintenance mode and
+     *                        queue:restart
      */
     public function next(float $seconds, bool $isWorker): ?StokerJob
     {
@@ -80,19 +82,19 @@ final class Popped
         );
     }
 
-    /** Answers a job that nobody has decided on. */
+    /** Answers the job if its code does not run, even if no outcome was decided. */
     public function settle(): void
     {
         $this->job !== null && ! $this->isBusy() && $this->answer($this->job);
     }
 
-    /** Whether the code of its job runs: the one who asks is that code. */
+    /** Whether the code of the job runs now, so that this method was called from it. */
     public function isBusy(): bool
     {
         return $this->job?->isRunning() ?? false;
     }
 
-    /** Whether Stoker has not said to go, as of now. True while its job runs, which reads nothing. */
+    /** Whether the connection is open. Reads from it first, unless a job is unanswered; then it is always true. */
     public function isStillOpen(): bool
     {
         $this->isBusy() || $this->job !== null || $this->inbox->rest(0.0);
@@ -114,13 +116,13 @@ final class Popped
     private function answer(StokerJob $job): void
     {
         if ($this->job !== $job) {
-            return; // It has been answered.
+            return; // The job has been answered already.
         }
         $this->job = null;
         try {
-            // Who pops by hand may have a transaction of their own.
+            // Code that calls pop() itself may have an open transaction of its own.
             $job->isManaged() && $this->upkeep->closeTransactions($job);
-        } finally { // It reports, and the application's exception handler may fail.
+        } finally { // closeTransactions() calls the application's exception handler, which may throw.
             $verdict = $job->verdict();
             $this->hasReleased = $verdict instanceof Retry && (float) $verdict->delay === 0.0;
             $this->inbox->answer(null, $verdict);

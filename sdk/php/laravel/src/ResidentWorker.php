@@ -23,16 +23,16 @@ use Stoker\Worker;
 use Throwable;
 
 /**
- * Keeps an application booted and runs the jobs and calls that Stoker sends to it.
+ * Boots an application once and runs the jobs and calls that Stoker assigns to it.
  *
  *     (new ResidentWorker($app))->onCall('orders.total', OrderTotal::class)->run();
  *
- * Jobs go through Laravel's own worker, so events, middleware, batches, chains, unique locks, `tries`, `backoff`,
- * `maxExceptions`, `retryUntil` and `failed()` mean what they mean under queue:work.
+ * Jobs run through Laravel's own worker, so events, middleware, batches, chains, unique locks, `tries`, `backoff`,
+ * `maxExceptions`, `retryUntil` and `failed()` work as they do with queue:work.
  *
- * Laravel alone counts attempts. Jobs are pushed with tries = 0 (no limit), and the broker hears either "again, after
- * this delay" or "failed" from here. Were both to count, a job released for the last time would be failed by the
- * broker, where nobody can call its failed().
+ * Only Laravel counts attempts. Jobs are pushed with tries = 0 (no limit), and this worker answers either "retry
+ * after this delay" or "failed". If the server counted too, it would fail a job that was released for the last time,
+ * and could not call the job's failed().
  */
 final class ResidentWorker
 {
@@ -41,36 +41,37 @@ final class ResidentWorker
     private WorkerOptions $options;
     private Upkeep $upkeep;
     private ?int $crashLimit;
-    /** @var array<string, bool> events that this version of Laravel has, or not */
+    /** @var array<string, bool> whether this version of Laravel has an event, by its class */
     private array $events = [];
 
     /**
-     * @param string $connection the connection whose jobs these are, for the settings and for events
-     * @param bool   $sandbox    each job and call gets a copy of the application: what it binds, and singletons that
-     *                           it is the first to make, are gone after it. Instances made before are shared, static
-     *                           variables too
+     * @param string $connection name of the queue connection, for its settings and for events
+     * @param bool   $sandbox    run each job and call in a copy of the application. Bindings that a task adds, and
+     *                           singletons that it is the first to resolve, are gone after it. Instances that were
+     *                           resolved before, and static variables, are shared
      */
     public function __construct(private Application $app, private string $connection = 'stoker', private bool $sandbox = false)
     {
-        // Before the application: its shutdown functions may print, ours must have spoken by then.
+        // Before the application boots, so that the shutdown function of the SDK runs before those of the
+        // application, which may print.
         $this->stoker = Worker::create();
-        // The console's bootstrappers are those of queue:work, Laravel's error handling included.
+        // The console kernel runs the same bootstrappers as queue:work, including Laravel's error handling.
         $app->make(Kernel::class)->bootstrap();
 
         $config = $app['config']["queue.connections.$connection"] ?? [];
         $this->crashLimit = array_key_exists('crashes', $config) ? $config['crashes'] : 2;
         $this->options = new WorkerOptions($connection, $config['backoff'] ?? 0, 0, 0, 0, $config['tries'] ?? 1);
-        // For maxExceptions, which Laravel counts in the cache.
+        // Laravel counts maxExceptions in the cache.
         $this->laravel = $app->make('queue.worker')->setCache($app->make('cache')->driver());
         $this->upkeep = new Upkeep($app);
-        $app->instance(self::class, $this); // For those who ask whose events Looping and its like are.
+        $app->instance(self::class, $this); // Lets listeners of Looping and similar events detect the resident worker.
 
         $app->make('events')->listen(JobExceptionOccurred::class, static function (JobExceptionOccurred $event): void {
             if ($event->job instanceof StokerJob) {
                 $event->job->thrown = $event->exception;
             }
         });
-        // Failed jobs are logged by the command queue:work, not by the worker in it, so it is for us to do.
+        // With queue:work, the command logs failed jobs, not Laravel's worker, so this class must do it.
         $app->make('events')->listen(JobFailed::class, static function (JobFailed $event) use ($app): void {
             $app->make('queue.failer')->log(
                 $event->connectionName,
@@ -82,9 +83,11 @@ final class ResidentWorker
     }
 
     /**
-     * Serves a method beside the jobs.
+     * Serves calls of a method, in addition to the jobs.
      *
-     * @param callable(Task): mixed|class-string $handler a class is made by the container for every call
+     * @param string $method "service.method", see Stoker\Worker::onCall()
+     * @param callable(Task): mixed|class-string $handler the container makes a new instance of a class for every call
+     * @param bool $idempotent a call may run again if its worker dies
      */
     public function onCall(string $method, callable|string $handler, bool $idempotent = false): self
     {
@@ -107,28 +110,30 @@ final class ResidentWorker
         return $this;
     }
 
-    /** Serves every queue of the pool, until Stoker says to go. */
+    /** Serves every queue of the pool until Stoker tells this worker to exit; see Stoker\Worker::run(). */
     public function run(): void
     {
         if (extension_loaded('pcntl')) {
-            // A job whose time is up ends by an exception, that its tries and failed() hear of, and not by SIGKILL.
+            // A job whose time is up gets an exception instead of SIGKILL, so that it counts as a try and failed() is
+            // called.
             $this->stoker->softCancel();
-            // Who stops a whole control group, as systemd does, signals workers too: they finish what they do.
+            // A program that stops a whole control group, such as systemd, also signals workers. They finish their
+            // task.
             pcntl_signal(SIGTERM, function (int $signal): void {
                 Worker::stop();
-                // Laravel 13 tells jobs that are Interruptible.
+                // Laravel 13 notifies jobs that implement Interruptible.
                 method_exists($this->laravel, 'notifyJobOfSignal') && $this->inWorker('notifyJobOfSignal', $signal);
             });
         }
         $this->raise(WorkerStarting::class, '*', $this->options);
         $this->stoker->onJob('*', $this->work(...))->run();
-        $this->laravel->stop(); // Raises WorkerStopping, and does no more.
+        $this->laravel->stop(); // Only dispatches WorkerStopping.
     }
 
     /**
-     * Runs one job; returns when it is done.
+     * Runs one job. Returns if the job is done.
      *
-     * @throws Verdict what Laravel decided instead; or Returned, when it could not begin
+     * @throws Verdict the other outcome that Laravel decided, or Returned if the job could not start
      */
     public function work(Task $task): void
     {
@@ -145,7 +150,8 @@ final class ResidentWorker
                 $this->inWorker('runJob', $job, $this->connection, $this->options);
                 $this->upkeep->closeTransactions($job);
             } catch (Throwable $e) {
-                // Out of the application's exception handler. What becomes of the job has been decided all the same.
+                // Thrown by the application's exception handler. The outcome of the job has been decided
+                // nevertheless.
                 error_log((string) $e);
             }
 
@@ -157,7 +163,7 @@ final class ResidentWorker
         }
     }
 
-    /** Runs code with the application, or with a copy of it. */
+    /** Runs code with the application or, if $sandbox is set, with a copy of it. */
     private function inside(callable $code): mixed
     {
         if (! $this->sandbox) {
@@ -171,23 +177,23 @@ final class ResidentWorker
         }
     }
 
-    /** @return array<string, mixed>|null what the broker shows of a job */
+    /** @return array<string, mixed>|null what the server reports about a job, as Client::job() */
     private function show(string $job): ?array
     {
         return $this->app->make('queue')->connection($this->connection)->client()->job($job);
     }
 
-    /** Puts back what belongs to one task: scoped instances, resolved facades, the log's context. */
+    /** Resets the state that must last for one task only: scoped instances, resolved facades, the log's context. */
     private function reset(): void
     {
-        // The very closure that queue:work calls between jobs, protected in every version from 8 to 13:
-        // a list of our own would fall behind what the application's version has to reset.
+        // Call the closure that queue:work calls between jobs (a protected property in Laravel 8 to 13). A list of
+        // our own would not match what each version of Laravel has to reset.
         (function (): void {
             isset($this->resetScope) && ($this->resetScope)();
         })->call($this->laravel);
     }
 
-    /** A new process connects anew. */
+    /** Stops this worker if its database connection is lost; the worker that replaces it connects again. */
     private function leaveIfDatabaseIsLost(): void
     {
         // The property has another name since Laravel 11.52 and 12.59.
@@ -197,18 +203,18 @@ final class ResidentWorker
     }
 
     /**
-     * Calls one of the methods that queue:work has around process(). They are protected, with the same parameters from
-     * 8 to 13: what they report and remember is theirs to know.
+     * Calls a protected method of Laravel's worker, so that it reports and records what it does under queue:work.
+     * These methods have the same parameters in Laravel 8 to 13.
      */
     private function inWorker(string $method, mixed ...$arguments): void
     {
         (fn () => $this->$method(...$arguments))->call($this->laravel);
     }
 
-    /** Raises what queue:work does before it has a job, where this version of Laravel has the event. */
+    /** Dispatches an event that queue:work dispatches, if this version of Laravel has it. */
     private function raise(string $event, mixed ...$arguments): void
     {
-        // To look for a class that is not there goes through all autoloaders; once is enough.
+        // Cache the result, because a lookup of a missing class calls all autoloaders.
         if ($this->events[$event] ??= class_exists($event)) {
             $this->app->make('events')->dispatch(new $event($this->connection, ...$arguments));
         }

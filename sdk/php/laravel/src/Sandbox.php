@@ -9,7 +9,7 @@ use Illuminate\Container\Container;
 use Illuminate\Contracts\Foundation\Application;
 use Illuminate\Support\Facades\Facade;
 
-/** A copy of the application, in the place of the application until leave(). @internal */
+/** A copy of the application that replaces the application until leave() is called. @internal */
 final class Sandbox
 {
     public readonly Application $app;
@@ -19,7 +19,7 @@ final class Sandbox
         $this->app = clone $original;
         $this->app->instance('app', $this->app);
         $this->app->instance(Container::class, $this->app);
-        // It runs the jobs, and holds the container that makes what handle() asks for.
+        // The dispatcher runs the jobs and has a reference to the container that resolves the parameters of handle().
         $this->app->forgetInstance(Dispatcher::class);
         $this->enter($this->app);
     }

@@ -15,14 +15,14 @@ use Illuminate\Queue\QueueManager;
 use Stoker\Client;
 
 /**
- * Makes `'driver' => 'stoker'` known to config/queue.php, and Stoker's failed jobs to the commands queue:failed,
- * queue:retry and their kin.
+ * Registers the driver `stoker` for config/queue.php, and makes Stoker's failed jobs available to queue:failed,
+ * queue:retry and related commands.
  */
 final class ServiceProvider extends \Illuminate\Support\ServiceProvider
 {
     public function register(): void
     {
-        // The queue manager is a deferred service: an application that queues nothing in this request never builds it.
+        // The queue manager is a deferred service: it is not built in a request that queues nothing.
         $this->callAfterResolving('queue', static function (QueueManager $queues): void {
             $queues->extend('stoker', static fn () => new Connector());
         });
@@ -33,7 +33,7 @@ final class ServiceProvider extends \Illuminate\Support\ServiceProvider
                 return $failer;
             }
             if ($app['config']['queue.failed.driver'] === 'stoker') {
-                $failer = new NullFailedJobProvider(); // There is nothing beside Stoker.
+                $failer = new NullFailedJobProvider(); // All failed jobs are in Stoker.
             }
 
             return interface_exists(CountableFailedJobProvider::class)
@@ -46,7 +46,7 @@ final class ServiceProvider extends \Illuminate\Support\ServiceProvider
     {
         $events = $this->app->make('events');
         $events->listen(Looping::class, function (Looping $event): void {
-            // The resident worker raises it too, for each job.
+            // ResidentWorker dispatches this event too, for each job.
             if (! $this->app->bound(ResidentWorker::class)
                 && $this->app['config']["queue.connections.$event->connectionName.driver"] === 'stoker') {
                 Pauses::areKnown() && Pauses::leaveToStoker();
@@ -63,8 +63,9 @@ final class ServiceProvider extends \Illuminate\Support\ServiceProvider
     }
 
     /**
-     * @return array{array<string, \Closure(): Client>, list<string>} each broker once, by the name of the first
-     *                                                                connection to it, and the names of all connections
+     * @return array{array<string, \Closure(): Client>, list<string>} a client of each server, by the name of the
+     *                                                                first connection to it; the names of all
+     *                                                                connections
      */
     private static function brokers(Application $app): array
     {

@@ -18,39 +18,41 @@ use Stoker\Verdict;
 use Throwable;
 
 /**
- * One run of a job, in Laravel's terms. It only takes down what Laravel decides; verdict() turns that into the one
- * answer that the broker hears, so no path can answer twice or not at all.
+ * One run of a job, as a job of Laravel. It records what Laravel decides, and verdict() turns that into the single
+ * answer to the server, so that no code path can answer twice or not at all.
  */
 final class StokerJob extends Job implements JobContract
 {
-    /** What a checkpoint begins with that was saved before failed() was called. */
+    /** Prefix of a checkpoint that was saved before failed() was called. */
     private const FAILING = "\0stoker/laravel failing\n";
 
-    /** Seconds, once the job is released. */
+    /** Seconds until the next run, if the job was released. */
     private int $delay = 0;
     private ?Throwable $reason = null;
     private ?array $payload = null;
-    /** What the broker shows of it, once it has been asked. */
+    /** What the server reports about the job; null until it has been requested. */
     private ?array $shown = null;
     private bool $hasBegun = false;
-    /** The job's own checkpoint, in the place of which a note stands while failed() runs. */
+    /** The job's own checkpoint, which is replaced by a note while failed() runs. */
     private ?string $saved = null;
-    /** Its code runs. */
+    /** The code of the job runs now. */
     private bool $isRunning = false;
-    /** Laravel's worker runs it, and raises events by which it is answered. Else it was popped by hand. */
+    /** Laravel's worker runs the job, and its events trigger the answer. False if other code called pop(). */
     private bool $isManaged = false;
-    /** The next release is the last that Laravel's worker does to it. */
+    /** Laravel's worker will do nothing more with the job after the next release(). */
     private bool $endsWithRelease = false;
-    /** What its code threw, as JobExceptionOccurred tells. */
+    /** The exception that the job's code threw, from JobExceptionOccurred. */
     public ?Throwable $thrown = null;
 
     /**
-     * @param int|null      $crashLimit so many workers may die on it before it fails; null leaves that to the broker
-     * @param Closure       $show       asks the broker what it shows of a job, by its id
-     * @param Closure|null  $around     runs the job's code, given as a closure
-     * @param bool          $hasAlarm   whether Laravel may set an alarm for the job's time; else the broker alone looks
-     * @param Closure|null  $answer     sends the verdict(); null if whoever made the job does that
-     * @param Closure|null  $whenBegun  called before Laravel's worker runs it
+     * @param int|null      $crashLimit number of workers that may die on the job before it fails; null = the server's
+     *                                  limit
+     * @param Closure       $show       returns what the server reports about a job, by its id
+     * @param Closure|null  $around     called with a closure that runs the job's code
+     * @param bool          $hasAlarm   whether Laravel may set an alarm for the job's timeout; if not, only the
+     *                                  server enforces it
+     * @param Closure|null  $answer     sends the verdict(); null if the code that created this object does that
+     * @param Closure|null  $whenBegun  called before Laravel's worker runs the job
      */
     public function __construct(
         Container $container,
@@ -68,7 +70,7 @@ final class StokerJob extends Job implements JobContract
         $this->queue = $task->name;
     }
 
-    /** The broker's own view of it: progress(), checkpoint(), ack(), remaining(). */
+    /** The SDK's object for this run, with progress(), checkpoint(), ack() and remaining(). */
     public function task(): Task
     {
         return $this->task;
@@ -84,19 +86,19 @@ final class StokerJob extends Job implements JobContract
         return $this->task->body();
     }
 
-    /** Laravel asks for it a dozen times per run; one decoding is enough. */
+    /** Decoded only once, because Laravel calls this method about a dozen times per run. */
     public function payload()
     {
         return $this->payload ??= (array) json_decode($this->getRawBody(), true);
     }
 
-    /** queue:work prints it before fire() can say what is missing. */
+    /** Has a fallback because queue:work prints the name before fire() can report that the payload is invalid. */
     public function getName()
     {
         return $this->payload()['job'] ?? 'not pushed by Laravel';
     }
 
-    /** 1 on the first run. Runs that ended with the process are not in it: they are no verdict of the code. */
+    /** The number of this attempt, from 1. Runs in which the worker died are not counted. */
     public function attempts()
     {
         return $this->task->attempts();
@@ -108,8 +110,9 @@ final class StokerJob extends Job implements JobContract
     }
 
     /**
-     * Unix time; null for no such date. An operator who retries a job after it means it to run: its first run is then
-     * bound by no date, those after it have as long as the job had when it was pushed, as with queue:retry.
+     * Unix time in seconds; null = no limit. If an operator retries the job after this time, the first run after the
+     * retry has no limit, and later runs have the same period as after the push, counted from the retry, as with
+     * queue:retry.
      */
     public function retryUntil()
     {
@@ -129,7 +132,8 @@ final class StokerJob extends Job implements JobContract
             throw new InvalidPayloadException('This job was not pushed by Laravel: its body has no "job"');
         }
         if (($e = $this->fateOfEarlierRuns()) !== null) {
-            // As Laravel treats a job that ran too often: failed() is called, JobFailed is raised, and it is logged.
+            // As for a job that exceeded its tries: failed() is called, JobFailed is dispatched, and the failure is
+            // logged.
             $this->fail($e);
             throw $e;
         }
@@ -148,40 +152,40 @@ final class StokerJob extends Job implements JobContract
         }
     }
 
-    /** Whether its code runs now. */
+    /** Whether the code of the job runs now. */
     public function isRunning(): bool
     {
         return $this->isRunning;
     }
 
-    /** Whether Laravel's worker runs it; else it was popped by hand. */
+    /** Whether Laravel's worker runs the job; false if other code called pop(). */
     public function isManaged(): bool
     {
         return $this->isManaged;
     }
 
-    /** Laravel's worker begins with it. */
+    /** Called when Laravel's worker starts the job. */
     public function begin(): void
     {
         $this->isManaged = $this->answer !== null;
         $this->whenBegun !== null && ($this->whenBegun)();
     }
 
-    /** Laravel's worker has done with it: now the broker gets its answer. */
+    /** Called when Laravel's worker has finished with the job: sends the answer to the server. */
     public function settle(): void
     {
         $this->answer !== null && ($this->answer)($this);
     }
 
-    /** Its code threw, as Laravel's worker reports. */
+    /** Called when Laravel's worker reports that the job's code threw an exception. */
     public function hasThrown(Throwable $e): void
     {
         $this->thrown = $e;
-        // The worker releases it after this event, if nothing has been decided yet.
+        // If nothing has been decided yet, Laravel's worker releases the job after this event.
         $this->isDeletedOrReleased() || $this->hasFailed() ? $this->settle() : $this->endsWithRelease = true;
     }
 
-    /** What was popped by hand is answered when it has been decided on, as no event follows. */
+    /** Answers a job that Laravel's worker does not run as soon as its outcome is decided, because no event follows. */
     private function decided(): void
     {
         if (! $this->isManaged && ! $this->isRunning && ($this->isDeletedOrReleased() || $this->hasFailed())) {
@@ -189,7 +193,7 @@ final class StokerJob extends Job implements JobContract
         }
     }
 
-    /** Takes what Laravel itself gives (seconds) and what applications do (a moment, an interval). */
+    /** Accepts seconds, which Laravel passes, and a date or an interval, which applications may pass. */
     public function release($delay = 0)
     {
         parent::release($delay);
@@ -198,8 +202,8 @@ final class StokerJob extends Job implements JobContract
     }
 
     /**
-     * Called at the end by Laravel itself, and by applications before it. Then the job must not run again even if its
-     * worker dies later, and the broker hears of it at once.
+     * Called by Laravel when the job has ended, and possibly earlier by the application. In the latter case the job
+     * must not run again even if its worker dies, so it is acknowledged at once.
      */
     public function delete()
     {
@@ -216,7 +220,7 @@ final class StokerJob extends Job implements JobContract
     {
         $this->reason ??= $e;
         if (! $this->deleted && $this->isLive()) {
-            // If this worker dies in failed(), the next one shall call failed() and not run the job again.
+            // If this worker dies in failed(), the next one must call failed() again instead of running the job.
             $note = ['crashes' => $this->task->crashes(), 'class' => get_debug_type($e), 'message' => substr($e?->getMessage() ?? '', 0, 1000)];
             $note = self::FAILING . json_encode($note, JSON_INVALID_UTF8_SUBSTITUTE) . "\n";
             $this->saved ??= (string) $this->task->checkpointed();
@@ -229,7 +233,7 @@ final class StokerJob extends Job implements JobContract
         }
     }
 
-    /** What the broker is to hear of this run; null is "done". */
+    /** The outcome of this run, to be sent to the server; null = done. */
     public function verdict(): ?Verdict
     {
         if ($this->saved !== null && $this->isLive()) {
@@ -242,9 +246,9 @@ final class StokerJob extends Job implements JobContract
             return new Retry($this->delay, '', $this->thrown);
         }
         if (! $this->deleted && ! $this->task->isAcked()) {
-            // A handler of the old kind (`Class@method`) that neither deleted nor released its job. Stock drivers
-            // hand it out again after retry_after; to call it done would be to lose it.
-            $config = $this->container->bound('config') // Or the application has been dropped before it decided.
+            // A handler of the form `Class@method` neither deleted nor released its job. Other drivers run such a job
+            // again after retry_after. If it counted as done, it would be lost.
+            $config = $this->container->bound('config') // Not bound if the application was destroyed first.
                 ? $this->container->make('config')->get("queue.connections.$this->connectionName")
                 : [];
 
@@ -254,7 +258,7 @@ final class StokerJob extends Job implements JobContract
         return null;
     }
 
-    /** Why the job has to fail before its code runs, by what became of earlier runs. */
+    /** The exception with which the job must fail before its code runs, because of earlier runs; null if it may run. */
     private function fateOfEarlierRuns(): ?Throwable
     {
         $crashes = $this->task->crashes();
@@ -266,7 +270,7 @@ final class StokerJob extends Job implements JobContract
 
                 return new FailedBefore($note['class'], $note['message']);
             }
-            // Somebody has retried the failed job: it begins anew, with what it had saved itself.
+            // An operator retried the failed job: run it again with its own checkpoint.
             $this->isLive() && $this->task->checkpoint($rest);
         }
         if ($this->crashLimit !== null && $crashes >= $this->crashLimit) {
@@ -276,11 +280,11 @@ final class StokerJob extends Job implements JobContract
         return $this->fateOfTimeout();
     }
 
-    /** The same if the last run could not be interrupted: it ended with its worker, and Laravel never heard of it. */
+    /** As fateOfEarlierRuns(), for a run that exceeded its timeout and ended with its worker, unnoticed by Laravel. */
     private function fateOfTimeout(): ?TimedOut
     {
         if ($this->attempts() === 1 || ! $this->shouldFailOnTimeout() && $this->maxExceptions() === null) {
-            return null; // The broker need not be asked.
+            return null; // A timeout of the last run would not matter, so the server is not asked.
         }
         $error = $this->shown()['error'] ?? ['class' => null];
         if ($error['class'] !== 'TimedOut') {
@@ -292,9 +296,11 @@ final class StokerJob extends Job implements JobContract
     }
 
     /**
-     * Counts a run that timed out as an exception, where Laravel's own alarm would have done so.
+     * Counts a run that timed out as an exception, as Laravel's own alarm would have done. Returns whether the job
+     * has now failed.
      *
-     * @param string $at when it did: a worker may die after it has counted, and the next one must not count it again
+     * @param string $at time of the timeout. It identifies the timeout, so that it is not counted again if the worker
+     *                   dies after it was counted
      */
     private function exceedsMaxExceptions(TimedOut $e, string $at): bool
     {
@@ -306,7 +312,7 @@ final class StokerJob extends Job implements JobContract
         return $this->hasFailed();
     }
 
-    /** Unix time at which an operator has retried it last; null if none has. */
+    /** Unix time in seconds at which an operator last retried the job; null if that never happened. */
     private function revivedAt(): ?int
     {
         $revivals = array_filter($this->shown()['history'] ?? [], static fn (array $note) => $note['what'] === 'revived');
@@ -314,13 +320,13 @@ final class StokerJob extends Job implements JobContract
         return $revivals === [] ? null : strtotime(end($revivals)['at']);
     }
 
-    /** @return array<string, mixed> as Client::job() */
+    /** @return array<string, mixed> what the server reports about the job, as Client::job() */
     private function shown(): array
     {
         return $this->shown ??= ($this->show)($this->getJobId()) ?? [];
     }
 
-    /** Whether there is a broker to tell. */
+    /** Whether the task runs now, so that checkpoints and acknowledgements can be sent. */
     private function isLive(): bool
     {
         return Task::current() === $this->task;

@@ -18,27 +18,33 @@ use UnitEnum;
 use WeakReference;
 
 /**
- * The connection "stoker": `dispatch()` and its kin end here, and queue:work takes its jobs from here.
+ * The queue of a connection with the driver `stoker`: `dispatch()` and similar functions push to it, and queue:work
+ * pops from it.
  *
- * A job may say more with a method `stoker(): array`: key (the tenant, for fairness; UTF-8), priority (0 first to 7
- * last), keepResult (seconds).
+ * A job class may have a method `stoker(): array` that returns further options: key (fairness key, that is, the
+ * tenant; UTF-8), priority (0 first to 7 last), keepResult (seconds).
  */
 final class StokerQueue extends Queue implements QueueContract, ClearableQueue
 {
-    /** What of a job's own options the broker takes. Those that Laravel counts itself are not among them. */
+    /** Options of stoker() that are sent to the server. Options such as tries are not, because Laravel applies them. */
     private const OPTIONS = ['key', 'priority', 'keepResult'];
 
     private ?Client $client = null;
     private ?Consumer $consumer = null;
 
-    /** @var list<Pending>|null pushes that bulk() gathers */
+    /** @var list<Pending>|null pushes that bulk() has started; null outside of bulk() */
     private ?array $gathered = null;
 
     /**
-     * @param float $timeout      seconds after which a push gives up: no request may hang because the broker does
-     * @param float $reconnectFor seconds for which a lost connection is tried to be opened again
-     * @param float $blockFor     seconds that pop() waits for a job
-     * @param int|null $crashes   so many workers may die on a job before it fails; null leaves that to the broker
+     * @param string      $default      name of the default queue
+     * @param string|null $socket       path of the server's socket; null as for Client::connect()
+     * @param float       $timeout      timeout of requests in seconds, so that a web request does not hang with the
+     *                                  server
+     * @param bool        $afterCommit  push jobs only after the open database transaction has been committed
+     * @param float       $reconnectFor seconds for which to keep trying to connect
+     * @param float       $blockFor     seconds for which pop() waits for a job
+     * @param int|null    $crashes      number of workers that may die on a job before it fails; null = the server's
+     *                                  limit
      */
     public function __construct(
         private string $default = 'default',
@@ -61,20 +67,20 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
     {
         return $this->enqueueUsing(
             $job,
-            $this->createPayload($job, $this->getQueue($queue), $data, $delay ?: null), // 8 knows no fourth parameter
+            $this->createPayload($job, $this->getQueue($queue), $data, $delay ?: null), // Laravel 8 ignores $delay.
             $queue,
             $delay ?: null,
             fn ($payload, $queue, $delay = null) => $this->send($payload, $queue, $this->due($delay ?? 0)),
         );
     }
 
-    /** Puts a payload into a queue as it is: so does queue:retry. */
+    /** Pushes a payload unchanged. queue:retry uses it. */
     public function pushRaw($payload, $queue = null, array $options = [])
     {
         return $this->send($payload, $queue, [], $options);
     }
 
-    /** All jobs in one round trip; those that wait for a transaction go when it is committed. */
+    /** Pushes jobs in one round trip. Jobs with afterCommit are pushed when the open transaction has been committed. */
     public function bulk($jobs, $data = '', $queue = null)
     {
         $this->gathered = [];
@@ -99,19 +105,20 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
     }
 
     /**
-     * The next job for queue:work; null after a few seconds without one, at a signal, and when Stoker says to go.
+     * Waits for the next job; null if none arrived within $blockFor seconds, at a signal, and if Stoker told this
+     * worker to exit.
      *
-     * @param string|null $queue one queue, or "@" and the name of the pool for all of the pool's
+     * @param string|null $queue name of a queue, or "@" and the name of a pool for all queues of the pool
      */
     public function pop($queue = null, $index = 0)
     {
         return $this->consumer()->pop($this->getQueue($queue), $this->blockFor);
     }
 
-    /** This process as a worker. */
+    /** The worker connections of this process. */
     public function consumer(): Consumer
     {
-        $self = WeakReference::create($this); // Who drops the application drops its connections.
+        $self = WeakReference::create($this); // So that the connections close with the application.
 
         return $this->consumer ??= new Consumer(
             $this->container,
@@ -123,7 +130,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
         );
     }
 
-    /** Ends all that waits in a queue; what runs is left alone. */
+    /** Cancels all waiting jobs of a queue, but not the running ones, and returns how many were cancelled. */
     public function clear($queue)
     {
         $client = $this->client();
@@ -132,7 +139,8 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
         foreach (['delayed', 'retrying', 'suspended'] as $state) {
             $count += $client->cancel(['queue' => $queue, 'state' => $state]);
         }
-        // By their ids: one that begins meanwhile is lost with its worker, but no other that runs.
+        // Cancel ready jobs by their ids. One that has started in the meantime is stopped, possibly with its worker,
+        // but other running jobs are not affected.
         foreach (array_chunk(iterator_to_array($client->jobs(['queue' => $queue, 'state' => 'ready'], 1000), false), 1000) as $jobs) {
             $answers = $client->callAll(array_map(
                 static fn (array $job) => ['stoker.job', ['op' => 'cancel', 'id' => $job['id']]],
@@ -144,7 +152,10 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
         return $count;
     }
 
-    /** For these and all that follow: "@" and the name of a pool means all its queues. */
+    /**
+     * The number of jobs in a queue. For this and the other size methods, "@" and the name of a pool means all its
+     * queues, and "@" alone means all queues.
+     */
     public function size($queue = null)
     {
         return $this->pendingSize($queue) + $this->delayedSize($queue) + $this->reservedSize($queue);
@@ -187,7 +198,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
         return $this->reservedSize('@');
     }
 
-    /** @return Collection<int, InspectedJob> so for those that follow; needs the class of Laravel 13 */
+    /** @return Collection<int, InspectedJob> InspectedJob, and so this method and the next ones, needs Laravel 13 */
     public function pendingJobs($queue = null): Collection
     {
         return $this->inspect(['queue' => $this->getQueue($queue), 'state' => 'ready']);
@@ -221,7 +232,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
         return $this->inspect(['state' => 'running']);
     }
 
-    /** Lets no job of a queue begin, on any worker: what queue:pause of Laravel 12 comes to. */
+    /** Pauses a queue on all workers; queue:pause of Laravel 12 and later uses it. "@" and a pool as for size(). */
     public function pause(string $queue): void
     {
         foreach ($this->names($queue) as $name) {
@@ -229,7 +240,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
         }
     }
 
-    /** Undoes pause(). */
+    /** Resumes a queue that was paused with pause(). */
     public function resume(string $queue): void
     {
         foreach ($this->names($queue) as $name) {
@@ -237,7 +248,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
         }
     }
 
-    /** The name that Stoker knows a queue by. Laravel 13 lets an enum name it, and forwards queues to others. */
+    /** The name of a queue in Stoker. Laravel 13 allows enums as queues, and can forward a queue to another. */
     public function getQueue($queue): string
     {
         $queue = match (true) {
@@ -249,13 +260,13 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
         return method_exists($this, 'resolveQueue') ? $this->resolveQueue($queue) : $queue;
     }
 
-    /** The broker itself, for all that Laravel has no word for. */
+    /** The SDK's client of this connection, for features that Laravel does not have. */
     public function client(): Client
     {
         return $this->client ??= Client::connect($this->socket, timeout: $this->timeout, reconnectFor: $this->reconnectFor);
     }
 
-    /** What a job says with stoker() goes along: queue:retry has no more than the payload to push it anew. */
+    /** Adds the options of stoker() to the payload, because queue:retry has only the payload to push the job again. */
     protected function createPayloadArray($job, $queue, $data = '')
     {
         $payload = parent::createPayloadArray($job, $queue, $data);
@@ -266,10 +277,10 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
     }
 
     /**
-     * The job's id; null when bulk() is at work.
+     * Pushes a job and returns its id; null inside of bulk().
      *
-     * @param array{delay?: int, dueAt?: int} $due     none for now
-     * @param array<string, mixed>            $options go before those of the payload
+     * @param array{delay?: int, dueAt?: int} $due     when the job is due; empty = now
+     * @param array<string, mixed>            $options options that override those of the payload
      */
     private function send(string $payload, string|UnitEnum|null $queue, array $due, array $options = []): ?string
     {
@@ -281,14 +292,15 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
             body: $payload,
             delay: $due['delay'] ?? null,
             dueAt: $due['dueAt'] ?? null,
-            // Laravel counts attempts, in the worker: see ResidentWorker.
+            // No limit, because Laravel counts the attempts: see ResidentWorker.
             tries: 0,
-            // For the broker where no PHP could say: after a timeout that ended the worker.
+            // Used by the server after a timeout that ended the worker, when no PHP code could choose the delay.
             backoff: $backoff === '' ? [] : array_map('floatval', explode(',', $backoff)),
             timeout: ($envelope['timeout'] ?? 0) ?: null,
             type: substr((string) ($envelope['displayName'] ?? ''), 0, 255) ?: null,
-            // If a lost connection makes the client repeat the push, the broker knows it again. The payload's uuid would
-            // not do: applications may fix it, and then another job would be taken for a repetition.
+            // Lets the server recognize a push that the client repeats after a lost connection. The payload's uuid is
+            // not suitable: applications may set it, and then a different job with the same uuid would be taken for
+            // a repeat.
             idempotencyKey: bin2hex(random_bytes(16)),
         );
         if ($this->gathered !== null) {
@@ -301,7 +313,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
     }
 
     /**
-     * When a job is due. A time that has passed counts as well: the one that was due first runs first.
+     * When a job is due. A time in the past is kept, because the job that was due first runs first.
      *
      * @param \DateTimeInterface|\DateInterval|int $delay
      * @return array{delay?: int, dueAt?: int}
@@ -317,7 +329,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
         return $at < $this->currentTime() ? ['dueAt' => $at] : [];
     }
 
-    /** @return \DateTimeInterface|\DateInterval|int|null what a job says itself, in a property or an attribute of Laravel 13 */
+    /** @return \DateTimeInterface|\DateInterval|int|null the job's own delay: a property or, in Laravel 13, an attribute */
     private function delayOf(object $job): mixed
     {
         return method_exists($this, 'getAttributeValue')
@@ -325,13 +337,13 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
             : $job->delay ?? null;
     }
 
-    /** @return list<string> the queues that are meant */
+    /** @return list<string> names of the queues that $queue selects */
     private function names(string $queue): array
     {
         return str_starts_with($queue, '@') ? array_values($this->figures($queue, 'name')) : [$this->getQueue($queue)];
     }
 
-    /** @return array<string, mixed> one of the broker's figures, by queue */
+    /** @return array<string, mixed> one field of Client::queues(), by the name of the queue */
     private function figures(string|UnitEnum|null $queue, string $what): array
     {
         $queue = $this->getQueue($queue);
@@ -345,7 +357,11 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
         return array_column($queues, $what, 'name');
     }
 
-    /** @param array<string, string> $filter */
+    /**
+     * Reads jobs with their payloads.
+     *
+     * @param array<string, string> $filter see Client::jobs()
+     */
     private function inspect(array $filter): Collection
     {
         $jobs = new Collection();

@@ -7,8 +7,8 @@ namespace Stoker\Laravel;
 use Illuminate\Queue\MaxAttemptsExceededException;
 
 /**
- * Why a job failed whose worker had to be ended, and that may not time out (again): by failOnTimeout or maxExceptions.
- * Laravel's own alarm gives failed() the class that this extends.
+ * The exception of a job that failed because its run exceeded the timeout, its worker was killed, and failOnTimeout
+ * or maxExceptions does not allow another run. With Laravel's own alarm, failed() receives the parent class.
  */
 final class TimedOut extends MaxAttemptsExceededException
 {

@@ -11,29 +11,29 @@ use Stoker\Task;
 use Throwable;
 
 /**
- * What a worker that lives long looks after between its jobs: that the application is up, that nobody has called
- * queue:restart, that no job leaves a transaction open.
+ * Checks of a long-running worker between its jobs: whether the application is in maintenance mode, whether
+ * queue:restart was called, and whether a job left a transaction open.
  *
  * @internal
  */
 final class Upkeep
 {
     public const UP = 'up';
-    /** `artisan down` has been called. */
+    /** The application is in maintenance mode, after `artisan down`. */
     public const DOWN = 'down';
-    /** `queue:restart` has been called, or the cache that would say so does not answer. */
+    /** `queue:restart` has been called, or the cache in which it is recorded does not answer. */
     public const OUTDATED = 'outdated';
 
-    /** Nanoseconds between two looks at the cache and the maintenance mode: they may be a network away. */
+    /** Minimum nanoseconds between two checks of the cache and of maintenance mode, which may be network requests. */
     public static int $every = 1_000_000_000;
-    /** Seconds for which a job without a time limit is held while the application is down. */
+    /** Seconds for which a job without a timeout may wait for the end of maintenance mode. */
     private const HOLD = 3600.0;
-    /** Seconds that a held job keeps of its time, or half of it: then it is given back. */
+    /** A waiting job is returned this many seconds before its timeout, or after half of its time if that is later. */
     private const MARGIN = 5.0;
 
     private mixed $restartedAt;
     private int $lookedAt;
-    /** @var array<string, int> open transactions by database connection, before the job */
+    /** @var array<string, int> transaction level before the job, by database connection */
     private array $levels = [];
 
     public function __construct(private Application $app)
@@ -41,14 +41,17 @@ final class Upkeep
         $this->begin();
     }
 
-    /** A worker begins to work: only a queue:restart after this is meant for it. */
+    /** Called when a worker starts. Only a queue:restart after this call applies to it. */
     public function begin(): void
     {
         $this->restartedAt = $this->lastRestart();
         $this->lookedAt = hrtime(true);
     }
 
-    /** Whether this worker may work: one of the constants. Looks once a second at the most, and while it is down. */
+    /**
+     * Returns UP, DOWN or OUTDATED. Checks at most once per $every, and returns UP in between; in maintenance mode
+     * every call checks.
+     */
     public function condition(): string
     {
         if (hrtime(true) - $this->lookedAt < self::$every) {
@@ -57,14 +60,14 @@ final class Upkeep
         $this->lookedAt = hrtime(true);
         try {
             if ($this->app->isDownForMaintenance()) {
-                $this->lookedAt = 0; // The next look is at once.
+                $this->lookedAt = 0; // Check again on the next call.
 
                 return self::DOWN;
             }
 
             return $this->lastRestart() === $this->restartedAt ? self::UP : self::OUTDATED;
         } catch (Throwable $e) {
-            // The cache does not answer. That must cost no job an attempt.
+            // The cache does not answer. This must not cost the job an attempt, so return it and stop the worker.
             $this->app->make(ExceptionHandler::class)->report($e);
 
             return self::OUTDATED;
@@ -72,10 +75,10 @@ final class Upkeep
     }
 
     /**
-     * For a worker that is sent its jobs unasked: whether this one may begin now. While the application is down, waits
-     * for a while that it comes up.
+     * Whether the worker may start a job that was assigned to it. In maintenance mode, waits for a limited time until
+     * it ends.
      *
-     * @return bool false: return the job, and leave
+     * @return bool false = return the job and exit
      */
     public function mayBegin(Task $task): bool
     {
@@ -92,7 +95,7 @@ final class Upkeep
         return $condition === self::UP;
     }
 
-    /** Notes which transactions are open: a job may run inside those of somebody else, as of a test. */
+    /** Records which transactions are open, because a job may run inside transactions of other code, such as a test. */
     public function noteTransactions(): void
     {
         $this->levels = [];
@@ -103,7 +106,7 @@ final class Upkeep
         }
     }
 
-    /** Rolls back what a job has left open: the next one would write into it, and lose what it wrote. */
+    /** Rolls back transactions that a job left open. Otherwise later jobs would write into them, and lose their writes. */
     public function closeTransactions(string|StokerJob $task): void
     {
         if (! $this->app->resolved('db')) {
@@ -131,7 +134,8 @@ final class Upkeep
 
     private function lastRestart(): mixed
     {
-        // Queue::withoutInterruptionPolling() of Laravel 12.41 and later: nobody is to look.
+        // $restartable is false after Queue::withoutInterruptionPolling() of Laravel 12.41 and later, which disables
+        // this check.
         return LaravelWorker::$restartable ?? true ? $this->app->make('cache')->driver()->get('illuminate:queue:restart') : null;
     }
 }

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Laravel;
 
-/** Why a job failed that never got to say so itself. */
+/** The exception of a job that failed because its workers died too often. */
 final class WorkerDied extends \RuntimeException
 {
     public function __construct(string $job, int $crashes)

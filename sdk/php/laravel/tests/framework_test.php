@@ -95,7 +95,7 @@ test('the events are those of queue:work', function () use ($harness): void {
 
 test('before a job come the events of a look for one', function () use ($harness): void {
     $raised = [];
-    // The latter two are there since Laravel 10.
+    // JobPopping and JobPopped exist since Laravel 10.
     foreach ($events = array_filter([Looping::class, JobPopping::class, JobPopped::class], 'class_exists') as $class) {
         $harness->app['events']->listen($class, static function (object $event) use (&$raised): void {
             $raised[] = [$event::class, $event->connectionName];
@@ -180,7 +180,7 @@ test('failed() is preceded by a note that a worker which takes over finds', func
     same([null, [1, 1]], [$harness->run($payload, crashes: 1, checkpoint: 'mine'), Act::$runs]);
 });
 
-// Issue 9, A27: a web request's directory is public/, and its pushes go where the workers listen all the same.
+// Issue 9, A27: pushes of a web request, which runs in public/, must use the same socket as the workers.
 test('a relative socket path is meant from the base of the application', function () use ($harness): void {
     $socket = static fn (array $config) => (new \Stoker\Laravel\Connector())->connect($config)->socket;
     same(\Illuminate\Container\Container::getInstance()->basePath('run/stoker.sock'), $socket(['socket' => 'run/stoker.sock']));

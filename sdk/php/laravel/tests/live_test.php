@@ -21,7 +21,7 @@ if ($binary === null) {
 $live = new Live($binary, $harness->app['queue']->connection('live'));
 $story = $live->story;
 
-// One broker serves them all, in this order; the last one ends it.
+// All topics share one server and run in this order; the last test shuts it down.
 foreach (['runs', 'failed_jobs', 'limits', 'both_ways', 'operation', 'queue_work', 'by_hand', 'workers'] as $topic) {
     require __DIR__ . "/live/$topic.php";
 }

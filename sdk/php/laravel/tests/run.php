@@ -2,9 +2,9 @@
 
 declare(strict_types=1);
 
-// php sdk/php/laravel/tests/run.php [part of a name]: the integration on a real Laravel. The end-to-end tests run where
-// STOKER_BIN names the binary or it has been built; without it they are left out, and that is said. They need
-// ext-curl.
+// php sdk/php/laravel/tests/run.php [part of a name]: tests the integration with a real Laravel. The end-to-end tests
+// need ext-curl and the stoker binary, which was built or is named by STOKER_BIN; without the binary they are skipped
+// with a message.
 
 namespace Stoker\Laravel\Tests;
 
@@ -16,7 +16,7 @@ use Stoker\Tests\Processes;
 
 use function Stoker\Tests\tests;
 
-error_reporting(E_ALL & ~E_DEPRECATED); // Debian's Laravel 8 under PHP 8.2, until Laravel takes over.
+error_reporting(E_ALL & ~E_DEPRECATED); // For Debian's Laravel 8 with PHP 8.2, until Laravel sets its own level.
 $composer = getenv('LARAVEL_AUTOLOAD');
 require $composer !== false ? $composer : 'Illuminate/autoload.php';
 require __DIR__ . '/../autoload.php';
@@ -27,7 +27,7 @@ spl_autoload_register(static function (string $class): void {
     is_file($file = __DIR__ . '/support/' . substr($class, strlen(__NAMESPACE__) + 1) . '.php') && require $file;
 });
 
-// What the tests of real workers tell these (queue:restart, maintenance) is not meant for the one in this process.
+// queue:restart and maintenance mode in the tests of real workers must not affect the worker in this process.
 Upkeep::$every = PHP_INT_MAX;
 $app = require __DIR__ . '/support/application.php';
 $harness = new Harness($app, new ResidentWorker($app));

@@ -15,15 +15,16 @@ use function strlen;
 /** The worker's end of its connection. Only the process that opened it writes to it. @internal */
 final class Channel
 {
-    /** Microseconds. */
+    /** Maximum time that fread() may block after stream_select(), in microseconds. */
     private const MOMENT = 10_000;
 
-    /** The broker is gone: nothing more can be told to it. */
+    /** The connection has failed or was closed: nothing more is written. */
     public bool $broken = false;
 
-    /** A soft cancel came while a frame was half written or half taken; it is thrown when that is over. */
+    /** A soft cancel arrived while a frame was being written or processed; TaskTimeout is thrown after that. */
     public bool $interrupted = false;
 
+    /** Frames are being written or processed; a soft cancel must not interrupt that. */
     public bool $writing = false;
     private int $pid;
 
@@ -60,8 +61,8 @@ final class Channel
         $read = [$this->stream];
         $none = null;
         $micros = $seconds === null ? null : (int) ($seconds * 1e6);
-        // stream_select() raises a warning when a signal interrupts it. With @, an application's error handler would still
-        // be called and might throw.
+        // stream_select() raises a warning when a signal interrupts it. With @, an application's error handler would
+        // still be called and might throw.
         set_error_handler(static fn (): bool => true);
         try {
             $ready = stream_select($read, $none, $none, $micros === null ? null : intdiv($micros, 1_000_000), ($micros ?? 0) % 1_000_000);
@@ -71,8 +72,9 @@ final class Channel
         if ($ready === 0) {
             return '';
         }
-        // Limit the time of this read, because there may be nothing to read: a signal handler may have read the bytes in
-        // the meantime, or stream_select() failed because of a signal or because it does not support descriptors from 1024.
+        // Limit the time of this read, because there may be nothing to read: a signal handler may have read the bytes
+        // in the meantime, or stream_select() failed because of a signal or because it does not support descriptors
+        // from 1024.
         stream_set_timeout($this->stream, 0, self::MOMENT);
         $bytes = @fread($this->stream, Socket::CHUNK);
         stream_set_timeout($this->stream, -1);

@@ -12,8 +12,8 @@ use Stoker\Wire\WireError;
 final class Connection
 {
     /**
-     * Writes of at most SMALL bytes nearly always fit into the socket's buffer, so they are tried as one blocking write of
-     * at most SOON nanoseconds.
+     * Writes of at most SMALL bytes nearly always fit into the socket's buffer, so they are first tried as one
+     * blocking write with a limit of SOON nanoseconds.
      */
     private const SMALL = 32768;
     private const SOON = 50_000_000;
@@ -89,8 +89,8 @@ final class Connection
     }
 
     /**
-     * Writes the rest of the bytes and reads answers at the same time. The server stops reading from a client that does not
-     * read its answers, so without this both sides could wait for each other.
+     * Writes the rest of the bytes and reads answers at the same time. The server stops reading from a client that
+     * does not read its answers, so without this both sides could wait for each other.
      */
     private function writeAndRead(string $bytes, int $sent, ?int $until): int
     {

@@ -32,8 +32,8 @@ final class Link
     private const FIRST_WINDOW = 64;
 
     /**
-     * Nanoseconds to wait after a request's deadline for the server's own timeout answer, which also says whether the task
-     * was started.
+     * Nanoseconds to wait after a request's deadline for the server's own timeout answer, which also says whether the
+     * task was started.
      */
     private const GRACE = 250_000_000;
 
@@ -151,8 +151,8 @@ final class Link
     }
 
     /**
-     * Whether the request must wait: for answers, because too many requests are in flight; for WELCOME, because the request
-     * is large and its size limit is not known yet; or for a new connection.
+     * Whether the request must wait: for answers, because too many requests are in flight; for WELCOME, because the
+     * request is large and its size limit is not known yet; or for a new connection.
      */
     private function mustWait(Pending $request): bool
     {
@@ -369,8 +369,8 @@ final class Link
     }
 
     /**
-     * Called when the script ends or the client is destroyed. Closes the connection, unless it is persistent and nothing is
-     * queued or in flight on it.
+     * Called when the script ends or the client is destroyed. Closes the connection, unless it is persistent and
+     * nothing is queued or in flight on it.
      */
     private function leave(): void
     {

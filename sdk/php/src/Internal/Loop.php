@@ -25,64 +25,65 @@ use function is_string;
 use function strlen;
 
 /**
- * The life of a running worker: read, run, answer, until somebody says to go.
+ * Serves tasks: reads a task, runs its handler and answers it, until the worker is told to exit.
  *
- * run() has the loop; Inbox, for whom others have it, uses beginNext() and end() through Puller.
+ * run() is the loop of a Worker. An Inbox has no loop of its own; it calls beginNext() and end() through Puller.
  *
  * @internal
  */
 final class Loop
 {
-    /** Bytes of a job's result that the broker keeps. */
+    /** Maximum size of a job's result that the server keeps, in bytes. */
     private const RESULT = 65536;
-    /** Seconds that one who is to hear signals waits in one go. */
+    /** Maximum time of one wait, in seconds, if a signal must end the wait for tasks. */
     private const LOOK_UP = 1.0;
 
-    /** The loop whose task runs in this process: of several, the one that began last. */
+    /** The loop whose task runs in this process; if there are several, the one whose task started last. */
     public static ?self $active = null;
-    /** Our own code said to go: leave after the task that runs. */
+    /** This process decided to exit: stop after the current task. */
     public bool $stopping = false;
     public ?Task $task = null;
-    /** A handler is running: the one time at which a soft cancel may strike. */
+    /** A handler is running. A soft cancel may interrupt only then. */
     public bool $running = false;
-    /** CANCEL has come for the task that runs. */
+    /** A CANCEL for the current task has been read. */
     private bool $isStruck = false;
-    /** @var (callable(Task): mixed)|null that of the task */
+    /** @var (callable(Task): mixed)|null handler of the current task; null if an Inbox runs it */
     private $handler = null;
-    /** The broker said to go: finish what is here, then leave. */
+    /** The server sent GOAWAY or closed the connection: finish the received tasks, then exit. */
     private bool $leaving = false;
-    /** The longest frame that we may write. The broker's own may be longer: it adds to what it passes on. */
+    /** Maximum length of a frame that this worker may write. Frames from the server may be longer. */
     private int $maxFrame = Frame::MAX;
-    /** @var array<int, Frame> tasks that are here and have not begun, by id, in their order */
+    /** @var array<int, Frame> received tasks that have not started, by id, in the order of their arrival */
     private array $waiting = [];
-    /** @var array<int, int> hrtime() at which they came, of those that came while another ran */
+    /** @var array<int, int> hrtime() of the arrival of tasks that were read while another one ran, by id */
     private array $arrivals = [];
-    /** @var array<int, true> ids of waiting tasks that nobody wants any more */
+    /** @var array<int, true> waiting tasks that were cancelled, by id */
     private array $cancelled = [];
-    /** @var array<int, true> ids of tasks whose acknowledgement is safe */
+    /** @var array<int, true> tasks whose acknowledgement the server has confirmed, by id */
     private array $acked = [];
-    /** hrtime() of the last read between tasks, and at which the task began. */
+    /** hrtime() of the last read between tasks. */
     private int $now = 0;
+    /** hrtime() at which the current task started. */
     private int $start = 0;
     private FrameReader $reader;
     public readonly Output $output;
     private Guard $guard;
-    /** As WELCOME says. */
+    /** The worker's pool, from WELCOME; null before it has been read. */
     public ?string $pool = null;
     /** GOAWAY has been written. */
     private bool $parted = false;
-    /** Last words have been said. */
+    /** Last words have been sent. */
     private bool $isDying = false;
-    /** A signal has to end the waiting for tasks. */
+    /** TERM and INT must end the wait for tasks, because the server does not tell this worker to exit. */
     public bool $isWakeable = false;
-    /** Given back when the process dies, so that one that ran out of memory can still say so. */
+    /** Memory that is freed when the process dies, so that it can send last words after it ran out of memory. */
     private ?string $reserve;
 
     /**
      * @param array<string, callable(Task): mixed> $calls
-     * @param array<string, callable(Task): mixed>|null $jobs null: any job, for whoever calls beginNext()
-     * @param ?Demand $demand of a worker that is sent a task only when it asks for one
-     * @param ?int $left tasks that it takes in its life; null: as many as come
+     * @param array<string, callable(Task): mixed>|null $jobs handlers by queue; null: accept any job, for an Inbox
+     * @param ?Demand $demand set if the server assigns a task to this worker only after a READY
+     * @param ?int $left number of tasks after which the worker exits; null = no limit
      */
     public function __construct(
         public readonly Channel $channel,
@@ -123,7 +124,8 @@ final class Loop
                 unset($this->waiting[$id]);
                 $this->serve($frame);
                 if ($this->isLeaving()) {
-                    $this->part(); // The signal may have come after the answer, which says it otherwise.
+                    // Usually the answer was written together with GOAWAY, but a signal may have arrived after it.
+                    $this->part();
 
                     return;
                 }
@@ -134,7 +136,7 @@ final class Loop
                 }
                 $this->now = hrtime(true);
                 $this->take($bytes);
-                if ($this->stopping) { // By a signal, between tasks.
+                if ($this->stopping) { // A signal arrived between tasks.
                     $this->part();
 
                     return;
@@ -143,14 +145,14 @@ final class Loop
         } while (true);
     }
 
-    /** Waits for bytes; null is the end of the connection. */
+    /** Waits for bytes and returns them; "" if none arrived within a time limit, null at the end of the connection. */
     private function wait(): ?string
     {
-        // A signal that comes just before the waiting begins does not end it, so that has an end of its own.
+        // A signal that arrives just before the wait starts does not interrupt it, so the wait has a time limit.
         return $this->isWakeable ? $this->channel->readWithin(self::LOOK_UP) : $this->channel->read();
     }
 
-    /** Begins the first of the tasks that are here; null when there is none. */
+    /** Starts the first waiting task and returns it; null if none is waiting. */
     public function beginNext(): ?Task
     {
         foreach ($this->waiting as $id => $frame) {
@@ -163,7 +165,7 @@ final class Loop
         return null;
     }
 
-    /** Waits for frames, between tasks. False when none came in so many seconds, or a signal came. */
+    /** Waits for frames between tasks, at most $seconds. False if none arrived in time or a signal arrived. */
     public function receive(float $seconds): bool
     {
         $bytes = $this->channel->readWithin(max(0.0, $seconds));
@@ -181,7 +183,7 @@ final class Loop
         return $this->task !== null || $this->waiting !== [];
     }
 
-    /** Returns the tasks that are here, the one that was begun included: their code has not run. */
+    /** Answers all received tasks with RETURNED, including the current one, whose code must not have run. */
     public function returnAll(): void
     {
         $ids = array_keys($this->waiting);
@@ -195,7 +197,7 @@ final class Loop
         $this->task = null;
     }
 
-    /** Whether the broker sends nothing more. */
+    /** Whether the server has sent GOAWAY or the connection has ended. */
     public function isCutOff(): bool
     {
         return $this->leaving || $this->channel->broken;
@@ -207,7 +209,7 @@ final class Loop
         return $this->isLeaving() || $this->leaving && $this->waiting === [];
     }
 
-    /** Takes nothing more; what has not been answered goes back. */
+    /** Stops taking tasks and sends GOAWAY, which returns the unanswered ones. */
     public function leave(): void
     {
         $this->running = false;
@@ -219,10 +221,11 @@ final class Loop
     }
 
     /**
-     * Keeps TERM and INT from ending this process in the middle of a task. They come from outside, as from who stops a
-     * whole control group, and late in its grace from Stoker. Without ext-pcntl nothing can be done about them.
+     * Keeps TERM and INT from killing this process in the middle of a task. They are sent by programs that stop a
+     * whole control group, and by Stoker late in the grace period. Without ext-pcntl this does nothing.
      *
-     * @param bool $isSpawned by Stoker, whose GOAWAY says when to go: what waits may still have to be served
+     * @param bool $isSpawned whether Stoker started this process. Then the signals are ignored, because GOAWAY says
+     *                        when to exit and waiting tasks may still have to be served
      */
     public function hearSignals(bool $isSpawned): void
     {
@@ -231,16 +234,17 @@ final class Loop
         }
         pcntl_async_signals(true);
         foreach ([SIGTERM, SIGINT] as $signal) {
-            // A handler, and not SIG_IGN, which the programs that a task starts would inherit.
+            // Not SIG_IGN, because programs that a task starts would inherit it.
             pcntl_signal_get_handler($signal) !== SIG_DFL || pcntl_signal($signal, $this->hear(...));
         }
         $this->isWakeable = !$isSpawned;
     }
 
+    /** Handler of TERM and INT. */
     public function hear(int $signal): void
     {
         if (!$this->channel->isMine()) {
-            // A child that a handler forked: it is to end as any process does.
+            // This is a child that a handler forked: the signal must kill it as usual.
             pcntl_signal($signal, SIG_DFL);
             function_exists('posix_kill') ? posix_kill(getmypid(), $signal) : exit(128 + $signal);
         } elseif ($this->isWakeable) {
@@ -248,7 +252,7 @@ final class Loop
         }
     }
 
-    /** Says to the broker, once, that this worker goes. */
+    /** Sends GOAWAY, once. */
     private function part(): void
     {
         if (!$this->parted && !$this->channel->broken) {
@@ -257,16 +261,16 @@ final class Loop
         }
     }
 
-    /** SIGUSR1, in a process that may have several loops. */
+    /** Handler of SIGUSR1: applies a soft cancel to the active loop of this process. */
     public static function strike(): void
     {
         self::$active?->interrupt();
     }
 
     /**
-     * SIGUSR1, a soft cancel. What a signal handler throws surfaces in the code that it interrupted.
+     * Handles a soft cancel (SIGUSR1). PHP throws the exception of a signal handler in the code that was interrupted.
      *
-     * @throws TaskTimeout it is meant for the task that runs
+     * @throws TaskTimeout the soft cancel is meant for the current task
      */
     public function interrupt(): void
     {
@@ -274,14 +278,16 @@ final class Loop
             return;
         }
         if ($this->channel->writing) {
-            $this->channel->interrupted = true; // It strikes when the frame is complete.
+            $this->channel->interrupted = true; // Deferred until the frame is complete.
         } elseif ($this->isMeant()) {
-            $this->output->open = false; // It may strike in the buffer's callback, and PHP then disables the buffer.
+            // If this interrupts the callback of the output buffer, PHP disables the buffer, so it must be opened
+            // again.
+            $this->output->open = false;
             throw new TaskTimeout();
         }
     }
 
-    /** Whether the running task is the one to be cancelled: CANCEL, with its id, was on the socket before the signal. */
+    /** Whether a soft cancel is meant for the current task: the server sends CANCEL with its id before the signal. */
     private function isMeant(): bool
     {
         do {
@@ -294,7 +300,7 @@ final class Loop
             } finally {
                 $this->channel->writing = false;
             }
-            // Another signal came behind the last look: the CANCEL that it belongs to may be there only now.
+            // Another signal arrived after the last read: its CANCEL may have arrived since.
         } while ($this->channel->interrupted && !$this->isStruck);
         $this->channel->interrupted = false;
 
@@ -302,9 +308,11 @@ final class Loop
     }
 
     /**
-     * Tells the broker that the task is done, and waits until that is safe. What else comes meanwhile is kept.
+     * Acknowledges the task and waits until the server has recorded that. Other frames that arrive meanwhile are
+     * kept.
      *
-     * @throws ConnectionLost
+     * @throws ConnectionLost  it is unknown whether the server has recorded it
+     * @throws \LogicException the task is not the current one, or this is a forked child
      */
     public function acknowledge(Task $task): void
     {
@@ -314,7 +322,7 @@ final class Loop
         unset($this->acked[$task->id]);
         $this->channel->event(Kind::ACK, $task->id, '');
         while (!isset($this->acked[$task->id])) {
-            // Signals are let in here, and only here.
+            // A soft cancel may interrupt only this wait, not the processing of the frames below.
             $bytes = $this->channel->readWithin(null);
             if ($bytes === null || $this->channel->broken) {
                 throw new ConnectionLost("{$task->name}: the connection to Stoker was lost; whether the job is acknowledged nobody knows");
@@ -330,7 +338,7 @@ final class Loop
     }
 
     /**
-     * Waits while a task is held back, for so many seconds at the most. False as soon as this worker is to go.
+     * Waits at most $seconds while a task cannot start its work yet. Returns false as soon as this worker must exit.
      */
     public function rest(float $seconds): bool
     {
@@ -348,17 +356,17 @@ final class Loop
     }
 
     /**
-     * The process ends. If a task runs, it is the reason.
+     * Called when the process ends. If a task runs, sends last words for it.
      *
-     * @param bool $isDropped nobody holds the inbox any more, which may be for another reason
+     * @param bool $isDropped the Inbox was destroyed, possibly not because of exit()
      */
     public function die(bool $isDropped = false): void
     {
         $this->reserve = null;
         $this->running = false;
         if ($this->task !== null && !$this->isDying && $this->channel->isMine()) {
-            $this->isDying = true; // What holds the task may be dropped only after this.
-            // Taken down first: whatever is done from here on may itself raise what PHP would report as the last error.
+            $this->isDying = true; // This method may be called again, when the owner of the loop is destroyed.
+            // Read the last error first, because code that runs from here on may raise another one.
             $words = LastWords::json($this->task->name, $this->handler, $isDropped);
             $this->output->close();
             $this->channel->event(Kind::LAST_WORDS, $this->task->id, $words);
@@ -366,10 +374,10 @@ final class Loop
     }
 
     /**
-     * Takes what a read brought. All frames at once: one of them may cancel another, and after GOAWAY what is here is
-     * still ours.
+     * Processes the bytes of one read. All frames are processed before the next task starts, because one may cancel
+     * another. Tasks that were received before GOAWAY must still be run.
      *
-     * @param int|null $arrived hrtime(), if a task runs meanwhile
+     * @param int|null $arrived hrtime() of the read; null between tasks, where $now has it
      */
     private function take(string $bytes, ?int $arrived = null): void
     {
@@ -410,13 +418,13 @@ final class Loop
             $this->running = false;
         }
         if (!$this->channel->isMine()) {
-            exit(0); // A child that the handler forked and did not end. The task is its parent's.
+            exit(0); // This is a child that the handler forked and did not end. The task belongs to the parent.
         }
         $this->guard->restore();
         $this->end($body, $thrown);
     }
 
-    /** Makes it the task that runs. Null: there is nothing to run, and that has been answered. */
+    /** Makes a received task the current one. Returns null if it was cancelled or is invalid, and has been answered. */
     private function begin(Frame $frame): ?Task
     {
         $id = $frame->id;
@@ -451,7 +459,7 @@ final class Loop
         return $task;
     }
 
-    /** Answers the task that runs: with a result, or with what it threw. */
+    /** Answers the current task with its result, or with the exception that it threw. */
     public function end(mixed $body, ?\Throwable $thrown): void
     {
         $task = $this->task;
@@ -462,7 +470,7 @@ final class Loop
         $thrown ??= $task->verdict;
         if ($thrown === null && !is_string($body)) {
             if ($body === null && $task->isJob) {
-                $body = ''; // Done, and nothing to keep. A call's null is an answer.
+                $body = ''; // A job without a result. For a call, null is a result and is sent as JSON.
             } else {
                 try {
                     $codec = Codec::JSON;
@@ -474,12 +482,12 @@ final class Loop
         if ($thrown !== null) {
             [$status, $meta, $body] = Failure::of($thrown, $task->isJob);
             $codec = Codec::RAW;
-            // A worker gives a task back by leaving: GOAWAY returns all that is unanswered.
+            // The task is returned by GOAWAY, which returns all unanswered tasks.
             $this->stopping = $this->stopping || $thrown instanceof Returned;
         }
         $this->output->end();
         if ($task->isJob && strlen($body) > self::RESULT) {
-            // The work is done: to fail it now would be to do it again.
+            // Keep the job done without its result: if it failed now, its work would be repeated.
             $task->log(sprintf('The result has %d bytes and is not kept: %d is the most.', strlen($body), self::RESULT));
             [$codec, $body] = [Codec::RAW, ''];
         } elseif (strlen($body) + strlen($meta) + 16 > $this->maxFrame) {
@@ -494,7 +502,8 @@ final class Loop
             $this->parted = true;
             $bytes .= Frame::of(Type::GOAWAY)->encode();
         }
-        // One write, before the next task begins: so the first unanswered task is the one that ran.
+        // Written before the next task starts, so that if this process dies, the first unanswered task is the one
+        // that ran.
         $this->channel->write($bytes);
         $this->task = null;
     }
@@ -505,7 +514,7 @@ final class Loop
         $this->countDown();
     }
 
-    /** A task has its answer: it may have been the last that this worker takes. */
+    /** Counts an answered task, and stops the worker after the last one that it may take. */
     private function countDown(): void
     {
         if ($this->left !== null && --$this->left <= 0) {
@@ -527,19 +536,20 @@ final class Loop
                     $this->acked[$frame->id] = true;
                 }
                 break;
-            case Type::READY: // Of ttl 0: nothing is assigned any more.
+            case Type::READY: // With ttl 0: the withdrawal is in force.
                 $this->demand?->confirmed();
                 break;
             case Type::WELCOME:
                 $welcome = json_decode($frame->body, true);
                 $this->maxFrame = $welcome['max_frame'] ?? Frame::MAX;
                 $this->pool = $welcome['pool'] ?? null;
-                // Clients in this process and in its children tell the broker inside which worker they are.
+                // Clients in this process and its children send this to the server, so that it knows which worker
+                // they run in.
                 if (isset($welcome['worker']) && getenv('STOKER_WORKER') === false) {
                     putenv("STOKER_WORKER={$welcome['worker']}");
                 }
                 break;
-            case Type::RES: // Of id 0: a worker asks nothing, so nothing else can be answered to it.
+            case Type::RES: // With id 0: a worker sends no requests, so a RES can only reject the connection.
                 $this->channel->broken = true;
                 throw StokerException::fromAnswer($frame, 'Stoker refused this worker');
         }

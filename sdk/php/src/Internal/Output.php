@@ -10,23 +10,26 @@ use function ob_get_level;
 use function strlen;
 
 /**
- * What a task prints becomes log events of that task.
+ * Sends the output of a task as log events of that task.
  *
- * A buffer at the base catches it. It passes on every line as soon as the line is complete: what a handler printed
- * before it was killed is what tells why. Outside of tasks, and in children that a handler forked, printing goes
- * to stdout as ever.
+ * An output buffer around the worker's loop catches the output. Each line is sent as soon as it is complete, so that the
+ * output of a handler that is killed is not lost. Outside of tasks, and in children that a handler forked, output goes
+ * to stdout.
  *
  * @internal
  */
 final class Output
 {
+    /** Maximum size of one log event, in bytes. */
     private const CHUNK = 65536;
 
-    /** The task whose output it is; 0 between tasks. */
+    /** Id of the task that prints; 0 between tasks. */
     public int $task = 0;
+    /** Output of the task that has not been sent. */
     private string $pending = '';
+    /** Nesting level of the buffer that open() started. */
     private int $level = 0;
-    /** Whether our buffer is there and works. A handler may remove it, and an exception thrown in it disables it. */
+    /** Whether the buffer is active. A handler may remove it, and an exception in its callback disables it. */
     public bool $open = false;
 
     public function __construct(private Channel $channel)
@@ -35,12 +38,12 @@ final class Output
 
     public function open(): void
     {
-        // Chunk size 1: the callback gets each echo at once, and PHP keeps nothing back.
+        // With chunk size 1, PHP passes each echo to the callback at once.
         $this->open = ob_start($this->collect(...), 1);
         $this->level = ob_get_level();
     }
 
-    /** Sends what is left of the task's output, and puts the buffers back as they were before it. */
+    /** Sends the rest of the task's output, and restores the output buffers that existed before the task. */
     public function end(): void
     {
         if (ob_get_level() !== $this->level || !$this->open) {
@@ -52,7 +55,7 @@ final class Output
         $this->task = 0;
     }
 
-    /** From here on printing goes to stdout. */
+    /** Removes the buffer: from now on output goes to stdout. */
     public function close(): void
     {
         $this->end();
@@ -62,7 +65,7 @@ final class Output
         }
     }
 
-    /** Sends what is held back. */
+    /** Sends the pending output. */
     public function flush(): void
     {
         $bytes = $this->pending;
@@ -90,7 +93,7 @@ final class Output
         return '';
     }
 
-    /** Closes buffers that the task left open, in the order PHP would at the end of a script; opens ours if it was closed. */
+    /** Closes the buffers that the task left open, innermost first, and reopens our buffer if necessary. */
     private function unwind(): void
     {
         $floor = $this->open ? $this->level : $this->level - 1;
@@ -98,7 +101,8 @@ final class Output
             try {
                 @ob_end_flush();
             } catch (\Throwable) {
-                // The callback of a handler's own buffer. Its task has been judged already.
+                // Thrown by the callback of a buffer that the handler opened. The outcome of the task is already
+                // decided.
             }
         }
         $this->open ? $this->level = ob_get_level() : $this->open();

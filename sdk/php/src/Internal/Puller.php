@@ -9,26 +9,26 @@ use Stoker\Task;
 use function hrtime;
 
 /**
- * Takes tasks one by one, each only after it has asked for it: outside of next() and of the task that it returned, this
- * process holds nothing.
+ * Implements Inbox: requests each task with READY. No task is assigned to this process except during next() and until
+ * the task that next() returned is answered.
  *
  * @internal
  */
 final class Puller
 {
-    /** Seconds that the broker has to confirm a withdrawal; who is silent for longer is taken for lost. */
+    /** Seconds within which the server must confirm a withdrawal; after that the connection counts as lost. */
     private const CONFIRM = 10.0;
-    /** Seconds that the broker has to close a connection that is being left. */
+    /** Seconds to wait for the server to close a connection on which GOAWAY was sent. */
     private const PART = 1.0;
 
-    /** @var \WeakMap<self, true>|null those that the end of the process has to part from */
+    /** @var \WeakMap<self, true>|null all pullers of this process, to be closed when it ends */
     private static ?\WeakMap $all = null;
 
     private Demand $demand;
     public readonly Loop $loop;
-    /** @var list<int> signals that have our handler for the time being */
+    /** @var list<int> signals for which shield() has installed a handler */
     private array $shielded = [];
-    /** What was active when the task began. */
+    /** The loop that was active when the task started. */
     private ?Loop $outer = null;
 
     /** @param resource $stream */
@@ -41,7 +41,7 @@ final class Puller
             self::$all = new \WeakMap();
             register_shutdown_function(static function (): void {
                 foreach (self::$all as $puller => $_) {
-                    // With a task: last words. Without one: it takes no more.
+                    // Send last words if a task runs, else GOAWAY.
                     $puller->loop->task !== null ? $puller->loop->die() : $puller->loop->leave();
                 }
             });
@@ -53,13 +53,13 @@ final class Puller
         $this->loop->isWakeable = !$isSpawned;
     }
 
-    /** The next task; null when none came in so many seconds, or a signal came, or the loop is over. */
+    /** Waits at most $seconds for a task; null if none arrived, a signal arrived, or no more tasks will arrive. */
     public function next(float $seconds): ?Task
     {
         $this->shield();
         try {
             $task = $this->await(hrtime(true) + (int) ($seconds * 1e9));
-        } catch (\Throwable $e) { // Of somebody's signal handler, or the broker does not want this worker.
+        } catch (\Throwable $e) { // From a signal handler of the application, or because the worker was rejected.
             $this->undo();
             throw $e;
         }
@@ -79,18 +79,18 @@ final class Puller
             if (($task = $this->loop->beginNext()) !== null) {
                 return $task;
             }
-            if ($this->loop->isOver()) { // All that was here had been cancelled.
+            if ($this->loop->isOver()) { // All waiting tasks had been cancelled.
                 break;
             }
             $this->demand->ask();
             if (!$this->loop->receive(($until - hrtime(true)) / 1e9)) {
                 $this->withdraw();
                 if (!$this->loop->isOver()) {
-                    return $this->loop->beginNext(); // It crossed the withdrawal.
+                    return $this->loop->beginNext(); // A task that crossed the withdrawal, if there is one.
                 }
             }
         }
-        $this->returnAll(); // It came with the signal to stop.
+        $this->returnAll(); // A task may have arrived together with the signal to stop.
 
         return null;
     }
@@ -103,7 +103,7 @@ final class Puller
         }
     }
 
-    /** Waits for so many seconds without asking for a task; ends at a signal, and when the loop is over. */
+    /** Waits at most $seconds without requesting a task. Returns early at a signal or if no more tasks will arrive. */
     public function rest(float $seconds): void
     {
         $until = hrtime(true) + (int) ($seconds * 1e9);
@@ -115,7 +115,7 @@ final class Puller
         }
     }
 
-    /** Answers the task, and lets whatever it interrupted go on. */
+    /** Answers the current task, and makes the loop active again that was active before it. */
     public function end(mixed $result, ?\Throwable $thrown): void
     {
         if ($this->loop->channel->isMine()) {
@@ -124,7 +124,7 @@ final class Puller
         $this->ended();
     }
 
-    /** Returns the task, whose code has not run: it costs it nothing. */
+    /** Returns the current task, whose code must not have run, at no cost to the task. */
     public function return(): void
     {
         if ($this->loop->channel->isMine()) {
@@ -133,22 +133,22 @@ final class Puller
         $this->ended();
     }
 
-    /** Takes no more; what has been sent here and was not taken goes to other workers, at no cost. */
+    /** Stops taking tasks. Tasks that were assigned here and not started go to other workers, at no cost to them. */
     public function close(): void
     {
         if ($this->loop->channel->isMine()) {
             $this->loop->leave();
-            $this->isSpawned || $this->hangUp(); // A spawned worker's socket ends with its process.
+            $this->isSpawned || $this->hangUp(); // The inherited socket stays open until the process ends.
         }
     }
 
-    /** Nobody will use this any more. A task without an answer is the broker's to judge, by last words. */
+    /** Closes the connection. Sends last words first if the current task has no answer yet. */
     public function __destruct()
     {
         if ($this->loop->task === null) {
             $this->close();
         } elseif ($this->loop->channel->isMine()) {
-            // exit() drops what the functions that it leaves hold, before any shutdown function is called.
+            // exit() destroys the variables of active functions before it calls shutdown functions.
             $this->loop->die(isDropped: true);
             $this->isSpawned || $this->loop->channel->close();
         }
@@ -160,7 +160,7 @@ final class Puller
         if (Loop::$active === $this->loop) {
             Loop::$active = $this->outer;
         } else {
-            foreach (self::$all as $other => $_) { // It began later, and goes on.
+            foreach (self::$all as $other => $_) { // A task that started later still runs: update its link to this loop.
                 $other->outer !== $this->loop || $other->outer = $this->outer;
             }
         }
@@ -168,7 +168,7 @@ final class Puller
         $this->unshield();
     }
 
-    /** Sees that nothing is held here, whatever has been interrupted. */
+    /** After an exception in next(): makes sure that no task stays assigned to this process. */
     private function undo(): void
     {
         $hasSignals = function_exists('pcntl_async_signals');
@@ -182,7 +182,7 @@ final class Puller
         }
     }
 
-    /** Until the broker has confirmed it, a task that crossed may come. */
+    /** Withdraws the request for a task and waits until the server confirms it. Until then a task may still arrive. */
     private function withdraw(): void
     {
         $this->demand->withdraw();
@@ -195,7 +195,7 @@ final class Puller
         }
     }
 
-    /** The broker closes the connection when it has read all that was written here before. */
+    /** Waits until the server has read everything and closed the connection, then closes this end. */
     private function hangUp(): void
     {
         $until = hrtime(true) + (int) (self::PART * 1e9);
@@ -208,7 +208,10 @@ final class Puller
         $channel->close();
     }
 
-    /** From here on TERM and INT end the waiting, or wait for the end of the task, where nobody else handles them. */
+    /**
+     * Installs handlers for TERM and INT, unless the application has handlers of its own: they end a wait, or take
+     * effect when the current task has ended.
+     */
     private function shield(): void
     {
         if ($this->isSpawned || $this->shielded !== [] || !function_exists('pcntl_async_signals')) {
@@ -223,6 +226,7 @@ final class Puller
         }
     }
 
+    /** Removes the handlers that shield() installed. */
     private function unshield(): void
     {
         foreach ($this->shielded as $signal) {

@@ -15,7 +15,7 @@ use Stoker\Wire\Meta;
 use Stoker\Wire\Status;
 use Stoker\Wire\WireError;
 
-/** Makes requests of what users pass to Client: checks it, and adds what a running task hands down. @internal */
+/** Builds requests from the arguments of Client: checks them, and adds what the running task passes on. @internal */
 final class Requests
 {
     private const USUAL_PRIORITY = 3;
@@ -25,11 +25,11 @@ final class Requests
     }
 
     /**
-     * When a call made now must have its answer, in nanoseconds of hrtime(): by its own timeout, and never after the
-     * task that waits for it.
+     * The deadline of a call that is made now, in nanoseconds of hrtime(): the end of its own timeout or of the
+     * running task's time, whichever is earlier. Null = no deadline.
      *
-     * @throws InvalidRequest
-     * @throws DeadlineExceeded the task that asks has no time left
+     * @throws InvalidRequest   the timeout is out of range
+     * @throws DeadlineExceeded the running task has no time left
      */
     public function deadline(string $name, ?float $timeout): ?int
     {
@@ -57,7 +57,7 @@ final class Requests
     {
         $task = Task::current();
         if ($task !== null) {
-            // Of what nobody waits for, nobody is the parent: it may go on when the task has ended.
+            // A one-way call has no parent task, because it may continue after the task has ended.
             $meta += ($flags & Flag::ONEWAY ? [] : [Key::PARENT => Meta::u32($task->id)]) + self::trace($task);
         }
         if ($key !== null) {
@@ -74,11 +74,12 @@ final class Requests
     public function push(string $queue, mixed $body, array $options): Pending
     {
         $meta = [Key::QUEUE => Limits::name($queue)] + self::options($options);
-        // A job outlives the task that pushes it: of that it takes the trace and the owner, not the deadline or the priority.
+        // A job outlives the task that pushes it, so it inherits the task's trace and owner, but not its deadline and
+        // priority.
         $task = Task::current();
         $meta += $task === null ? [] : [Key::PARENT => Meta::u32($task->id)] + self::trace($task);
         $deadline = $this->timeout === null ? null : hrtime(true) + (int) ($this->timeout * 1e9);
-        // With the key the broker knows a repeat when it sees one.
+        // With an idempotency key the server recognizes a repeated push.
         $flags = isset($options['idempotencyKey']) ? Flag::IDEMPOTENT : 0;
 
         return $this->make('stoker.push', $body, $deadline, $options['priority'] ?? null, $flags, $meta);
@@ -173,7 +174,7 @@ final class Requests
         ], 'is_string');
     }
 
-    /** A step of a backoff in milliseconds. */
+    /** Converts one step of a backoff to milliseconds. */
     private static function wait(mixed $seconds): int
     {
         is_numeric($seconds) || throw new InvalidRequest('backoff is a list of seconds, and ' . json_encode($seconds) . ' is no number');

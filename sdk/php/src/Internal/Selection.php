@@ -6,7 +6,7 @@ namespace Stoker\Internal;
 
 use Stoker\InvalidRequest;
 
-/** Which jobs an operator means. What is wrong is rejected before it is sent. @internal */
+/** Builds the part of a request that selects jobs. Rejects invalid filters before they are sent. @internal */
 final class Selection
 {
     private const STATES = ['ready', 'running', 'delayed', 'retrying', 'suspended', 'done', 'failed', 'cancelled'];
@@ -14,7 +14,7 @@ final class Selection
 
     /**
      * @param string|array<string, mixed> $which an id, a filter, or ['all' => true]
-     * @return array<string, mixed> what the broker is asked
+     * @return array<string, mixed> fields of the request
      * @throws InvalidRequest
      */
     public static function of(string|array $which): array
@@ -38,8 +38,8 @@ final class Selection
     }
 
     /**
-     * @param array<string, mixed> $filter
-     * @return array<string, mixed>
+     * @param array<string, mixed> $filter see Client::jobs()
+     * @return array<string, mixed> fields of the request
      * @throws InvalidRequest
      */
     public static function filter(array $filter): array

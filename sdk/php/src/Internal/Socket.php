@@ -6,19 +6,20 @@ namespace Stoker\Internal;
 
 use Stoker\ConnectionRefused;
 
-/** Opens the streams that this SDK speaks over, all with the settings that PHP needs for it. @internal */
+/** Opens connections to the server, with the stream settings that this SDK relies on. @internal */
 final class Socket
 {
     /**
-     * Bytes per read. The stream's chunk size must be the same: with more, or less, asked of fread() than a chunk
-     * holds, a read with bytes at hand can block.
+     * Bytes per read. The stream's chunk size must be equal to it: if fread() is asked for more or fewer bytes than
+     * the chunk size, it can block although bytes are available.
      */
     public const CHUNK = 65536;
     private const EACCES = 13;
 
     /**
-     * The socket that a spawned worker inherits.
+     * Opens the socket that a worker inherits from Stoker.
      *
+     * @param string $fd number of the descriptor, from STOKER_FD
      * @return resource
      * @throws ConnectionRefused
      */
@@ -33,14 +34,13 @@ final class Socket
     }
 
     /**
-     * The socket of a worker, the HELLO for it, and whether it is inherited: so it is if Stoker started this process,
-     * else it is dialled.
+     * Opens the connection of a worker: the inherited socket if Stoker started this process, else a new connection.
      *
-     * @param array<string, mixed> $hello
-     * @param string|null $socket where to dial; default: env STOKER_SOCKET
-     * @param string|null $pool   the pool to join, for one that dials; default: env STOKER_POOL
-     * @param string|null $token  default: env STOKER_TOKEN
-     * @return array{resource, string, bool}
+     * @param array<string, mixed> $hello fields of HELLO; pool and token are added for a new connection
+     * @param string|null $socket path of the server's socket; default: env STOKER_SOCKET
+     * @param string|null $pool   the pool to join over a new connection; default: env STOKER_POOL
+     * @param string|null $token  token of that pool; default: env STOKER_TOKEN
+     * @return array{resource, string, bool} the stream, the body of HELLO, and whether the socket was inherited
      * @throws ConnectionRefused
      */
     public static function ofWorker(array $hello, ?string $socket, ?string $pool, ?string $token): array
@@ -49,7 +49,7 @@ final class Socket
         $isSpawned = $fd !== false;
         if ($isSpawned) {
             $stream = self::inherited($fd);
-            // Children of this process, and code that looks around, have no business with it.
+            // Hide the descriptor from children of this process and from other code that reads the environment.
             putenv('STOKER_FD');
             unset($_ENV['STOKER_FD'], $_SERVER['STOKER_FD']);
         } else {
@@ -65,7 +65,7 @@ final class Socket
     }
 
     /**
-     * A connection to a broker.
+     * Connects to a server.
      *
      * @param string $socket path of a unix socket, or a PHP stream address such as tcp://127.0.0.1:7000
      * @param float $timeout seconds
@@ -76,7 +76,7 @@ final class Socket
     {
         $address = str_contains($socket, '://') ? $socket : "unix://$socket";
         $flags = STREAM_CLIENT_CONNECT | ($persistent ? STREAM_CLIENT_PERSISTENT : 0);
-        // An application's error handler may throw even at a warning that is silenced.
+        // Silence warnings by a handler of our own: with @, an application's handler is still called and might throw.
         set_error_handler(static fn (): bool => true);
         try {
             $stream = stream_socket_client($address, $errno, $why, $timeout, $flags);
@@ -97,7 +97,7 @@ final class Socket
         return self::tuned($stream);
     }
 
-    /** Whom a socket lets in, for who is not among them. */
+    /** Describes who may open the socket, for the error message to a user who may not. */
     private static function whose(string $socket): string
     {
         $path = str_replace('unix://', '', $socket);
@@ -122,7 +122,8 @@ final class Socket
      */
     private static function tuned($stream)
     {
-        // The default is 60 s, after which fread() of an idle connection says false, as if it had ended.
+        // With the default timeout of 60 s, fread() on an idle connection returns false, as at the end of the
+        // connection.
         stream_set_timeout($stream, -1);
         stream_set_chunk_size($stream, self::CHUNK);
 

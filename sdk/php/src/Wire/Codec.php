@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Wire;
 
-/** How a body is written: docs/reference/protocol.md, section 3. The broker passes bodies on unread. */
+/** Encodings of a body: docs/reference/protocol.md, section 3. The server passes bodies on without reading them. */
 final class Codec
 {
     public const RAW = 0;
@@ -15,17 +15,17 @@ final class Codec
 
     private const JSON_FLAGS = JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_PRESERVE_ZERO_FRACTION;
 
-    /** @throws \JsonException the value has no JSON form */
+    /** @throws \JsonException the value cannot be encoded as JSON */
     public static function json(mixed $value): string
     {
         return json_encode($value, self::JSON_FLAGS);
     }
 
     /**
-     * A string travels as it is, anything else as JSON.
+     * Encodes a value as a body: a string unchanged, everything else as JSON.
      *
      * @return array{int, string} codec and body
-     * @throws \JsonException the value has no JSON form
+     * @throws \JsonException the value cannot be encoded as JSON
      */
     public static function encode(mixed $value): array
     {
@@ -33,9 +33,9 @@ final class Codec
     }
 
     /**
-     * JSON becomes arrays and scalars; every other codec comes back as the bytes it is.
+     * Decodes a body: JSON to a value with objects as arrays; with any other codec the bytes are returned unchanged.
      *
-     * @throws \JsonException the body is not the JSON that it claims to be
+     * @throws \JsonException the codec is JSON, but the body is not valid JSON
      */
     public static function decode(int $codec, string $body): mixed
     {

@@ -13,6 +13,6 @@ final class Flag
     public const NOT_PROCESSED = 0x40;
     public const CRITICAL = 0x80;
 
-    /** MORE, ZSTD and CRC32C: must be 0 in version 1. */
+    /** The bits MORE, ZSTD and CRC32C, which must be 0 in version 1. */
     public const RESERVED = 0x07;
 }

@@ -7,15 +7,16 @@ namespace Stoker\Wire;
 use function pack;
 use function strlen;
 
-/** One frame of the wire: docs/reference/protocol.md, section 1. */
+/** One frame of the wire protocol: docs/reference/protocol.md, section 1. */
 final class Frame
 {
-    /** Bytes before the name. */
+    /** Length of the header, which precedes the name, in bytes. */
     public const HEADER = 20;
-    /** The largest `len` of version 1; WELCOME may allow less. */
+    /** Maximum value of the length field in version 1; WELCOME may set a lower limit. */
     public const MAX = 0xFFFFFF;
 
-    // No constructor: a reader that sets what is not zero makes a frame in half the time.
+    // There is no constructor: FrameReader sets only the fields that differ from the defaults, which takes half the
+    // time.
     public int $type = 0;
     public int $flags = 0;
     public int $code = 0;
@@ -54,7 +55,7 @@ final class Frame
         return $frame;
     }
 
-    /** The frame as bytes. */
+    /** Encodes the frame, including its length field. */
     public function encode(): string
     {
         return pack(
@@ -68,9 +69,9 @@ final class Frame
     }
 
     /**
-     * The bytes of an answer, without the detour of a frame: a worker writes as many of them as it reads tasks.
+     * Encodes a worker's answer without creating a Frame, for speed: a worker writes one for each task.
      *
-     * @param int $micros how long it worked, 0 = not measured
+     * @param int $micros time for which the task ran, in microseconds; 0 = not measured
      */
     public static function answer(int $id, int $status, int $codec, int $micros, string $meta, string $body): string
     {

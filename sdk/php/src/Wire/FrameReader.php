@@ -9,23 +9,24 @@ use function substr;
 use function unpack;
 
 /**
- * Cuts a stream of bytes into frames.
+ * Splits a stream of bytes into frames.
  *
- * A read of a hundred frames is cut in one pass, a frame of a hundred reads is joined once. It checks what could make
- * it read in the wrong place; that names and numbers make sense, the broker has checked.
+ * A read that contains many frames is split in one pass; a frame that takes many reads is joined once. Only lengths,
+ * types and reserved flags are checked, because a wrong one would shift the frame boundaries. The server has checked
+ * names and other values.
  */
 final class FrameReader
 {
-    /** @var list<string> the beginning of a frame, in pieces; joined once, when it is whole */
+    /** @var list<string> pieces of an incomplete frame; joined once, when it is complete */
     private array $parts = [];
-    /** Bytes that it needs before another look is worth it. */
+    /** Number of bytes that must arrive before the next attempt to split can succeed. */
     private int $lacking = 0;
 
     /**
-     * Takes what a read brought.
+     * Adds the bytes of one read.
      *
-     * @return list<Frame> the frames that are whole now
-     * @throws WireError the bytes are no frames
+     * @return list<Frame> the frames that are complete now
+     * @throws WireError the bytes are not valid frames
      */
     public function feed(string $bytes): array
     {
@@ -41,7 +42,8 @@ final class FrameReader
         $frames = [];
         $end = strlen($bytes);
         for ($at = 0; $end - $at >= Frame::HEADER; $at += 4 + $len) {
-            // Five words, not ten fields, and names of one letter, which PHP need not allocate: a third of the time.
+            // Unpacking five words instead of ten fields takes a third of the time, also because PHP does not
+            // allocate names of one letter.
             $head = unpack('Nl/Nk/Ni/Nt/Ns', $bytes, $at);
             $len = $head['l'];
             if ($len < 16 || $len > Frame::MAX) {
@@ -94,10 +96,10 @@ final class FrameReader
         return $this->parts !== [];
     }
 
-    /** Keeps the beginning of a frame until the rest of it, or of its header, is here. */
+    /** Keeps the start of a frame until the rest of its header or of the frame has arrived. */
     private function keep(string $rest, int $have): void
     {
-        $need = 4; // A bad length is refused as soon as it is here.
+        $need = 4; // An invalid length is rejected as soon as it has arrived.
         if ($have >= 4) {
             $len = unpack('N', $rest)[1];
             if ($len < 16 || $len > Frame::MAX) {

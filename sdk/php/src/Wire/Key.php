@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Wire;
 
-/** Metadata keys: docs/reference/protocol.md, section 4. 0x80 to 0xFE are the application's own. */
+/** Metadata keys: docs/reference/protocol.md, section 4. Keys from 0x80 to 0xFE are reserved for applications. */
 final class Key
 {
     public const TRACEPARENT = 1;
@@ -45,8 +45,8 @@ final class Key
     public const ITEM = 36;
     public const SIGNAL = 37;
 
-    /** The last key that this version knows. */
+    /** The highest key that this version knows. */
     public const LAST = self::SIGNAL;
-    /** The first of the application's own. */
+    /** The first key that is reserved for applications. */
     public const YOURS = 0x80;
 }

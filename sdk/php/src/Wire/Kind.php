@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Wire;
 
-/** Kinds of EVENT (docs/reference/protocol.md, section 6), and the two streams of a log. */
+/** Kinds of EVENT, and the two streams of a log event: docs/reference/protocol.md, section 6. */
 final class Kind
 {
     public const LOG = 1;

@@ -4,12 +4,12 @@ declare(strict_types=1);
 
 namespace Stoker\Wire;
 
-/** Metadata: a run of `key (1), length (1), bytes`; docs/reference/protocol.md, section 4. */
+/** Metadata: a sequence of entries of key, length and bytes. See docs/reference/protocol.md, section 4. */
 final class Meta
 {
     /**
-     * @param array<int, string> $entries by key; the order is kept
-     * @throws WireError a key or a length that the wire can't carry
+     * @param array<int, string> $entries values by key; the order is kept
+     * @throws WireError a key is outside 1 to 254, or the metadata is longer than 65535 bytes
      */
     public static function encode(array $entries): string
     {
@@ -29,8 +29,8 @@ final class Meta
     }
 
     /**
-     * @return array<int, string> by key
-     * @throws WireError an entry runs over the end, or a key is 0, 255 or given twice
+     * @return array<int, string> values by key
+     * @throws WireError an entry is longer than the metadata, or a key is 0, 255 or duplicate
      */
     public static function decode(string $meta): array
     {
@@ -56,7 +56,7 @@ final class Meta
         return $entries;
     }
 
-    /** Whether there is an entry of this key. Reads no further than to it, and trusts the lengths. */
+    /** Whether there is an entry with this key. Stops at the entry, and does not check the lengths. */
     public static function has(string $meta, int $key): bool
     {
         for ($at = 0, $end = strlen($meta); $at + 1 < $end;) {
@@ -70,7 +70,7 @@ final class Meta
         return false;
     }
 
-    /** The first key that neither this version nor the application can know, or null. */
+    /** The first key that is neither known to this version nor reserved for applications; null if there is none. */
     public static function unknown(string $meta): ?int
     {
         foreach (self::decode($meta) as $key => $_) {
@@ -82,18 +82,19 @@ final class Meta
         return null;
     }
 
-    /** A UUID of 16 bytes as text. */
+    /** Formats a UUID of 16 bytes as text. */
     public static function uuid(string $bytes): string
     {
         return vsprintf('%s%s-%s-%s-%s-%s%s%s', str_split(bin2hex($bytes), 4));
     }
 
+    /** Encodes a number as 4 bytes, limited to 0 to 4294967295. */
     public static function u32(int $value): string
     {
         return pack('N', max(0, min($value, 0xFFFFFFFF)));
     }
 
-    /** The number in a 1, 2, 4 or 8 byte entry; null when there is none, or one of another width. */
+    /** Decodes a number of 1, 2, 4 or 8 bytes; null for null and for any other length. */
     public static function int(?string $bytes): ?int
     {
         return match (strlen($bytes ?? '')) {

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Wire;
 
-/** How a task ended: docs/reference/protocol.md, section 5. */
+/** Statuses of an answer: docs/reference/protocol.md, section 5. */
 final class Status
 {
     public const OK = 0;

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Wire;
 
-/** Frame types: docs/reference/protocol.md, section 2. 10 and 11 are reserved. */
+/** Frame types: docs/reference/protocol.md, section 2. The numbers 10 and 11 are reserved. */
 final class Type
 {
     public const REQ = 1;
@@ -19,6 +19,6 @@ final class Type
     public const EVENT = 12;
     public const STARTED = 13;
 
-    /** One bit for each type that a frame may have, so that a reader needs one test. */
+    /** Bit mask of the known types, so that FrameReader can check a type with one test. */
     public const KNOWN = 0b0011_0011_1111_1110;
 }

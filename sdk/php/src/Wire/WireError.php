@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Wire;
 
-/** The peer sent bytes that are no frame of this protocol. The connection can't be trusted any more. */
+/** The peer sent bytes that are not a valid frame. The connection can no longer be used. */
 final class WireError extends \RuntimeException
 {
 }

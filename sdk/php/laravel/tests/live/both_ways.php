@@ -1,6 +1,6 @@
 <?php
 
-// What the resident worker and queue:work do alike.
+// Behaviour that the resident worker and queue:work share.
 
 declare(strict_types=1);
 
@@ -16,7 +16,7 @@ use function Stoker\Tests\test;
 /** @var Live $live */
 /** @var Story $story */
 
-// What rests on the payload, the cache or the database is the same in both ways, and is seen to be.
+// Features that depend on the payload, the cache or the database work with both kinds of worker.
 foreach (['default', 'pop'] as $queue) {
     test("live: a unique job is there once until it has run, on queue $queue", function () use ($live, $story, $queue): void {
         $filter = ['key' => "tenant of $queue-once"];
@@ -50,7 +50,7 @@ foreach (['default', 'pop'] as $queue) {
     test("live: a chain and a batch, on queue $queue", function () use ($live, $story, $queue): void {
         Bus::chain([new Scripted("$queue-link1", ['throw', 'done'], tries: 2), new Scripted("$queue-link2", [])])
             ->onConnection('live')->onQueue($queue)->dispatch();
-        // Held and one after the other, for SQLite refuses who comes into another one's transaction.
+        // Paused meanwhile, and with jobs that run one after another, because SQLite rejects concurrent transactions.
         $batch = $live->held($queue, static fn () => Bus::batch([[new Scripted("$queue-part1", ['kill', 'done']), new Scripted("$queue-part2", [])]])
             ->then(static fn (Batch $batch) => Story::tell("$batch->name then $batch->failedJobs"))
             ->name("$queue-batch")->onConnection('live')->onQueue($queue)->dispatch());

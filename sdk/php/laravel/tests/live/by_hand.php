@@ -1,6 +1,7 @@
 <?php
 
-// queue:work, and pop(), in processes that Stoker did not start: by hand, and in the process of these tests.
+// queue:work and pop() in processes that Stoker did not start: processes of their own, and the process of these
+// tests.
 
 declare(strict_types=1);
 
@@ -22,13 +23,13 @@ use function Stoker\Tests\test;
 /** @var Live $live */
 /** @var Story $story */
 
-/** Runs queue:work in this process, and returns its exit code. */
+/** Runs queue:work in this process and returns its exit code. */
 $work = static fn (string $queue, string ...$options): int => $harness->app->make(Kernel::class)->call(
     'queue:work',
     ['connection' => 'live', '--queue' => $queue, '--sleep' => 0] + array_fill_keys($options, true),
     new NullOutput(),
 );
-/** A connection as a new process has it. */
+/** A queue connection in the state in which a new process has it. */
 $connect = static function (array $config = []) use ($harness): StokerQueue {
     $queue = (new Connector())->connect($config + ['socket' => getenv('APP_STORAGE') . '/stoker.sock']);
     $queue->setContainer($harness->app);
@@ -37,11 +38,14 @@ $connect = static function (array $config = []) use ($harness): StokerQueue {
 };
 $dialled = static fn (): array => array_filter($live->client->workers(), static fn (array $one): bool => $one['pool'] === 'dial');
 $until = $live->until(...);
-/** Waits until a job that "dial" began before would have been killed: one elsewhere with more time is over. */
+/**
+ * Waits until a job that the pool "dial" started earlier would have been killed: runs a job with a longer timeout in
+ * another pool until that job has failed.
+ */
 $outlast = static function (string $name) use ($live): void {
     same('failed', $live->end($live->queue->push(new Scripted($name, ['hang'], tries: 1, timeout: 2)))['state']);
 };
-/** Starts queue:work in a process of its own. */
+/** Starts queue:work in a new process. */
 $start = static function (array $arguments, array $env = []) use (&$pipes): mixed {
     return proc_open(
         [PHP_BINARY, __DIR__ . '/../support/artisan.php', 'queue:work', ...$arguments, '--sleep=0'],
@@ -54,12 +58,12 @@ $start = static function (array $arguments, array $env = []) use (&$pipes): mixe
 test('pop: dialled in by hand, --stop-when-empty and --once do as ever', function () use ($live, $start, $dialled, $until, &$pipes): void {
     foreach (['--stop-when-empty', '--once'] as $option) {
         $process = $start(['live', '--queue=@dial', $option]);
-        // Its queue is there as soon as it is.
+        // The queue exists as soon as the worker has connected.
         $until(static fn () => $dialled() !== [], 'it dials in');
         $id = $live->queue->push(new Scripted("dialled$option", []), '', 'dialled');
         $printed = stream_get_contents($pipes[1]);
         same(['done', 0], [$live->end($id)['state'], proc_close($process)]);
-        holds(preg_match('/Processed|DONE/', $printed) === 1, $printed); // Since Laravel 9.21 it prints "DONE".
+        holds(preg_match('/Processed|DONE/', $printed) === 1, $printed); // Laravel 9.21 and later print "DONE".
     }
 });
 
@@ -88,7 +92,7 @@ test('pop: a process that lives on after queue:work holds no job and is not kill
         $id = $live->queue->push(new Scripted("second$option", [], tries: 1), '', 'dialled');
         $outlast("beside an idle process$option");
         same(['ready', 0], [($job = $live->client->job($id))['state'], $job['crashes']]);
-        $live->reload('dial'); // stop_grace passes; who is left then has his connection closed, and no more.
+        $live->reload('dial'); // After stop_grace, the server closes the connections of remaining workers.
         $until(static fn () => $dialled() === [], 'it is let go');
         same(0, $work('dialled', $option), 'it dials anew');
         same(['done', 1], [($job = $live->end($id))['state'], $job['attempt']]);
@@ -141,7 +145,7 @@ test('pop: each of several applications in a process has its jobs answered', fun
     same(['done', 'done', 'done'], $states);
     unset($app, $kernel);
     gc_collect_cycles();
-    // Laravel keeps something of the last one in static variables.
+    // Static variables of Laravel keep references to the last application.
     $until(static fn () => count($dialled()) <= 1, 'applications that are dropped leave no connection');
 });
 
@@ -179,7 +183,7 @@ test('pop: what is popped by hand is answered as soon as it is decided on', func
         $job->release();
     }
     same($id, $queue->pop('dialled')->getJobId());
-    unset($queue, $pop); // Nobody has decided on it: it waits for retry_after.
+    unset($queue, $pop); // The job has no outcome, so it waits for retry_after.
     same('retrying', $live->client->job($id)['state']);
     $live->client->cancel($id);
 });
@@ -191,7 +195,7 @@ test('pop: with block_for = 0 a job that waits is found', function () use ($live
         $ids[] = $live->queue->push(new Scripted("instant$n", []), '', 'dialled');
     }
     for ($n = 0; $n < 20; $n++) {
-        $queue = $connect(['block_for' => 0]); // As a process of its own.
+        $queue = $connect(['block_for' => 0]); // As if in a new process.
         $job = $queue->pop('dialled') ?? throw new \RuntimeException("job $n is not found");
         $ids = array_diff($ids, [$job->getJobId()]);
         $job->delete();

@@ -1,6 +1,6 @@
 <?php
 
-// Failed jobs, in Laravel's commands and in the broker.
+// Failed jobs, in Laravel's commands and in the server.
 
 declare(strict_types=1);
 
@@ -27,7 +27,7 @@ test('live: queue:failed, queue:retry and queue:forget know Stoker\'s failed job
     $asked = static fn (array $job): array => [$job['key'], $job['priority'], $job['options']['keep_result_ms']];
     same([['tenant of again', 2, 77_000], $asked($failed)], [$asked($retried), $asked($retried)], 'what stoker() said');
     $failed = $live->end($live->queue->push(new Scripted('forgotten', ['throw'])));
-    // A batch knows its jobs by the uuid of their payload.
+    // A batch identifies its jobs by the uuid of their payload.
     holds(str_contains($live->artisan('queue:forget', json_decode($failed['body'], true)['uuid']), 'successfully'), 'forgotten');
     same(null, $live->client->job($failed['id']));
     $live->end($live->queue->push(new Scripted('flushed', ['throw'])));

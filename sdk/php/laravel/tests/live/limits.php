@@ -1,6 +1,6 @@
 <?php
 
-// Time limits, counts of exceptions, crashes.
+// Timeouts, limits on exceptions, and crashes.
 
 declare(strict_types=1);
 
@@ -14,7 +14,8 @@ use function Stoker\Tests\test;
 /** @var Live $live */
 /** @var Story $story */
 
-// Nothing in PHP interrupts these three: only the broker can end them. Nobody accepts what curl connects to.
+// Jobs of these three kinds cannot be interrupted from PHP; only the server can end them, by killing the worker. curl
+// connects to a socket that does not accept the connection.
 $listening = stream_socket_server('tcp://127.0.0.1:0');
 $silent = stream_socket_get_name($listening, false);
 $locked = new \PDO('sqlite:' . ($database = getenv('APP_STORAGE') . '/locked.sqlite'));
@@ -36,7 +37,7 @@ foreach (['default', 'pop'] as $queue) {
 
 test('live: maxExceptions counts a worker that was ended for its time, once', function () use ($live, $story): void {
     $cases = [
-        // The worker that has counted the first one dies, and the next one looks at it again.
+        // The worker that counted the first timeout dies, and the next worker finds the same timeout again.
         'killed' => [['regex', 'kill', 'regex', 'done'], ['maxExceptions' => 2, 'tries' => 0], ['run 1', 'run 2', 'run 2', 'failed TimedOut']],
         'mixed' => [['throw', 'regex', 'done'], ['maxExceptions' => 2, 'tries' => 0], ['run 1', 'run 2', 'failed TimedOut']],
         'dated' => [['regex', 'done'], ['maxExceptions' => 1, 'retryUntil' => time() + 60], ['run 1', 'failed TimedOut']],
@@ -103,7 +104,7 @@ test('live: a unique job that killed its workers lets go of its lock', function 
 });
 
 test('live: a batch counts the job whose time was up', function () use ($live, $story, $silent): void {
-    // SQLite refuses whoever writes the batch's row while a worker does.
+    // Paused meanwhile, because SQLite rejects a write to the row of the batch while a worker writes to it.
     $batch = $live->held('default', static fn () => Bus::batch([
         new Scripted('batch-good', []),
         new Scripted('batch-bad', ["curl $silent"], tries: 1, timeout: 1),

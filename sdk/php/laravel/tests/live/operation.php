@@ -1,6 +1,6 @@
 <?php
 
-// What operators do: cancel, pause, restart, maintenance.
+// Actions of operators: cancel, pause, restart and maintenance mode.
 
 declare(strict_types=1);
 
@@ -21,7 +21,7 @@ use function Stoker\Tests\throws;
 /** @var Live $live */
 /** @var Story $story */
 
-// What docs/guides/laravel.md says under "Pitfalls".
+// Described in docs/guides/laravel.md under "Pitfalls".
 test('live: a job that is cancelled tells its batch nothing, cancel() ends that', function () use ($live, $story): void {
     $filter = ['key' => 'tenant of cancelled'];
     $batch = $live->held('default', static function () use ($live, $filter) {
@@ -85,12 +85,12 @@ test('live: queue:restart replaces the workers before their next job', function 
             return $story->of("$queue-$name")[1];
         };
         $live->end($live->queue->push(new Scripted("$queue-warm", []), '', $queue));
-        // One that still boots would see the restart as one before its time.
+        // A worker that is still booting would take the restart for one that happened before it started.
         $boots = static fn (array $one): bool => $one['pool'] === $pool && $one['state'] === 'starting';
         $live->until(static fn () => array_filter($live->client->workers(), $boots) === [], "$pool boots");
         $before = array_column($live->client->workers(), 'pid');
         holds(in_array((int) substr($pid('old'), 4), $before, true), 'one of the old ones');
-        sleep(1); // queue:restart writes the second, and a second one in it is none.
+        sleep(1); // queue:restart stores the time in seconds, so two restarts in one second look like one.
         $live->artisan('queue:restart');
         holds(! in_array((int) substr($pid('new'), 4), $before, true), "a new one serves $queue");
     }
@@ -105,7 +105,7 @@ test('live: in maintenance mode jobs wait, and lose nothing', function () use ($
             $live->queue->push(new Scripted("$queue-down1", []), '', $queue),
             $live->queue->push(new Scripted("$queue-down2", []), '', $queue),
         ];
-        // Each resident worker holds one; queue:work returns the one that it was waiting for, and asks for none.
+        // Each resident worker keeps one job; queue:work returns the job that it was assigned and requests no other.
         $held = $queue === 'pop' ? 0 : 2;
         $live->until(static fn () => $live->queue->reservedSize($queue) === $held, 'as many are held');
         same([[], []], [$story->of("$queue-down1"), $story->of("$queue-down2")]);
@@ -136,7 +136,8 @@ test('live: a job held until its time is nearly over goes back, at no cost', fun
 });
 
 test('live: queue:pause and queue:continue reach the broker', function () use ($live, $story, $harness): void {
-    // Laravel raises these events since 12.45; whatever its version is, this is what they do.
+    // Laravel dispatches these events since 12.45. The listeners exist in every version, so test them with fake
+    // events.
     $event = static fn (string $class, string $queue, ?int $ttl = null) => $harness->app['events']->dispatch(
         "Illuminate\\Queue\\Events\\$class",
         [(object) ['connection' => 'live', 'queue' => $queue, 'ttl' => $ttl]],
@@ -171,7 +172,7 @@ if (class_exists(QueuesPaused::class)) {
             array_filter($live->client->queues(), static fn (array $one) => $one['kind'] === 'jobs'),
             'paused',
         ));
-        // The connection "stoker" leads to no broker by now.
+        // No server listens any more for the connection "stoker".
         $config = config('queue.connections.stoker');
         config(['queue.connections.stoker' => null]);
         Queue::pauseAll();

@@ -1,6 +1,6 @@
 <?php
 
-// Stock queue:work, started by Stoker: its pop() waits for Stoker.
+// Stock queue:work that Stoker starts and whose pop() requests jobs from Stoker.
 
 declare(strict_types=1);
 
@@ -57,7 +57,7 @@ test('TERM in the middle of a job lets it finish, and so does a reload; nothing 
             $first = $live->queue->push(new Scripted("$queue-$how", ["await $go"]), '', $queue);
             $story->await("$queue-$how run 1");
             $next = $live->queue->push(new Scripted("$queue-$how-next", []), '', $queue);
-            // By its job: the other worker may be busy with the next one.
+            // Find the worker by its job, because another worker may already run the next job.
             [$busy] = array_values(array_filter($live->client->workers(), static fn (array $one) => ($one['task']['id'] ?? null) === $first));
             if ($how === 'term') {
                 posix_kill($busy['pid'], SIGTERM);

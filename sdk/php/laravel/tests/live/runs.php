@@ -1,6 +1,6 @@
 <?php
 
-// What a job may do in its runs.
+// Actions of a job during its runs.
 
 declare(strict_types=1);
 

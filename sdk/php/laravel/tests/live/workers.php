@@ -1,6 +1,6 @@
 <?php
 
-// Calls, sizes, and queue:work of other connections.
+// Calls, queue sizes, and queue:work with other connections.
 
 declare(strict_types=1);
 
@@ -57,7 +57,7 @@ test('live: with the strategy spare each run has a process of its own, which boo
     same(3, count(array_unique($pids)), implode(' ', $pids));
     $live->queue->pushOn('spared', (new Scripted('spared4', ['throw', 'exit', 'pid']))->with(tries: 3));
     $story->await('spared4 end');
-    // The death of a process is no attempt.
+    // The death of a process does not count as an attempt.
     same(['run 1', 'run 2', 'run 2'], array_slice($story->of('spared4'), 0, 3));
 });
 

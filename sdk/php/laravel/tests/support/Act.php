@@ -10,7 +10,7 @@ use Illuminate\Contracts\Queue\ShouldQueue;
 use Illuminate\Foundation\Bus\Dispatchable;
 use Illuminate\Queue\InteractsWithQueue;
 
-/** A job that does what a test tells it to, and remembers what became of it. */
+/** A job that runs a closure of the test and records its runs and failures. */
 class Act implements ShouldQueue
 {
     use Batchable;
@@ -18,11 +18,11 @@ class Act implements ShouldQueue
     use InteractsWithQueue;
     use Queueable;
 
-    /** @var list<int> what attempts() said, run by run */
+    /** @var list<int> the value of attempts() in each run */
     public static array $runs = [];
-    /** @var list<?\Throwable> what failed() was given */
+    /** @var list<?\Throwable> the exceptions that were passed to failed() */
     public static array $failures = [];
-    /** Closures can't travel in a job; tests and worker are one process here. */
+    /** Code of handle(). Static, because closures cannot be serialized in a job; the worker runs in the same process. */
     public static ?\Closure $does = null;
     public static ?\Closure $failing = null;
 

@@ -10,8 +10,8 @@ use Stoker\Wire\Meta;
 use Stoker\Wire\Type;
 
 /**
- * Takes pushes and writes them down, in a process of its own; knows one queue when asked. It reads the wire by itself,
- * from docs/reference/protocol.md, so that the SDK's inside may change.
+ * A fake server in a separate process. It records pushes, and answers requests for queues with fixed data. It has its
+ * own implementation of the wire protocol, so that it does not depend on the internals of the SDK.
  */
 final class FakeBroker
 {
@@ -25,13 +25,13 @@ final class FakeBroker
         Processes::fork(function () use ($listener): void {
             while ($connection = @stream_socket_accept($listener, 600)) {
                 stream_set_chunk_size($connection, 65536);
-                stream_set_timeout($connection, 600); // Between two tests that need it lie many that do not.
+                stream_set_timeout($connection, 600); // Many tests run between two that use it.
                 $this->serve($connection);
             }
         });
     }
 
-    /** @return list<array<string, mixed>> what was pushed since the last call */
+    /** @return list<array<string, mixed>> the pushes since the last call */
     public function pushes(): array
     {
         $pushes = array_map('unserialize', array_map('base64_decode', file($this->book)));

@@ -14,7 +14,7 @@ use Stoker\Wire\Key;
 use Stoker\Wire\Meta;
 use Stoker\Wire\Type;
 
-/** Plays the broker's part in a job's life: hands it out, hears the verdict, hands it out again. */
+/** Plays the server for one job: assigns it to the worker, records the verdict, and assigns it again after a retry. */
 final class Harness
 {
     private const JOB_ID = '0192f0c17a3c7bcd8123456789abcdef';
@@ -34,7 +34,7 @@ final class Harness
         });
     }
 
-    /** The payload that Laravel makes of a job. */
+    /** The payload that Laravel creates for a job. */
     public function payload(object $job): string
     {
         $queue = $this->app['queue']->connection();
@@ -42,7 +42,7 @@ final class Harness
         return (fn (): string => $this->createPayload($job, 'default'))->call($queue);
     }
 
-    /** One run; null is "done". */
+    /** Runs the job once and returns its verdict; null = done. */
     public function run(string $payload, int $attempt = 0, int $crashes = 0, string $queue = 'default', ?string $checkpoint = null): ?Verdict
     {
         $meta = Meta::encode([Key::JOB_ID => hex2bin(self::JOB_ID), Key::CRASHES => chr($crashes)]
@@ -58,9 +58,9 @@ final class Harness
     }
 
     /**
-     * Runs until the broker would not hand it out again.
+     * Runs the job until it is done or failed, at most $most times.
      *
-     * @return list<string> the verdicts: "retry 5", "fail RuntimeException", "done"
+     * @return list<string> the verdicts, such as "retry 5", "fail RuntimeException" and "done"
      */
     public function life(object $job, int $most = 10): array
     {
@@ -78,7 +78,7 @@ final class Harness
         return $verdicts;
     }
 
-    /** @return list<object> what JobFailed told since the last call */
+    /** @return list<object> the failures that JobFailed reported since the last call */
     public function failedJobs(): array
     {
         [$failed, $this->failed] = [$this->failed, []];

@@ -6,7 +6,7 @@ namespace Stoker\Laravel\Tests;
 
 use Illuminate\Contracts\Queue\Interruptible;
 
-/** Ends what it awaits when a signal comes. */
+/** When a signal arrives, creates the file that its `await` waits for. */
 final class InterruptibleScripted extends Scripted implements Interruptible
 {
     public function interrupted(int $signal): void

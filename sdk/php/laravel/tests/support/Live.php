@@ -7,7 +7,7 @@ namespace Stoker\Laravel\Tests;
 use Illuminate\Contracts\Queue\Queue;
 use Stoker\Client;
 
-/** `stoker serve` with two resident workers of the tests' application, and one stock queue:work. */
+/** `stoker serve` with pools of resident workers and of queue:work, all with the tests' application. */
 final class Live
 {
     public readonly Client $client;
@@ -95,7 +95,7 @@ final class Live
         $this->client = Client::connect("$storage/stoker.sock", reconnectFor: 10.0);
     }
 
-    /** Waits for what no event tells of: the state of the broker is asked for until it is as it should be. */
+    /** Polls until a condition holds, for states that no event reports. Fails after 20 s. */
     public function until(callable $is, string $what): void
     {
         for ($end = microtime(true) + 20; ! $is(); usleep(1000)) {
@@ -109,19 +109,23 @@ final class Live
         return in_array($pid, array_column($this->client->workers(), 'pid'), true);
     }
 
-    /** Waits until the broker has heard how a job ended, and returns what it then says of it. */
+    /** Waits until a job has ended for the server, and returns it. */
     public function end(string $id): array
     {
         $deadline = microtime(true) + 20;
         while (! in_array(($job = $this->client->job($id))['state'], ['done', 'failed', 'cancelled'], true)) {
-            // The answer is on its way already when the job has told its end: this is rarely gone through twice.
+            // When a job reports its end, its answer is already in flight, so this loop rarely runs twice.
             microtime(true) < $deadline ? usleep(1000) : throw new \RuntimeException("still {$job['state']} after 20 s");
         }
 
         return $job;
     }
 
-    /** @param array<string, string> $filter as Client::jobs(): all that it means now are waited for */
+    /**
+     * Waits until all jobs that match a filter now have ended.
+     *
+     * @param array<string, string> $filter see Client::jobs()
+     */
     public function endAll(array $filter): void
     {
         foreach ($this->client->jobs($filter) as $job) {
@@ -129,7 +133,7 @@ final class Live
         }
     }
 
-    /** Calls it while no job of the queue begins, and returns what it does. */
+    /** Calls $push while the queue is paused, and returns its value. */
     public function held(string $queue, callable $push): mixed
     {
         $this->client->pause($queue);
@@ -140,7 +144,7 @@ final class Live
         }
     }
 
-    /** Runs one of the application's commands to its end, and returns what it printed. */
+    /** Runs an artisan command of the application and returns its output. */
     public function artisan(string ...$arguments): string
     {
         $socket = getenv('APP_STORAGE') . '/stoker.sock';
@@ -161,14 +165,14 @@ final class Live
         $this->client->admin('pool', ['op' => 'reload', 'pool' => $pool], 30);
     }
 
-    /** Asks it to end; once, a second signal would end it at once. */
+    /** Sends TERM to the server, but only once, because a second signal would end it without a drain. */
     public function terminate(): void
     {
         $this->terminated || proc_terminate($this->process);
         $this->terminated = true;
     }
 
-    /** True when it drained and ended well. */
+    /** Stops the server. True if it exited with code 0. */
     public function stop(): bool
     {
         $this->terminate();

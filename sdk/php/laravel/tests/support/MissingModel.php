@@ -6,7 +6,7 @@ namespace Stoker\Laravel\Tests;
 
 use Illuminate\Database\Eloquent\ModelNotFoundException;
 
-/** A job whose model is gone when it is to run. */
+/** A job whose model no longer exists when it runs. */
 class MissingModel extends Act
 {
     public function __unserialize(array $data): void

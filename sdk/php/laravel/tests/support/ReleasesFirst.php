@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Laravel\Tests;
 
-/** Job middleware that lets the second run through. */
+/** Job middleware that releases the first run and lets later runs pass. */
 final class ReleasesFirst
 {
     public function handle(Act $job, \Closure $next): void

@@ -13,7 +13,7 @@ use Illuminate\Queue\InteractsWithQueue;
 use Illuminate\Support\Facades\DB;
 use Symfony\Component\Console\Output\NullOutput;
 
-/** A job for real workers: run by run it follows its script, and tells what happens. */
+/** A job for real workers. In each run it performs the next step of its script, and reports what happens to Story. */
 class Scripted implements ShouldQueue
 {
     use Batchable;
@@ -28,7 +28,11 @@ class Scripted implements ShouldQueue
     public $backoff;
     public $retryUntil;
 
-    /** @param list<string> $script what to do in the first run, the second, …; after its end "done" */
+    /**
+     * @param string       $name           name of the job in reports
+     * @param list<string> $script         the step of each run; later runs use "done"
+     * @param int          $deadlyFailures number of calls of failed() in which the worker kills itself
+     */
     public function __construct(
         protected string $name,
         private array $script,
@@ -43,7 +47,7 @@ class Scripted implements ShouldQueue
         $this->failOnTimeout = $failOnTimeout;
     }
 
-    /** Sets properties that Laravel knows. */
+    /** Sets properties that Laravel reads. */
     public function with(mixed ...$own): static
     {
         foreach ($own as $property => $value) {
@@ -55,7 +59,7 @@ class Scripted implements ShouldQueue
 
     public function handle(): void
     {
-        // Runs that the process did not survive count too, so the number can't be kept in the process.
+        // Counted in a file, because runs in which the process died count too.
         $run = Story::count($this->name);
         Story::tell("$this->name run {$this->attempts()}");
         [$what, $argument] = explode(' ', $this->script[$run - 1] ?? 'done', 2) + [1 => ''];
@@ -79,7 +83,7 @@ class Scripted implements ShouldQueue
             'pid' => Story::tell("$this->name pid " . getmypid()),
             'await' => $this->await($argument),
             'lost' => $this->loseDatabase(),
-            'pause' => posix_kill(getmypid(), SIGUSR2), // As an operator pauses queue:work.
+            'pause' => posix_kill(getmypid(), SIGUSR2), // Operators pause queue:work in this way.
             'work' => app(Kernel::class)->call('queue:work', ['connection' => 'live', '--queue' => $argument, '--once' => true, '--sleep' => 0], new NullOutput()),
             'bind' => $this->bind(),
             'import' => $this->import(),
@@ -102,15 +106,15 @@ class Scripted implements ShouldQueue
         }
     }
 
-    /** Waits in curl, which has no time limit unless it is given one. */
+    /** Blocks in curl, which has no timeout by default. */
     private function ask(string $address): void
     {
         $curl = curl_init("http://$address/");
-        curl_setopt($curl, CURLOPT_PROXY, ''); // whatever the environment says
+        curl_setopt($curl, CURLOPT_PROXY, ''); // Ignore a proxy that the environment sets.
         curl_exec($curl);
     }
 
-    /** Waits in SQLite, which no signal handler of PHP can interrupt. */
+    /** Blocks in SQLite, which a signal handler of PHP cannot interrupt. */
     private function write(string $database): void
     {
         (new \PDO("sqlite:$database", options: [\PDO::ATTR_TIMEOUT => 60]))->exec('CREATE TABLE never (id INT)');
@@ -141,7 +145,7 @@ class Scripted implements ShouldQueue
         posix_kill(getmypid(), SIGKILL);
     }
 
-    /** Until the test writes the file. */
+    /** Waits until the test has created the file, at most 20 seconds. */
     private function await(string $file): void
     {
         for ($until = microtime(true) + 20; ! file_exists($file) && microtime(true) < $until; usleep(1000)) {
@@ -149,7 +153,7 @@ class Scripted implements ShouldQueue
         }
     }
 
-    /** Dies on page 2 of 3, goes on there, and acknowledges before it dies again. */
+    /** Dies at the third page, continues there in the next run, and acknowledges the job before it dies again. */
     private function import(): void
     {
         $task = $this->job->task();

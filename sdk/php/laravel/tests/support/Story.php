@@ -4,10 +4,10 @@ declare(strict_types=1);
 
 namespace Stoker\Laravel\Tests;
 
-/** What workers tell the tests, line by line through a FIFO: the tests wait for events, not for time to pass. */
+/** Lines that workers report to the tests through a FIFO, so that tests wait for events and not for a fixed time. */
 final class Story
 {
-    /** @var list<string> everything heard so far */
+    /** @var list<string> all lines that have been read */
     private array $lines = [];
     /** @var resource */
     private $fifo;
@@ -16,7 +16,7 @@ final class Story
     public function __construct()
     {
         posix_mkfifo(self::path(), 0600);
-        // Opened for writing too, so that it does not end when a worker does.
+        // Opened for writing too, so that reading does not reach the end of the file when a worker closes it.
         $this->fifo = fopen(self::path(), 'r+');
         stream_set_blocking($this->fifo, false);
     }
@@ -26,7 +26,7 @@ final class Story
         file_put_contents(self::path(), "$line\n");
     }
 
-    /** How often it was asked for this name, over all processes. */
+    /** Counts the calls with this name in all processes, and returns the number including this call. */
     public static function count(string $name): int
     {
         file_put_contents($counter = getenv('APP_STORAGE') . "/count-$name", '.', FILE_APPEND);
@@ -34,7 +34,7 @@ final class Story
         return strlen(file_get_contents($counter));
     }
 
-    /** Waits for a line, at most ten seconds. */
+    /** Waits for a line. Fails after 10 s. */
     public function await(string $line): void
     {
         $deadline = microtime(true) + 10;
@@ -49,7 +49,7 @@ final class Story
         }
     }
 
-    /** @return list<string> what was told of one job, without its name */
+    /** @return list<string> the lines of one job, without its name */
     public function of(string $name): array
     {
         $this->hear();
@@ -58,7 +58,7 @@ final class Story
         return array_map(static fn (string $line) => substr($line, strlen($name) + 1), array_values($own));
     }
 
-    /** @return array<string, int> how often each line of one job was told, for jobs that run beside each other */
+    /** @return array<string, int> the number of occurrences of each line of one job, for jobs that run concurrently */
     public function tally(string $name): array
     {
         $lines = array_count_values($this->of($name));

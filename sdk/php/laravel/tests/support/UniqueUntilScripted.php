@@ -6,7 +6,7 @@ namespace Stoker\Laravel\Tests;
 
 use Illuminate\Contracts\Queue\ShouldBeUniqueUntilProcessing;
 
-/** May be pushed again as soon as it has begun. */
+/** A unique job that may be pushed again as soon as it has started. */
 final class UniqueUntilScripted extends Scripted implements ShouldBeUniqueUntilProcessing
 {
     public function uniqueId(): string

@@ -2,8 +2,8 @@
 
 declare(strict_types=1);
 
-// Boots a Laravel application. In the process of the tests its directory is made first, and goes with it at the end;
-// the workers that the tests start find it in APP_STORAGE.
+// Boots a Laravel application. The process of the tests first creates the application's directory, and removes it at
+// the end. Workers that the tests start find the directory in APP_STORAGE.
 
 $storage = getenv('APP_STORAGE');
 if ($storage === false) {
@@ -16,7 +16,8 @@ if ($storage === false) {
             (new Illuminate\Filesystem\Filesystem())->deleteDirectory($storage);
         }
     };
-    // Registered when the others already run, so that it is the last: a broker may still write there.
+    // Registered from within a shutdown function, so that it runs last: until then a server may write to the
+    // directory.
     register_shutdown_function('register_shutdown_function', $remove, getmypid());
 }
 
@@ -26,7 +27,7 @@ foreach (['PACKAGES', 'SERVICES', 'ROUTES', 'EVENTS'] as $cache) {
 }
 
 if (method_exists(Illuminate\Foundation\Application::class, 'configure')) {
-    // Since Laravel 11 bootstrap/app.php is no more than this.
+    // Since Laravel 11, bootstrap/app.php contains only this.
     return Illuminate\Foundation\Application::configure($storage)->withExceptions()->create()->useStoragePath($storage);
 }
 $app = new Illuminate\Foundation\Application($storage);

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// The console of the tests' application.
+// The artisan console of the tests' application.
 
 require __DIR__ . '/boot.php';
 

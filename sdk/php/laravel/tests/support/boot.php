@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// What worker.php and artisan.php have in common.
+// Set-up that worker.php and artisan.php share.
 
 error_reporting(E_ALL & ~E_DEPRECATED);
 require getenv('LARAVEL_AUTOLOAD') ?: 'Illuminate/autoload.php';
@@ -13,5 +13,5 @@ foreach (['Story', 'Scripted', 'UniqueScripted', 'UniqueUntilScripted', 'Encrypt
 if (interface_exists(Illuminate\Contracts\Queue\Interruptible::class)) { // Laravel 13.7 and later.
     require __DIR__ . '/InterruptibleScripted.php';
 }
-// The tests put the application down and expect it at the next job.
+// The tests enable maintenance mode and expect it to take effect at the next job.
 Stoker\Laravel\Upkeep::$every = 0;

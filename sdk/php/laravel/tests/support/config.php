@@ -1,6 +1,6 @@
 <?php
 
-// The whole configuration of the application that the tests boot, as Laravel's config cache would hold it.
+// The complete configuration of the tests' application, in the form of Laravel's configuration cache.
 
 $storage = getenv('APP_STORAGE');
 
@@ -31,7 +31,7 @@ return [
             ...array_filter([Illuminate\Log\Context\ContextServiceProvider::class], 'class_exists'),
         ],
     ],
-    // Locks and queue:restart are for all processes.
+    // In files, because locks and queue:restart must be visible to all processes.
     'cache' => ['default' => 'file', 'prefix' => '', 'stores' => ['file' => ['driver' => 'file', 'path' => "$storage/cache"]]],
     'database' => [
         'default' => 'sqlite',
@@ -45,7 +45,7 @@ return [
     'queue' => [
         'default' => 'stoker',
         'connections' => [
-            // Stoker tells its workers where it is; in the process of the tests it is the fake broker.
+            // In workers, Stoker sets STOKER_SOCKET; in the process of the tests, this is the socket of FakeBroker.
             'stoker' => ['driver' => 'stoker', 'socket' => getenv('STOKER_SOCKET') ?: "$storage/broker.sock"],
             'live' => ['driver' => 'stoker', 'socket' => "$storage/stoker.sock", 'block_for' => 1],
             'database' => ['driver' => 'database', 'table' => 'jobs', 'queue' => 'default', 'retry_after' => 90],

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// The worker of the end-to-end tests.
+// The resident worker of the end-to-end tests.
 
 require __DIR__ . '/boot.php';
 
