@@ -34,10 +34,10 @@ def of(path, text):
 
 def of_line(lines, at, code):
     outside = re.sub(r'"(?:[^"\\]|\\.)*"', lambda quoted: "\0" * len(quoted.group()), code)
-    for pattern, instead in SWAPS:
+    for pattern, replacement in SWAPS:
         for hit in re.finditer(pattern, outside):
-            new = code[:hit.start()] + instead + code[hit.end():]
-            yield f"{hit.group().strip()} becomes {instead.strip() or 'nothing'}", 1, [new]
+            new = code[:hit.start()] + replacement + code[hit.end():]
+            yield f"{hit.group().strip()} becomes {replacement.strip() or 'nothing'}", 1, [new]
     condition = CONDITION.match(code)
     if condition:
         yield "the condition is negated", 1, [f"{condition[1]}!({condition[2]}){condition[3]}"]

@@ -12,17 +12,17 @@ TREE = TARGET / "tree"
 PROGRAM = TARGET / "planted/stoker-sim"
 CARGO = os.environ.get("CARGO", "cargo")
 BUILD = [CARGO, "build", "--profile", "planted", "--quiet", "--manifest-path", "sim/Cargo.toml", "--target-dir", TARGET]
-# A simulation that takes longer than this, in seconds, does not end. The bug then counts as found.
-PATIENCE = 600
+# A simulation that takes longer than this, in seconds, is stopped. The bug then counts as found.
+TIMEOUT = 600
 
 
 def copy():
     """Brings the copy up to date. Files that have not changed are left alone, so that cargo builds only what changed. The copy
     is locked for this process until it ends."""
     TARGET.mkdir(parents=True, exist_ok=True)
-    global held
-    held = (TARGET / "lock").open("w")
-    fcntl.flock(held, fcntl.LOCK_EX)
+    global lock
+    lock = (TARGET / "lock").open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True)
     wanted = {TREE / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()}
     for path in wanted:
@@ -46,9 +46,9 @@ def put(name, text):
 
 def build():
     """Builds the simulation of the copy. Returns the program's hash, or None, and the error message of the build."""
-    done = subprocess.run(BUILD, cwd=TREE, capture_output=True, text=True)
-    if done.returncode:
-        return None, done.stderr
+    result = subprocess.run(BUILD, cwd=TREE, capture_output=True, text=True)
+    if result.returncode:
+        return None, result.stderr
     return hashlib.sha256(PROGRAM.read_bytes()).hexdigest(), ""
 
 
@@ -62,20 +62,20 @@ def simulate(seeds, *options, number=0):
     first seed and the message."""
     command = [PROGRAM, "--no-shrink", *options, "--seeds", str(seeds)]
     try:
-        done = subprocess.run(command, env=planted(number), capture_output=True, text=True, timeout=PATIENCE)
+        result = subprocess.run(command, env=planted(number), capture_output=True, text=True, timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
-        return 1, 0, [(1, 0, "it does not come to an end")]
-    rules = re.findall(r"^ *(\d+) first (\d+): (.*)$", done.stdout, re.MULTILINE)
+        return 1, 0, [(1, 0, "the seed does not finish")]
+    rules = re.findall(r"^ *(\d+) first (\d+): (.*)$", result.stdout, re.MULTILINE)
     rules = [(int(count), int(first), rule) for count, first, rule in rules]
-    if done.returncode and not rules:
-        rules = [(1, 0, f"it dies: {done.stderr[-200:]}")]
+    if result.returncode and not rules:
+        rules = [(1, 0, f"the simulation crashed: {result.stderr[-200:]}")]
     return sum(count for count, _, _ in rules), min([first for _, first, _ in rules], default=None), rules
 
 
 def test(arguments, number=0):
     """Whether `cargo test` with these arguments passes in the copy."""
     command = [CARGO, "test", "--quiet", "--target-dir", TARGET / "tests", *arguments]
-    done = subprocess.run(command, cwd=TREE, env=planted(number), capture_output=True, text=True)
-    if done.returncode and "test result: FAILED" not in done.stdout:
-        raise SystemExit(f"the test does not run: {done.stderr[-2000:]}")
-    return done.returncode == 0
+    result = subprocess.run(command, cwd=TREE, env=planted(number), capture_output=True, text=True)
+    if result.returncode and "test result: FAILED" not in result.stdout:
+        raise SystemExit(f"the test can't be run: {result.stderr[-2000:]}")
+    return result.returncode == 0

@@ -7,11 +7,11 @@ import tree
 
 # This code is added to each crate of the copy.
 SWITCH = """
-/// Whether the change of this number is to hold.
+/// Whether the change with this number is active.
 pub(crate) fn planted(number: usize) -> bool {
-    static HOLDS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    static ACTIVE: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
     let read = || std::env::var("PLANTED").map_or(0, |text| text.parse().unwrap_or(0));
-    *HOLDS.get_or_init(read) == number
+    *ACTIVE.get_or_init(read) == number
 }
 """
 FUNCTION = re.compile(r"^( *)(?:pub(?:\([^)]*\))? )?(?:async )?fn \w")
@@ -60,17 +60,17 @@ def build(changes, command):
     files with their new texts. Returns the numbers of the changes that the build contains: those that can't be woven or do
     not compile are left out."""
     paths = {path for files in changes.values() for path in files}
-    left = {number for number, files in changes.items() if all(is_woven(path, new) for path, new in files.items())}
+    kept = {number for number, files in changes.items() if all(is_woven(path, new) for path, new in files.items())}
     while True:
-        owners = {path: put(path, {number: changes[number][path] for number in left if path in changes[number]}) for path in paths}
+        owners = {path: put(path, {number: changes[number][path] for number in kept if path in changes[number]}) for path in paths}
         done = subprocess.run(command, cwd=tree.TREE, capture_output=True, text=True)
         if done.returncode == 0:
-            return left
+            return kept
         errors = ERROR.findall(done.stderr.replace(f"{tree.TREE}/", ""))
-        wrong = {number for path, line in errors for number in to_blame(owners.get(path, []), int(line) - 1)}
-        if not wrong & left:
-            raise SystemExit(f"the copy does not build: {errors} {done.stderr[-2000:]}")
-        left -= wrong
+        failed = {number for path, line in errors for number in responsible(owners.get(path, []), int(line) - 1)}
+        if not failed & kept:
+            raise SystemExit(f"the copy can't be built: {errors} {done.stderr[-2000:]}")
+        kept -= failed
 
 
 def is_woven(path, new):
@@ -95,13 +95,13 @@ def library_of(path):
     return library if library and (tree.ROOT / library).exists() else None
 
 
-def to_blame(owners, line):
+def responsible(owners, line):
     """The numbers of the changes that a line comes from. If it comes from none, all changes of the file are to blame."""
-    own = owners[line] if line < len(owners) else set()
-    return own or set().union(*owners)
+    changes = owners[line] if line < len(owners) else set()
+    return changes or set().union(*owners)
 
 
-def unpick(changes):
+def restore(changes):
     """Restores all files of these changes from the sources."""
     for path in {path for files in changes.values() for path in files}:
         tree.restore(path)

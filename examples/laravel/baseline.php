@@ -1,8 +1,8 @@
 <?php
 
-// Laravel's own queue:work with the database driver on SQLite, measured with the jobs and the ledger of demo.php.
+// Measures Laravel's own queue:work with the database driver on SQLite, with the jobs and the ledger of demo.php.
 //
-//     php baseline.php [jobs by default settings] [jobs by tuned ones]
+//     php baseline.php [jobs with default settings] [jobs with tuned settings]
 
 require __DIR__ . '/bootstrap/autoload.php';
 

@@ -1,7 +1,7 @@
 <?php
 
-// Thousands of Laravel jobs and calls through Stoker while its workers are being killed, then the same hello jobs
-// through Laravel's own queue:work. Exits with 1 when anything was lost.
+// Runs thousands of Laravel jobs and calls through Stoker while processes are killed, and then compares Stoker with
+// Laravel's own queue:work. Exits with code 1 if a job or call was lost.
 //
 //     php demo.php path/to/stoker [--skip-baseline]
 
@@ -41,7 +41,7 @@ try {
     $progress->clear();
     echo Figures::table($figures);
 } catch (Throwable $e) {
-    // Laravel's handler would print it nicely, and then end with 0.
+    // Laravel's exception handler would print the exception, but exit with code 0.
     $progress->clear();
     fwrite(STDERR, "The demo failed: {$e->getMessage()}\n");
     exit(1);

@@ -1,6 +1,6 @@
 <?php
 
-// What `stoker serve` keeps running: the application, booted once, serving jobs and calls.
+// The worker that `stoker serve` starts. It boots the application once and serves its jobs and calls.
 
 $app = require __DIR__ . '/bootstrap/app.php';
 

@@ -25,12 +25,12 @@ fn read(bytes: &[u8], size: usize) -> (Vec<u8>, Result<usize, WireError>) {
             write(&mut written, &frame);
             Ok(())
         });
-        assert!(splitter.held() <= MAX + 4 && splitter.memory() <= Splitter::KEPT);
+        assert!(splitter.buffered() <= MAX + 4 && splitter.memory() <= Splitter::MAX_SPARE_CAPACITY);
         if let Err(error) = fed {
             return (written, Err(error));
         }
     }
-    (written, Ok(splitter.held()))
+    (written, Ok(splitter.buffered()))
 }
 
 /// Reads the metadata in every possible way.

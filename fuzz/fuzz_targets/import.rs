@@ -11,7 +11,7 @@ fuzz_target!(|line: &[u8]| {
     };
     assert!(check_name(job.queue.0.as_bytes()).is_ok());
     assert!(job.key().len() <= 200 && job.idempotency().len() <= 200);
-    assert!(Meta::parse(job.meta()).is_ok_and(|meta| meta.iter().all(|(key, _)| !key.is_for_push())));
+    assert!(Meta::parse(job.meta()).is_ok_and(|meta| meta.iter().all(|(key, _)| !key.is_for_server())));
     let json = serde_json::to_vec(&job).expect("JSON");
     assert_eq!(ExportedJob::parse(&json), Ok(job));
 });

@@ -1,13 +1,13 @@
 //! Plays the angel: starts processes, signals them and reports how they ended.
 
-use crate::agenda::What;
-use crate::body::number;
+use crate::agenda::PlannedEvent;
+use crate::connection::Connection;
 use crate::guests::is_guest;
 use crate::ledger::Death;
 use crate::model::{Model, Task};
-use crate::peer::Peer;
+use crate::payload::number;
 use crate::pulls::Pull;
-use crate::restart::Moment;
+use crate::restart::Trigger;
 use crate::setup::Pool;
 use crate::slots::Slots;
 use crate::worker::Worker;
@@ -19,10 +19,10 @@ use stoker_wire::{Key, Type};
 
 /// The server times a run from when it sent the task, the worker from when it read it. The two may differ by this
 /// much.
-const NEAR: Duration = Duration::from_millis(500);
+const RUN_START_TOLERANCE: Duration = Duration::from_millis(500);
 
 impl World {
-    pub(crate) fn angel_looks(&mut self) {
+    pub(crate) fn angel_reads(&mut self) {
         loop {
             // There is no message, or the server has ended.
             let Ok((len @ 1.., _)) = receive_record(&self.angel.control, &mut self.angel.buffer)
@@ -31,20 +31,21 @@ impl World {
             };
             let message: ToAngel =
                 serde_json::from_slice(&self.angel.buffer[..len]).expect("a message");
-            let message = self.angel.of_all_servers(message);
-            self.note(|| format!("  the server asks: {}", short(&message)));
+            let message = self.angel.with_global_worker_number(message);
+            self.trace(|| format!("  the server requests: {}", summary(&message)));
             match message {
                 ToAngel::Spawn { worker, name, spec } => {
                     let pool = name.rsplit_once('-').map_or("", |(pool, _)| pool);
-                    self.check_crowd(pool);
+                    self.check_process_count(pool);
                     self.pools.insert(worker, pool.to_owned());
                     self.spawning.insert(worker, (name, spec));
                     let delay = self.dice("angel").micros(200, 20_000);
-                    self.agenda.plan(steady() + delay, What::Spawned(worker));
+                    self.agenda
+                        .plan(steady() + delay, PlannedEvent::Spawned(worker));
                 }
                 ToAngel::Signal { worker, signal } if signal == Signal::TERM.as_raw() => {
-                    let deaf = self.lively.deaf;
-                    if !self.dice("workers").percent(deaf) {
+                    let ignores_term = self.behaviour.ignores_term;
+                    if !self.dice("workers").percent(ignores_term) {
                         self.plan_death(worker, true);
                     }
                 }
@@ -54,7 +55,7 @@ impl World {
                 }
                 ToAngel::Kill { worker } => {
                     if let Some(worker) = self.workers.get_mut(&worker) {
-                        worker.is_to_die = true;
+                        worker.kill_requested = true;
                     }
                     self.plan_death(worker, true);
                 }
@@ -65,7 +66,7 @@ impl World {
     }
 
     /// Checks that a pool does not exceed its maximum number of processes, including those that are about to end.
-    fn check_crowd(&self, pool: &str) {
+    fn check_process_count(&self, pool: &str) {
         let Some(of) = self.setup.pool(pool) else {
             return;
         };
@@ -73,10 +74,10 @@ impl World {
         let is_of =
             |key: &&u64| !is_guest(**key) && self.pools.get(key).is_some_and(|name| name == pool);
         let there = keys.by_ref().filter(is_of).count() as u64;
-        let most = self.setup.most_processes(of);
+        let most = self.setup.max_processes(of);
         assert!(
             there < most,
-            "{pool} has {there} processes, and gets one more"
+            "pool {pool} has {there} processes, and the server starts another one"
         );
     }
 
@@ -87,12 +88,12 @@ impl World {
         let has_none = |worker: &Worker| worker.run.is_none() && worker.slots.is_none();
         let is_slow = !by_signal && worker.is_some_and(has_none);
         let most = match is_slow {
-            true => self.lively.slow_end_us,
+            true => self.behaviour.slow_end_us,
             false => 5_000,
         };
         let delay = self.dice("angel").micros(10, most);
         self.agenda
-            .plan(steady() + delay, What::Dies(key, by_signal));
+            .plan(steady() + delay, PlannedEvent::Dies(key, by_signal));
     }
 
     pub(crate) fn spawned(&mut self, key: u64) {
@@ -114,31 +115,32 @@ impl World {
         let (theirs, ours) = sim::socket_pair([own, server]);
         let (out_read, out) = sim::pipe();
         let (err_read, err) = sim::pipe();
-        let lively = self.lively;
+        let behaviour = self.behaviour;
         let pool = self.pools.get(&key).and_then(|pool| self.setup.pool(pool));
         let pool = pool.map(|pool| &self.setup.pools[pool]);
         let (slots, pulls) = pool.map_or((1, false), |pool| (pool.slots, pool.pulls));
         let adapts = pool.is_some_and(Pool::is_exec);
-        let mut worker = Worker::new(key, pid, Peer::new(ours), Model::that_runs());
+        let mut worker = Worker::new(key, pid, Connection::new(ours), Model::loop_worker());
         (worker.outputs, worker.name) = ([out, err], name);
-        worker.is_soft = lively.is_soft(self.dice("workers"));
-        let told = spec.env.iter().find(|(name, _)| name == "STOKER_SLOTS");
+        worker.has_soft_cancel = behaviour.draw_soft_cancel(self.dice("workers"));
+        let slots_env = spec.env.iter().find(|(name, _)| name == "STOKER_SLOTS");
         let of_file = (slots.to_string(), adapts);
         assert!(
-            told.map_or(!adapts, |(_, told)| (told.clone(), true) == of_file),
-            "an adapter is told {told:?} slots, of {slots}"
+            slots_env.map_or(!adapts, |(_, slots_env)| (slots_env.clone(), true)
+                == of_file),
+            "STOKER_SLOTS is {slots_env:?} for a worker with {slots} slots"
         );
         if adapts {
-            (worker.slots, worker.is_soft) = (Some(Slots::of_adapter(slots)), true);
+            (worker.slots, worker.has_soft_cancel) = (Some(Slots::of_adapter(slots)), true);
         } else if slots > 1 {
             worker.slots = Some(Slots::new(slots));
         }
         if worker.slots.is_none() && !pulls {
             let tasks = spec.env.iter().find(|(name, _)| name == "STOKER_TASKS");
-            worker.model.left = tasks.and_then(|(_, tasks)| tasks.parse().ok());
+            worker.model.tasks_left = tasks.and_then(|(_, tasks)| tasks.parse().ok());
         }
         if pulls {
-            (worker.model, worker.pull) = (Model::that_pulls(), Some(Pull::default()));
+            (worker.model, worker.pull) = (Model::pull_worker(), Some(Pull::default()));
         }
         self.workers.insert(key, worker);
         self.send(
@@ -149,11 +151,12 @@ impl World {
             true => return self.plan_death(key, false),
             false => self.dice("workers").millis(1, 200),
         };
-        self.agenda.plan(steady() + boots, What::Hello(key));
-        let idle_deaths = self.lively.idle_deaths;
+        self.agenda.plan(steady() + boots, PlannedEvent::Hello(key));
+        let idle_deaths = self.behaviour.idle_deaths;
         if self.dice("idle deaths").percent(idle_deaths) {
             let after = self.dice("idle deaths").millis(200, 10_000);
-            self.agenda.plan(steady() + after, What::DiesIdle(key));
+            self.agenda
+                .plan(steady() + after, PlannedEvent::DiesIfIdle(key));
         }
     }
 
@@ -167,22 +170,24 @@ impl World {
 
     /// A worker has become free. It may be killed before it gets the next job, whose delivery the store is still
     /// recording.
-    pub(crate) fn may_die_free(&mut self, key: u64) {
-        let often = self.setup.often.idle_deaths;
-        if self.dice("idle deaths").percent(often) {
-            let late = self.setup.store.late_us;
+    pub(crate) fn may_kill_freed_worker(&mut self, key: u64) {
+        let percent = self.setup.frequencies.idle_deaths;
+        if self.dice("idle deaths").percent(percent) {
+            let late = self.setup.store.max_delay_us;
             let after = self.dice("idle deaths").micros(1, late);
-            self.agenda.plan(steady() + after, What::DiesIdle(key));
+            self.agenda
+                .plan(steady() + after, PlannedEvent::DiesIfIdle(key));
         }
     }
 
     /// Kills a worker that has no task, as the kernel may do when memory runs out.
-    pub(crate) fn dies_idle(&mut self, key: u64) {
+    pub(crate) fn kill_if_idle(&mut self, key: u64) {
         // A task that the worker was sent and has not read would be blamed for its death, so such a worker is left
         // alone.
-        let has_none =
-            |worker: &Worker| worker.is_free() && !worker.holds() && !worker.peer.is_readable();
-        if self.workers.get(&key).is_some_and(has_none) && !self.setup.cuts {
+        let has_none = |worker: &Worker| {
+            worker.is_free() && !worker.has_tasks() && !worker.connection.is_readable()
+        };
+        if self.workers.get(&key).is_some_and(has_none) && !self.setup.short_io {
             self.dies(key, true);
         }
     }
@@ -199,14 +204,16 @@ impl World {
             self.check_run(&worker, run.task);
         }
         let mut unread = Vec::new();
-        worker.peer.look_ahead(|frame| {
+        worker.connection.peek(|frame| {
             let is_job = frame.kind == Type::Req && frame.meta.get(Key::JOB_ID).is_some();
             unread.extend(is_job.then(|| number(frame.body)).flatten());
         });
-        unread.into_iter().for_each(|no| self.ledger.unread(no));
-        self.own_ends(worker.own.client.as_ref());
-        self.note_last_task(&worker);
-        self.tasks_end(&worker, by_signal);
+        unread
+            .into_iter()
+            .for_each(|no| self.ledger.died_unread(no));
+        self.drop_nested_requests(worker.nested.client.as_ref());
+        self.record_last_tasks(&worker);
+        self.end_tasks_of(&worker, by_signal);
         sim::end_process(worker.pid);
         drop(worker);
         let end = match by_signal {
@@ -221,11 +228,11 @@ impl World {
 
 impl World {
     /// Updates the model for the tasks of a worker that dies.
-    fn tasks_end(&mut self, worker: &Worker, by_signal: bool) {
-        self.ledger.has_leavers |= worker.slots.is_some();
+    fn end_tasks_of(&mut self, worker: &Worker, by_signal: bool) {
+        self.ledger.had_leaving_workers |= worker.slots.is_some();
         for no in worker.waiting_jobs() {
-            self.ledger.died_unbegun(no, &self.setup);
-            if worker.is_told() || worker.model.state == "gone" {
+            self.ledger.died_before_start(no, &self.setup);
+            if worker.is_shutting_down() || worker.model.state == "gone" {
                 self.ledger.may_count_as_returned(no);
             }
         }
@@ -233,10 +240,10 @@ impl World {
         let running = worker.running();
         let unreported = worker.ended.iter().map(|(task, _)| *task);
         for task in running.into_iter().chain(unreported) {
-            self.is_moment(Moment::Crash);
+            self.on_trigger(Trigger::Crash);
             match task.is_job {
                 true => {
-                    let death = match by_signal && self.is_drained(worker, task) {
+                    let death = match by_signal && self.is_killed_by_drain(worker, task) {
                         true => Death::Drained,
                         false => self.death_of(worker, task.no),
                     };
@@ -248,10 +255,10 @@ impl World {
     }
 
     /// Whether the job's worker is killed only because the server drains.
-    fn is_drained(&self, worker: &Worker, task: Task) -> bool {
-        let goes = worker.crashes || worker.is_rogue || worker.leaves_by_itself();
+    fn is_killed_by_drain(&self, worker: &Worker, task: Task) -> bool {
+        let goes = worker.has_crashed || worker.is_rogue || worker.leaves_by_itself();
         let job = &self.ledger.jobs[task.no as usize];
-        let is_sound = !job.may_be_cancelled() && !job.may_be_stopped && job.is_sure();
+        let is_sound = !job.may_be_cancelled() && !job.may_be_stopped && job.is_state_known();
         let is_whole = worker.ended.is_empty();
         let serves = self.draining.is_some() && self.server.is_some();
         serves && !goes && is_sound && is_whole && self.is_in_time(worker, task.no)
@@ -262,15 +269,17 @@ impl World {
         let ran = steady() - self.ledger.jobs[no as usize].began_at;
         // The server may be having the worker killed at this moment because of another of its tasks.
         let is_meant = |task: &Task| self.may_be_stopped(*task);
-        let held = worker.slots.iter().flat_map(Slots::tasks);
+        let in_slots = worker.slots.iter().flat_map(Slots::assigned_tasks);
         let is_stopped =
-            held.chain(worker.running()).any(|task| is_meant(&task)) && worker.slots.is_some();
-        let leaves = worker.is_told() || !worker.ended.is_empty() || is_stopped;
+            in_slots.chain(worker.running()).any(|task| is_meant(&task)) && worker.slots.is_some();
+        let leaves = worker.is_shutting_down() || !worker.ended.is_empty() || is_stopped;
         // A worker that ends by itself while it is about to be killed counts as killed.
-        let is_killed = worker.is_to_die && worker.crashes;
-        match (worker.crashes, self.limit_of(worker, no)) {
+        let is_killed = worker.kill_requested && worker.has_crashed;
+        match (worker.has_crashed, self.time_limit_of(worker, no)) {
             // A prefetched task is timed from its start, which the server may date later than the worker does.
-            (true, Some(least)) if ran + NEAR < least && !leaves && !is_killed => Death::Crash,
+            (true, Some(least)) if ran + RUN_START_TOLERANCE < least && !leaves && !is_killed => {
+                Death::Crash
+            }
             (false, Some(least)) if ran >= least && !leaves && self.draining.is_none() => {
                 // The worker may have ended by itself before its time was up, and the server may notice that only
                 // later.
@@ -287,12 +296,12 @@ impl World {
     /// it.
     pub(crate) fn is_in_time(&self, worker: &Worker, no: u64) -> bool {
         let ran = steady() - self.ledger.jobs[no as usize].began_at;
-        let limit = self.limit_of(worker, no);
-        limit.is_some_and(|limit| ran + NEAR < limit)
+        let limit = self.time_limit_of(worker, no);
+        limit.is_some_and(|limit| ran + RUN_START_TOLERANCE < limit)
     }
 }
 
-fn short(message: &ToAngel) -> String {
+fn summary(message: &ToAngel) -> String {
     match message {
         ToAngel::Spawn { worker, name, .. } => format!("spawn {worker} as {name}"),
         other => format!("{other:?}").chars().take(80).collect(),

@@ -1,9 +1,9 @@
 //! A simulated client: its requests, and the answers that it reads.
 
-use crate::body::body;
 use crate::calls::{CallSpec, Calls};
+use crate::connection::Connection;
 use crate::ledger::{Imported, Ledger, Override};
-use crate::peer::Peer;
+use crate::payload::body;
 use crate::push::Options;
 use crate::setup::Setup;
 use std::collections::{HashMap, VecDeque};
@@ -12,158 +12,158 @@ use stoker_os::steady;
 use stoker_wire::{Encode, Key, MetaBuf, Status, Type};
 
 /// The payload version of a repeated push with another payload. No edit uses it.
-const OTHER: u32 = 99;
+const OTHER_VERSION: u32 = 99;
 
 /// The subject of an open request. It decides how the answer is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum About {
-    Job(u64),
+pub(crate) enum RequestKind {
+    Push(u64),
     Call(u64),
     /// A list of queues that an ordinary client requests.
-    Own,
+    ListQueues,
     /// An operator's request that changes nothing in the model.
     Operation,
     /// An operator's request that may be refused because of a reserve.
-    Overrides,
+    LimitedByReserve,
     /// An override of a queue's setting: the queue, the override, and the number of the request.
     Override(usize, Override, u64),
     /// An operator's change of jobs, by its index in the ledger.
     Change(usize),
     /// The removal of an undeclared queue, and when it was requested.
-    Removes(usize, Duration),
+    RemoveQueue(usize, Duration),
     /// The clearing of the quarantine of one service, or of all services, and when it was requested.
-    Clears(Option<usize>, Duration),
+    ClearQuarantine(Option<usize>, Duration),
     /// An import of these jobs.
     Import(Imported),
     /// A page of the list of all jobs, at the end of the seed.
-    Jobs,
+    ListJobsAtEnd,
     /// The list of queues, at the end of the seed.
-    Queues,
+    ListQueuesAtEnd,
     /// The list of workers, at the end of the seed.
-    Workers,
+    ListWorkersAtEnd,
     /// One job with all its details.
-    Shown(u64),
+    ShowJob(u64),
     /// A push that repeats an accepted one under its idempotency key: the index of the repetition, and whether its
     /// payload differs.
-    Again(usize, bool),
+    RepeatedPush(usize, bool),
     /// An operator's request that is invalid.
-    WrongOperation,
+    InvalidOperation,
     /// A reload of the configuration, after the edit with this number.
     Reload(u64),
     /// The list of queues, requested to see whether a job is left.
-    Rest,
+    CheckRest,
 }
 
 /// A store whose requests take longer than this, in microseconds, is slow.
 const SLOW_STORE_US: u64 = 5_000;
 
 /// The maximum time until an answer.
-const SOON: Duration = Duration::from_secs(5);
+const MAX_RESPONSE_TIME: Duration = Duration::from_secs(5);
 /// The maximum time until an answer where a slow store works in many steps, or where the disk fails for a while.
-const LATER: Duration = Duration::from_secs(60);
+const MAX_SLOW_RESPONSE_TIME: Duration = Duration::from_secs(60);
 
-impl About {
+impl RequestKind {
     /// The maximum time until the server answers, whatever else it is busy with. Calls have deadlines of their own,
     /// and reloads wait for workers.
-    fn longest_wait(self, setup: &Setup) -> Duration {
+    fn max_response_time(self, setup: &Setup) -> Duration {
         let is_troubled = setup.has_restarts() || setup.store.faults > 0;
         match self {
-            Self::Call(_) | Self::Reload(_) | Self::Overrides => Duration::MAX,
-            Self::Change(_) | Self::Import(_) => LATER,
-            _ if is_troubled => LATER,
-            _ => SOON,
+            Self::Call(_) | Self::Reload(_) | Self::LimitedByReserve => Duration::MAX,
+            Self::Change(_) | Self::Import(_) => MAX_SLOW_RESPONSE_TIME,
+            _ if is_troubled => MAX_SLOW_RESPONSE_TIME,
+            _ => MAX_RESPONSE_TIME,
         }
     }
 }
 
 pub(crate) struct Client {
-    pub(crate) peer: Peer,
+    pub(crate) connection: Connection,
     next_id: u32,
     /// Open requests by id.
-    pub(crate) open: HashMap<u32, About>,
+    pub(crate) open: HashMap<u32, RequestKind>,
     /// When each open request was made, by id.
-    asked: HashMap<u32, Duration>,
+    request_times: HashMap<u32, Duration>,
     /// Cancelled calls by request id. The server may have answered them before it read the cancellation.
-    crossed: HashMap<u32, u64>,
+    cancelled: HashMap<u32, u64>,
     /// Ids of answered requests, which may be used again.
     free: VecDeque<u32>,
     /// Requests that were made before the server began to drain. The server must answer them before it ends.
-    pub(crate) owed: Vec<u32>,
+    pub(crate) must_answer: Vec<u32>,
     /// The server has sent something, so it has read from this connection.
     pub(crate) has_received: bool,
 }
 
 impl Client {
-    pub(crate) fn new(mut peer: Peer, pid: i32) -> Self {
+    pub(crate) fn new(mut connection: Connection, pid: i32) -> Self {
         let hello = serde_json::json!({"v": [1], "role": "client", "name": "sim", "pid": pid});
-        Self::greets(&mut peer, &hello);
-        Self::of(peer)
+        Self::send_hello(&mut connection, &hello);
+        Self::with_connection(connection)
     }
 
-    fn of(peer: Peer) -> Self {
+    fn with_connection(connection: Connection) -> Self {
         Self {
-            peer,
+            connection,
             next_id: 0,
             open: HashMap::new(),
-            asked: HashMap::new(),
-            crossed: HashMap::new(),
+            request_times: HashMap::new(),
+            cancelled: HashMap::new(),
             free: VecDeque::new(),
-            owed: Vec::new(),
+            must_answer: Vec::new(),
             has_received: false,
         }
     }
 
     /// The server begins to drain. It must answer all open requests, except those that could not be written completely.
-    pub(crate) fn is_owed(&mut self) {
-        if self.peer.flush() {
-            self.owed = self.open.keys().copied().collect();
+    pub(crate) fn expect_answers(&mut self) {
+        if self.connection.flush() {
+            self.must_answer = self.open.keys().copied().collect();
         }
     }
 
     /// The server has closed the connection because it ended: it must have answered everything that it had to.
-    pub(crate) fn check_owed(&self, no: usize) {
-        let mut owed = self.owed.iter().filter_map(|id| self.open.get(id));
-        let about = owed.next();
+    pub(crate) fn check_all_answered(&self, no: usize) {
+        let mut must_answer = self.must_answer.iter().filter_map(|id| self.open.get(id));
+        let kind = must_answer.next();
         assert_eq!(
-            about, None,
-            "client {no}: asked before the server was told to end, and got no answer"
+            kind, None,
+            "client {no}: a request from before the shutdown was not answered"
         );
     }
 
     /// The connection of a worker's task code.
-    pub(crate) fn of_worker(mut peer: Peer, pid: i32, worker: &str) -> Self {
+    pub(crate) fn of_worker(mut connection: Connection, pid: i32, worker: &str) -> Self {
         let hello = serde_json::json!({"v": [1], "role": "client", "name": "sim", "pid": pid, "worker": worker});
-        Self::greets(&mut peer, &hello);
-        Self::of(peer)
+        Self::send_hello(&mut connection, &hello);
+        Self::with_connection(connection)
     }
 
-    fn greets(peer: &mut Peer, hello: &serde_json::Value) {
+    fn send_hello(connection: &mut Connection, hello: &serde_json::Value) {
         let body = hello.to_string();
-        peer.put(Encode {
+        connection.put(Encode {
             body: body.as_bytes(),
             ..Encode::new(Type::Hello, 0)
         });
     }
 
     /// Sends a request to the server itself.
-    fn request(&mut self, about: About, name: &str, body: &[u8]) {
+    fn request(&mut self, kind: RequestKind, name: &str, body: &[u8]) {
         let request = Encode {
             name,
             body,
             prio: 3,
             ..Encode::new(Type::Req, 0)
         };
-        self.send(Some(about), request);
+        self.send(Some(kind), request);
     }
 
     /// Sends a request. `about` is `None` if no answer comes.
-    fn send(&mut self, about: Option<About>, request: Encode<'_>) {
+    fn send(&mut self, kind: Option<RequestKind>, request: Encode<'_>) {
         let id = self.take_id();
-        if let Some(about) = about {
-            self.open.insert(id, about);
-            self.asked.insert(id, steady());
+        if let Some(kind) = kind {
+            self.open.insert(id, kind);
+            self.request_times.insert(id, steady());
         }
-        self.peer.put(Encode { id, ..request });
+        self.connection.put(Encode { id, ..request });
     }
 
     /// The id for a new request. Some ids are used again, half of them after a CANCEL that is too late for the first
@@ -173,7 +173,7 @@ impl Client {
             && let Some(id) = self.free.pop_front()
         {
             if id.is_multiple_of(2) {
-                self.peer.put(Encode::new(Type::Cancel, id));
+                self.connection.put(Encode::new(Type::Cancel, id));
             }
             return id;
         }
@@ -182,7 +182,7 @@ impl Client {
     }
 
     pub(crate) fn push(&mut self, no: u64, queue: &str, options: &Options) {
-        self.push_as(About::Job(no), no, queue, options);
+        self.push_as(RequestKind::Push(no), no, queue, options);
     }
 
     pub(crate) fn push_again(
@@ -193,17 +193,17 @@ impl Client {
         queue: &str,
         options: &Options,
     ) {
-        self.push_as(About::Again(at, other), no, queue, options);
+        self.push_as(RequestKind::RepeatedPush(at, other), no, queue, options);
     }
 
-    fn push_as(&mut self, about: About, no: u64, queue: &str, options: &Options) {
+    fn push_as(&mut self, kind: RequestKind, no: u64, queue: &str, options: &Options) {
         let mut meta = MetaBuf::new();
         meta.push(Key::QUEUE, queue.as_bytes());
         for (key, value) in options.meta() {
             meta.push(key, &value);
         }
-        let version = match about {
-            About::Again(_, true) => OTHER,
+        let version = match kind {
+            RequestKind::RepeatedPush(_, true) => OTHER_VERSION,
             _ => 0,
         };
         let push = Encode {
@@ -213,11 +213,11 @@ impl Client {
             body: &body(no, version, options.len),
             ..Encode::new(Type::Req, 0)
         };
-        self.send(Some(about), push);
+        self.send(Some(kind), push);
     }
 
     pub(crate) fn call(&mut self, no: u64, spec: &CallSpec, service: &str) {
-        let about = (!spec.is_oneway).then_some(About::Call(no));
+        let kind = (!spec.is_oneway).then_some(RequestKind::Call(no));
         let (meta, body) = (spec.meta(no), spec.body(no));
         let call = Encode {
             flags: spec.flags(),
@@ -228,12 +228,12 @@ impl Client {
             body: &body,
             ..Encode::new(Type::Req, 0)
         };
-        self.send(about, call);
+        self.send(kind, call);
     }
 
     pub(crate) fn has_calls(&self) -> bool {
         let mut all = self.open.values();
-        all.any(|about| matches!(about, About::Call(_)))
+        all.any(|kind| matches!(kind, RequestKind::Call(_)))
     }
 
     /// Cancels the newest or the oldest open call, if there is one.
@@ -253,106 +253,111 @@ impl Client {
         let own = self.calls().find(|(own, _)| *own == no);
         if let Some((no, id)) = own {
             self.cancel(no, id, calls);
-            self.peer.flush();
+            self.connection.flush();
         }
         own.is_some()
     }
 
     /// The numbers of the open calls, and the ids of their requests.
     fn calls(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
-        self.open.iter().filter_map(|(id, about)| match about {
-            About::Call(no) => Some((*no, *id)),
+        self.open.iter().filter_map(|(id, kind)| match kind {
+            RequestKind::Call(no) => Some((*no, *id)),
             _ => None,
         })
     }
 
     fn cancel(&mut self, no: u64, id: u32, calls: &mut Calls) {
         self.open.remove(&id);
-        self.crossed.insert(id, no);
-        calls.leave(no);
-        self.peer.put(Encode::new(Type::Cancel, id));
+        self.cancelled.insert(id, no);
+        calls.abandon(no);
+        self.connection.put(Encode::new(Type::Cancel, id));
     }
 
-    pub(crate) fn list_queues(&mut self, about: About) {
+    pub(crate) fn list_queues(&mut self, kind: RequestKind) {
         let body = br#"{"op":"list"}"#;
-        self.request(about, "stoker.queue", body);
+        self.request(kind, "stoker.queue", body);
     }
 
     pub(crate) fn show(&mut self, no: u64, id: &str) {
         let request = serde_json::json!({"op": "show", "id": id});
-        self.operate(About::Shown(no), "stoker.job", &request);
+        self.operate(RequestKind::ShowJob(no), "stoker.job", &request);
     }
 
     pub(crate) fn list_jobs(&mut self, after: Option<&str>, limit: u64) {
         let request = serde_json::json!({"op": "list", "limit": limit, "after": after});
-        self.operate(About::Jobs, "stoker.job", &request);
+        self.operate(RequestKind::ListJobsAtEnd, "stoker.job", &request);
     }
 
-    pub(crate) fn operate(&mut self, about: About, method: &str, request: &serde_json::Value) {
+    pub(crate) fn operate(&mut self, kind: RequestKind, method: &str, request: &serde_json::Value) {
         let body = request.to_string();
-        self.request(about, method, body.as_bytes());
+        self.request(kind, method, body.as_bytes());
     }
 
     /// Reads answers. Returns whether the server has closed the connection.
     pub(crate) fn read(&mut self, ledger: &mut Ledger, setup: &Setup) -> bool {
-        self.peer.flush();
-        let (open, crossed, free) = (&mut self.open, &mut self.crossed, &mut self.free);
-        let asked = &mut self.asked;
-        let owed = &mut self.owed;
+        self.connection.flush();
+        let (open, cancelled, free) = (&mut self.open, &mut self.cancelled, &mut self.free);
+        let request_times = &mut self.request_times;
+        let must_answer = &mut self.must_answer;
         let has_received = &mut self.has_received;
-        let ended = self.peer.take(|frame| {
+        let ended = self.connection.take(|frame| {
             *has_received = true;
             if frame.kind != Type::Res {
                 return;
             }
-            if let Some(no) = crossed.remove(&frame.id) {
+            if let Some(no) = cancelled.remove(&frame.id) {
                 free.push_back(frame.id);
-                return ledger.calls.crossed(no);
+                return ledger.calls.answered_after_cancel(no);
             }
-            let about = open.remove(&frame.id);
-            owed.retain(|id| *id != frame.id);
-            let about = about.unwrap_or_else(|| panic!("an answer to nothing: {frame:?}"));
+            let kind = open.remove(&frame.id);
+            must_answer.retain(|id| *id != frame.id);
+            let kind = kind.unwrap_or_else(|| panic!("an answer without a request: {frame:?}"));
             free.push_back(frame.id);
-            let requested_at = asked.remove(&frame.id).unwrap_or_default();
-            let (took, most) = (steady() - requested_at, about.longest_wait(setup));
-            assert!(took <= most, "{about:?} was answered after {took:?}");
-            match about {
-                About::Job(no) => {
+            let requested_at = request_times.remove(&frame.id).unwrap_or_default();
+            let (took, most) = (steady() - requested_at, kind.max_response_time(setup));
+            assert!(took <= most, "{kind:?} was answered after {took:?}");
+            match kind {
+                RequestKind::Push(no) => {
                     ledger.pushed(no, &frame, setup);
                     ledger.check_refused(no, &frame);
                 }
-                About::Own => assert!(
+                RequestKind::ListQueues => assert!(
                     matches!(Status(frame.code), Status::OK | Status::RESOURCE_EXHAUSTED),
                     "{frame:?}"
                 ),
-                About::Call(no) => {
+                RequestKind::Call(no) => {
                     let status = Status(frame.code);
                     ledger.calls.answered(no, status, frame.body, setup);
                     ledger.calls.check_meta(no, &frame);
                 }
-                About::WrongOperation => {
+                RequestKind::InvalidOperation => {
                     let status = Status(frame.code);
                     assert!(
                         matches!(
                             status,
                             Status::INVALID_ARGUMENT | Status::RESOURCE_EXHAUSTED
                         ),
-                        "a request that is wrong was answered {status:?}"
+                        "an invalid request was answered {status:?}"
                     );
                 }
-                About::Removes(queue, requested_at) => {
+                RequestKind::RemoveQueue(queue, requested_at) => {
                     let status = Status(frame.code);
-                    ledger.removed(queue, requested_at, status);
+                    ledger.check_removal(queue, requested_at, status);
                 }
-                About::Operation | About::Overrides | About::Override(..) | About::Clears(..) => {
+                RequestKind::Operation
+                | RequestKind::LimitedByReserve
+                | RequestKind::Override(..)
+                | RequestKind::ClearQuarantine(..) => {
                     let status = Status(frame.code);
-                    if let (About::Clears(service, requested_at), Status::OK) = (about, status) {
-                        ledger.calls.forgives(service, requested_at);
+                    if let (RequestKind::ClearQuarantine(service, requested_at), Status::OK) =
+                        (kind, status)
+                    {
+                        ledger.calls.clear_quarantine(service, requested_at);
                     }
                     let text = String::from_utf8_lossy(frame.body);
-                    let is_reserved = about != About::Operation && text.contains("reserve");
+                    let is_reserved = kind != RequestKind::Operation && text.contains("reserve");
                     // An override whose outcome is in doubt may still take effect.
-                    if let About::Override(queue, setting, number) = about
+                    if let RequestKind::Override(queue, setting, number) = kind
                         && status != Status::UNKNOWN
                     {
                         let is_granted = status == Status::OK;
@@ -372,27 +377,27 @@ impl Client {
                         "an operator's request was answered {status:?}: {text}"
                     );
                 }
-                About::Change(at) => {
+                RequestKind::Change(at) => {
                     let status = Status(frame.code);
                     let body =
                         || serde_json::from_slice::<serde_json::Value>(frame.body).expect("JSON");
-                    ledger.note(|| {
+                    ledger.trace(|| {
                         let text = String::from_utf8_lossy(frame.body);
                         format!("  change {at} is answered {status:?}: {text}")
                     });
                     match status {
                         Status::OK => {
-                            let told = body();
-                            let number = |name: &str| told[name].as_u64().unwrap_or(0);
+                            let reported = body();
+                            let number = |name: &str| reported[name].as_u64().unwrap_or(0);
                             ledger.check_counts(at, number("count"), number("held"));
                             ledger.changed(at, Some(number("count")), setup)
                         }
                         Status::UNKNOWN => {
                             let text = String::from_utf8_lossy(frame.body);
                             // Large changes take many commits, which a slow store does not finish in ten seconds.
-                            let is_slow = setup.store.late_us > SLOW_STORE_US;
+                            let is_slow = setup.store.max_delay_us > SLOW_STORE_US;
                             let may = is_slow || ledger.has_drained() || ledger.may_fail(status);
-                            assert!(may, "a change is in doubt: {text}");
+                            assert!(may, "the outcome of a change is unknown: {text}");
                             ledger.changed(at, None, setup)
                         }
                         // The change names a single job that does not exist or is in another state.
@@ -405,10 +410,12 @@ impl Client {
                         Status::RESOURCE_EXHAUSTED if ledger.disk_is_full(frame.body) => {
                             ledger.changed(at, None, setup)
                         }
-                        Status::RESOURCE_EXHAUSTED => ledger.not_changed(at),
+                        Status::RESOURCE_EXHAUSTED => ledger.change_rejected(at),
                         // A change of one job is answered UNAVAILABLE only if it was not written.
-                        Status::UNAVAILABLE if ledger.is_of_one(at) && !ledger.has_drained() => {
-                            ledger.not_changed(at);
+                        Status::UNAVAILABLE
+                            if ledger.names_one_job(at) && !ledger.has_drained() =>
+                        {
+                            ledger.change_rejected(at);
                         }
                         other if ledger.may_fail(other) => ledger.changed(at, None, setup),
                         other => panic!(
@@ -417,39 +424,39 @@ impl Client {
                         ),
                     }
                 }
-                About::Import(jobs) => {
+                RequestKind::Import(jobs) => {
                     ledger.imported(jobs, Status(frame.code), frame.body);
                 }
-                About::Reload(edit) if Status(frame.code) == Status::OK => {
-                    ledger.is_reloaded = Some(edit);
+                RequestKind::Reload(edit) if Status(frame.code) == Status::OK => {
+                    ledger.answered_reload = Some(edit);
                 }
-                About::Reload(_) => {}
+                RequestKind::Reload(_) => {}
                 // The request will be repeated.
                 _ if ledger.may_fail(Status(frame.code)) => {}
-                About::Jobs => ledger.page(frame.body),
-                About::Queues => {
+                RequestKind::ListJobsAtEnd => ledger.read_page(frame.body),
+                RequestKind::ListQueuesAtEnd => {
                     let list = serde_json::from_slice(frame.body).expect("JSON");
                     ledger.queues_at_rest(&list, setup);
                 }
-                About::Workers => {
+                RequestKind::ListWorkersAtEnd => {
                     let list = serde_json::from_slice(frame.body).expect("JSON");
                     ledger.workers_at_rest(&list);
                 }
-                About::Shown(no) if frame.code == Status::OK.0 => {
+                RequestKind::ShowJob(no) if frame.code == Status::OK.0 => {
                     let shown = serde_json::from_slice(frame.body).expect("JSON");
-                    ledger.shown(no, &shown, setup);
+                    ledger.check_details(no, &shown, setup);
                 }
-                About::Shown(_) => {}
-                About::Again(at, other) => {
-                    ledger.pushed_again(at, other, Status(frame.code), frame.body, setup);
+                RequestKind::ShowJob(_) => {}
+                RequestKind::RepeatedPush(at, other) => {
+                    ledger.repeated_push_answered(at, other, Status(frame.code), frame.body, setup);
                 }
-                About::Rest => {
-                    ledger.note(|| format!("  {}", String::from_utf8_lossy(frame.body)));
+                RequestKind::CheckRest => {
+                    ledger.trace(|| format!("  {}", String::from_utf8_lossy(frame.body)));
                     ledger.unfinished = Some(unfinished(frame.body));
                 }
             }
         });
-        ended.expect("the server writes frames")
+        ended.expect("the server writes valid frames")
     }
 }
 

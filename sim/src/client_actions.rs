@@ -1,15 +1,15 @@
 //! The requests of clients and operators, and what follows once all were made.
 
-use crate::agenda::What;
+use crate::agenda::PlannedEvent;
 use crate::calls::CallSpec;
-use crate::client::{About, Client};
+use crate::client::{Client, RequestKind};
+use crate::connection::Connection;
 use crate::coverage::features;
 use crate::dice::Dice;
 use crate::ledger::Override;
 use crate::operator::{self, Effect};
-use crate::peer::Peer;
 use crate::push::Options;
-use crate::restart::Moment;
+use crate::restart::Trigger;
 use crate::worker::Worker;
 use crate::world::{SOCKET, World};
 use std::path::Path;
@@ -20,11 +20,11 @@ use stoker_os::{sim, steady, wall_ms};
 /// The process id of the first client.
 const CLIENT: i32 = 100_000;
 /// The maximum time until all jobs have ended: jobs that hang and are retried take long.
-const LONGEST_REST: Duration = Duration::from_secs(8_000);
+const MAX_TIME_TO_REST: Duration = Duration::from_secs(8_000);
 
 impl World {
     pub(crate) fn client_acts(&mut self, no: usize) {
-        if self.asked >= self.setup.requests {
+        if self.actions_taken >= self.setup.requests {
             return self.client_waits(no);
         }
         let from = stoker_os::Peer {
@@ -32,27 +32,27 @@ impl World {
             uid: (no % 3) as u32,
         };
         if self.clients[no].is_none() {
-            let fd = sim::connect(Path::new(SOCKET), from).expect("it listens");
-            self.clients[no] = Some(Client::new(Peer::new(fd), from.pid));
+            let fd = sim::connect(Path::new(SOCKET), from).expect("the server listens");
+            self.clients[no] = Some(Client::new(Connection::new(fd), from.pid));
         }
         let burst = self.dice("clients").weighted(&[(70, 1), (20, 5), (10, 40)]);
         for _ in 0..burst {
             self.act(no);
         }
         if self.dice("clients").below(100) < self.setup.trouble.hang_up {
-            self.leaves(no);
+            self.client_hangs_up(no);
         }
         let pause = match self.dice("clients").percent(65) {
             true => self.dice("clients").micros(10, 2_000),
             false => self.dice("clients").millis(1, 2_000),
         };
         let next = self.setup.after_break(steady() + pause);
-        self.agenda.plan(next, What::ClientActs(no));
+        self.agenda.plan(next, PlannedEvent::ClientActs(no));
     }
 
     /// Gives the next action dice of its own. Returns whether the action is to be done.
-    fn begins_action(&mut self) -> bool {
-        let action = self.asked;
+    fn begin_action(&mut self) -> bool {
+        let action = self.actions_taken;
         for part in ["asks", "operator"] {
             let dice = Dice::of_one(self.seed, part, action);
             self.dice.insert(part, dice);
@@ -61,14 +61,14 @@ impl World {
     }
 
     pub(crate) fn act(&mut self, no: usize) {
-        self.asked += 1;
-        self.plan_stop();
-        if !self.begins_action() {
+        self.actions_taken += 1;
+        self.plan_shutdown();
+        if !self.begin_action() {
             return;
         }
         let services = self.setup.services.len() as u64;
         let what = self.dice("asks").below(10);
-        let life = self.lives[no] * 100 + no as u64;
+        let session = self.sessions[no] * 100 + no as u64;
         // Every third client is root.
         if no.is_multiple_of(3) && self.dice("operator").below(100) < self.setup.operations {
             let setup = self.setup.clone();
@@ -87,17 +87,17 @@ impl World {
         }
         if what == 9 {
             if let Some(client) = &mut self.clients[no] {
-                client.list_queues(About::Own);
+                client.list_queues(RequestKind::ListQueues);
             }
             return;
         }
-        self.make_push(no, life);
+        self.make_push(no, session);
     }
 
     /// Makes a call, or cancels one.
     fn make_call(&mut self, no: usize) {
         let setup = self.setup.clone();
-        let cancels = self.dice("asks").percent(setup.often.cancels);
+        let cancels = self.dice("asks").percent(setup.frequencies.cancels);
         let is_newest = self.dice("asks").percent(50);
         let spec = CallSpec::draw(self.dice("asks"), &setup, (no % 3) as u32);
         let Some(client) = &mut self.clients[no] else {
@@ -112,13 +112,13 @@ impl World {
         client.call(call, &spec, name);
     }
 
-    fn make_push(&mut self, no: usize, life: u64) {
+    fn make_push(&mut self, no: usize, session: u64) {
         let queues = self.setup.queues.len() as u64;
         let queue = self.dice("asks").below(queues) as usize;
         let drawn = self.setup.queues[queue].clone();
         let (setup, number) = (self.setup.clone(), self.ledger.jobs.len() as u64);
-        let rich = setup.rich.then_some(&setup.often);
-        let mut options = Options::draw(self.dice("asks"), &drawn, rich, life, number);
+        let rich = setup.has_push_options.then_some(&setup.frequencies);
+        let mut options = Options::draw(self.dice("asks"), &drawn, rich, session, number);
         if drawn.ordered {
             // An ordered queue runs jobs in the order in which they were pushed.
             options.due_at = None;
@@ -130,14 +130,14 @@ impl World {
         let job = self.ledger.push(queue, (no % 3) as u32, options.clone());
         if let Some(client) = &mut self.clients[no] {
             let entry = &mut self.ledger.jobs[job as usize];
-            (entry.features, entry.open_beside) = (features, client.open.len() as u64);
+            (entry.features, entry.open_requests) = (features, client.open.len() as u64);
             let ahead = options.due_at.map(|due| due.saturating_sub(wall_ms()));
             if let (Some(ahead), false) = (ahead, self.setup.wall_jumps) {
-                entry.waits_for(Duration::from_millis(ahead));
+                entry.delay_by(Duration::from_millis(ahead));
             }
             client.push(job, &drawn.name, &options);
         }
-        self.change_meets_claim(queue);
+        self.change_during_delivery(queue);
     }
 
     /// Repeats a push that this user has made under an idempotency key. Returns whether there was one.
@@ -149,7 +149,7 @@ impl World {
         let name = self.setup.queues[queue].name.clone();
         let other = self.dice("asks").percent(25);
         if let Some(client) = &mut self.clients[no] {
-            let at = self.ledger.pushes_again(job);
+            let at = self.ledger.add_repeated_push(job);
             client.push_again(at, job, other, &name, &options);
         }
         true
@@ -164,57 +164,57 @@ impl World {
         if self.clients[no].is_none() {
             return;
         }
-        let about = match effect {
+        let kind = match effect {
             Effect::Changes(verb, filter) => {
                 let sent = self.jobs_at_workers();
                 let at = self.ledger.change(verb, filter, sent.as_ref(), &self.setup);
                 let Some(change) = self.ledger.changes[at].request(&self.ledger, &self.setup)
                 else {
-                    return self.ledger.not_changed(at);
+                    return self.ledger.change_rejected(at);
                 };
                 request = change;
-                self.is_moment(Moment::Change);
-                About::Change(at)
+                self.on_trigger(Trigger::Change);
+                RequestKind::Change(at)
             }
             Effect::Imports(lines) => {
                 let (import, imported) = self.import(lines);
                 request = import;
-                About::Import(imported)
+                RequestKind::Import(imported)
             }
             Effect::Pauses(queue) => {
                 self.ledger.paused.insert(queue);
                 let number = self.ledger.overrides.requested(queue, Override::Paused);
-                About::Override(queue, Override::Paused, number)
+                RequestKind::Override(queue, Override::Paused, number)
             }
             Effect::Resumes(queue) => {
-                self.ledger.goes_on(queue);
+                self.ledger.queue_resumed(queue);
                 let number = self.ledger.overrides.requested(queue, Override::Resumed);
-                About::Override(queue, Override::Resumed, number)
+                RequestKind::Override(queue, Override::Resumed, number)
             }
             Effect::Limits(queue, limit) => {
                 Rc::make_mut(&mut self.setup).queues[queue]
                     .limit
-                    .changes_to(limit);
+                    .may_change_to(limit);
                 let setting = Override::Limit(limit);
                 let number = self.ledger.overrides.requested(queue, setting);
-                if self.edits_limit(queue) {
+                if self.may_edit_limit(queue) {
                     // The file will soon set another limit.
-                    self.ledger.overrides.changes_limit(queue);
+                    self.ledger.overrides.file_limit_changes(queue);
                 }
-                About::Override(queue, setting, number)
+                RequestKind::Override(queue, setting, number)
             }
-            Effect::Removes(queue) => About::Removes(queue, steady()),
-            Effect::Clears(service) => About::Clears(service, steady()),
-            Effect::Edits => return self.edits_file(),
-            Effect::Rejected => About::WrongOperation,
+            Effect::Removes(queue) => RequestKind::RemoveQueue(queue, steady()),
+            Effect::Clears(service) => RequestKind::ClearQuarantine(service, steady()),
+            Effect::Edits => return self.edit_file(),
+            Effect::Rejected => RequestKind::InvalidOperation,
             // A reserve may forbid a size or a limit.
-            Effect::None if method != "stoker.job" => About::Overrides,
-            Effect::None => About::Operation,
+            Effect::None if method != "stoker.job" => RequestKind::LimitedByReserve,
+            Effect::None => RequestKind::Operation,
         };
-        self.note(|| format!("  {method} {request}"));
-        self.ledger.coverage.asked(method, &request);
+        self.trace(|| format!("  {method} {request}"));
+        self.ledger.coverage.count_request(method, &request);
         if let Some(client) = &mut self.clients[no] {
-            client.operate(about, method, &request);
+            client.operate(kind, method, &request);
         }
     }
 
@@ -226,25 +226,26 @@ impl World {
                 .is_some_and(|client| !client.open.is_empty())
         };
         if is_open(&self.clients[no]) {
-            return self
-                .agenda
-                .plan(steady() + Duration::from_secs(1), What::ClientActs(no));
+            return self.agenda.plan(
+                steady() + Duration::from_secs(1),
+                PlannedEvent::ClientActs(no),
+            );
         }
         self.clients[no] = None;
         let is_over = self.clients.iter().all(Option::is_none);
         match (is_over, self.draining) {
             (true, None) => self.await_rest(),
             // The server drains in the middle of work. The next one then has to finish all jobs.
-            (true, Some(_)) if self.waits_since.is_none() && !self.stops.is_last() => {
+            (true, Some(_)) if self.all_requested_at.is_none() && !self.shutdowns.is_last() => {
                 let soon = steady() + Duration::from_secs(1);
-                self.agenda.plan(soon, What::ClientActs(no));
+                self.agenda.plan(soon, PlannedEvent::ClientActs(no));
             }
             _ => {}
         }
     }
 
     /// Plans the next step towards the end of the seed. Steps that were planned before no longer count.
-    pub(crate) fn plan_end(&mut self, after: Duration, what: fn(u64) -> What) {
+    pub(crate) fn plan_end(&mut self, after: Duration, what: fn(u64) -> PlannedEvent) {
         self.end_plan += 1;
         self.agenda.plan(steady() + after, what(self.end_plan));
     }
@@ -252,27 +253,27 @@ impl World {
     /// Asks repeatedly whether a job is left, and has the server end once none is.
     pub(crate) fn await_rest(&mut self) {
         let now = steady();
-        let since = *self.waits_since.get_or_insert(now);
+        let since = *self.all_requested_at.get_or_insert(now);
         if !self.faults.are_over() {
             // While the disk fails, the counts leave out jobs in doubt and jobs that wait to be written.
             self.ledger.unfinished = None;
         }
         if self.ledger.unfinished == Some(0) && self.clients[0].is_some() {
-            return self.look_at_rest();
+            return self.list_at_rest();
         }
         assert!(
-            now - since < LONGEST_REST,
-            "jobs are left: {:?}, {}",
+            now - since < MAX_TIME_TO_REST,
+            "unfinished jobs remain: {:?}, {}",
             self.ledger.unfinished,
-            self.ledger.left()
+            self.ledger.first_unfinished()
         );
         if self.clients[0].is_none() {
             let from = stoker_os::Peer {
                 pid: CLIENT,
                 uid: 0,
             };
-            let fd = sim::connect(Path::new(SOCKET), from).expect("it listens");
-            self.clients[0] = Some(Client::new(Peer::new(fd), from.pid));
+            let fd = sim::connect(Path::new(SOCKET), from).expect("the server listens");
+            self.clients[0] = Some(Client::new(Connection::new(fd), from.pid));
         }
         for queue in self.ledger.paused.clone() {
             let name = self.setup.queues[queue].name.clone();
@@ -280,73 +281,75 @@ impl World {
         }
         self.operate(0, operator::release_all());
         for pool in self.setup.pools.clone() {
-            self.operate(0, operator::size_of_file(&pool.name));
+            self.operate(0, operator::reset_size(&pool.name));
         }
         if let Some(client) = &mut self.clients[0] {
-            client.list_queues(About::Rest);
+            client.list_queues(RequestKind::CheckRest);
         }
-        self.plan_end(Duration::from_secs(5), What::Rests);
+        self.plan_end(Duration::from_secs(5), PlannedEvent::ChecksRest);
     }
 
     /// All jobs have ended: lists them, then the queues and workers, and then has the server end.
-    fn look_at_rest(&mut self) {
+    fn list_at_rest(&mut self) {
         let soon = Duration::from_secs(1);
-        if self.workers.values().any(Worker::holds) {
+        if self.workers.values().any(Worker::has_tasks) {
             // A task that counts as done may still run.
-            return self.plan_end(soon, What::Rests);
+            return self.plan_end(soon, PlannedEvent::ChecksRest);
         }
         let Some(client) = self.clients[0]
             .as_mut()
             .filter(|client| client.open.is_empty())
         else {
-            return self.plan_end(soon, What::Rests);
+            return self.plan_end(soon, PlannedEvent::ChecksRest);
         };
         if self.edit.is_some() {
             // A reload is not answered yet.
-            return self.plan_end(soon, What::Rests);
+            return self.plan_end(soon, PlannedEvent::ChecksRest);
         }
         let limit = self.setup.page;
         match self.ledger.next_page.take() {
             None => {
-                self.ledger.lists_anew();
+                self.ledger.restart_listing();
                 client.list_jobs(None, limit);
             }
             Some(Some(after)) => client.list_jobs(Some(&after), limit),
             Some(None) if self.at_rest => {
                 self.clients[0] = None;
-                return self.plan_end(soon, What::Drain);
+                return self.plan_end(soon, PlannedEvent::Drain);
             }
             Some(None) => {
                 self.at_rest = true;
                 self.ledger.next_page = Some(None);
-                client.list_queues(About::Queues);
+                client.list_queues(RequestKind::ListQueuesAtEnd);
                 let list = serde_json::json!({"op": "list"});
-                client.operate(About::Workers, "stoker.worker", &list);
-                for (no, id) in self.ledger.some_to_show() {
+                client.operate(RequestKind::ListWorkersAtEnd, "stoker.worker", &list);
+                for (no, id) in self.ledger.sample_jobs() {
                     client.show(no, &id);
                 }
             }
         }
-        self.plan_end(soon, What::Rests);
+        self.plan_end(soon, PlannedEvent::ChecksRest);
     }
 
     /// A client hangs up.
-    pub(crate) fn leaves(&mut self, no: usize) {
-        self.lives[no] += 1;
+    pub(crate) fn client_hangs_up(&mut self, no: usize) {
+        self.sessions[no] += 1;
         self.hang_up(no);
     }
 
     /// A client's connection has ended.
     pub(crate) fn hang_up(&mut self, no: usize) {
         if let Some(client) = self.clients[no].take() {
-            for about in client.open.values() {
+            for kind in client.open.values() {
                 // The effect of an unanswered change is not known. It stays open while its server lives.
-                match about {
-                    About::Job(job) => self.ledger.unknown(*job),
-                    About::Import(imported) => self.ledger.import_is_unknown(*imported),
-                    About::Call(call) => self.ledger.calls.leave(*call),
+                match kind {
+                    RequestKind::Push(job) => self.ledger.push_unknown(*job),
+                    RequestKind::Import(imported) => self.ledger.import_is_unknown(*imported),
+                    RequestKind::Call(call) => self.ledger.calls.abandon(*call),
                     // If nothing was received on the connection, the next server may still read the request.
-                    About::Change(at) if client.has_received => self.ledger.abandons(*at),
+                    RequestKind::Change(at) if client.has_received => {
+                        self.ledger.abandon_change(*at)
+                    }
                     _ => {}
                 }
             }
@@ -354,9 +357,9 @@ impl World {
     }
 
     /// Follows some changes with another one of the same jobs, once the effect of the first is known.
-    fn changes_go_on(&mut self, no: usize) {
-        for at in std::mem::take(&mut self.ledger.has_changed) {
-            if self.waits_since.is_some() || !self.dice("pairs").percent(40) {
+    fn follow_up_changes(&mut self, no: usize) {
+        for at in std::mem::take(&mut self.ledger.answered_changes) {
+            if self.all_requested_at.is_some() || !self.dice("pairs").percent(40) {
                 continue;
             }
             let (setup, change) = (self.setup.clone(), self.ledger.changes[at].clone());
@@ -373,7 +376,7 @@ impl World {
         }
     }
 
-    pub(crate) fn client_looks(&mut self, no: usize) {
+    pub(crate) fn client_reads(&mut self, no: usize) {
         if self.clients[no].as_ref().is_some_and(Client::has_calls) {
             self.ledger.calls.slots = self.slots_of_pools();
         }
@@ -381,20 +384,20 @@ impl World {
             Some(client) => client.read(&mut self.ledger, &self.setup),
             None => return,
         };
-        if let Some(edit) = self.ledger.is_reloaded.take() {
-            self.is_reloaded(edit);
+        if let Some(edit) = self.ledger.answered_reload.take() {
+            self.plan_reload_applies(edit);
         }
-        self.changes_go_on(no);
+        self.follow_up_changes(no);
         if ended {
             let open = self.clients[no]
                 .as_ref()
                 .map_or(0, |client| client.open.len());
-            let is_cut = self.cut.remove(&no);
+            let was_disconnected = self.disconnected.remove(&no);
             if let Some(client) = &self.clients[no] {
-                client.check_owed(no);
+                client.check_all_answered(no);
             }
             assert!(
-                open == 0 || is_cut || self.draining.is_some(),
+                open == 0 || was_disconnected || self.draining.is_some(),
                 "client {no} is disconnected while it waits for {open} answers"
             );
             self.hang_up(no);
@@ -409,7 +412,7 @@ impl World {
             let pool = self.pools.get(&worker.key);
             let pool = pool.and_then(|pool| self.setup.pool(pool));
             if let Some(pool) = pool.filter(|_| worker.is_settled()) {
-                slots[pool] += worker.width();
+                slots[pool] += worker.slot_count();
             }
         }
         slots

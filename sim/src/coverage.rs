@@ -18,16 +18,16 @@ const EVENTS: [&str; 16] = [
     "answered failed",
     "acknowledged",
     "dropped",
-    "lied about",
+    "protocol broken",
     "crashed",
-    "overran its time",
+    "timed out",
     "was cut off",
     "changed",
 ];
 const STATES: [&str; 7] = [
     "waits",
     "suspended",
-    "held",
+    "assigned",
     "runs",
     "done",
     "failed",
@@ -81,7 +81,7 @@ impl Default for Coverage {
 
 impl Coverage {
     /// Counts an event of a job. Events that are not in the table, such as those between two servers, are ignored.
-    pub(crate) fn happened(&mut self, event: &str, job: &Job) {
+    pub(crate) fn count_event(&mut self, event: &str, job: &Job) {
         let Some(event) = EVENTS.iter().position(|known| *known == event) else {
             return;
         };
@@ -94,7 +94,7 @@ impl Coverage {
     }
 
     /// Counts the keys of a configuration.
-    pub(crate) fn configured(&mut self, setup: &Setup) {
+    pub(crate) fn count_keys(&mut self, setup: &Setup) {
         let sections = setup.sections();
         for (section, key) in
             sections.flat_map(|section| section.keys.iter().map(move |(key, _)| (section, key)))
@@ -105,7 +105,7 @@ impl Coverage {
     }
 
     /// Counts an operator's request and its fields.
-    pub(crate) fn asked(&mut self, method: &str, request: &serde_json::Value) {
+    pub(crate) fn count_request(&mut self, method: &str, request: &serde_json::Value) {
         let op = request["op"].as_str().unwrap_or_default();
         for field in request
             .as_object()
@@ -131,28 +131,29 @@ impl Coverage {
     }
 
     /// Prints a line for each event and state, with the options that never occurred there. Returns whether something
-    /// is missing: a row that is empty, or an option in a row of at least `MANY` jobs.
+    /// is missing: a row that is empty, or an option in a row of at least `MIN_JOBS_PER_ROW` jobs.
     pub(crate) fn print(&self) -> bool {
         let mut has_holes = false;
-        println!("event, state: how often; options that were never seen there");
+        println!("event, state: count; options that never occurred there");
         for (event, states) in EVENTS.iter().zip(self.table.iter()) {
             for (state, cells) in STATES.iter().zip(states) {
                 let all: u64 = cells.iter().map(|cell| u64::from(*cell)).sum();
                 if let Some(why) = impossible(event, state) {
-                    println!("  {event}, {state}: can't be: {why}");
+                    println!("  {event}, {state}: impossible: {why}");
                     assert_eq!(all, 0, "{event} of a job that is {state}: {why}");
                     continue;
                 }
                 let zero = FEATURES.iter().zip(cells).filter(|(_, cell)| **cell == 0);
                 let zero: Vec<&str> = zero.map(|(feature, _)| *feature).collect();
                 println!("  {event}, {state}: {all}; {}", zero.join(" "));
-                let is_hole = |feature: &&str| !never(event, state, feature);
+                let is_hole = |feature: &&str| !is_impossible(event, state, feature);
                 let is_rare = RARE.contains(&(event, state));
-                has_holes |= all == 0 && !is_rare || all >= MANY && zero.iter().any(is_hole);
+                has_holes |=
+                    all == 0 && !is_rare || all >= MIN_JOBS_PER_ROW && zero.iter().any(is_hole);
             }
         }
-        for (event, state, feature, why) in NEVER {
-            println!("  {event}, {state}, {feature}: can't be: {why}");
+        for (event, state, feature, why) in IMPOSSIBLE {
+            println!("  {event}, {state}, {feature}: impossible: {why}");
         }
         for (name, count) in &self.names {
             println!("  {name}: {count}");
@@ -169,18 +170,18 @@ const RARE: [(&str, &str); 3] = [
 ];
 
 /// A row with at least this many jobs should have some with each option.
-const MANY: u64 = 50_000;
+const MIN_JOBS_PER_ROW: u64 = 50_000;
 
 /// Options that a job can't have when this event happens in this state, with the reason.
-const NEVER: [(&str, &str, &str, &str); 1] = [(
+const IMPOSSIBLE: [(&str, &str, &str, &str); 1] = [(
     "push answered",
     "runs",
     "queue.ack",
-    "it counts as done as soon as it begins",
+    "the job counts as done as soon as it begins",
 )];
 
-fn never(event: &str, state: &str, feature: &str) -> bool {
-    let mut all = NEVER.iter();
+fn is_impossible(event: &str, state: &str, feature: &str) -> bool {
+    let mut all = IMPOSSIBLE.iter();
     all.any(|(of, at, has, _)| (*of, *at, *has) == (event, state, feature))
 }
 
@@ -194,25 +195,33 @@ fn impossible(event: &str, state: &str) -> Option<&'static str> {
             | "answered failed"
             | "acknowledged"
             | "crashed"
-            | "overran its time"
+            | "timed out"
             | "was cut off"
     );
     match (event, state) {
-        ("begins", "held") => None,
-        ("begins", _) => Some("only what a worker holds begins"),
+        ("begins", "assigned") => None,
+        ("begins", _) => Some("only an assigned job begins"),
         // An import whose client no longer waits may bring suspended jobs.
         ("push unknown", "suspended") => None,
-        ("push unknown", "cancelled") => Some("what a change surely reaches was accepted before"),
-        ("delivered", "runs") => Some("one run at a time"),
-        ("dropped" | "lied about", "held") => None,
-        ("dropped", _) => Some("only what a worker holds is dropped"),
-        ("lied about", _) => Some("what runs when its worker breaks the protocol is cut off"),
-        ("returned", "suspended") => Some("what a worker holds can't be suspended"),
-        ("returned", "cancelled") => Some("a cancel is answered when its worker has let go of it"),
-        (_, "waits" | "held") if is_of_run => Some("only what runs ends, or says that it is done"),
-        (_, "suspended") if is_of_run => Some("what runs can't be suspended"),
-        (_, "failed") if is_of_run => Some("what has failed does not run"),
-        (_, "cancelled") if is_of_run => Some("a cancel is answered when the run has ended"),
+        ("push unknown", "cancelled") => {
+            Some("a change cancels only jobs that were accepted before")
+        }
+        ("delivered", "runs") => Some("a job has one run at a time"),
+        ("dropped" | "protocol broken", "assigned") => None,
+        ("dropped", _) => Some("only an assigned job is dropped"),
+        ("protocol broken", _) => {
+            Some("a running job is cut off when its worker breaks the protocol")
+        }
+        ("returned", "suspended") => Some("an assigned job can't be suspended"),
+        ("returned", "cancelled") => {
+            Some("a cancel is answered once its worker has returned the job")
+        }
+        (_, "waits" | "assigned") if is_of_run => {
+            Some("only a running job ends or is acknowledged")
+        }
+        (_, "suspended") if is_of_run => Some("a running job can't be suspended"),
+        (_, "failed") if is_of_run => Some("a failed job does not run"),
+        (_, "cancelled") if is_of_run => Some("a cancel is answered once the run has ended"),
         _ => None,
     }
 }
@@ -221,7 +230,7 @@ fn state_of(job: &Job) -> usize {
     match job.state {
         State::Waits => 0,
         State::Suspended => 1,
-        State::Held => 2,
+        State::Assigned => 2,
         State::Runs => 3,
         State::Ended(End::Done) => 4,
         State::Ended(End::Failed) => 5,

@@ -44,7 +44,7 @@ impl Dice {
         self.micros(low * 1_000, high * 1_000)
     }
 
-    pub(crate) fn of_all<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+    pub(crate) fn one_of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.below(all.len() as u64) as usize]
     }
 

@@ -1,8 +1,8 @@
 //! A disk that fails for a while: calls of some kind return an error, or the disk is full. It works again before the
 //! end of the seed.
 
-use crate::agenda::What;
-use crate::restart::{Death, Moment};
+use crate::agenda::PlannedEvent;
+use crate::restart::{Death, Trigger};
 use crate::world::World;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,29 +26,29 @@ enum Trouble {
 }
 
 /// How long after the disk works again the store may take to notice: it retries every five seconds.
-const NOTICED: Duration = Duration::from_secs(12);
+const MAX_NOTICE_TIME: Duration = Duration::from_secs(12);
 /// The maximum free space on a full disk, in bytes.
-const FREE: u64 = 40_000;
+const MAX_FREE_BYTES: u64 = 40_000;
 
 pub(crate) struct Faults {
     inner: Arc<Mutex<Inner>>,
     /// How often the disk will still fail.
     left: u64,
     /// The disk fails soon after this moment, if it comes before the planned time.
-    after: Option<Moment>,
+    after: Option<Trigger>,
     /// How the disk fails now, if it does.
     trouble: Option<Trouble>,
     /// When the disk last began to work again.
-    healed: Duration,
+    recovered_at: Duration,
 }
 
 struct Inner {
     dice: Rng,
     trouble: Option<Trouble>,
     /// One of this many calls fails.
-    one_of: u64,
+    fails_one_in: u64,
     /// After this number of calls the server dies, in this manner.
-    armed: Option<(u64, Death)>,
+    kill_after: Option<(u64, Death)>,
 }
 
 impl Faults {
@@ -56,8 +56,8 @@ impl Faults {
         let inner = Arc::new(Mutex::new(Inner {
             dice: Rng::new(seed),
             trouble: None,
-            one_of: 1,
-            armed: None,
+            fails_one_in: 1,
+            kill_after: None,
         }));
         if let Some(disk) = disk {
             let inner = inner.clone();
@@ -68,47 +68,48 @@ impl Faults {
             left,
             after: None,
             trouble: None,
-            healed: Duration::ZERO,
+            recovered_at: Duration::ZERO,
         }
     }
 
-    pub(crate) fn arm(&self, calls: u64, death: Death) {
-        lock(&self.inner).armed = Some((calls, death));
+    pub(crate) fn kill_in_syscall(&self, calls: u64, death: Death) {
+        lock(&self.inner).kill_after = Some((calls, death));
     }
 
     /// Whether the disk fails, or did so a short time ago.
-    pub(crate) fn are_felt(&self) -> bool {
-        self.trouble.is_some() || self.healed > Duration::ZERO && steady() < self.healed + NOTICED
+    pub(crate) fn are_recent(&self) -> bool {
+        self.trouble.is_some()
+            || self.recovered_at > Duration::ZERO && steady() < self.recovered_at + MAX_NOTICE_TIME
     }
 
     pub(crate) fn are_over(&self) -> bool {
-        self.left == 0 && !self.are_felt()
+        self.left == 0 && !self.are_recent()
     }
 
     /// Reads the disk for a check of the simulation, without any faults.
     pub(crate) fn without<T>(&self, disk: &Disk, look: impl FnOnce() -> T) -> T {
         let trouble = lock(&self.inner).trouble.take();
-        let armed = lock(&self.inner).armed.take();
+        let kill_after = lock(&self.inner).kill_after.take();
         disk.set_capacity(None);
         let seen = look();
         if trouble == Some(Trouble::Full) {
             disk.set_capacity(Some(disk.used()));
         }
         let mut inner = lock(&self.inner);
-        (inner.trouble, inner.armed) = (trouble, armed);
+        (inner.trouble, inner.kill_after) = (trouble, kill_after);
         seen
     }
 }
 
 impl Inner {
     fn draw(&mut self, call: &Call<'_>) -> Option<Fault> {
-        match &mut self.armed {
+        match &mut self.kill_after {
             Some((0, Death::Kill)) => {
-                self.armed = None;
+                self.kill_after = None;
                 return Some(Fault::Kill);
             }
             Some((0, Death::PowerCut)) => {
-                self.armed = None;
+                self.kill_after = None;
                 return Some(Fault::PowerCut(self.dice.next_u64()));
             }
             Some((calls, _)) => *calls -= 1,
@@ -117,9 +118,9 @@ impl Inner {
         let trouble = self.trouble?;
         // Either all reads fail or none: a single failed read can't be distinguished from a damaged file.
         if (trouble, call.kind) == (Trouble::Io, Kind::Read) {
-            return (self.one_of == 1).then_some(Fault::Error(Errno::IO));
+            return (self.fails_one_in == 1).then_some(Fault::Error(Errno::IO));
         }
-        if self.dice.below(self.one_of) > 0 {
+        if self.dice.below(self.fails_one_in) > 0 {
             return None;
         }
         match (trouble, call.kind) {
@@ -144,21 +145,21 @@ fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
 impl World {
     pub(crate) fn plan_fault(&mut self) {
         if self.faults.left > 0 {
-            let most = *self.dice("faults").of_all(&[50, 1_000, 20_000]);
+            let most = *self.dice("faults").one_of(&[50, 1_000, 20_000]);
             let pause = self.dice("faults").millis(0, most);
             self.faults.after = match self.dice("faults").percent(60) {
-                true => Some(*self.dice("faults").of_all(&Moment::ALL)),
+                true => Some(*self.dice("faults").one_of(&Trigger::ALL)),
                 false => None,
             };
-            self.agenda.plan(steady() + pause, What::DiskFails);
+            self.agenda.plan(steady() + pause, PlannedEvent::DiskFails);
         }
     }
 
     /// A moment has come after which the disk may fail.
-    pub(crate) fn fail_at(&mut self, moment: Moment) {
-        if self.faults.left > 0 && self.faults.after.take_if(|at| *at == moment).is_some() {
+    pub(crate) fn fail_after(&mut self, trigger: Trigger) {
+        if self.faults.left > 0 && self.faults.after.take_if(|at| *at == trigger).is_some() {
             let soon = self.dice("faults").micros(0, 3_000);
-            self.agenda.plan(steady() + soon, What::DiskFails);
+            self.agenda.plan(steady() + soon, PlannedEvent::DiskFails);
         }
     }
 
@@ -174,33 +175,34 @@ impl World {
             Trouble::Lost,
             Trouble::Full,
         ];
-        let trouble = *self.dice("faults").of_all(&all);
-        let one_of = *self.dice("faults").of_all(&[1, 2, 20]);
-        self.note(|| format!("  {trouble:?}: one of {one_of} calls"));
+        let trouble = *self.dice("faults").one_of(&all);
+        let fails_one_in = *self.dice("faults").one_of(&[1, 2, 20]);
+        self.trace(|| format!("  {trouble:?}: one of {fails_one_in} calls"));
         if trouble == Trouble::Full {
-            let free = self.dice("faults").below(FREE);
+            let free = self.dice("faults").below(MAX_FREE_BYTES);
             disk.set_capacity(Some(disk.used() + free));
         }
         self.faults.left -= 1;
         self.faults.trouble = Some(trouble);
         self.ledger.disk_fails();
         let mut inner = lock(&self.faults.inner);
-        (inner.trouble, inner.one_of) = (Some(trouble), one_of);
+        (inner.trouble, inner.fails_one_in) = (Some(trouble), fails_one_in);
         drop(inner);
-        let most = *self.dice("faults").of_all(&[100, 3_000, 20_000]);
+        let most = *self.dice("faults").one_of(&[100, 3_000, 20_000]);
         let lasts = self.dice("faults").millis(20, most);
-        self.agenda.plan(steady() + lasts, What::DiskHeals);
-        self.change_meets_fault();
+        self.agenda
+            .plan(steady() + lasts, PlannedEvent::DiskRecovers);
+        self.change_during_fault();
     }
 
-    pub(crate) fn disk_heals(&mut self) {
+    pub(crate) fn disk_recovers(&mut self) {
         if let Some(disk) = &self.disk {
             disk.set_capacity(None);
         }
         lock(&self.faults.inner).trouble = None;
         self.faults.trouble = None;
-        self.faults.healed = steady();
-        self.ledger.disk_heals();
+        self.faults.recovered_at = steady();
+        self.ledger.disk_recovers();
         self.plan_fault();
     }
 }

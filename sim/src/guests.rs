@@ -1,9 +1,9 @@
 //! Guests: workers that the angel does not start. They dial the socket, and leave when they like.
 
-use crate::agenda::What;
+use crate::agenda::PlannedEvent;
+use crate::connection::Connection;
 use crate::dice::Dice;
 use crate::model::Model;
-use crate::peer::Peer;
 use crate::pulls::Pull;
 use crate::setup::Setup;
 use crate::slots::Slots;
@@ -13,10 +13,10 @@ use std::path::Path;
 use stoker_os::{Signal, sim, steady};
 
 /// The first worker number and the first process id of guests, which the angel does not know.
-const FIRST: u64 = 1 << 50;
+const FIRST_KEY: u64 = 1 << 50;
 const FIRST_PID: i32 = 300_000;
 /// A user other than the server's, who needs the pool's token.
-const STRANGER: u32 = 33;
+const OTHER_USER: u32 = 33;
 
 /// How a guest takes tasks.
 #[derive(Clone, Copy, Debug)]
@@ -41,63 +41,66 @@ impl Guest {
         let has_token = setup.pools[pool].section.get("token").is_some();
         Self {
             pool,
-            kind: *dice.of_all(&[Kind::Runs, Kind::Pulls, Kind::Pulls, Kind::Slots(3)]),
-            uid: if has_token { STRANGER } else { 0 },
+            kind: *dice.one_of(&[Kind::Runs, Kind::Pulls, Kind::Pulls, Kind::Slots(3)]),
+            uid: if has_token { OTHER_USER } else { 0 },
             key: 0,
         }
     }
 }
 
 pub(crate) fn is_guest(key: u64) -> bool {
-    key >= FIRST
+    key >= FIRST_KEY
 }
 
 impl World {
-    pub(crate) fn guests_come(&mut self) {
+    pub(crate) fn plan_guests(&mut self) {
         for no in 0..self.setup.guests as usize {
             let setup = self.setup.clone();
             let guest = Guest::draw(self.dice("guests"), &setup);
             self.guests.push(guest);
             let at = self.dice("guests").millis(0, 500);
-            self.agenda.plan(at, What::GuestActs(no));
+            self.agenda.plan(at, PlannedEvent::GuestActs(no));
         }
     }
 
     /// The guest connects if it is not connected, and may leave if it is.
     pub(crate) fn guest_acts(&mut self, no: usize) {
-        if self.waits_since.is_some() || self.stops.is_last() {
+        if self.all_requested_at.is_some() || self.shutdowns.is_last() {
             return;
         }
         let key = self.guests[no].key;
         if !self.workers.contains_key(&key) && self.server.is_some() {
-            self.dials(no);
+            self.connect_guest(no);
         } else if self.dice("guests").percent(15) {
-            self.is_sent_goaway(key);
+            self.ask_guest_to_leave(key);
         }
         let pause = self.dice("guests").millis(100, 3_000);
         let next = self.setup.after_break(steady() + pause);
-        self.agenda.plan(next, What::GuestActs(no));
+        self.agenda.plan(next, PlannedEvent::GuestActs(no));
     }
 
-    fn dials(&mut self, no: usize) {
-        self.dialled += 1;
-        let (key, pid) = (FIRST + self.dialled, FIRST_PID + self.dialled as i32);
+    fn connect_guest(&mut self, no: usize) {
+        self.guest_connections += 1;
+        let (key, pid) = (
+            FIRST_KEY + self.guest_connections,
+            FIRST_PID + self.guest_connections as i32,
+        );
         let Guest {
             pool, kind, uid, ..
         } = self.guests[no];
         self.guests[no].key = key;
         sim::start_process(pid, ANGEL, uid, 20 << 20);
         let own = stoker_os::Peer { pid, uid };
-        let fd = sim::connect(Path::new(SOCKET), own).expect("it listens");
-        let mut worker = Worker::new(key, pid, Peer::new(fd), Model::that_runs());
+        let fd = sim::connect(Path::new(SOCKET), own).expect("the server listens");
+        let mut worker = Worker::new(key, pid, Connection::new(fd), Model::loop_worker());
         match kind {
-            Kind::Runs => worker.model.is_dialled(),
+            Kind::Runs => worker.model.set_dialled(),
             Kind::Pulls => {
-                (worker.model, worker.pull) = (Model::that_pulls(), Some(Pull::default()));
+                (worker.model, worker.pull) = (Model::pull_worker(), Some(Pull::default()));
             }
             Kind::Slots(most) => worker.slots = Some(Slots::new(most)),
         }
-        self.note(|| format!("  worker {key} dials: {kind:?}"));
+        self.trace(|| format!("  worker {key} connects as a guest: {kind:?}"));
         let pool = self.setup.pools[pool].name.clone();
         worker.hello(&self.setup, &pool);
         self.pools.insert(key, pool);
@@ -113,10 +116,10 @@ impl World {
                 continue;
             };
             for signal in sim::signals(pid) {
-                self.note(|| format!("  worker {key} is sent {signal:?}"));
+                self.trace(|| format!("  worker {key} is sent {signal:?}"));
                 match signal {
                     Signal::KILL => self.plan_death(key, true),
-                    Signal::TERM => self.is_sent_goaway(key),
+                    Signal::TERM => self.ask_guest_to_leave(key),
                     _ => self.interrupt(key),
                 }
             }
@@ -124,7 +127,7 @@ impl World {
     }
 
     /// The guest is asked to shut down once it has nothing to do.
-    fn is_sent_goaway(&mut self, key: u64) {
+    fn ask_guest_to_leave(&mut self, key: u64) {
         let Some(worker) = self.workers.get(&key).filter(|worker| !worker.is_rogue) else {
             return;
         };
@@ -133,7 +136,7 @@ impl World {
             // A worker that takes tasks on request leaves when it is away the next time, or is killed.
             (None, Some(_)) => {}
             (None, None) if worker.model.state == "gone" => {}
-            (None, None) => self.does(key, "TERM"),
+            (None, None) => self.apply_worker_event(key, "TERM"),
         }
     }
 }

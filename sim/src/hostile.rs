@@ -1,9 +1,9 @@
 //! Clients that break the protocol, or use it in ways that no reasonable client would. They run as a user of their
 //! own, so that quotas limit only them.
 
-use crate::agenda::What;
+use crate::agenda::PlannedEvent;
+use crate::connection::Connection;
 use crate::dice::Dice;
-use crate::peer::Peer;
 use crate::world::{SOCKET, World};
 use std::path::Path;
 use std::time::Duration;
@@ -14,66 +14,66 @@ const PID: i32 = 200_000;
 /// The user of hostile clients.
 const USER: u32 = 77;
 /// Within this time the server closes a connection whose fault shows in what it has read.
-const AT_ONCE: Duration = Duration::from_secs(2);
+const MAX_CLOSE_DELAY: Duration = Duration::from_secs(2);
 /// Within this time the server closes a connection that only a timeout ends. It is longer than any `hello_timeout`
 /// and `frame_timeout` that is drawn.
-const IN_TIME: Duration = Duration::from_secs(75);
+const MAX_CLOSE_DELAY_AFTER_TIMEOUT: Duration = Duration::from_secs(75);
 
 /// The misbehaviour of a hostile client on one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Deed {
-    SaysNothing,
+enum Misbehaviour {
+    Silence,
     Garbage,
-    SpeaksHttp,
+    Http,
     HalfFrame,
-    TooLong,
-    AsksBeforeHello,
-    HelloTwice,
+    OversizedFrame,
+    RequestBeforeHello,
+    SecondHello,
     WrongVersion,
-    Forbidden,
-    SameIdTwice,
-    Floods,
+    ForbiddenFrame,
+    DuplicateId,
+    Flood,
     NeverReads,
-    Nonsense,
-    HangsUp,
+    InvalidRequests,
+    HangUp,
 }
 
-const ALL: [Deed; 14] = [
-    Deed::SaysNothing,
-    Deed::Garbage,
-    Deed::SpeaksHttp,
-    Deed::HalfFrame,
-    Deed::TooLong,
-    Deed::AsksBeforeHello,
-    Deed::HelloTwice,
-    Deed::WrongVersion,
-    Deed::Forbidden,
-    Deed::SameIdTwice,
-    Deed::Floods,
-    Deed::NeverReads,
-    Deed::Nonsense,
-    Deed::HangsUp,
+const ALL: [Misbehaviour; 14] = [
+    Misbehaviour::Silence,
+    Misbehaviour::Garbage,
+    Misbehaviour::Http,
+    Misbehaviour::HalfFrame,
+    Misbehaviour::OversizedFrame,
+    Misbehaviour::RequestBeforeHello,
+    Misbehaviour::SecondHello,
+    Misbehaviour::WrongVersion,
+    Misbehaviour::ForbiddenFrame,
+    Misbehaviour::DuplicateId,
+    Misbehaviour::Flood,
+    Misbehaviour::NeverReads,
+    Misbehaviour::InvalidRequests,
+    Misbehaviour::HangUp,
 ];
 
 pub(crate) struct Hostile {
-    peer: Peer,
-    deed: Deed,
+    connection: Connection,
+    misbehaviour: Misbehaviour,
     /// When the server must have closed the connection.
-    must_end: Option<Duration>,
+    close_by: Option<Duration>,
     /// The number of the server that the client connected to. The client expects nothing of a later server.
     server: u64,
     leaves_at: Duration,
 }
 
-impl Deed {
+impl Misbehaviour {
     /// How soon the server must end the connection; `None` if it need not end it.
-    fn ends_within(self) -> Option<Duration> {
+    fn close_timeout(self) -> Option<Duration> {
         match self {
-            Self::SaysNothing | Self::HalfFrame => Some(IN_TIME),
+            Self::Silence | Self::HalfFrame => Some(MAX_CLOSE_DELAY_AFTER_TIMEOUT),
             // The first request may be refused, and answered, before the second one is read.
-            Self::SameIdTwice => None,
-            Self::Floods | Self::NeverReads | Self::Nonsense | Self::HangsUp => None,
-            _ => Some(AT_ONCE),
+            Self::DuplicateId => None,
+            Self::Flood | Self::NeverReads | Self::InvalidRequests | Self::HangUp => None,
+            _ => Some(MAX_CLOSE_DELAY),
         }
     }
 
@@ -85,18 +85,18 @@ impl Deed {
             put(out, Type::Hello, 0, "", body.as_bytes());
         };
         match self {
-            Self::SaysNothing | Self::Garbage | Self::SpeaksHttp | Self::TooLong => {}
+            Self::Silence | Self::Garbage | Self::Http | Self::OversizedFrame => {}
             Self::WrongVersion => hello(&mut out, 2),
-            Self::AsksBeforeHello => list(&mut out, 1),
+            Self::RequestBeforeHello => list(&mut out, 1),
             _ => hello(&mut out, 1),
         }
         match self {
             Self::Garbage => out.extend((0..200).map(|_| dice.below(256) as u8).map(not_http)),
-            Self::SpeaksHttp => out.extend_from_slice(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
-            Self::TooLong => out.extend_from_slice(&[0xff; 40].map(not_http)),
+            Self::Http => out.extend_from_slice(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
+            Self::OversizedFrame => out.extend_from_slice(&[0xff; 40].map(not_http)),
             Self::HalfFrame => out.extend_from_slice(&[0, 0, 4, 0, 1, 0, 0, 3, 0, 0]),
-            Self::HelloTwice => hello(&mut out, 1),
-            Self::Forbidden => {
+            Self::SecondHello => hello(&mut out, 1),
+            Self::ForbiddenFrame => {
                 let all = [
                     Type::Res,
                     Type::Started,
@@ -104,13 +104,13 @@ impl Deed {
                     Type::Event,
                     Type::Welcome,
                 ];
-                put(&mut out, *dice.of_all(&all), 3, "", b"");
+                put(&mut out, *dice.one_of(&all), 3, "", b"");
             }
-            Self::SameIdTwice => (0..2).for_each(|_| call(&mut out, 9)),
-            Self::Floods => (1..2_000).for_each(|id| list(&mut out, id)),
+            Self::DuplicateId => (0..2).for_each(|_| call(&mut out, 9)),
+            Self::Flood => (1..2_000).for_each(|id| list(&mut out, id)),
             Self::NeverReads => (1..60).for_each(|id| call(&mut out, id)),
-            Self::Nonsense => nonsense(&mut out),
-            Self::HangsUp => {
+            Self::InvalidRequests => invalid_requests(&mut out),
+            Self::HangUp => {
                 (1..20).for_each(|id| call(&mut out, id));
                 out.truncate(out.len() - 7);
             }
@@ -145,7 +145,7 @@ fn call(out: &mut Vec<u8>, id: u32) {
 }
 
 /// Valid frames with invalid content.
-fn nonsense(out: &mut Vec<u8>) {
+fn invalid_requests(out: &mut Vec<u8>) {
     put(out, Type::Req, 1, "no.such", b"");
     put(out, Type::Req, 2, "stoker.nothing", b"{}");
     put(out, Type::Req, 3, "stoker.job", b"{\"op\":");
@@ -177,26 +177,26 @@ fn nonsense(out: &mut Vec<u8>) {
 }
 
 impl World {
-    pub(crate) fn hostiles_come(&mut self) {
-        self.hostiles = (0..self.lively.hostile).map(|_| None).collect();
+    pub(crate) fn plan_hostiles(&mut self) {
+        self.hostiles = (0..self.behaviour.hostile_clients).map(|_| None).collect();
         for no in 0..self.hostiles.len() {
             let at = self.dice("hostile").millis(0, 100);
-            self.agenda.plan(at, What::HostileActs(no));
+            self.agenda.plan(at, PlannedEvent::HostileActs(no));
         }
     }
 
     /// The hostile client checks its connection, or makes a new one.
     pub(crate) fn hostile_acts(&mut self, no: usize) {
-        if self.waits_since.is_some() || self.stops.is_last() {
+        if self.all_requested_at.is_some() || self.shutdowns.is_last() {
             return drop(self.hostiles[no].take());
         }
         match self.hostiles[no].take() {
             None => self.hostile_connects(no),
-            Some(hostile) => self.hostiles[no] = self.hostile_looks(hostile),
+            Some(hostile) => self.hostiles[no] = self.check_hostile(hostile),
         }
         let pause = self.dice("hostile").millis(1, 400);
         let next = self.setup.after_break(steady() + pause);
-        self.agenda.plan(next, What::HostileActs(no));
+        self.agenda.plan(next, PlannedEvent::HostileActs(no));
     }
 
     fn hostile_connects(&mut self, no: usize) {
@@ -204,35 +204,39 @@ impl World {
             pid: PID + no as i32,
             uid: USER,
         };
-        let deed = *self.dice("hostile").of_all(&ALL);
-        self.note(|| format!("  hostile {no}: {deed:?}"));
-        let bytes = deed.bytes(self.dice("hostile"));
+        let misbehaviour = *self.dice("hostile").one_of(&ALL);
+        self.trace(|| format!("  hostile {no}: {misbehaviour:?}"));
+        let bytes = misbehaviour.bytes(self.dice("hostile"));
         let stays = self.dice("hostile").millis(0, 3_000);
-        let fd = sim::connect(Path::new(SOCKET), from).expect("it listens");
+        let fd = sim::connect(Path::new(SOCKET), from).expect("the server listens");
         if self.server.is_none() {
             return; // The next server may take long to start.
         }
-        let mut peer = Peer::new(fd);
-        peer.put_bytes(&bytes);
+        let mut connection = Connection::new(fd);
+        connection.put_bytes(&bytes);
         let now = steady();
-        let must_end = deed.ends_within().map(|time| now + time);
-        self.hostiles[no] = (deed != Deed::HangsUp).then(|| Hostile {
-            peer,
-            deed,
-            must_end,
+        let close_by = misbehaviour.close_timeout().map(|time| now + time);
+        self.hostiles[no] = (misbehaviour != Misbehaviour::HangUp).then(|| Hostile {
+            connection,
+            misbehaviour,
+            close_by,
             server: self.angel.servers(),
-            leaves_at: must_end.unwrap_or(now + stays) + Duration::from_millis(1),
+            leaves_at: close_by.unwrap_or(now + stays) + Duration::from_millis(1),
         });
     }
 
     /// Checks the connection. Returns the client while the connection is open.
-    fn hostile_looks(&mut self, mut hostile: Hostile) -> Option<Hostile> {
-        hostile.peer.flush();
-        let is_open = hostile.deed == Deed::NeverReads || !hostile.peer.skip();
+    fn check_hostile(&mut self, mut hostile: Hostile) -> Option<Hostile> {
+        hostile.connection.flush();
+        let is_open =
+            hostile.misbehaviour == Misbehaviour::NeverReads || !hostile.connection.discard();
         let is_same = self.server.is_some() && hostile.server == self.angel.servers();
-        let is_late = is_open && is_same && hostile.must_end.is_some_and(|end| steady() > end);
-        let deed = hostile.deed;
-        assert!(!is_late, "a client is still connected that {deed:?}");
+        let is_late = is_open && is_same && hostile.close_by.is_some_and(|end| steady() > end);
+        let misbehaviour = hostile.misbehaviour;
+        assert!(
+            !is_late,
+            "a client is still connected after {misbehaviour:?}"
+        );
         (is_open && steady() < hostile.leaves_at).then_some(hostile)
     }
 }

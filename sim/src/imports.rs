@@ -1,9 +1,9 @@
 //! Jobs that an operator imports from an export.
 
-use crate::body::body;
 use crate::coverage::features;
 use crate::dice::Dice;
 use crate::ledger::Imported;
+use crate::payload::body;
 use crate::push::Options;
 use crate::setup::Setup;
 use crate::world::World;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use stoker_os::wall_ms;
 
 /// Added to the life of imported jobs, so that in ordered queues no client uses their keys.
-const LIVES: u64 = 1_000_000;
+const IMPORT_SESSION_OFFSET: u64 = 1_000_000;
 
 /// A line of an export.
 #[derive(Clone, Debug)]
@@ -28,8 +28,8 @@ pub(crate) fn draw(dice: &mut Dice, setup: &Setup, jobs: u64) -> Vec<Line> {
     let line = |_| {
         let queue = dice.below(setup.queues.len() as u64) as usize;
         let of = &setup.queues[queue];
-        let rich = setup.rich.then_some(&setup.often);
-        let mut options = Options::draw(dice, of, rich, LIVES + jobs, jobs);
+        let rich = setup.has_push_options.then_some(&setup.frequencies);
+        let mut options = Options::draw(dice, of, rich, IMPORT_SESSION_OFFSET + jobs, jobs);
         let delay = options.delay.take();
         let due = delay.map(|delay| wall_ms() + delay.as_millis() as u64);
         options.due_at = due.or(options.due_at).filter(|_| !of.ordered);
@@ -67,10 +67,10 @@ impl World {
             let job = &mut self.ledger.jobs[no as usize];
             job.features = features;
             if let Some(due) = ahead {
-                job.waits_for(Duration::from_millis(due.saturating_sub(wall_ms())));
+                job.delay_by(Duration::from_millis(due.saturating_sub(wall_ms())));
             }
             if line.suspended {
-                job.is_suspended();
+                job.suspend();
             }
         }
         (json!({"op": "import", "jobs": jobs}), imported)

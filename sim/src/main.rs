@@ -2,30 +2,31 @@
 
 mod agenda;
 mod angel;
-mod body;
+mod behaviour;
 mod calls;
+mod campaign;
 mod client;
 mod client_actions;
-mod coverage;
-mod dice;
-mod drawn;
 #[cfg(test)]
-mod every;
+mod completeness;
+mod connection;
+mod coverage;
+mod delayed_store;
+mod dice;
 #[cfg(test)]
 mod failing;
 mod faults;
 mod guests;
-mod hands;
 mod hostile;
 mod imports;
-mod late;
+mod interrupts;
+mod jobs_at_workers;
 mod ledger;
-mod lively;
 mod model;
-mod moments;
 mod nested;
 mod operator;
-mod peer;
+mod output;
+mod payload;
 mod programs;
 mod pulls;
 mod push;
@@ -36,15 +37,14 @@ mod rule;
 mod runs;
 mod setup;
 mod shrink;
+mod shutdowns;
 mod slots;
-mod stopping;
-mod stops;
 mod stored;
 mod storing;
 mod survivors;
 mod table;
+mod timed_changes;
 mod without;
-mod words;
 mod worker;
 mod world;
 
@@ -59,10 +59,11 @@ use world::World;
 
 const HELP: &str = "\
 stoker-sim [--from N] [--seeds N] [--no-shrink] [--coverage]
-                                                    so many seeds; the first that fails is made smaller and shown;
-                                                    with --stop none is begun once one has failed
-stoker-sim --seed N [--without WHAT] [--shrink]     one seed with all that happens; without WHAT, or as small as it fails
-stoker-sim --draw N                                 queues and pushes of a seed as JSON, for the crash campaign";
+                                                    runs N seeds; the first one that fails is made smaller and shown;
+                                                    with --stop, no seed is started after the first failure
+stoker-sim --seed N [--without PARTS] [--shrink]    shows everything that happens in one seed, without these parts,
+                                                    or made as small as possible
+stoker-sim --draw N                                 prints queues and pushes as JSON, for the crash campaign";
 
 fn main() -> ExitCode {
     let given: Vec<String> = std::env::args().skip(1).collect();
@@ -77,20 +78,25 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let Some(seed) = number("--draw") {
-        println!("{}", drawn::as_json(seed));
+        println!("{}", campaign::as_json(seed));
         return ExitCode::SUCCESS;
     }
     rule::remember_panics();
     let Some(seed) = number("--seed") else {
         let (first, seeds) = (number("--from"), number("--seeds"));
         let is_shown = is_given("--coverage");
-        let stops = is_given("--stop");
-        let (failed, has_holes) = run(first.unwrap_or(0), seeds.unwrap_or(300), is_shown, stops);
+        let stops_at_failure = is_given("--stop");
+        let (failed, has_holes) = run(
+            first.unwrap_or(0),
+            seeds.unwrap_or(300),
+            is_shown,
+            stops_at_failure,
+        );
         if let Some(seed) = failed.filter(|_| !is_given("--no-shrink")) {
             show_small(seed);
         }
         if has_holes {
-            eprintln!("something that can be was never drawn: see the table");
+            eprintln!("a possible case was never drawn: see the table");
         }
         return match failed.is_none() && !has_holes {
             true => ExitCode::SUCCESS,
@@ -130,7 +136,7 @@ fn show(seed: u64, without: &Without) -> ExitCode {
 fn show_small(seed: u64) -> ExitCode {
     let Err(text) = shrink::outcome(seed, &Without::default()) else {
         println!(
-            "seed {seed} does not fail by itself: the second time something else happened, or it passes"
+            "seed {seed} passes when it runs once: it may have failed because its second run differed"
         );
         return ExitCode::SUCCESS;
     };
@@ -141,7 +147,7 @@ fn show_small(seed: u64) -> ExitCode {
 
 /// Runs seeds on all cores. Returns the first one that failed, and whether the coverage table has holes, if it is
 /// printed.
-fn run(first: u64, seeds: u64, is_shown: bool, stops: bool) -> (Option<u64>, bool) {
+fn run(first: u64, seeds: u64, is_shown: bool, stops_at_failure: bool) -> (Option<u64>, bool) {
     let began = Instant::now();
     let next = AtomicU64::new(first);
     let (steps, calls) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -152,21 +158,24 @@ fn run(first: u64, seeds: u64, is_shown: bool, stops: bool) -> (Option<u64>, boo
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    let is_over = stops && has_failed.load(Ordering::Relaxed);
+                    let is_over = stops_at_failure && has_failed.load(Ordering::Relaxed);
                     if seed >= first + seeds || is_over {
                         return;
                     }
-                    match one(seed) {
+                    match run_seed(seed) {
                         Ok((count, seen)) => {
                             steps.fetch_add(count.steps, Ordering::Relaxed);
                             calls.fetch_add(count.calls, Ordering::Relaxed);
-                            coverage.lock().expect("nobody panics with it").add(&seen);
+                            coverage
+                                .lock()
+                                .expect("no thread panics with the lock")
+                                .add(&seen);
                         }
                         Err(text) => {
                             // Printed at once, because a long run prints its summary late.
                             eprintln!("seed {seed} fails: {text}");
                             has_failed.store(true, Ordering::Relaxed);
-                            let mut failed = failed.lock().expect("nobody panics with it");
+                            let mut failed = failed.lock().expect("no thread panics with the lock");
                             failed.push((seed, text));
                         }
                     }
@@ -184,7 +193,7 @@ fn run(first: u64, seeds: u64, is_shown: bool, stops: bool) -> (Option<u64>, boo
         steps as f64 / took,
         calls as f64 / took
     );
-    let mut failed = failed.into_inner().expect("nobody panics with it");
+    let mut failed = failed.into_inner().expect("no thread panics with the lock");
     failed.sort();
     for (seed, text) in failed.iter().take(20) {
         println!("seed {seed}: {text}");
@@ -193,14 +202,16 @@ fn run(first: u64, seeds: u64, is_shown: bool, stops: bool) -> (Option<u64>, boo
     for (count, first, rule) in rule::count(&failed) {
         println!("{count:>6} first {first}: {rule}");
     }
-    let coverage = coverage.into_inner().expect("nobody panics with it");
+    let coverage = coverage
+        .into_inner()
+        .expect("no thread panics with the lock");
     // A few seeds draw only a part of everything.
     let has_holes = is_shown && coverage.print() && seeds >= 5_000;
     (failed.first().map(|(seed, _)| *seed), has_holes)
 }
 
 /// One of this many seeds is run twice: behaviour that does not come from the seed shows as a difference.
-const TWICE: u64 = 50;
+const RUN_TWICE_EVERY: u64 = 50;
 
 /// How much was done for a seed.
 struct Count {
@@ -211,28 +222,25 @@ struct Count {
 }
 
 /// Runs a seed. Returns how much was done, or the message of the broken rule.
-fn one(seed: u64) -> Result<(Count, Coverage), String> {
+fn run_seed(seed: u64) -> Result<(Count, Coverage), String> {
     let run = || {
         let mut count = Count { steps: 0, calls: 0 };
         let mut world = World::new(seed, &Without::default(), false);
         world.run();
-        count.steps += world.events;
+        count.steps += world.steps;
         count.calls += stoker_os::sim::calls();
-        if seed.is_multiple_of(TWICE) {
+        if seed.is_multiple_of(RUN_TWICE_EVERY) {
             let mut again = World::new(seed, &Without::default(), false);
             again.run();
-            count.steps += again.events;
+            count.steps += again.steps;
             count.calls += stoker_os::sim::calls();
-            assert!(
-                world.log == again.log,
-                "the second time something else happened"
-            );
+            assert!(world.log == again.log, "the second run of the seed differs");
             assert_eq!(
-                world.events, again.events,
-                "the second time something else happened"
+                world.steps, again.steps,
+                "the second run of the seed differs"
             );
         }
-        world.ledger.coverage.configured(&world.setup);
+        world.ledger.coverage.count_keys(&world.setup);
         (count, std::mem::take(&mut world.ledger.coverage))
     };
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| rule::text_of(&*panic))

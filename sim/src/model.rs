@@ -32,7 +32,7 @@ impl Task {
 
 /// An effect of an event.
 #[derive(Debug)]
-pub(crate) enum Follows {
+pub(crate) enum WorkerEffect {
     /// The worker sends a frame, named as in the table, about the task with this id.
     Sends(&'static str, u32),
     Begins(Task),
@@ -53,14 +53,14 @@ pub(crate) struct Model {
     pub(crate) running: Option<Task>,
     unconfirmed: i32,
     /// The number of tasks that the worker still takes in its life, if that is limited.
-    pub(crate) left: Option<u64>,
+    pub(crate) tasks_left: Option<u64>,
     /// The task has printed text without a line end, which is kept back.
-    has_half: bool,
+    has_partial_line: bool,
 }
 
 impl Model {
     /// A worker that was spawned, and whose SDK runs the loop.
-    pub(crate) fn that_runs() -> Self {
+    pub(crate) fn loop_worker() -> Self {
         Self {
             table: &RUNS,
             state: "idle",
@@ -68,22 +68,22 @@ impl Model {
             waiting: VecDeque::new(),
             running: None,
             unconfirmed: 0,
-            left: None,
-            has_half: false,
+            tasks_left: None,
+            has_partial_line: false,
         }
     }
 
     /// A worker that takes tasks on request.
-    pub(crate) fn that_pulls() -> Self {
+    pub(crate) fn pull_worker() -> Self {
         Self {
             table: &PULLS,
             state: "away",
-            ..Self::that_runs()
+            ..Self::loop_worker()
         }
     }
 
     /// The worker was not spawned: it dialled the socket.
-    pub(crate) fn is_dialled(&mut self) {
+    pub(crate) fn set_dialled(&mut self) {
         self.flags |= flag("dialled");
     }
 
@@ -117,17 +117,17 @@ impl Model {
         self.waiting.front().copied()
     }
 
-    pub(crate) fn holds(&self) -> bool {
+    pub(crate) fn has_tasks(&self) -> bool {
         self.running.is_some() || !self.waiting.is_empty()
     }
 
     /// The worker has read a task, which waits for its turn.
-    pub(crate) fn comes(&mut self, task: Task, all: &mut Vec<Follows>) {
+    pub(crate) fn add_task(&mut self, task: Task, all: &mut Vec<WorkerEffect>) {
         self.waiting.push_back(task);
         self.apply("REQ", None, all);
     }
 
-    pub(crate) fn cancels(&mut self, id: u32, all: &mut Vec<Follows>) {
+    pub(crate) fn cancel(&mut self, id: u32, all: &mut Vec<WorkerEffect>) {
         let waiting = self.waiting.iter().find(|task| task.id == id);
         let event = match (&self.running, waiting) {
             (Some(task), _) if task.id == id => "CANCEL of runs",
@@ -138,11 +138,11 @@ impl Model {
         self.apply(event, Some(id), all);
     }
 
-    pub(crate) fn is_acknowledged(&mut self, id: u32, all: &mut Vec<Follows>) {
+    pub(crate) fn acknowledge(&mut self, id: u32, all: &mut Vec<WorkerEffect>) {
         let is_own = self.running.is_some_and(|task| task.id == id);
         assert!(
             !is_own || self.state == "acks",
-            "an acknowledgement that its task has not asked for: {:?}",
+            "an acknowledgement was confirmed that the task had not sent: {:?}",
             self.running
         );
         self.apply(
@@ -153,7 +153,7 @@ impl Model {
     }
 
     /// Applies any other event, and all steps that follow until the worker waits for the next event.
-    pub(crate) fn on(&mut self, event: &'static str, all: &mut Vec<Follows>) {
+    pub(crate) fn on(&mut self, event: &'static str, all: &mut Vec<WorkerEffect>) {
         self.apply(event, None, all);
         while matches!(self.state, "begins" | "looks" | "settled") {
             let first = match self.waiting.front() {
@@ -166,20 +166,20 @@ impl Model {
     }
 
     /// Applies the row of the table for this event. `id` is the task that is cancelled.
-    fn apply(&mut self, event: &'static str, id: Option<u32>, all: &mut Vec<Follows>) {
+    fn apply(&mut self, event: &'static str, id: Option<u32>, all: &mut Vec<WorkerEffect>) {
         let confirmed = match self.unconfirmed {
             0 => flag("confirmed"),
             _ => 0,
         };
         let mut row = self.table.find(self.state, event, self.flags | confirmed);
-        if let (Becomes::Over, Some(left)) = (row.task, &mut self.left) {
-            *left -= 1;
-            if *left == 0 {
+        if let (Becomes::Over, Some(tasks_left)) = (row.task, &mut self.tasks_left) {
+            *tasks_left -= 1;
+            if *tasks_left == 0 {
                 self.flags |= flag("stops");
                 row = self.table.find(self.state, event, self.flags | confirmed);
             }
         }
-        self.has_half |= event == "prints half a line";
+        self.has_partial_line |= event == "prints half a line";
         let is_beginning = matches!(self.state, "begins" | "looks" | "settled");
         let about = match is_beginning {
             true => self.waiting.front(),
@@ -188,11 +188,11 @@ impl Model {
         let about = about.map_or(0, |task| task.id);
         for frame in &row.sends {
             match *frame {
-                "LOG?" if self.has_half => all.push(Follows::Sends("LOG", about)),
+                "LOG?" if self.has_partial_line => all.push(WorkerEffect::Sends("LOG", about)),
                 "LOG?" => {}
-                other => all.push(Follows::Sends(other, about)),
+                other => all.push(WorkerEffect::Sends(other, about)),
             }
-            self.has_half &= !frame.starts_with("LOG");
+            self.has_partial_line &= !frame.starts_with("LOG");
         }
         self.flags = self.flags & !row.clears | row.sets;
         self.unconfirmed = (self.unconfirmed + row.confirms).max(0);
@@ -205,17 +205,17 @@ impl Model {
             }
             Becomes::Runs => {
                 self.running = self.waiting.pop_front();
-                all.extend(self.running.map(Follows::Begins));
+                all.extend(self.running.map(WorkerEffect::Begins));
             }
             Becomes::Over if is_beginning => {
-                all.extend(self.waiting.pop_front().map(Follows::Drops));
+                all.extend(self.waiting.pop_front().map(WorkerEffect::Drops));
             }
-            Becomes::Over => all.extend(self.running.take().map(Follows::Ends)),
+            Becomes::Over => all.extend(self.running.take().map(WorkerEffect::Ends)),
         }
         if let Some(next) = row.next {
             self.state = next;
             if next == "gone" {
-                all.push(Follows::Leaves);
+                all.push(WorkerEffect::Leaves);
             }
         }
     }

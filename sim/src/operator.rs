@@ -8,7 +8,7 @@ use crate::setup::Setup;
 use serde_json::{Value, json};
 
 /// The largest number of workers that an operator sets for a pool.
-pub(crate) const MOST_WORKERS: u64 = 8;
+pub(crate) const MAX_WORKERS: u64 = 8;
 
 /// The effect of an operator's request on the model.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub(crate) fn draw(
     last: Option<(Verb, Filter)>,
     behind: &[u64],
 ) -> (&'static str, Value, Effect) {
-    if dice.percent(setup.often.edits) {
+    if dice.percent(setup.frequencies.edits) {
         return ("stoker.pool", json!({"op": "reload"}), Effect::Edits);
     }
     match dice.below(10) {
@@ -53,7 +53,7 @@ pub(crate) fn draw(
                     let verb = verb(dice, setup);
                     let mut filter = filter(dice, setup, verb, jobs);
                     if filter.one.is_some() && !behind.is_empty() && dice.percent(60) {
-                        filter.one = Some(*dice.of_all(behind));
+                        filter.one = Some(*dice.one_of(behind));
                     }
                     (verb, filter)
                 }
@@ -64,21 +64,21 @@ pub(crate) fn draw(
             let lines = imports::draw(dice, setup, jobs);
             ("stoker.job", Value::Null, Effect::Imports(lines))
         }
-        4 => look(dice, setup),
-        5 => wrong(dice, setup),
-        6 => workers(dice, setup),
-        _ => of_queue(dice, setup),
+        4 => read_request(dice, setup),
+        5 => invalid_request(dice, setup),
+        6 => pool_request(dice, setup),
+        _ => queue_request(dice, setup),
     }
 }
 
 fn verb(dice: &mut Dice, setup: &Setup) -> Verb {
     let retry =
-        |dice: &mut Dice| Verb::Retry(dice.percent(85).then(|| *dice.of_all(&[1, 3, 10, 50])));
-    if dice.percent(setup.often.retries) {
+        |dice: &mut Dice| Verb::Retry(dice.percent(85).then(|| *dice.one_of(&[1, 3, 10, 50])));
+    if dice.percent(setup.frequencies.retries) {
         return retry(dice);
     }
-    if dice.percent(setup.often.moves) {
-        return Verb::Move(queue_of(dice, setup));
+    if dice.percent(setup.frequencies.moves) {
+        return Verb::Move(any_queue(dice, setup));
     }
     match dice.below(9) {
         0 | 1 => Verb::Cancel,
@@ -99,8 +99,8 @@ pub(crate) fn next_change(
     last: Verb,
     of_last: Filter,
 ) -> (Verb, Filter) {
-    let queue = queue_of(dice, setup);
-    let rate = dice.percent(80).then(|| *dice.of_all(&[3, 3, 10]));
+    let queue = any_queue(dice, setup);
+    let rate = dice.percent(80).then(|| *dice.one_of(&[3, 3, 10]));
     let next: &[Verb] = match last {
         Verb::Cancel => &[Verb::Retry(rate), Verb::Retry(rate), Verb::Discard],
         Verb::Suspend => &[Verb::Release, Verb::Move(queue), Verb::Cancel],
@@ -108,7 +108,7 @@ pub(crate) fn next_change(
         _ => &[Verb::Cancel, Verb::Suspend, Verb::Retry(rate)],
     };
     let states = Vec::new();
-    (*dice.of_all(next), Filter { states, ..of_last })
+    (*dice.one_of(next), Filter { states, ..of_last })
 }
 
 fn filter(dice: &mut Dice, setup: &Setup, verb: Verb, jobs: u64) -> Filter {
@@ -130,7 +130,7 @@ fn filter(dice: &mut Dice, setup: &Setup, verb: Verb, jobs: u64) -> Filter {
         filter.queue = Some(dice.below(setup.queues.len() as u64) as usize);
     }
     if dice.percent(25) {
-        filter.kind = Some(*dice.of_all(&TYPES));
+        filter.kind = Some(*dice.one_of(&TYPES));
     }
     if dice.percent(25) {
         filter.key = Some(format!("k{}", dice.within(1, 4)));
@@ -153,18 +153,18 @@ fn filter(dice: &mut Dice, setup: &Setup, verb: Verb, jobs: u64) -> Filter {
 }
 
 /// Draws a queue that the file declares, so that it always exists.
-fn queue_of_file(dice: &mut Dice, setup: &Setup) -> usize {
-    dice.below(setup.of_file().count() as u64) as usize
+fn declared_queue(dice: &mut Dice, setup: &Setup) -> usize {
+    dice.below(setup.declared_queues().count() as u64) as usize
 }
 
 /// Draws any queue.
-fn queue_of(dice: &mut Dice, setup: &Setup) -> usize {
+fn any_queue(dice: &mut Dice, setup: &Setup) -> usize {
     dice.below(setup.queues.len() as u64) as usize
 }
 
 /// Draws a request that changes nothing.
-pub(crate) fn look(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
-    let queue = &setup.queues[queue_of_file(dice, setup)].name;
+pub(crate) fn read_request(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
+    let queue = &setup.queues[declared_queue(dice, setup)].name;
     let limit = dice.within(1, 100);
     let (method, request) = match dice.below(7) {
         0 => (
@@ -192,24 +192,24 @@ pub(crate) fn look(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effe
 
 /// Draws a request with an invalid filter. If the server ignored the invalid field, it would cancel all jobs of the
 /// queue.
-fn wrong(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
-    let queue = &setup.queues[queue_of(dice, setup)].name;
-    let wrong = dice.of_all(&[r#""key":42"#, r#""older_ms":"7d""#, r#""sate":"ready""#]);
+fn invalid_request(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
+    let queue = &setup.queues[any_queue(dice, setup)].name;
+    let wrong = dice.one_of(&[r#""key":42"#, r#""older_ms":"7d""#, r#""sate":"ready""#]);
     let text = format!(r#"{{"op":"cancel","queue":"{queue}",{wrong}}}"#);
     let request = serde_json::from_str(&text).expect("JSON");
     ("stoker.job", request, Effect::Rejected)
 }
 
-fn workers(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
-    let pool = &dice.of_all(&setup.pools).name;
+fn pool_request(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
+    let pool = &dice.one_of(&setup.pools).name;
     let request = match dice.below(7) {
-        6 => return clear(dice, setup),
+        6 => return clear_request(dice, setup),
         4 | 5 => return ("stoker.pool", json!({"op": "reload"}), Effect::Edits),
         0 => json!({"op": "scale", "pool": pool, "reset": true}),
         1 => json!({"op": "reload", "pool": pool}),
         2 => json!({"op": "reload"}),
         _ => {
-            let max = dice.within(1, MOST_WORKERS);
+            let max = dice.within(1, MAX_WORKERS);
             let min = dice.within(1, max);
             json!({"op": "scale", "pool": pool, "min": min, "max": max})
         }
@@ -217,7 +217,7 @@ fn workers(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
     ("stoker.pool", request, Effect::None)
 }
 
-fn clear(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
+fn clear_request(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
     let services = setup.services.len() as u64;
     let one = (services > 0 && dice.percent(50)).then(|| dice.below(services) as usize);
     let mut request = json!({"op": "clear"});
@@ -227,13 +227,13 @@ fn clear(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
     ("stoker.quarantine", request, Effect::Clears(one))
 }
 
-fn of_queue(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
-    let made_up = setup.of_file().count();
-    if made_up < setup.queues.len() && dice.percent(20) {
-        let request = json!({"op": "remove", "queue": setup.queues[made_up].name});
-        return ("stoker.queue", request, Effect::Removes(made_up));
+fn queue_request(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
+    let undeclared = setup.declared_queues().count();
+    if undeclared < setup.queues.len() && dice.percent(20) {
+        let request = json!({"op": "remove", "queue": setup.queues[undeclared].name});
+        return ("stoker.queue", request, Effect::Removes(undeclared));
     }
-    let at = queue_of_file(dice, setup);
+    let at = declared_queue(dice, setup);
     let queue = setup.queues[at].name.as_str();
     match dice.below(6) {
         0 | 1 => {
@@ -278,7 +278,7 @@ pub(crate) fn release_all() -> (&'static str, Value, Effect) {
 }
 
 /// Resets the size of a pool to that of the file. A smaller pool may keep all of its workers for certain queues.
-pub(crate) fn size_of_file(pool: &str) -> (&'static str, Value, Effect) {
+pub(crate) fn reset_size(pool: &str) -> (&'static str, Value, Effect) {
     let request = json!({"op": "scale", "pool": pool, "reset": true});
     ("stoker.pool", request, Effect::None)
 }

@@ -1,14 +1,14 @@
 //! The adapter of a pool with `strategy = "exec"`: a worker that runs a program for each task.
 
+use crate::behaviour::Act;
 use crate::ledger::{Answer, Death};
-use crate::lively::Act;
 use crate::model::Task;
 use crate::world::World;
 use std::time::Duration;
 
 /// Translates an act of task code into that of a program, which can only write and end; `None` if a program can't do
 /// it.
-pub(crate) fn of_program((after, act): (Duration, Act)) -> Option<(Duration, Act)> {
+pub(crate) fn as_program_act((after, act): (Duration, Act)) -> Option<(Duration, Act)> {
     let act = match act {
         Act::Writes | Act::Does("prints a line" | "log") => Act::Does("log"),
         Act::Dies => Act::Crashes,
@@ -29,41 +29,41 @@ impl World {
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
-        let held = worker.slots.as_mut().and_then(|slots| slots.find(no));
-        if let Some(held) = held {
-            worker.printed = held.task.mark();
+        let slot_task = worker.slots.as_mut().and_then(|slots| slots.find(no));
+        if let Some(slot_task) = slot_task {
+            worker.printed = slot_task.task.mark();
         }
         self.slots_answer(key, no, "CRASHED", Answer::Dies(Death::Crash));
     }
 
     /// The program of a task is ended because the task was cancelled or its time is up.
     pub(crate) fn program_is_cancelled(&mut self, key: u64, id: u32) {
-        let held = self.slots(key).and_then(|slots| slots.of_id(id));
-        let Some((no, task)) = held.map(|held| (held.no, held.task)) else {
+        let slot_task = self.slots(key).and_then(|slots| slots.of_id(id));
+        let Some((no, task)) = slot_task.map(|slot_task| (slot_task.no, slot_task.task)) else {
             return;
         };
         let answer = match task.is_job {
-            true => self.meaning_of_cancel(key, task),
+            true => self.answer_to_cancel(key, task),
             false => Answer::Cancelled,
         };
         self.slots_answer(key, no, "CANCELLED", answer);
     }
 
     /// Why the program of a job was ended: because of a cancel, a timeout, or possibly either.
-    fn meaning_of_cancel(&self, key: u64, task: Task) -> Answer {
+    fn answer_to_cancel(&self, key: u64, task: Task) -> Answer {
         let job = &self.ledger.jobs[task.no as usize];
         let worker = &self.workers[&key];
         let is_late = self.is_late(worker, task);
         // A job that was cancelled and then retried may exceed its time in the next run.
-        if job.is_to_cancel && !is_late && job.changing == 0 && job.is_sure() {
+        if job.cancel_requested && !is_late && job.changing == 0 && job.is_state_known() {
             return Answer::Cancelled;
         }
-        if job.may_be_cancelled() || job.may_be_stopped || !job.is_sure() {
+        if job.may_be_cancelled() || job.may_be_stopped || !job.is_state_known() {
             return Answer::Dies(Death::Unclear);
         }
         assert!(
             is_late,
-            "job {}: it is to be ended, and was neither cancelled nor late",
+            "job {}: its program was ended, but it was neither cancelled nor late",
             task.no
         );
         Answer::Dies(Death::Overdue)

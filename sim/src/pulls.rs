@@ -1,9 +1,9 @@
 //! Workers that take tasks on request, as a framework with a loop of its own does: while such a worker is away or runs
 //! a task, it holds no other task.
 
-use crate::agenda::What;
-use crate::lively::Act;
-use crate::model::{Follows, Task};
+use crate::agenda::PlannedEvent;
+use crate::behaviour::Act;
+use crate::model::{Task, WorkerEffect};
 use crate::worker::Worker;
 use crate::world::World;
 use std::time::Duration;
@@ -25,7 +25,7 @@ impl World {
             true => dice.micros(0, 200),
             false => dice.millis(1, 500),
         };
-        let patience = match dice.percent(70) {
+        let give_up_after = match dice.percent(70) {
             true => dice.millis(500, 3_000),
             false => dice.micros(50, 20_000),
         };
@@ -37,18 +37,18 @@ impl World {
             return;
         };
         (pull.planned_in, pull.plan) = (state, pull.plan + 1);
-        let plan = What::PullActs(key, pull.plan);
+        let plan = PlannedEvent::PullActs(key, pull.plan);
         match state {
             "away" => self.agenda.plan(steady() + away, plan),
-            "asks" => self.agenda.plan(steady() + patience, plan),
+            "asks" => self.agenda.plan(steady() + give_up_after, plan),
             _ => {}
         }
     }
 
     pub(crate) fn pull_acts(&mut self, key: u64, plan: u64) {
-        let lively = self.lively;
+        let behaviour = self.behaviour;
         // At the end workers stay and run what they get, because otherwise nothing would come to rest.
-        let leaves = lively.leaves(self.dice("pulls")) && self.waits_since.is_none();
+        let leaves = behaviour.leaves(self.dice("pulls")) && self.all_requested_at.is_none();
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
@@ -57,48 +57,48 @@ impl World {
         };
         pull.planned_in = "";
         match worker.model.state {
-            "asks" => self.does(key, "time is up"),
-            "away" if leaves => self.does(key, "close"),
-            "away" => self.comes_back(key),
+            "asks" => self.apply_worker_event(key, "time is up"),
+            "away" if leaves => self.apply_worker_event(key, "close"),
+            "away" => self.request_task(key),
             _ => {}
         }
     }
 
     /// The worker requests a task. The server must not have sent one while the worker was away.
-    fn comes_back(&mut self, key: u64) {
-        let mut heard = Vec::new();
+    fn request_task(&mut self, key: u64) {
+        let mut frames = Vec::new();
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
-        let ended = worker.peer.take(|frame| {
+        let ended = worker.connection.take(|frame| {
             assert_ne!(
                 frame.kind,
                 Type::Req,
-                "worker {key} was sent a task that it had not asked for"
+                "worker {key} was sent a task that it had not requested"
             );
-            heard.push((frame.kind, frame.id));
+            frames.push((frame.kind, frame.id));
         });
-        self.does(key, "take");
+        self.apply_worker_event(key, "take");
         let mut all = Vec::new();
         if let Some(worker) = self.workers.get_mut(&key) {
-            worker.receives(&heard, &mut all);
-            if ended.expect("the server writes frames") && worker.model.reads() {
+            worker.handle_frames(&frames, &mut all);
+            if ended.expect("the server writes valid frames") && worker.model.reads() {
                 worker.model.on("END", &mut all);
             }
         }
-        self.follow(key, all);
+        self.apply_effects(key, all);
     }
 
     /// The worker reports that the job's code has not run. It withdraws its request before that, so the return costs
     /// nothing.
-    pub(crate) fn returns_unrun(&mut self, key: u64, task: Task) {
+    pub(crate) fn return_without_run(&mut self, key: u64, task: Task) {
         let is_sure = self.workers.get(&key).is_some_and(|worker| {
-            worker.pull.is_some() && !worker.is_told() && self.is_in_time(worker, task.no)
+            worker.pull.is_some() && !worker.is_shutting_down() && self.is_in_time(worker, task.no)
         });
         if is_sure {
-            return self.ledger.returned_unrun(task.no, &self.setup);
+            return self.ledger.returned_without_run(task.no, &self.setup);
         }
-        self.gives_back(key, task);
+        self.return_task(key, task);
         // A job that counts as done on delivery has not had its run in this case.
         self.ledger.jobs[task.no as usize].may_run_again = true;
     }
@@ -106,15 +106,15 @@ impl World {
 
 impl Worker {
     /// Handles the frames that came while the worker was away.
-    fn receives(&mut self, heard: &[(Type, u32)], all: &mut Vec<Follows>) {
-        for (kind, id) in heard {
+    fn handle_frames(&mut self, frames: &[(Type, u32)], all: &mut Vec<WorkerEffect>) {
+        for (kind, id) in frames {
             match kind {
                 _ if !self.model.reads() => return,
                 Type::Goaway => self.model.on("GOAWAY", all),
                 Type::Ping => self.model.on("PING", all),
                 Type::Ready => self.model.on("READY", all),
-                Type::Cancel => self.model.cancels(*id, all),
-                Type::Res => panic!("the server refuses worker {}", self.key),
+                Type::Cancel => self.model.cancel(*id, all),
+                Type::Res => panic!("the server rejected worker {}", self.key),
                 _ => {}
             }
         }
@@ -125,7 +125,7 @@ impl Worker {
 }
 
 /// Translates an act of task code for such a worker; `None` if the worker can't do it.
-pub(crate) fn of_pull((after, act): (Duration, Act), is_end: bool) -> Option<(Duration, Act)> {
+pub(crate) fn as_pull_act((after, act): (Duration, Act), is_end: bool) -> Option<(Duration, Act)> {
     let act = match act {
         Act::Does("returned") if !is_end => Act::Does("gives back"),
         Act::Does("returned") => Act::Does("returns"),

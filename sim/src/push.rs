@@ -1,8 +1,8 @@
 //! The options of a push, drawn.
 
-use crate::body::body;
 use crate::dice::Dice;
-use crate::setup::{Often, Queue};
+use crate::payload::body;
+use crate::setup::{Frequencies, Queue};
 use std::time::Duration;
 use stoker_os::wall_ms;
 use stoker_wire::Key;
@@ -51,8 +51,8 @@ impl Options {
     pub(crate) fn draw(
         dice: &mut Dice,
         queue: &Queue,
-        rich: Option<&Often>,
-        life: u64,
+        rich: Option<&Frequencies>,
+        session: u64,
         no: u64,
     ) -> Self {
         // In ordered queues many jobs have the same key.
@@ -61,25 +61,25 @@ impl Options {
             false => dice.below(3),
         };
         let key = match queue.ordered {
-            true => Some(format!("k{}", 1 + life * 3 + lane)),
+            true => Some(format!("k{}", 1 + session * 3 + lane)),
             false => (lane > 0).then(|| format!("k{lane}")),
         };
         let mut options = Self {
             priority: 3,
             key,
-            len: *dice.of_all(&[8, 8, 40, 300]),
+            len: *dice.one_of(&[8, 8, 40, 300]),
             ..Self::default()
         };
         if !queue.ordered && dice.percent(20) {
             options.delay = Some(Duration::from_millis(dice.within(1, 3_000)));
         }
-        if let Some(often) = rich {
-            options.enrich(dice, queue, often, no);
+        if let Some(frequencies) = rich {
+            options.enrich(dice, queue, frequencies, no);
         }
         options
     }
 
-    fn enrich(&mut self, dice: &mut Dice, queue: &Queue, often: &Often, no: u64) {
+    fn enrich(&mut self, dice: &mut Dice, queue: &Queue, frequencies: &Frequencies, no: u64) {
         let some = |dice: &mut Dice| dice.percent(15);
         if dice.percent(30) {
             self.priority = dice.below(8) as u8;
@@ -107,11 +107,13 @@ impl Options {
             self.has_no_timeout = dice.percent(5);
         }
         self.fail_on_timeout = some(dice);
-        if dice.percent(often.unique) {
+        if dice.percent(frequencies.unique) {
             self.unique = Some(Unique {
                 key: format!("u{}", dice.below(4)),
                 until_start: dice.percent(30),
-                for_ms: dice.percent(often.expires).then(|| dice.within(1, 5_000)),
+                for_ms: dice
+                    .percent(frequencies.expires)
+                    .then(|| dice.within(1, 5_000)),
             });
         }
         if some(dice) {

@@ -1,7 +1,7 @@
 //! The server dies at any step, and the angel starts another one.
 
-use crate::agenda::What;
-use crate::client::About;
+use crate::agenda::PlannedEvent;
+use crate::client::RequestKind;
 use crate::reload::FILE;
 use crate::world::{ANGEL, SERVER, SOCKET, World};
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use stoker_server::config::Launch;
 /// Delays before the angel starts a server that died again, in milliseconds. The last one repeats.
 const RESTART_AFTER_MS: [u64; 5] = [0, 100, 500, 2_000, 5_000];
 /// After a server has lived for this long, the delays start from the first one again.
-const SETTLED: Duration = Duration::from_secs(60);
+const STABLE_TIME: Duration = Duration::from_secs(60);
 /// The range of worker numbers that each server gets. Each server numbers its workers from 0, and the simulation must
 /// distinguish them.
-const WORKERS: u64 = 1_000_000;
+const WORKERS_PER_SERVER: u64 = 1_000_000;
 
 /// State that the angel keeps from one server to the next.
 pub(crate) struct Angel {
@@ -47,41 +47,41 @@ pub(crate) enum Death {
 }
 
 /// The deaths of servers that are still to come, and when the next one comes.
-pub(crate) struct Kills {
+pub(crate) struct ServerDeaths {
     left: u64,
-    next: Option<Next>,
+    next: Option<NextDeath>,
     /// How the server dies in a system call that is still to come.
-    armed: Option<Death>,
-    /// One more death is left for `Moment::Parked`, which is rare.
+    in_syscall: Option<Death>,
+    /// One more death is left for `Trigger::Parked`, which is rare.
     has_extra: bool,
 }
 
 /// An event after which the server may die or its disk fail, because something is then half done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
+pub(crate) enum Trigger {
     /// A worker has died during a run.
     Crash,
     /// A run has ended that was not the last of its job.
-    Again,
+    Retry,
     /// A run has ended that was not the last of its job, while others of its ordered key wait behind it.
     Parked,
     /// A worker begins a task while another one waits behind it.
-    Behind,
+    Prefetched,
     /// A worker begins a task that takes a while, while another one waits behind it.
-    Stuck,
+    BehindLongRun,
     /// An operator requests a change of jobs.
     Change,
     /// A server has begun.
     Start,
 }
 
-impl Moment {
+impl Trigger {
     pub(crate) const ALL: [Self; 7] = [
         Self::Crash,
-        Self::Again,
+        Self::Retry,
         Self::Parked,
-        Self::Behind,
-        Self::Stuck,
+        Self::Prefetched,
+        Self::BehindLongRun,
         Self::Change,
         Self::Start,
     ];
@@ -89,21 +89,21 @@ impl Moment {
 
 /// The next death of a server.
 #[derive(Clone, Copy)]
-struct Next {
+struct NextDeath {
     steps: u64,
     /// The server dies soon after this moment, if it comes before the steps are over.
-    after: Option<Moment>,
+    after: Option<Trigger>,
     death: Death,
     /// The server dies in a system call of its store, after this number of other calls.
     calls: Option<u64>,
 }
 
-impl Kills {
+impl ServerDeaths {
     pub(crate) fn new(left: u64) -> Self {
         Self {
             left,
             next: None,
-            armed: None,
+            in_syscall: None,
             has_extra: left > 0,
         }
     }
@@ -142,8 +142,8 @@ impl Angel {
     }
 
     /// The number of the first worker of the present server.
-    fn base(&self) -> u64 {
-        self.servers * WORKERS
+    fn first_worker_number(&self) -> u64 {
+        self.servers * WORKERS_PER_SERVER
     }
 
     /// The number of servers so far.
@@ -157,30 +157,32 @@ impl Angel {
     }
 
     /// The message with worker numbers that are unique among all servers.
-    pub(crate) fn of_all_servers(&self, mut message: ToAngel) -> ToAngel {
+    pub(crate) fn with_global_worker_number(&self, mut message: ToAngel) -> ToAngel {
         match &mut message {
             ToAngel::Spawn { worker, .. }
             | ToAngel::Signal { worker, .. }
-            | ToAngel::Kill { worker } => *worker += self.base(),
+            | ToAngel::Kill { worker } => *worker += self.first_worker_number(),
             ToAngel::Config { .. } | ToAngel::Timeouts { .. } | ToAngel::Done => {}
         }
         message
     }
 
     /// The message with the worker numbers of the present server; `None` if it is about a worker of an earlier server.
-    fn of_this_server(&self, mut message: ToServer) -> Option<ToServer> {
+    fn with_server_worker_number(&self, mut message: ToServer) -> Option<ToServer> {
         match &mut message {
             ToServer::Spawned { worker, .. }
             | ToServer::SpawnFailed { worker, .. }
-            | ToServer::Exited { worker, .. } => *worker = worker.checked_sub(self.base())?,
+            | ToServer::Exited { worker, .. } => {
+                *worker = worker.checked_sub(self.first_worker_number())?
+            }
             _ => {}
         }
         Some(message)
     }
 
     /// The delay before the next server is started.
-    fn pause(&mut self) -> Duration {
-        if steady() - self.started > SETTLED {
+    fn restart_delay(&mut self) -> Duration {
+        if steady() - self.started > STABLE_TIME {
             self.quick_deaths = 0;
         }
         let pause = RESTART_AFTER_MS[self.quick_deaths.min(RESTART_AFTER_MS.len() - 1)];
@@ -195,7 +197,7 @@ impl World {
         if let Some(disk) = &self.disk {
             disk.reopen();
         }
-        let stored = self.check_what_survived();
+        let stored = self.check_store_between_servers();
         self.ledger.is_down = false;
         let (control, theirs) = sim::records();
         let angel = &mut self.angel;
@@ -211,9 +213,9 @@ impl World {
         };
         let heart = angel.heart.share().expect("it can be shared");
         send(&angel.control, &config, vec![heart]);
-        let listener = sim::share_listener(&angel.listener).expect("it listens");
+        let listener = sim::share_listener(&angel.listener).expect("the server listens");
         sim::start_process(SERVER, ANGEL, 0, 10 << 20);
-        sim::start_clock();
+        sim::reset_steady_clock();
         let server = match self.setup.store.driver() {
             Some(driver) => Server::open_with(listener, theirs, driver),
             None => Server::open(listener, theirs),
@@ -223,40 +225,40 @@ impl World {
                 self.server = Some(server);
                 self.ledger.server_begins();
                 self.check_crashes(&stored);
-                self.is_moment(Moment::Start);
+                self.on_trigger(Trigger::Start);
             }
-            Err(error) => self.not_started(&error),
+            Err(error) => self.server_not_started(&error),
         }
     }
 
-    fn not_started(&mut self, error: &std::io::Error) {
-        self.note(|| format!("the server does not start: {error}"));
-        if self.see_death() {
+    fn server_not_started(&mut self, error: &std::io::Error) {
+        self.trace(|| format!("the server does not start: {error}"));
+        if self.handle_death() {
             return;
         }
         // The angel tries again if a server ran before. Otherwise an operator does.
-        let may_pass = self.faults.are_felt();
+        let is_temporary = self.faults.are_recent();
         let is_mistaken = error.kind() == std::io::ErrorKind::InvalidInput;
         assert!(
-            may_pass && !(is_mistaken && self.angel.restarts > 0),
+            is_temporary && !(is_mistaken && self.angel.restarts > 0),
             "the server does not start: {error}"
         );
         self.angel.restarts += u32::from(!is_mistaken);
-        self.clear();
+        self.plan_orphans_end();
     }
 
     /// Draws when the server dies next, if deaths are left.
     pub(crate) fn draw_kill(&mut self) {
-        if self.kills.left == 0 {
-            self.kills.next = None;
+        if self.server_deaths.left == 0 {
+            self.server_deaths.next = None;
             return;
         }
-        let powers = self.setup.store.sync && self.dice("kills").percent(40);
-        let death = match powers {
+        let cuts_power = self.setup.store.sync && self.dice("kills").percent(40);
+        let death = match cuts_power {
             true => Death::PowerCut,
             false => Death::Kill,
         };
-        let most = *self.dice("kills").of_all(&[20, 300, 3_000]);
+        let most = *self.dice("kills").one_of(&[20, 300, 3_000]);
         let steps = self.dice("kills").within(1, most);
         // More can go wrong while the store works on its file.
         let calls = match self.dice("kills").percent(60) {
@@ -265,12 +267,12 @@ impl World {
         };
         // Two deaths during the same job are a case of their own.
         let after = match self.dice("kills").below(10) {
-            0..6 => Some(*self.dice("kills").of_all(&Moment::ALL)),
-            6 | 7 => Some(Moment::Crash),
-            8 => Some(Moment::Parked),
+            0..6 => Some(*self.dice("kills").one_of(&Trigger::ALL)),
+            6 | 7 => Some(Trigger::Crash),
+            8 => Some(Trigger::Parked),
             _ => None,
         };
-        self.kills.next = Some(Next {
+        self.server_deaths.next = Some(NextDeath {
             steps,
             after,
             death,
@@ -279,46 +281,49 @@ impl World {
     }
 
     /// A moment has come after which the server may die or its disk fail.
-    pub(crate) fn is_moment(&mut self, moment: Moment) {
-        self.fail_at(moment);
-        let is_parked = moment == Moment::Parked && self.dice("rests").percent(30);
-        if is_parked && self.kills.left == 0 && std::mem::take(&mut self.kills.has_extra) {
-            self.kills.left = 1;
+    pub(crate) fn on_trigger(&mut self, trigger: Trigger) {
+        self.fail_after(trigger);
+        let is_parked = trigger == Trigger::Parked && self.dice("rests").percent(30);
+        if is_parked
+            && self.server_deaths.left == 0
+            && std::mem::take(&mut self.server_deaths.has_extra)
+        {
+            self.server_deaths.left = 1;
             self.draw_kill();
         }
-        let is_meant = |next: &Next| next.after == Some(moment) || is_parked;
-        if self.kills.next.as_ref().is_some_and(is_meant) {
+        let is_meant = |next: &NextDeath| next.after == Some(trigger) || is_parked;
+        if self.server_deaths.next.as_ref().is_some_and(is_meant) {
             // The retry must be written before the server dies.
-            let most = match moment {
-                Moment::Parked => *self.dice("kills").of_all(&[50, 150, 500]),
-                _ => *self.dice("kills").of_all(&[2, 20, 150]),
+            let most = match trigger {
+                Trigger::Parked => *self.dice("kills").one_of(&[50, 150, 500]),
+                _ => *self.dice("kills").one_of(&[2, 20, 150]),
             };
             let steps = self.dice("kills").below(most);
-            if let Some(next) = &mut self.kills.next {
+            if let Some(next) = &mut self.server_deaths.next {
                 (next.steps, next.after) = (steps, None);
             }
         }
     }
 
     /// The server dies if it is to die at this step.
-    pub(crate) fn kill_if_drawn(&mut self) {
+    pub(crate) fn kill_if_due(&mut self) {
         if self.server.is_none() {
             return;
         }
-        match &mut self.kills.next {
-            Some(Next {
+        match &mut self.server_deaths.next {
+            Some(NextDeath {
                 steps: 0,
                 death,
                 calls,
                 ..
             }) => {
                 let (death, calls) = (*death, *calls);
-                self.kills.next = None;
+                self.server_deaths.next = None;
                 match calls {
-                    None => self.dies_now(death),
+                    None => self.kill_server(death),
                     Some(calls) => {
-                        self.kills.armed = Some(death);
-                        self.faults.arm(calls, death);
+                        self.server_deaths.in_syscall = Some(death);
+                        self.faults.kill_in_syscall(calls, death);
                     }
                 }
             }
@@ -328,22 +333,23 @@ impl World {
     }
 
     /// Returns whether the server died in a system call.
-    pub(crate) fn see_death(&mut self) -> bool {
+    pub(crate) fn handle_death(&mut self) -> bool {
         let is_down = self.disk.as_ref().is_some_and(sim::Disk::is_down);
-        if is_down && let Some(death) = self.kills.armed.take() {
-            self.dies_now(death);
+        if is_down && let Some(death) = self.server_deaths.in_syscall.take() {
+            self.kill_server(death);
         }
         is_down
     }
 
-    fn dies_now(&mut self, death: Death) {
-        self.note(|| format!("the server dies: {death:?}"));
-        self.kills.left -= 1;
+    fn kill_server(&mut self, death: Death) {
+        self.trace(|| format!("the server dies: {death:?}"));
+        self.server_deaths.left -= 1;
         self.ledger.is_down = true;
-        self.ledger.cut_changes(death == Death::PowerCut);
-        self.note_hands();
+        self.ledger.changes_server_died(death == Death::PowerCut);
+        self.record_jobs_at_workers();
         let is_synced = death == Death::Kill || self.setup.store.sync;
-        self.ledger.keeps_saves(is_synced);
+        let is_power_cut = death == Death::PowerCut;
+        self.ledger.keep_checkpoints(is_synced, is_power_cut);
         if let Some(disk) = self.disk.clone().filter(|disk| !disk.is_down()) {
             match death {
                 Death::Kill => disk.kill(),
@@ -358,33 +364,33 @@ impl World {
         self.forget_plans();
         self.ledger.unfinished = None;
         let clients = self.clients.iter_mut().flatten();
-        clients.for_each(|client| client.owed.clear());
+        clients.for_each(|client| client.must_answer.clear());
         (self.at_rest, self.ledger.next_page) = (false, None);
         if self.draining.take().is_some() {
             // The angel is shutting down, so it does not start another server. An operator starts Stoker again.
-            if !self.stops.end_unwell() {
-                self.plan_end(Duration::from_secs(5), What::Rests);
+            if !self.shutdowns.end_by_death() {
+                self.plan_end(Duration::from_secs(5), PlannedEvent::ChecksRest);
             }
-            self.clear();
+            self.plan_orphans_end();
             self.angel_ends();
-            return self.cut_clients();
+            return self.mark_disconnected_clients();
         }
         match death {
             Death::Kill => {
                 // The server's last requests may still be in the channel.
-                self.angel_looks();
+                self.angel_reads();
                 self.angel.restarts += 1;
                 self.angel.previous = Some(Previous::Ended(End::Signal(9)));
-                self.cut_clients();
+                self.mark_disconnected_clients();
             }
             Death::PowerCut => {
                 self.angel_ends();
-                self.cut_clients();
+                self.mark_disconnected_clients();
                 (0..self.clients.len()).for_each(|no| self.hang_up(no));
-                self.cleared_workers();
+                self.end_all_processes();
             }
         }
-        self.clear();
+        self.plan_orphans_end();
     }
 
     /// Stoker as a whole has ended. The next start uses the file as it is then.
@@ -393,19 +399,19 @@ impl World {
     }
 
     /// Marks the clients that were connected to the dead server: no server will read what they have sent.
-    pub(crate) fn cut_clients(&mut self) {
+    pub(crate) fn mark_disconnected_clients(&mut self) {
         for (no, client) in self.clients.iter().enumerate() {
             let Some(client) = client
                 .as_ref()
-                .filter(|client| sim::is_cut(&client.peer.fd))
+                .filter(|client| sim::is_peer_closed(&client.connection.fd))
             else {
                 continue;
             };
-            self.cut.insert(no);
-            for about in client.open.values() {
-                match about {
-                    About::Job(job) => self.ledger.cut(*job),
-                    About::Change(at) => self.ledger.cut_change(*at),
+            self.disconnected.insert(no);
+            for kind in client.open.values() {
+                match kind {
+                    RequestKind::Push(job) => self.ledger.push_server_died(*job),
+                    RequestKind::Change(at) => self.ledger.change_server_died(*at),
                     _ => {}
                 }
             }
@@ -413,19 +419,20 @@ impl World {
     }
 
     /// The processes that the dead server has started end within a short time.
-    pub(crate) fn clear(&mut self) {
+    pub(crate) fn plan_orphans_end(&mut self) {
         let takes = self.dice("angel").micros(100, 40_000);
-        self.agenda.plan(steady() + takes, What::Cleared);
+        self.agenda
+            .plan(steady() + takes, PlannedEvent::OrphansEnded);
     }
 
-    pub(crate) fn cleared(&mut self) {
-        self.cleared_workers();
-        let pause = self.angel.pause();
-        self.agenda.plan(steady() + pause, What::Restarts);
+    pub(crate) fn orphans_ended(&mut self) {
+        self.end_all_processes();
+        let pause = self.angel.restart_delay();
+        self.agenda.plan(steady() + pause, PlannedEvent::Restarts);
         self.draw_kill();
     }
 
-    fn cleared_workers(&mut self) {
+    fn end_all_processes(&mut self) {
         self.spawning.clear();
         let workers: Vec<u64> = self.workers.keys().copied().collect();
         workers.into_iter().for_each(|key| self.dies(key, true));
@@ -434,7 +441,7 @@ impl World {
     /// Sends the server a message, if a server runs.
     pub(crate) fn send(&mut self, message: ToServer, fds: Vec<Fd>) {
         if self.server.is_some()
-            && let Some(message) = self.angel.of_this_server(message)
+            && let Some(message) = self.angel.with_server_worker_number(message)
         {
             send(&self.angel.control, &message, fds);
         }

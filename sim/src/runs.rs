@@ -1,13 +1,13 @@
 //! How workers run their tasks.
 
-use crate::agenda::What;
-use crate::client::{About, Client};
+use crate::agenda::PlannedEvent;
+use crate::behaviour::Act;
+use crate::client::{Client, RequestKind};
 use crate::ledger::{Ack, Answer, Death, Push};
-use crate::lively::Act;
-use crate::model::{Follows, Task};
-use crate::pulls::of_pull;
-use crate::restart::Moment;
-use crate::setup::STORM;
+use crate::model::{Task, WorkerEffect};
+use crate::pulls::as_pull_act;
+use crate::restart::Trigger;
+use crate::setup::STORM_ERRORS;
 use crate::worker::{Run, Worker};
 use crate::world::World;
 use std::collections::VecDeque;
@@ -15,30 +15,30 @@ use std::time::Duration;
 use stoker_os::steady;
 
 /// A worker that can't write waits this long before it tries again.
-pub(crate) const BLOCKED: Duration = Duration::from_micros(300);
+pub(crate) const WRITE_RETRY_INTERVAL: Duration = Duration::from_micros(300);
 /// A run that hangs is killed by the server, or ends by itself after this time.
-pub(crate) const HANGS: Duration = Duration::from_secs(200);
+pub(crate) const HANG_TIME: Duration = Duration::from_secs(200);
 /// This long after the last request, jobs without a limit of tries succeed.
-const FOR_EVER: Duration = Duration::from_secs(4_000);
+const ALWAYS_SUCCEED_AFTER: Duration = Duration::from_secs(4_000);
 
 impl World {
-    pub(crate) fn worker_looks(&mut self, key: u64) {
+    pub(crate) fn worker_reads(&mut self, key: u64) {
         if self.has_slots(key) {
-            return self.slots_look(key);
+            return self.slots_read(key);
         }
         self.flush(key);
         let mut all = Vec::new();
         if let Some(worker) = self.workers.get_mut(&key)
-            && worker.looks()
+            && worker.reads()
         {
             worker.read(&mut all, &mut self.ledger, &self.setup);
         }
-        self.follow(key, all);
+        self.apply_effects(key, all);
     }
 
     /// A SIGUSR1 arrives. A worker that runs a task first reads what is there, to learn which task is meant.
     pub(crate) fn interrupt(&mut self, key: u64) {
-        let hears = self.dice("workers").percent(70);
+        let is_noticed = self.dice("workers").percent(70);
         let mut all = Vec::new();
         if let Some(worker) = self.workers.get_mut(&key)
             && worker.is_ready
@@ -52,15 +52,15 @@ impl World {
                 worker.read(&mut all, &mut self.ledger, &self.setup);
             }
             // The task's code may catch the interrupt and go on.
-            if hears || !worker.model.has("struck") {
+            if is_noticed || !worker.model.has("struck") {
                 worker.model.on("USR1", &mut all);
             }
         }
-        self.follow(key, all);
+        self.apply_effects(key, all);
     }
 
     /// Something that the worker does by itself, as an event of the table.
-    pub(crate) fn does(&mut self, key: u64, event: &'static str) {
+    pub(crate) fn apply_worker_event(&mut self, key: u64, event: &'static str) {
         let mut all = Vec::new();
         if let Some(worker) = self.workers.get_mut(&key) {
             let mark = worker
@@ -75,18 +75,18 @@ impl World {
             }
             worker.model.on(event, &mut all);
         }
-        self.follow(key, all);
+        self.apply_effects(key, all);
     }
 
     /// Carries out the effects of an event.
-    pub(crate) fn follow(&mut self, key: u64, all: Vec<Follows>) {
+    pub(crate) fn apply_effects(&mut self, key: u64, all: Vec<WorkerEffect>) {
         let (mut status, mut after) = ("", None);
-        for follows in all {
+        for effect in all {
             let Some(worker) = self.workers.get_mut(&key) else {
                 return;
             };
-            match follows {
-                Follows::Sends(frame, id) => {
+            match effect {
+                WorkerEffect::Sends(frame, id) => {
                     after = worker.retry_after.or(after);
                     if let Some(run) = worker
                         .run
@@ -94,14 +94,14 @@ impl World {
                         .filter(|run| frame == "CHECKPOINT" && run.task.is_job)
                     {
                         let job = &mut self.ledger.jobs[run.task.no as usize];
-                        worker.saves = job.saves_more();
+                        worker.checkpoint_no = job.save_checkpoint();
                     }
                     let no = worker.run.as_ref().map_or(0, |run| run.task.no);
                     worker.send(frame, id, format!("{no}.").as_bytes());
                     status = if frame == "GOAWAY" { status } else { frame };
-                    self.ledger.has_leavers |= frame == "GOAWAY";
+                    self.ledger.had_leaving_workers |= frame == "GOAWAY";
                     if let Some(run) = worker.run.as_ref().filter(|_| frame == "ACK") {
-                        self.ledger.acknowledged(run.task.no, Ack::Asked);
+                        self.ledger.acknowledged(run.task.no, Ack::Sent);
                     }
                     if frame == "GOAWAY"
                         && let Some(run) = worker.run.take()
@@ -109,14 +109,14 @@ impl World {
                         && worker.model.running.is_some()
                     {
                         // The task is returned unanswered.
-                        self.gives_back(key, run.task);
+                        self.return_task(key, run.task);
                     }
                 }
-                Follows::Begins(task) => self.begins(key, task),
-                Follows::Ends(task) => {
+                WorkerEffect::Begins(task) => self.begins(key, task),
+                WorkerEffect::Ends(task) => {
                     (worker.run, worker.retry_after) = (None, None);
                     worker.answered += u64::from(status != "RETURNED");
-                    worker.has_ended(task);
+                    worker.record_ended(task);
                     let worker = &self.workers[&key];
                     self.check_run(worker, task);
                     let Some(worker) = self.workers.get_mut(&key) else {
@@ -125,63 +125,63 @@ impl World {
                     match answer_of(status, after) {
                         Some(answer) => worker.ended.push((task, answer)),
                         None if status == "RETURNED" && task.is_job => {
-                            self.returns_unrun(key, task)
+                            self.return_without_run(key, task)
                         }
-                        None => self.gives_back(key, task),
+                        None => self.return_task(key, task),
                     }
                 }
-                Follows::Drops(task) => {
-                    worker.has_ended(task);
+                WorkerEffect::Drops(task) => {
+                    worker.record_ended(task);
                     match task.is_job {
                         true => self.ledger.dropped(task.no),
                         false => self.ledger.calls.ended(task.no),
                     }
                 }
-                Follows::Leaves => self.plan_death(key, false),
+                WorkerEffect::Leaves => self.plan_death(key, false),
             }
         }
         self.flush(key);
-        self.own_stops(key);
-        self.note_acknowledged(key);
+        self.abandon_nested_request(key);
+        self.record_acknowledged(key);
         self.plan_run(key);
         self.plan_pull(key);
     }
 
     /// A job whose acknowledgement the server has confirmed stays done, whatever becomes of its run.
-    fn note_acknowledged(&mut self, key: u64) {
+    fn record_acknowledged(&mut self, key: u64) {
         let Some(worker) = self.workers.get(&key) else {
             return;
         };
         if let Some(run) = worker.run.as_ref().filter(|_| worker.model.has("acked")) {
-            self.ledger.acknowledged(run.task.no, Ack::Safe);
+            self.ledger.acknowledged(run.task.no, Ack::Stored);
         }
     }
 
     /// A worker returns a task.
-    pub(crate) fn gives_back(&mut self, key: u64, task: Task) {
+    pub(crate) fn return_task(&mut self, key: u64, task: Task) {
         if let Some(worker) = self.workers.get(&key) {
             let name = worker.name.clone();
-            self.note_task_left(&name, task);
+            self.record_task_left(&name, task);
         }
         match task.is_job {
             true => {
                 self.ledger.died(task.no, Death::Unclear, &self.setup);
                 self.ledger.jobs[task.no as usize].returns += 1;
                 if !self.setup.has_restarts() {
-                    self.ledger.jobs[task.no as usize].is_given_back();
+                    self.ledger.jobs[task.no as usize].count_return();
                 }
             }
-            false => self.ledger.calls.gives_back(task.no),
+            false => self.ledger.calls.returned(task.no),
         }
     }
 
     /// A worker begins a run.
     fn begins(&mut self, key: u64, task: Task) {
         self.flush(key);
-        let acts = self.acts_of(key, task);
+        let acts = self.draw_acts(key, task);
         self.runs += 1;
         let no = self.runs;
-        self.note_begin(key, task);
+        self.record_start(key, task);
         let waits = |worker: &Worker| worker.model.next_waiting().is_some();
         let has_behind = self.workers.get(&key).is_some_and(waits);
         if let Some(worker) = self.workers.get_mut(&key) {
@@ -193,61 +193,65 @@ impl World {
             });
         }
         if has_behind {
-            self.is_moment(Moment::Behind);
-            self.is_stuck(&acts);
-            self.cancel_meets_run(key);
+            self.on_trigger(Trigger::Prefetched);
+            self.change_behind_long_run(&acts);
+            self.cancel_behind_run(key);
         }
     }
 
     /// Draws what the code of a task does.
-    pub(crate) fn acts_of(&mut self, key: u64, task: Task) -> VecDeque<(Duration, Act)> {
-        let (setup, lively) = (self.setup.clone(), self.lively);
-        let mut acts = lively.acts(self.dice("runs"), &setup, task.is_job);
+    pub(crate) fn draw_acts(&mut self, key: u64, task: Task) -> VecDeque<(Duration, Act)> {
+        let (setup, behaviour) = (self.setup.clone(), self.behaviour);
+        let mut acts = behaviour.acts(self.dice("runs"), &setup, task.is_job);
         if !task.is_job && self.ledger.calls.is_deadly(task.no) {
             acts.retain(|(_, act)| *act == Act::Writes);
             acts.push_back((Duration::ZERO, Act::Dies));
         }
-        if task.is_job && self.waits_since.is_some_and(|at| at + FOR_EVER < steady()) {
+        if task.is_job
+            && self
+                .all_requested_at
+                .is_some_and(|at| at + ALWAYS_SUCCEED_AFTER < steady())
+        {
             acts = VecDeque::from([(Duration::ZERO, Act::Does("returns"))]);
         }
         let pulls = |worker: &Worker| worker.pull.is_some();
-        let is_end = self.waits_since.is_some();
+        let is_end = self.all_requested_at.is_some();
         if self.workers.get(&key).is_some_and(pulls) {
             acts = acts
                 .into_iter()
-                .filter_map(|act| of_pull(act, is_end))
+                .filter_map(|act| as_pull_act(act, is_end))
                 .collect();
         }
         // Where most runs fail and tries are unlimited, the waits between runs grow until nothing ends.
-        if is_end && setup.trouble.error >= STORM {
+        if is_end && setup.trouble.error >= STORM_ERRORS {
             for (_, act) in &mut acts {
                 if *act == Act::Does("throws") {
                     *act = Act::Does("returns");
                 }
             }
         }
-        self.may_request(key, task, &mut acts);
-        self.note(|| format!("  worker {key} begins {task:?}: {acts:?}"));
+        self.may_add_request(key, task, &mut acts);
+        self.trace(|| format!("  worker {key} begins {task:?}: {acts:?}"));
         acts
     }
 
-    pub(crate) fn note_begin(&mut self, key: u64, task: Task) {
+    pub(crate) fn record_start(&mut self, key: u64, task: Task) {
         if let Some(Worker { pid, name, .. }) = self.workers.get(&key) {
             match task.is_job {
                 true => self.ledger.begins(task.no, *pid, &self.setup),
                 false => self.ledger.calls.begins(task.no, name, &self.setup),
             }
         }
-        self.may_lose_client(task);
+        self.may_drop_client(task);
         if task.is_job
             && let Some(queue) = self.ledger.jobs[task.no as usize].queue()
         {
-            self.change_meets_next(queue);
+            self.change_next_delivery(queue);
         }
     }
 
     /// If the push of a running job has not been answered yet, its client may hang up now. Such a moment is rare.
-    fn may_lose_client(&mut self, task: Task) {
+    fn may_drop_client(&mut self, task: Task) {
         let job = self.ledger.jobs.get(task.no as usize);
         let is_open = task.is_job && job.is_some_and(|job| job.push == Push::Open);
         if !is_open || self.setup.trouble.hang_up == 0 || !self.dice("impatience").percent(10) {
@@ -255,10 +259,10 @@ impl World {
         }
         let is_its = |client: &Option<Client>| {
             let mut open = client.iter().flat_map(|client| client.open.values());
-            open.any(|about| *about == About::Job(task.no))
+            open.any(|kind| *kind == RequestKind::Push(task.no))
         };
         if let Some(no) = self.clients.iter().position(is_its) {
-            self.leaves(no);
+            self.client_hangs_up(no);
         }
     }
 
@@ -272,7 +276,7 @@ impl World {
             return;
         };
         let after = match worker.model.state {
-            "runs" if worker.own.waits => None,
+            "runs" if worker.nested.waits => None,
             "runs" => run.acts.front().map(|(after, _)| *after),
             "rests" => Some(rest),
             _ => None,
@@ -280,13 +284,13 @@ impl World {
         if let Some(after) = after {
             run.is_planned = true;
             self.agenda
-                .plan(steady() + after, What::RunGoesOn(key, run.no));
+                .plan(steady() + after, PlannedEvent::RunContinues(key, run.no));
         }
     }
 
-    pub(crate) fn run_goes_on(&mut self, key: u64, no: u64) {
+    pub(crate) fn continue_run(&mut self, key: u64, no: u64) {
         if self.has_slots(key) {
-            return self.slot_goes_on(key, no);
+            return self.continue_slot(key, no);
         }
         let is_blocked = !self.flush(key);
         let Some(worker) = self.workers.get_mut(&key) else {
@@ -296,21 +300,22 @@ impl World {
             return;
         };
         if is_blocked {
-            return self
-                .agenda
-                .plan(steady() + BLOCKED, What::RunGoesOn(key, no));
+            return self.agenda.plan(
+                steady() + WRITE_RETRY_INTERVAL,
+                PlannedEvent::RunContinues(key, no),
+            );
         }
         run.is_planned = false;
         match worker.model.state {
-            "rests" => return self.does(key, "time is up"),
+            "rests" => return self.apply_worker_event(key, "time is up"),
             "runs" => {}
             _ => return,
         }
-        if worker.own.waits {
+        if worker.nested.waits {
             return;
         }
         match run.acts.pop_front().map(|(_, act)| act) {
-            Some(Act::Does(event)) => self.does(key, event),
+            Some(Act::Does(event)) => self.apply_worker_event(key, event),
             Some(Act::Writes) => {
                 let task = run.task;
                 self.write_output(key, task);
@@ -318,20 +323,20 @@ impl World {
             }
             Some(Act::Retries(after)) => {
                 worker.retry_after = after;
-                self.does(key, "retries");
+                self.apply_worker_event(key, "retries");
             }
             Some(Act::BreaksProtocol) => self.breaks_protocol(key),
             Some(Act::Calls) => {
                 let task = run.task;
-                self.own_requests(key, task);
+                self.make_nested_request(key, task);
             }
             Some(Act::Dies) => {
-                worker.crashes = true;
+                worker.has_crashed = true;
                 self.dies(key, true);
             }
-            Some(Act::Crashes) => unreachable!("it is no adapter"),
+            Some(Act::Crashes) => unreachable!("only an adapter reports that a program crashed"),
             Some(Act::Hangs) => {
-                run.acts.push_back((HANGS, Act::Dies));
+                run.acts.push_back((HANG_TIME, Act::Dies));
                 self.plan_run(key);
             }
             None => {}
@@ -343,33 +348,33 @@ impl World {
         let Some(worker) = self.workers.get_mut(&key) else {
             return true;
         };
-        let is_all = worker.peer.flush();
+        let is_all = worker.connection.flush();
         if is_all {
-            self.note_end(key);
+            self.record_ends(key);
         }
         is_all
     }
 
-    fn note_end(&mut self, key: u64) {
+    fn record_ends(&mut self, key: u64) {
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
         for (task, answer) in std::mem::take(&mut worker.ended) {
             let is_again = matches!(answer, Answer::Error | Answer::Retry(_));
             if is_again {
-                self.is_moment(Moment::Again);
+                self.on_trigger(Trigger::Retry);
             }
             match task.is_job {
                 true => {
                     self.ledger.ends(task.no, answer, &self.setup);
                     if let Some(queue) = self.ledger.jobs[task.no as usize].queue() {
-                        self.change_meets_next(queue);
+                        self.change_next_delivery(queue);
                     }
-                    self.may_die_free(key);
+                    self.may_kill_freed_worker(key);
                     if is_again && self.ledger.others_wait_for(task.no, &self.setup) {
-                        self.is_moment(Moment::Parked);
-                        self.stop_meets_parked();
-                        self.change_meets_parked(task.no);
+                        self.on_trigger(Trigger::Parked);
+                        self.shutdown_while_parked();
+                        self.change_parked(task.no);
                     }
                 }
                 false if matches!(answer, Answer::Dies(_)) => self.ledger.calls.died(task.no),

@@ -8,8 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 /// The maximum number of attempts, and the maximum time of all attempts together.
-const ATTEMPTS: u32 = 3_000;
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_ATTEMPTS: u32 = 3_000;
+const MAX_TIME: Duration = Duration::from_secs(60);
 
 /// Finds what can be left out of a seed so that it still breaks this rule.
 pub(crate) fn shrink(seed: u64, rule: &str) -> Without {
@@ -17,8 +17,8 @@ pub(crate) fn shrink(seed: u64, rule: &str) -> Without {
         seed,
         rule,
         best: Without::default(),
-        left: ATTEMPTS,
-        until: Instant::now() + PATIENCE,
+        left: MAX_ATTEMPTS,
+        until: Instant::now() + MAX_TIME,
     };
     loop {
         let before = shrinking.best.clone();
@@ -51,7 +51,7 @@ impl Shrinking<'_> {
     }
 
     /// Takes what is smaller if it still breaks the same rule. Returns whether it does.
-    fn takes(&mut self, smaller: Without) -> bool {
+    fn try_smaller(&mut self, smaller: Without) -> bool {
         if !self.may_try() || smaller == self.best {
             return false;
         }
@@ -73,14 +73,14 @@ impl Shrinking<'_> {
     /// Reduces the number of requests, and of the clients that make them.
     fn reduce_counts(&mut self) {
         for clients in 1..self.setup().clients {
-            if self.takes(self.best.with_clients(clients)) {
+            if self.try_smaller(self.best.with_clients(clients)) {
                 break;
             }
         }
         let (mut few, mut enough) = (0, self.setup().requests);
         while few + 1 < enough && self.may_try() {
             let middle = few.midpoint(enough);
-            match self.takes(self.best.with_requests(middle)) {
+            match self.try_smaller(self.best.with_requests(middle)) {
                 true => enough = middle,
                 false => few = middle,
             }
@@ -89,7 +89,7 @@ impl Shrinking<'_> {
 
     fn leave_out_parts(&mut self) {
         for part in parts(&self.setup()) {
-            self.takes(self.best.and_part(&part));
+            self.try_smaller(self.best.and_part(&part));
         }
     }
 
@@ -99,7 +99,7 @@ impl Shrinking<'_> {
         let mut size = all.len() / 2;
         while size > 0 && self.may_try() {
             for some in all.chunks(size) {
-                self.takes(self.best.and_actions(some));
+                self.try_smaller(self.best.and_actions(some));
             }
             size /= 2;
         }

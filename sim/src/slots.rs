@@ -1,11 +1,11 @@
 //! Workers with several slots: each begins its tasks when it likes, reports that, and answers them in any order.
 
-use crate::agenda::What;
+use crate::agenda::PlannedEvent;
+use crate::behaviour::Act;
 use crate::ledger::{Ack, Answer};
-use crate::lively::Act;
 use crate::model::Task;
-use crate::programs::of_program;
-use crate::runs::{BLOCKED, HANGS};
+use crate::programs::as_program_act;
+use crate::runs::{HANG_TIME, WRITE_RETRY_INTERVAL};
 use crate::worker::{Worker, task_of};
 use crate::world::World;
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use stoker_os::steady;
 use stoker_wire::Type;
 
 /// A task in a slot.
-pub(crate) struct Held {
+pub(crate) struct SlotTask {
     /// The number of the task's run.
     pub(crate) no: u64,
     pub(crate) task: Task,
@@ -27,14 +27,14 @@ pub(crate) struct Held {
 
 /// The slots of a worker and the tasks in them.
 pub(crate) struct Slots {
-    pub(crate) most: usize,
-    pub(crate) held: Vec<Held>,
+    pub(crate) capacity: usize,
+    pub(crate) tasks: Vec<SlotTask>,
     /// The server has asked the worker to shut down. It does so when it has no task left.
-    is_told: bool,
+    shutdown_requested: bool,
     /// The worker has sent a GOAWAY, and reads nothing more.
     has_left: bool,
     /// The worker's process is about to end.
-    pub(crate) is_gone: bool,
+    pub(crate) is_ending: bool,
     /// The worker is an adapter, which starts a program per task.
     pub(crate) is_adapter: bool,
 }
@@ -45,110 +45,114 @@ enum Received {
     Cancel(u32),
     Ack(u32),
     Ping,
-    Goes,
+    Goaway,
 }
 
 impl Slots {
-    pub(crate) fn new(most: u16) -> Self {
+    pub(crate) fn new(capacity: u16) -> Self {
         Self {
-            most: usize::from(most),
-            held: Vec::new(),
-            is_told: false,
+            capacity: usize::from(capacity),
+            tasks: Vec::new(),
+            shutdown_requested: false,
             has_left: false,
-            is_gone: false,
+            is_ending: false,
             is_adapter: false,
         }
     }
 
-    pub(crate) fn of_adapter(most: u16) -> Self {
+    pub(crate) fn of_adapter(capacity: u16) -> Self {
         Self {
             is_adapter: true,
-            ..Self::new(most)
+            ..Self::new(capacity)
         }
     }
 
     pub(crate) fn is_free(&self) -> bool {
-        self.held.len() < self.most && !self.is_told()
+        self.tasks.len() < self.capacity && !self.is_shutting_down()
     }
 
-    pub(crate) fn is_told(&self) -> bool {
-        self.is_told || self.has_left || self.is_gone
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.shutdown_requested || self.has_left || self.is_ending
     }
 
     pub(crate) fn reads(&self) -> bool {
-        !self.has_left && !self.is_gone
+        !self.has_left && !self.is_ending
     }
 
-    pub(crate) fn tasks(&self) -> impl Iterator<Item = Task> {
-        self.held.iter().map(|held| held.task)
+    pub(crate) fn assigned_tasks(&self) -> impl Iterator<Item = Task> {
+        self.tasks.iter().map(|slot_task| slot_task.task)
     }
 
-    pub(crate) fn find(&mut self, no: u64) -> Option<&mut Held> {
-        self.held.iter_mut().find(|held| held.no == no)
+    pub(crate) fn find(&mut self, no: u64) -> Option<&mut SlotTask> {
+        self.tasks.iter_mut().find(|slot_task| slot_task.no == no)
     }
 
-    fn take(&mut self, no: u64) -> Option<Held> {
-        let at = self.held.iter().position(|held| held.no == no)?;
-        Some(self.held.remove(at))
+    fn take(&mut self, no: u64) -> Option<SlotTask> {
+        let at = self.tasks.iter().position(|slot_task| slot_task.no == no)?;
+        Some(self.tasks.remove(at))
     }
 
-    pub(crate) fn of_id(&mut self, id: u32) -> Option<&mut Held> {
-        self.held.iter_mut().find(|held| held.task.id == id)
+    pub(crate) fn of_id(&mut self, id: u32) -> Option<&mut SlotTask> {
+        self.tasks
+            .iter_mut()
+            .find(|slot_task| slot_task.task.id == id)
     }
 }
 
 impl World {
-    pub(crate) fn slots_look(&mut self, key: u64) {
+    pub(crate) fn slots_read(&mut self, key: u64) {
         self.flush(key);
-        let Some(worker) = self.workers.get_mut(&key).filter(|worker| worker.looks()) else {
+        let Some(worker) = self.workers.get_mut(&key).filter(|worker| worker.reads()) else {
             return;
         };
-        let (mut all, looked_at) = (Vec::new(), worker.looked_at);
+        let (mut all, read_at) = (Vec::new(), worker.read_at);
         let (ledger, setup) = (&mut self.ledger, &self.setup);
-        let ended = worker.peer.take(|frame| match frame.kind {
-            Type::Req => all.push(Received::Task(task_of(&frame, looked_at, ledger, setup))),
+        let ended = worker.connection.take(|frame| match frame.kind {
+            Type::Req => all.push(Received::Task(task_of(&frame, read_at, ledger, setup))),
             Type::Cancel => all.push(Received::Cancel(frame.id)),
             Type::Event => all.push(Received::Ack(frame.id)),
             Type::Ping => all.push(Received::Ping),
-            Type::Goaway => all.push(Received::Goes),
-            Type::Res => panic!("the server refuses an honest worker: {frame:?}"),
+            Type::Goaway => all.push(Received::Goaway),
+            Type::Res => panic!("the server rejected a worker: {frame:?}"),
             _ => {}
         });
-        worker.looked_at = steady();
-        if ended.expect("the server writes frames") {
-            all.push(Received::Goes);
+        worker.read_at = steady();
+        if ended.expect("the server writes valid frames") {
+            all.push(Received::Goaway);
         }
         all.into_iter()
-            .for_each(|heard| self.slots_receive(key, heard));
+            .for_each(|received| self.slots_receive(key, received));
         self.leave_if_empty(key);
     }
 
-    fn slots_receive(&mut self, key: u64, heard: Received) {
+    fn slots_receive(&mut self, key: u64, received: Received) {
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
         let Some(slots) = &mut worker.slots else {
             return;
         };
-        match heard {
-            Received::Task(task) => self.slots_take(key, task),
+        match received {
+            Received::Task(task) => self.add_slot_task(key, task),
             Received::Ping => worker.send("PONG", 0, b""),
-            Received::Goes => slots.is_told = true,
+            Received::Goaway => slots.shutdown_requested = true,
             Received::Ack(id) => {
-                if let Some(held) = slots.of_id(id) {
-                    let (no, has_acked) = (held.task.no, held.has_acked);
+                if let Some(slot_task) = slots.of_id(id) {
+                    let (no, has_acked) = (slot_task.task.no, slot_task.has_acked);
                     assert!(
                         has_acked,
-                        "job {no}: an acknowledgement that it has not asked for"
+                        "job {no}: an acknowledgement was confirmed that it had not sent"
                     );
-                    self.ledger.acknowledged(no, Ack::Safe);
+                    self.ledger.acknowledged(no, Ack::Stored);
                 }
             }
             Received::Cancel(id) if slots.is_adapter => self.program_is_cancelled(key, id),
             Received::Cancel(id) => {
-                let Some(held) = slots.of_id(id) else { return };
-                held.is_cancelled = true;
-                let begun = held.is_begun.then_some(held.no);
+                let Some(slot_task) = slots.of_id(id) else {
+                    return;
+                };
+                slot_task.is_cancelled = true;
+                let begun = slot_task.is_begun.then_some(slot_task.no);
                 if let Some(no) = begun.filter(|_| self.dice("workers").percent(60)) {
                     self.slots_answer(key, no, "ERROR", Answer::Error);
                 }
@@ -157,16 +161,16 @@ impl World {
     }
 
     /// The worker takes a task, and begins it soon or after a while.
-    fn slots_take(&mut self, key: u64, task: Task) {
+    fn add_slot_task(&mut self, key: u64, task: Task) {
         self.runs += 1;
         let no = self.runs;
-        let longest = self.setup.longest_us;
+        let longest = self.setup.max_run_us;
         let wait = match self.dice("slots").percent(70) {
             true => Duration::ZERO,
             false => self.dice("slots").micros(0, longest),
         };
         let Some(slots) = self.slots(key) else { return };
-        slots.held.push(Held {
+        slots.tasks.push(SlotTask {
             no,
             task,
             is_begun: false,
@@ -174,13 +178,17 @@ impl World {
             is_cancelled: false,
             acts: VecDeque::new(),
         });
-        let (has, most) = (slots.held.len(), slots.most);
-        assert!(has <= most, "worker {key} has {has} tasks, in {most} slots");
+        let (has, capacity) = (slots.tasks.len(), slots.capacity);
+        assert!(
+            has <= capacity,
+            "worker {key} has {has} tasks for {capacity} slots"
+        );
         if slots.is_adapter {
-            self.slot_begins(key, no);
+            self.begin_slot_task(key, no);
             return self.plan_slot(key, no);
         }
-        self.agenda.plan(steady() + wait, What::RunGoesOn(key, no));
+        self.agenda
+            .plan(steady() + wait, PlannedEvent::RunContinues(key, no));
     }
 
     pub(crate) fn has_slots(&self, key: u64) -> bool {
@@ -193,83 +201,84 @@ impl World {
     }
 
     /// A task begins, or its code goes on.
-    pub(crate) fn slot_goes_on(&mut self, key: u64, no: u64) {
+    pub(crate) fn continue_slot(&mut self, key: u64, no: u64) {
         let is_blocked = !self.flush(key);
-        let slots = self.slots(key).filter(|slots| !slots.is_gone);
-        let Some(held) = slots.and_then(|slots| slots.find(no)) else {
+        let slots = self.slots(key).filter(|slots| !slots.is_ending);
+        let Some(slot_task) = slots.and_then(|slots| slots.find(no)) else {
             return;
         };
         if is_blocked {
-            let again = steady() + BLOCKED;
-            return self.agenda.plan(again, What::RunGoesOn(key, no));
+            let again = steady() + WRITE_RETRY_INTERVAL;
+            return self.agenda.plan(again, PlannedEvent::RunContinues(key, no));
         }
-        match (held.is_begun, held.is_cancelled) {
+        match (slot_task.is_begun, slot_task.is_cancelled) {
             (true, _) => {
-                if let Some((_, act)) = held.acts.pop_front() {
+                if let Some((_, act)) = slot_task.acts.pop_front() {
                     self.slot_acts(key, no, act);
                 }
             }
-            (false, true) => self.slot_drops(key, no),
-            (false, false) => self.slot_begins(key, no),
+            (false, true) => self.drop_slot_task(key, no),
+            (false, false) => self.begin_slot_task(key, no),
         }
         self.plan_slot(key, no);
         self.leave_if_empty(key);
     }
 
     /// The task was cancelled before it began.
-    fn slot_drops(&mut self, key: u64, no: u64) {
+    fn drop_slot_task(&mut self, key: u64, no: u64) {
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
-        let Some(held) = worker.slots.as_mut().and_then(|slots| slots.take(no)) else {
+        let Some(slot_task) = worker.slots.as_mut().and_then(|slots| slots.take(no)) else {
             return;
         };
-        worker.send("CANCELLED", held.task.id, b"");
-        match held.task.is_job {
-            true => self.ledger.dropped(held.task.no),
-            false => self.ledger.calls.ended(held.task.no),
+        worker.send("CANCELLED", slot_task.task.id, b"");
+        match slot_task.task.is_job {
+            true => self.ledger.dropped(slot_task.task.no),
+            false => self.ledger.calls.ended(slot_task.task.no),
         }
         self.flush(key);
     }
 
-    fn slot_begins(&mut self, key: u64, no: u64) {
+    fn begin_slot_task(&mut self, key: u64, no: u64) {
         let Some(task) = self.slots(key).and_then(|slots| Some(slots.find(no)?.task)) else {
             return;
         };
-        let mut acts = self.acts_of(key, task);
+        let mut acts = self.draw_acts(key, task);
         if self.workers.get(&key).is_some_and(Worker::is_adapter) {
-            acts = acts.into_iter().filter_map(of_program).collect();
+            acts = acts.into_iter().filter_map(as_program_act).collect();
         }
-        if let Some(held) = self.slots(key).and_then(|slots| slots.find(no)) {
-            (held.is_begun, held.acts) = (true, acts);
+        if let Some(slot_task) = self.slots(key).and_then(|slots| slots.find(no)) {
+            (slot_task.is_begun, slot_task.acts) = (true, acts);
         }
         // A worker with one slot does not report a start: whatever it was sent has begun.
-        let several = |worker: &&mut Worker| worker.width() > 1;
+        let several = |worker: &&mut Worker| worker.slot_count() > 1;
         if let Some(worker) = self.workers.get_mut(&key).filter(several) {
             worker.send("STARTED", task.id, b"");
         }
         self.flush(key);
-        self.note_begin(key, task);
+        self.record_start(key, task);
     }
 
     /// The task makes a request of its own. Only one task does so at a time, because they share a connection.
-    fn slot_asks(&mut self, key: u64, no: u64, task: Task) {
-        let is_free = |worker: &&mut Worker| !worker.own.waits;
+    fn request_from_slot(&mut self, key: u64, no: u64, task: Task) {
+        let is_free = |worker: &&mut Worker| !worker.nested.waits;
         if let Some(worker) = self.workers.get_mut(&key).filter(is_free) {
-            worker.own.run = Some(no);
-            self.own_requests(key, task);
+            worker.nested.run = Some(no);
+            self.make_nested_request(key, task);
         }
     }
 
     pub(crate) fn plan_slot(&mut self, key: u64, no: u64) {
-        let waits = |worker: &Worker| worker.own.run == Some(no);
+        let waits = |worker: &Worker| worker.nested.run == Some(no);
         if self.workers.get(&key).is_some_and(waits) {
             return;
         }
-        let held = self.slots(key).and_then(|slots| slots.find(no));
-        let next = held.and_then(|held| held.acts.front().map(|(after, _)| *after));
+        let slot_task = self.slots(key).and_then(|slots| slots.find(no));
+        let next = slot_task.and_then(|slot_task| slot_task.acts.front().map(|(after, _)| *after));
         if let Some(after) = next {
-            self.agenda.plan(steady() + after, What::RunGoesOn(key, no));
+            self.agenda
+                .plan(steady() + after, PlannedEvent::RunContinues(key, no));
         }
     }
 
@@ -281,7 +290,7 @@ impl World {
             Act::Writes => self.write_output(key, task),
             Act::Dies => {
                 if let Some(worker) = self.workers.get_mut(&key) {
-                    worker.crashes = true;
+                    worker.has_crashed = true;
                 }
                 self.dies(key, true);
             }
@@ -289,13 +298,13 @@ impl World {
             Act::Hangs => {
                 if let Some(slots) = self.slots(key)
                     && let adapts = slots.is_adapter
-                    && let Some(held) = slots.find(no)
+                    && let Some(slot_task) = slots.find(no)
                 {
                     let end = if adapts { Act::Crashes } else { Act::Dies };
-                    held.acts.push_back((HANGS, end));
+                    slot_task.acts.push_back((HANG_TIME, end));
                 }
             }
-            Act::Calls => self.slot_asks(key, no, task),
+            Act::Calls => self.request_from_slot(key, no, task),
             Act::Retries(after) => self.slots_answer(key, no, "RETRY", Answer::Retry(after)),
             Act::Does("throws") => self.slots_answer(key, no, "ERROR", Answer::Error),
             Act::Does("fails") => self.slots_answer(key, no, "FAILED", Answer::Failed),
@@ -310,7 +319,7 @@ impl World {
                 if let Some(worker) = self.workers.get_mut(&key) {
                     worker.send("LAST_WORDS", 0, b"");
                 }
-                self.slots_go(key);
+                self.end_slots_process(key);
             }
             Act::Does(event) => self.slot_does(key, &task, event),
         }
@@ -325,16 +334,16 @@ impl World {
             "progress" => worker.send("PROGRESS", task.id, b""),
             "checkpoint" => {
                 let job = &mut self.ledger.jobs[task.no as usize];
-                worker.saves = job.saves_more();
+                worker.checkpoint_no = job.save_checkpoint();
                 worker.send("CHECKPOINT", task.id, b"");
             }
             "ack" => {
                 worker.send("ACK", task.id, b"");
-                let held = worker.slots.as_mut().and_then(|slots| slots.of_id(task.id));
-                if let Some(held) = held {
-                    held.has_acked = true;
+                let slot_task = worker.slots.as_mut().and_then(|slots| slots.of_id(task.id));
+                if let Some(slot_task) = slot_task {
+                    slot_task.has_acked = true;
                 }
-                self.ledger.acknowledged(task.no, Ack::Asked);
+                self.ledger.acknowledged(task.no, Ack::Sent);
             }
             "prints a line" | "log" => {
                 worker.printed = task.mark() + "\n";
@@ -350,19 +359,19 @@ impl World {
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
-        let Some(held) = worker.slots.as_mut().and_then(|slots| slots.take(no)) else {
+        let Some(slot_task) = worker.slots.as_mut().and_then(|slots| slots.take(no)) else {
             return;
         };
-        self.slot_stops(key, no);
+        self.abandon_nested_request_of_slot(key, no);
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
         if let Answer::Retry(after) = answer {
             worker.retry_after = after;
         }
-        let result = format!("{}.", held.task.no);
-        worker.send(frame, held.task.id, result.as_bytes());
-        worker.ended.push((held.task, answer));
+        let result = format!("{}.", slot_task.task.no);
+        worker.send(frame, slot_task.task.id, result.as_bytes());
+        worker.ended.push((slot_task.task, answer));
         self.flush(key);
     }
 
@@ -375,13 +384,15 @@ impl World {
             return;
         };
         slots.has_left = true;
-        let (begun, back): (Vec<Held>, Vec<Held>) =
-            slots.held.drain(..).partition(|held| held.is_begun);
-        slots.held = begun;
+        let (begun, back): (Vec<SlotTask>, Vec<SlotTask>) = slots
+            .tasks
+            .drain(..)
+            .partition(|slot_task| slot_task.is_begun);
+        slots.tasks = begun;
         worker.send("GOAWAY", 0, b"");
-        self.ledger.has_leavers = true;
-        for held in back.iter().filter(|held| held.task.is_job) {
-            self.ledger.left_behind(held.task.no);
+        self.ledger.had_leaving_workers = true;
+        for slot_task in back.iter().filter(|slot_task| slot_task.task.is_job) {
+            self.ledger.returned_by_leaving(slot_task.task.no);
         }
         self.flush(key);
     }
@@ -394,16 +405,19 @@ impl World {
 
     fn leave_if_empty(&mut self, key: u64) {
         let Some(slots) = self.slots(key) else { return };
-        if slots.held.is_empty() && (slots.is_told || slots.has_left) {
-            self.slots_go(key);
+        if slots.tasks.is_empty() && (slots.shutdown_requested || slots.has_left) {
+            self.end_slots_process(key);
         }
     }
 
     /// The worker's process ends, whatever tasks it has.
-    fn slots_go(&mut self, key: u64) {
+    fn end_slots_process(&mut self, key: u64) {
         let Some(slots) = self.slots(key) else { return };
-        if !std::mem::replace(&mut slots.is_gone, true) {
-            slots.held.iter_mut().for_each(|held| held.acts.clear());
+        if !std::mem::replace(&mut slots.is_ending, true) {
+            slots
+                .tasks
+                .iter_mut()
+                .for_each(|slot_task| slot_task.acts.clear());
             self.plan_death(key, false);
         }
     }

@@ -1,6 +1,6 @@
 //! The content of the store's file.
 
-use crate::body::number;
+use crate::payload::number;
 use crate::storing::FILE;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};

@@ -1,9 +1,9 @@
 //! The work of the store: it writes, reads and checkpoints some time after a request, or when something of its own is
 //! due.
 
-use crate::agenda::What;
+use crate::agenda::PlannedEvent;
+use crate::delayed_store::DelayedStore;
 use crate::dice::Dice;
-use crate::late::Late;
 use crate::world::World;
 use std::time::Duration;
 use stoker_os::sim::{self, Disk, vfs::Time};
@@ -16,7 +16,7 @@ pub(crate) enum Engine {
     /// In memory, where requests are handled at once.
     Memory,
     /// In memory, where requests are handled some time later.
-    Late,
+    Delayed,
     /// In SQLite, on a disk in memory.
     Sqlite,
 }
@@ -28,56 +28,56 @@ pub(crate) struct Store {
     /// Commits are synced to the disk.
     pub(crate) sync: bool,
     /// The maximum time between a request and the store's work, in microseconds.
-    pub(crate) late_us: u64,
+    pub(crate) max_delay_us: u64,
     /// How often the server dies.
-    pub(crate) kills: u64,
+    pub(crate) server_deaths: u64,
     /// How often the disk fails for a while.
     pub(crate) faults: u64,
 }
 
 pub(crate) const FILE: &str = "/jobs.db";
-const PARTS: [Part; 3] = [Part::Writer, Part::Reader, Part::Folder];
+const PARTS: [Part; 3] = [Part::Writer, Part::Reader, Part::WalCheckpointer];
 
 impl Store {
     pub(crate) fn draw(dice: &mut Dice) -> Self {
         let all = [
             (22, Engine::Memory),
-            (38, Engine::Late),
+            (38, Engine::Delayed),
             (40, Engine::Sqlite),
         ];
         let engine = dice.weighted(&all);
-        let (kills, faults) = match engine {
-            Engine::Sqlite => draw_troubles(dice),
-            Engine::Memory | Engine::Late => (0, 0),
+        let (server_deaths, faults) = match engine {
+            Engine::Sqlite => draw_faults(dice),
+            Engine::Memory | Engine::Delayed => (0, 0),
         };
         Self {
             engine,
-            kills,
+            server_deaths,
             faults,
             sync: dice.percent(70),
-            late_us: *dice.of_all(&[10, 300, 5_000, 200_000]),
+            max_delay_us: *dice.one_of(&[10, 300, 5_000, 200_000]),
         }
     }
 
     /// Makes the store slow, so that much happens between a request and its answer.
-    pub(crate) fn is_slow(&mut self, dice: &mut Dice) {
+    pub(crate) fn make_slow(&mut self, dice: &mut Dice) {
         if self.engine == Engine::Memory {
-            self.engine = Engine::Late;
+            self.engine = Engine::Delayed;
         }
-        self.late_us = *dice.of_all(&[300, 5_000, 50_000]);
+        self.max_delay_us = *dice.one_of(&[300, 5_000, 50_000]);
     }
 
     /// The section of the store in the configuration.
     pub(crate) fn section(&self) -> String {
         match self.engine {
-            Engine::Memory | Engine::Late => "[store]\ndriver = \"memory\"\n".to_owned(),
+            Engine::Memory | Engine::Delayed => "[store]\ndriver = \"memory\"\n".to_owned(),
             Engine::Sqlite => format!("[store]\npath = \"{FILE}\"\nsync = {}\n", self.sync),
         }
     }
 
     /// The engine to use in place of the one that the configuration names, if any.
     pub(crate) fn driver(&self) -> Option<Box<dyn Driver>> {
-        (self.engine == Engine::Late).then(|| Box::new(Late::new()) as Box<dyn Driver>)
+        (self.engine == Engine::Delayed).then(|| Box::new(DelayedStore::new()) as Box<dyn Driver>)
     }
 
     /// The disk for the store's file, if there is one.
@@ -91,8 +91,8 @@ impl Store {
 
 /// Draws how often the server dies, and how often its disk fails. Where neither happens, SQLite shows little that the
 /// store in memory does not.
-fn draw_troubles(dice: &mut Dice) -> (u64, u64) {
-    let (kills, faults) = dice.weighted(&[
+fn draw_faults(dice: &mut Dice) -> (u64, u64) {
+    let (server_deaths, faults) = dice.weighted(&[
         (12, (0, 0)),
         (30, (1, 0)),
         (26, (4, 0)),
@@ -102,7 +102,7 @@ fn draw_troubles(dice: &mut Dice) -> (u64, u64) {
         (6, (0, 4)),
     ]);
     let mut some = |most: u64| dice.within(most.min(1), most);
-    (some(kills), some(faults))
+    (some(server_deaths), some(faults))
 }
 
 /// When each part of the store works next, and the number of that plan. Earlier plans no longer count.
@@ -120,14 +120,15 @@ impl World {
                 continue;
             };
             // A request must not wait for work that is due much later.
-            let latest = now + wait + Duration::from_micros(self.setup.store.late_us);
+            let latest = now + wait + Duration::from_micros(self.setup.store.max_delay_us);
             if planned.is_some_and(|planned| planned <= latest) {
                 continue;
             }
-            let late = self.setup.store.late_us;
+            let late = self.setup.store.max_delay_us;
             let when = now + wait + self.dice("store").micros(1, late);
             self.plans.0[at] = (Some(when), no + 1);
-            self.agenda.plan(when, What::StoreWorks(PARTS[at], no + 1));
+            self.agenda
+                .plan(when, PlannedEvent::StoreWorks(PARTS[at], no + 1));
         }
     }
 
@@ -140,7 +141,7 @@ impl World {
         if let Some(server) = &mut self.server {
             self.ledger.writer_turns += u64::from(part == Part::Writer);
             server.store_mut().work(part);
-            self.see_death();
+            self.handle_death();
         }
     }
 

@@ -8,14 +8,14 @@ use stoker_store::tools;
 
 impl World {
     /// Compares, between two servers, what is left in the store with what was promised to clients.
-    pub(crate) fn check_what_survived(&mut self) -> Stored {
+    pub(crate) fn check_store_between_servers(&mut self) -> Stored {
         let Some(disk) = self.disk.as_ref().filter(|_| self.angel.is_restarted()) else {
             return Stored::default();
         };
         let stored = self.faults.without(disk, || Stored::read(disk));
-        self.note(|| format!("  left are {stored:?}"));
-        self.check_what_was_left(&stored);
-        self.check_running_row(&stored);
+        self.trace(|| format!("  stored: {stored:?}"));
+        self.check_left_by_drain(&stored);
+        self.check_running_jobs(&stored);
         for no in &stored.running {
             let row = &stored.jobs[no];
             self.check_ended_runs(*no, row.attempt, row.crashes);
@@ -27,18 +27,21 @@ impl World {
     /// A server has begun with what was left: each job that ran must count one crash, and no other job any.
     pub(crate) fn check_crashes(&mut self, before: &Stored) {
         // While the disk fails, crashes are counted later, once that can be written.
-        let Some(disk) = self.disk.as_ref().filter(|_| !self.faults.are_felt()) else {
+        let Some(disk) = self.disk.as_ref().filter(|_| !self.faults.are_recent()) else {
             return;
         };
         let after = self.faults.without(disk, || Stored::read(disk));
-        self.ledger.learns(&after, &self.setup);
-        assert!(after.running.is_empty(), "they do not run: {after:?}");
+        self.ledger.learn_from_file(&after, &self.setup);
+        assert!(
+            after.running.is_empty(),
+            "jobs are stored as running when a server has begun: {after:?}"
+        );
         for (no, row) in &before.jobs {
             let ran = before.running.contains(no);
             let Some(now) = after.jobs.get(no) else {
                 assert!(
                     ran && row.crashes >= 2,
-                    "job {no} is gone with the start of a server"
+                    "job {no} is missing after the start of a server"
                 );
                 continue;
             };
@@ -55,11 +58,17 @@ impl World {
         let Some(disk) = &self.disk else { return };
         assert_eq!(disk.open_files(), 0, "files of the store are left open");
         // A death that was planned for a later system call must not happen during the check.
-        let look = || tools::check(Path::new(FILE)).expect("it can be checked");
+        let look = || tools::check(Path::new(FILE)).expect("the store can be checked");
         let checked = self.faults.without(disk, look);
         assert!(checked.problems.is_empty(), "{:?}", checked.problems);
         let left = self.faults.without(disk, || Stored::read(disk));
-        assert!(left.jobs.is_empty(), "jobs are left: {left:?}");
-        assert!(left.running.is_empty(), "jobs run: {left:?}");
+        assert!(
+            left.jobs.is_empty(),
+            "unfinished jobs are stored at the end: {left:?}"
+        );
+        assert!(
+            left.running.is_empty(),
+            "jobs are stored as running at the end: {left:?}"
+        );
     }
 }

@@ -26,7 +26,7 @@ pub(crate) type Flags = u8;
 
 pub(crate) fn flag(name: &str) -> Flags {
     let at = FLAGS.iter().position(|flag| *flag == name);
-    1 << at.unwrap_or_else(|| panic!("no flag is named {name}"))
+    1 << at.unwrap_or_else(|| panic!("unknown flag {name}"))
 }
 
 /// The effect of an event on the task that it is about.
@@ -96,7 +96,7 @@ fn read(row: &'static Value) -> Row {
             Some("cancelled") => Becomes::Cancelled,
             Some("runs") => Becomes::Runs,
             Some("over") => Becomes::Over,
-            Some(other) => panic!("a task becomes {other}"),
+            Some(other) => panic!("unknown effect on a task: {other}"),
         },
         next: row["next"].as_str(),
     }

@@ -19,7 +19,11 @@ impl Without {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut without = Self::default();
         for part in text.split(',').filter(|part| !part.is_empty()) {
-            let number = |value: &str| value.parse().map_err(|_| format!("no number: {value}"));
+            let number = |value: &str| {
+                value
+                    .parse()
+                    .map_err(|_| format!("invalid number \"{value}\""))
+            };
             match part.split_once('=') {
                 Some(("requests", value)) => without.requests = Some(number(value)?),
                 Some(("clients", value)) => without.clients = Some(number(value)?),
@@ -29,7 +33,7 @@ impl Without {
                         without.actions.extend(number(first)?..=number(last)?);
                     }
                 }
-                Some((other, _)) => return Err(format!("nothing is called {other}")),
+                Some((other, _)) => return Err(format!("unknown part \"{other}\"")),
                 None => drop(without.parts.insert(part.to_owned())),
             }
         }
@@ -40,7 +44,7 @@ impl Without {
         setup.requests = self.requests.unwrap_or(setup.requests);
         setup.clients = self.clients.unwrap_or(setup.clients);
         for part in &self.parts {
-            assert!(remove(setup, part), "nothing of this seed is called {part}");
+            assert!(remove(setup, part), "this seed has no part \"{part}\"");
         }
     }
 
@@ -150,13 +154,15 @@ const NAMED: [(&str, Remove); 16] = [
     }),
     ("guests", |setup| std::mem::take(&mut setup.guests) > 0),
     ("wall-jumps", |setup| std::mem::take(&mut setup.wall_jumps)),
-    ("deaths", |setup| std::mem::take(&mut setup.store.kills) > 0),
+    ("deaths", |setup| {
+        std::mem::take(&mut setup.store.server_deaths) > 0
+    }),
     ("disk-faults", |setup| {
         std::mem::take(&mut setup.store.faults) > 0
     }),
-    ("stops", |setup| std::mem::take(&mut setup.stops) > 0),
-    ("rich", |setup| std::mem::take(&mut setup.rich)),
-    ("cuts", |setup| std::mem::take(&mut setup.cuts)),
+    ("stops", |setup| std::mem::take(&mut setup.shutdowns) > 0),
+    ("rich", |setup| std::mem::take(&mut setup.has_push_options)),
+    ("cuts", |setup| std::mem::take(&mut setup.short_io)),
 ];
 
 fn remove(setup: &mut Setup, part: &str) -> bool {
@@ -172,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_out_can_be_written_down_and_read_again() {
+    fn what_is_left_out_is_parsed_as_it_was_printed() {
         let text = "requests=20,clients=2,crashes,cuts,actions=1-3.14";
         let without = Without::parse(text).expect("it is valid");
         assert_eq!(without.to_string(), text);

@@ -1,12 +1,12 @@
 //! A worker process, as an SDK makes one: what it does by the table, and what its tasks' code does.
 
-use crate::body::number;
+use crate::behaviour::Act;
+use crate::connection::Connection;
 use crate::guests::{is_guest, token};
-use crate::ledger::{Answer, CLASS, Ledger, PLACE, saved};
-use crate::lively::Act;
-use crate::model::{Follows, Model, Task};
-use crate::nested::Own;
-use crate::peer::Peer;
+use crate::ledger::{Answer, CLASS, Ledger, PLACE, checkpoint_body};
+use crate::model::{Model, Task, WorkerEffect};
+use crate::nested::NestedRequests;
+use crate::payload::number;
 use crate::pulls::Pull;
 use crate::push::PASSED;
 use crate::setup::Setup;
@@ -30,7 +30,7 @@ pub(crate) struct Run {
 pub(crate) struct Worker {
     pub(crate) key: u64,
     pub(crate) pid: i32,
-    pub(crate) peer: Peer,
+    pub(crate) connection: Connection,
     /// The process's stdout and stderr, which are closed when it ends.
     pub(crate) outputs: [Fd; 2],
     pub(crate) model: Model,
@@ -38,7 +38,7 @@ pub(crate) struct Worker {
     pub(crate) is_ready: bool,
     pub(crate) ready_at: Duration,
     /// When the worker last read everything that it had been sent.
-    pub(crate) looked_at: Duration,
+    pub(crate) read_at: Duration,
     /// The id of the task that the worker last answered.
     pub(crate) last_answered: Option<u32>,
     /// The worker has broken the protocol, and does nothing any more.
@@ -46,7 +46,7 @@ pub(crate) struct Worker {
     /// The name of the worker in the log.
     pub(crate) name: String,
     /// The worker offers `soft_cancel`.
-    pub(crate) is_soft: bool,
+    pub(crate) has_soft_cancel: bool,
     /// Text that the task has printed and the SDK has not sent.
     pub(crate) printed: String,
     /// When the job is to run again, if its code sets that.
@@ -58,56 +58,56 @@ pub(crate) struct Worker {
     /// Runs that will have ended once their answers are written.
     pub(crate) ended: Vec<(Task, Answer)>,
     /// The number of the checkpoint that the job's code saved last.
-    pub(crate) saves: u32,
+    pub(crate) checkpoint_no: u32,
     /// The number of tasks that the worker has answered.
     pub(crate) answered: u64,
     /// Tasks that ended a short time ago, and when.
     pub(crate) just_ended: Vec<(Task, Duration)>,
     /// The code of a task has killed the worker.
-    pub(crate) crashes: bool,
+    pub(crate) has_crashed: bool,
     /// The server has requested the death of the worker.
-    pub(crate) is_to_die: bool,
+    pub(crate) kill_requested: bool,
     /// The requests of the task's code.
-    pub(crate) own: Own,
+    pub(crate) nested: NestedRequests,
 }
 
 /// A worker that has been ready for this long was ready when a call was made that is answered now.
-const SETTLED: Duration = Duration::from_secs(5);
+const SETTLE_TIME: Duration = Duration::from_secs(5);
 
 /// The signal that programs die of.
 const SEGV: u32 = 11;
 /// Results of up to this many bytes are also sent as metadata, which the server passes on.
-const SHORT: usize = 64;
+const MAX_META_RESULT: usize = 64;
 
 impl Worker {
     /// A worker that has not sent HELLO, and whose output is not read.
-    pub(crate) fn new(key: u64, pid: i32, peer: Peer, model: Model) -> Self {
+    pub(crate) fn new(key: u64, pid: i32, connection: Connection, model: Model) -> Self {
         let outputs = [sim::pipe().1, sim::pipe().1];
         Self {
             key,
             pid,
-            peer,
+            connection,
             outputs,
             model,
             run: None,
             is_ready: false,
             ready_at: Duration::ZERO,
-            looked_at: steady(),
+            read_at: steady(),
             last_answered: None,
             is_rogue: false,
             name: String::new(),
-            is_soft: false,
+            has_soft_cancel: false,
             printed: String::new(),
             retry_after: None,
             pull: None,
             slots: None,
             ended: Vec::new(),
-            saves: 0,
+            checkpoint_no: 0,
             answered: 0,
             just_ended: Vec::new(),
-            crashes: false,
-            is_to_die: false,
-            own: Own::default(),
+            has_crashed: false,
+            kill_requested: false,
+            nested: NestedRequests::default(),
         }
     }
 
@@ -118,9 +118,9 @@ impl Worker {
         let calls: Vec<String> = calls.filter(|_| !self.is_adapter()).collect();
         let mut hello = serde_json::json!({
             "v": [1], "role": "worker", "name": "sim", "pid": self.pid, "calls": calls, "jobs": ["*"],
-            "soft_cancel": self.is_soft, "pull": self.pull.is_some(), "slots": self.slots.as_ref().map_or(1, |slots| slots.most),
+            "soft_cancel": self.has_soft_cancel, "pull": self.pull.is_some(), "slots": self.slots.as_ref().map_or(1, |slots| slots.capacity),
         });
-        if let Some(tasks) = self.model.left {
+        if let Some(tasks) = self.model.tasks_left {
             hello["tasks"] = tasks.into();
         }
         if is_guest(self.key) {
@@ -128,7 +128,7 @@ impl Worker {
             hello["token"] = token(setup, pool).into();
         }
         let body = hello.to_string();
-        self.peer.put(Encode {
+        self.connection.put(Encode {
             body: body.as_bytes(),
             ..Encode::new(Type::Hello, 0)
         });
@@ -137,14 +137,14 @@ impl Worker {
 
     /// Whether the worker has been ready for a while and is not shutting down.
     pub(crate) fn is_settled(&self) -> bool {
-        let is_new = steady() < self.ready_at + SETTLED;
-        self.is_ready && !is_new && !self.is_rogue && !self.is_told()
+        let is_new = steady() < self.ready_at + SETTLE_TIME;
+        self.is_ready && !is_new && !self.is_rogue && !self.is_shutting_down()
     }
 
     /// Whether the worker is shutting down, on request or by itself.
-    pub(crate) fn is_told(&self) -> bool {
+    pub(crate) fn is_shutting_down(&self) -> bool {
         match &self.slots {
-            Some(slots) => slots.is_told(),
+            Some(slots) => slots.is_shutting_down(),
             None => self.model.has("told"),
         }
     }
@@ -152,16 +152,16 @@ impl Worker {
     /// Whether the worker's process ends by itself.
     pub(crate) fn leaves_by_itself(&self) -> bool {
         match &self.slots {
-            Some(slots) => slots.is_gone,
+            Some(slots) => slots.is_ending,
             None => self.model.state == "gone",
         }
     }
 
     /// Whether the worker has a task.
-    pub(crate) fn holds(&self) -> bool {
+    pub(crate) fn has_tasks(&self) -> bool {
         match &self.slots {
-            Some(slots) => !slots.held.is_empty(),
-            None => self.model.holds(),
+            Some(slots) => !slots.tasks.is_empty(),
+            None => self.model.has_tasks(),
         }
     }
 
@@ -180,28 +180,30 @@ impl Worker {
     }
 
     /// The number of tasks that the worker runs at once.
-    pub(crate) fn width(&self) -> u64 {
-        self.slots.as_ref().map_or(1, |slots| slots.most as u64)
+    pub(crate) fn slot_count(&self) -> u64 {
+        self.slots.as_ref().map_or(1, |slots| slots.capacity as u64)
     }
 
     /// The tasks that run.
     pub(crate) fn running(&self) -> Vec<Task> {
         let run = self.run.iter().map(|run| run.task);
-        let slots = self.slots.iter().flat_map(|slots| &slots.held);
-        let begun = slots.filter(|held| held.is_begun).map(|held| held.task);
+        let slots = self.slots.iter().flat_map(|slots| &slots.tasks);
+        let begun = slots
+            .filter(|slot_task| slot_task.is_begun)
+            .map(|slot_task| slot_task.task);
         run.chain(begun).collect()
     }
 
     /// The jobs that the worker has and has not begun.
     pub(crate) fn waiting_jobs(&self) -> Vec<u64> {
-        let slots = self.slots.iter().flat_map(|slots| &slots.held);
-        let waiting = slots.filter(|held| !held.is_begun && held.task.is_job);
-        let waiting = waiting.map(|held| held.task.no);
+        let slots = self.slots.iter().flat_map(|slots| &slots.tasks);
+        let waiting = slots.filter(|slot_task| !slot_task.is_begun && slot_task.task.is_job);
+        let waiting = waiting.map(|slot_task| slot_task.task.no);
         self.model.waiting_jobs().chain(waiting).collect()
     }
 
     /// Whether the worker reads its connection at present.
-    pub(crate) fn looks(&self) -> bool {
+    pub(crate) fn reads(&self) -> bool {
         let reads = match &self.slots {
             Some(slots) => slots.reads(),
             None => self.model.reads(),
@@ -210,23 +212,23 @@ impl Worker {
     }
 
     /// Reads everything that is there, in one go.
-    pub(crate) fn read(&mut self, all: &mut Vec<Follows>, ledger: &mut Ledger, setup: &Setup) {
-        let (model, looked_at) = (&mut self.model, self.looked_at);
+    pub(crate) fn read(&mut self, all: &mut Vec<WorkerEffect>, ledger: &mut Ledger, setup: &Setup) {
+        let (model, read_at) = (&mut self.model, self.read_at);
         let name = &mut self.name;
-        let ended = self.peer.take(|frame| match frame.kind {
-            Type::Req => model.comes(task_of(&frame, looked_at, ledger, setup), all),
-            Type::Cancel => model.cancels(frame.id, all),
-            Type::Event => model.is_acknowledged(frame.id, all),
+        let ended = self.connection.take(|frame| match frame.kind {
+            Type::Req => model.add_task(task_of(&frame, read_at, ledger, setup), all),
+            Type::Cancel => model.cancel(frame.id, all),
+            Type::Event => model.acknowledge(frame.id, all),
             Type::Goaway => model.on("GOAWAY", all),
             Type::Ping => model.on("PING", all),
             Type::Ready => model.on("READY", all),
             Type::Welcome => *name = name_of(frame.body),
-            Type::Res => panic!("the server refuses an honest worker: {frame:?}"),
+            Type::Res => panic!("the server rejected a worker: {frame:?}"),
             _ => {}
         });
-        self.looked_at = steady();
+        self.read_at = steady();
         model.on("read", all);
-        if ended.expect("the server writes frames") && model.reads() {
+        if ended.expect("the server writes valid frames") && model.reads() {
             model.on("END", all);
         }
     }
@@ -234,7 +236,7 @@ impl Worker {
     /// Writes a frame, named as in the table.
     pub(crate) fn send(&mut self, frame: &str, id: u32, result: &[u8]) {
         let text = std::mem::take(&mut self.printed);
-        let checkpoint = saved(self.saves);
+        let checkpoint = checkpoint_body(self.checkpoint_no);
         let (kind, code, body): (Type, u8, &[u8]) = match frame {
             "STARTED" => (Type::Started, 0, b""),
             "GOAWAY" => (Type::Goaway, 0, b""),
@@ -256,7 +258,7 @@ impl Worker {
             "CRASHED" => (Type::Res, Status::CRASHED.0, text.as_bytes()),
             "RETURNED" => (Type::Res, Status::RETURNED.0, b""),
             "CANCELLED" => (Type::Res, Status::CANCELLED.0, b"cancelled"),
-            other => panic!("no frame is called {other}"),
+            other => panic!("unknown frame {other}"),
         };
         let id = if matches!(kind, Type::Goaway | Type::Ready) {
             0
@@ -277,13 +279,13 @@ impl Worker {
             meta.push(Key::ERROR_CLASS, CLASS.as_bytes());
             meta.push(Key::ERROR_PLACE, PLACE.as_bytes());
         }
-        if frame == "OK" && result.len() <= SHORT {
+        if frame == "OK" && result.len() <= MAX_META_RESULT {
             meta.push(PASSED, result);
         }
         if kind == Type::Res {
             self.last_answered = Some(id);
         }
-        self.peer.put(Encode {
+        self.connection.put(Encode {
             code,
             meta: meta.as_meta(),
             prio: u8::from(frame == "LOG"),
@@ -306,16 +308,16 @@ fn name_of(welcome: &[u8]) -> String {
 /// Reads a task from a frame, and records its delivery.
 pub(crate) fn task_of(
     frame: &Frame<'_>,
-    looked_at: Duration,
+    read_at: Duration,
     ledger: &mut Ledger,
     setup: &Setup,
 ) -> Task {
     if frame.meta.get(Key::JOB_ID).is_none() {
-        let no = ledger.calls.delivered(frame, looked_at);
+        let no = ledger.calls.delivered(frame, read_at);
         return Task::new(frame.id, no, false);
     }
     let no = number(frame.body).expect("a job carries its number");
-    ledger.check_sent(no, looked_at, setup);
+    ledger.check_sent(no, read_at, setup);
     ledger.delivered(no, frame, setup);
     Task::new(frame.id, no, true)
 }

@@ -3,7 +3,7 @@
 use crate::watch::{Peaks, Watch};
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use stoker_testkit::{App, Ask, Client, Ended, Got, Output, Setup, Spawn, run, until};
+use stoker_testkit::{App, Client, Ended, Output, Received, Request, Setup, Spawn, run, until};
 use stoker_wire::Status;
 
 pub(crate) struct Arena {
@@ -57,7 +57,7 @@ impl Arena {
     pub(crate) fn abandon(&mut self) {
         let (app, watch) = self.app.take().expect("a Stoker runs");
         self.peaks.push(watch.end());
-        drop(app.ended());
+        drop(app.wait_for_exit());
     }
 
     /// Ends a Stoker that still runs, and returns all peaks.
@@ -106,14 +106,14 @@ impl Arena {
 pub(crate) fn count(client: &mut Client, filter: &Value) -> u64 {
     let mut ask = filter.clone();
     ask["op"] = json!("count");
-    client.own("stoker.job", &ask)["count"]
+    client.call_server("stoker.job", &ask)["count"]
         .as_u64()
         .unwrap_or(0)
 }
 
 #[track_caller]
 pub(crate) fn pause(client: &mut Client, queue: &str) {
-    client.own(
+    client.call_server(
         "stoker.queue",
         &json!({"op": "pause", "queue": queue, "create": true}),
     );
@@ -121,7 +121,7 @@ pub(crate) fn pause(client: &mut Client, queue: &str) {
 
 #[track_caller]
 pub(crate) fn resume(client: &mut Client, queue: &str) {
-    client.own("stoker.queue", &json!({"op": "resume", "queue": queue}));
+    client.call_server("stoker.queue", &json!({"op": "resume", "queue": queue}));
 }
 
 /// Waits until no job of a queue waits, and no worker runs anything. Idle workers are checked too, because a job that
@@ -132,7 +132,7 @@ pub(crate) fn drained(client: &mut Client, queue: &str) -> Value {
         let found = client.queue(queue);
         let mut left = ["ready", "delayed", "running"].iter();
         let waits = left.any(|key| found[*key] != 0);
-        let state = client.own("stoker.worker", &json!({"op": "list"}));
+        let state = client.call_server("stoker.worker", &json!({"op": "list"}));
         let mut workers = state["workers"].as_array().into_iter().flatten();
         (!waits && workers.all(|worker| worker["state"] != "busy")).then_some(found)
     })
@@ -140,13 +140,13 @@ pub(crate) fn drained(client: &mut Client, queue: &str) -> Value {
 
 /// Pushes many jobs in one write; returns their ids in order.
 #[track_caller]
-pub(crate) fn push_all(client: &mut Client, asks: &[Ask]) -> Vec<String> {
+pub(crate) fn push_all(client: &mut Client, asks: &[Request]) -> Vec<String> {
     let ids: Vec<u32> = asks
         .chunks(500)
         .flat_map(|chunk| client.send_all(chunk))
         .collect();
     let answers = ids.into_iter().map(|id| client.answer(id));
-    let text = |got: Got| {
+    let text = |got: Received| {
         assert_eq!(
             got.status(),
             Status::OK,

@@ -86,7 +86,7 @@ fn run_group(group: &Group, options: &Options, totals: &Mutex<Totals>) {
     let file = |path| File::create(path).expect("a file of the directory can be made");
     let spawn = Spawn::new(this).args(&args).env("ATTACK_RUN", &mark);
     let mut child = spawn.stdout(file(&out)).stderr(file(&err)).start();
-    let in_time = procs::ends_within(child.id() as i32, group.bounds.seconds);
+    let in_time = procs::wait_for_exit(child.id() as i32, group.bounds.seconds);
     let tree = procs::tree(child.id() as i32);
     let left = procs::marked(&format!("ATTACK_RUN={mark}"));
     tree.into_iter().chain(left).for_each(procs::kill);

@@ -14,9 +14,9 @@ use stoker_testkit::{App, Inbox, frame, pause, procs};
 use stoker_wire::{Codec, Encode, Status, Type};
 
 /// The time between two samples, and between two requests of the administrator.
-const EVERY: Duration = Duration::from_millis(50);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 /// After this time a request is given up and repeated; all attempts together count as one wait.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The highest values so far.
 #[derive(Clone, Default)]
@@ -70,7 +70,7 @@ impl Watch {
             std::thread::spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     work(&stop, &peaks);
-                    pause(EVERY);
+                    pause(SAMPLE_INTERVAL);
                 }
             })
         };
@@ -174,11 +174,11 @@ fn try_ask(path: &Path) -> Option<()> {
     None
 }
 
-/// A connection on which every step ends within [`PATIENCE`], including connecting to a listener whose backlog is full.
+/// A connection on which every step ends within [`REQUEST_TIMEOUT`], including connecting to a listener whose backlog is full.
 fn connected(path: &Path) -> Option<UnixStream> {
     let fd = socket(AddressFamily::UNIX, SocketType::STREAM, None).ok()?;
     for what in [Timeout::Send, Timeout::Recv] {
-        set_socket_timeout(&fd, what, Some(PATIENCE)).ok()?;
+        set_socket_timeout(&fd, what, Some(REQUEST_TIMEOUT)).ok()?;
     }
     connect(&fd, &SocketAddrUnix::new(PathBuf::from(path)).ok()?).ok()?;
     Some(fd.into())

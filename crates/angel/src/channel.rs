@@ -10,7 +10,7 @@ use stoker_os::{AsFd, BorrowedFd, Errno, Fd, receive_record, send_record};
 pub const MAX_MESSAGE: usize = 260 * 1024;
 /// The maximum number of messages queued for a peer that does not read. It exceeds the possible number
 /// of workers.
-const MAX_WAITING: usize = 100_000;
+const MAX_QUEUED: usize = 100_000;
 
 /// Messages between angel and server: JSON in records of a `SOCK_SEQPACKET`, with descriptors. Neither
 /// side ever blocks on the other: messages that cannot be sent yet are queued.
@@ -35,8 +35,10 @@ impl Channel {
     /// Sends a message, now or as soon as the peer reads.
     pub fn send(&mut self, message: &impl Serialize, fds: Vec<Fd>) -> io::Result<()> {
         let bytes = serde_json::to_vec(message)?;
-        if bytes.len() > MAX_MESSAGE || self.waiting.len() >= MAX_WAITING {
-            return Err(io::Error::other("the message is too long or too many wait"));
+        if bytes.len() > MAX_MESSAGE || self.waiting.len() >= MAX_QUEUED {
+            return Err(io::Error::other(
+                "the message is too long, or too many messages are queued",
+            ));
         }
         self.waiting.push_back((bytes, fds));
         self.flush()

@@ -89,13 +89,13 @@ mod tests {
     }
 
     #[test]
-    fn all_passes_but_what_is_not_the_workers() {
+    fn all_variables_pass_except_stokers_own() {
         let all = environment(&Spec::default(), None);
         assert_eq!(names(&all), ["AWS_REGION", "HOME", "PATH", "SECRET"]);
     }
 
     #[test]
-    fn what_is_cleared_passes_by_name_or_by_its_beginning() {
+    fn with_env_clear_variables_pass_by_name_or_prefix() {
         let spec = Spec {
             env_clear: true,
             env_pass: vec!["HOME".to_owned(), "AWS_*".to_owned(), "SECR".to_owned()],
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_has_a_home_unless_the_pool_says_another() {
+    fn home_is_that_of_the_user_unless_the_pool_sets_it() {
         let account = Account {
             uid: 33,
             gid: 33,

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::{fs, io};
 
 /// The prefix of a gateway's process name in process lists. The gateway's own name follows.
-const PROCESS: &str = "stoker: gateway ";
+const PROCESS_NAME_PREFIX: &str = "stoker: gateway ";
 
 /// What the angel needs to know about a gateway.
 #[derive(Debug)]
@@ -21,14 +21,14 @@ pub struct Gateway {
 
 impl Gateway {
     pub(crate) fn process_name(&self) -> String {
-        format!("{PROCESS}{}", self.name)
+        format!("{PROCESS_NAME_PREFIX}{}", self.name)
     }
 }
 
 /// The name of the gateway that a process with this process name must run.
 #[must_use]
 pub fn is_gateway(process: &OsStr) -> Option<&str> {
-    process.to_str()?.strip_prefix(PROCESS)
+    process.to_str()?.strip_prefix(PROCESS_NAME_PREFIX)
 }
 
 /// A secret that only the server and the gateways receive.

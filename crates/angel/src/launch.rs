@@ -6,7 +6,7 @@
     reason = "no safe wrapper starts a program with a parent-death signal without a fork"
 )]
 
-use crate::signals::HARMLESS;
+use crate::signals::HANDLED;
 use libc::{SIG_DFL, SIGCHLD, SIGPIPE, c_char, c_int, c_void};
 use rustix::fd::BorrowedFd;
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
@@ -22,7 +22,7 @@ use std::{io, ptr};
 
 /// The child's stack in bytes. `execvp` needs it to search `PATH`, and to pass a script without an interpreter line to
 /// the shell.
-const STACK: usize = 256 << 10;
+const STACK_SIZE: usize = 256 << 10;
 
 /// A program to start in its own process group. It is killed when this process dies.
 pub(crate) struct Launch<'a> {
@@ -36,7 +36,7 @@ pub(crate) struct Launch<'a> {
     /// Standard input, output and error.
     pub(crate) streams: [BorrowedFd<'a>; 3],
     /// Descriptors that the program keeps.
-    pub(crate) kept: Vec<BorrowedFd<'a>>,
+    pub(crate) inherited_fds: Vec<BorrowedFd<'a>>,
 }
 
 /// The part of the parent's memory that the child uses.
@@ -74,7 +74,7 @@ impl Launch<'_> {
 
 impl Shared<'_> {
     fn fork(&self) -> io::Result<c_int> {
-        let mut stack = Vec::<u8>::with_capacity(STACK);
+        let mut stack = Vec::<u8>::with_capacity(STACK_SIZE);
         let top = stack.spare_capacity_mut().as_mut_ptr_range().end;
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | SIGCHLD;
         let this = ptr::from_ref(self).cast_mut().cast::<c_void>();
@@ -110,7 +110,7 @@ impl Shared<'_> {
         if getppid() != Some(self.parent) {
             return Err(Errno::PIPE);
         }
-        for fd in &launch.kept {
+        for fd in &launch.inherited_fds {
             fcntl_setfd(fd, FdFlags::empty())?;
         }
         unblock_signals();
@@ -132,7 +132,7 @@ extern "C" fn child(shared: *mut c_void) -> c_int {
 /// Restores the default action of every signal and then unblocks all: a handler must not run in the memory of the
 /// parent.
 fn unblock_signals() {
-    for signal in HARMLESS.into_iter().chain([SIGCHLD, SIGPIPE]) {
+    for signal in HANDLED.into_iter().chain([SIGCHLD, SIGPIPE]) {
         // SAFETY: the child has its own table of handlers, and the default action installs no code.
         unsafe { libc::signal(signal, SIG_DFL) };
     }

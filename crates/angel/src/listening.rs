@@ -1,27 +1,27 @@
 //! Keeps the socket's file where clients look for it.
 
-use crate::message::AboutSocket;
+use crate::message::SocketEvent;
 use crate::notify;
-use crate::socket::{Found, Socket};
+use crate::socket::{PathState, Socket};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
 use std::time::{Duration, Instant};
 
 /// The maximum number of rounds in one check, because another process may remove and create files
 /// all the time.
-const ROUNDS: u32 = 10;
+const MAX_ROUNDS: u32 = 10;
 /// The delay before a retry of something that failed and sends no notification.
-const RETRY: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// A change that the server should know about.
 pub(crate) enum SocketChange {
     /// The socket was created again. Carries its descriptor.
-    Renewed(OwnedFd, AboutSocket),
+    Recreated(OwnedFd, SocketEvent),
     /// Clients cannot reach the server.
-    Unreachable(AboutSocket),
+    Unreachable(SocketEvent),
     /// The socket's file is back at its path.
-    Back(AboutSocket),
-    Unwatched(AboutSocket),
+    Restored(SocketEvent),
+    Unwatched(SocketEvent),
 }
 
 /// The socket, and the watch on its file.
@@ -30,7 +30,7 @@ pub(crate) struct Listening {
     watch: Option<OwnedFd>,
     retry: Option<Instant>,
     /// The last problem reported, so that each one is reported only once.
-    trouble: Option<String>,
+    problem: Option<String>,
     is_unwatched: bool,
 }
 
@@ -40,7 +40,7 @@ impl Listening {
             socket,
             watch: None,
             retry: None,
-            trouble: None,
+            problem: None,
             is_unwatched: false,
         }
     }
@@ -69,44 +69,44 @@ impl Listening {
     pub(crate) fn check(&mut self) -> Vec<SocketChange> {
         let mut changes = Vec::new();
         self.retry = None;
-        for _ in 0..ROUNDS {
-            let found = self.socket.found();
-            self.arm(found, &mut changes);
-            if self.socket.found() != found {
+        for _ in 0..MAX_ROUNDS {
+            let path_state = self.socket.path_state();
+            self.watch_path(path_state, &mut changes);
+            if self.socket.path_state() != path_state {
                 continue;
             }
-            match found {
-                Found::Ours => {
-                    if self.trouble.take().is_some() {
-                        let text = format!("clients find {} again", self.path());
-                        changes.push(SocketChange::Back(self.about(text, None)));
+            match path_state {
+                PathState::Ours => {
+                    if self.problem.take().is_some() {
+                        let text = format!("clients can reach {} again", self.path());
+                        changes.push(SocketChange::Restored(self.event(text, None)));
                     }
                     return changes;
                 }
-                Found::Foreign => {
+                PathState::Foreign => {
                     let text = format!(
-                        "{} is not this server's socket any more: another file was put in its place, and clients \
-                         can't reach this server. It listens there again as soon as that file is removed",
+                        "{} is no longer this server's socket: another file was put in its place, and clients can't \
+                         reach this server. The socket is created again as soon as that file is removed",
                         self.path()
                     );
                     let reason = "another file was put in its place";
-                    self.report_trouble(text, reason, &mut changes);
+                    self.report_problem(text, reason, &mut changes);
                     return changes;
                 }
-                Found::Nothing => match self.renew() {
-                    Ok(renewed) => changes.push(renewed),
+                PathState::Nothing => match self.recreate() {
+                    Ok(recreated) => changes.push(recreated),
                     // Another process has taken the path, or nothing can be created there now.
                     Err(error) => {
                         let text = format!(
                             "the socket's file was removed, and clients can't reach this server: {error}"
                         );
-                        self.report_trouble(text, &error, &mut changes);
+                        self.report_problem(text, &error, &mut changes);
                         break;
                     }
                 },
             }
         }
-        self.retry = Some(Instant::now() + RETRY);
+        self.retry = Some(Instant::now() + RETRY_DELAY);
         changes
     }
 
@@ -114,48 +114,48 @@ impl Listening {
         self.socket.remove();
     }
 
-    fn arm(&mut self, found: Found, changes: &mut Vec<SocketChange>) {
-        match notify::watch(&self.socket, found) {
+    fn watch_path(&mut self, path_state: PathState, changes: &mut Vec<SocketChange>) {
+        match notify::watch(&self.socket, path_state) {
             Ok(watch) => self.watch = Some(watch),
             Err(error) => {
                 self.watch = None;
                 if !std::mem::replace(&mut self.is_unwatched, true) {
                     let path = self.path();
                     let text = format!(
-                        "cannot watch {path}: {error}. If the file is removed, nobody will notice; where the limit \
-                         of inotify instances is reached, raise fs.inotify.max_user_instances"
+                        "cannot watch {path}: {error}. If the file is removed, clients will not be able to connect. \
+                         If the limit of inotify instances is reached, raise fs.inotify.max_user_instances"
                     );
                     let error = error.to_string();
-                    changes.push(SocketChange::Unwatched(self.about(text, Some(&error))));
+                    changes.push(SocketChange::Unwatched(self.event(text, Some(&error))));
                 }
             }
         }
     }
 
-    fn renew(&mut self) -> Result<SocketChange, String> {
-        self.socket.renew().map_err(|error| error.to_string())?;
+    fn recreate(&mut self) -> Result<SocketChange, String> {
+        self.socket.recreate().map_err(|error| error.to_string())?;
         let copy = self.socket.as_fd().try_clone_to_owned();
         let copy = copy.map_err(|error: io::Error| error.to_string())?;
-        self.trouble = None;
+        self.problem = None;
         let text = format!(
-            "the file of the socket {} was removed; listening there again",
+            "the socket file {} was removed and was created again",
             self.path()
         );
-        Ok(SocketChange::Renewed(
+        Ok(SocketChange::Recreated(
             copy,
-            self.about(text, Some("the file was removed")),
+            self.event(text, Some("the file was removed")),
         ))
     }
 
-    fn report_trouble(&mut self, text: String, reason: &str, changes: &mut Vec<SocketChange>) {
-        if self.trouble.as_ref() != Some(&text) {
-            self.trouble = Some(text.clone());
-            changes.push(SocketChange::Unreachable(self.about(text, Some(reason))));
+    fn report_problem(&mut self, text: String, reason: &str, changes: &mut Vec<SocketChange>) {
+        if self.problem.as_ref() != Some(&text) {
+            self.problem = Some(text.clone());
+            changes.push(SocketChange::Unreachable(self.event(text, Some(reason))));
         }
     }
 
-    fn about(&self, text: String, reason: Option<&str>) -> AboutSocket {
-        AboutSocket {
+    fn event(&self, text: String, reason: Option<&str>) -> SocketEvent {
+        SocketEvent {
             text,
             path: self.path(),
             reason: reason.map(str::to_owned),

@@ -27,7 +27,7 @@ pub struct Spec {
 
 /// A log event about the socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AboutSocket {
+pub struct SocketEvent {
     /// The log message.
     pub text: String,
     pub path: String,
@@ -37,7 +37,7 @@ pub struct AboutSocket {
 
 /// The start or end of a gateway's process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AboutGateway {
+pub struct GatewayEvent {
     pub name: String,
     pub pid: i32,
     /// How the process ended, and after which delay it is started again, if at all; `None` if it was just
@@ -107,14 +107,14 @@ pub enum ToServer {
         command: String,
     },
     /// The socket was created again because its file was gone. Carries the new descriptor.
-    Listener(AboutSocket),
+    Listener(SocketEvent),
     /// A log event about the socket.
     Log {
         level: Level,
-        about: AboutSocket,
+        about: SocketEvent,
     },
     /// A gateway was started or has ended.
-    Gateway(AboutGateway),
+    Gateway(GatewayEvent),
     /// A stop signal from the operator.
     Drain,
     Reload,

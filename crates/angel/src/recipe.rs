@@ -8,9 +8,9 @@ use std::ffi::{CString, OsStr, OsString};
 use std::io;
 
 /// The maximum number of cached recipes. It exceeds the number of versions that pools have at the same time.
-const MOST: usize = 256;
+const MAX_RECIPES: usize = 256;
 /// Variables that each worker has for itself.
-const OWN: [&str; 4] = [env::FD, env::SOCKET, env::WORKER, env::COOKIE];
+const PER_WORKER: [&str; 4] = [env::FD, env::SOCKET, env::WORKER, env::COOKIE];
 
 pub(crate) struct Recipe {
     /// Whether the worker gets a socket to the server.
@@ -31,9 +31,9 @@ pub(crate) struct Recipe {
 pub(crate) struct Recipes(HashMap<Spec, Recipe>);
 
 impl Recipes {
-    pub(crate) fn of(&mut self, spec: Spec) -> io::Result<&Recipe> {
-        if self.0.len() >= MOST {
-            self.forget();
+    pub(crate) fn get_or_prepare(&mut self, spec: Spec) -> io::Result<&Recipe> {
+        if self.0.len() >= MAX_RECIPES {
+            self.clear();
         }
         match self.0.entry(spec) {
             Entry::Occupied(kept) => Ok(kept.into_mut()),
@@ -44,7 +44,7 @@ impl Recipes {
         }
     }
 
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 }
@@ -56,7 +56,7 @@ impl Recipe {
         }
         let account = spec.user.as_deref().map(user::find_account).transpose()?;
         let mut environment = environment::of_worker(spec, account.as_ref(), std::env::vars_os());
-        environment.retain(|(name, _)| OWN.iter().all(|own| name != own));
+        environment.retain(|(name, _)| PER_WORKER.iter().all(|own| name != own));
         let arguments: io::Result<Vec<CString>> = spec.command.iter().map(c_string).collect();
         let dir = spec.dir.as_ref();
         let place = dir.map(|dir| format!(" in {}", dir.display()));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recipe_leaves_out_what_each_worker_has_for_itself() {
+    fn a_recipe_omits_the_per_worker_variables() {
         let recipe = Recipe::new(&spec("a")).expect("it can be prepared");
         let has = |text: &str| {
             recipe
@@ -122,27 +122,27 @@ mod tests {
     }
 
     #[test]
-    fn recipes_are_bounded_and_forgotten() {
+    fn the_recipe_cache_is_bounded_and_can_be_cleared() {
         let mut recipes = Recipes::default();
-        for no in 0..=MOST {
+        for no in 0..=MAX_RECIPES {
             recipes
-                .of(spec(&no.to_string()))
+                .get_or_prepare(spec(&no.to_string()))
                 .expect("it can be prepared");
         }
         assert_eq!(recipes.0.len(), 1);
-        recipes.forget();
+        recipes.clear();
         assert!(recipes.0.is_empty());
     }
 
     #[test]
-    fn what_can_not_be_prepared_is_not_kept() {
+    fn failed_recipes_are_not_cached() {
         let mut recipes = Recipes::default();
         let nobody = Spec {
             user: Some("nobody-of-this-name".to_owned()),
             ..spec("a")
         };
-        assert!(recipes.of(nobody).is_err());
-        assert!(recipes.of(Spec::default()).is_err());
+        assert!(recipes.get_or_prepare(nobody).is_err());
+        assert!(recipes.get_or_prepare(Spec::default()).is_err());
         assert!(recipes.0.is_empty());
     }
 }

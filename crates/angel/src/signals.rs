@@ -8,6 +8,6 @@ use signal_hook::consts::{
 /// Signals that end a process by default but do not report a fault of it. The angel handles all of them. The server and
 /// the gateways ignore them: a signal to a whole session or control group is meant for the angel, which decides what
 /// its children do.
-pub(crate) const HARMLESS: [c_int; 11] = [
+pub(crate) const HANDLED: [c_int; 11] = [
     SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR,
 ];

@@ -17,7 +17,7 @@ const BACKLOG: i32 = 4_096;
 /// The number of attempts to lock the directory, with `LOCK_PAUSE` between them.
 const LOCK_TRIES: u32 = 100;
 /// The number of checks whether a server that still serves has ended, with `LOCK_PAUSE` between them.
-const DYING_TRIES: u32 = 50;
+const EXIT_CHECKS: u32 = 50;
 const LOCK_PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 10_000_000,
@@ -41,17 +41,17 @@ impl fmt::Display for SocketError {
         match self {
             Self::TooLong(path) => write!(
                 f,
-                "the socket path {} is longer than the 107 bytes a socket may have",
+                "the socket path {} is longer than 107 bytes, the maximum for a unix socket",
                 path.display()
             ),
-            Self::Served(path) => write!(f, "another Stoker serves at {}", path.display()),
-            Self::InTheWay(path, why) => write!(f, "{} is in the way: {why}", path.display()),
+            Self::Served(path) => write!(f, "another Stoker listens at {}", path.display()),
+            Self::InTheWay(path, why) => write!(f, "cannot listen at {}: {why}", path.display()),
             Self::Failed(path, error) => {
                 write!(f, "cannot listen at {}: {error}", path.display())
             }
             Self::Group(path, group, error) => {
                 let shown = path.display();
-                write!(f, "cannot give {shown} to group {group}: {error}")
+                write!(f, "cannot change the group of {shown} to {group}: {error}")
             }
         }
     }
@@ -61,7 +61,7 @@ impl std::error::Error for SocketError {}
 
 /// What is found at the path of the socket's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum PathState {
     Ours,
     Nothing,
     /// The file or socket of another process.
@@ -85,7 +85,7 @@ impl Socket {
     /// socket that is served and any other kind of file are left alone.
     pub fn listen(path: &Path, mode: u32, group: Option<u32>) -> Result<Self, SocketError> {
         let _lock = lock_directory(path);
-        clear_soon(path)?;
+        clear_with_retries(path)?;
         let (fd, identity) = bind_new(path, mode, group)?;
         let path = path.to_owned();
         Ok(Self {
@@ -124,18 +124,18 @@ impl Socket {
     }
 
     /// Checks what clients find at the path now.
-    pub(crate) fn found(&self) -> Found {
+    pub(crate) fn path_state(&self) -> PathState {
         match identity(&self.path) {
-            Some(identity) if identity == self.identity => Found::Ours,
-            Some(_) => Found::Foreign,
-            None => Found::Nothing,
+            Some(identity) if identity == self.identity => PathState::Ours,
+            Some(_) => PathState::Foreign,
+            None => PathState::Nothing,
         }
     }
 
     /// Creates the socket again after its file was removed. Clients that connected to the old socket are still
     /// in its queue, and are accepted by the process that holds it. Fails if another file has taken the path
     /// meanwhile.
-    pub(crate) fn renew(&mut self) -> Result<(), SocketError> {
+    pub(crate) fn recreate(&mut self) -> Result<(), SocketError> {
         let _lock = lock_directory(&self.path);
         (self.fd, self.identity) = bind_new(&self.path, self.mode, self.group)?;
         self.is_inherited = false;
@@ -144,7 +144,7 @@ impl Socket {
 
     /// Removes the socket's file, unless the socket was inherited or another file has taken its place.
     pub fn remove(&self) {
-        if !self.is_inherited && self.found() == Found::Ours {
+        if !self.is_inherited && self.path_state() == PathState::Ours {
             fs::remove_file(&self.path).ok();
         }
     }
@@ -183,8 +183,8 @@ fn lock_directory(path: &Path) -> Option<OwnedFd> {
 }
 
 /// Like [`clear`], but waits a little for a server that was killed a moment ago and has not ended yet.
-fn clear_soon(path: &Path) -> Result<(), SocketError> {
-    for _ in 0..DYING_TRIES {
+fn clear_with_retries(path: &Path) -> Result<(), SocketError> {
+    for _ in 0..EXIT_CHECKS {
         match clear(path) {
             Err(SocketError::Served(_)) => poll(&mut [], Some(&LOCK_PAUSE)).map_or((), |_| ()),
             cleared => return cleared,
@@ -259,27 +259,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_is_made_again_only_where_nothing_is() {
+    fn a_socket_is_recreated_only_if_its_path_is_free() {
         let directory = std::env::temp_dir().join(format!("stoker-socket-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();
         let path = directory.join("s");
         let mut socket = Socket::listen(&path, 0o600, None).unwrap();
-        assert_eq!(socket.found(), Found::Ours);
+        assert_eq!(socket.path_state(), PathState::Ours);
         let second = Socket::listen(&path, 0o600, None);
         assert!(matches!(second, Err(SocketError::Served(_))));
 
         fs::remove_file(&path).unwrap();
-        assert_eq!(socket.found(), Found::Nothing);
-        socket.renew().unwrap();
-        assert_eq!(socket.found(), Found::Ours);
+        assert_eq!(socket.path_state(), PathState::Nothing);
+        socket.recreate().unwrap();
+        assert_eq!(socket.path_state(), PathState::Ours);
         assert!(UnixStream::connect(&path).is_ok());
 
         fs::remove_file(&path).unwrap();
         let other = Socket::listen(&path, 0o600, None).unwrap();
-        assert_eq!(socket.found(), Found::Foreign);
-        assert!(socket.renew().is_err());
+        assert_eq!(socket.path_state(), PathState::Foreign);
+        assert!(socket.recreate().is_err());
         socket.remove();
-        assert_eq!(other.found(), Found::Ours, "it is not ours to remove");
+        assert_eq!(
+            other.path_state(),
+            PathState::Ours,
+            "it is not ours to remove"
+        );
         other.remove();
         fs::remove_dir(&directory).unwrap();
     }

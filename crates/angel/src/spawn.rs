@@ -2,7 +2,7 @@
 
 use crate::launch::Launch;
 use crate::recipe::{Recipe, assignment};
-use crate::signals::HARMLESS;
+use crate::signals::HANDLED;
 use crate::{Gateway, env};
 use libc::SIG_IGN;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 /// Settings of glibc's allocator for the server and the gateways: a large buffer is returned to the system as soon as
 /// it is freed. By default glibc raises that limit to the largest buffer ever freed, and the process would use more
 /// memory than the server counts. Other allocators ignore these variables.
-const MALLOC: [(&str, &str); 2] = [
+const MALLOC_VARIABLES: [(&str, &str); 2] = [
     ("MALLOC_MMAP_THRESHOLD_", "1048576"),
     ("MALLOC_TRIM_THRESHOLD_", "8388608"),
 ];
@@ -65,7 +65,7 @@ pub(crate) fn worker(
         dir: recipe.dir.as_deref(),
         identity: recipe.identity,
         streams: [nothing.as_fd(), stdout_end.as_fd(), stderr_end.as_fd()],
-        kept: theirs.iter().map(AsFd::as_fd).collect(),
+        inherited_fds: theirs.iter().map(AsFd::as_fd).collect(),
     };
     let pid = launch.start().map_err(|error| explain(recipe, &error))?;
     let fds: Vec<OwnedFd> = [stdout, stderr].into_iter().chain(ours).collect();
@@ -89,7 +89,7 @@ pub(crate) fn server(listener: BorrowedFd<'_>) -> io::Result<(i32, OwnedFd)> {
         .stdin(Stdio::null());
     command.env(env::LISTENER, listener.as_raw_fd().to_string());
     command.env(env::CONTROL, theirs.as_raw_fd().to_string());
-    command.envs(MALLOC);
+    command.envs(MALLOC_VARIABLES);
     // The server has no parent-death signal: if the angel is killed, the server first kills the workers.
     inherit(
         &mut command,
@@ -120,7 +120,7 @@ pub(crate) fn gateway(
         .env(env::RESTARTS, restarts.to_string())
         .env(env::HEARTBEAT, heartbeat.as_raw_fd().to_string())
         .env(env::SOCKET, socket_path)
-        .envs(MALLOC);
+        .envs(MALLOC_VARIABLES);
     let mut kept = listeners;
     kept.push(heartbeat.as_raw_fd());
     inherit(&mut command, kept, Role::Gateway);
@@ -159,7 +159,7 @@ fn inherit(command: &mut Command, fds: Vec<RawFd>, role: Role) {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
         }
-        for signal in HARMLESS {
+        for signal in HANDLED {
             // SAFETY: ignoring a signal installs no code, and the signal stays ignored after the exec.
             unsafe { libc::signal(signal, SIG_IGN) };
         }
@@ -180,12 +180,12 @@ fn inherit(command: &mut Command, fds: Vec<RawFd>, role: Role) {
 /// inherit them.
 #[expect(unsafe_code, reason = "there is no safe wrapper of this call")]
 pub(crate) fn close_inherited_on_exec() {
-    const FIRST: libc::c_uint = 3;
+    const FIRST_FD: libc::c_uint = 3;
     // SAFETY: the call only sets the close-on-exec flag; it closes no descriptor of this process.
     unsafe {
         libc::syscall(
             libc::SYS_close_range,
-            FIRST,
+            FIRST_FD,
             libc::c_uint::MAX,
             libc::CLOSE_RANGE_CLOEXEC,
         )

@@ -72,7 +72,7 @@ pub fn names(uid: u32, gid: u32) -> (String, String) {
 }
 
 fn unknown(what: &str, name: &str) -> io::Error {
-    let text = format!("there is no {what} '{name}'");
+    let text = format!("unknown {what} '{name}'");
     io::Error::new(io::ErrorKind::NotFound, text)
 }
 

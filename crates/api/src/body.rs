@@ -42,23 +42,23 @@ impl<'a> Body<'a> {
         #[derive(Deserialize)]
         struct Op<'t> {
             #[serde(borrow, default)]
-            op: Option<Said<'t>>,
+            op: Option<OpField<'t>>,
         }
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Said<'t> {
+        enum OpField<'t> {
             Text(#[serde(borrow)] Cow<'t, str>),
             Other(IgnoredAny),
         }
         match serde_json::from_slice(self.0).map_err(not_json)? {
             Op { op: None } => Ok(None),
             Op {
-                op: Some(Said::Text(op)),
+                op: Some(OpField::Text(op)),
             } => Ok(Some(op)),
             Op {
-                op: Some(Said::Other(_)),
+                op: Some(OpField::Other(_)),
             } => Err(Invalid::new(
-                "invalid \"op\": expected the name of an operation as a text",
+                "invalid \"op\": expected the name of an operation as a string",
             )),
         }
     }

@@ -1,6 +1,6 @@
 //! Structs that describe their fields: name, valid values and meaning.
 
-use crate::{Invalid, Map, Scalar, Wrong};
+use crate::{Invalid, Map, ReadError, Scalar};
 use serde_json::Value;
 
 /// A field of a request, for messages and for the reference page.
@@ -43,10 +43,10 @@ pub trait Fields: Sized {
 }
 
 /// Reads a value that is an object.
-pub(crate) fn object<T: Fields>(value: Value) -> Result<T, Wrong> {
+pub(crate) fn object<T: Fields>(value: Value) -> Result<T, ReadError> {
     match value {
-        Value::Object(map) => fields_without_nulls(map).map_err(Wrong::Invalid),
-        value => Err(Wrong::Value(value)),
+        Value::Object(map) => fields_without_nulls(map).map_err(ReadError::Invalid),
+        value => Err(ReadError::Value(value)),
     }
 }
 
@@ -66,30 +66,30 @@ pub(crate) fn take<T: Scalar>(map: &mut Map, name: &str) -> Result<T, Invalid> {
         return T::absent().ok_or_else(missing);
     };
     T::read(value).map_err(|wrong| match wrong {
-        Wrong::Value(value) => {
+        ReadError::Value(value) => {
             let hint = match (&value, T::absent().is_some()) {
                 (Value::Null, true) => "; leave the field out instead".to_owned(),
                 _ => T::hint(&value).map_or(String::new(), |hint| format!("; {hint}")),
             };
-            let (expected, got) = (T::expected(), shown(&value));
+            let (expected, got) = (T::expected(), shorten(&value));
             Invalid::new(format!(
                 "invalid \"{name}\": expected {expected}, got {got}{hint}"
             ))
         }
-        Wrong::Invalid(invalid) => invalid.within(format_args!("in \"{name}\"")),
+        ReadError::Invalid(invalid) => invalid.within(format_args!("in \"{name}\"")),
     })
 }
 
 /// Formats a value for a message. A long value is shortened.
-fn shown(value: &Value) -> String {
-    const MOST: usize = 60;
+fn shorten(value: &Value) -> String {
+    const MAX_LEN: usize = 60;
     match value {
         Value::Array(values) if values.is_empty() => "an empty list".to_owned(),
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),
         value => {
             let text = value.to_string();
-            match text.char_indices().nth(MOST) {
+            match text.char_indices().nth(MAX_LEN) {
                 Some((end, _)) => format!("{}…", &text[..end]),
                 None => text,
             }

@@ -41,7 +41,7 @@ pub use nearest::{nearest, suggest};
 pub use operations::{OPERATIONS, Operation};
 pub use printable::{printable, printable_json, printable_lines};
 pub use request::{Request, Role, parse};
-pub use scalar::{Limit, Millis, Number, QueueName, Scalar, Text, Wrong};
+pub use scalar::{Limit, Millis, Number, QueueName, ReadError, Scalar, Text};
 
 /// Calls a macro with the types of all requests. This is the only list of the operations.
 #[macro_export]
@@ -80,7 +80,7 @@ macro_rules! every_request {
 
 /// Calls a macro with the types of the objects that answers contain.
 #[macro_export]
-macro_rules! every_part {
+macro_rules! answer_objects {
     ($table:ident) => {
         $table! {
             $crate::job::Job,

@@ -1,15 +1,15 @@
 //! "Did you mean": finds the valid name that is most similar to an unknown one.
 
 /// The maximum number of names that are compared with an unknown one. Of thousands of queues the first are enough.
-const COMPARED: usize = 1_000;
+const MAX_COMPARED: usize = 1_000;
 /// The maximum number of names that are listed if none is similar.
-const LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// The valid name that was most likely meant, if one is similar enough.
 pub fn nearest<'n>(name: &str, valid: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let alike = valid
         .into_iter()
-        .take(COMPARED)
+        .take(MAX_COMPARED)
         .filter(|valid| valid.len().abs_diff(name.len()) <= 2.max(name.len() / 3));
     let scored = alike.map(|valid| (strsim::damerau_levenshtein(name, valid), valid));
     let (distance, best) = scored.min()?;
@@ -22,10 +22,10 @@ pub fn suggest<'n>(name: &str, valid: impl IntoIterator<Item = &'n str> + Clone)
         return format!("did you mean '{best}'?");
     }
     let mut all = valid.into_iter();
-    let listed: Vec<&str> = all.by_ref().take(LISTED).collect();
+    let listed: Vec<&str> = all.by_ref().take(MAX_LISTED).collect();
     match (listed.is_empty(), all.count()) {
-        (true, _) => "there is none".to_owned(),
-        (false, 0) => format!("there is: {}", listed.join(", ")),
-        (false, more) => format!("there is: {} and {more} more", listed.join(", ")),
+        (true, _) => "there are none".to_owned(),
+        (false, 0) => format!("expected one of: {}", listed.join(", ")),
+        (false, more) => format!("expected one of: {} and {more} more", listed.join(", ")),
     }
 }

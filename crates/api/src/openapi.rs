@@ -78,7 +78,7 @@ fn by_get(operation: &Operation, object: &str, errors: &Value) -> Value {
 fn common(operation: &Operation, id: &str, errors: &Value) -> Value {
     let role = match operation.role {
         Role::Anyone => "",
-        Role::Administrator => " For root and the user that Stoker runs as.",
+        Role::Administrator => " Requires root or the user that Stoker runs as.",
     };
     let answer = format!("#/components/schemas/{}", operation.answer);
     let mut responses = errors.clone();
@@ -108,7 +108,7 @@ pub fn schemas() -> Map<String, Value> {
             all.insert(<$answer>::NAME.to_owned(), schema);
         )*};
     }
-    crate::every_part!(parts);
+    crate::answer_objects!(parts);
     let known: Vec<String> = all.keys().cloned().collect();
     for schema in all.values_mut() {
         drop_unknown(schema, &known);

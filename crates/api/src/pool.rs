@@ -23,7 +23,7 @@ fn check_scale(scale: &Scale) -> Result<(), Invalid> {
     match (scale.reset, scale.min, scale.max) {
         (true, None, None) => Ok(()),
         (true, _, _) => Err(Invalid::new(
-            "\"reset\" takes the size back: leave out \"min\" and \"max\"",
+            "\"reset\" restores the configured size: leave out \"min\" and \"max\"",
         )),
         (false, Some(min), Some(max)) if min.0 > max.0 => Err(Invalid::new(format!(
             "\"min\" ({}) is above \"max\" ({})",

@@ -75,7 +75,7 @@ mod tests {
 
     // Issue 9, A15.
     #[test]
-    fn what_a_terminal_would_obey_is_escaped() {
+    fn terminal_control_characters_are_escaped() {
         let cases = [
             ("\x1b]0;owned\x07", r"\u{1b}]0;owned\u{7}"),
             ("a\r\nb", r"a\r\nb"),
@@ -91,13 +91,13 @@ mod tests {
     }
 
     #[test]
-    fn lines_stay_lines() {
+    fn line_breaks_are_kept_in_multi_line_text() {
         assert_eq!(printable_lines("a\n\x1bb\r\n"), "a\n\\u{1b}b\\r\n");
         assert_eq!(printable_lines("a\nb\n"), "a\nb\n");
     }
 
     #[test]
-    fn json_stays_the_same_value() {
+    fn escaped_json_has_the_same_value() {
         let value = serde_json::json!({"k\u{202e}": "\x1b\u{9b}\x7f\u{2028}\n"});
         for text in [value.to_string(), format!("{value:#}")] {
             let safe = printable_json(&text);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_text_of_any_script_is_left_alone_and_not_copied() {
+    fn ordinary_text_is_returned_unchanged_without_a_copy() {
         for text in ["App\\Mail\\Welcome", "naïve 日本 עברית 👩‍🚀", "a\tb", ""] {
             assert!(matches!(printable(text), std::borrow::Cow::Borrowed(same) if same == text));
         }

@@ -67,7 +67,7 @@ fn check_set(set: &Set) -> Result<(), Invalid> {
     let sets = set.weight.is_some() || set.reserve.is_some() || set.limit.is_some();
     match (set.reset, sets) {
         (true, true) => Err(Invalid::new(
-            "\"reset\" takes back everything: leave out \"weight\", \"reserve\" and \"limit\"",
+            "\"reset\" restores the configured settings: leave out \"weight\", \"reserve\" and \"limit\"",
         )),
         (false, false) => Err(Invalid::new(
             "name what to set: \"weight\", \"reserve\" or \"limit\"; or \"reset\": true",

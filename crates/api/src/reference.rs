@@ -3,7 +3,7 @@
 use crate::{Answer, Field, Fields, Request, Role};
 use std::fmt::Write;
 
-const HEAD: &str = "# Administration methods\n\n\
+const HEADING: &str = "# Administration methods\n\n\
 Generated from the types that the server and the command line use. Each method takes a REQ whose body is a JSON object \
 and answers with a JSON object; see [the protocol](protocol.md#9-the-brokers-own-methods) for an example of every \
 answer, and for `stoker.push`, which takes a job instead.\n\n\
@@ -16,7 +16,7 @@ Times are RFC 3339 in UTC; `…_ms` are milliseconds.\n";
 /// The page as Markdown.
 #[must_use]
 pub fn page() -> String {
-    let mut page = HEAD.to_owned();
+    let mut page = HEADING.to_owned();
     let mut method = "";
     macro_rules! operations {
         ($($request:ty,)*) => {$(operation::<$request>(&mut page, &mut method);)*};
@@ -31,7 +31,7 @@ pub fn page() -> String {
     macro_rules! answers {
         ($($answer:ty,)*) => {$(answer::<$answer>(&mut page);)*};
     }
-    crate::every_part!(answers);
+    crate::answer_objects!(answers);
     page
 }
 

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 /// Why a value is not valid for a type.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wrong {
+pub enum ReadError {
     /// The value is not valid; it is returned for the message.
     Value(Value),
     /// Something inside the value is invalid.
@@ -27,7 +27,7 @@ pub trait Scalar: Sized {
 
     /// # Errors
     /// The value is not valid for this type.
-    fn read(value: Value) -> Result<Self, Wrong>;
+    fn read(value: Value) -> Result<Self, ReadError>;
 
     /// The value of a field that is left out; `None` if the field is required.
     fn absent() -> Option<Self> {
@@ -53,7 +53,7 @@ impl<T: Scalar> Scalar for Option<T> {
         T::schema()
     }
 
-    fn read(value: Value) -> Result<Self, Wrong> {
+    fn read(value: Value) -> Result<Self, ReadError> {
         T::read(value).map(Some)
     }
 
@@ -80,8 +80,8 @@ impl Scalar for bool {
         json!({"type": "boolean"})
     }
 
-    fn read(value: Value) -> Result<Self, Wrong> {
-        value.as_bool().ok_or(Wrong::Value(value))
+    fn read(value: Value) -> Result<Self, ReadError> {
+        value.as_bool().ok_or(ReadError::Value(value))
     }
 
     fn absent() -> Option<Self> {
@@ -100,17 +100,17 @@ pub struct Text<const MAX: usize>(pub String);
 
 impl<const MAX: usize> Scalar for Text<MAX> {
     fn expected() -> Cow<'static, str> {
-        format!("a text of 1 to {MAX} bytes").into()
+        format!("a string of 1 to {MAX} bytes").into()
     }
 
     fn schema() -> Value {
         json!({"type": "string", "minLength": 1, "maxLength": MAX})
     }
 
-    fn read(value: Value) -> Result<Self, Wrong> {
+    fn read(value: Value) -> Result<Self, ReadError> {
         match value {
             Value::String(text) if (1..=MAX).contains(&text.len()) => Ok(Self(text)),
-            value => Err(Wrong::Value(value)),
+            value => Err(ReadError::Value(value)),
         }
     }
 
@@ -122,13 +122,13 @@ impl<const MAX: usize> Scalar for Text<MAX> {
 /// Any text.
 impl Scalar for String {
     fn expected() -> Cow<'static, str> {
-        "a text".into()
+        "a string".into()
     }
 
-    fn read(value: Value) -> Result<Self, Wrong> {
+    fn read(value: Value) -> Result<Self, ReadError> {
         match value {
             Value::String(text) => Ok(text),
-            value => Err(Wrong::Value(value)),
+            value => Err(ReadError::Value(value)),
         }
     }
 
@@ -151,12 +151,12 @@ impl Scalar for QueueName {
         json!({"type": "string", "pattern": "^[A-Za-z0-9_.:/@-]{1,255}$"})
     }
 
-    fn read(value: Value) -> Result<Self, Wrong> {
+    fn read(value: Value) -> Result<Self, ReadError> {
         match value {
             Value::String(name) if stoker_wire::check_name(name.as_bytes()).is_ok() => {
                 Ok(Self(name))
             }
-            value => Err(Wrong::Value(value)),
+            value => Err(ReadError::Value(value)),
         }
     }
 }
@@ -181,9 +181,9 @@ impl<const MIN: u64, const MAX: u64> Scalar for Number<MIN, MAX> {
         }
     }
 
-    fn read(value: Value) -> Result<Self, Wrong> {
+    fn read(value: Value) -> Result<Self, ReadError> {
         let number = value.as_u64().filter(|n| (MIN..=MAX).contains(n));
-        number.map(Self).ok_or(Wrong::Value(value))
+        number.map(Self).ok_or(ReadError::Value(value))
     }
 
     fn hint(wrong: &Value) -> Option<String> {
@@ -201,15 +201,15 @@ pub struct Millis(pub u64);
 
 impl Scalar for Millis {
     fn expected() -> Cow<'static, str> {
-        "a whole number of milliseconds, as 604800000 for 7 days".into()
+        "a whole number of milliseconds, such as 604800000 for 7 days".into()
     }
 
     fn schema() -> Value {
         json!({"type": "integer", "minimum": 0})
     }
 
-    fn read(value: Value) -> Result<Self, Wrong> {
-        value.as_u64().map(Self).ok_or(Wrong::Value(value))
+    fn read(value: Value) -> Result<Self, ReadError> {
+        value.as_u64().map(Self).ok_or(ReadError::Value(value))
     }
 }
 
@@ -229,12 +229,12 @@ impl Scalar for Limit {
         json!({"oneOf": [{"type": "integer", "minimum": 1, "maximum": 1_000_000}, {"const": "none"}]})
     }
 
-    fn read(value: Value) -> Result<Self, Wrong> {
+    fn read(value: Value) -> Result<Self, ReadError> {
         let number = value.as_u64().filter(|n| (1..=1_000_000).contains(n));
         match (number, value.as_str()) {
             (Some(number), _) => Ok(Self::Of(number as u32)),
             (None, Some("none")) => Ok(Self::None),
-            _ => Err(Wrong::Value(value)),
+            _ => Err(ReadError::Value(value)),
         }
     }
 
@@ -262,9 +262,9 @@ impl Scalar for Uuid {
         json!({"type": "string", "format": "uuid"})
     }
 
-    fn read(value: Value) -> Result<Self, Wrong> {
+    fn read(value: Value) -> Result<Self, ReadError> {
         let id = value.as_str().and_then(|text| text.parse().ok());
-        id.ok_or(Wrong::Value(value))
+        id.ok_or(ReadError::Value(value))
     }
 }
 
@@ -278,18 +278,18 @@ impl<T: Scalar> Scalar for Vec<T> {
         json!({"type": "array", "minItems": 1, "items": T::schema()})
     }
 
-    fn read(value: Value) -> Result<Self, Wrong> {
+    fn read(value: Value) -> Result<Self, ReadError> {
         match value {
             Value::Array(values) if !values.is_empty() => {
                 let read = |(number, value)| {
                     T::read(value).map_err(|wrong| match wrong {
-                        Wrong::Invalid(invalid) => Wrong::Invalid(invalid.of_item(number)),
+                        ReadError::Invalid(invalid) => ReadError::Invalid(invalid.of_item(number)),
                         wrong => wrong,
                     })
                 };
                 (1..).zip(values).map(read).collect()
             }
-            value => Err(Wrong::Value(value)),
+            value => Err(ReadError::Value(value)),
         }
     }
 

@@ -63,7 +63,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn what_is_accepted_is_read_the_same_again(
+    fn accepted_requests_round_trip(
         op in prop::sample::select(OPS),
         fields in prop::collection::hash_map(prop::sample::select(FIELDS), value(), 0..5),
     ) {
@@ -73,13 +73,13 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_rejected(body in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_parsed_or_rejected_without_a_panic(body in prop::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(accepted_by(&body) <= 5);
         ExportedJob::parse(&body).ok();
     }
 
     #[test]
-    fn a_job_that_can_be_imported_is_exported_the_same(
+    fn importable_jobs_round_trip(
         fields in prop::collection::hash_map(
             prop::sample::select(&["state", "priority", "attempt", "options", "error", "key", "key_hex", "meta", "body"][..]),
             value(), 0..5,
@@ -95,7 +95,7 @@ proptest! {
 }
 
 #[test]
-fn what_people_send_is_accepted() {
+fn common_requests_are_accepted() {
     for body in [
         r#"{"op":"cancel","queue":"mails","state":"failed"}"#,
         r#"{"op":"list","after":null,"limit":1000,"newest":true}"#,

@@ -58,9 +58,9 @@ fn too_many(groups: &BTreeMap<u32, Vec<&str>>) -> String {
     });
     let shown: Vec<String> = shown.collect();
     format!(
-        "workers run under several groups: {}. The socket can be for one of them; what runs in the other pools can't \
-         push. Set stoker.socket_group to a group, and give these pools a user = \"uid:gid\" with it; or \
-         stoker.socket_mode = \"0666\", which lets in all",
+        "workers run under several groups: {}. The socket can belong to one of them only; workers of the other pools \
+         can't connect. Set stoker.socket_group to a group, and give these pools a user = \"uid:gid\" with it; or \
+         stoker.socket_mode = \"0666\", which allows every user",
         shown.join(", ")
     )
 }
@@ -68,12 +68,12 @@ fn too_many(groups: &BTreeMap<u32, Vec<&str>>) -> String {
 /// Describes who may open a socket, for the error message to a user who may not.
 pub(crate) fn described(path: &Path) -> String {
     let Ok(socket) = fs::metadata(path) else {
-        return "a directory on the way to it is closed to this user".to_owned();
+        return "this user may not enter a directory of its path".to_owned();
     };
     let (user, group) = names(socket.uid(), socket.gid());
     let mode = socket.permissions().mode() & 0o777;
     format!(
-        "it is for user {user} and group {group}, with mode {mode:04o}; socket_group and socket_mode of [stoker] in \
-         the server's configuration say so"
+        "it belongs to user {user} and group {group}, with mode {mode:04o}; the server's configuration sets these as \
+         socket_group and socket_mode of [stoker]"
     )
 }

@@ -1,7 +1,7 @@
 //! A blocking client of the wire protocol, for the commands.
 
+use crate::deadlines::Deadlines;
 use crate::exit::{Failure, Result};
-use crate::patience::Patience;
 use crate::running;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -68,7 +68,7 @@ pub(crate) const MAX_BODY: usize = stoker_server::MAX_FRAME - (64 << 10);
 
 pub(crate) fn too_large(bytes: &str) -> Failure {
     Failure::Usage(format!(
-        "the body has {bytes} bytes, and a frame has room for {MAX_BODY}; send where it can be fetched instead"
+        "the body has {bytes} bytes, but the limit is {MAX_BODY}; store the data elsewhere, and send its location"
     ))
 }
 
@@ -78,15 +78,15 @@ pub(crate) struct Client {
     splitter: Splitter,
     next_id: u32,
     out: Vec<u8>,
-    patience: Patience,
+    deadlines: Deadlines,
 }
 
 impl Client {
     /// Connects to the server. `timeout` limits the total time of everything that is done with the connection.
     pub(crate) fn connect(option: Option<PathBuf>, timeout: Option<Duration>) -> Result<Self> {
         let path = crate::socket::named(option).unwrap_or_else(|| crate::socket::configured(None));
-        let patience = Patience::new(timeout);
-        let stream = open(&path, &patience)?;
+        let deadlines = Deadlines::new(timeout);
+        let stream = open(&path, &deadlines)?;
         let hello = Hello {
             v: vec![1],
             name: "stoker".to_owned(),
@@ -107,13 +107,13 @@ impl Client {
             splitter: Splitter::new(MAX_FRAME),
             next_id: 0,
             out,
-            patience,
+            deadlines,
         })
     }
 
     /// Waits for the next responses without a time limit, unless the command line sets one.
-    pub(crate) fn wait_for_ever(&mut self) {
-        self.patience.wait_for_ever();
+    pub(crate) fn disable_default_timeout(&mut self) {
+        self.deadlines.disable_default_timeout();
     }
 
     /// Queues a request and returns its id.
@@ -140,13 +140,13 @@ impl Client {
 
     /// Sends the queued requests.
     pub(crate) fn send(&mut self) -> Result {
-        self.patience.on_send();
+        self.deadlines.on_send();
         let mut rest = self.out.as_slice();
         while !rest.is_empty() {
-            self.stream.set_write_timeout(self.patience.left()?)?;
+            self.stream.set_write_timeout(self.deadlines.remaining()?)?;
             match self.stream.write(rest) {
                 Ok(count) => rest = &rest[count..],
-                Err(error) => self.patience.pass(error)?,
+                Err(error) => self.deadlines.check_retryable(error)?,
             }
         }
         self.out.clear();
@@ -162,11 +162,11 @@ impl Client {
         let mut seen = 0;
         let mut buffer = vec![0; 64 << 10];
         while seen < wanted {
-            self.stream.set_read_timeout(self.patience.left()?)?;
+            self.stream.set_read_timeout(self.deadlines.remaining()?)?;
             let count = match self.stream.read(&mut buffer) {
                 Ok(count) => count,
                 Err(error) => {
-                    self.patience.pass(error)?;
+                    self.deadlines.check_retryable(error)?;
                     continue;
                 }
             };
@@ -177,7 +177,7 @@ impl Client {
             }
             self.splitter
                 .feed(&buffer[..count], |frame| {
-                    self.patience.on_receive();
+                    self.deadlines.on_receive();
                     if frame.kind != Type::Res {
                         return Ok(());
                     }
@@ -214,7 +214,10 @@ impl Client {
     }
 
     /// Sends a request to one of the server's own methods (`stoker.*`).
-    pub(crate) fn own<R: stoker_api::Request>(&mut self, request: &R) -> Result<Reply<R::Answer>> {
+    pub(crate) fn call_server<R: stoker_api::Request>(
+        &mut self,
+        request: &R,
+    ) -> Result<Reply<R::Answer>> {
         let (name, body) = (R::METHOD, request.json().to_string());
         let answer = self.request(&Request {
             name,
@@ -254,18 +257,18 @@ fn advice(path: &Path) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     match path.parent().and_then(running::configured_in) {
         Some(other) if other.socket != path => format!(
-            "the one that was started with the configuration there (pid {}) answers at {}: name that with --socket or \
-             STOKER_SOCKET",
+            "a Stoker that was started with the configuration there (pid {}) listens at {}: give that path with \
+             --socket or STOKER_SOCKET",
             other.pid,
             other.socket.display()
         ),
-        _ => "start one with 'stoker serve', or name its socket with --socket or STOKER_SOCKET"
+        _ => "start one with 'stoker serve', or give the path of its socket with --socket or STOKER_SOCKET"
             .to_owned(),
     }
 }
 
 /// Connects to a socket. Blocks while the server accepts no connections and its backlog is full.
-fn open(path: &Path, patience: &Patience) -> Result<UnixStream> {
+fn open(path: &Path, deadlines: &Deadlines) -> Result<UnixStream> {
     let refused = |error: Errno| {
         let error = io::Error::from(error);
         let shown = path.display();
@@ -273,10 +276,10 @@ fn open(path: &Path, patience: &Patience) -> Result<UnixStream> {
             ErrorKind::PermissionDenied => {
                 let whose = crate::access::described(path);
                 Failure::Unreachable(format!(
-                    "this user may not open the socket {shown} ({error}): {whose}"
+                    "permission denied for the socket {shown} ({error}): {whose}"
                 ))
             }
-            ErrorKind::WouldBlock => Patience::exhausted(),
+            ErrorKind::WouldBlock => Deadlines::timed_out(),
             _ => Failure::Unreachable(format!(
                 "no Stoker answers at {shown} ({error}); {}",
                 advice(path)
@@ -287,7 +290,7 @@ fn open(path: &Path, patience: &Patience) -> Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
     let socket = socket.map_err(refused)?;
-    set_socket_timeout(&socket, Timeout::Send, patience.left()?).map_err(refused)?;
+    set_socket_timeout(&socket, Timeout::Send, deadlines.remaining()?).map_err(refused)?;
     connect(&socket, &address).map_err(refused)?;
     Ok(UnixStream::from(socket))
 }

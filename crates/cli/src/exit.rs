@@ -110,7 +110,7 @@ impl From<io::Error> for Failure {
 pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
 
 /// Prints a failure to stderr, with `--json` as one line of JSON, and returns the exit code.
-pub(crate) fn code(result: Result, json: bool) -> ExitCode {
+pub(crate) fn report(result: Result, json: bool) -> ExitCode {
     let Err(failure) = result else {
         return ExitCode::SUCCESS;
     };
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_have_codes_by_what_a_script_does_about_them() {
+    fn exit_codes_depend_on_the_status() {
         let code = |status| {
             let (class, text, item) = (None, String::new(), None);
             Failure::Refused {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_stands_behind_the_status() {
+    fn the_error_class_follows_the_status() {
         let failure = Failure::Refused {
             status: Status::EXCEPTION,
             class: Some("LogicException".to_owned()),

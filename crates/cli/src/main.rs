@@ -5,9 +5,9 @@ mod access;
 mod args;
 mod client;
 mod command;
+mod deadlines;
 mod exit;
 mod output;
-mod patience;
 #[cfg(test)]
 mod reference;
 mod running;
@@ -25,25 +25,25 @@ fn main() -> ExitCode {
         .next()
         .is_some_and(|name| name == stoker_angel::SERVER_NAME)
     {
-        return exit::code(command::server(), false);
+        return exit::report(command::server(), false);
     }
     if let Some(name) = env::args_os()
         .next()
         .as_deref()
         .and_then(stoker_angel::is_gateway)
     {
-        return exit::code(command::gateway(name), false);
+        return exit::report(command::gateway(name), false);
     }
     match Args::try_parse() {
         Ok(args) => {
             let json = args.json;
-            exit::code(command::run(args), json)
+            exit::report(command::run(args), json)
         }
         // With `--json`, an invalid command line is reported as JSON, like every other error.
         Err(error) if error.use_stderr() && env::args_os().any(|word| word == "--json") => {
             let text = error.to_string();
             let text = text.strip_prefix("error: ").unwrap_or(&text).trim();
-            exit::code(Err(exit::Failure::Usage(text.to_owned())), true)
+            exit::report(Err(exit::Failure::Usage(text.to_owned())), true)
         }
         Err(error) => error.exit(),
     }

@@ -11,8 +11,8 @@ use stoker_server::config::schema::sections;
 
 fn config_page() -> String {
     let mut page = String::from(
-        "# Configuration\n\nEvery key of `stoker.toml`, generated from the program. `stoker check` validates a file. Times are \
-         written `500ms`, `30s`, `5m`, `2h`, `7d`, sizes `64KB`, `256MB`, `2GB` (powers of 1024). An unknown key is an \
+        "# Configuration\n\nEvery key of `stoker.toml`, generated from the program. `stoker check` validates a file. \
+         Durations are written `500ms`, `30s`, `5m`, `2h`, `7d`, sizes `64KB`, `256MB`, `2GB` (powers of 1024). An unknown key is an \
          error.\n\n`stoker reload` applies the file, including pools and queues that were added or removed. Settings of \
          `stoker scale` and `stoker set` override the file until they are reset. ",
     );
@@ -73,7 +73,7 @@ fn cli_page() -> String {
          | exit code | meaning |\n|---|---|\n| 0 | success |\n| 1 | the request failed or was rejected |\n\
          | 2 | invalid command line |\n| 69 | no Stoker answers |\n\
          | 75 | rejected for now, or the outcome is unknown (`RESOURCE_EXHAUSTED`, `UNAVAILABLE`, `UNKNOWN`): try again later |\n\
-         | 77 | not permitted to this user (`PERMISSION_DENIED`) |\n| 78 | the configuration is wrong |\n",
+         | 77 | not permitted to this user (`PERMISSION_DENIED`) |\n| 78 | the configuration is invalid |\n",
     );
     let mut stoker = Args::command();
     stoker.build();
@@ -134,7 +134,7 @@ fn the_reference_of_the_configuration_is_up_to_date() {
 }
 
 #[test]
-fn the_reference_of_the_own_methods_is_up_to_date() {
+fn the_reference_of_the_administration_methods_is_up_to_date() {
     check("methods.md", &stoker_api::reference::page());
 }
 

@@ -18,7 +18,7 @@ const LOCK_TRIES: u32 = 500;
 const HINT_TRIES: u32 = 5;
 /// The number of checks, with a `PAUSE` after each, that a Stoker that was found keeps running: it may have been killed
 /// a moment ago.
-const DYING_TRIES: u32 = 50;
+const EXIT_CHECKS: u32 = 50;
 const PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 10_000_000,
@@ -59,14 +59,14 @@ pub(crate) struct Records {
 pub(crate) fn configured_in(directory: &Path) -> Option<Running> {
     let directory = fs::canonicalize(directory).ok()?;
     let records = directories().find_map(|records| Records::open_at(&records, HINT_TRIES).ok())?;
-    let lies_there = |other: &Running| {
+    let is_there = |other: &Running| {
         let place = other
             .config
             .parent()
             .and_then(|place| fs::canonicalize(place).ok());
         place.is_some_and(|place| place == directory) && other.serves(&other.config)
     };
-    records.all().ok()?.into_iter().find(lies_there)
+    records.all().ok()?.into_iter().find(is_there)
 }
 
 /// The directories that may contain the records. They do not depend on the environment, because a service and a login
@@ -86,7 +86,7 @@ impl Records {
     pub(crate) fn open() -> io::Result<Self> {
         let mut result = Err(io::ErrorKind::NotFound.into());
         for directory in directories() {
-            result = Self::make_at(&directory).map_err(|error| {
+            result = Self::create_at(&directory).map_err(|error| {
                 io::Error::new(error.kind(), format!("{}: {error}", directory.display()))
             });
             if result.is_ok() {
@@ -96,7 +96,7 @@ impl Records {
         result
     }
 
-    fn make_at(directory: &Path) -> io::Result<Self> {
+    fn create_at(directory: &Path) -> io::Result<Self> {
         match DirBuilder::new().mode(0o700).create(directory) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => Self::open_at(directory, LOCK_TRIES),
@@ -110,7 +110,7 @@ impl Records {
         if found.st_uid != geteuid().as_raw() || found.st_mode & 0o077 != 0 {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
-                "it should belong to this user, with mode 0700; remove it",
+                "the directory belongs to another user, or others can access it (expected mode 0700): remove it",
             ));
         }
         lock_with_retries(&locked, lock_tries)?;
@@ -122,7 +122,7 @@ impl Records {
 
     /// Returns a Stoker that was started with this configuration and is still running.
     pub(crate) fn find(&self, config: &Path) -> io::Result<Option<Running>> {
-        for _ in 0..DYING_TRIES {
+        for _ in 0..EXIT_CHECKS {
             let found = self.all()?.into_iter().find(|other| other.serves(config));
             if found.is_none() {
                 return Ok(None);
@@ -152,7 +152,7 @@ impl Records {
     }
 
     /// Records this process.
-    pub(crate) fn enter(&self, config: &Path, socket: &Path) -> io::Result<Record> {
+    pub(crate) fn add(&self, config: &Path, socket: &Path) -> io::Result<Record> {
         let pid = std::process::id();
         let text =
             json!({"pid": pid, "namespace": namespace(), "socket": socket, "config": config});
@@ -226,18 +226,18 @@ fn namespace() -> String {
 /// The part of an absolute path before its first symbolic link. A deploy may have changed the target of the link since
 /// the other process started.
 fn path_before_symlink(path: &Path) -> PathBuf {
-    let mut firm = PathBuf::new();
+    let mut resolved = PathBuf::new();
     for part in path.components() {
         let next = match part {
             Component::RootDir => PathBuf::from("/"),
-            part => firm.join(part),
+            part => resolved.join(part),
         };
         if next.is_symlink() {
             break;
         }
-        firm = next;
+        resolved = next;
     }
-    firm
+    resolved
 }
 
 #[cfg(test)]
@@ -262,18 +262,18 @@ mod tests {
     }
 
     #[test]
-    fn a_record_counts_while_its_file_is_locked() {
+    fn a_record_is_valid_while_its_file_is_locked() {
         let folder = Folder::new("records");
         let directory = folder.0.join("own");
         let (config, other) = (
             Path::new("/no/such/stoker.toml"),
             Path::new("/no/such/other.toml"),
         );
-        let records = Records::make_at(&directory).unwrap();
+        let records = Records::create_at(&directory).unwrap();
         let mode = fs::metadata(&directory).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
-        let first = records.enter(config, Path::new("/s")).unwrap();
-        let second = records.enter(other, Path::new("/t")).unwrap();
+        let first = records.add(config, Path::new("/s")).unwrap();
+        let second = records.add(other, Path::new("/t")).unwrap();
         assert_eq!(records.all().unwrap().len(), 2);
         let found = records.find(config).unwrap().unwrap();
         assert_eq!(
@@ -291,20 +291,20 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_others_may_use_is_refused() {
+    fn a_directory_that_other_users_can_access_is_rejected() {
         let folder = Folder::new("foreign");
         let (open, link) = (folder.0.join("open"), folder.0.join("link"));
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(Records::make_at(&open).is_err());
+        assert!(Records::create_at(&open).is_err());
         fs::set_permissions(&open, fs::Permissions::from_mode(0o700)).unwrap();
         symlink("open", &link).unwrap();
-        assert!(Records::make_at(&link).is_err());
-        assert!(Records::make_at(&open).is_ok());
+        assert!(Records::create_at(&link).is_err());
+        assert!(Records::create_at(&open).is_ok());
     }
 
     #[test]
-    fn a_process_of_another_namespace_is_another_one() {
+    fn a_process_in_another_pid_namespace_is_a_different_one() {
         let running = |namespace: &str| Running {
             pid: std::process::id() as i32,
             namespace: namespace.to_owned(),

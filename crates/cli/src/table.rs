@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_stand_to_the_right_and_nothing_is_a_dash() {
+    fn numbers_are_right_aligned_and_missing_values_are_dashes() {
         let rows = [("a", Some(5u32)), ("long", None)];
         let shown = table(
             &rows,
@@ -110,7 +110,7 @@ mod tests {
 
     // Issue 9, A15.
     #[test]
-    fn a_cell_can_neither_move_the_cursor_nor_start_a_line() {
+    fn control_characters_in_cells_are_escaped() {
         let rows = ["\x1b[2Jone\ntwo\u{9b}"];
         let shown = table(&rows, &[("NAME", |row| (*row).into())]);
         assert_eq!(shown, "NAME\n\\u{1b}[2Jone\\ntwo\\u{9b}");

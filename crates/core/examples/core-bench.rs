@@ -187,7 +187,7 @@ impl Bench {
         };
         bench.step(Event::Tick);
         bench.boot();
-        (0..case.waiting).for_each(|_| bench.bring());
+        (0..case.waiting).for_each(|_| bench.submit());
         bench
     }
 
@@ -225,7 +225,7 @@ impl Bench {
         self.out = out;
     }
 
-    fn bring(&mut self) {
+    fn submit(&mut self) {
         let at = self.brought;
         self.brought += 1;
         let name = self.names[at % self.names.len()];
@@ -262,7 +262,7 @@ impl Bench {
 
     /// One task comes, one is answered: two steps, and what ticks are due.
     fn cycle(&mut self, run: Span) {
-        self.bring();
+        self.submit();
         self.now = self.now + run;
         if self.core.next_deadline().is_some_and(|due| due <= self.now) {
             self.step(Event::Tick);

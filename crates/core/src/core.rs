@@ -60,7 +60,7 @@ pub struct Core {
     pub(crate) drained: bool,
     /// Pools that must be processed before the step ends.
     pub(crate) dirty: Vec<PoolId>,
-    pub(crate) out: Vec<Action>,
+    pub(crate) actions: Vec<Action>,
 }
 
 impl Core {
@@ -82,7 +82,7 @@ impl Core {
             draining: None,
             drained: false,
             dirty: Vec::new(),
-            out: Vec::new(),
+            actions: Vec::new(),
         }
     }
 
@@ -90,7 +90,7 @@ impl Core {
     /// the latest time seen so far is used.
     pub fn step(&mut self, now: Time, event: Event<'_>, out: &mut Vec<Action>) {
         self.now = self.now.max(now);
-        std::mem::swap(&mut self.out, out);
+        std::mem::swap(&mut self.actions, out);
         match event {
             Event::Arrived(task) => self.arrive(&task),
             Event::Backlog { queue, class, key } => self.backlog(queue, class, key),
@@ -125,7 +125,7 @@ impl Core {
                 blocked,
             } => self.block(queue, key, blocked),
             Event::Ready { worker, wanted } => self.ready(worker, wanted),
-            Event::Unread { worker, unread } => self.unread(worker, unread),
+            Event::ReadingPaused { worker, paused } => self.reading_paused(worker, paused),
             Event::Deferred { worker, task } => self.defer(worker, task),
             Event::Resumed { task } => self.resume(task),
             Event::Left { worker } => self.left(worker),
@@ -141,7 +141,7 @@ impl Core {
             Event::Tick => self.tick(),
         }
         self.settle();
-        std::mem::swap(&mut self.out, out);
+        std::mem::swap(&mut self.actions, out);
     }
 
     /// When [`Event::Tick`] is due next, if no other event comes first.
@@ -155,8 +155,8 @@ impl Core {
         while let Some(pool) = self.dirty.pop() {
             self.dispatch(pool);
             self.note_starvation(pool);
-            if !self.pools[pool.index()].sized || self.draining.is_some() {
-                self.size(pool);
+            if !self.pools[pool.index()].is_size_current || self.draining.is_some() {
+                self.adjust_size(pool);
             }
         }
         self.finish_drain();
@@ -165,13 +165,13 @@ impl Core {
     /// Has a pool processed before the step ends, including its size. Needed when one of its workers was added,
     /// changed or removed, or when its limits changed. Tasks alone rarely need it, so the hot path does not
     /// count workers.
-    pub(crate) fn resize(&mut self, pool: PoolId) {
-        self.pools[pool.index()].sized = false;
+    pub(crate) fn request_resize(&mut self, pool: PoolId) {
+        self.pools[pool.index()].is_size_current = false;
         self.touch(pool);
     }
 
-    pub(crate) fn resize_all(&mut self) {
-        (0..self.pools.len() as u32).for_each(|pool| self.resize(PoolId(pool)));
+    pub(crate) fn request_resize_all(&mut self) {
+        (0..self.pools.len() as u32).for_each(|pool| self.request_resize(PoolId(pool)));
     }
 
     pub(crate) fn touch(&mut self, pool: PoolId) {

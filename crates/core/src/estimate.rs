@@ -3,43 +3,43 @@
 use crate::Span;
 
 /// Number of remembered runs of one name.
-const REMEMBERED: usize = 64;
+const REMEMBERED_RUNS: usize = 64;
 /// Minimum number of runs from which conclusions are drawn.
-const ENOUGH: usize = 16;
+const MIN_RUNS: usize = 16;
 /// One in this many tasks that look hopeless is let through, so that slow samples can't cause refusals for ever
 /// (after Finagle's deadline filter, which lets 80 % of them through).
-const LET_THROUGH: u32 = 20;
+const ONE_PROBE_IN: u32 = 20;
 
 /// A run below this duration is short: a round trip to its worker takes about as long.
-const SHORT: Span = Span(200);
+const SHORT_RUN: Span = Span(200);
 /// All remembered runs of a short name must be below this duration.
-const SHORT_AT_MOST: Span = Span(2_000);
-/// At most one in this many runs of a short name may be longer than [`SHORT`].
-const NEARLY_ALL: usize = 16;
+const MAX_RUN_OF_SHORT_NAME: Span = Span(2_000);
+/// At most one in this many runs of a short name may be longer than [`SHORT_RUN`].
+const ONE_LONG_RUN_IN: usize = 16;
 
 /// Durations of the last runs of one name, in µs. Old runs drop out, so the estimate follows recent behaviour.
 #[derive(Clone, Debug)]
 pub(crate) struct Estimate {
-    runs: [u32; REMEMBERED],
+    runs: [u32; REMEMBERED_RUNS],
     len: usize,
     next: usize,
     median: u32,
     longest: u32,
     /// Number of remembered runs that were not short.
     long_runs: usize,
-    hopeless: u32,
+    probe_candidates: u32,
 }
 
 impl Default for Estimate {
     fn default() -> Self {
         Self {
-            runs: [0; REMEMBERED],
+            runs: [0; REMEMBERED_RUNS],
             len: 0,
             next: 0,
             median: 0,
             longest: 0,
             long_runs: 0,
-            hopeless: 0,
+            probe_candidates: 0,
         }
     }
 }
@@ -48,10 +48,10 @@ impl Estimate {
     pub(crate) fn record(&mut self, run: Span) {
         let run = u32::try_from(run.0).unwrap_or(u32::MAX);
         let forgotten = std::mem::replace(&mut self.runs[self.next], run);
-        let is_long = |run: u32| usize::from(u64::from(run) >= SHORT.0);
+        let is_long = |run: u32| usize::from(u64::from(run) >= SHORT_RUN.0);
         self.long_runs = self.long_runs + is_long(run) - is_long(forgotten);
-        self.next = (self.next + 1) % REMEMBERED;
-        self.len = (self.len + 1).min(REMEMBERED);
+        self.next = (self.next + 1) % REMEMBERED_RUNS;
+        self.len = (self.len + 1).min(REMEMBERED_RUNS);
         if run >= self.longest {
             self.longest = run;
         } else if forgotten == self.longest {
@@ -59,7 +59,7 @@ impl Estimate {
         }
         // The median changes slowly, and sorting at every run would cost more than the rest of the run's
         // bookkeeping.
-        if self.next.is_multiple_of(32) || self.len <= ENOUGH {
+        if self.next.is_multiple_of(32) || self.len <= MIN_RUNS {
             let mut sorted = self.runs;
             let sorted = &mut sorted[..self.len];
             self.median = *sorted.select_nth_unstable((self.len - 1) / 2).1;
@@ -68,16 +68,16 @@ impl Estimate {
 
     /// The median run, once enough runs are known.
     pub(crate) fn median(&self) -> Option<Span> {
-        (self.len >= ENOUGH).then_some(Span(u64::from(self.median)))
+        (self.len >= MIN_RUNS).then_some(Span(u64::from(self.median)))
     }
 
-    /// Whether runs of this name are short enough to be prefetched: nearly all below [`SHORT`], and none so
+    /// Whether runs of this name are short enough to be prefetched: nearly all below [`SHORT_RUN`], and none so
     /// long that tasks behind it would wait noticeably. A strict maximum would stop prefetching after every
     /// brief disturbance, such as a garbage collection or a context switch.
     pub(crate) fn is_short(&self) -> bool {
-        self.len >= ENOUGH
-            && self.longest < SHORT_AT_MOST.0 as u32
-            && self.long_runs * NEARLY_ALL <= self.len
+        self.len >= MIN_RUNS
+            && self.longest < MAX_RUN_OF_SHORT_NAME.0 as u32
+            && self.long_runs * ONE_LONG_RUN_IN <= self.len
     }
 
     /// Whether a run most likely takes at least this long.
@@ -85,10 +85,10 @@ impl Estimate {
         self.median().is_some_and(|median| median >= left)
     }
 
-    /// Whether this hopeless task is the one in [`LET_THROUGH`] that may run as a probe.
+    /// Whether this hopeless task is the one in [`ONE_PROBE_IN`] that may run as a probe.
     pub(crate) fn admits_probe(&mut self) -> bool {
-        self.hopeless = (self.hopeless + 1) % LET_THROUGH;
-        self.hopeless == 0
+        self.probe_candidates = (self.probe_candidates + 1) % ONE_PROBE_IN;
+        self.probe_candidates == 0
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_name_forgives_a_little_noise_and_nothing_long() {
+    fn a_short_name_tolerates_few_longer_runs_and_no_long_run() {
         assert!(of([199; 64]).is_short());
         assert!(!of([200; 64]).is_short());
         let noisy = |long: usize, run: u64| {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn lets_one_hopeless_task_in_twenty_through() {
+    fn admits_one_in_twenty_hopeless_tasks_as_a_probe() {
         let mut estimate = of([1_000; 64]);
         assert!(!estimate.exceeds(Span(1_001)));
         assert!(estimate.exceeds(Span(1_000)));

@@ -1,6 +1,6 @@
 //! The events that the core takes and the actions that it returns.
 
-use crate::{Exit, Health, KeyId, NewTask, PoolId, QueueId, Span, TaskId, Why, WorkerId};
+use crate::{Exit, Health, KeyId, NewTask, PoolId, QueueId, Span, StopReason, TaskId, WorkerId};
 
 /// Something that happened. [`crate::Core::step`] applies it.
 #[derive(Clone, Debug)]
@@ -82,11 +82,11 @@ pub enum Event<'a> {
         worker: WorkerId,
         wanted: bool,
     },
-    /// The edge has stopped reading a worker's answers because memory is short or, without `unread`, reads them
+    /// The edge has stopped reading a worker's answers because memory is short or, without `paused`, reads them
     /// again. The worker's tasks can't end in between, so that time does not count against their limits.
-    Unread {
+    ReadingPaused {
         worker: WorkerId,
-        unread: bool,
+        paused: bool,
     },
     /// The edge could not send a task that was just assigned. The task is kept apart until [`Event::Resumed`];
     /// no attempt is counted.
@@ -268,13 +268,13 @@ pub enum Action {
         task: TaskId,
     },
     /// Send the soft signal to a worker that supports it.
-    Nudge {
+    SoftSignal {
         worker: WorkerId,
     },
     /// Send GOAWAY to a worker and half-close its socket: the worker must finish its tasks and exit.
     Goaway {
         worker: WorkerId,
-        why: Why,
+        why: StopReason,
     },
     Terminate {
         worker: WorkerId,
@@ -286,7 +286,7 @@ pub enum Action {
     /// Kill a worker and all processes that it started.
     Kill {
         worker: WorkerId,
-        why: Why,
+        why: StopReason,
     },
     /// The worker is gone and its id may be reused.
     Release {
@@ -381,7 +381,7 @@ pub enum Notice {
         exit: Exit,
         expected: bool,
         quiet: bool,
-        why: Option<Why>,
+        why: Option<StopReason>,
         crashed: Option<TaskId>,
     },
     /// A worker will be replaced.
@@ -403,7 +403,7 @@ pub enum Notice {
     CutOff {
         worker: WorkerId,
         task: TaskId,
-        why: Option<Why>,
+        why: Option<StopReason>,
         again: bool,
     },
     /// A worker's process ended before it was of any use, usually before it sent HELLO.

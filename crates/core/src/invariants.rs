@@ -9,7 +9,10 @@ impl Core {
     /// Panics if the core's state is inconsistent.
     #[doc(hidden)]
     pub fn check_invariants(&self) {
-        assert!(self.dirty.is_empty(), "a step ends with every pool settled");
+        assert!(
+            self.dirty.is_empty(),
+            "a pool is still marked dirty after the step"
+        );
         let mut found = Found::default();
         for id in (0..self.queues.len() as u32).map(QueueId) {
             self.check_queue(id, &mut found);
@@ -23,12 +26,8 @@ impl Core {
         let held: Vec<TaskId> = self.tasks.ids().collect();
         let deferred = held.iter().copied().filter(|id| self.is_deferred(*id));
         deferred.for_each(|id| found.add(id));
-        assert_eq!(
-            sorted(found.0),
-            held,
-            "each task stands in exactly one place"
-        );
-        assert_eq!(held.len(), self.tasks.len(), "tasks are counted");
+        assert_eq!(sorted(found.0), held, "each task is in exactly one place");
+        assert_eq!(held.len(), self.tasks.len(), "number of tasks");
         self.check_claims(&held);
         self.check_task_timers(&held);
         self.check_workers();
@@ -40,13 +39,17 @@ impl Core {
         let assigned = || self.assigned().filter(of_queue);
         let running = assigned().filter(|task| task.started.is_some()).count();
         assert_eq!(queue.running as usize, running, "{id:?}: running");
-        assert_eq!(queue.out as usize, assigned().count(), "{id:?}: assigned");
+        assert_eq!(
+            queue.assigned as usize,
+            assigned().count(),
+            "{id:?}: assigned"
+        );
         let mut listed = [0; CLASSES];
         let mut waiting = queue.suspects.len() as u32;
         for (key_id, key) in queue.keys.entries() {
             let of_key = |task: &&Task| task.key == key_id;
             let out = assigned().filter(of_key).count();
-            assert_eq!(key.out as usize, out, "{id:?} {key_id:?}: assigned");
+            assert_eq!(key.assigned as usize, out, "{id:?} {key_id:?}: assigned");
             let deferred = self.tasks.ids().map(|task| &self.tasks[task]);
             let deferred = deferred.filter(|task| task.place == Place::Deferred);
             let deferred = deferred
@@ -67,7 +70,7 @@ impl Core {
             assert_eq!(key.suspects, apart, "{id:?} {key_id:?}: suspects");
             assert!(
                 !queue.config.ordered || out <= 1,
-                "{id:?} {key_id:?}: two at once in an ordered queue"
+                "{id:?} {key_id:?}: two assigned tasks of one key of an ordered queue"
             );
             waiting += in_lanes;
             check_debt(queue, key_id);
@@ -86,7 +89,7 @@ impl Core {
         assert_eq!(queue.waiting, waiting, "{id:?}: waiting");
         assert!(
             !queue.more_keys || !queue.keys.has_room() || self.draining.is_some(),
-            "{id:?}: there is room for keys, and nobody asks for them"
+            "{id:?}: there is room for keys, but none are requested"
         );
     }
 
@@ -103,15 +106,15 @@ impl Core {
             assert_eq!(
                 home,
                 (id, key_id, class),
-                "{id_of:?}: in a lane not its own"
+                "{id_of:?}: in a lane of another queue, key or class"
             );
-            assert_eq!(task.prev, prev, "{id_of:?}: linked both ways");
+            assert_eq!(task.prev, prev, "{id_of:?}: link to the previous task");
             let order = prev.map_or(0, |prev| self.tasks[prev].order);
             assert!(
                 order <= task.order,
-                "{id_of:?}: behind one that it goes before"
+                "{id_of:?}: behind a task of a higher order"
             );
-            assert_eq!(task.crashes, 0, "{id_of:?}: a suspect among the innocent");
+            assert_eq!(task.crashes, 0, "{id_of:?}: a suspect in a lane");
             found.add(id_of);
             (prev, at, len) = (at, task.next, len + 1);
         }
@@ -122,7 +125,7 @@ impl Core {
         );
         let ready = lane.head.filter(|_| queue.is_open(key_id));
         let lanes = &queue.classes[class];
-        let share = ready.map(|_| key.had);
+        let share = ready.map(|_| key.virtual_time);
         let age = ready.map(|head| self.tasks[head].arrived);
         assert_eq!(
             lanes.by_share.get(key_id.0),
@@ -135,10 +138,10 @@ impl Core {
             "{id:?} {key_id:?} {class}: by age"
         );
         let may_request =
-            !lane.more || lane.requested || len > queue.least_window(self.limits.lane) / 2;
+            !lane.more || lane.requested || len > queue.min_window(self.limits.lane) / 2;
         assert!(
             may_request || self.draining.is_some(),
-            "{id:?} {key_id:?} {class}: the store has more, little is left, and nobody asks"
+            "{id:?} {key_id:?} {class}: the lane is low and the store has more, but none are requested"
         );
         len
     }
@@ -158,24 +161,29 @@ impl Core {
             Life::Starting { .. } | Life::Stopping { .. } => {
                 assert_eq!(assigned, 0, "{id:?}: has tasks while {:?}", worker.state());
             }
-            Life::Draining { .. } => assert!(assigned > 0, "{id:?}: drains nothing"),
+            Life::Draining { .. } => assert!(assigned > 0, "{id:?}: draining without tasks"),
             Life::Live { .. } | Life::Killed { .. } => {}
         }
         let suspect = self.pools[worker.pool.index()].suspect;
         for (nth, id_of) in worker.tasks.iter().enumerate() {
             let task = &self.tasks[*id_of];
-            assert_eq!(task.place, Place::Out(id), "{id_of:?}: assigned");
-            assert_eq!(task.started.is_some(), nth < slots, "{id_of:?}: has a slot");
-            assert!(
-                !task.reached || task.started.is_some(),
-                "{id_of:?}: reached"
+            assert_eq!(task.place, Place::Assigned(id), "{id_of:?}: assigned");
+            assert_eq!(
+                task.started.is_some(),
+                nth < slots,
+                "{id_of:?}: has started exactly if it has a slot"
             );
+            assert!(!task.begun || task.started.is_some(), "{id_of:?}: begun");
             assert!(
-                !task.is_held_back() || !task.reached && task.is_job() && worker.is_live(),
+                !task.is_held_back() || !task.begun && task.is_job() && worker.is_live(),
                 "{id_of:?}: held back"
             );
             if task.crashes > 0 && !self.pools[worker.pool.index()].config.isolated {
-                assert_eq!(suspect, Some(*id_of), "{id_of:?}: the pool's one suspect");
+                assert_eq!(
+                    suspect,
+                    Some(*id_of),
+                    "{id_of:?}: a suspect that is not the pool's assigned suspect"
+                );
                 assert_eq!(assigned, 1, "{id_of:?}: a suspect runs alone");
             }
             found.add(*id_of);
@@ -185,12 +193,12 @@ impl Core {
         assert_eq!(
             worker.calls_to_own_pool as usize,
             calls.count(),
-            "{id:?}: calls home"
+            "{id:?}: calls to its own pool"
         );
         let due = self.worker_timers.set_for(id.slot).unwrap_or(Time::NEVER);
         assert!(
             due <= self.worker_deadline(id),
-            "{id:?}: nothing wakes it in time"
+            "{id:?}: no timer for its deadline"
         );
     }
 
@@ -198,7 +206,10 @@ impl Core {
         let is_booting = |id: &WorkerId| matches!(self.workers[*id].life, Life::Starting { .. });
         let booting = self.workers.ids().filter(is_booting).count();
         assert_eq!(self.booting as usize, booting, "booting");
-        assert!(self.booting <= self.limits.boots_at_once, "boots at once");
+        assert!(
+            self.booting <= self.limits.boots_at_once,
+            "more workers boot than permitted"
+        );
     }
 
     fn check_pool(&self, id: PoolId) {
@@ -224,11 +235,11 @@ impl Core {
         );
         if let Some(suspect) = pool.suspect {
             let place = self.tasks.get(suspect).map(|task| task.place);
-            let here = matches!(place, Some(Place::Out(at)) if self.workers[at].pool == id);
+            let here = matches!(place, Some(Place::Assigned(at)) if self.workers[at].pool == id);
             assert!(here, "{id:?}: the suspect {suspect:?} is not assigned here");
         }
         let next = self.next_assignment(id);
-        assert_eq!(next, None, "{id:?}: a worker is free and a task waits");
+        assert_eq!(next, None, "{id:?}: a free worker and a waiting task");
     }
 
     fn is_idle(&self, id: WorkerId, pool: PoolId) -> bool {
@@ -242,9 +253,12 @@ impl Core {
     fn check_claims(&self, held: &[TaskId]) {
         for id in held {
             let task = &self.tasks[*id];
-            let is_out = matches!(task.place, Place::Out(_));
-            if task.claim == Claim::Recorded && !is_out {
-                assert!(task.wanted, "{id:?}: its one run was used up");
+            let is_assigned = matches!(task.place, Place::Assigned(_));
+            if task.claim == Claim::Recorded && !is_assigned {
+                assert!(
+                    task.wanted,
+                    "{id:?}: a recorded job waits although its run was used"
+                );
             }
         }
     }
@@ -254,14 +268,14 @@ impl Core {
             let task = &self.tasks[*id];
             if task.wanted && task.deadline < Time::NEVER {
                 let due = self.task_timers.set_for(id.0).unwrap_or(Time::NEVER);
-                assert!(due <= task.deadline, "{id:?}: nothing wakes it in time");
+                assert!(due <= task.deadline, "{id:?}: no timer for its deadline");
             }
         }
     }
 
     fn assigned(&self) -> impl Iterator<Item = &Task> {
         let tasks = self.tasks.ids().map(|id| &self.tasks[id]);
-        tasks.filter(|task| matches!(task.place, Place::Out(_)))
+        tasks.filter(|task| matches!(task.place, Place::Assigned(_)))
     }
 }
 
@@ -272,15 +286,15 @@ fn check_debt(queue: &Queue, id: KeyId) {
     assert_eq!(
         queue.keys.find(&key.name),
         Some(id),
-        "{id:?}: found by its name"
+        "{id:?}: not found by its name"
     );
-    if let Some(had) = debt {
-        assert!(key.is_idle(), "{id:?}: a debtor at work");
-        assert_eq!(had, key.had, "{id:?}: its debt");
+    if let Some(virtual_time) = debt {
+        assert!(key.is_idle(), "{id:?}: a debtor that has tasks");
+        assert_eq!(virtual_time, key.virtual_time, "{id:?}: its debt");
     } else {
         assert!(
             id == KeyId(0) || !key.is_idle(),
-            "{id:?}: a key that leaked"
+            "{id:?}: an idle key without a debt is still stored"
         );
     }
 }

@@ -81,9 +81,9 @@ impl Lane {
 pub(crate) struct Key {
     pub(crate) name: Vec<u8>,
     /// Virtual time that this key has used (see [`crate::queue`]).
-    pub(crate) had: u64,
+    pub(crate) virtual_time: u64,
     /// Number of tasks assigned to workers.
-    pub(crate) out: u32,
+    pub(crate) assigned: u32,
     /// Number of tasks in lanes and among the suspects.
     pub(crate) waiting: u32,
     /// Number of tasks among the suspects.
@@ -98,7 +98,7 @@ pub(crate) struct Key {
 
 impl Key {
     pub(crate) fn is_idle(&self) -> bool {
-        self.out == 0
+        self.assigned == 0
             && self.waiting == 0
             && self.blocked == 0
             && self.deferred == 0
@@ -141,14 +141,14 @@ impl Keys {
     }
 
     /// Returns the key of this name, adding it if it is new; `None` if there is no room for another key.
-    pub(crate) fn find_or_insert(&mut self, name: &[u8], served: u64) -> Option<KeyId> {
+    pub(crate) fn find_or_insert(&mut self, name: &[u8], last_virtual_time: u64) -> Option<KeyId> {
         if let Some(id) = self.find(name) {
             return Some(id);
         }
         if self.by_name.len() >= MAX_KEYS {
             self.forget_one_debtor()?;
         }
-        Some(self.insert(name, served))
+        Some(self.insert(name, last_virtual_time))
     }
 
     /// Number of keys, including the empty one and buckets.
@@ -169,17 +169,17 @@ impl Keys {
     }
 
     /// The bucket that a key without room shares with others.
-    pub(crate) fn bucket(&mut self, name: &[u8], served: u64) -> KeyId {
+    pub(crate) fn bucket(&mut self, name: &[u8], last_virtual_time: u64) -> KeyId {
         let hash = name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         });
         // The byte 255 does not occur in UTF-8, so a bucket's name is never the name of a tenant.
         let bucket = [255, (hash % BUCKETS) as u8];
         self.find(&bucket)
-            .unwrap_or_else(|| self.insert(&bucket, served))
+            .unwrap_or_else(|| self.insert(&bucket, last_virtual_time))
     }
 
-    pub(crate) fn insert(&mut self, name: &[u8], served: u64) -> KeyId {
+    pub(crate) fn insert(&mut self, name: &[u8], last_virtual_time: u64) -> KeyId {
         let next = KeyId(self.slots.len() as u32);
         let (id, mut memory) = self.free.pop().unwrap_or((next, Vec::new()));
         if id == next {
@@ -188,8 +188,8 @@ impl Keys {
         memory.extend_from_slice(name);
         self.slots[id.index()] = Some(Key {
             name: memory,
-            had: served,
-            out: 0,
+            virtual_time: last_virtual_time,
+            assigned: 0,
             waiting: 0,
             suspects: 0,
             blocked: 0,
@@ -207,12 +207,12 @@ impl Keys {
 
     /// Drops a key that has nothing left. A debtor is remembered instead, and dropped when a new key needs its
     /// place. Returns whether there is new room for a key.
-    pub(crate) fn retire(&mut self, id: KeyId, served: u64) -> bool {
+    pub(crate) fn retire(&mut self, id: KeyId, last_virtual_time: u64) -> bool {
         if id == Self::NONE || !self[id].is_idle() {
             return false;
         }
-        if self[id].had > served {
-            self.debtors.set(id.0, self[id].had);
+        if self[id].virtual_time > last_virtual_time {
+            self.debtors.set(id.0, self[id].virtual_time);
         } else {
             self.forget(id);
         }
@@ -220,10 +220,10 @@ impl Keys {
     }
 
     /// Drops debtors that the other keys have caught up with. Returns whether any was dropped.
-    pub(crate) fn drop_caught_up_keys(&mut self, served: u64) -> bool {
+    pub(crate) fn drop_repaid_debtors(&mut self, last_virtual_time: u64) -> bool {
         let mut any = false;
-        while let Some((had, id)) = self.debtors.first() {
-            if had > served {
+        while let Some((virtual_time, id)) = self.debtors.first() {
+            if virtual_time > last_virtual_time {
                 break;
             }
             self.debtors.remove(id);

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 /// No pool serves this name, or there is no room for another name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unknown;
+pub struct UnknownName;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Name {
@@ -36,7 +36,7 @@ pub(crate) struct Names {
     pub(crate) services: HashMap<Box<str>, QueueId>,
     /// Number of known method names of each service, by the service's queue.
     pub(crate) methods: HashMap<QueueId, u32>,
-    pub(crate) made_up: usize,
+    pub(crate) undeclared: usize,
     /// Pools that serve every job queue.
     pub(crate) any_jobs: Vec<PoolId>,
     /// Pools whose dialled-in workers serve every job queue that no other pool serves.

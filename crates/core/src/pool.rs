@@ -25,7 +25,7 @@ pub struct PoolConfig {
     pub max_tasks: u64,
     /// Maximum number of tasks that one worker is assigned in its life, after which it ends; 0 for no limit. A
     /// pool with such a limit keeps `min` workers ready; workers at their last task count only towards `max`.
-    pub tasks: u64,
+    pub tasks_per_worker: u64,
     /// Each task has its own process, whose death does not end the worker. A task that crashed therefore need
     /// not run alone.
     pub isolated: bool,
@@ -53,7 +53,7 @@ impl Default for PoolConfig {
             kill_grace: Span::from_secs(2),
             memory_limit: 0,
             max_tasks: 0,
-            tasks: 0,
+            tasks_per_worker: 0,
             isolated: false,
             max_age: Span::FOREVER,
             idle_timeout: Span::from_secs(60),
@@ -79,12 +79,12 @@ pub enum Health {
 }
 
 /// Number of consecutive failed boots at which a pool counts as unhealthy and a reload is given up.
-pub(crate) const FAILING: u32 = 3;
+pub(crate) const UNHEALTHY_AFTER_FAILED_BOOTS: u32 = 3;
 /// Number of different tasks that must kill workers within [`BLAME_WINDOW`] before their version is blamed.
 const BLAME_TASKS: usize = 8;
 const BLAME_WINDOW: Span = Span::from_secs(60);
 /// Factor by which the crash budget grows while a version is blamed.
-const BLAMED_PATIENCE: u8 = 3;
+const BLAMED_BUDGET_FACTOR: u8 = 3;
 /// How long work must wait for a worker before another worker is started.
 pub(crate) const GROW_AFTER: Span = Span::from_millis(50);
 
@@ -111,22 +111,22 @@ pub(crate) struct Pool {
     pub(crate) active: Vec<QueueId>,
     /// Virtual time of the queue that was served last. A queue that starts to have waiting tasks starts at this
     /// value.
-    pub(crate) served: u64,
-    pub(crate) recharged: Time,
+    pub(crate) last_virtual_time: u64,
+    pub(crate) charged_at: Time,
     /// The suspect that is assigned to a worker of this pool; at most one at a time.
     pub(crate) suspect: Option<TaskId>,
     pub(crate) failed_boots: u32,
     /// The version of the last worker that ended after it had run at least one task.
-    pub(crate) works: Option<u32>,
+    pub(crate) proven_version: Option<u32>,
     pub(crate) next_boot: Time,
     pub(crate) ever_ready: bool,
     pub(crate) starved_since: Option<Time>,
     /// Nothing has happened to the pool's workers since its size was last decided.
-    pub(crate) sized: bool,
+    pub(crate) is_size_current: bool,
     /// The worker that answered last; its window may have run low.
-    pub(crate) runs_low: Option<WorkerId>,
+    pub(crate) answered_last: Option<WorkerId>,
     /// Index in `workers` of the worker whose window is checked in turn.
-    pub(crate) round: usize,
+    pub(crate) next_window_check: usize,
     pub(crate) next_number: u32,
     deaths: VecDeque<(Time, TaskId, u32)>,
     pub(crate) blamed_until: Time,
@@ -148,17 +148,17 @@ impl Pool {
             slots: 0,
             queues: Vec::new(),
             active: Vec::new(),
-            served: 0,
-            recharged: Time::ZERO,
+            last_virtual_time: 0,
+            charged_at: Time::ZERO,
             suspect: None,
             failed_boots: 0,
-            works: None,
+            proven_version: None,
             next_boot: Time::ZERO,
             ever_ready: false,
             starved_since: None,
-            sized: false,
-            runs_low: None,
-            round: 0,
+            is_size_current: false,
+            answered_last: None,
+            next_window_check: 0,
             next_number: 0,
             deaths: VecDeque::new(),
             blamed_until: Time::ZERO,
@@ -167,7 +167,7 @@ impl Pool {
     }
 
     pub(crate) fn health(&self, now: Time) -> Health {
-        if self.failed_boots >= FAILING {
+        if self.failed_boots >= UNHEALTHY_AFTER_FAILED_BOOTS {
             Health::Failing {
                 boots: self.failed_boots,
             }
@@ -200,15 +200,15 @@ impl Pool {
 
     /// Number of killed workers at which a task is quarantined, taking blame into account.
     pub(crate) fn budget(&self, now: Time) -> u8 {
-        let patience = if now < self.blamed_until {
-            BLAMED_PATIENCE
+        let factor = if now < self.blamed_until {
+            BLAMED_BUDGET_FACTOR
         } else {
             1
         };
-        self.config.crash_budget.max(1).saturating_mul(patience)
+        self.config.crash_budget.max(1).saturating_mul(factor)
     }
 
-    pub(crate) fn not_idle(&mut self, worker: WorkerId) {
+    pub(crate) fn remove_idle(&mut self, worker: WorkerId) {
         self.idle.retain(|idle| *idle != worker);
     }
 

@@ -79,7 +79,7 @@ pub(crate) struct Queue {
     /// Named by the configuration, not only announced by a worker.
     pub(crate) configured: bool,
     /// An undeclared queue: only a producer has named it.
-    pub(crate) made_up: bool,
+    pub(crate) undeclared: bool,
     /// The queue was removed; its id is free.
     pub(crate) vacant: bool,
     /// Pools whose workers announced this queue, even if the configuration assigns it to other pools.
@@ -94,13 +94,13 @@ pub(crate) struct Queue {
     /// Number of slots whose current task is of this queue.
     pub(crate) running: u32,
     /// Number of tasks assigned to workers, running or prefetched.
-    pub(crate) out: u32,
+    pub(crate) assigned: u32,
     /// Virtual time that this queue has used.
-    pub(crate) had: u64,
+    pub(crate) virtual_time: u64,
     /// Moving average of the duration of a run, in µs.
     pub(crate) cost: u64,
     /// Virtual time of the key that was served last.
-    served: u64,
+    last_virtual_time: u64,
     pub(crate) keys: Keys,
     pub(crate) classes: [Class; CLASSES],
     pub(crate) suspects: VecDeque<TaskId>,
@@ -109,18 +109,18 @@ pub(crate) struct Queue {
 }
 
 /// Virtual time per µs at weight 1. The factor preserves fractions when virtual time is divided by a weight.
-const UNIT: u64 = 1 << 12;
+const VIRTUAL_TIME_SCALE: u64 = 1 << 12;
 /// Assumed cost of a run before the first one has been measured, in µs.
-const UNKNOWN_COST: u64 = 1_000;
+const INITIAL_COST: u64 = 1_000;
 
 /// Number of tasks of one queue to load from a store, divided equally among its keys.
-const LOADED: u32 = 16_384;
+const LOADED_PER_QUEUE: u32 = 16_384;
 /// Minimum number of tasks of one lane to load, however many keys there are.
-const SMALL_LANE: u32 = 4;
+const MIN_WINDOW: u32 = 4;
 
 /// Maximum number of loaded tasks of one lane, including those that were loaded beyond the window because they
 /// go before others.
-const LARGEST_LANE: u32 = 4_096;
+const MAX_LOADED_PER_LANE: u32 = 4_096;
 
 impl Queue {
     pub(crate) fn new(kind: Kind, name: &str, config: QueueConfig) -> Self {
@@ -129,7 +129,7 @@ impl Queue {
             name: name.into(),
             config,
             configured: false,
-            made_up: false,
+            undeclared: false,
             vacant: false,
             announced: Vec::new(),
             guests: Vec::new(),
@@ -137,10 +137,10 @@ impl Queue {
             paused: false,
             waiting: 0,
             running: 0,
-            out: 0,
-            had: 0,
-            cost: UNKNOWN_COST,
-            served: 0,
+            assigned: 0,
+            virtual_time: 0,
+            cost: INITIAL_COST,
+            last_virtual_time: 0,
             keys: Keys::new(),
             classes: Default::default(),
             suspects: VecDeque::new(),
@@ -150,23 +150,23 @@ impl Queue {
 
     /// Whether a task that goes before loaded tasks of its lane may be loaded even if the window is full.
     pub(crate) fn has_room_among(&self, key: KeyId, class: usize) -> bool {
-        self.keys[key].lanes[class].len < LARGEST_LANE
+        self.keys[key].lanes[class].len < MAX_LOADED_PER_LANE
     }
 
     /// Whether another task of this queue may be assigned: the queue is not paused and is below its limit.
     pub(crate) fn may_assign(&self) -> bool {
-        !self.paused && self.out < self.config.limit
+        !self.paused && self.assigned < self.config.limit
     }
 
     /// Number of tasks of one lane that may be loaded. `lane` is the number for a queue with few keys. With
     /// thousands of tenants a few tasks of each are enough, and memory stays bounded.
     pub(crate) fn window(&self, lane: u32) -> u32 {
-        (LOADED / self.keys.len() as u32).clamp(self.least_window(lane), lane)
+        (LOADED_PER_QUEUE / self.keys.len() as u32).clamp(self.min_window(lane), lane)
     }
 
     /// The smallest window that a lane can have, however many keys the queue has.
-    pub(crate) fn least_window(&self, lane: u32) -> u32 {
-        SMALL_LANE.min(lane)
+    pub(crate) fn min_window(&self, lane: u32) -> u32 {
+        MIN_WINDOW.min(lane)
     }
 
     /// Maximum number of tasks of one key that are assigned to workers at once.
@@ -182,7 +182,7 @@ impl Queue {
     pub(crate) fn is_open(&self, key: KeyId) -> bool {
         let key = &self.keys[key];
         let in_order = key.blocked == 0 && key.suspects == 0;
-        key.out < self.per_key() && (in_order || !self.config.ordered)
+        key.assigned < self.per_key() && (in_order || !self.config.ordered)
     }
 
     /// Blocks a key because of a parked task that must run before all other tasks of the key, or unblocks it.
@@ -194,24 +194,24 @@ impl Queue {
         } else {
             count.saturating_sub(1)
         };
-        self.list_all(tasks, key);
+        self.relist_key(tasks, key);
     }
 
     /// The key of a new task: its own or, if there is no room, a shared bucket. An ordered queue always adds
     /// the key, because order is per key and must not depend on room; its source limits the number of keys.
     pub(crate) fn key_for(&mut self, name: &[u8]) -> KeyId {
-        let (served, ordered) = (self.served, self.config.ordered);
+        let (last_virtual_time, ordered) = (self.last_virtual_time, self.config.ordered);
         let keys = &mut self.keys;
-        keys.find_or_insert(name, served)
+        keys.find_or_insert(name, last_virtual_time)
             .unwrap_or_else(|| match ordered {
-                true => keys.insert(name, served),
-                false => keys.bucket(name, served),
+                true => keys.insert(name, last_virtual_time),
+                false => keys.bucket(name, last_virtual_time),
             })
     }
 
     /// Adds a task to its lane, behind tasks of the same or a lower order, or to the end of the suspects.
     pub(crate) fn push_back(&mut self, tasks: &mut Tasks, id: TaskId) {
-        self.enter(tasks, id);
+        self.count_as_waiting(tasks, id);
         let (key, class) = (tasks[id].key, usize::from(tasks[id].class));
         if tasks[id].place == Place::Suspects {
             return self.push_suspect(tasks, id, false);
@@ -220,20 +220,20 @@ impl Queue {
         lane.push_back(tasks, id);
         // Only a new head changes when the lane is served.
         if lane.head == Some(id) {
-            self.list(tasks, key, class);
+            self.relist_lane(tasks, key, class);
         }
     }
 
     /// Puts back a task that was assigned, ahead of tasks of the same or a higher order, or at the front of the
     /// suspects.
     pub(crate) fn push_front(&mut self, tasks: &mut Tasks, id: TaskId) {
-        self.enter(tasks, id);
+        self.count_as_waiting(tasks, id);
         let (key, class) = (tasks[id].key, usize::from(tasks[id].class));
         if tasks[id].place == Place::Suspects {
             return self.push_suspect(tasks, id, true);
         }
         self.keys[key].lanes[class].push_front(tasks, id);
-        self.list(tasks, key, class);
+        self.relist_lane(tasks, key, class);
     }
 
     fn push_suspect(&mut self, tasks: &Tasks, id: TaskId, front: bool) {
@@ -244,23 +244,23 @@ impl Queue {
         let key = tasks[id].key;
         self.keys[key].suspects += 1;
         if self.config.ordered {
-            self.list_all(tasks, key);
+            self.relist_key(tasks, key);
         }
     }
 
-    fn enter(&mut self, tasks: &mut Tasks, id: TaskId) {
+    fn count_as_waiting(&mut self, tasks: &mut Tasks, id: TaskId) {
         let key = tasks[id].key;
         tasks[id].place = match tasks[id].crashes {
             0 => Place::Lane,
             _ => Place::Suspects,
         };
         tasks[id].started = None;
-        tasks[id].reached = false;
-        tasks[id].nudged = None;
+        tasks[id].begun = false;
+        tasks[id].signalled_at = None;
         self.waiting += 1;
         if self.keys[key].waiting == 0 {
-            let level = self.keys[key].had.max(self.served);
-            self.keys[key].had = level;
+            let level = self.keys[key].virtual_time.max(self.last_virtual_time);
+            self.keys[key].virtual_time = level;
             self.keys.reactivate(key);
         }
         self.keys[key].waiting += 1;
@@ -272,16 +272,16 @@ impl Queue {
         match tasks[id].place {
             Place::Lane => {
                 self.keys[key].lanes[class].remove(tasks, id);
-                self.list(tasks, key, class);
+                self.relist_lane(tasks, key, class);
             }
             Place::Suspects => {
                 self.suspects.retain(|suspect| *suspect != id);
                 self.keys[key].suspects -= 1;
                 if self.config.ordered {
-                    self.list_all(tasks, key);
+                    self.relist_key(tasks, key);
                 }
             }
-            Place::Out(_) | Place::Deferred => unreachable!("{id:?} is not waiting"),
+            Place::Assigned(_) | Place::Deferred => unreachable!("{id:?} is not waiting"),
         }
         self.waiting -= 1;
         self.keys[key].waiting -= 1;
@@ -290,8 +290,8 @@ impl Queue {
     /// Drops a key whose last task has left, and debtors that the other keys have caught up with. Returns
     /// whether there is new room for a key.
     pub(crate) fn retire(&mut self, key: KeyId) -> bool {
-        let forgiven = self.keys.drop_caught_up_keys(self.served);
-        self.keys.retire(key, self.served) || forgiven
+        let has_dropped_debtors = self.keys.drop_repaid_debtors(self.last_virtual_time);
+        self.keys.retire(key, self.last_virtual_time) || has_dropped_debtors
     }
 
     /// The next task, not counting suspects. The class is chosen by priority and age, within the class the key
@@ -311,7 +311,7 @@ impl Queue {
     /// The next suspect: the first one whose key may have another task assigned.
     pub(crate) fn peek_suspect(&self, tasks: &Tasks) -> Option<TaskId> {
         let mut suspects = self.suspects.iter().copied();
-        suspects.find(|id| self.keys[tasks[*id].key].out < self.per_key())
+        suspects.find(|id| self.keys[tasks[*id].key].assigned < self.per_key())
     }
 
     /// When the longest-waiting task arrived.
@@ -329,13 +329,13 @@ impl Queue {
     /// Records that a withdrawn task is assigned, and charges the expected cost of its run.
     pub(crate) fn assign(&mut self, tasks: &mut Tasks, id: TaskId) {
         let key = tasks[id].key;
-        self.out += 1;
-        self.keys[key].out += 1;
-        self.served = self.served.max(self.keys[key].had);
+        self.assigned += 1;
+        self.keys[key].assigned += 1;
+        self.last_virtual_time = self.last_virtual_time.max(self.keys[key].virtual_time);
         tasks[id].charged = 0;
         self.charge(tasks, id, self.cost);
-        if self.keys[key].out == self.per_key() {
-            self.list_all(tasks, key);
+        if self.keys[key].assigned == self.per_key() {
+            self.relist_key(tasks, key);
         }
     }
 
@@ -346,46 +346,46 @@ impl Queue {
         let before = std::mem::replace(&mut task.charged, spent);
         let key = task.key;
         let weight = u64::from(self.config.weight.max(1));
-        self.had = adjust(self.had, before, spent, weight);
-        self.keys[key].had = adjust(self.keys[key].had, before, spent, 1);
+        self.virtual_time = adjust(self.virtual_time, before, spent, weight);
+        self.keys[key].virtual_time = adjust(self.keys[key].virtual_time, before, spent, 1);
         if self.keys[key].waiting > 0 {
             // The key's ready lanes and their heads do not change, so only the shares are updated.
             for class in &mut self.classes {
-                class.by_share.change(key.0, self.keys[key].had);
+                class.by_share.change(key.0, self.keys[key].virtual_time);
             }
         }
     }
 
     /// Records that a task is no longer assigned.
-    pub(crate) fn take_back(&mut self, tasks: &Tasks, id: TaskId) {
+    pub(crate) fn unassign(&mut self, tasks: &Tasks, id: TaskId) {
         let key = tasks[id].key;
-        self.out -= 1;
-        self.keys[key].out -= 1;
-        if self.keys[key].out + 1 == self.per_key() {
-            self.list_all(tasks, key);
+        self.assigned -= 1;
+        self.keys[key].assigned -= 1;
+        if self.keys[key].assigned + 1 == self.per_key() {
+            self.relist_key(tasks, key);
         }
     }
 
-    pub(crate) fn learn(&mut self, run: Span) {
+    pub(crate) fn record_run(&mut self, run: Span) {
         self.cost = (self.cost * 4 + run.0) / 5;
     }
 
-    fn list_all(&mut self, tasks: &Tasks, key: KeyId) {
+    fn relist_key(&mut self, tasks: &Tasks, key: KeyId) {
         for class in 0..CLASSES {
             if self.keys[key].lanes[class].head.is_some() {
-                self.list(tasks, key, class);
+                self.relist_lane(tasks, key, class);
             }
         }
     }
 
     /// Lists a lane as ready if it has a task and its key may have another task assigned; otherwise removes it.
-    fn list(&mut self, tasks: &Tasks, id: KeyId, class: usize) {
+    fn relist_lane(&mut self, tasks: &Tasks, id: KeyId, class: usize) {
         let is_open = self.is_open(id);
         let key = &self.keys[id];
         let lanes = &mut self.classes[class];
         match key.lanes[class].head.filter(|_| is_open) {
             Some(head) => {
-                lanes.by_share.set(id.0, key.had);
+                lanes.by_share.set(id.0, key.virtual_time);
                 lanes.by_age.set(id.0, tasks[head].arrived);
             }
             None => {
@@ -396,18 +396,19 @@ impl Queue {
     }
 
     /// Updates the listing of every lane after `per_key` or `ordered` changed.
-    pub(crate) fn relist(&mut self, tasks: &Tasks) {
+    pub(crate) fn relist_all(&mut self, tasks: &Tasks) {
         let keys: Vec<KeyId> = self.keys.entries().map(|(id, _)| id).collect();
         for key in keys {
             for class in 0..CLASSES {
-                self.list(tasks, key, class);
+                self.relist_lane(tasks, key, class);
             }
         }
     }
 }
 
-fn adjust(had: u64, before: u64, spent: u64, weight: u64) -> u64 {
-    let virtual_time = |busy: u64| busy.saturating_mul(UNIT) / weight;
-    had.saturating_add(virtual_time(spent))
-        .saturating_sub(virtual_time(before))
+fn adjust(virtual_time: u64, before: u64, spent: u64, weight: u64) -> u64 {
+    let scaled = |busy: u64| busy.saturating_mul(VIRTUAL_TIME_SCALE) / weight;
+    virtual_time
+        .saturating_add(scaled(spent))
+        .saturating_sub(scaled(before))
 }

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn exponential_waits_are_spread_below_a_doubling_ceiling() {
+    fn exponential_delays_are_spread_below_a_doubling_ceiling() {
         let backoff = Backoff::Exponential {
             base: Span(100),
             cap: Span(1_000),

@@ -49,7 +49,7 @@ pub(crate) enum Place {
     /// Among the suspects, because a worker died on the task: it runs alone.
     Suspects,
     /// Assigned to a worker, running or prefetched.
-    Out(WorkerId),
+    Assigned(WorkerId),
     /// Kept apart until the edge can send the task.
     Deferred,
 }
@@ -84,16 +84,16 @@ pub(crate) struct Task {
     pub(crate) claim: Claim,
     /// The task looked hopeless and was let through as a probe. Stored so that a later check does not refuse
     /// the probe.
-    pub(crate) spared: bool,
+    pub(crate) is_probe: bool,
     pub(crate) arrived: Time,
     /// When the task got a slot; `None` while it waits or is prefetched.
     pub(crate) started: Option<Time>,
     /// The worker has begun the task, so the task may be what killed the worker.
-    pub(crate) reached: bool,
+    pub(crate) begun: bool,
     /// An earlier run of this task was begun and ended with the death of its process.
     pub(crate) ran: bool,
     /// When the worker was sent the soft signal to end the task.
-    pub(crate) nudged: Option<Time>,
+    pub(crate) signalled_at: Option<Time>,
     pub(crate) deadline: Time,
     pub(crate) limit: Option<Span>,
     /// Part of the current run that does not count against `limit`.
@@ -112,7 +112,7 @@ pub(crate) struct Task {
 impl Task {
     /// Whether the task is assigned but must be recorded before it is sent.
     pub(crate) fn is_held_back(&self) -> bool {
-        self.claim == Claim::Requested && matches!(self.place, Place::Out(_))
+        self.claim == Claim::Requested && matches!(self.place, Place::Assigned(_))
     }
 
     /// Maximum duration of the current run in a pool with this task timeout, extended by the excused time.

@@ -23,7 +23,7 @@ impl Timers {
     }
 
     /// Removes and returns an id whose wake-up is due.
-    pub(crate) fn ring(&mut self, now: Time) -> Option<u32> {
+    pub(crate) fn pop_due(&mut self, now: Time) -> Option<u32> {
         let (_, id) = self.0.first().filter(|(at, _)| *at <= now)?;
         self.0.remove(id);
         Some(id)

@@ -58,7 +58,7 @@ impl Core {
             paused: queue.paused,
             waiting: queue.waiting,
             running: queue.running,
-            assigned: queue.out,
+            assigned: queue.assigned,
             oldest: queue.oldest(&self.tasks),
         }
     }
@@ -147,7 +147,7 @@ impl Core {
     /// Whether a task is assigned to a worker, started or not.
     pub fn is_assigned(&self, task: TaskId) -> bool {
         let task = self.tasks.get(task);
-        task.is_some_and(|task| matches!(task.place, crate::task::Place::Out(_)))
+        task.is_some_and(|task| matches!(task.place, crate::task::Place::Assigned(_)))
     }
 
     /// Whether a task is kept apart until the edge can send it.
@@ -166,7 +166,7 @@ impl Core {
     }
 
     /// Whether a task is loaded.
-    pub fn holds(&self, task: TaskId) -> bool {
+    pub fn is_loaded(&self, task: TaskId) -> bool {
         self.tasks.get(task).is_some()
     }
 

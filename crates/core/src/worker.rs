@@ -40,7 +40,7 @@ impl WorkerState {
 
 /// Why a worker is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum StopReason {
     /// The whole server is draining.
     Shutdown,
     /// The pool has more workers than it needs.
@@ -50,7 +50,7 @@ pub enum Why {
     /// The worker announced that it leaves.
     Left,
     /// The worker has run its maximum number of tasks.
-    Spent,
+    TaskLimit,
     /// The worker was not ready within the boot timeout.
     BootTimeout,
     /// The worker's task exceeded its time limit.
@@ -69,7 +69,7 @@ pub enum Exit {
     Code(i32),
     Signal(i32),
     /// The connection ended and nothing more is known.
-    Gone,
+    ConnectionLost,
     /// The process could not be started.
     NotStarted,
 }
@@ -84,15 +84,15 @@ pub(crate) enum Life {
     },
     /// The worker was sent GOAWAY and has tasks to finish.
     Draining {
-        why: Why,
+        why: StopReason,
     },
     /// The worker has no tasks left and must exit within its grace period.
     Stopping {
-        why: Why,
+        why: StopReason,
         since: Time,
     },
     Killed {
-        why: Why,
+        why: StopReason,
     },
 }
 
@@ -103,14 +103,14 @@ pub(crate) enum Demand {
     Always,
     /// The worker has requested one task.
     OnRequest,
-    /// The worker has not requested a task. `crossed`: the worker withdrew its request while a task was on its
+    /// The worker has not requested a task. `task_in_flight`: the worker withdrew its request while a task was on its
     /// way, and may return that task.
-    Silent { crossed: bool },
+    NotRequested { task_in_flight: bool },
 }
 
 impl Demand {
-    pub(crate) fn takes(self) -> bool {
-        !matches!(self, Self::Silent { .. })
+    pub(crate) fn allows_assignment(self) -> bool {
+        !matches!(self, Self::NotRequested { .. })
     }
 
     pub(crate) fn is_pull(self) -> bool {
@@ -130,22 +130,22 @@ pub(crate) struct Worker {
     pub(crate) demand: Demand,
     pub(crate) life: Life,
     /// Number of consecutive failed boots of the pool when the worker sent HELLO; `None` before HELLO.
-    pub(crate) after_failed: Option<u32>,
+    pub(crate) failed_boots_at_hello: Option<u32>,
     /// When the worker sent HELLO; [`Time::NEVER`] before.
-    pub(crate) greeted: Time,
+    pub(crate) hello_at: Time,
     /// When a process without the protocol has lived long enough to show that its pool works; [`Time::NEVER`]
     /// for other workers and afterwards.
-    pub(crate) proof: Time,
+    pub(crate) proven_at: Time,
     /// Assigned tasks in the order of assignment.
     pub(crate) tasks: VecDeque<TaskId>,
     pub(crate) done: u64,
     /// The worker left while a task was in its slot, so its boot had succeeded.
-    pub(crate) left_task: bool,
+    pub(crate) left_during_task: bool,
     /// When the rest of the worker's grace period was cut, because waiting work needs its place.
-    pub(crate) hurried: Option<Time>,
-    pub(crate) done_max: u64,
+    pub(crate) grace_cut_at: Option<Time>,
+    pub(crate) recycle_after_tasks: u64,
     /// Maximum number of tasks that the worker is assigned in its life.
-    pub(crate) tasks_max: u64,
+    pub(crate) task_limit: u64,
     /// The worker knows that limit and exits by itself when it is reached.
     pub(crate) ends_itself: bool,
     pub(crate) expires: Time,
@@ -157,7 +157,7 @@ pub(crate) struct Worker {
     /// A task has ended since the worker's memory was last measured.
     pub(crate) unmeasured: bool,
     /// Since when the edge has stopped reading the worker's answers; `None` while it reads them.
-    pub(crate) unread: Option<Time>,
+    pub(crate) reading_paused_since: Option<Time>,
     /// Number of unfinished calls that the worker's tasks made and that only its own pool serves.
     pub(crate) calls_to_own_pool: u32,
 }
@@ -169,21 +169,21 @@ impl Worker {
 
     pub(crate) fn has_free_slot(&self) -> bool {
         let has_slot = self.tasks.len() < usize::from(self.slots);
-        self.is_live() && has_slot && self.demand.takes() && self.room() > 0
+        self.is_live() && has_slot && self.demand.allows_assignment() && self.room() > 0
     }
 
     /// How many more tasks the worker may be assigned.
     pub(crate) fn room(&self) -> u64 {
-        self.tasks_max - self.done - self.tasks.len() as u64
+        self.task_limit - self.done - self.tasks.len() as u64
     }
 
     /// Whether the number of tasks in the worker's life is limited. Such workers are not logged one by one.
     pub(crate) fn is_short_lived(&self) -> bool {
-        self.tasks_max < u64::MAX
+        self.task_limit < u64::MAX
     }
 
     /// Whether the worker has been assigned its last task and takes no more.
-    pub(crate) fn is_spent(&self) -> bool {
+    pub(crate) fn is_at_task_limit(&self) -> bool {
         self.room() == 0
     }
 
@@ -205,10 +205,10 @@ impl Worker {
 
 /// When a worker whose grace period began at `since` is sent TERM, and when it is killed.
 pub(crate) fn escalation(since: Time, grace: Span) -> (Time, Time) {
-    (since + Span(grace.0 - last_call(grace).0), since + grace)
+    (since + Span(grace.0 - term_to_kill(grace).0), since + grace)
 }
 
 /// The time between TERM and KILL at the end of a grace period.
-pub(crate) fn last_call(grace: Span) -> Span {
+pub(crate) fn term_to_kill(grace: Span) -> Span {
     Span(grace.0 / 4).min(Span::from_secs(1))
 }

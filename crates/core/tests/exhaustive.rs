@@ -95,7 +95,7 @@ fn situations() -> Vec<(&'static str, Game)> {
         game
     };
     let mut windowed = ready(&Hello::default());
-    windowed.world.learn(&job(windowed.job), Span(50));
+    windowed.world.train(&job(windowed.job), Span(50));
     [Move::Job; 4]
         .into_iter()
         .for_each(|job| windowed.play(job));
@@ -178,9 +178,9 @@ impl Game {
     fn play(&mut self, next: Move) {
         let w = &mut self.world;
         match next {
-            Move::Job => drop(w.bring(job(self.job).tries(2))),
-            Move::Call => drop(w.bring(call(self.call))),
-            Move::IdempotentCall => drop(w.bring(call(self.call).idempotent().time_left(secs(2)))),
+            Move::Job => drop(w.submit(job(self.job).tries(2))),
+            Move::Call => drop(w.submit(call(self.call))),
+            Move::IdempotentCall => drop(w.submit(call(self.call).idempotent().time_left(secs(2)))),
             Move::Join => drop(w.join(PoolId(0), &Hello::default())),
             Move::CancelOldest => self.cancel(false, false),
             Move::KillOldest => self.cancel(false, true),
@@ -322,7 +322,7 @@ fn explore(game: &Game, all: &[Move], depth: usize, path: &mut Path) -> u64 {
 }
 
 #[test]
-fn nothing_that_happens_confuses_the_core() {
+fn invariants_hold_after_every_sequence_of_events() {
     let depth = std::env::var("STOKER_DEPTH").ok();
     let depth = depth.and_then(|depth| depth.parse().ok()).unwrap_or(3);
     let count: u64 = std::thread::scope(|scope| {

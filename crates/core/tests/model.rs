@@ -11,7 +11,7 @@ use support::*;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Bring(Kind, u16, u16, u8, Option<u64>),
+    TestTask(Kind, u16, u16, u8, Option<u64>),
     Idempotent(u8),
     /// Answers the assigned task at this index, modulo their number.
     Answer(usize, Answer),
@@ -33,13 +33,13 @@ fn op() -> impl Strategy<Value = Op> {
     ];
     let kind = prop_oneof![2 => Just(Kind::Jobs), 1 => Just(Kind::Calls)];
     let time_left = prop::option::weighted(0.3, 1..3_000u64);
-    let bring = (kind, 0..4u16, 0..3u16, 0..3u8, time_left).prop_map(
+    let submit = (kind, 0..4u16, 0..3u16, 0..3u8, time_left).prop_map(
         |(kind, tries, attempt, crashes, time_left)| {
-            Op::Bring(kind, tries, attempt, crashes, time_left)
+            Op::TestTask(kind, tries, attempt, crashes, time_left)
         },
     );
     prop_oneof![
-        6 => bring,
+        6 => submit,
         2 => (0..2u8).prop_map(Op::Idempotent),
         5 => (any::<usize>(), answer).prop_map(|(at, answer)| Op::Answer(at, answer)),
         4 => any::<usize>().prop_map(Op::Begin),
@@ -99,7 +99,7 @@ impl Task {
     }
 
     /// The task's worker has died: on its own (`None`), or killed for a reason.
-    fn died(&mut self, forced: Option<Why>, overdue: bool, budget: u8) {
+    fn died(&mut self, forced: Option<StopReason>, overdue: bool, budget: u8) {
         let begun = std::mem::take(&mut self.begun);
         self.ran |= begun;
         match forced {
@@ -119,7 +119,7 @@ impl Task {
                 }
             }
             Some(_) if self.cancelled => self.end(Verdict::Cancelled),
-            Some(Why::TaskTimeout) if overdue && self.is_job => {
+            Some(StopReason::TaskTimeout) if overdue && self.is_job => {
                 self.attempt += 1;
                 let is_spent = self.tries > 0 && self.attempt >= self.tries;
                 self.end(if is_spent {
@@ -128,7 +128,7 @@ impl Task {
                     Verdict::Retry(None, self.attempt)
                 });
             }
-            Some(Why::TaskTimeout) if overdue => self.end(Verdict::TimedOut),
+            Some(StopReason::TaskTimeout) if overdue => self.end(Verdict::TimedOut),
             Some(_) if !self.may_run_again => self.end(Verdict::Died),
             Some(_) => {}
         }
@@ -153,7 +153,7 @@ struct Model {
     tasks: BTreeMap<TaskId, Task>,
     /// When each assigned task got its slot, by the model's own clock.
     since: BTreeMap<TaskId, Time>,
-    killed: BTreeMap<WorkerId, Why>,
+    killed: BTreeMap<WorkerId, StopReason>,
     /// Workers that died on their own: the time of death, and the task that each one ran.
     deaths: Vec<(Time, TaskId)>,
 }
@@ -176,7 +176,7 @@ impl Model {
             },
         );
         let (tasks, since, killed, deaths) = Default::default();
-        w.look();
+        w.take_actions();
         Self {
             w,
             mail,
@@ -192,23 +192,23 @@ impl Model {
 
     fn play(&mut self, op: &Op) {
         match *op {
-            Op::Bring(Kind::Jobs, tries, attempt, crashes, time_left) => {
-                let bring = job(self.mail)
+            Op::TestTask(Kind::Jobs, tries, attempt, crashes, time_left) => {
+                let submit = job(self.mail)
                     .tries(tries)
                     .attempt(attempt)
                     .crashes(crashes);
-                self.bring(bring, time_left, (true, true, tries));
+                self.submit(submit, time_left, (true, true, tries));
             }
-            Op::Bring(Kind::Calls, _, _, crashes, time_left) => {
-                self.bring(
+            Op::TestTask(Kind::Calls, _, _, crashes, time_left) => {
+                self.submit(
                     call(self.users).crashes(crashes),
                     time_left,
                     (false, false, 0),
                 );
             }
             Op::Idempotent(crashes) => {
-                let bring = call(self.users).idempotent().crashes(crashes);
-                self.bring(bring, None, (false, true, 0));
+                let submit = call(self.users).idempotent().crashes(crashes);
+                self.submit(submit, None, (false, true, 0));
             }
             Op::Answer(at, answer) => {
                 let Some(task) = self.pick(at, true) else {
@@ -261,18 +261,20 @@ impl Model {
         self.after();
     }
 
-    fn bring(&mut self, bring: Bring, time_left: Option<u64>, rights: (bool, bool, u16)) {
+    fn submit(&mut self, submit: TestTask, time_left: Option<u64>, rights: (bool, bool, u16)) {
         let (is_job, may_run_again, tries) = rights;
-        let (attempt, crashes) = (bring.0.attempt, bring.0.crashes);
+        let (attempt, crashes) = (submit.0.attempt, submit.0.crashes);
         let default = if is_job { Span::FOREVER } else { secs(60) };
-        let id = self.w.bring(match time_left {
-            Some(time_left) => bring.time_left(ms(time_left)),
-            None => bring,
+        let id = self.w.submit(match time_left {
+            Some(time_left) => submit.time_left(ms(time_left)),
+            None => submit,
         });
         let deadline = self.w.now + time_left.map_or(default, ms);
         match self.w.end(id) {
             // The model ignores calls that were not accepted.
-            Some(End::Told(Outcome::Unavailable { .. } | Outcome::Shed { .. }, _)) if !is_job => {
+            Some(End::Reported(Outcome::Unavailable { .. } | Outcome::Shed { .. }, _))
+                if !is_job =>
+            {
                 return;
             }
             _ => {}
@@ -331,7 +333,7 @@ impl Model {
     fn after(&mut self) {
         loop {
             let mut dead = Vec::new();
-            for action in self.w.look() {
+            for action in self.w.take_actions() {
                 match action {
                     Action::Deliver {
                         task,
@@ -369,7 +371,7 @@ impl Model {
         assert_eq!(task.verdict, None, "{id:?} runs for somebody");
     }
 
-    fn reap(&mut self, worker: WorkerId, forced: Option<Why>) {
+    fn reap(&mut self, worker: WorkerId, forced: Option<StopReason>) {
         let assigned: Vec<TaskId> = self.w.core.assigned_to(worker).collect();
         let now = self.w.now;
         if forced.is_none() {
@@ -391,13 +393,15 @@ impl Model {
     fn check(&self) {
         for (id, task) in &self.tasks {
             let end = self.w.end(*id).map(|end| match end {
-                End::Told(Outcome::Answered, _) => Verdict::Answered,
-                End::Told(Outcome::Failed, _) => Verdict::Failed,
-                End::Told(Outcome::Cancelled, _) => Verdict::Cancelled,
-                End::Told(Outcome::TimedOut, _) => Verdict::TimedOut,
-                End::Told(Outcome::Deadline { ran }, _) => Verdict::Deadline(ran),
-                End::Told(Outcome::WorkerDied(_), _) => Verdict::Died,
-                End::Told(Outcome::Quarantined { crashes, .. }, _) => Verdict::Quarantined(crashes),
+                End::Reported(Outcome::Answered, _) => Verdict::Answered,
+                End::Reported(Outcome::Failed, _) => Verdict::Failed,
+                End::Reported(Outcome::Cancelled, _) => Verdict::Cancelled,
+                End::Reported(Outcome::TimedOut, _) => Verdict::TimedOut,
+                End::Reported(Outcome::Deadline { ran }, _) => Verdict::Deadline(ran),
+                End::Reported(Outcome::WorkerDied(_), _) => Verdict::Died,
+                End::Reported(Outcome::Quarantined { crashes, .. }, _) => {
+                    Verdict::Quarantined(crashes)
+                }
                 End::Retry { after, facts, .. } => Verdict::Retry(after, facts.attempt),
                 other => panic!("{id:?}: {other:?}"),
             });

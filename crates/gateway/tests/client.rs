@@ -71,7 +71,7 @@ fn dying(name: &str, answers: usize) -> (PathBuf, thread::JoinHandle<usize>) {
     (path, server)
 }
 
-fn request(path: &Path, may_be_repeated: bool) -> Result<Reply, Failure> {
+fn request(path: &Path, is_repeatable: bool) -> Result<Reply, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -83,7 +83,7 @@ fn request(path: &Path, may_be_repeated: bool) -> Result<Reply, Failure> {
         own_uid: 0,
     });
     let mut request = Request::new("a.b", Codec::RAW, Bytes::new());
-    request.may_be_repeated = may_be_repeated;
+    request.is_repeatable = is_repeatable;
     request.timeout = Some(Duration::from_secs(20));
     LocalSet::new().block_on(&runtime, async { client.request(0, &request).await })
 }
@@ -97,21 +97,21 @@ fn requests_of(path: &Path, server: thread::JoinHandle<usize>) -> usize {
 }
 
 #[test]
-fn what_may_be_repeated_is_sent_again() {
+fn repeatable_requests_are_sent_again() {
     let (path, server) = dying("again", 3);
     assert!(request(&path, true).is_ok());
     assert_eq!(requests_of(&path, server), 3);
 }
 
 #[test]
-fn what_a_server_dies_of_is_not_sent_for_ever() {
+fn a_request_that_crashes_the_server_is_not_sent_again_for_ever() {
     let (path, server) = dying("forever", usize::MAX);
     assert_eq!(request(&path, true).map(|_| ()), Err(Failure::Lost));
     assert_eq!(requests_of(&path, server), 4);
 }
 
 #[test]
-fn what_may_not_be_repeated_is_sent_once() {
+fn other_requests_are_sent_only_once() {
     let (path, server) = dying("once", usize::MAX);
     assert_eq!(request(&path, false).map(|_| ()), Err(Failure::Lost));
     assert_eq!(requests_of(&path, server), 1);

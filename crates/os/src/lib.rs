@@ -15,7 +15,7 @@ pub use rustix::process::Signal;
 #[cfg(feature = "sim")]
 pub use sim::file::{
     File, lock_file, open_file, read_at, read_exact_at, read_file, stat, stat_file, sync_file,
-    sync_folder_of, truncate, vfs, write_all_at,
+    sync_parent_dir, truncate, vfs, write_all_at,
 };
 #[cfg(feature = "sim")]
 pub use sim::kernel::*;
@@ -25,7 +25,7 @@ pub use sim::thread::{Thread, spawn};
 /// A limit: `real` in production, `simulated` in the simulation, whose runs are too short to reach the production
 /// value.
 #[must_use]
-pub const fn bound(real: usize, simulated: usize) -> usize {
+pub const fn limit(real: usize, simulated: usize) -> usize {
     match cfg!(feature = "sim") {
         true => simulated,
         false => real,

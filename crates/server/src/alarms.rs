@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn alarms_ring_in_order_and_can_be_taken_back() {
+    fn alarms_are_due_in_order_and_can_be_cancelled() {
         let mut alarms = Alarms::default();
         alarms.set(Time(30), 3);
         let second = alarms.set(Time(20), 2);
@@ -62,8 +62,8 @@ mod tests {
         alarms.cancel(second);
         assert_eq!(alarms.next(), Some(Time(10)));
         assert_eq!(alarms.pop_due(Time(9)), None);
-        let rung = [10, 10, 10, 30].map(|at| alarms.pop_due(Time(at)));
-        assert_eq!(rung, [Some(1), Some(4), None, Some(3)]);
+        let due = [10, 10, 10, 30].map(|at| alarms.pop_due(Time(at)));
+        assert_eq!(due, [Some(1), Some(4), None, Some(3)]);
         assert_eq!(alarms.next(), None);
     }
 }

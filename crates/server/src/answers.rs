@@ -1,15 +1,15 @@
 //! Statistics of answer sizes, from which the size of the next answer to a method is estimated.
 
-use crate::net::LARGE;
+use crate::net::LARGE_BODY;
 use stoker_core::NameId;
 
 /// The number of answers that are remembered per name. Among so few, the 99th percentile is the largest.
-const REMEMBERED: usize = 64;
+const SIZES_PER_NAME: usize = 64;
 
 /// The sizes of a name's last answers. Kept only for names that had a large one.
 #[derive(Debug)]
 struct Sizes {
-    last: [u32; REMEMBERED],
+    last: [u32; SIZES_PER_NAME],
     next: usize,
     largest: u32,
 }
@@ -17,11 +17,11 @@ struct Sizes {
 impl Sizes {
     fn record(&mut self, len: usize) {
         let len = u32::try_from(len).unwrap_or(u32::MAX);
-        let forgotten = std::mem::replace(&mut self.last[self.next], len);
-        self.next = (self.next + 1) % REMEMBERED;
+        let replaced = std::mem::replace(&mut self.last[self.next], len);
+        self.next = (self.next + 1) % SIZES_PER_NAME;
         if len >= self.largest {
             self.largest = len;
-        } else if forgotten == self.largest {
+        } else if replaced == self.largest {
             self.largest = self.last.iter().copied().max().unwrap_or(0);
         }
     }
@@ -36,14 +36,14 @@ impl AnswerSizes {
     pub(crate) fn expected(&self, name: NameId) -> usize {
         let sizes = self.0.get(name.index()).and_then(Option::as_ref);
         let largest = sizes.map_or(0, |sizes| sizes.largest as usize);
-        if largest < LARGE { 0 } else { largest }
+        if largest < LARGE_BODY { 0 } else { largest }
     }
 
     pub(crate) fn record(&mut self, name: NameId, len: usize) {
         let sizes = self.0.get_mut(name.index()).and_then(Option::as_mut);
         match sizes {
             Some(sizes) => sizes.record(len),
-            None if len < LARGE => {}
+            None if len < LARGE_BODY => {}
             None => self.add(name).record(len),
         }
     }
@@ -54,7 +54,7 @@ impl AnswerSizes {
         }
         self.0[name.index()].get_or_insert_with(|| {
             Box::new(Sizes {
-                last: [0; REMEMBERED],
+                last: [0; SIZES_PER_NAME],
                 next: 0,
                 largest: 0,
             })
@@ -69,16 +69,20 @@ mod tests {
     #[test]
     fn the_largest_of_the_last_answers_is_expected() {
         let (mut sizes, name) = (AnswerSizes::default(), NameId(3));
-        sizes.record(name, LARGE - 1);
+        sizes.record(name, LARGE_BODY - 1);
         assert_eq!(sizes.expected(name), 0, "small ones need no room");
-        sizes.record(name, 5 * LARGE);
-        sizes.record(name, 2 * LARGE);
-        assert_eq!(sizes.expected(name), 5 * LARGE);
+        sizes.record(name, 5 * LARGE_BODY);
+        sizes.record(name, 2 * LARGE_BODY);
+        assert_eq!(sizes.expected(name), 5 * LARGE_BODY);
         assert_eq!(sizes.expected(NameId(0)), 0);
-        (0..REMEMBERED - 2).for_each(|_| sizes.record(name, 10));
-        assert_eq!(sizes.expected(name), 5 * LARGE);
+        (0..SIZES_PER_NAME - 2).for_each(|_| sizes.record(name, 10));
+        assert_eq!(sizes.expected(name), 5 * LARGE_BODY);
         sizes.record(name, 10);
-        assert_eq!(sizes.expected(name), 2 * LARGE, "it follows the present");
+        assert_eq!(
+            sizes.expected(name),
+            2 * LARGE_BODY,
+            "it follows the present"
+        );
         sizes.record(name, 10);
         assert_eq!(sizes.expected(name), 0);
     }

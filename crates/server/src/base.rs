@@ -6,7 +6,7 @@ use crate::observe::{Log, events};
 use std::io;
 
 /// Resolves the configuration's directory again. After a deploy it may be the directory of the next release.
-pub(crate) fn find_again(launch: &mut Launch, log: &mut Log) -> io::Result<()> {
+pub(crate) fn refresh_base(launch: &mut Launch, log: &mut Log) -> io::Result<()> {
     let base = launch.find_base()?;
     if base != launch.base {
         let (old, new) = (launch.base.display(), base.display());
@@ -21,9 +21,9 @@ pub(crate) fn find_again(launch: &mut Launch, log: &mut Log) -> io::Result<()> {
 
 /// Resolves the directory again if it was removed, as deploy tools do with old releases: no worker could start in
 /// it.
-pub(crate) fn leave_removed_directory(launch: &mut Launch, log: &mut Log) {
+pub(crate) fn refresh_removed_base(launch: &mut Launch, log: &mut Log) {
     if !launch.base.is_dir() {
         // If there is no directory at all, the workers fail to start, and that is logged.
-        find_again(launch, log).ok();
+        refresh_base(launch, log).ok();
     }
 }

@@ -27,19 +27,19 @@ pub(crate) fn duration(span: Span) -> Duration {
 
 /// A time in RFC 3339 format, in UTC with milliseconds.
 pub(crate) fn rfc3339(ms: u64) -> String {
-    let (days, of_day) = (ms / 86_400_000, ms % 86_400_000);
-    let (year, month, day) = civil(days);
+    let (days, ms_of_day) = (ms / 86_400_000, ms % 86_400_000);
+    let (year, month, day) = date_of_day(days);
     let (hour, minute, second) = (
-        of_day / 3_600_000,
-        of_day / 60_000 % 60,
-        of_day / 1_000 % 60,
+        ms_of_day / 3_600_000,
+        ms_of_day / 60_000 % 60,
+        ms_of_day / 1_000 % 60,
     );
-    let milli = of_day % 1_000;
+    let milli = ms_of_day % 1_000;
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }
 
 /// The date of a day counted from 1970-01-01 (H. Hinnant, "chrono-compatible low-level date algorithms").
-fn civil(days: u64) -> (u64, u64, u64) {
+fn date_of_day(days: u64) -> (u64, u64, u64) {
     let z = days + 719_468;
     let era = z / 146_097;
     let day_of_era = z % 146_097;
@@ -61,7 +61,7 @@ mod tests {
     use super::rfc3339;
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn times_are_formatted_with_calendar_dates() {
         assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(rfc3339(951_782_400_000), "2000-02-29T00:00:00.000Z");
         assert_eq!(rfc3339(1_795_132_799_999), "2026-11-19T23:59:59.999Z");

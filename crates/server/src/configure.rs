@@ -24,7 +24,7 @@ impl Plane {
     }
 
     pub(crate) fn add_pool(&mut self, pool: &PoolSpec) {
-        let id = self.core.add_pool(&pool.name, pool.for_core());
+        let id = self.core.add_pool(&pool.name, pool.core_config());
         // A removed pool may have had the same id.
         self.workers.specs.retain(|(of, _), _| *of != id);
         self.workers.restarts.remove(&id);
@@ -43,7 +43,8 @@ impl Plane {
         (pool.core.min, pool.core.max) = (min, max);
         let name = pool.name.as_str();
         let text = format!(
-            "pool {name} has {min} to {max} workers by `stoker scale`; `stoker scale {name} --reset` takes it back"
+            "pool {name} has {min} to {max} workers, set by `stoker scale`; `stoker scale {name} --reset` restores \
+             the configured size"
         );
         let entry = events::POOL_OVERRIDDEN.message(text).with("pool", name);
         self.log.put(entry.with("min", min).with("max", max));
@@ -89,7 +90,7 @@ impl Plane {
         let id = self
             .core
             .add_queue(kind, &queue.name, queue.core.clone(), &share);
-        self.core.keep_pools(id, &[pool]);
+        self.core.unbind_other_pools(id, &[pool]);
         if self.jobs.queue(id).is_none() {
             return self.open_queue(id, queue.jobs.clone());
         }
@@ -105,7 +106,7 @@ impl Plane {
         let id = self
             .core
             .add_queue(kind, &service.name, service.core.clone(), &share);
-        self.core.keep_pools(id, &[pool]);
+        self.core.unbind_other_pools(id, &[pool]);
         self.core.undeclare_idempotent(id);
         for method in &service.idempotent {
             let call = format!("{}.{method}", service.name);

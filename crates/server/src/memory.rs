@@ -11,7 +11,7 @@ mod invariants;
 
 use crate::MAX_FRAME;
 use crate::answers::AnswerSizes;
-use crate::net::{Charge, Conn, ConnId, Counted, LARGE, Role};
+use crate::net::{Charge, Conn, ConnId, Counted, LARGE_BODY, Role};
 use crate::plane::Plane;
 use crate::sources::Origin;
 use crate::users::{UserId, Users};
@@ -19,15 +19,15 @@ use std::collections::VecDeque;
 use stoker_core::{Event, Span, TaskId, Time, WorkerId};
 
 /// Bytes that answers may take even if the limit is exceeded: without them, full queues could never be emptied.
-const FOR_ANSWERS: usize = MAX_FRAME + LARGE;
+const RESERVED_FOR_ANSWERS: usize = MAX_FRAME + LARGE_BODY;
 /// Bytes that half-read requests of clients may take even if the limit is exceeded, so that a request can be read
 /// and rejected with an answer.
-const FOR_REQUESTS: usize = 4 << 20;
+const RESERVED_FOR_REQUESTS: usize = 4 << 20;
 /// Bytes above the limit that answers to an administrator's own commands may take.
-const FOR_ADMINISTRATORS: usize = 4 << 20;
+const RESERVED_FOR_ADMINISTRATORS: usize = 4 << 20;
 
 /// The minimum time between two sweeps that release spare buffers of idle connections.
-const SWEEP: Span = Span::from_secs(1);
+const SWEEP_INTERVAL: Span = Span::from_secs(1);
 
 /// Bytes held by connections, and the workers and clients that wait for memory.
 #[derive(Debug, Default)]
@@ -50,10 +50,10 @@ pub(crate) struct Memory {
     /// Workers whose sockets are not read, in the order in which reading resumes.
     unread: VecDeque<(WorkerId, ConnId)>,
     /// Clients with deferred calls.
-    deferring: Vec<ConnId>,
+    clients_with_deferred: Vec<ConnId>,
     /// A request was rejected or deferred for lack of memory since idle connections were last swept.
     is_short: bool,
-    swept: Time,
+    swept_at: Time,
     /// The sizes of earlier answers, by which the next one is estimated.
     pub(crate) answer_sizes: AnswerSizes,
 }
@@ -108,7 +108,7 @@ impl Memory {
     pub(crate) fn count_input(&mut self, conn: &mut Conn) {
         self.forget_input(conn);
         let memory = conn.splitter.memory();
-        conn.charged = match (&conn.role, conn.splitter.wanted()) {
+        conn.charged = match (&conn.role, conn.splitter.frame_size()) {
             (Role::Worker(_), Some(whole)) if conn.granted => Charge::Granted(whole),
             (Role::Worker(_), _) => Charge::Begun(memory),
             _ => Charge::Request(memory),
@@ -192,7 +192,7 @@ impl Plane {
 
     /// Whether the half-read requests of clients take more memory than permitted.
     pub(crate) fn has_too_many_half_frames(&self) -> bool {
-        self.memory.requests > FOR_REQUESTS && self.bytes_held() > self.config.max_memory
+        self.memory.requests > RESERVED_FOR_REQUESTS && self.bytes_held() > self.config.max_memory
     }
 
     /// Whether an answer of the server itself, of this length, can be held until the client reads it.
@@ -201,33 +201,33 @@ impl Plane {
             return false;
         };
         let extra = match self.is_own_user(conn.peer.uid) {
-            true => FOR_ADMINISTRATORS,
+            true => RESERVED_FOR_ADMINISTRATORS,
             false => 0,
         };
         let waits = conn.unsent();
-        let is_alone = self.memory.outbound() + len <= FOR_ANSWERS;
-        (waits == 0 || waits + len <= self.for_client())
+        let is_alone = self.memory.outbound() + len <= RESERVED_FOR_ANSWERS;
+        (waits == 0 || waits + len <= self.client_limit())
             && (is_alone || self.bytes_held() + len <= self.config.max_memory + extra)
     }
 
     /// Bytes that may be pending for one client, or expected for it, before its next call is sent to a worker.
-    fn for_client(&self) -> usize {
+    fn client_limit(&self) -> usize {
         (self.config.max_memory / 8).max(4 << 20)
     }
 
     /// Whether unread answers of clients take so much memory that no answer may be read from any worker.
     fn is_full_of_answers(&self) -> bool {
-        self.memory.outbound() > FOR_ANSWERS && self.bytes_held() > self.config.max_memory
+        self.memory.outbound() > RESERVED_FOR_ANSWERS && self.bytes_held() > self.config.max_memory
     }
 
-    /// Whether a worker must not be read for now. `wanted` is the whole size of the answer that the worker has
+    /// Whether a worker must not be read for now. `frame_size` is the whole size of the answer that the worker has
     /// begun to write.
-    fn must_wait(&mut self, wanted: Option<usize>) -> bool {
-        let must_wait = match wanted.filter(|wanted| *wanted > LARGE) {
+    fn must_wait(&mut self, frame_size: Option<usize>) -> bool {
+        let must_wait = match frame_size.filter(|frame_size| *frame_size > LARGE_BODY) {
             None => self.is_full_of_answers(),
-            Some(wanted) => {
-                let is_alone = self.memory.outbound() + wanted <= FOR_ANSWERS;
-                !is_alone && self.bytes_held() + wanted > self.config.max_memory
+            Some(frame_size) => {
+                let is_alone = self.memory.outbound() + frame_size <= RESERVED_FOR_ANSWERS;
+                !is_alone && self.bytes_held() + frame_size > self.config.max_memory
             }
         };
         self.memory.is_short |= must_wait;
@@ -248,12 +248,12 @@ impl Plane {
         if conn.granted || conn.unread {
             return true;
         }
-        let wanted = conn.splitter.wanted();
-        let is_large = wanted.is_some_and(|wanted| wanted > LARGE);
+        let frame_size = conn.splitter.frame_size();
+        let is_large = frame_size.is_some_and(|frame_size| frame_size > LARGE_BODY);
         // Workers that wait with a large answer are served in their order.
-        let must_wait = (is_large && !self.memory.unread.is_empty()) || self.must_wait(wanted);
+        let must_wait = (is_large && !self.memory.unread.is_empty()) || self.must_wait(frame_size);
         match must_wait {
-            true => self.leave_unread(worker, id),
+            true => self.stop_reading(worker, id),
             false if is_large => self.grant(id),
             false => {}
         }
@@ -267,14 +267,14 @@ impl Plane {
         }
     }
 
-    fn leave_unread(&mut self, worker: WorkerId, id: ConnId) {
+    fn stop_reading(&mut self, worker: WorkerId, id: ConnId) {
         if let Some(conn) = self.peers.conns.get_mut(id)
             && !std::mem::replace(&mut conn.unread, true)
         {
             self.memory.unread.push_back((worker, id));
             self.watch(id);
-            let unread = true;
-            self.step(Event::Unread { worker, unread }, None);
+            let paused = true;
+            self.step(Event::ReadingPaused { worker, paused }, None);
         }
     }
 
@@ -285,10 +285,10 @@ impl Plane {
             self.sweep();
         }
         if !self.memory.unread.is_empty() {
-            self.read_unread();
+            self.resume_unread();
             self.settle();
         }
-        if !self.memory.deferring.is_empty() {
+        if !self.memory.clients_with_deferred.is_empty() {
             self.resume_deferred();
         }
         if !self.jobs.postponed.is_empty() {
@@ -298,10 +298,10 @@ impl Plane {
 
     /// Releases the buffers that idle connections keep for their next frames.
     fn sweep(&mut self) {
-        if self.now.since(self.memory.swept) < SWEEP {
+        if self.now.since(self.memory.swept_at) < SWEEP_INTERVAL {
             return;
         }
-        self.memory.swept = self.now;
+        self.memory.swept_at = self.now;
         for id in self.peers.conns.ids() {
             if let Some(conn) = self.peers.conns.get_mut(id) {
                 conn.shrink();
@@ -312,14 +312,14 @@ impl Plane {
     }
 
     /// Resumes reading from workers, as far as there is memory for their answers.
-    fn read_unread(&mut self) {
+    fn resume_unread(&mut self) {
         while let Some((worker, id)) = self.memory.unread.front().copied() {
             if let Some(conn) = self.peers.conns.get(id) {
-                let wanted = conn.splitter.wanted();
-                if self.must_wait(wanted) {
+                let frame_size = conn.splitter.frame_size();
+                if self.must_wait(frame_size) {
                     return;
                 }
-                if wanted.is_some_and(|wanted| wanted > LARGE) {
+                if frame_size.is_some_and(|frame_size| frame_size > LARGE_BODY) {
                     self.grant(id);
                 }
                 if let Some(conn) = self.peers.conns.get_mut(id) {
@@ -328,14 +328,14 @@ impl Plane {
                 self.watch(id);
             }
             self.memory.unread.pop_front();
-            let unread = false;
-            self.step(Event::Unread { worker, unread }, None);
+            let paused = false;
+            self.step(Event::ReadingPaused { worker, paused }, None);
         }
     }
 
     /// Whether a call can be sent to the worker that it was assigned to. If so, room for its answer is reserved.
     pub(crate) fn may_assign(&mut self, task: TaskId) -> bool {
-        if self.payloads.take_cleared(task) {
+        if self.payloads.take_admission(task) {
             return true;
         }
         self.unreserve(task);
@@ -361,7 +361,7 @@ impl Plane {
     /// not enough memory, or if the client has not read enough of its earlier answers.
     fn reserve(&mut self, conn: ConnId, task: TaskId) -> bool {
         let expected = self.memory.answer_sizes.expected(self.payloads[task].name);
-        let for_client = self.for_client();
+        let client_limit = self.client_limit();
         let Some(Conn {
             role: Role::Client(client),
             out,
@@ -371,14 +371,14 @@ impl Plane {
             return true;
         };
         let waits = out.unsent() + client.reserved;
-        if waits > 0 && waits + expected > for_client {
+        if waits > 0 && waits + expected > client_limit {
             return false;
         }
         if expected == 0 {
             return true;
         }
         let reserved = self.memory.reserved + expected;
-        let is_alone = self.memory.outbound() + reserved <= FOR_ANSWERS;
+        let is_alone = self.memory.outbound() + reserved <= RESERVED_FOR_ANSWERS;
         if !is_alone && self.bytes_held() + reserved > self.config.max_memory {
             self.memory.is_short = true;
             return false;
@@ -412,7 +412,7 @@ impl Plane {
         {
             client.deferred.push_back(task);
             if client.deferred.len() == 1 {
-                self.memory.deferring.push(conn);
+                self.memory.clients_with_deferred.push(conn);
             }
         }
         self.step(Event::Deferred { worker, task }, None);
@@ -420,16 +420,16 @@ impl Plane {
 
     /// Has the core assign deferred calls again, as far as there is room for their answers.
     fn resume_deferred(&mut self) {
-        for conn in std::mem::take(&mut self.memory.deferring) {
+        for conn in std::mem::take(&mut self.memory.clients_with_deferred) {
             while let Some(task) = self.next_deferred(conn) {
                 if !self.reserve(conn, task) {
-                    self.memory.deferring.push(conn);
+                    self.memory.clients_with_deferred.push(conn);
                     break;
                 }
                 if let Some(client) = self.client(conn) {
                     client.deferred.pop_front();
                 }
-                self.payloads.clear_for_worker(task);
+                self.payloads.admit(task);
                 self.step(Event::Resumed { task }, None);
             }
         }

@@ -2,13 +2,15 @@
 
 use crate::observe::{Entry, events};
 use crate::plane::{Plane, Todo};
-use crate::sources::end::{Victim, exit_text};
+use crate::sources::end::{CrashedProcess, exit_text};
 use crate::sources::{Origin, TaskAnswer};
 use crate::workers::WorkerHandle;
 use stoker_angel::ToAngel;
-use stoker_core::{Action, Exit, Facts, Health, Notice, Outcome, Recycled, TaskId, Why, WorkerId};
+use stoker_core::{
+    Action, Exit, Facts, Health, Notice, Outcome, Recycled, StopReason, TaskId, WorkerId,
+};
 use stoker_os::Signal;
-use stoker_store::{StoreRequest, What};
+use stoker_store::{HistoryKind, StoreRequest};
 
 impl Plane {
     pub(crate) fn perform(&mut self, action: Action, answer: Option<&TaskAnswer<'_>>) {
@@ -35,7 +37,7 @@ impl Plane {
             }
             Action::Claim { task } => self.claim(task),
             Action::CancelOn { worker, task } => self.cancel_on(worker, task),
-            Action::Nudge { worker } => self.signal(worker, Signal::USR1),
+            Action::SoftSignal { worker } => self.signal(worker, Signal::USR1),
             Action::Goaway { worker, .. } => self.goaway(worker),
             Action::Disconnect { worker } => self.todo.push_back(Todo::Disconnect { worker }),
             Action::Terminate { worker } => self.signal(worker, Signal::TERM),
@@ -76,7 +78,7 @@ impl Plane {
             }
             Action::RefillKeys { queue } => self.todo.push_back(Todo::RefillKeys { queue }),
             Action::Measure { worker } => self.measure(worker),
-            Action::Notice(notice) => self.notice(notice, Victim::of(answer)),
+            Action::Notice(notice) => self.notice(notice, CrashedProcess::of(answer)),
             Action::Reloaded { pool, done } => self.reloaded(pool, done),
             Action::Drained => self.drained = true,
         }
@@ -90,7 +92,7 @@ impl Plane {
         answer: Option<&TaskAnswer<'_>>,
     ) {
         if let Outcome::Quarantined { .. } | Outcome::WorkerDied(_) = outcome {
-            self.remember_killer(task, outcome, facts, Victim::of(answer));
+            self.record_killer(task, outcome, facts, CrashedProcess::of(answer));
         }
         match self.payloads[task].origin {
             Origin::Job(_) => self.end_job(task, outcome, facts, answer),
@@ -106,21 +108,25 @@ impl Plane {
         self.payloads.remove(task);
     }
 
-    fn kill(&mut self, worker: WorkerId, why: Why) {
+    fn kill(&mut self, worker: WorkerId, why: StopReason) {
         let Some(handle) = self.worker_handle_mut(worker) else {
             return;
         };
-        handle.kill_reason = kill_reason(why);
+        handle.kill_reason = describe_stop_reason(why);
         let (name, spawned) = (handle.name.clone(), handle.spawned);
         // A worker that was still booting has nothing to finish, so its end is not worth a log line.
-        let quiet = !handle.ready && matches!(why, Why::Shutdown | Why::Surplus | Why::Replaced);
-        if let Some(reason) = kill_reason(why).filter(|_| !quiet) {
-            let task = Some(self.present_task(worker)).filter(|task| !task.is_empty());
+        let quiet = !handle.ready
+            && matches!(
+                why,
+                StopReason::Shutdown | StopReason::Surplus | StopReason::Replaced
+            );
+        if let Some(reason) = describe_stop_reason(why).filter(|_| !quiet) {
+            let task = Some(self.current_task_label(worker)).filter(|task| !task.is_empty());
             let at = task
                 .as_ref()
                 .map_or(String::new(), |task| format!(" at {task}"));
             let entry = events::WORKER_KILLED.message(format!("{name} is killed{at}: {reason}"));
-            let entry = self.about(worker, entry).with("task", task);
+            let entry = self.with_worker(worker, entry).with("task", task);
             self.log.put(entry.with("reason", reason));
         }
         if spawned {
@@ -128,29 +134,36 @@ impl Plane {
                 worker: WorkerHandle::key(worker),
             });
         } else {
-            self.todo.push_back(Todo::KillDialled { worker });
+            self.todo.push_back(Todo::KillConnected { worker });
         }
     }
 
     /// Reports to the store that the worker of a job, or its program, died while it ran the job.
-    fn note_crash(
+    fn record_crash(
         &mut self,
         worker: WorkerId,
         exit: Exit,
         task: TaskId,
         crashes: u8,
-        victim: Victim,
+        crashed_process: CrashedProcess,
     ) {
         let Some(loaded) = self.jobs.loaded.get(task) else {
-            return self.log_crashed_call(task, worker, exit, crashes, victim);
+            return self.log_crashed_call(task, worker, exit, crashes, crashed_process);
         };
-        let (whole, crashes) = (loaded.job.clone(), crashes.saturating_add(loaded.spared));
+        let (whole, crashes) = (
+            loaded.job.clone(),
+            crashes.saturating_add(loaded.uncounted_crashes),
+        );
         let job = whole.id;
         let died_of = self
             .worker_handle(worker)
             .and_then(WorkerHandle::death_reason);
         let died_of = died_of.map_or(String::new(), |text| format!(": {text}"));
-        let text = format!("{} by {}{died_of}", victim.died(), exit_text(exit));
+        let text = format!(
+            "{} with {}{died_of}",
+            crashed_process.crash_text(),
+            exit_text(exit)
+        );
         let entry = events::RUN_CRASHED.message(format!("crashed: {text}; it runs again alone"));
         let entry = entry.with("worker", self.worker_name(Some(worker)));
         let entry = entry.with("reason", text.as_str()).with("final", false);
@@ -158,21 +171,31 @@ impl Plane {
         // The job no longer runs. Without this update, a crash of the server would count as another crash of the
         // job.
         self.jobs.runs_changed = true;
-        let what = What::Crashed;
+        let what = HistoryKind::Crashed;
         self.jobs.send(StoreRequest::Note { job, what, text });
     }
 
     /// Reports to the store that a job's run was cut off through no fault of the job.
-    fn note_cut_off(&mut self, worker: WorkerId, task: TaskId, why: Option<Why>, again: bool) {
+    fn record_cut_off(
+        &mut self,
+        worker: WorkerId,
+        task: TaskId,
+        why: Option<StopReason>,
+        again: bool,
+    ) {
         let Some(whole) = self.jobs.loaded.get(task).map(|loaded| loaded.job.clone()) else {
-            let why = why.and_then(kill_reason).unwrap_or("it ended by force");
+            let why = why
+                .and_then(describe_stop_reason)
+                .unwrap_or("it was killed");
             return self.log_cut_off_call(task, worker, why, again);
         };
         let job = whole.id;
         let name = self
             .worker_handle(worker)
             .map_or("its worker", |handle| &handle.name);
-        let why = why.and_then(kill_reason).unwrap_or("it ended by force");
+        let why = why
+            .and_then(describe_stop_reason)
+            .unwrap_or("it was killed");
         let (text, next) = match again {
             true => ("", "it runs again"),
             // The job has counted as done since its delivery, or since its code acknowledged it.
@@ -187,12 +210,12 @@ impl Plane {
             loaded.is_cut_off = !again;
         }
         self.jobs.runs_changed = true;
-        let what = What::CutOff;
+        let what = HistoryKind::CutOff;
         self.jobs.send(StoreRequest::Note { job, what, text });
     }
 
     /// Adds the fields that identify a worker to a log entry.
-    fn about(&self, worker: WorkerId, entry: Entry) -> Entry {
+    fn with_worker(&self, worker: WorkerId, entry: Entry) -> Entry {
         let Some(handle) = self.worker_handle(worker) else {
             return entry;
         };
@@ -203,7 +226,7 @@ impl Plane {
         entry.with("pid", handle.pid)
     }
 
-    fn notice(&mut self, notice: Notice, victim: Victim) {
+    fn notice(&mut self, notice: Notice, crashed_process: CrashedProcess) {
         match notice {
             Notice::Ready { worker, quiet } => {
                 let Some(handle) = self.worker_handle_mut(worker) else {
@@ -215,7 +238,7 @@ impl Plane {
                 }
                 let text = format!("{} is ready (pid {})", handle.name, handle.pid);
                 let version = self.core.worker(worker).map(|(_, _, version)| version);
-                let entry = self.about(worker, events::WORKER_READY.message(text));
+                let entry = self.with_worker(worker, events::WORKER_READY.message(text));
                 self.log.put(entry.with("version", version));
             }
             Notice::Died {
@@ -237,19 +260,19 @@ impl Plane {
                 let (name, words) = (handle.name.clone(), handle.death_details());
                 let (pool, how) = (handle.pool, exit_text(exit));
                 if expected {
-                    let entry = events::WORKER_GONE.message(format!("{name} has gone ({how})"));
-                    let entry = self.about(worker, entry).with("exit", how);
+                    let entry = events::WORKER_GONE.message(format!("{name} has ended ({how})"));
+                    let entry = self.with_worker(worker, entry).with("exit", how);
                     return self.log.put(entry);
                 }
                 *self.workers.restarts.entry(pool).or_default() += 1;
                 self.workers.last_exits.insert(pool, how.clone());
                 let task = crashed.map_or(String::new(), |_| " while it ran a task".to_owned());
-                let reason = why.and_then(kill_reason);
+                let reason = why.and_then(describe_stop_reason);
                 let why = reason.map_or(String::new(), |why| format!("; {why}"));
                 let last = words.as_ref();
                 let last = last.map_or(String::new(), |words| format!("; last words: {words}"));
-                let text = format!("{name} died by {how}{task}{why}{last}");
-                let entry = self.about(worker, events::WORKER_DIED.message(text));
+                let text = format!("{name} died with {how}{task}{why}{last}");
+                let entry = self.with_worker(worker, events::WORKER_DIED.message(text));
                 let entry = entry.with("exit", how).with("reason", reason);
                 self.log.put(
                     entry
@@ -263,13 +286,13 @@ impl Plane {
                 exit,
                 task,
                 crashes,
-            } => self.note_crash(worker, exit, task, crashes, victim),
+            } => self.record_crash(worker, exit, task, crashes, crashed_process),
             Notice::CutOff {
                 worker,
                 task,
                 why,
                 again,
-            } => self.note_cut_off(worker, task, why, again),
+            } => self.record_cut_off(worker, task, why, again),
             Notice::BootFailed {
                 worker,
                 exit,
@@ -285,29 +308,29 @@ impl Plane {
                 // Issue 9, A27: a script that only defines its handlers exits at once, with code 0.
                 let hint = match exit {
                     Exit::Code(0) if !handle.ready => {
-                        ". It ended without serving: a worker calls run() last; for a program that does not speak \
-                         Stoker's protocol set protocol = false"
+                        ". It ended without serving: a worker must call run() at its end; for a program that does not \
+                         speak Stoker's protocol, set protocol = false"
                     }
                     _ => "",
                 };
                 let (how, ms) = (exit_text(exit), again_in.as_millis());
                 let what = match handle.ready {
-                    true => "ended before it was of use",
-                    false => "did not get ready",
+                    true => "ended before it ran a task",
+                    false => "did not become ready",
                 };
                 let (pool, text) = (handle.pool, format!("{name} {what} ({how}){last}{hint}"));
                 let entry = events::BOOT_FAILED.message(format!("{text}; next boot in {ms} ms"));
-                let entry = self.about(worker, entry).with("exit", how.as_str());
+                let entry = self.with_worker(worker, entry).with("exit", how.as_str());
                 self.log
                     .put(entry.with("last_words", words).with("next_boot_ms", ms));
                 self.workers
                     .last_exits
                     .insert(pool, format!("{how} at boot"));
-                self.admin.reloads.boot_failed(pool, text);
+                self.admin.reloads.record_failed_boot(pool, text);
             }
             Notice::Health { pool, health } => {
                 if health == Health::Healthy {
-                    self.admin.reloads.is_healthy(pool);
+                    self.admin.reloads.clear_failed_boot(pool);
                 }
                 let pool = self.core.pool(pool).0.to_owned();
                 let entry = match health {
@@ -321,7 +344,8 @@ impl Plane {
                         Some(events::POOL_UNHEALTHY.message(text).with("boots", boots))
                     }
                     Health::Blamed => Some(events::VERSION_BLAMED.message(format!(
-                        "pool {pool}: many different tasks kill its workers; the version is to blame"
+                        "pool {pool}: many different tasks kill its workers; the cause is probably the version of the \
+                         code"
                     ))),
                 };
                 if let Some(entry) = entry {
@@ -351,21 +375,23 @@ impl Plane {
         };
         let size = rss.map_or(String::new(), |rss| format!(" ({} MB)", rss >> 20));
         let text = format!("{name} is replaced: {reason}{size}");
-        let entry = self.about(worker, events::WORKER_RECYCLED.message(text));
+        let entry = self.with_worker(worker, events::WORKER_RECYCLED.message(text));
         self.log
             .put(entry.with("reason", reason).with("rss_bytes", rss));
     }
 }
 
 /// The reason for killing a worker, as text.
-fn kill_reason(why: Why) -> Option<&'static str> {
+fn describe_stop_reason(why: StopReason) -> Option<&'static str> {
     Some(match why {
-        Why::BootTimeout => "it was not ready within boot_timeout",
-        Why::TaskTimeout => "its task exceeded its timeout",
-        Why::Cancelled => "its task was cancelled",
-        Why::Memory => "it used more memory than memory_limit allows within a task",
-        Why::Misbehaved => "it broke the protocol",
-        Why::Shutdown => "it did not end within stop_grace",
-        Why::Surplus | Why::Replaced | Why::Left | Why::Spent => "it did not go within stop_grace",
+        StopReason::BootTimeout => "it was not ready within boot_timeout",
+        StopReason::TaskTimeout => "its task exceeded its timeout",
+        StopReason::Cancelled => "its task was cancelled",
+        StopReason::Memory => "it used more memory than memory_limit allows within a task",
+        StopReason::Misbehaved => "it broke the protocol",
+        StopReason::Shutdown => "it did not end within stop_grace",
+        StopReason::Surplus | StopReason::Replaced | StopReason::Left | StopReason::TaskLimit => {
+            "it did not end within stop_grace"
+        }
     })
 }

@@ -46,7 +46,7 @@ pub(crate) enum Todo {
         worker: WorkerId,
         rss: u64,
     },
-    KillDialled {
+    KillConnected {
         worker: WorkerId,
     },
     /// Close the connection of a worker that connected by itself; its process continues.
@@ -177,7 +177,7 @@ impl Plane {
                 Todo::Defer { worker, task } => self.defer(worker, task),
                 Todo::Unblock { queue, key } => self.block_key(queue, &key, false),
                 Todo::Measured { worker, rss } => self.step(Event::Measured { worker, rss }, None),
-                Todo::KillDialled { worker } => self.kill_dialled(worker),
+                Todo::KillConnected { worker } => self.kill_connected(worker),
                 Todo::Disconnect { worker } => self.disconnect(worker),
                 Todo::Tick => self.step(Event::Tick, None),
             }

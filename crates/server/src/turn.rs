@@ -26,16 +26,16 @@ use stoker_os::{AsFd, Fd};
 use stoker_store::Driver;
 
 /// How long clients may take to read their last answers.
-const LAST_ANSWERS: Span = Span::from_secs(5);
+const LAST_ANSWERS_TIMEOUT: Span = Span::from_secs(5);
 /// The maximum number of loaded jobs per lane if there are few lanes: enough for the workers to continue while
 /// the disk syncs.
-const LANE: u32 = 2_048;
+const MAX_LANE_WINDOW: u32 = 2_048;
 /// The maximum number of turns in which a drained server reads what clients had sent before.
-const LAST_READS: u32 = 64;
+const MAX_LAST_READS: u32 = 64;
 /// The maximum number of bytes of one read.
-const READ: usize = 64 << 10;
+const READ_SIZE: usize = 64 << 10;
 /// The longest sleep until a job becomes due.
-const LONGEST_SLEEP: Duration = Duration::from_secs(30);
+const MAX_SLEEP: Duration = Duration::from_secs(30);
 
 /// The contents of the angel's first message.
 struct Start {
@@ -51,13 +51,13 @@ struct Start {
 fn first_message(channel: &mut Channel) -> io::Result<Start> {
     loop {
         match channel.receive::<ToServer>()? {
-            Some((message, fds)) => return start_of(message, fds),
+            Some((message, fds)) => return parse_first_message(message, fds),
             None => stoker_os::await_readable(&*channel)?,
         }
     }
 }
 
-fn start_of(message: ToServer, fds: Vec<Fd>) -> io::Result<Start> {
+fn parse_first_message(message: ToServer, fds: Vec<Fd>) -> io::Result<Start> {
     let (
         ToServer::Config {
             text,
@@ -91,7 +91,7 @@ fn previous_text(previous: Previous) -> String {
         }
         Previous::Ended(End::Signal(signal)) => {
             let signal = exit_text(Exit::Signal(signal));
-            format!("the previous one was ended by {signal}")
+            format!("the previous one was killed by {signal}")
         }
         Previous::Stuck(silent) => {
             let seconds = silent.as_secs_f64();
@@ -103,11 +103,11 @@ fn previous_text(previous: Previous) -> String {
 /// The phases of the server's life.
 #[derive(Clone, Copy)]
 enum Phase {
-    Serves,
+    Serving,
     /// Drained; still reads what clients had sent before, for at most this number of turns.
-    ReadsLast(u32),
+    LastReads(u32),
     /// All requests are answered; clients may read their last answers until this time.
-    Closes(Time),
+    Closing(Time),
 }
 
 /// The data plane, which runs one turn at a time.
@@ -139,8 +139,8 @@ impl Server {
         Ok(Self {
             plane,
             ready: Vec::new(),
-            buffer: vec![0; READ],
-            phase: Phase::Serves,
+            buffer: vec![0; READ_SIZE],
+            phase: Phase::Serving,
         })
     }
 
@@ -149,9 +149,9 @@ impl Server {
         let wait = self.time_to_wait();
         self.plane.turn(wait, &mut self.ready, &mut self.buffer)?;
         self.phase = match self.phase {
-            Phase::Serves if self.plane.drained => Phase::ReadsLast(LAST_READS),
-            Phase::ReadsLast(turns) if turns > 0 && self.has_read() => Phase::ReadsLast(turns - 1),
-            Phase::ReadsLast(_) => Phase::Closes(self.plane.close_down()),
+            Phase::Serving if self.plane.drained => Phase::LastReads(MAX_LAST_READS),
+            Phase::LastReads(turns) if turns > 0 && self.has_read() => Phase::LastReads(turns - 1),
+            Phase::LastReads(_) => Phase::Closing(self.plane.close_down()),
             phase => phase,
         };
         Ok(())
@@ -161,8 +161,8 @@ impl Server {
     #[must_use]
     pub fn time_to_wait(&self) -> Option<Duration> {
         match self.phase {
-            Phase::ReadsLast(_) => Some(Duration::ZERO),
-            Phase::Serves | Phase::Closes(_) => self.plane.time_to_wait(),
+            Phase::LastReads(_) => Some(Duration::ZERO),
+            Phase::Serving | Phase::Closing(_) => self.plane.time_to_wait(),
         }
     }
 
@@ -177,8 +177,8 @@ impl Server {
     #[must_use]
     pub fn is_done(&self) -> bool {
         let is_over = match self.phase {
-            Phase::Closes(until) => self.plane.memory.unsent() == 0 || self.plane.now >= until,
-            Phase::Serves | Phase::ReadsLast(_) => false,
+            Phase::Closing(until) => self.plane.memory.unsent() == 0 || self.plane.now >= until,
+            Phase::Serving | Phase::LastReads(_) => false,
         };
         self.plane.angel.is_lost || is_over
     }
@@ -193,12 +193,12 @@ impl Server {
         let mut plane = self.plane;
         let ended = match plane.angel.is_lost {
             true => {
-                let text = "the angel is gone; workers are ended, and so is this";
+                let text = "the angel has ended: killing the workers and exiting";
                 plane.log.put(events::ANGEL_GONE.message(text));
                 Err(io::Error::other("the angel is gone"))
             }
             false => {
-                plane.leave();
+                plane.finish_drain();
                 Ok(())
             }
         };
@@ -271,17 +271,17 @@ impl Plane {
         let seed = wall_ms() ^ u64::from(stoker_os::own_pid()) << 32;
         let limits = Limits {
             boots_at_once: config.boots_at_once,
-            lane: LANE,
+            lane: MAX_LANE_WINDOW,
             seed,
             ..Limits::default()
         };
-        let mut log = Log::start(&config.log.within(launch.named_base()))?;
-        stoker_os::never_block(&listener)?;
+        let mut log = Log::start(&config.log.with_absolute_path(launch.named_base()))?;
+        stoker_os::set_nonblocking(&listener)?;
         let store = match store {
             Some(store) => store,
             None => open_store(&config, &launch, listener.as_fd(), is_restart, &mut log)?,
         };
-        base::leave_removed_directory(&mut launch, &mut log);
+        base::refresh_removed_base(&mut launch, &mut log);
         Ok(Self {
             core: Core::new(limits),
             clock: Clock::new(),
@@ -306,11 +306,11 @@ impl Plane {
     }
 
     fn start(&mut self, restarts: u32, previous: Option<Previous>) -> io::Result<()> {
-        self.count_places();
+        self.set_connection_limit();
         self.poller.add(&self.peers.listener, Source::Listener)?;
         self.poller.add(&self.angel.channel, Source::Control)?;
         self.poller.add(&*self.log.wake, Source::Log)?;
-        if let Some(wake) = self.jobs.store.wake() {
+        if let Some(wake) = self.jobs.store.wake_fd() {
             self.poller.add(wake, Source::Store)?;
         }
         self.add_pools_and_queues();
@@ -326,14 +326,14 @@ impl Plane {
                 .with("pools", pools),
         );
         if restarts > 0 {
-            let lost = match self.jobs.store.abilities().durable {
-                true => "jobs go on from their store",
+            let lost = match self.jobs.store.capabilities().durable {
+                true => "jobs continue from the store",
                 false => "jobs in memory are lost",
             };
             let times = counted(restarts, "time");
             let previous = previous.map(|previous| format!(": {}", previous_text(previous)));
             let reason = previous.unwrap_or_default();
-            let text = format!("the server was started again ({times} by now){reason}; {lost}");
+            let text = format!("the server was restarted ({times} so far){reason}; {lost}");
             let entry = events::SERVER_RESTARTED
                 .message(text)
                 .with("restarts", restarts);
@@ -407,8 +407,10 @@ impl Plane {
     }
 
     pub(crate) fn drain(&mut self) {
-        self.log
-            .put(events::DRAINING.message("draining: nothing new is taken, what runs is finished"));
+        self.log.put(
+            events::DRAINING
+                .message("shutting down: no new tasks are accepted, running tasks finish"),
+        );
         self.goaway_clients();
         self.step(Event::Drain, None);
         self.beat();
@@ -430,8 +432,8 @@ impl Plane {
                 Alarm::Unreported(task) => self.report_delayed_progress(task),
                 Alarm::Dropped(worker) => self.report_dropped(worker),
                 Alarm::Unused => self.close_expired(),
-                Alarm::Accept => self.accept_again(),
-                Alarm::Counted(look) => self.on_queues_counted(look),
+                Alarm::Accept => self.resume_accepting(),
+                Alarm::Counted(query_no) => self.on_queues_counted(query_no),
                 Alarm::Cancelling(no) => self.on_cancel_timeout(no),
                 Alarm::Operator(ticket) => self.on_operator_timeout(ticket),
             }
@@ -459,7 +461,7 @@ impl Plane {
         // The wall clock may be set while this sleeps.
         let due =
             due.map(|due| Duration::from_millis(due.saturating_sub(stoker_store::steady_ms())));
-        let due = due.map(|due| due.min(LONGEST_SLEEP));
+        let due = due.map(|due| due.min(MAX_SLEEP));
         [next, due].into_iter().flatten().min()
     }
 
@@ -471,16 +473,18 @@ impl Plane {
         if let Err(error) = self.jobs.store.close(&mut events) {
             self.log.put(
                 events::STORE_TROUBLE
-                    .message(format!("the job store did not close well: {error}"))
+                    .message(format!(
+                        "the job store could not be closed cleanly: {error}"
+                    ))
                     .with("reason", error.to_string()),
             );
         }
         for event in events {
             self.on_store_event(event);
         }
-        self.end_waits();
+        self.answer_pending_requests();
         self.settle();
-        let until = self.now + LAST_ANSWERS;
+        let until = self.now + LAST_ANSWERS_TIMEOUT;
         // Without an alarm there might be no turn at that time.
         self.alarms.set(until, Alarm::Accept);
         self.flush();
@@ -488,9 +492,9 @@ impl Plane {
     }
 
     /// Ends after the drain: logs which jobs are unfinished, writes pending output, and reports to the angel.
-    fn leave(&mut self) {
+    fn finish_drain(&mut self) {
         let left = self.jobs.unfinished();
-        match self.jobs.store.abilities().durable {
+        match self.jobs.store.capabilities().durable {
             true if left > 0 => {
                 let (jobs, stay) = (
                     counted(left, "job"),
@@ -502,7 +506,7 @@ impl Plane {
             }
             false if left > 0 => {
                 let text = format!(
-                    "{} in memory had not finished and got lost",
+                    "lost {} because the job store is in memory",
                     counted(left, "job")
                 );
                 self.log

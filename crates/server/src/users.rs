@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_is_one_by_its_uid() {
+    fn users_are_identified_by_uid() {
         let mut users = Users::default();
         let (root, web) = (users.of(0), users.of(33));
         users[web].connections += 2;

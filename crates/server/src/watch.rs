@@ -7,7 +7,7 @@ use rustix::fd::OwnedFd;
 use std::io;
 
 /// The time that the data plane has to shut everything down in an orderly way.
-const GRACE: Timespec = Timespec {
+const SHUTDOWN_GRACE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 700_000_000,
 };
@@ -18,7 +18,7 @@ pub(crate) fn start(control: OwnedFd, angel: i32) -> io::Result<()> {
         // No events are requested: the end of the stream is always reported.
         let mut fds = [PollFd::new(&control, PollFlags::empty())];
         while !matches!(poll(&mut fds, None), Ok(1..)) {}
-        poll(&mut [], Some(&GRACE)).ok();
+        poll(&mut [], Some(&SHUTDOWN_GRACE)).ok();
         end(angel);
     };
     std::thread::Builder::new()

@@ -6,8 +6,8 @@ use rusqlite::{Connection, params};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use stoker_store::{
-    Driver, Ending, JobId, NewJob, Pushed, QueueNo, QueuePolicy, Run, SqliteOptions, SqliteStore,
-    StoreEvent, StoreRequest, Ticket,
+    Driver, Ending, JobId, NewJob, Pushed, QueueNo, QueuePolicy, RunCounters, SqliteOptions,
+    SqliteStore, StoreEvent, StoreRequest, Ticket,
 };
 
 const PAIRS: usize = 5;
@@ -156,10 +156,10 @@ fn through_the_store(dir: &Path, group: usize, lives: usize) -> Duration {
             _ => false,
         });
         for job in ids {
-            let run = Run {
+            let run = RunCounters {
                 attempt: 1,
                 ran_us: 200,
-                ..Run::default()
+                ..RunCounters::default()
             };
             let ending = Ending::Done { result: None };
             store.send(StoreRequest::End {
@@ -171,7 +171,7 @@ fn through_the_store(dir: &Path, group: usize, lives: usize) -> Duration {
             });
         }
         receive(&mut store, &mut events, group, |event| {
-            matches!(event, StoreEvent::Ended { .. })
+            matches!(event, StoreEvent::Completed { .. })
         });
     }
     let took = start.elapsed();
@@ -189,7 +189,7 @@ fn receive(
     use rustix::event::{PollFd, PollFlags, poll};
     store.flush();
     while count > 0 {
-        if let Some(wake) = store.wake() {
+        if let Some(wake) = store.wake_fd() {
             poll(&mut [PollFd::new(&wake, PollFlags::IN)], None).expect("a wait");
         }
         store.receive(events);

@@ -32,7 +32,7 @@ pub trait Driver: Send {
 
     /// A descriptor that becomes readable when there are events. `None` if every event is ready as soon as
     /// `send` returns.
-    fn wake(&self) -> Option<BorrowedFd<'_>>;
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>>;
 
     /// The latest time, by the steady clock, at which `receive` must be called again.
     fn next_due(&self) -> Option<u64>;
@@ -47,11 +47,11 @@ pub trait Driver: Send {
 
     /// Sets how many bytes of jobs refills may hand over until the next call. Jobs beyond the limit are
     /// reported as `more`. An engine that keeps its jobs in memory can ignore it.
-    fn allow(&mut self, _bytes: usize) {}
+    fn set_refill_limit(&mut self, _bytes: usize) {}
 
     fn ids(&self) -> &Ids;
 
-    fn abilities(&self) -> Abilities;
+    fn capabilities(&self) -> Capabilities;
 
     /// The time until a background part of the engine has work to do; `None` if it has none.
     #[cfg(feature = "sim")]
@@ -75,7 +75,7 @@ pub enum Part {
     Writer,
     Reader,
     /// Checkpoints the WAL: copies it into the database file.
-    Folder,
+    WalCheckpointer,
 }
 
 /// Returns the current time in Unix milliseconds. Tests replace it with a clock that they advance themselves.
@@ -102,7 +102,7 @@ pub fn steady_ms() -> u64 {
 
 /// What an engine can do itself; the server does the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Abilities {
+pub struct Capabilities {
     /// Jobs survive the process.
     pub durable: bool,
     /// The longest delay that the engine supports, milliseconds. SQS: 15 minutes.
@@ -148,12 +148,16 @@ impl QueuePolicy {
     /// not change their order.
     #[must_use]
     pub fn class_of(&self, class: u8) -> u8 {
-        if self.ordered { ORDERED } else { class }
+        if self.ordered {
+            ORDERED_QUEUE_CLASS
+        } else {
+            class
+        }
     }
 }
 
 /// The class of all jobs of an ordered queue: the default class of a job without a priority.
-const ORDERED: u8 = 3;
+const ORDERED_QUEUE_CLASS: u8 = 3;
 
 impl Default for QueuePolicy {
     fn default() -> Self {

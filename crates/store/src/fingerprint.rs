@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn what_varies_between_two_of_the_same_does_not_count() {
+    fn words_that_vary_do_not_change_the_fingerprint() {
         let one = error(
             "PDOException",
             "Deadlock found, row 17 of 'mails'\n#0 stack",

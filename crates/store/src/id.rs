@@ -12,7 +12,7 @@ use uuid::Uuid;
 pub struct JobId(pub u64);
 
 /// The bits of a job's number that hold the count within a millisecond.
-const COUNT: u32 = 15;
+const COUNT_BITS: u32 = 15;
 
 /// A hash map with job numbers as keys.
 pub(crate) type JobMap<V> = HashMap<JobId, V, BuildHasherDefault<JobHasher>>;
@@ -41,16 +41,16 @@ impl Hasher for JobHasher {
 impl JobId {
     /// When the job was created, Unix milliseconds.
     #[must_use]
-    pub fn made_ms(self) -> u64 {
-        self.0 >> COUNT
+    pub fn created_ms(self) -> u64 {
+        self.0 >> COUNT_BITS
     }
 }
 
 /// Order numbers for jobs that come after every job created up to the end of this millisecond. They are the
 /// upper half of its range; `Ids::make` gives out numbers from the lower half.
 pub(crate) fn places_after(ms: u64) -> std::ops::Range<u64> {
-    let end = (ms + 1) << COUNT;
-    end - (1 << (COUNT - 1))..end
+    let end = (ms + 1) << COUNT_BITS;
+    end - (1 << (COUNT_BITS - 1))..end
 }
 
 /// Creates job numbers, and converts them to UUIDs (version 7, RFC 9562) and back.
@@ -72,7 +72,7 @@ impl Ids {
 
     /// Returns a number above all earlier ones, even if the clock was set back.
     pub fn make(&mut self, now_ms: u64) -> JobId {
-        self.last = (now_ms << COUNT).max(self.last + 1);
+        self.last = (now_ms << COUNT_BITS).max(self.last + 1);
         JobId(self.last)
     }
 
@@ -84,8 +84,8 @@ impl Ids {
 
     #[must_use]
     pub fn uuid(&self, id: JobId) -> Uuid {
-        let count = id.0 & ((1 << COUNT) - 1);
-        let high = id.made_ms() << 16 | 0x7000 | count >> 3;
+        let count = id.0 & ((1 << COUNT_BITS) - 1);
+        let high = id.created_ms() << 16 | 0x7000 | count >> 3;
         let low = 0b10 << 62 | (count & 0b111) << 59 | mix(id.0 ^ self.secret) >> 5;
         Uuid::from_u64_pair(high, low)
     }
@@ -95,7 +95,7 @@ impl Ids {
     pub fn number(&self, uuid: Uuid) -> Option<JobId> {
         let (high, low) = uuid.as_u64_pair();
         let count = (high & 0xfff) << 3 | low >> 59 & 0b111;
-        let id = JobId((high >> 16) << COUNT | count);
+        let id = JobId((high >> 16) << COUNT_BITS | count);
         (self.uuid(id) == uuid).then_some(id)
     }
 }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_goes_into_a_version_7_uuid_and_comes_back() {
+    fn a_number_survives_conversion_to_a_uuid() {
         let mut ids = Ids::new(42, 0);
         for now in [1, 1_700_000_000_000, 1_700_000_000_000, 3, (1 << 48) - 1] {
             let id = ids.make(now);

@@ -69,7 +69,7 @@ impl State {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Options {
-    /// The maximum of [`Run::attempt`]; 0 for no limit, `None` for the queue's setting.
+    /// The maximum of [`RunCounters::attempt`]; 0 for no limit, `None` for the queue's setting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tries: Option<u16>,
     /// Milliseconds before the second run, the third, and so on; the last entry repeats. Empty for the
@@ -102,12 +102,12 @@ pub struct Options {
 /// Encodes bytes as text without loss: valid UTF-8 is kept as it is, anything else becomes hexadecimal with
 /// the prefix `0x`.
 #[must_use]
-pub fn lossless(bytes: &[u8]) -> String {
-    lossless_of(bytes.to_vec())
+pub fn lossless_text(bytes: &[u8]) -> String {
+    into_lossless_text(bytes.to_vec())
 }
 
-/// Like [`lossless`], but takes ownership, so that large UTF-8 values are not copied.
-pub(crate) fn lossless_of(bytes: Vec<u8>) -> String {
+/// Like [`lossless_text`], but takes ownership, so that large UTF-8 values are not copied.
+pub(crate) fn into_lossless_text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| {
         let mut text = "0x".to_owned();
         for byte in error.as_bytes() {
@@ -230,7 +230,7 @@ pub struct Job {
     pub bytes: Arc<[u8]>,
     pub meta_len: usize,
     pub options: Option<Box<Options>>,
-    pub run: Run,
+    pub run: RunCounters,
     pub due_ms: u64,
     /// The checkpoint that an earlier run saved for the next one.
     pub checkpoint: Option<Box<[u8]>>,
@@ -268,14 +268,14 @@ pub struct ParkedJob {
     pub id: JobId,
     pub queue: QueueNo,
     pub key: Box<[u8]>,
-    pub run: Run,
+    pub run: RunCounters,
     /// Due time by the steady clock.
     pub due_ms: u64,
 }
 
 /// A job's counters of attempts, exceptions and crashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Run {
+pub struct RunCounters {
     /// Runs that used up a try: those that the job's own code ended, and those that timed out.
     pub attempt: u16,
     /// Runs that ended in an exception; included in `attempt`.
@@ -330,7 +330,7 @@ pub struct View {
     pub state: State,
     pub class: u8,
     pub key: Box<[u8]>,
-    pub run: Run,
+    pub run: RunCounters,
     pub created_ms: u64,
     pub due_ms: u64,
     pub ended_ms: Option<u64>,
@@ -341,12 +341,12 @@ pub struct View {
     /// `None` if only administrators may see the job.
     pub owner: Option<Owner>,
     /// Set only if the query was for one job, or asked for whole jobs.
-    pub whole: Option<Box<Whole>>,
+    pub whole: Option<Box<JobDetails>>,
 }
 
 /// Details that are only read for one job at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Whole {
+pub struct JobDetails {
     pub meta: Vec<u8>,
     /// `None` once the payload has expired.
     pub body: Option<Bytes>,
@@ -356,13 +356,13 @@ pub struct Whole {
     pub checkpoint: Option<Vec<u8>>,
     /// The job's idempotency key, while it is still recognised.
     pub idempotency: Option<Vec<u8>>,
-    pub history: Vec<Note>,
+    pub history: Vec<HistoryEntry>,
 }
 
 /// The maximum size of the payloads in one list, bytes. The last job may exceed it.
-pub(crate) const WHOLE_BYTES: usize = 4 << 20;
+pub(crate) const MAX_LIST_BYTES: usize = 4 << 20;
 
-impl Whole {
+impl JobDetails {
     /// The total size in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
@@ -377,9 +377,9 @@ impl Whole {
 
 /// One entry of a job's history.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct HistoryEntry {
     pub at_ms: u64,
-    pub what: What,
+    pub what: HistoryKind,
     pub text: String,
     /// The number of bytes by which the text was shortened.
     pub cut: usize,
@@ -387,18 +387,18 @@ pub struct Note {
 
 /// The maximum text length of an entry in a whole history, bytes. The entry of an edit holds the previous
 /// payload, which may be as long as a frame, and a history may have many of them.
-const NOTE_READ: usize = 64 << 10;
+const MAX_HISTORY_TEXT_LEN: usize = 64 << 10;
 
 /// The beginning of an entry's text, and the number of bytes that were cut off.
-pub(crate) fn beginning(text: &str) -> (String, usize) {
-    let mut ends = (0..=text.len().min(NOTE_READ)).rev();
+pub(crate) fn truncate_text(text: &str) -> (String, usize) {
+    let mut ends = (0..=text.len().min(MAX_HISTORY_TEXT_LEN)).rev();
     let end = ends.find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     (text[..end].to_owned(), text.len() - end)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum What {
+pub enum HistoryKind {
     /// A run failed and another one is due.
     Retried = 1,
     /// The worker or the server died during a run.
@@ -422,7 +422,7 @@ pub enum What {
     CutOff = 12,
 }
 
-impl What {
+impl HistoryKind {
     pub const ALL: [Self; 12] = [
         Self::Retried,
         Self::Crashed,

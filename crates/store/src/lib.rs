@@ -18,14 +18,14 @@ mod stats;
 #[cfg(feature = "sim")]
 pub use driver::Part;
 pub use driver::{
-    Abilities, Clock, Driver, Opened, QueuePolicy, steady_clock, steady_ms, wall_clock,
+    Capabilities, Clock, Driver, Opened, QueuePolicy, steady_clock, steady_ms, wall_clock,
 };
 pub use fingerprint::fingerprint;
 pub(crate) use id::JobMap;
 pub use id::{Ids, JobId};
 pub use job::{
-    Bytes, Ending, Holder, Job, JobError, NewJob, Note, Options, Owner, ParkedJob, QueueNo, Run,
-    State, Unique, View, What, Whole, lossless,
+    Bytes, Ending, HistoryEntry, HistoryKind, Holder, Job, JobDetails, JobError, NewJob, Options,
+    Owner, ParkedJob, QueueNo, RunCounters, State, Unique, View, lossless_text,
 };
 pub use memory::MemoryStore;
 pub use request::{
@@ -40,5 +40,5 @@ pub use stats::StoreStats;
 /// a longer line at its end and longer output at its beginning, and does not store a longer result or checkpoint.
 pub const MAX_LINE: usize = 200;
 pub const MAX_RESULT: usize = 64 << 10;
-pub const MAX_OUTPUT: usize = stoker_os::bound(64 << 10, 256);
+pub const MAX_OUTPUT: usize = stoker_os::limit(64 << 10, 256);
 pub const MAX_CHECKPOINT: usize = 32 << 10;

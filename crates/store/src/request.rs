@@ -1,8 +1,8 @@
 //! The requests that a store takes and the events that it reports: the interface that all engines share.
 
 use crate::{
-    Bytes, Ending, Holder, Job, JobError, JobId, NewJob, Owner, ParkedJob, QueueNo, Run, State,
-    View, What,
+    Bytes, Ending, HistoryKind, Holder, Job, JobError, JobId, NewJob, Owner, ParkedJob, QueueNo,
+    RunCounters, State, View,
 };
 
 /// Identifies the requester that waits for an event. The store returns it unchanged.
@@ -33,10 +33,10 @@ pub enum StoreRequest {
     },
     /// Return a loaded job again. Answered by `Fetched`.
     Fetch { job: JobId },
-    /// A loaded job has ended. If there is a ticket, `Ended` follows once the end is durable.
+    /// A loaded job has ended. If there is a ticket, `Completed` follows once the end is durable.
     End {
         job: JobId,
-        run: Run,
+        run: RunCounters,
         ending: Ending,
         ticket: Option<Ticket>,
         /// The end of the run's output.
@@ -45,7 +45,7 @@ pub enum StoreRequest {
     /// A run of a loaded job failed, and the job will run again.
     Retry {
         job: JobId,
-        run: Run,
+        run: RunCounters,
         /// When the next run is due, by the steady clock.
         due_ms: u64,
         error: JobError,
@@ -72,7 +72,7 @@ pub enum StoreRequest {
     /// Adds an entry to a job's history.
     Note {
         job: JobId,
-        what: What,
+        what: HistoryKind,
         text: String,
     },
     /// An operator changes jobs. Answered by `Changed`.
@@ -86,7 +86,7 @@ pub enum StoreRequest {
     /// Import jobs from an export, except those whose idempotency key belongs to a job of this store.
     /// Answered by `Changed`.
     Import { ticket: Ticket, jobs: Vec<Import> },
-    /// Pauses or resumes a queue. If there is a ticket, `Ended` follows once the change is durable.
+    /// Pauses or resumes a queue. If there is a ticket, `Completed` follows once the change is durable.
     Pause {
         queue: QueueNo,
         paused: bool,
@@ -249,7 +249,7 @@ pub enum Query {
     One(JobId),
     /// One entry of a job's history, counted from 1, with its full text. The rest of the job is returned as
     /// in a list.
-    Line {
+    HistoryEntry {
         job: JobId,
         number: u64,
     },
@@ -300,7 +300,7 @@ pub struct Group {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Import {
     pub job: NewJob,
-    pub run: Run,
+    pub run: RunCounters,
     /// The job's id in the store it was exported from.
     pub was: String,
     /// Set for a failed job. A job without an error becomes ready, delayed or suspended.
@@ -344,7 +344,7 @@ pub enum StoreEvent {
         job: Option<Box<Job>>,
     },
     /// The request has been carried out and is as durable as the store can make it.
-    Ended {
+    Completed {
         ticket: Ticket,
     },
     /// The job's end can't be written although the disk works. The job may run again after a restart.
@@ -395,10 +395,10 @@ impl StoreEvent {
 
     /// Bytes of a query's result in this event.
     #[must_use]
-    pub fn found_bytes(&self) -> usize {
+    pub fn result_bytes(&self) -> usize {
         let size = |view: &View| {
             let whole = view.whole.as_ref();
-            VIEW + whole.map_or(0, |whole| whole.size())
+            VIEW_OVERHEAD + whole.map_or(0, |whole| whole.size())
         };
         match self {
             Self::Found {
@@ -415,7 +415,7 @@ impl StoreEvent {
 }
 
 /// The approximate size of a listed job in memory, in addition to its payload.
-const VIEW: usize = 1_024;
+const VIEW_OVERHEAD: usize = 1_024;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pushed {
@@ -510,7 +510,7 @@ impl std::fmt::Display for Trouble {
             Self::Busy(text) => write!(f, "the job store is busy: {text}"),
             Self::State(state) => write!(f, "the job is {}", state.name()),
             Self::Taken(_) => f.write_str("another job holds its unique key"),
-            Self::NotFound => f.write_str("there is no such job (any more)"),
+            Self::NotFound => f.write_str("the job does not exist, or was deleted"),
         }
     }
 }

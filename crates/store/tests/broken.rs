@@ -8,8 +8,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use stoker_store::{
-    Ending, Filter, JobId, NewJob, Pushed, QueueNo, Run, State, StoreEvent, StoreRequest, Trouble,
-    tools,
+    Ending, Filter, JobId, NewJob, Pushed, QueueNo, RunCounters, State, StoreEvent, StoreRequest,
+    Trouble, tools,
 };
 use world::{World, job};
 
@@ -26,13 +26,13 @@ fn limit(bytes: Option<u64>) {
 }
 
 /// Prevents the WAL from growing.
-fn limit_to_log(world: &World) {
+fn limit_wal_growth(world: &World) {
     let log = std::fs::metadata(format!("{}-wal", world.path().display()));
     limit(Some(log.unwrap().len()));
 }
 
 /// Hands over all ready jobs, checks that the last one is `job`, and returns its run.
-fn last_handed_over(world: &mut World, queue: QueueNo, job: JobId) -> Run {
+fn last_handed_over(world: &mut World, queue: QueueNo, job: JobId) -> RunCounters {
     let (jobs, _) = world.refill_jobs(queue, 0, b"", 9);
     let last = jobs.last().unwrap();
     assert_eq!(last.id, job);
@@ -41,7 +41,7 @@ fn last_handed_over(world: &mut World, queue: QueueNo, job: JobId) -> Run {
 
 /// In its own test binary, because the limit affects the whole process.
 #[test]
-fn after_an_error_work_goes_on_by_itself() {
+fn the_store_recovers_from_a_write_error_on_its_own() {
     // Without a handler, SIGXFSZ would end the process.
     let xfsz = rustix::process::Signal::XFSZ.as_raw();
     signal_hook::flag::register(xfsz, Arc::new(AtomicBool::new(false))).unwrap();
@@ -49,7 +49,7 @@ fn after_an_error_work_goes_on_by_itself() {
     let queue = world.queue("mails");
     let loaded = world.load(job(queue)).id;
     let waits = world.add(job(queue));
-    limit_to_log(&world);
+    limit_wal_growth(&world);
     let big = NewJob {
         bytes: vec![1; 100_000].into(),
         meta_len: 0,
@@ -74,9 +74,9 @@ fn after_an_error_work_goes_on_by_itself() {
     // Queries still work, and no accepted job is lost.
     assert_eq!(world.list(Filter::default()), [loaded, waits]);
     let ticket = world.ticket();
-    let run = Run {
+    let run = RunCounters {
         attempt: 1,
-        ..Run::default()
+        ..RunCounters::default()
     };
     let ending = Ending::Done { result: None };
     world.send(StoreRequest::End {
@@ -91,7 +91,7 @@ fn after_an_error_work_goes_on_by_itself() {
         !world
             .events
             .iter()
-            .any(|event| matches!(event, StoreEvent::Ended { .. }))
+            .any(|event| matches!(event, StoreEvent::Completed { .. }))
     );
     limit(None);
     world.wait(|event| matches!(event, StoreEvent::Failing(None)));
@@ -99,7 +99,7 @@ fn after_an_error_work_goes_on_by_itself() {
         world
             .events
             .iter()
-            .any(|event| matches!(event, StoreEvent::Ended { .. }))
+            .any(|event| matches!(event, StoreEvent::Completed { .. }))
     );
     let answers = world.events.iter().filter(
         |event| matches!(event, StoreEvent::Pushed { ticket, pushed: Pushed::Refused(_) } if *ticket == pushed),
@@ -114,7 +114,7 @@ fn after_an_error_work_goes_on_by_itself() {
     let runs = world.load(job(queue)).id;
     world.send(StoreRequest::Running { jobs: vec![runs] });
     world.settle();
-    limit_to_log(&world);
+    limit_wal_growth(&world);
     world.crash();
     world.queue("mails");
     // The crash can't be written, but the store counts it in memory.
@@ -134,7 +134,7 @@ fn after_an_error_work_goes_on_by_itself() {
     world.refill_jobs(queue, 0, b"", 9);
     world.send(StoreRequest::Running { jobs: vec![runs] });
     world.settle();
-    limit_to_log(&world);
+    limit_wal_growth(&world);
     world.crash();
     world.queue("mails");
     let run = last_handed_over(&mut world, queue, runs);

@@ -3,7 +3,9 @@
 use crate::failing::{self, Call, Fault, Place};
 use crate::log::Log;
 use crate::run::finish;
-use crate::{Ask, Client, Dir, Got, Http, Output, Spawn, limit, matches, procs, run, until};
+use crate::{
+    Client, Dir, Http, Output, Received, Request, Spawn, limit, matches, procs, run, until,
+};
 use rustix::fd::OwnedFd;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -21,7 +23,7 @@ pub struct Setup {
     dir: Dir,
     args: Vec<String>,
     env: Vec<(String, OsString)>,
-    before: Option<String>,
+    script_before: Option<String>,
     stdin: Option<OwnedFd>,
 }
 
@@ -34,7 +36,7 @@ pub struct App {
     child: Option<Child>,
     angel: i32,
     /// Processes below the angel that Stoker did not start, and that may stay.
-    spared: Vec<i32>,
+    allowed_processes: Vec<i32>,
     log: Log,
 }
 
@@ -53,7 +55,7 @@ impl Setup {
             dir: Dir::new(),
             args: Vec::new(),
             env: Vec::new(),
-            before: None,
+            script_before: None,
             stdin: None,
         }
     }
@@ -84,7 +86,7 @@ impl Setup {
     /// Lets a shell run a script first and then become Stoker.
     #[must_use]
     pub fn after(mut self, script: &str) -> Self {
-        self.before = Some(script.to_owned());
+        self.script_before = Some(script.to_owned());
         self
     }
 
@@ -122,7 +124,7 @@ impl Setup {
     /// Starts Stoker and waits until it answers, whatever its workers do.
     #[track_caller]
     pub fn launch(self) -> App {
-        let app = self.launch_blind();
+        let app = self.launch_without_waiting();
         until("the socket", || UnixStream::connect(app.socket()).ok());
         app.client();
         app
@@ -130,12 +132,12 @@ impl Setup {
 
     /// Starts Stoker without waiting.
     #[track_caller]
-    pub fn launch_blind(self) -> App {
+    pub fn launch_without_waiting(self) -> App {
         // All processes that Stoker starts inherit this mark, which identifies leftovers.
         let name = self.dir.path().display();
         let mark = format!("STOKERS_TEST={name}");
         let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
-        let spawn = match &self.before {
+        let spawn = match &self.script_before {
             None => Spawn::new(&self.stoker).args(&args),
             Some(script) => {
                 let stoker = self.stoker.display().to_string();
@@ -163,7 +165,7 @@ impl Setup {
             stoker: self.stoker,
             mark,
             child: Some(child),
-            spared: Vec::new(),
+            allowed_processes: Vec::new(),
             log,
         }
     }
@@ -220,8 +222,8 @@ impl App {
 
     /// Makes one call on a connection of its own.
     #[track_caller]
-    pub fn call(&self, name: &str, body: &str) -> Got {
-        self.client().ask(&Ask::call(name, body))
+    pub fn call(&self, name: &str, body: &str) -> Received {
+        self.client().request(&Request::call(name, body))
     }
 
     /// Runs a command of `stoker` against this server.
@@ -235,7 +237,8 @@ impl App {
     /// The answer of `stoker.worker list`.
     #[track_caller]
     pub fn state(&self) -> Value {
-        self.client().own("stoker.worker", &json!({"op": "list"}))
+        self.client()
+            .call_server("stoker.worker", &json!({"op": "list"}))
     }
 
     /// The workers that take tasks.
@@ -304,8 +307,8 @@ impl App {
     }
 
     /// Allows a process to stay that is below the angel but does not belong to Stoker.
-    pub fn spare(&mut self, pid: i32) {
-        self.spared.push(pid);
+    pub fn allow_process(&mut self, pid: i32) {
+        self.allowed_processes.push(pid);
     }
 
     /// Sends TERM to the angel, as an operator does.
@@ -315,7 +318,7 @@ impl App {
 
     /// Waits until Stoker has ended, and checks that it left no process.
     #[track_caller]
-    pub fn ended(mut self) -> Ended {
+    pub fn wait_for_exit(mut self) -> Ended {
         self.finish()
     }
 
@@ -323,7 +326,7 @@ impl App {
     #[track_caller]
     pub fn stop(self) -> Ended {
         self.term();
-        self.ended()
+        self.wait_for_exit()
     }
 
     #[track_caller]
@@ -336,7 +339,7 @@ impl App {
         let took = began.elapsed();
         // After a killed angel has been reaped, its server may still be cleaning up.
         let end = Instant::now() + limit(2.0);
-        let is_left = |pid: &i32| procs::is_alive(*pid) && !self.spared.contains(pid);
+        let is_left = |pid: &i32| procs::is_alive(*pid) && !self.allowed_processes.contains(pid);
         while self.processes().iter().chain(&below).any(is_left) && Instant::now() < end {
             crate::pause(Duration::from_millis(3));
         }

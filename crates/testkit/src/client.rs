@@ -1,6 +1,6 @@
 //! A blocking client for tests.
 
-use crate::{Got, Inbox, Out, frame, until};
+use crate::{Inbox, Outbox, Received, frame, until};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::os::unix::net::UnixStream;
@@ -9,7 +9,7 @@ use stoker_wire::{Codec, Encode, Flags, Key, MetaBuf, Status, Type};
 
 /// A request to send.
 #[derive(Clone)]
-pub struct Ask {
+pub struct Request {
     name: String,
     body: Vec<u8>,
     flags: Flags,
@@ -19,7 +19,7 @@ pub struct Ask {
     meta: MetaBuf,
 }
 
-impl Ask {
+impl Request {
     pub fn call(name: &str, body: impl Into<Vec<u8>>) -> Self {
         Self {
             name: name.to_owned(),
@@ -90,12 +90,12 @@ impl Ask {
 /// A blocking client that also gives access to the raw bytes.
 pub struct Client {
     inbox: Inbox,
-    out: Out,
+    outbox: Outbox,
     next_id: u32,
     /// Answers that arrived while the client waited for another one.
-    early: HashMap<u32, Got>,
+    unclaimed: HashMap<u32, Received>,
     /// Frames that arrived and are not answers.
-    pub others: Vec<Got>,
+    pub other_frames: Vec<Received>,
     pub welcome: Value,
 }
 
@@ -127,7 +127,7 @@ impl Client {
 
     #[track_caller]
     fn try_connect_as(socket: &Path, hello: &Value) -> Option<Self> {
-        let mut client = Self::silent(socket);
+        let mut client = Self::connect_without_hello(socket);
         client.hello(hello);
         let welcome = client.frame()?;
         assert_eq!(welcome.kind, Type::Welcome, "{}", welcome.text());
@@ -137,15 +137,15 @@ impl Client {
 
     /// Connects without sending anything.
     #[track_caller]
-    pub fn silent(socket: &Path) -> Self {
+    pub fn connect_without_hello(socket: &Path) -> Self {
         let stream = UnixStream::connect(socket).expect("the socket is listened at");
         let half = stream.try_clone().expect("a descriptor can be copied");
         Self {
             inbox: Inbox::of(stream).with_deadline(),
-            out: Out::of(half),
+            outbox: Outbox::of(half),
             next_id: 0,
-            early: HashMap::new(),
-            others: Vec::new(),
+            unclaimed: HashMap::new(),
+            other_frames: Vec::new(),
             welcome: Value::Null,
         }
     }
@@ -160,26 +160,29 @@ impl Client {
 
     /// Writes raw bytes. A connection that the server has closed is noticed when reading.
     pub fn write(&mut self, bytes: &[u8]) {
-        self.out.write(bytes).ok();
+        self.outbox.write(bytes).ok();
     }
 
-    pub fn send(&mut self, ask: &Ask) -> u32 {
+    pub fn send(&mut self, ask: &Request) -> u32 {
         self.send_all(std::slice::from_ref(ask))[0]
     }
 
     /// Sends many requests in one write.
-    pub fn send_all(&mut self, asks: &[Ask]) -> Vec<u32> {
+    pub fn send_all(&mut self, requests: &[Request]) -> Vec<u32> {
         let first = self.next_id + 1;
-        self.next_id += asks.len() as u32;
+        self.next_id += requests.len() as u32;
         let ids: Vec<u32> = (first..=self.next_id).collect();
-        let bytes = ids.iter().zip(asks).flat_map(|(id, ask)| ask.bytes(*id));
+        let bytes = ids
+            .iter()
+            .zip(requests)
+            .flat_map(|(id, ask)| ask.bytes(*id));
         self.write(&bytes.collect::<Vec<u8>>());
         ids
     }
 
     /// The next frame; `None` at the end of the connection.
     #[track_caller]
-    pub fn frame(&mut self) -> Option<Got> {
+    pub fn frame(&mut self) -> Option<Received> {
         match self.inbox.receive() {
             Ok(got) => got,
             Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
@@ -192,64 +195,64 @@ impl Client {
 
     /// Waits for the answer to a request; `None` if the connection ends before it.
     #[track_caller]
-    pub fn try_answer(&mut self, id: u32) -> Option<Got> {
-        if let Some(got) = self.early.remove(&id) {
+    pub fn try_answer(&mut self, id: u32) -> Option<Received> {
+        if let Some(got) = self.unclaimed.remove(&id) {
             return Some(got);
         }
         loop {
             let got = self.frame()?;
             match got.kind {
                 Type::Res if got.id == id => return Some(got),
-                Type::Res => drop(self.early.insert(got.id, got)),
-                _ => self.others.push(got),
+                Type::Res => drop(self.unclaimed.insert(got.id, got)),
+                _ => self.other_frames.push(got),
             }
         }
     }
 
     #[track_caller]
-    pub fn answer(&mut self, id: u32) -> Got {
+    pub fn answer(&mut self, id: u32) -> Received {
         self.try_answer(id)
             .expect("the connection ended before the answer")
     }
 
     /// Returns the next answer to any request.
     #[track_caller]
-    pub fn any_answer(&mut self) -> Got {
-        if let Some(id) = self.early.keys().next().copied() {
+    pub fn any_answer(&mut self) -> Received {
+        if let Some(id) = self.unclaimed.keys().next().copied() {
             return self.answer(id);
         }
         loop {
             let got = self.frame().expect("the connection ended before an answer");
             match got.kind {
                 Type::Res => return got,
-                _ => self.others.push(got),
+                _ => self.other_frames.push(got),
             }
         }
     }
 
     #[track_caller]
-    pub fn ask(&mut self, ask: &Ask) -> Got {
+    pub fn request(&mut self, ask: &Request) -> Received {
         let id = self.send(ask);
         self.answer(id)
     }
 
     #[track_caller]
-    pub fn call(&mut self, name: &str, body: &str) -> Got {
-        self.ask(&Ask::call(name, body))
+    pub fn call(&mut self, name: &str, body: &str) -> Received {
+        self.request(&Request::call(name, body))
     }
 
     /// Pushes a job and returns its id.
     #[track_caller]
-    pub fn push(&mut self, ask: &Ask) -> String {
-        let answer = self.ask(ask);
+    pub fn push(&mut self, ask: &Request) -> String {
+        let answer = self.request(ask);
         assert_eq!(answer.status(), Status::OK, "{}", answer.text());
         answer.text()
     }
 
     /// Calls one of the server's own methods; returns its JSON, or the answer with the error.
     #[track_caller]
-    pub fn try_own(&mut self, name: &str, ask: &Value) -> Result<Value, Got> {
-        let answer = self.ask(&Ask::call(name, ask.to_string()).codec(Codec::JSON));
+    pub fn try_call_server(&mut self, name: &str, ask: &Value) -> Result<Value, Received> {
+        let answer = self.request(&Request::call(name, ask.to_string()).codec(Codec::JSON));
         match answer.status() {
             Status::OK => Ok(serde_json::from_slice(&answer.body).expect("it answers JSON")),
             _ => Err(answer),
@@ -257,8 +260,8 @@ impl Client {
     }
 
     #[track_caller]
-    pub fn own(&mut self, name: &str, ask: &Value) -> Value {
-        let answer = self.try_own(name, ask);
+    pub fn call_server(&mut self, name: &str, ask: &Value) -> Value {
+        let answer = self.try_call_server(name, ask);
         answer.unwrap_or_else(|refusal| panic!("{name} {ask}: {}", refusal.text()))
     }
 
@@ -276,8 +279,8 @@ impl Client {
             let got = self.frame().expect("a PONG");
             match got.kind {
                 Type::Pong if got.id == ping => return,
-                Type::Res => drop(self.early.insert(got.id, got)),
-                _ => self.others.push(got),
+                Type::Res => drop(self.unclaimed.insert(got.id, got)),
+                _ => self.other_frames.push(got),
             }
         }
     }
@@ -286,13 +289,13 @@ impl Client {
     #[track_caller]
     pub fn has_answer(&mut self, id: u32) -> bool {
         self.fence();
-        self.early.contains_key(&id)
+        self.unclaimed.contains_key(&id)
     }
 
     /// A job, as `stoker.job show` returns it.
     #[track_caller]
     pub fn job(&mut self, id: &str) -> Value {
-        self.own("stoker.job", &json!({"op": "show", "id": id}))
+        self.call_server("stoker.job", &json!({"op": "show", "id": id}))
     }
 
     /// Waits until a job is in a state, and returns it.
@@ -306,7 +309,7 @@ impl Client {
     /// A queue or service, as `stoker.queue list` returns it.
     #[track_caller]
     pub fn queue(&mut self, name: &str) -> Value {
-        let all = self.own("stoker.queue", &json!({"op": "list"}));
+        let all = self.call_server("stoker.queue", &json!({"op": "list"}));
         let all = all["queues"].as_array().cloned().unwrap_or_default();
         let found = all.into_iter().find(|queue| queue["name"] == name);
         found.unwrap_or_else(|| panic!("there is no queue {name}"))

@@ -86,22 +86,24 @@ pub struct Gate {
 
 /// Workers that wait at a gate. They continue when this is dropped.
 #[must_use]
-pub struct Held(#[expect(dead_code, reason = "its closing opens the gate")] OwnedFd);
+pub struct WaitingWorker(#[expect(dead_code, reason = "its closing opens the gate")] OwnedFd);
 
 impl Gate {
-    /// Waits until a worker is at the gate. Workers that arrive before [`Held`] is dropped wait with it.
+    /// Waits until a worker is at the gate. Workers that arrive before [`WaitingWorker`] is dropped wait with it.
     #[track_caller]
-    pub fn meet(&self) -> Held {
+    pub fn wait_for_worker(&self) -> WaitingWorker {
         until(&format!("a worker at {}", self.path.display()), || {
-            self.try_meet()
+            self.has_worker()
         })
     }
 
-    /// Like [`Self::meet`], but returns `None` if no worker is there yet.
-    pub fn try_meet(&self) -> Option<Held> {
+    /// Like [`Self::wait_for_worker`], but returns `None` if no worker is there yet.
+    pub fn has_worker(&self) -> Option<WaitingWorker> {
         // Opening fails while the FIFO has no reader, which means that no worker is there.
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        open(&self.path, flags, Mode::empty()).ok().map(Held)
+        open(&self.path, flags, Mode::empty())
+            .ok()
+            .map(WaitingWorker)
     }
 
     /// The reading end, for tests that use the FIFO for something other than a gate.

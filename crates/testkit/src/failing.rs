@@ -15,7 +15,7 @@ pub struct Fault {
     /// The call does half of its work, and the next one fails.
     is_short: bool,
     /// Calls on other files do not fail.
-    is_alone: bool,
+    is_for_one_file: bool,
     /// After the first failure, only calls of this sort fail.
     next: Option<&'static str>,
 }
@@ -29,28 +29,28 @@ const fn fault(name: &'static str, errno: i32, count: u32) -> Fault {
         errno,
         count,
         is_short: false,
-        is_alone: false,
+        is_for_one_file: false,
         next: None,
     }
 }
 
 pub const IO_ONCE: Fault = fault("EIO", EIO, 1);
-pub const IO_THRICE: Fault = fault("EIO three times", EIO, 3);
-pub const IO: Fault = fault("EIO until the end", EIO, 0);
+pub const IO_THREE_TIMES: Fault = fault("EIO three times", EIO, 3);
+pub const IO_UNTIL_HEALED: Fault = fault("EIO until the end", EIO, 0);
 pub const FULL_ONCE: Fault = fault("ENOSPC", ENOSPC, 1);
-pub const FULL: Fault = fault("ENOSPC until the end", ENOSPC, 0);
+pub const FULL_UNTIL_HEALED: Fault = fault("ENOSPC until the end", ENOSPC, 0);
 /// There is no room for the content of one file, as with a quota or a remote file system.
-pub const FULL_ALONE: Fault = Fault {
-    is_alone: true,
+pub const FULL_FOR_ONE_FILE: Fault = Fault {
+    is_for_one_file: true,
     ..fault("ENOSPC of its file until the end", ENOSPC, 0)
 };
 /// The call fails, and then the next check of its file.
-pub const IO_UNSEEN: Fault = Fault {
-    is_alone: true,
+pub const IO_THEN_STAT: Fault = Fault {
+    is_for_one_file: true,
     next: Some("stat"),
     ..fault("EIO, and once more of a look at its file", EIO, 2)
 };
-pub const SHORT: Fault = Fault {
+pub const SHORT_WRITE: Fault = Fault {
     is_short: true,
     ..fault("half, and ENOSPC until the end", ENOSPC, 0)
 };
@@ -129,7 +129,7 @@ pub fn preload(
             ("FAILING_ERRNO", fault.errno.to_string().into()),
             ("FAILING_COUNT", fault.count.to_string().into()),
         ]);
-        env.extend(fault.is_alone.then(|| ("FAILING_ALONE", "1".into())));
+        env.extend(fault.is_for_one_file.then(|| ("FAILING_ALONE", "1".into())));
         env.extend(fault.next.map(|sort| ("FAILING_NEXT", sort.into())));
         env.extend(fault.is_short.then(|| ("FAILING_SHORT", "1".into())));
     }

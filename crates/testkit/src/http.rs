@@ -65,7 +65,7 @@ impl Http {
     }
 
     /// Sends a request and returns the response. Errors are those of the connection.
-    pub fn ask(
+    pub fn request(
         &mut self,
         method: &str,
         path: &str,

@@ -23,11 +23,11 @@ mod wait;
 mod wire;
 
 pub use app::{App, Ended, Setup, repository};
-pub use client::{Ask, Client};
+pub use client::{Client, Request};
 pub use dir::{Dir, Gate};
 pub use http::{Http, HttpAnswer};
 pub use log::matches;
 pub use run::{Output, Spawn, bad_worker, beside_tests, pool_of, run};
 pub use users::as_nobody;
-pub use wait::{limit, patience, pause, until};
-pub use wire::{Got, Inbox, Out, frame};
+pub use wait::{limit, pause, timeout_factor, until};
+pub use wire::{Inbox, Outbox, Received, frame};

@@ -76,7 +76,7 @@ pub fn kill(pid: i32) {
 }
 
 /// Waits until the kernel reports the end of a process. Returns false if that does not come in time.
-pub fn ends_within(pid: i32, seconds: f64) -> bool {
+pub fn wait_for_exit(pid: i32, seconds: f64) -> bool {
     let Some(Ok(pidfd)) = Pid::from_raw(pid).map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
         return true;
     };

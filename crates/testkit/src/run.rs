@@ -99,7 +99,7 @@ pub fn run(spawn: Spawn) -> Output {
 /// Waits for a child's end; returns `None` if it had to be killed.
 pub(crate) fn finish(mut child: Child, seconds: f64) -> Option<i32> {
     use std::os::unix::process::ExitStatusExt;
-    let in_time = procs::ends_within(child.id() as i32, seconds);
+    let in_time = procs::wait_for_exit(child.id() as i32, seconds);
     if !in_time {
         child.kill().ok();
     }

@@ -4,14 +4,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// The factor for all deadlines, from `STOKER_PATIENCE`: above 1 on slow machines.
-pub fn patience() -> f64 {
+pub fn timeout_factor() -> f64 {
     let set = std::env::var("STOKER_PATIENCE").ok();
     set.and_then(|text| text.parse().ok()).unwrap_or(1.0)
 }
 
-/// A time limit of this many seconds, multiplied by [`patience`].
+/// A time limit of this many seconds, multiplied by [`timeout_factor`].
 pub fn limit(seconds: f64) -> Duration {
-    Duration::from_secs_f64(seconds * patience())
+    Duration::from_secs_f64(seconds * timeout_factor())
 }
 
 /// Polls until `check` returns a value; fails the test after ten seconds. It is for conditions that can only be polled:
@@ -23,7 +23,7 @@ pub fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = check() {
             return found;
         }
-        assert!(Instant::now() < end, "waited in vain: {what}");
+        assert!(Instant::now() < end, "timed out waiting for: {what}");
         pause(Duration::from_millis(3));
     }
 }

@@ -9,7 +9,7 @@ use stoker_wire::{Encode, Flags, Key, MAX_FRAME, Meta, Splitter, Status, Type, W
 
 /// A frame that was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Got {
+pub struct Received {
     pub kind: Type,
     pub flags: Flags,
     pub code: u8,
@@ -22,7 +22,7 @@ pub struct Got {
     pub body: Vec<u8>,
 }
 
-impl Got {
+impl Received {
     pub fn status(&self) -> Status {
         Status(self.code)
     }
@@ -57,7 +57,7 @@ pub fn frame(frame: Encode<'_>) -> Vec<u8> {
 pub struct Inbox {
     stream: UnixStream,
     splitter: Splitter,
-    waiting: VecDeque<Got>,
+    waiting: VecDeque<Received>,
 }
 
 impl Inbox {
@@ -79,7 +79,7 @@ impl Inbox {
     }
 
     /// The next frame; `None` at the end of the stream.
-    pub fn receive(&mut self) -> io::Result<Option<Got>> {
+    pub fn receive(&mut self) -> io::Result<Option<Received>> {
         let mut buffer = vec![0; 64 << 10];
         while self.waiting.is_empty() {
             let count = match self.stream.read(&mut buffer) {
@@ -93,7 +93,7 @@ impl Inbox {
             };
             let waiting = &mut self.waiting;
             let fed = self.splitter.feed(&buffer[..count], |frame| {
-                waiting.push_back(Got {
+                waiting.push_back(Received {
                     kind: frame.kind,
                     flags: frame.flags,
                     code: frame.code,
@@ -114,9 +114,9 @@ impl Inbox {
 }
 
 /// The writing half of a connection, which threads may share.
-pub struct Out(Mutex<UnixStream>);
+pub struct Outbox(Mutex<UnixStream>);
 
-impl Out {
+impl Outbox {
     pub fn of(stream: UnixStream) -> Self {
         Self(Mutex::new(stream))
     }

@@ -3,7 +3,7 @@
 use stoker_testkit::{Dir, Spawn, bad_worker, matches, procs, run};
 
 #[test]
-fn a_step_that_does_not_exist_is_an_error_and_no_silent_success() {
+fn unknown_steps_are_errors() {
     let output = run(Spawn::new(bad_worker())
         .args(&["note a;wobble;note b"])
         .within(Dir::new().path()));
@@ -16,7 +16,7 @@ fn a_step_that_does_not_exist_is_an_error_and_no_silent_success() {
 }
 
 #[test]
-fn steps_run_in_order_up_to_the_one_that_ends_the_script() {
+fn steps_run_in_order_until_one_ends_the_script() {
     let dir = Dir::new();
     let script = "note a;if here note no;once here;note b;if here note c,note d;once here;note e";
     let output = run(Spawn::new(bad_worker()).args(&[script]).within(dir.path()));
@@ -25,7 +25,7 @@ fn steps_run_in_order_up_to_the_one_that_ends_the_script() {
 }
 
 #[test]
-fn a_signal_ends_it_as_it_would_end_any_program() {
+fn a_signal_ends_the_worker() {
     for (script, code) in [("segv", 139), ("kill", 137), ("abort", 134), ("exit 7", 7)] {
         let output = run(Spawn::new(bad_worker()).args(&[script]));
         assert_eq!(output.code, code, "{script}");
@@ -33,7 +33,7 @@ fn a_signal_ends_it_as_it_would_end_any_program() {
 }
 
 #[test]
-fn a_process_with_the_mark_is_found_and_one_without_is_not() {
+fn processes_are_found_by_their_mark() {
     let dir = Dir::new();
     // The kernel shows a program's environment only some time after `spawn` has returned, so the test searches for the
     // processes after both have come to the gate.
@@ -42,14 +42,14 @@ fn a_process_with_the_mark_is_found_and_one_without_is_not() {
         let script = format!("gate {value};silence");
         let spawn = Spawn::new(bad_worker()).args(&[&script]).within(dir.path());
         let child = spawn.env("BAD_WORKER_TEST", value).start();
-        drop(gate.meet());
+        drop(gate.wait_for_worker());
         child
     };
     let (mut one, mut other) = (start("this"), start("other"));
     let pid = one.id() as i32;
     assert_eq!(procs::marked("BAD_WORKER_TEST=this"), [pid]);
     procs::kill(pid);
-    assert!(procs::ends_within(pid, 5.0));
+    assert!(procs::wait_for_exit(pid, 5.0));
     assert!(!procs::is_alive(pid), "a zombie is no living process");
     assert!(procs::marked("BAD_WORKER_TEST=this").is_empty());
     procs::kill(other.id() as i32);
@@ -59,8 +59,8 @@ fn a_process_with_the_mark_is_found_and_one_without_is_not() {
 
 #[test]
 fn patterns_match_their_parts_in_order() {
-    assert!(matches("p-1 died by signal 9", "p-1 died"));
-    assert!(matches("p-1 died by signal 9", "p-*died*9"));
-    assert!(!matches("p-1 died by signal 9", "9*died"));
+    assert!(matches("p-1 died with signal 9", "p-1 died"));
+    assert!(matches("p-1 died with signal 9", "p-*died*9"));
+    assert!(!matches("p-1 died with signal 9", "9*died"));
     assert!(!matches("p-1 died", "p-1 died*died"));
 }

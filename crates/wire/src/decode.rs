@@ -8,7 +8,7 @@ use crate::{
 /// frame is not complete yet. `max` bounds the length field; a `max` above [`MAX_FRAME`] is treated as
 /// [`MAX_FRAME`].
 pub fn parse(bytes: &[u8], max: usize) -> Result<Option<(Frame<'_>, usize)>, WireError> {
-    let Some(size) = size_of_first(bytes, max)? else {
+    let Some(size) = first_frame_size(bytes, max)? else {
         return Ok(None);
     };
     let (Some(header), true) = (bytes.first_chunk::<HEADER>(), bytes.len() >= size) else {
@@ -38,7 +38,7 @@ pub fn parse(bytes: &[u8], max: usize) -> Result<Option<(Frame<'_>, usize)>, Wir
         name: if header[4] == Type::Req as u8 {
             check_name(name)?
         } else {
-            no_name(name)?
+            require_empty_name(name)?
         },
         meta: Meta::parse(meta)?,
         body,
@@ -49,7 +49,7 @@ pub fn parse(bytes: &[u8], max: usize) -> Result<Option<(Frame<'_>, usize)>, Wir
 
 /// The total size of the first frame, or `None` before its length field has arrived. The size is checked this
 /// early so that a receiver rejects an oversized frame before it stores any of it.
-fn size_of_first(bytes: &[u8], max: usize) -> Result<Option<usize>, WireError> {
+fn first_frame_size(bytes: &[u8], max: usize) -> Result<Option<usize>, WireError> {
     let max = max.min(MAX_FRAME);
     let Some(len) = bytes.first_chunk::<4>() else {
         return Ok(None);
@@ -64,7 +64,7 @@ fn size_of_first(bytes: &[u8], max: usize) -> Result<Option<usize>, WireError> {
     Ok(Some(len + 4))
 }
 
-fn no_name(name: &[u8]) -> Result<&'static str, WireError> {
+fn require_empty_name(name: &[u8]) -> Result<&'static str, WireError> {
     if name.is_empty() {
         Ok("")
     } else {
@@ -104,18 +104,18 @@ fn check_fields(frame: &Frame<'_>) -> Result<(), WireError> {
 /// Collects bytes that arrive in arbitrary chunks and passes on complete frames.
 ///
 /// The splitter stores at most one unfinished frame. Its buffer is never larger than that frame, except for up
-/// to [`Splitter::KEPT`] bytes kept from earlier frames.
+/// to [`Splitter::MAX_SPARE_CAPACITY`] bytes kept from earlier frames.
 #[derive(Debug)]
 pub struct Splitter {
-    held: Vec<u8>,
+    buffered: Vec<u8>,
     /// Bytes still to arrive of a frame that is being skipped.
-    skips: usize,
+    to_skip: usize,
     max: usize,
 }
 
 /// The header fields of an unfinished frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Begun {
+pub struct FrameHead {
     pub kind: Type,
     pub flags: Flags,
     pub id: u32,
@@ -123,13 +123,13 @@ pub struct Begun {
 
 impl Splitter {
     /// The most memory, in bytes, that an empty splitter keeps.
-    pub const KEPT: usize = 4 * 1024;
+    pub const MAX_SPARE_CAPACITY: usize = 4 * 1024;
 
     /// A splitter that rejects frames whose length field is above `max`.
     pub fn new(max: usize) -> Self {
         Self {
-            held: Vec::new(),
-            skips: 0,
+            buffered: Vec::new(),
+            to_skip: 0,
             max,
         }
     }
@@ -141,14 +141,14 @@ impl Splitter {
         mut bytes: &[u8],
         mut each: impl FnMut(Frame<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let skipped = self.skips.min(bytes.len());
-        self.skips -= skipped;
+        let skipped = self.to_skip.min(bytes.len());
+        self.to_skip -= skipped;
         bytes = &bytes[skipped..];
-        while !self.held.is_empty() {
-            bytes = self.hold(bytes)?;
-            if let Some((frame, _)) = parse(&self.held, self.max)? {
+        while !self.buffered.is_empty() {
+            bytes = self.buffer_missing(bytes)?;
+            if let Some((frame, _)) = parse(&self.buffered, self.max)? {
                 each(frame)?;
-                self.release();
+                self.reset_buffer();
             } else if bytes.is_empty() {
                 return Ok(());
             }
@@ -158,7 +158,7 @@ impl Splitter {
             each(frame)?;
         }
         while !bytes.is_empty() {
-            bytes = self.hold(bytes)?;
+            bytes = self.buffer_missing(bytes)?;
         }
         Ok(())
     }
@@ -166,60 +166,60 @@ impl Splitter {
     /// Skips the unfinished frame and returns its header fields, or returns `None` if the header has not
     /// arrived. The bytes stored so far are dropped, and the rest is ignored when it arrives. Later frames are
     /// not affected.
-    pub fn skip(&mut self) -> Option<Begun> {
-        let (size, header) = (self.wanted()?, self.held.first_chunk::<HEADER>()?);
-        let begun = Begun {
+    pub fn skip(&mut self) -> Option<FrameHead> {
+        let (size, header) = (self.frame_size()?, self.buffered.first_chunk::<HEADER>()?);
+        let head = FrameHead {
             kind: Type::from_byte(header[4])?,
             flags: Flags(header[5]),
             id: u32::from_be_bytes([header[8], header[9], header[10], header[11]]),
         };
-        self.skips = size - self.held.len();
-        self.held = Vec::new();
-        Some(begun)
+        self.to_skip = size - self.buffered.len();
+        self.buffered = Vec::new();
+        Some(head)
     }
 
     /// The number of bytes stored of an unfinished frame.
-    pub fn held(&self) -> usize {
-        self.held.len()
+    pub fn buffered(&self) -> usize {
+        self.buffered.len()
     }
 
     /// The total size of the unfinished frame, once its length field has arrived.
-    pub fn wanted(&self) -> Option<usize> {
+    pub fn frame_size(&self) -> Option<usize> {
         // An invalid length was already reported when the length field arrived.
-        size_of_first(&self.held, self.max).ok().flatten()
+        first_frame_size(&self.buffered, self.max).ok().flatten()
     }
 
     /// Bytes of memory that the splitter has allocated.
     pub fn memory(&self) -> usize {
-        self.held.capacity()
+        self.buffered.capacity()
     }
 
     /// Copies the bytes that the unfinished frame (or its length field) still lacks, and returns the rest. The
     /// buffer doubles, so that a frame is not copied again and again while it arrives, but it grows only for
     /// bytes that have arrived: an announced size reserves nothing.
-    fn hold<'b>(&mut self, bytes: &'b [u8]) -> Result<&'b [u8], WireError> {
-        let size = size_of_first(&self.held, self.max)?.unwrap_or(4);
-        let (more, rest) = bytes.split_at(bytes.len().min(size - self.held.len()));
-        let needed = self.held.len() + more.len();
-        if needed > self.held.capacity() {
-            let doubled = needed.max(2 * self.held.capacity()).min(size);
-            self.held.reserve_exact(doubled - self.held.len());
+    fn buffer_missing<'b>(&mut self, bytes: &'b [u8]) -> Result<&'b [u8], WireError> {
+        let size = first_frame_size(&self.buffered, self.max)?.unwrap_or(4);
+        let (more, rest) = bytes.split_at(bytes.len().min(size - self.buffered.len()));
+        let needed = self.buffered.len() + more.len();
+        if needed > self.buffered.capacity() {
+            let doubled = needed.max(2 * self.buffered.capacity()).min(size);
+            self.buffered.reserve_exact(doubled - self.buffered.len());
         }
-        self.held.extend_from_slice(more);
+        self.buffered.extend_from_slice(more);
         Ok(rest)
     }
 
     /// Frees the memory kept for the next frame, unless that frame has begun.
     pub fn shrink(&mut self) {
-        if self.held.is_empty() {
-            self.held = Vec::new();
+        if self.buffered.is_empty() {
+            self.buffered = Vec::new();
         }
     }
 
-    /// Empties the buffer and shrinks it to [`Self::KEPT`] bytes, because most connections see a large frame
+    /// Empties the buffer and shrinks it to [`Self::MAX_SPARE_CAPACITY`] bytes, because most connections see a large frame
     /// only once.
-    fn release(&mut self) {
-        self.held.clear();
-        self.held.shrink_to(Self::KEPT);
+    fn reset_buffer(&mut self) {
+        self.buffered.clear();
+        self.buffered.shrink_to(Self::MAX_SPARE_CAPACITY);
     }
 }

@@ -48,7 +48,10 @@ pub fn encode(out: &mut Vec<u8>, frame: Encode<'_>) {
 pub fn encode_head(out: &mut Vec<u8>, frame: &Encode<'_>) {
     let meta = frame.meta.bytes();
     let len = COUNTED_HEADER + frame.name.len() + meta.len() + frame.body.len();
-    assert!(len <= MAX_FRAME, "a frame of {len} bytes was to be written");
+    assert!(
+        len <= MAX_FRAME,
+        "a frame of {len} bytes exceeds the maximum"
+    );
     assert!(frame.name.len() <= usize::from(u8::MAX) && meta.len() <= usize::from(u16::MAX));
     let mut header = [0u8; HEADER];
     header[0..4].copy_from_slice(&(len as u32).to_be_bytes());

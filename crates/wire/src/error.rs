@@ -62,28 +62,30 @@ impl fmt::Display for WireError {
             Self::UnknownType(t) => write!(f, "unknown frame type {t}"),
             Self::ReservedFlags(bits) => write!(f, "reserved flag bits {bits:#04x} are set"),
             Self::BadName => f.write_str(
-                "bad name: 1 to 255 of A-Z a-z 0-9 _ . : / @ - on a REQ, none elsewhere",
+                "invalid name: expected 1 to 255 of A-Z a-z 0-9 _ . : / @ - on a REQ, none elsewhere",
             ),
             Self::BadMeta => {
                 f.write_str("metadata ends inside an entry, repeats a key or uses key 0 or 255")
             }
             Self::BadMetaValue(key) => {
-                write!(f, "metadata key {key} has a value of the wrong width")
+                write!(f, "metadata key {key} has an invalid value")
             }
             Self::BadId => {
                 f.write_str("id is 0 where a task's id belongs, or not 0 where 0 belongs")
             }
             Self::NotZero => f.write_str("code, prio or attempt is not 0 on a type that has none"),
-            Self::BadHello => f.write_str("HELLO is not the JSON that the protocol asks for"),
+            Self::BadHello => f.write_str("HELLO is not valid: its body must be a JSON object as the protocol \
+            describes it"),
             Self::NoCommonVersion => f.write_str(
-                "HELLO offers no version of the protocol that this side speaks: its field v must contain 1",
+                "HELLO offers no supported version of the protocol: its field v must contain 1",
             ),
-            Self::BadTasks => f.write_str("HELLO: tasks is a number from 1"),
+            Self::BadTasks => f.write_str("HELLO: tasks must be at least 1"),
             Self::BadSlots => f.write_str(
                 "HELLO has an invalid number of slots: expected 1 to 1000, and 1 if pull is true",
             ),
             Self::BadCall => f.write_str(
-                "HELLO has an invalid call: expected service.method, and not stoker.*, which is the broker's own",
+                "HELLO has an invalid call: expected service.method, and not stoker.*, which is reserved for the \
+                 server",
             ),
             Self::TooManyNames(names) => write!(
                 f,

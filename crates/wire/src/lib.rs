@@ -28,7 +28,7 @@ mod key;
 mod meta;
 mod name;
 
-pub use decode::{Begun, Splitter, parse};
+pub use decode::{FrameHead, Splitter, parse};
 pub use encode::{Encode, encode, encode_head};
 pub use error::WireError;
 pub use frame::{Codec, EventKind, Flags, Frame, Status, Type};

@@ -63,7 +63,7 @@ fn services() {
 }
 
 #[test]
-fn errors_tell_what_was_wrong() {
+fn error_messages_name_the_invalid_value() {
     let error = |at: usize, byte: u8| {
         let mut bytes = Vec::new();
         let frame = Encode {

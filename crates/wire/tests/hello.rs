@@ -114,7 +114,7 @@ fn hello_is_bounded() {
 }
 
 #[test]
-fn deep_nesting_is_refused_not_followed() {
+fn deeply_nested_json_is_rejected() {
     for open in ["[", "{\"x\":"] {
         let deep = format!("{{\"v\":[1],\"x\":{}", open.repeat(12_000));
         assert_eq!(Hello::parse(deep.as_bytes()), Err(WireError::BadHello));

@@ -5,7 +5,7 @@ use stoker_wire::{
 };
 
 #[test]
-fn a_long_frame_by_single_bytes_is_copied_few_times() {
+fn a_frame_received_byte_by_byte_is_copied_only_a_few_times() {
     let body = vec![b'x'; 1 << 20];
     let mut bytes = Vec::new();
     let ping = Encode {
@@ -24,12 +24,12 @@ fn a_long_frame_by_single_bytes_is_copied_few_times() {
         growths += u32::from(splitter.memory() > before);
         assert!(splitter.memory() <= bytes.len());
     }
-    assert_eq!((frames, splitter.held()), (1, 0));
+    assert_eq!((frames, splitter.buffered()), (1, 0));
     assert!(
         (1..=22).contains(&growths),
         "{growths} copies of 2^20 bytes"
     );
-    assert!(splitter.memory() <= Splitter::KEPT);
+    assert!(splitter.memory() <= Splitter::MAX_SPARE_CAPACITY);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn an_announced_length_reserves_nothing() {
 }
 
 #[test]
-fn no_limit_goes_above_that_of_the_format() {
+fn a_limit_above_the_maximum_of_the_format_has_no_effect() {
     let too_long = WireError::TooLong {
         len: MAX_FRAME + 1,
         max: MAX_FRAME,
@@ -62,7 +62,7 @@ fn metadata_takes_all_65535_bytes() {
 
 /// However the bytes are split, exactly one frame is skipped.
 #[test]
-fn a_frame_that_is_skipped_leaves_those_behind_it() {
+fn frames_after_a_skipped_frame_are_parsed() {
     let (mut stream, mut next) = (Vec::new(), Vec::new());
     let body = vec![7; 5_000];
     let large = Encode {
@@ -74,7 +74,7 @@ fn a_frame_that_is_skipped_leaves_those_behind_it() {
     let size = stream.len();
     encode(&mut next, Encode::new(Type::Ping, 10));
     stream.extend_from_slice(&next);
-    for held in 0..size {
+    for buffered in 0..size {
         for chunk in [1, 700, 10_000] {
             let mut splitter = Splitter::new(MAX_FRAME);
             let mut seen = Vec::new();
@@ -85,17 +85,21 @@ fn a_frame_that_is_skipped_leaves_those_behind_it() {
                 };
                 splitter.feed(bytes, each).expect("these are frames");
             };
-            feed(&mut splitter, &stream[..held]);
+            feed(&mut splitter, &stream[..buffered]);
             let skipped = splitter.skip();
-            assert_eq!(skipped.is_some(), held >= HEADER, "after {held} bytes");
+            assert_eq!(
+                skipped.is_some(),
+                buffered >= HEADER,
+                "after {buffered} bytes"
+            );
             assert!(skipped.is_none_or(|begun| (begun.kind, begun.id) == (Type::Req, 9)));
             assert!(skipped.is_none() || splitter.memory() == 0);
             // Small chunks are slow, so they are used at only one position in 97.
-            let rest = &stream[held..];
-            rest.chunks(if held % 97 == 0 { chunk } else { 10_000 })
+            let rest = &stream[buffered..];
+            rest.chunks(if buffered % 97 == 0 { chunk } else { 10_000 })
                 .for_each(|bytes| feed(&mut splitter, bytes));
             let expected: &[u32] = if skipped.is_some() { &[10] } else { &[9, 10] };
-            assert_eq!(seen, expected, "after {held} bytes");
+            assert_eq!(seen, expected, "after {buffered} bytes");
         }
     }
 }

@@ -127,8 +127,8 @@ fn split(bytes: &[u8], sizes: &[usize], max: usize) -> (Vec<Vec<u8>>, Result<usi
             frames.push(bytes_of(&frame));
             Ok(())
         });
-        assert!(splitter.held() <= max + 4);
-        assert!(splitter.memory() <= Splitter::KEPT.max(2 * splitter.held()));
+        assert!(splitter.buffered() <= max + 4);
+        assert!(splitter.memory() <= Splitter::MAX_SPARE_CAPACITY.max(2 * splitter.buffered()));
         if let Err(error) = fed {
             return (frames, Err(error));
         }
@@ -136,14 +136,14 @@ fn split(bytes: &[u8], sizes: &[usize], max: usize) -> (Vec<Vec<u8>>, Result<usi
             break;
         }
     }
-    (frames, Ok(splitter.held()))
+    (frames, Ok(splitter.buffered()))
 }
 
 proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn what_is_read_writes_the_same_bytes(bytes in frame()) {
+    fn parsed_frames_encode_to_the_same_bytes(bytes in frame()) {
         let (frame, size) = parse(&bytes, MAX_FRAME)?.expect("a whole frame");
         prop_assert_eq!(size, bytes.len());
         prop_assert_eq!(&bytes_of(&frame), &bytes);
@@ -163,7 +163,7 @@ proptest! {
     }
 
     #[test]
-    fn hostile_bytes_end_the_same_however_split(
+    fn invalid_bytes_have_the_same_result_however_split(
         bytes in hostile(), sizes in vec(1usize..90, 1..5), max in 0usize..2000,
     ) {
         let whole = split(&bytes, &[bytes.len().max(1)], max);
@@ -173,8 +173,8 @@ proptest! {
         // reordered.
         let accepted = whole.0.concat();
         prop_assert!(bytes.starts_with(&accepted));
-        if let Ok(held) = whole.1 {
-            prop_assert_eq!(accepted.len() + held, bytes.len());
+        if let Ok(buffered) = whole.1 {
+            prop_assert_eq!(accepted.len() + buffered, bytes.len());
         }
     }
 
@@ -190,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn hostile_metadata_is_refused_or_read_whole(bytes in vec(prop_oneof![0u8..30, any::<u8>()], 0..40)) {
+    fn invalid_metadata_is_rejected_or_parsed_completely(bytes in vec(prop_oneof![0u8..30, any::<u8>()], 0..40)) {
         if let Ok(meta) = Meta::parse(&bytes) {
             let entries: Vec<_> = meta.iter().collect();
             let value_bytes: usize = entries.iter().map(|(_, value)| value.len()).sum();

@@ -174,7 +174,7 @@ fn write(vectors: &Vectors) {
     std::fs::write(PATH, text).expect("frames.json");
 }
 
-fn read_whole(bytes: &[u8]) -> Result<Frame<'_>, WireError> {
+fn parse_one(bytes: &[u8]) -> Result<Frame<'_>, WireError> {
     let (frame, size) = parse(bytes, MAX_FRAME)?.expect("a whole frame");
     assert_eq!(size, bytes.len());
     if frame.kind == Type::Hello {
@@ -189,14 +189,14 @@ fn valid_frames_both_ways() {
     if std::env::var_os("STOKER_BLESS").is_some() {
         vectors.valid.iter_mut().for_each(Valid::bless);
         vectors.keys = keys();
-        vectors.yours = Key::YOURS.0;
+        vectors.yours = Key::APPLICATION.0;
         vectors.critical = critical();
         write(&vectors);
     }
     for (list, same) in [(&vectors.valid, true), (&vectors.decode_only, false)] {
         for vector in list {
             let bytes = vector.bytes();
-            let frame = read_whole(&bytes).unwrap_or_else(|e| panic!("{}: {e}", vector.name));
+            let frame = parse_one(&bytes).unwrap_or_else(|e| panic!("{}: {e}", vector.name));
             vector.frame.assert_is(&frame);
             assert!((vector.frame.encode() == bytes) == same, "{}", vector.name);
         }
@@ -204,9 +204,9 @@ fn valid_frames_both_ways() {
 }
 
 #[test]
-fn invalid_frames_are_refused_for_their_reason() {
+fn invalid_frames_are_rejected_with_the_expected_error() {
     for vector in read().invalid {
-        match read_whole(&from_hex(&vector.hex)) {
+        match parse_one(&from_hex(&vector.hex)) {
             Ok(frame) => panic!("{} was read as {frame:?}", vector.name),
             Err(error) => assert_eq!(snake_case(error), vector.error, "{}", vector.name),
         }
@@ -260,21 +260,21 @@ fn critical() -> Vec<Critical> {
 }
 
 #[test]
-fn the_keys_are_those_of_the_vectors() {
+fn known_keys_match_the_vectors() {
     if std::env::var_os("STOKER_BLESS").is_some() {
         return;
     }
     let vectors = read();
     assert_eq!(vectors.keys, keys(), "run 'make bless'");
-    assert_eq!(vectors.yours, Key::YOURS.0);
+    assert_eq!(vectors.yours, Key::APPLICATION.0);
 }
 
 // Issue 9, A13: keys 28 to 35 and the application's own range counted as unknown.
 #[test]
-fn critical_frames_are_judged_by_the_keys_that_are_known() {
+fn critical_frames_are_rejected_for_unknown_keys() {
     for vector in critical() {
         let bytes = from_hex(&vector.hex);
-        let frame = read_whole(&bytes).expect("a frame");
+        let frame = parse_one(&bytes).expect("a frame");
         assert!(frame.flags.has(Flags::CRITICAL));
         let unknown = frame.meta.iter().find(|(key, _)| !key.is_known());
         assert_eq!(

@@ -3,8 +3,8 @@
 namespace App;
 
 /**
- * What really happened, one line per event, whoever wrote it. Plain files are not buffered by PHP and an
- * appended line of this size is written whole, so a line survives a SIGKILL that comes right after it.
+ * A log of what really happened, with one line per event, written by all processes. PHP does not buffer plain files,
+ * and a short line is appended in one write, so a line survives a SIGKILL that follows it.
  */
 final class Ledger
 {
@@ -16,7 +16,7 @@ final class Ledger
         $this->file = fopen($path, 'a');
     }
 
-    /** $waited: nanoseconds from the moment the job could have started to the moment it did. */
+    /** @param int $waited nanoseconds between the time at which the job was due and its start */
     public function write(string $event, string $job, int $number, int $attempt = 0, int $waited = 0): void
     {
         fwrite($this->file, implode("\t", [$event, $job, $number, $attempt, $waited, hrtime(true), getmypid()]) . "\n");

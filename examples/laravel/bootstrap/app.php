@@ -1,13 +1,13 @@
 <?php
 
-// Builds the application: once for artisan, once for each resident worker, once for the demo.
+// Builds the application, for artisan, for each resident worker and for the demo.
 
 require __DIR__ . '/autoload.php';
 
 $app = new Illuminate\Foundation\Application(dirname(__DIR__));
 
-// Everything that is written at run time goes to one directory, so that a checkout stays clean
-// and several copies of the application can run side by side.
+// All files that are written at run time go to one directory, so that the checkout stays clean and several copies of
+// the application can run at the same time.
 $storage = getenv('APP_STORAGE') ?: dirname(__DIR__) . '/storage';
 foreach (['packages', 'services', 'config', 'routes', 'events'] as $cache) {
     $_SERVER['APP_' . strtoupper($cache) . '_CACHE'] ??= "$storage/$cache.php";

@@ -1,12 +1,12 @@
 <?php
 
-// Composer's autoloader where the application was installed with it, Debian's packages otherwise.
+// Uses Composer's autoloader if the application was installed with Composer, otherwise Debian's packages.
 
 $composer = dirname(__DIR__) . '/vendor/autoload.php';
 if (is_file($composer)) {
     require $composer;
 } else {
-    // Debian's classes and PHP 8.2 disagree about return types; the notices say nothing about this application.
+    // Debian's Laravel classes cause deprecation notices about return types with PHP 8.2; ignore them.
     error_reporting(E_ALL & ~E_DEPRECATED);
     require 'Illuminate/autoload.php';
     require dirname(__DIR__, 3) . '/sdk/php/laravel/autoload.php';

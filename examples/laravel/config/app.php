@@ -7,7 +7,7 @@ return [
     'timezone' => 'UTC',
     'locale' => 'en',
     'fallback_locale' => 'en',
-    // An example's key. `php artisan key:generate --show` makes one for a real application.
+    // A key for this example only. Generate the key of a real application with `php artisan key:generate --show`.
     'key' => env('APP_KEY', 'base64:' . base64_encode(str_repeat('k', 32))),
     'cipher' => 'AES-256-CBC',
     'aliases' => [],

@@ -8,13 +8,13 @@ return [
             'driver' => 'stoker',
             'socket' => env('STOKER_SOCKET'),
             'queue' => 'default',
-            // A push survives a restart of Stoker: it is repeated, and arrives once.
+            // Pushes are repeated for up to 30 seconds, so they survive a restart of Stoker. Each job arrives once.
             'reconnect_for' => 30,
-            // A job that ended so many workers' processes is failed, its failed() included.
+            // Number of workers that may die on a job. Then the job fails and its failed() is called.
             'crashes' => 3,
         ],
 
-        // What the demo measures Stoker against.
+        // The demo compares Stoker with this driver.
         'database' => [
             'driver' => 'database',
             'table' => 'jobs',
@@ -23,6 +23,6 @@ return [
         ],
     ],
 
-    // Failed jobs stay in Stoker: queue:failed, queue:retry and their kin need no table.
+    // Failed jobs stay in Stoker, so queue:failed, queue:retry and related commands need no table.
     'failed' => ['driver' => 'stoker'],
 ];

@@ -2,24 +2,24 @@
 
 namespace Demo;
 
-/** Stock Laravel: `queue:work` processes on a SQLite table. */
+/** Measures stock Laravel: `queue:work` processes with a SQLite table. */
 final class Baseline
 {
     public function __construct(private Workspace $workspace)
     {
     }
 
-    /** As it comes: one process, three seconds of sleep when the queue is empty, SQLite's rollback journal. */
+    /** Default settings: one process, three seconds of sleep when the queue is empty, SQLite's rollback journal. */
     public function defaults(int $jobs): Figures
     {
         $figures = new Figures('queue:work', '1 worker, defaults', 'SQLite', $jobs);
-        // Jobs must come at all phases of that sleep.
+        // Push jobs at random times, so that they arrive in all phases of the sleep.
         $this->measure($figures, 1, [], static fn ($queue, $ledger) => Load::trickle($queue, $ledger, 12, 0.2, 1.2));
 
         return $figures;
     }
 
-    /** As good as it gets on SQLite. The price: a worker that never sleeps takes most of a processor when idle. */
+    /** Best settings for SQLite. Their cost: an idle worker that never sleeps uses most of a CPU. */
     public function tuned(int $jobs): Figures
     {
         $this->workspace->app['db']->statement('PRAGMA journal_mode = WAL');
@@ -41,7 +41,7 @@ final class Baseline
         while (count($processes) < $workers) {
             $processes[] = new Process($command, "{$this->workspace->path}/workers.log");
         }
-        // A slow disk must not make the demo slow: what it got through in that time is measured, the rest dropped.
+        // A slow disk must not make the demo slow: measure the jobs that ended within 15 s, and drop the rest.
         $ledger->await($figures->jobs, 15);
         $figures->throughput = $ledger->throughput();
         $figures->jobs = $ledger->ended();

@@ -4,7 +4,7 @@ namespace Demo;
 
 use RuntimeException;
 
-/** `stoker serve` on this application, with a socket and a store of its own. */
+/** Runs `stoker serve` for this application, with its own socket and job store. */
 final class Broker
 {
     public readonly string $socket;
@@ -19,7 +19,7 @@ final class Broker
         $this->start();
     }
 
-    /** The application's own configuration, but with its store in the run's directory. */
+    /** Writes the application's configuration, with the job store in the directory of this run. */
     private function configure(): void
     {
         $application = dirname(__DIR__);
@@ -34,7 +34,7 @@ final class Broker
         $this->process = new Process($command, $this->log());
     }
 
-    /** Kills the server. The angel sees to the rest. */
+    /** Kills the server process. The angel starts it again. */
     public function killServer(): void
     {
         foreach ($this->process->children() as $pid => $name) {
@@ -44,7 +44,7 @@ final class Broker
         }
     }
 
-    /** Kills angel, server and workers at once, as a machine that loses its power would, and starts anew. */
+    /** Kills angel, server and workers at once, like a power failure, and starts them again. */
     public function killAll(): void
     {
         $pids = array_filter(array_column($this->show('workers')['workers'] ?? [], 'pid'));
@@ -52,7 +52,7 @@ final class Broker
         $this->start();
     }
 
-    /** Jobs that the store counts as neither done nor failed. */
+    /** Number of jobs that are neither done nor failed in the job store. */
     public function unfinished(): int
     {
         $queues = $this->show('queues')['queues'] ?? [];
@@ -60,7 +60,7 @@ final class Broker
         return array_sum(array_map(static fn (array $queue) => $queue['ready'] + $queue['delayed'] + $queue['running'], $queues));
     }
 
-    /** Until every worker that the configuration asks for has booted the application. */
+    /** Waits until all configured workers have booted the application. */
     public function awaitReady(float $seconds): void
     {
         for ($deadline = microtime(true) + $seconds; microtime(true) < $deadline; usleep(20_000)) {
@@ -75,10 +75,10 @@ final class Broker
                 break;
             }
         }
-        throw new RuntimeException("The broker and its workers did not get ready. The broker's log:\n" . $this->logTail());
+        throw new RuntimeException("The broker and its workers did not become ready. The broker's log:\n" . $this->logTail());
     }
 
-    /** Kills every worker that is there now; returns how many there were. */
+    /** Kills all current workers and returns their number. */
     public function killWorkers(): int
     {
         $pids = array_filter(array_column($this->show('workers')['workers'] ?? [], 'pid'));
@@ -86,7 +86,7 @@ final class Broker
         return count(array_filter($pids, static fn (int $pid) => posix_kill($pid, SIGKILL)));
     }
 
-    /** @return array<string, mixed>|null what `stoker $what --json` prints; null while nobody listens */
+    /** @return array<string, mixed>|null the output of `stoker $what --json`; null if the command failed */
     public function show(string ...$what): ?array
     {
         $command = ['timeout', '10', $this->binary, ...$what, '--json'];

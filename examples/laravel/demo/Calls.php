@@ -4,7 +4,7 @@ namespace Demo;
 
 use Stoker\{Client, ConnectionLost, ConnectionRefused, Unavailable};
 
-/** `orders.total`, in batches, with the answers checked. */
+/** Calls `orders.total` in batches and checks the answers. */
 final class Calls
 {
     private const BATCH = 32;
@@ -27,7 +27,7 @@ final class Calls
         }
         foreach ($this->client->callAll($calls, throw: false) as $i => $answer) {
             if ($answer instanceof ConnectionLost || $answer instanceof ConnectionRefused || $answer instanceof Unavailable) {
-                // The broker was killed; whoever may call again does.
+                // The server was killed; the call is repeated later.
                 $this->again++;
                 continue;
             }

@@ -5,7 +5,7 @@ namespace Demo;
 use RuntimeException;
 use Stoker\Client;
 
-/** Stoker, measured in the same way as what it is compared to. */
+/** Measures Stoker in the same way as Baseline measures queue:work. */
 final class Contender
 {
     public function __construct(private Broker $broker, private Workspace $workspace)
@@ -20,7 +20,7 @@ final class Contender
 
         $client = Client::connect($this->broker->socket, timeout: 15);
 
-        // Filled first, as for queue:work, whose workers start when the queue is full.
+        // Fill the queue first, as for queue:work, whose workers start when the queue is full.
         $client->pause('default');
         $figures->pushed = Load::backlog($queue, $jobs);
         $client->resume('default');

@@ -2,12 +2,12 @@
 
 namespace Demo;
 
-/** What is measured of every contender, in the same way. */
+/** The measurements of one contender, which are taken in the same way for each of them. */
 final class Figures
 {
     public float $pushed = NAN;
     public float $throughput = NAN;
-    /** @var list<int> nanoseconds */
+    /** @var list<int> nanoseconds that each job waited for its start */
     public array $waits = [];
 
     public function __construct(

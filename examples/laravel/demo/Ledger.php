@@ -2,18 +2,18 @@
 
 namespace Demo;
 
-/** Reads what is added to the application's ledger from now on. The lists are named after the events that fill them. */
+/** Reads new lines of the application's ledger. The arrays $run, $done and $failed are named after their events. */
 final class Ledger
 {
-    /** @var array<string, array<int, int>> by class and number of the job: its runs */
+    /** @var array<string, array<int, int>> number of runs, by class and number of the job */
     public array $run = [];
-    /** @var array<string, array<int, int>> of those, the ones after its code had asked for another */
+    /** @var array<string, array<int, int>> number of retries by the job's own code, by class and number of the job */
     public array $retries = [];
-    /** @var array<string, array<int, int>> how often it reached its end */
+    /** @var array<string, array<int, int>> number of runs that reached their end, by class and number of the job */
     public array $done = [];
-    /** @var array<string, array<int, int>> how often its failed() was called */
+    /** @var array<string, array<int, int>> number of calls of failed(), by class and number of the job */
     public array $failed = [];
-    /** @var list<int> nanoseconds from due to started, first runs only */
+    /** @var list<int> nanoseconds between due time and start, of first runs only */
     public array $waits = [];
 
     private int $firstRun = PHP_INT_MAX;
@@ -30,7 +30,7 @@ final class Ledger
         fseek($this->file, 0, SEEK_END);
     }
 
-    /** Takes in what was written since the last call. */
+    /** Reads the lines that were written since the last call. */
     public function read(): self
     {
         $lines = explode("\n", $this->partial . stream_get_contents($this->file));
@@ -41,7 +41,7 @@ final class Ledger
             $before = $this->{$event}[$job][$number] ?? 0;
             $this->{$event}[$job][$number] = $before + 1;
             if ($event !== 'run') {
-                // Killed after the work and before the answer, a job may end twice. It counts once.
+                // A job whose worker is killed after its work and before its answer ends twice. Count it once.
                 $this->ended += (int) ($before === 0 && ! isset($this->done[$job][$number], $this->failed[$job][$number]));
                 $this->lastEnd = (int) $at;
             } elseif ($attempt > 1 + ($this->retries[$job][$number] ?? 0)) {
@@ -55,13 +55,13 @@ final class Ledger
         return $this;
     }
 
-    /** Jobs that have reached an end, whichever. */
+    /** Number of jobs that have succeeded or failed. */
     public function ended(): int
     {
         return $this->ended;
     }
 
-    /** Waits until $count jobs have ended, meanwhile calling $tick; false when $seconds were not enough. */
+    /** Waits until $count jobs have ended and calls $tick meanwhile. False if they have not ended within $seconds. */
     public function await(int $count, float $seconds, ?callable $tick = null): bool
     {
         $deadline = microtime(true) + $seconds;

@@ -5,12 +5,12 @@ namespace Demo;
 use App\Jobs\SayHello;
 use Illuminate\Contracts\Queue\Queue;
 
-/** The two shapes of load that are compared: a full queue, and one job now and then. */
+/** The two kinds of load that are compared: a full queue, and single jobs at random times. */
 final class Load
 {
     private static int $number = 0;
 
-    /** Fills a queue; returns jobs pushed per second. */
+    /** Pushes jobs to a queue and returns the number of pushed jobs per second. */
     public static function backlog(Queue $queue, int $jobs): float
     {
         $start = hrtime(true);
@@ -22,9 +22,9 @@ final class Load
     }
 
     /**
-     * Pushes single jobs at random moments to idle workers.
+     * Pushes single jobs to idle workers, with random pauses of $least to $most seconds.
      *
-     * @return list<int> nanoseconds from before the push to the start of each
+     * @return list<int> nanoseconds from just before the push to the start of each job
      */
     public static function trickle(Queue $queue, Ledger $ledger, int $jobs, float $least, float $most): array
     {

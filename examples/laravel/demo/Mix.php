@@ -7,7 +7,7 @@ use Illuminate\Support\Facades\Queue;
 use Stoker\StokerException;
 use Throwable;
 
-/** A day in the life of the application: what is pushed, and how each kind must end. */
+/** The mixed load of the demo: the jobs that are pushed, and how each kind must end. */
 final class Mix
 {
     private const HELLOS = 10_000;
@@ -18,7 +18,7 @@ final class Mix
     private const REFUNDS = 50;
     private const FEEDS = 5;
 
-    /** How many of each kind. */
+    /** Number of jobs of each kind. */
     public const KINDS = [
         'SayHello' => self::HELLOS + self::DELAYED,
         'ChargeCard' => self::CARDS,
@@ -30,7 +30,7 @@ final class Mix
 
     public static function push(): void
     {
-        // The usual ways: in bulk, one by one, on another queue, later.
+        // Push in the usual ways: in bulk, one at a time, to another queue, with a delay.
         for ($i = 0; $i < self::HELLOS; $i += 100) {
             $jobs = array_map(static fn (int $n) => new SayHello($n), range($i, $i + 99));
             self::insist(static fn () => Queue::bulk($jobs, '', 'default'));
@@ -55,10 +55,11 @@ final class Mix
         }
     }
 
-    /** The broker is killed and started again meanwhile; a producer that was told that it is away tries again. */
+    /** Retries a push that fails because the server was killed and has not restarted yet. */
     private static function insist(callable $push): void
     {
-        // Laravel dispatches when what dispatch() returned is dropped: that must happen in here.
+        // Laravel pushes the job when the return value of dispatch() is destroyed, which must happen inside this
+        // closure.
         $now = static function () use ($push): void {
             $push();
         };

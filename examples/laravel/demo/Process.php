@@ -2,21 +2,21 @@
 
 namespace Demo;
 
-/** A process in a group of its own, so that it ends with everything it started. */
+/** A process in its own process group, so that it can be stopped with all processes that it started. */
 final class Process
 {
     /** @var resource */
     private $handle;
     public readonly int $pid;
 
-    /** @var array<int, self> those that have not been stopped */
+    /** @var array<int, self> the processes that have not been stopped, by pid */
     private static array $alive = [];
 
     /** @param list<string> $command */
     public function __construct(array $command, string $log)
     {
         $out = fopen($log, 'a');
-        // setsid finds a child that leads no group, so it does not fork: its pid is the command's.
+        // The child is not a process group leader, so setsid does not fork, and the pid is that of the command.
         $this->handle = proc_open(['setsid', ...$command], [['file', '/dev/null', 'r'], $out, $out], $pipes, dirname(__DIR__));
         $this->pid = proc_get_status($this->handle)['pid'];
         self::$alive[$this->pid] = $this;
@@ -27,7 +27,7 @@ final class Process
         return proc_get_status($this->handle)['running'];
     }
 
-    /** @return array<int, string> pids of its children, each with its program's name */
+    /** @return array<int, string> names of the child processes' programs, by pid */
     public function children(): array
     {
         $children = [];
@@ -40,7 +40,7 @@ final class Process
         return $children;
     }
 
-    /** Ends it and these others at once, none of them with a chance to say anything. */
+    /** Sends SIGKILL to this process and to the others. */
     public function kill(array $others): void
     {
         foreach ([$this->pid, ...$others] as $pid) {
@@ -52,7 +52,7 @@ final class Process
         unset(self::$alive[$this->pid]);
     }
 
-    /** Asks, waits, then insists; true when asking was enough. */
+    /** Sends TERM, waits $grace seconds, then sends KILL. True if the process ended without KILL. */
     public function stop(float $grace = 5.0): bool
     {
         posix_kill(-$this->pid, SIGTERM) || posix_kill($this->pid, SIGTERM);

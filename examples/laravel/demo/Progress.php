@@ -2,7 +2,7 @@
 
 namespace Demo;
 
-/** One line on stderr: redrawn on a terminal, repeated every few seconds elsewhere. */
+/** A progress line on stderr. It is redrawn on a terminal, and printed every few seconds otherwise. */
 final class Progress
 {
     private bool $terminal;

@@ -21,7 +21,7 @@ final class Stats
         return self::number(self::percentile($nanoseconds, $percent) / 1e6) . ' ms';
     }
 
-    /** As many digits as are worth reading. */
+    /** Formats a number with about three significant digits. */
     public static function number(float $value): string
     {
         return number_format($value, $value >= 100 ? 0 : ($value >= 10 ? 1 : 2));

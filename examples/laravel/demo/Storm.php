@@ -4,12 +4,12 @@ namespace Demo;
 
 use Stoker\Client;
 
-/** The mixed load: jobs of every kind and calls at once, while the workers are killed again and again. */
+/** Runs the mixed load: jobs of every kind and calls at the same time, while processes are killed repeatedly. */
 final class Storm
 {
     private const CALLS = 8192;
     private const KILLS = 8;
-    /** Which of the kills is not of the workers alone. */
+    /** Numbers, from 1, of the kills that affect the server, or all processes, instead of the workers. */
     private const SERVER = 3;
     private const EVERYTHING = 6;
 
@@ -35,13 +35,13 @@ final class Storm
         while ($this->calls->made() < self::CALLS && microtime(true) < $start + $seconds) {
             $this->turn();
         }
-        // A job tells the ledger of its end a moment before the broker knows.
+        // A job writes its end to the ledger a moment before the server receives its answer.
         for ($deadline = microtime(true) + 5; $this->broker->unfinished() > 0 && microtime(true) < $deadline; usleep(20_000)) {
         }
         $this->seconds = microtime(true) - $start;
     }
 
-    /** Jobs that have neither succeeded nor failed, and calls without a right answer. */
+    /** Number of jobs that neither succeeded nor failed, plus the number of calls without a correct answer. */
     public function lost(): int
     {
         return Mix::jobs() - $this->ledger->read()->ended() + self::CALLS - $this->calls->right;
@@ -54,7 +54,7 @@ final class Storm
             $done = $this->ledger->done[$kind] ?? [];
             $failed = $this->ledger->failed[$kind] ?? [];
             $retried = array_sum($this->ledger->retries[$kind] ?? []);
-            // Whatever run neither ended well, nor asked for another, nor failed by its own code.
+            // Runs that neither succeeded, nor were retried, nor failed by their own code were killed.
             $killed = array_sum($this->ledger->run[$kind] ?? []) - array_sum($done) - $retried
                 - ($kind === 'ImportLegacyFeed' ? 0 : count($failed));
             $rows[] = [$kind, $pushed, count($done), count($failed), $retried, $killed, $pushed - count($done + $failed)];
@@ -76,7 +76,7 @@ final class Storm
         );
     }
 
-    /** As the broker saw it: how long tasks waited, and how long they ran. */
+    /** A table of wait and run times, as the server measured them. */
     private function times(): string
     {
         $rows = [['ms', 'wait p50', 'p99', 'run p50', 'p99']];
@@ -93,7 +93,7 @@ final class Storm
     private function turn(): void
     {
         $this->calls->made() < self::CALLS ? $this->calls->batch() : usleep(2000);
-        // Spread over the work that there is, not over the clock: machines differ.
+        // Spread the kills over the work and not over time, because machines differ in speed.
         $progress = ($this->ledger->ended() / Mix::jobs() + $this->calls->made() / self::CALLS) / 2;
         if ($this->kills < self::KILLS && $progress > ($this->kills + 1) / (self::KILLS + 1)) {
             match (++$this->kills) {

@@ -2,10 +2,10 @@
 
 namespace Demo;
 
-/** Columns as wide as what stands in them; the first to the left, the others to the right. */
+/** Formats a table. Columns are as wide as their content; the first is left-aligned, the others are right-aligned. */
 final class Table
 {
-    /** @param non-empty-list<list<string|int|float>> $rows the first is the heading, and as long as any */
+    /** @param non-empty-list<list<string|int|float>> $rows the first row is the heading and has all columns */
     public static function render(array $rows): string
     {
         $rows = array_map(static fn (array $row) => array_map(self::text(...), $row), $rows);

@@ -6,8 +6,9 @@ use Illuminate\Contracts\Console\Kernel;
 use Illuminate\Foundation\Application;
 
 /**
- * A directory of its own for everything that a run writes, and the application booted on it. When this process ends,
- * however it does, the directory goes, and with it every process that was started from here.
+ * A temporary directory for everything that a run writes, and the application, booted with this directory as its
+ * storage. When this process ends, also by a signal, the processes that it started are stopped and the directory is
+ * removed.
  */
 final class Workspace
 {
@@ -19,11 +20,11 @@ final class Workspace
     public function __construct()
     {
         $this->path = sys_get_temp_dir() . '/stoker-demo-' . getmypid();
-        // Not in the middle of booting, where no class can be loaded for what has to be done then.
+        // Block signals while the application boots: their handler could not load the classes that it needs.
         pcntl_sigprocmask(SIG_BLOCK, self::SIGNALS);
         pcntl_async_signals(true);
         foreach (self::SIGNALS as $signal) {
-            // exit() runs shutdown functions; dying of the signal would not.
+            // exit() runs shutdown functions; death by the signal would not.
             pcntl_signal($signal, static fn () => exit(128 + $signal));
         }
         register_shutdown_function(function (): void {
@@ -33,7 +34,7 @@ final class Workspace
 
         mkdir($this->path, 0700);
         touch("$this->path/database.sqlite");
-        // Set in this process, so that every process started from here inherits it.
+        // Set in the environment, so that all processes started from here inherit it.
         putenv("APP_STORAGE=$this->path");
         $this->app = require dirname(__DIR__) . '/bootstrap/app.php';
         $kernel = $this->app->make(Kernel::class);

@@ -26,7 +26,7 @@ use Stoker\Wire\Flag;
 final class Client
 {
     /** Bytes of JSON after which import() sends a request. */
-    private const BATCH = 4 << 20;
+    private const BATCH_BYTES = 4 << 20;
 
     private Requests $requests;
 
@@ -552,7 +552,7 @@ final class Client
         foreach ($jobs as $job) {
             $batch[] = $job;
             $bytes += strlen(Codec::json($job));
-            if (count($batch) === 1000 || $bytes > self::BATCH) {
+            if (count($batch) === 1000 || $bytes > self::BATCH_BYTES) {
                 $count += $this->admin('job', ['op' => 'import', 'jobs' => $batch])['count'];
                 [$batch, $bytes] = [[], 0];
             }
@@ -654,15 +654,15 @@ final class Client
      */
     private function pages(string $op, array $filter, int $page): \Generator
     {
-        $ask = ['op' => $op, 'limit' => $page] + Selection::filter($filter);
+        $request = ['op' => $op, 'limit' => $page] + Selection::filter($filter);
 
-        return (function () use ($ask): \Generator {
+        return (function () use ($request): \Generator {
             while (true) {
                 try {
-                    $answer = $this->admin('job', $ask);
+                    $answer = $this->admin('job', $request);
                 } catch (Overloaded $e) {
                     // The page does not fit into one frame because its jobs are large: request half as many.
-                    $ask['limit'] = $ask['limit'] > 1 ? intdiv($ask['limit'], 2) : throw $e;
+                    $request['limit'] = $request['limit'] > 1 ? intdiv($request['limit'], 2) : throw $e;
                     continue;
                 }
                 foreach ($answer['jobs'] as $job) {
@@ -671,7 +671,7 @@ final class Client
                 if ($answer['next'] === null) {
                     return;
                 }
-                $ask['after'] = $answer['next'];
+                $request['after'] = $answer['next'];
             }
         })();
     }

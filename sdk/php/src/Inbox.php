@@ -72,7 +72,7 @@ final class Inbox
         $puller = new Puller($stream, $isSpawned);
         if ($softCancel) {
             pcntl_async_signals(true);
-            pcntl_signal(SIGUSR1, Loop::strike(...));
+            pcntl_signal(SIGUSR1, Loop::softCancelActive(...));
         }
         $puller->loop->open($hello);
 
@@ -108,7 +108,7 @@ final class Inbox
      */
     public function rest(float $seconds): void
     {
-        $this->puller->rest($seconds);
+        $this->puller->sleep($seconds);
     }
 
     /**
@@ -187,6 +187,6 @@ final class Inbox
     private function mustHaveTask(): void
     {
         $this->puller->loop->running = false;
-        $this->task() !== null || throw new \LogicException('there is no task to be answered');
+        $this->task() !== null || throw new \LogicException('no task has been taken');
     }
 }

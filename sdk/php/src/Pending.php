@@ -71,7 +71,7 @@ final class Pending
         try {
             return Codec::decode($this->answer->prio, $this->answer->body);
         } catch (\JsonException $e) {
-            throw new StokerException("{$this->name}: the answer says that it is JSON, and is not", 0, $e);
+            throw new StokerException("{$this->name}: the answer is not valid JSON", 0, $e);
         }
     }
 
@@ -110,7 +110,7 @@ final class Pending
     }
 
     /** @internal */
-    public function timeIsUp(string $why): void
+    public function expire(string $why): void
     {
         $this->error = new DeadlineExceeded("{$this->name}: $why");
         $this->error->status = Status::DEADLINE_EXCEEDED;

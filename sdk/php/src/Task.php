@@ -29,7 +29,7 @@ final class Task
     /** @internal set by release(), fail() and returned() */
     public ?Verdict $verdict = null;
     /** Maximum size of a checkpoint, in bytes. */
-    private const CHECKPOINT = 32768;
+    private const MAX_CHECKPOINT = 32768;
     private bool $acked = false;
     private ?string $saved = null;
 
@@ -199,7 +199,7 @@ final class Task
     {
         $this->mustBeJob('acknowledged');
         if (!$this->acked) {
-            $this->ofLoop()->acknowledge($this);
+            $this->loop()->acknowledge($this);
             $this->acked = true;
         }
     }
@@ -220,11 +220,11 @@ final class Task
      */
     public function checkpoint(string $bytes): void
     {
-        $this->mustBeJob('saved');
-        if (strlen($bytes) > self::CHECKPOINT) {
-            throw new \InvalidArgumentException(sprintf('a checkpoint of %d bytes; %d is the most', strlen($bytes), self::CHECKPOINT));
+        $this->mustBeJob('checkpointed');
+        if (strlen($bytes) > self::MAX_CHECKPOINT) {
+            throw new \InvalidArgumentException(sprintf('the checkpoint has %d bytes, the maximum is %d', strlen($bytes), self::MAX_CHECKPOINT));
         }
-        $this->ofLoop()->channel->event(Kind::CHECKPOINT, $this->id, $bytes);
+        $this->loop()->channel->event(Kind::CHECKPOINT, $this->id, $bytes);
         $this->saved = $bytes;
     }
 
@@ -246,7 +246,7 @@ final class Task
      */
     public function rest(float $seconds): bool
     {
-        return $this->ofLoop()->rest($seconds);
+        return $this->loop()->sleep($seconds);
     }
 
     /**
@@ -258,7 +258,7 @@ final class Task
     public function progress(int|float $percent, string $text = ''): void
     {
         $percent = is_nan($percent) ? 0 : max(0, min(100, $percent));
-        $this->tell(Kind::PROGRESS, ['percent' => $percent, 'text' => $text]);
+        $this->sendEvent(Kind::PROGRESS, ['percent' => $percent, 'text' => $text]);
     }
 
     /** Writes a line to the task's log, as stderr output. A newline is added if it is missing. */
@@ -278,10 +278,10 @@ final class Task
      */
     public function metric(string $name, float $value, array $labels = []): void
     {
-        $this->tell(Kind::METRIC, ['name' => $name, 'value' => $value, 'labels' => (object) $labels]);
+        $this->sendEvent(Kind::METRIC, ['name' => $name, 'value' => $value, 'labels' => (object) $labels]);
     }
 
-    private function tell(int $kind, array $body): void
+    private function sendEvent(int $kind, array $body): void
     {
         Loop::$active->channel->event($kind, $this->id, json_encode($body, JSON_INVALID_UTF8_SUBSTITUTE | JSON_THROW_ON_ERROR));
     }
@@ -289,10 +289,10 @@ final class Task
     private function decide(Verdict $verdict): void
     {
         if (!$this->isJob) {
-            throw new \LogicException("{$this->name} is a call, not a job: return an answer or throw");
+            throw new \LogicException("{$this->name} is a call, not a job: return an answer or throw an exception");
         }
         if ($this->acked && $verdict instanceof Retry) {
-            throw new \LogicException("{$this->name}: acknowledged with ack(), so it can't run again");
+            throw new \LogicException("{$this->name}: the job was acknowledged with ack() and cannot be released");
         }
         $caller = debug_backtrace(DEBUG_BACKTRACE_IGNORE_ARGS, 2)[1];
         $this->verdict = $verdict->calledFrom($caller['file'] ?? null, $caller['line'] ?? null);
@@ -301,12 +301,12 @@ final class Task
     private function mustBeJob(string $what): void
     {
         if (!$this->isJob) {
-            throw new \LogicException("{$this->name} is a call: only jobs are $what");
+            throw new \LogicException("{$this->name} is a call; only jobs can be $what");
         }
     }
 
-    private function ofLoop(): Loop
+    private function loop(): Loop
     {
-        return Loop::$active ?? throw new \LogicException("{$this->name} runs no more");
+        return Loop::$active ?? throw new \LogicException("{$this->name} is no longer running");
     }
 }

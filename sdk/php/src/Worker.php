@@ -32,7 +32,7 @@ final class Worker
     {
         // PHP runs shutdown functions in the order in which they were registered. Registered early, this one closes the
         // task's output before other shutdown functions print.
-        register_shutdown_function(static fn () => Loop::$active?->die());
+        register_shutdown_function(static fn () => Loop::$active?->sendLastWords());
     }
 
     /**
@@ -64,7 +64,7 @@ final class Worker
     public function onCall(string $method, callable $handler, bool $idempotent = false): self
     {
         if (!preg_match(self::NAME, $method) || !strpos($method, '.') || str_starts_with($method, 'stoker.')) {
-            throw new \InvalidArgumentException("\"$method\" can't be a method: write service.method, and not stoker.*");
+            throw new \InvalidArgumentException("invalid method \"$method\": expected service.method; stoker.* is reserved");
         }
         $this->calls[$method] = $handler;
         if ($idempotent) {
@@ -88,7 +88,7 @@ final class Worker
     public function onJob(string $queue, callable $handler): self
     {
         if ($queue !== '*' && !preg_match(self::NAME, $queue)) {
-            throw new \InvalidArgumentException("\"$queue\" can't be a queue: 1 to 255 of A-Z a-z 0-9 _ . : / @ -");
+            throw new \InvalidArgumentException("invalid queue name \"$queue\": expected 1 to 255 characters of A-Z a-z 0-9 _ . : / @ -");
         }
         $this->jobs[$queue] = $handler;
 
@@ -103,7 +103,7 @@ final class Worker
      */
     public function softCancel(): self
     {
-        function_exists('pcntl_async_signals') or throw new \LogicException('softCancel() needs the extension pcntl');
+        function_exists('pcntl_async_signals') or throw new \LogicException('softCancel() requires the PHP extension pcntl');
         $this->softCancel = true;
 
         return $this;
@@ -132,7 +132,7 @@ final class Worker
     public function run(): void
     {
         if ($this->calls === [] && $this->jobs === []) {
-            throw new \LogicException('this worker serves nothing: give it onCall() or onJob() before run()');
+            throw new \LogicException('this worker has no handlers: call onCall() or onJob() before run()');
         }
         $hello = [
             'v' => [1],
@@ -146,15 +146,15 @@ final class Worker
             'slots' => 1,
             'soft_cancel' => $this->softCancel,
         ];
-        if (($tasks = self::tasks()) !== null) {
+        if (($tasks = self::taskLimit()) !== null) {
             $hello['tasks'] = $tasks;
         }
         [$stream, $hello, $isSpawned] = Socket::ofWorker($hello, null, $this->pool, $this->token);
         $loop = new Loop(new Channel($stream), $this->calls, $this->jobs, null, $tasks);
-        $loop->hearSignals($isSpawned);
+        $loop->installSignalHandlers($isSpawned);
         if ($this->softCancel) {
             pcntl_async_signals(true);
-            pcntl_signal(SIGUSR1, Loop::strike(...));
+            pcntl_signal(SIGUSR1, Loop::softCancelActive(...));
         }
         $loop->run($hello);
     }
@@ -163,7 +163,7 @@ final class Worker
      * The number of tasks that the pool's strategy allows this process; null = no limit. The variable is removed from the
      * environment, so that programs started from here do not inherit it.
      */
-    private static function tasks(): ?int
+    private static function taskLimit(): ?int
     {
         $tasks = getenv('STOKER_TASKS');
         putenv('STOKER_TASKS');

@@ -1,9 +1,9 @@
 <?php
 
-// php sdk/php/tests/bench.php: tasks per second through one worker, fed in writes of 1, 16 and 64 frames.
+// php sdk/php/tests/bench.php: measures tasks per second of one worker, with 1, 16 and 64 frames per write.
 //
-// The driver is PHP too and shares the machine: take ratios. "floor" is a worker of a dozen lines that parses, packs
-// and writes, and does nothing else.
+// The driver is written in PHP too and shares the machine, so compare ratios, not absolute values. "floor" is a
+// worker of a dozen lines that only parses, packs and writes.
 
 declare(strict_types=1);
 
@@ -16,7 +16,7 @@ use Stoker\Wire\Type;
 require __DIR__ . '/../src/autoload.php';
 require __DIR__ . '/support/Processes.php';
 
-/** @return array{float, float} tasks per second, and the worker's own processor time per task in µs */
+/** @return array{float, float} tasks per second, and CPU time of the worker per task in µs */
 function measure(string $script, string $name, string $meta, int $batch, int $size, int $answerSize, float $seconds): array
 {
     $before = childrenSeconds();

@@ -1,6 +1,6 @@
 <?php
 
-// A client against a broker that each test writes. The broker runs in a process of its own.
+// Tests a client against a fake server that each test defines. The server runs in a separate process.
 
 declare(strict_types=1);
 
@@ -12,7 +12,7 @@ use Stoker\Wire\Frame;
 use Stoker\Wire\Meta;
 use Stoker\Wire\Type;
 
-/** A broker that answers every request by what $answer says: [status, body, codec, meta, flags]. */
+/** A fake server that answers each request with the return value of $answer: [status, body, codec, meta, flags]. */
 function answering(\Closure $answer, array $welcome = []): Stage
 {
     return new Stage(function (Stage $stage) use ($answer, $welcome): void {
@@ -25,7 +25,7 @@ function answering(\Closure $answer, array $welcome = []): Stage
     });
 }
 
-/** A request as an array that JSON can carry. */
+/** Converts a request to an array that can be encoded as JSON. */
 function shown(Frame $f): array
 {
     $meta = array_map('bin2hex', Meta::decode($f->meta));
@@ -34,7 +34,7 @@ function shown(Frame $f): array
     return ['type' => $f->type, 'flags' => $f->flags, 'code' => $f->code, 'prio' => $f->prio, 'ttl' => $f->ttl, 'name' => $f->name, 'meta' => $meta, 'body' => $f->body];
 }
 
-test('client: HELLO goes out with the first request, in one write', function (): void {
+test('client: HELLO is sent with the first request, in one write', function (): void {
     $stage = new Stage(function (Stage $stage): void {
         $peer = $stage->accept();
         $hello = $peer->next();
@@ -64,9 +64,9 @@ test('client: bodies and answers of every kind', function (): void {
     holds($client->call('t.echo', $big) === $big, 'five megabytes');
 });
 
-test('client: an answer that is not the JSON it claims to be', function (): void {
+test('client: an answer that is not valid JSON', function (): void {
     $e = throws(StokerException::class, fn () => Client::connect(answering(fn () => [0, '{', 1])->socket)->call('a.b'));
-    holds(str_contains($e->getMessage(), 'is not'), $e->getMessage());
+    holds(str_contains($e->getMessage(), 'is not valid JSON'), $e->getMessage());
 });
 
 test('client: each status has its exception', function (): void {
@@ -89,7 +89,7 @@ test('client: each status has its exception', function (): void {
 });
 
 // Issue 9, A5.
-test('client: who may see the holder of a unique key gets its id', function (): void {
+test('client: AlreadyExists has the id of the job that holds the unique key', function (): void {
     $id = '019a9f3c-5e00-7a1b-8c2d-0123456789ab';
     $stage = answering(fn () => [6, $id, 0, [16 => hex2bin(str_replace('-', '', $id))]]);
     $e = throws(\Stoker\AlreadyExists::class, fn () => Client::connect($stage->socket)->push('q'));
@@ -126,11 +126,11 @@ test('client: callAsync', function (): void {
     same(['one', 'two', 'two'], [$one->await(), $two->await(), $two->await()]);
 });
 
-test('client: more calls than may be in flight', function (): void {
+test('client: more calls than the limit of requests in flight', function (): void {
     $stage = new Stage(function (Stage $stage): void {
         $peer = $stage->welcome(['max_inflight' => 7]);
         for ($most = $open = $n = 0, $queue = []; $n < 500; $n++) {
-            // Lets them gather: reads on while more must come, and answers half of what is open when none can.
+            // Read requests until the client's limit is reached, 64 at first and 7 after WELCOME; then answer them.
             $queue[] = $peer->next();
             $most = max($most, count($queue));
             if (count($queue) === ($n < 64 ? 64 : 7) || $n === 499) {
@@ -149,7 +149,7 @@ test('client: more calls than may be in flight', function (): void {
     same(64, $stage->heard(), 'in flight before WELCOME is known');
 });
 
-test('client: notify waits for nothing', function (): void {
+test('client: notify does not wait for an answer', function (): void {
     $stage = new Stage(function (Stage $stage): void {
         $peer = $stage->welcome();
         $stage->report(shown($peer->next()));
@@ -161,7 +161,7 @@ test('client: notify waits for nothing', function (): void {
     same('still in step', $client->call('a.b'));
 });
 
-test('client: push carries all that a job can have', function (): void {
+test('client: push sends all options of a job', function (): void {
     $stage = answering(function (Frame $r, Stage $stage): array {
         $stage->report(shown($r));
 
@@ -217,7 +217,7 @@ test('client: jobs of many kinds in one round trip', function (): void {
     same(1, $stage->heard(), 'reads');
 });
 
-test('client: what it asks the broker of jobs', function (): void {
+test('client: the requests about jobs', function (): void {
     $stage = answering(function (Frame $r, Stage $stage): array {
         $ask = json_decode($r->body, true);
         $stage->report([$r->name, $ask]);
@@ -252,7 +252,7 @@ test('client: what it asks the broker of jobs', function (): void {
     same(0, $client->import([]));
 });
 
-test('client: a page that is too large for a frame is asked for in smaller ones', function (): void {
+test('client: a page that does not fit into a frame is requested in smaller ones', function (): void {
     $stage = answering(function (Frame $r, Stage $stage): array {
         $limit = json_decode($r->body, true)['limit'];
         $stage->report($limit);
@@ -264,7 +264,7 @@ test('client: a page that is too large for a frame is asked for in smaller ones'
     same([10, 5, 2], [$stage->heard(), $stage->heard(), $stage->heard()]);
 });
 
-test('client: a filter with a typing error means no jobs, and not more', function (): void {
+test('client: an invalid filter is rejected and never selects more jobs', function (): void {
     $client = Client::connect(answering(fn () => [0, '{"count":1}', 1])->socket);
     foreach ([[], ['stat' => 'failed', 'queue' => 'q'], ['queue' => null], ['all' => false], ['all' => true, 'queue' => 'q'], ['older' => -1], ['older' => '7d'], ['older' => '7'], ['older' => null], ['queue' => ''],
         ['key' => 42], ['type' => ['a']], ['state' => 'faild'], ['state' => ['failed']], ['all' => 1]] as $i => $filter) {
@@ -276,7 +276,7 @@ test('client: a filter with a typing error means no jobs, and not more', functio
     }
 });
 
-test('client: arguments out of range never reach the wire', function (): void {
+test('client: arguments out of range are never sent', function (): void {
     $stage = answering(fn () => [0, 'ok']);
     $client = Client::connect($stage->socket);
     foreach ([
@@ -314,7 +314,7 @@ test('client: arguments out of range never reach the wire', function (): void {
             throw new Failure("case $i: {$e->getMessage()}");
         }
     }
-    same('ok', $client->call('a.b'), 'the connection is none the worse');
+    same('ok', $client->call('a.b'), 'the connection is still usable');
 });
 
 test('client: pushMany', function (): void {
@@ -328,39 +328,40 @@ test('client: pushMany', function (): void {
     same([20_000, 'id-b0', 'id-b19999', 'k19999'], [count($ids), $ids['k0'], $ids['k19999'], array_key_last($ids)]);
 });
 
-test('client: pushMany against a broker that reads only while it is read from', function (): void {
-    // It answers with 16 KiB each and blocks while nobody reads: a client that only writes would wait for ever.
+test('client: pushMany with a server that reads only while the client reads', function (): void {
+    // The server answers each push with 16 KiB and blocks while the client does not read, so a client that only
+    // writes would wait forever.
     $stage = answering(fn (Frame $r) => [0, str_repeat($r->body[0], 16_000)], ['max_inflight' => 1024]);
     $bodies = array_fill(0, 3000, str_repeat('x', 16_000));
     $ids = Client::connect($stage->socket)->pushMany('q', $bodies);
     same([3000, 16_000], [count($ids), strlen($ids[2999])]);
 });
 
-test('client: small requests to a broker that does not read until its answers are', function (): void {
+test('client: small requests to a server that reads only after its answers have been read', function (): void {
     $stage = answering(fn (Frame $r) => [0, str_repeat('a', (int) $r->body)]);
     $client = Client::connect($stage->socket);
     $large = [$client->callAsync('a.b', '4000000'), $client->callAsync('a.b', '4000000')];
     $client->notify('a.b', '1');
     for ($i = 0; $i < 2000; $i++) {
-        $client->notify('a.b', '000000000000000000000000' . str_repeat(' ', 500)); // More than a socket holds.
+        $client->notify('a.b', '000000000000000000000000' . str_repeat(' ', 500)); // More than the socket's buffer holds.
     }
     same([4_000_000, 4_000_000, 7], [strlen($large[0]->await()), strlen($large[1]->await()), strlen($client->call('a.b', '7'))]);
 });
 
-test('client: how large a request may be it learns first', function (): void {
+test('client: a large request waits for WELCOME, which states the maximum size', function (): void {
     $stage = answering(fn (Frame $r) => [0, (string) strlen($r->body)], ['max_frame' => 70_000]);
     throws(\Stoker\InvalidRequest::class, fn () => Client::connect($stage->socket)->call('a.b', str_repeat('x', 70_000)));
     same('69900', Client::connect($stage->socket)->call('a.b', str_repeat('x', 69_900)));
 });
 
-test('client: pushMany stops at a failure and says what is in', function (): void {
+test('client: pushMany stops at a failure and returns the accepted ids', function (): void {
     $stage = answering(fn (Frame $r) => $r->body === 'bad' ? [32, 'no pool serves q', 0, [], 0x40] : [0, "id-$r->body"]);
     $e = throws(\Stoker\NoWorker::class, fn () => Client::connect($stage->socket)->pushMany('q', ['a' => '1', 'b' => 'bad', 'c' => '3']));
     same(['a' => 'id-1', 'c' => 'id-3'], $e->accepted);
     same(true, $e->notProcessed);
 });
 
-test('client: what the broker is asked about itself', function (): void {
+test('client: the requests about queues, workers and pools', function (): void {
     $stage = answering(function (Frame $r): array {
         $body = json_decode($r->body, true);
 
@@ -381,7 +382,7 @@ test('client: what the broker is asked about itself', function (): void {
     same([['pools' => []], ['pools' => []]], [$client->admin('pool', ['op' => 'reload']), $client->admin('stoker.pool', ['op' => 'reload'])]);
 });
 
-test('client: no broker: the message says where it looked', function (): void {
+test('client: without a server the message names the socket', function (): void {
     $e = throws(\Stoker\ConnectionRefused::class, fn () => Client::connect('/nonexistent/stoker.sock'));
     holds(str_contains($e->getMessage(), '/nonexistent/stoker.sock') && str_contains($e->getMessage(), 'STOKER_SOCKET'), $e->getMessage());
     same(true, $e->notProcessed);
@@ -392,7 +393,7 @@ test('client: no broker: the message says where it looked', function (): void {
     holds(str_contains(throws(\Stoker\ConnectionRefused::class, fn () => Client::connect())->getMessage(), './stoker.sock'), 'the default');
 });
 
-test('client: it says in which worker it runs', function (): void {
+test('client: HELLO names the worker in which the client runs', function (): void {
     putenv('STOKER_WORKER=app-3');
     try {
         $stage = new Stage(function (Stage $stage): void {

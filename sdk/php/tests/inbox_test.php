@@ -1,6 +1,6 @@
 <?php
 
-// An inbox, whose loop is its user's, against a broker that the test plays.
+// Tests an inbox against a fake server that the test plays.
 
 declare(strict_types=1);
 
@@ -14,19 +14,19 @@ use Stoker\Wire\Meta;
 use Stoker\Wire\Status;
 use Stoker\Wire\Type;
 
-/** @return list<array{int, int, int}> type, id and ttl or code of each */
+/** @return list<array{int, int, int}> for each frame: type, id, and ttl of a READY or code of any other */
 function frames(Frame ...$frames): array
 {
     return array_map(static fn (Frame $f): array => [$f->type, $f->id, $f->type === Type::READY ? $f->ttl : $f->code], $frames);
 }
 
-test('inbox: HELLO says which queues, and that it pulls', function (): void {
+test('inbox: HELLO lists the queues and sets pull', function (): void {
     $hello = (new Probe(['a', 'b'], script: 'inbox.php'))->hello;
     same([['a', 'b'], [], 1, true], [$hello['jobs'], $hello['calls'], $hello['slots'], $hello['soft_cancel']]);
     same(true, $hello['pull']);
 });
 
-test('inbox: jobs are taken one by one and end as their user says', function (): void {
+test('inbox: jobs are taken one at a time and get the outcome that answer() sends', function (): void {
     $probe = (new Probe(script: 'inbox.php'))->welcome();
     $end = function (string $body) use ($probe): array {
         $answer = $probe->pulled(Probe::job('q', $body, 3));
@@ -41,20 +41,20 @@ test('inbox: jobs are taken one by one and end as their user says', function ():
 });
 
 // Issue 9, A28
-test('inbox: it asks for one job at a time, and withdraws when it stops waiting', function (): void {
+test('inbox: it requests one job at a time, and withdraws the request when it stops waiting', function (): void {
     $probe = (new Probe(['--wait=0.05'], script: 'inbox.php'))->welcome();
     for ($round = 0; $round < 3; $round++) {
         same([[Type::READY, 0, 1], [Type::READY, 0, 0]], frames($probe->next(), $probe->next()));
         $probe->send(Frame::of(Type::READY));
     }
-    // This one crossed the withdrawal: it is taken all the same.
+    // This job crossed the withdrawal; the worker runs it nevertheless.
     same([[Type::READY, 0, 1], [Type::READY, 0, 0]], frames($probe->next(), $probe->next()));
     $probe->send(Probe::job('q', 'here', 7), Frame::of(Type::READY));
     same([[Type::RES, 7, 0], [Type::READY, 0, 1]], frames($probe->next(), $probe->next()));
 });
 
 // Issue 9, A28
-test('inbox: an exception of a signal handler leaves no job behind', function (): void {
+test('inbox: after an exception of a signal handler no job stays assigned', function (): void {
     $probe = (new Probe(['--wait=60', '--throw'], script: 'inbox.php'))->welcome();
     same([[Type::READY, 0, 1]], frames($probe->next()));
     $probe->signal(SIGUSR2);
@@ -68,7 +68,7 @@ test('inbox: an exception of a signal handler leaves no job behind', function ()
 });
 
 // Issue 9, A28
-test('inbox: a task that has not begun can be returned', function (): void {
+test('inbox: a task that has not started can be returned', function (): void {
     $probe = (new Probe(script: 'inbox.php'))->welcome();
     same(Status::RETURNED, $probe->pulled(Probe::job('q', 'return'), $before)->code);
     same([[Type::READY, 0, 0]], frames(...$before), 'else it would be a fault');
@@ -76,7 +76,7 @@ test('inbox: a task that has not begun can be returned', function (): void {
     same('here', $probe->pulled(Probe::job('q', 'here'))->body, 'and it goes on');
 });
 
-test('inbox: a signal ends the waiting at once', function (): void {
+test('inbox: a signal ends the wait at once', function (): void {
     $probe = (new Probe(script: 'inbox.php'))->welcome();
     same('here', $probe->pulled(Probe::job('q', 'here'))->body);
     same(Type::READY, $probe->next()->type);
@@ -87,7 +87,7 @@ test('inbox: a signal ends the waiting at once', function (): void {
     same([0, "terminated\n"], [$probe->exitCode(), $probe->stdout()]);
 });
 
-test('inbox: a soft cancel strikes the code that may be interrupted', function (): void {
+test('inbox: a soft cancel interrupts code in interruptible(), and has no effect between tasks', function (): void {
     $probe = (new Probe(script: 'inbox.php'))->welcome();
     $probe->grant(Probe::job('q', 'spin', 3));
     same("spins\n", $probe->next()->body);
@@ -95,13 +95,13 @@ test('inbox: a soft cancel strikes the code that may be interrupted', function (
     posix_kill($probe->pid, SIGUSR1);
     same('Stoker\TaskTimeout', Meta::decode($probe->next()->meta)[14]);
     same([[Type::READY, 0, 1]], frames($probe->next()));
-    $probe->signal(SIGUSR1); // It ends the waiting; then the worker asks anew.
+    $probe->signal(SIGUSR1); // The signal ends the wait; then the worker requests a task again.
     same([[Type::READY, 0, 0]], frames($probe->next()));
     $probe->send(Frame::of(Type::READY));
     same('here', $probe->pulled(Probe::job('q', 'here'))->body, 'between tasks it does nothing');
 });
 
-test('inbox: GOAWAY: it takes what is here, and then no more', function (): void {
+test('inbox: after GOAWAY it takes the received tasks, and then no more', function (): void {
     $probe = (new Probe(script: 'inbox.php'))->welcome();
     same([[Type::READY, 0, 1]], frames($probe->next()));
     $probe->send(Probe::job('q', 'here', 1), Frame::of(Type::GOAWAY));
@@ -109,7 +109,7 @@ test('inbox: GOAWAY: it takes what is here, and then no more', function (): void
     same([0, "closed\n"], [$probe->exitCode(), $probe->stdout()]);
 });
 
-test('inbox: a death in a task has last words', function (): void {
+test('inbox: a process that dies in a task sends last words', function (): void {
     $probe = (new Probe(script: 'inbox.php'))->welcome();
     $probe->grant(Probe::job('q', 'exit', 1));
     [$words] = $rest = $probe->rest();
@@ -118,7 +118,7 @@ test('inbox: a death in a task has last words', function (): void {
 });
 
 // Issue 10
-test('inbox: one that a function holds has last words too when that function is left by exit()', function (): void {
+test('inbox: last words are also sent if exit() is called in the function that holds the inbox', function (): void {
     $puppet = new Puppet('pulls', false);
     $puppet->command('take');
     same('READY 1 of 0', $puppet->frame());
@@ -128,10 +128,10 @@ test('inbox: one that a function holds has last words too when that function is 
     same('LAST_WORDS of 1', $puppet->frame());
 });
 
-/** Runs a broker, and the code of a process that dials it. */
-function dialled(\Closure $broker, \Closure $worker): mixed
+/** Runs a fake server, and the code of a worker that connects to it. Returns what the server reported. */
+function dialled(\Closure $server, \Closure $worker): mixed
 {
-    $stage = new Stage($broker);
+    $stage = new Stage($server);
     putenv("STOKER_SOCKET={$stage->socket}");
     try {
         $worker($stage);
@@ -144,7 +144,7 @@ function dialled(\Closure $broker, \Closure $worker): mixed
 }
 
 // Issue 9, A28
-test('inbox: a process may have several, and tasks may end in any order', function (): void {
+test('inbox: a process may have several inboxes, and tasks may end in any order', function (): void {
     $heard = dialled(static function (Stage $stage): void {
         foreach (['a' => 1, 'b' => 2] as $queue => $id) {
             $peers[$queue] = $stage->welcome();
@@ -167,7 +167,7 @@ test('inbox: a process may have several, and tasks may end in any order', functi
 });
 
 // Issue 9, A28
-test('inbox: one that is closed or dropped ends its connection, and another can be opened', function (): void {
+test('inbox: an inbox that is closed or destroyed closes its connection, and another can be opened', function (): void {
     $heard = dialled(static function (Stage $stage): void {
         foreach (['closed', 'dropped', 'told to go'] as $how) {
             $peer = $stage->welcome();
@@ -197,7 +197,7 @@ test('inbox: one that is closed or dropped ends its connection, and another can 
 });
 
 // Issue 9, A28
-test('inbox: signals are the process\'s own while it neither waits nor works', function (): void {
+test('inbox: signals have their default action while the inbox neither waits nor has a task', function (): void {
     dialled(static function (Stage $stage): void {
         $peer = $stage->welcome();
         $peer->next();

@@ -1,6 +1,6 @@
 <?php
 
-// Worker and client of this SDK with a real broker between them. Where none has been built, they are left out.
+// Tests the worker and the client of this SDK with a real server. Skipped if the server has not been built.
 
 declare(strict_types=1);
 
@@ -10,32 +10,32 @@ use Stoker\AlreadyExists;
 
 $binary = Server::binary();
 if ($binary === null) {
-    echo "There is no built stoker: the tests with a real broker are left out.\n";
+    echo "stoker has not been built: the tests with a real server are skipped.\n";
 
     return;
 }
 
-test('live: ack() is kept, whatever becomes of the run', function () use ($binary): void {
+test('live: an acknowledged job stays done, however its run ends', function () use ($binary): void {
     $server = new Server($binary);
     $ids = $server->client->pushMany('acks', ['throw', 'kill']);
     same(['done', 'done'], array_map(fn (string $id) => $server->end($id)['state'], $ids));
-    // There is one worker, and it would run them again before this one.
+    // There is only one worker, and it would run the first two jobs again before this one.
     $server->end($server->client->push('acks', 'return'));
     same([1, 1, 1], [$server->runs('throw'), $server->runs('kill'), $server->runs('return')]);
 });
 
-test('live: a checkpoint reaches the next run, and what it returns is the result', function () use ($binary): void {
+test('live: the next run gets the checkpoint, and its return value is the result', function () use ($binary): void {
     $server = new Server($binary);
     $job = $server->end($server->client->push('saves', tries: 3, backoff: [0]));
     same(['done', '{"was":["at 2",3]}', 33], [$job['state'], $job['result'], (int) $job['progress']['percent']]);
 });
 
-test('live: a result of 64 KiB is kept, a larger one is told of', function () use ($binary): void {
+test('live: a result of 64 KiB is kept, a larger one is dropped and logged', function () use ($binary): void {
     $server = new Server($binary);
     same(65536, strlen($server->end($server->client->push('big', '65536'))['result']));
     $job = $server->end($server->client->push('big', '65537'));
     same(['done', null], [$job['state'], $job['result']]);
-    holds(str_contains($job['output'], '65537 bytes and is not kept'), $job['output']);
+    holds(str_contains($job['output'], '65537 bytes exceeds the maximum'), $job['output']);
 });
 
 test('live: the options of a push', function () use ($binary): void {
@@ -52,7 +52,7 @@ test('live: the options of a push', function () use ($binary): void {
     same(null, $c->job('019a9f3c-5e00-7a1b-8c2d-0123456789ab'));
 });
 
-test('live: what operators do with jobs', function () use ($binary): void {
+test('live: the operations on jobs for operators', function () use ($binary): void {
     $server = new Server($binary);
     $c = $server->client;
     $ids = $c->pushMany('fails', ['a', 'b', 'c'], type: 'T');
@@ -75,11 +75,11 @@ test('live: what operators do with jobs', function () use ($binary): void {
     same([1, 'done'], [$c->release($late), $server->end($late)['state']]);
 });
 
-test('live: with the strategy spare each job has a process of its own', function () use ($binary): void {
+test('live: with the strategy spare each job runs in its own process', function () use ($binary): void {
     $server = new Server($binary, 'strategy = "spare"');
     $ids = $server->client->pushMany('pids', array_fill(0, 5, ''));
     $pids = array_map(fn (string $id): string => $server->end($id)['result'], $ids);
     same(5, count(array_unique($pids)), implode(' ', $pids));
     $log = $server->log();
-    holds(!str_contains($log, 'is ready') && !str_contains($log, 'has gone'), "a line per life:\n$log");
+    holds(!str_contains($log, 'is ready') && !str_contains($log, 'has ended'), "no log lines for each process:\n$log");
 });

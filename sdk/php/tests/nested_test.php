@@ -1,6 +1,6 @@
 <?php
 
-// A worker that asks others while it works; and one that nobody started.
+// Tests a worker whose handlers make calls, and a worker that connects by itself.
 
 declare(strict_types=1);
 
@@ -9,7 +9,7 @@ namespace Stoker\Tests;
 use Stoker\Wire\Frame;
 use Stoker\Wire\Type;
 
-/** A broker that reports each HELLO and request. */
+/** A fake server that reports each HELLO and request. */
 function telling(): Stage
 {
     return new Stage(function (Stage $stage): void {
@@ -37,7 +37,7 @@ test('nested: a call inherits time, priority and trace, and names its parent', f
     same([6, [1 => bin2hex('00-trace'), 2 => bin2hex('state'), 10 => '0000004d']], [$sent['prio'], $sent['meta']]);
 });
 
-test('nested: its own time and priority, where it has them; never more time than its parent', function (): void {
+test('nested: a call may have its own timeout and priority, but never more time than its parent', function (): void {
     $stage = telling();
     $probe = (new Probe(script: 'nested.php'))->welcome();
     $probe->ask(Probe::call('n.own', $stage->socket, 1, 60_000));
@@ -49,18 +49,18 @@ test('nested: its own time and priority, where it has them; never more time than
     holds($stage->heard()['ttl'] <= 300, 'the parent\'s');
     $probe->ask(Probe::call('n.call', $stage->socket, 1));
     $stage->heard();
-    same([0, 3], [($sent = $stage->heard())['ttl'], $sent['prio']], 'a task without a limit hands none down');
+    same([0, 3], [($sent = $stage->heard())['ttl'], $sent['prio']], 'a call of a task without a limit has none');
 });
 
-test('nested: no time left: nothing is sent', function (): void {
+test('nested: if no time is left, nothing is sent', function (): void {
     $probe = (new Probe(script: 'nested.php'))->welcome();
     $stage = new Stage(function (Stage $stage): void {
         $stage->accept()->next();
     });
-    same('other.one: the task that asks has no time left true', $probe->ask(Probe::call('n.late', $stage->socket, 1, 5))->body);
+    same('other.one: the running task has no time left for this call true', $probe->ask(Probe::call('n.late', $stage->socket, 1, 5))->body);
 });
 
-test('nested: what nobody waits for has no deadline, and a call no parent', function (): void {
+test('nested: pushes and one-way calls have no deadline, and one-way calls no parent', function (): void {
     $stage = telling();
     $probe = (new Probe(script: 'nested.php'))->welcome();
     $probe->ask(Probe::call('n.notify', $stage->socket, 5, 3000, [1 => '00-trace']));
@@ -68,7 +68,7 @@ test('nested: what nobody waits for has no deadline, and a call no parent', func
     same([0, [1 => bin2hex('00-trace')]], [($sent = $stage->heard())['ttl'], $sent['meta']]);
     $probe->ask(Probe::job('n', $stage->socket, 6, meta: [1 => '00-trace']));
     $stage->heard();
-    // A push names its task too: the job belongs to the owner of that.
+    // A push names the task too, because the pushed job belongs to the owner of the task.
     same([0, 3, [1 => bin2hex('00-trace'), 10 => '00000006', 24 => bin2hex('q')]], [($sent = $stage->heard())['ttl'], $sent['prio'], $sent['meta']]);
 });
 
@@ -86,7 +86,7 @@ test('dialling: a worker without a descriptor joins a pool by the socket', funct
     same([['remote', 'secret', 'worker'], 64, null], [$stage->heard(), $stage->heard(), $stage->heard()]);
 });
 
-test('dialling: neither descriptor nor socket: the message says what to do', function (): void {
+test('dialling: without descriptor and socket the message says what to do', function (): void {
     [$process, $pipes] = Processes::php([__DIR__ . '/fixtures/nested.php'], [1 => ['pipe', 'w']], ['STOKER_SOCKET' => '']);
-    holds(str_contains(stream_get_contents($pipes[1]), 'run this script by `stoker serve`'), 'the message');
+    holds(str_contains(stream_get_contents($pipes[1]), 'let `stoker serve` start this script'), 'the message');
 });

@@ -1,6 +1,6 @@
 <?php
 
-// Connections that end, brokers that are silent, and what the client makes of it.
+// Tests how the client handles lost connections and servers that do not answer.
 
 declare(strict_types=1);
 
@@ -13,7 +13,7 @@ use Stoker\DeadlineExceeded;
 use Stoker\Wire\Frame;
 use Stoker\Wire\Type;
 
-/** A broker that ends its first $n connections right after a request has come, and reports how many came. */
+/** A fake server that closes its first $n connections after a request, and then answers with the connection's number. */
 function dying(int $n): Stage
 {
     return new Stage(function (Stage $stage) use ($n): void {
@@ -30,24 +30,24 @@ function dying(int $n): Stage
     });
 }
 
-test('reconnect: a call that may not run twice is not sent twice', function (): void {
+test('reconnect: a call that is not idempotent is not repeated', function (): void {
     $client = Client::connect(dying(1)->socket);
     $e = throws(ConnectionLost::class, fn () => $client->call('a.b'));
     holds(str_contains($e->getMessage(), 'may or may not') && !$e->notProcessed, $e->getMessage());
     same('connection 2', $client->call('a.b'), 'the next call opens a new connection');
 });
 
-test('reconnect: an idempotent call is sent once more', function (): void {
+test('reconnect: an idempotent call is repeated once', function (): void {
     same('connection 2', Client::connect(dying(1)->socket)->call('a.b', idempotent: true));
     throws(ConnectionLost::class, fn () => Client::connect(dying(2)->socket)->call('a.b', idempotent: true));
 });
 
-test('reconnect: told to be patient, it goes on', function (): void {
+test('reconnect: with reconnectFor it retries more than once', function (): void {
     same('connection 4', Client::connect(dying(3)->socket, reconnectFor: 20)->call('a.b', idempotent: true));
     throws(ConnectionLost::class, fn () => Client::connect(dying(1)->socket, reconnectFor: 20)->call('a.b'));
 });
 
-test('reconnect: pushes likewise, by their idempotency key', function (): void {
+test('reconnect: pushes with an idempotency key are repeated', function (): void {
     $e = throws(ConnectionLost::class, fn () => Client::connect(dying(1)->socket)->push('q'));
     same(false, $e->notProcessed);
     same('connection 2', Client::connect(dying(1)->socket)->push('q', idempotencyKey: 'k'));
@@ -55,7 +55,7 @@ test('reconnect: pushes likewise, by their idempotency key', function (): void {
     same([], $e->accepted);
 });
 
-test('reconnect: of many calls only those that may', function (): void {
+test('reconnect: of many calls only the idempotent ones are repeated', function (): void {
     $client = Client::connect(dying(1)->socket);
     $calls = [$client->callAsync('a.b'), $client->callAsync('a.b', idempotent: true), $client->callAsync('a.b')];
     throws(ConnectionLost::class, fn () => $calls[0]->await());
@@ -63,7 +63,7 @@ test('reconnect: of many calls only those that may', function (): void {
     throws(ConnectionLost::class, fn () => $calls[2]->await());
 });
 
-test('reconnect: a connection that died while idle is noticed, and nothing is lost', function (): void {
+test('reconnect: a connection that was lost while idle is noticed, and no request is lost', function (): void {
     $stage = new Stage(function (Stage $stage): void {
         $peer = $stage->welcome();
         $peer->answer($peer->next(), 0, 'first');
@@ -80,7 +80,7 @@ test('reconnect: a connection that died while idle is noticed, and nothing is lo
     $client->push('q');
 });
 
-test('reconnect: the same for a large request, and for many', function (): void {
+test('reconnect: no request is lost on an idle connection, with a large request and with many', function (): void {
     foreach ([fn (Client $c) => $c->call('a.b', str_repeat('x', 300_000)), fn (Client $c) => $c->pushMany('q', array_fill(0, 2000, str_repeat('x', 100)))] as $ask) {
         $stage = new Stage(function (Stage $stage): void {
             $peer = $stage->welcome();
@@ -100,7 +100,7 @@ test('reconnect: the same for a large request, and for many', function (): void 
     }
 });
 
-test('reconnect: a broker that comes back', function (): void {
+test('reconnect: a server that restarts', function (): void {
     $first = new Stage(function (Stage $stage): void {
         $peer = $stage->welcome();
         $peer->answer($peer->next(), 0, 'old');
@@ -109,7 +109,7 @@ test('reconnect: a broker that comes back', function (): void {
     same('old', $client->call('a.b'));
     Processes::end($first->pid);
     unlink($first->socket);
-    // Its successor starts when the client has found nobody: a listener that appears later, without a clock.
+    // The next server must start only after the client has failed to connect; detect that without a fixed wait.
     $socket = $first->socket;
     $second = Processes::fork(function () use ($socket): void {
         $stage = new Stage(function (Stage $stage): void {
@@ -123,7 +123,7 @@ test('reconnect: a broker that comes back', function (): void {
     same('new', $client->call('a.b', timeout: 20));
 });
 
-test('reconnect: patience ends with the call\'s own time', function (): void {
+test('reconnect: retries end at the call\'s deadline', function (): void {
     $stage = new Stage(function (Stage $stage): void {
         $stage->welcome()->next();
     });
@@ -133,7 +133,7 @@ test('reconnect: patience ends with the call\'s own time', function (): void {
     holds(hrtime(true) - $start < 5e9, 'took ' . (hrtime(true) - $start) / 1e9);
 });
 
-test('reconnect: nobody there, and no patience', function (): void {
+test('reconnect: without reconnectFor a missing server is reported at once', function (): void {
     $stage = new Stage(function (Stage $stage): void {
         $stage->welcome();
     });
@@ -143,12 +143,12 @@ test('reconnect: nobody there, and no patience', function (): void {
     same(true, throws(ConnectionRefused::class, fn () => $client->call('a.b'))->notProcessed);
 });
 
-test('deadline: the broker says it', function (): void {
+test('deadline: the server reports it', function (): void {
     $client = Client::connect(answering(fn (Frame $r) => [4, 'deadline exceeded', 0, [], 0x40])->socket);
     same(true, throws(DeadlineExceeded::class, fn () => $client->call('a.b', timeout: 5))->notProcessed);
 });
 
-test('deadline: a silent broker is given up, and its connection too', function (): void {
+test('deadline: if the server does not answer, the client closes the connection', function (): void {
     $stage = new Stage(function (Stage $stage): void {
         $peer = $stage->welcome();
         $stage->report(shown($peer->next())['ttl']);
@@ -167,7 +167,7 @@ test('deadline: a silent broker is given up, and its connection too', function (
     same('fresh', $client->call('a.b', timeout: 20));
 });
 
-test('deadline: a broker that does not even read', function (): void {
+test('deadline: a server that does not even read', function (): void {
     $stage = new Stage(function (Stage $stage): void {
         for ($peers = []; ; $peers[] = $stage->accept());
     });
@@ -176,7 +176,7 @@ test('deadline: a broker that does not even read', function (): void {
     throws(DeadlineExceeded::class, fn () => $client->callAll(array_fill(0, 1000, ['a.b', str_repeat('x', 20_000)]), timeout: 0.05));
 });
 
-test('answers that nobody waits for are skipped', function (): void {
+test('unexpected answers are skipped', function (): void {
     $stage = new Stage(function (Stage $stage): void {
         $peer = $stage->welcome();
         while ($request = $peer->next()) {
@@ -202,7 +202,7 @@ test('a PING is answered, even in the middle of a call', function (): void {
     same('8 7', Client::connect($stage->socket)->call('a.b'));
 });
 
-test('a fault of the connection is told to all who wait, and not repeated', function (): void {
+test('a rejected connection fails all requests in flight, without a retry', function (): void {
     $stage = new Stage(function (Stage $stage): void {
         $peer = $stage->welcome();
         $peer->next();
@@ -217,7 +217,7 @@ test('a fault of the connection is told to all who wait, and not repeated', func
     same(['a.b: bad frame', 'a.c: bad frame'], array_map(fn ($c) => throws(\Stoker\InvalidRequest::class, fn () => $c->await())->getMessage(), $calls));
 });
 
-test('garbage from the broker ends the connection, not the client', function (): void {
+test('invalid frames from the server end the connection, not the client', function (): void {
     $stage = new Stage(function (Stage $stage): void {
         $peer = $stage->welcome();
         $peer->next();
@@ -230,7 +230,7 @@ test('garbage from the broker ends the connection, not the client', function ():
     same('well', $client->call('a.b'));
 });
 
-test('drain: after GOAWAY the next call takes a new connection', function (): void {
+test('drain: after GOAWAY the next call opens a new connection', function (): void {
     $stage = new Stage(function (Stage $stage): void {
         $peer = $stage->welcome();
         $request = $peer->next();
@@ -245,7 +245,7 @@ test('drain: after GOAWAY the next call takes a new connection', function (): vo
     same(true, $stage->heard(), 'the old connection was closed');
 });
 
-test('drain: a connection opened while the broker drains is refused without GOAWAY', function (): void {
+test('drain: requests that a draining server rejects on new connections are retried with reconnectFor', function (): void {
     $stage = new Stage(function (Stage $stage): void {
         for ($i = 0; $i < 3; $i++) {
             $peer = $stage->welcome();
@@ -261,20 +261,20 @@ test('drain: a connection opened while the broker drains is refused without GOAW
     throws(\Stoker\Unavailable::class, fn () => Client::connect($ran->socket, reconnectFor: 20)->call('a.b'));
 });
 
-test('drain: a refusal because of it is tried again by a patient client only', function (): void {
-    $broker = function (Stage $stage): void {
+test('drain: a client retries rejected requests only with reconnectFor', function (): void {
+    $server = function (Stage $stage): void {
         $peer = $stage->welcome();
         $peer->send(Frame::of(Type::GOAWAY));
         $peer->answer($peer->next(), 14, 'draining', 0, [], 0x40);
         $peer = $stage->welcome();
         $peer->answer($peer->next(), 0, 'new');
     };
-    // The first request goes out before GOAWAY has been read.
-    same('new', Client::connect((new Stage($broker))->socket, reconnectFor: 20)->call('a.b'));
-    throws(\Stoker\Unavailable::class, fn () => Client::connect((new Stage($broker))->socket)->call('a.b'));
+    // The first request is sent before GOAWAY has been read.
+    same('new', Client::connect((new Stage($server))->socket, reconnectFor: 20)->call('a.b'));
+    throws(\Stoker\Unavailable::class, fn () => Client::connect((new Stage($server))->socket)->call('a.b'));
 });
 
-test('fork: the child opens its own connection, the parent keeps its', function (): void {
+test('fork: the child opens its own connection, and the parent keeps its own', function (): void {
     $stage = new Stage(function (Stage $stage): void {
         $parent = $stage->welcome();
         $parent->answer($parent->next(), 0, 'parent');
@@ -294,7 +294,7 @@ test('fork: the child opens its own connection, the parent keeps its', function 
     same('parent again', $client->call('a.b'));
 });
 
-test('an exception thrown in the middle of a call does not leave the next one out of step', function (): void {
+test('after an exception in the middle of a call, the next call gets its own answer', function (): void {
     $stage = new Stage(function (Stage $stage): void {
         $peer = $stage->welcome();
         $stage->report($peer->next()->name);
@@ -309,7 +309,7 @@ test('an exception thrown in the middle of a call does not leave the next one ou
     $killer = Processes::fork(function () use ($stage, $me): void {
         $stage->heard();
         posix_kill($me, SIGUSR1);
-        // fread() waits on when a signal comes; bytes let it return, and the exception out.
+        // A signal does not end fread(). Close the connection, so that fread() returns and the exception is thrown.
         posix_kill($stage->pid, SIGKILL);
     });
     try {
@@ -326,7 +326,7 @@ test('an exception thrown in the middle of a call does not leave the next one ou
     same('in step', $client->call('a.b'));
 });
 
-test('persistent: a clean connection is used by the next script, a dirty one is not', function (): void {
+test('persistent: the next script reuses an idle connection, but not one with requests in flight', function (): void {
     $stage = new Stage(function (Stage $stage): void {
         while (true) {
             $peer = $stage->welcome();
@@ -337,7 +337,7 @@ test('persistent: a clean connection is used by the next script, a dirty one is 
             }
         }
     });
-    // Two clients of one process stand for two scripts of one php-fpm child: PHP hands them the same stream.
+    // Two clients of one process simulate two scripts of one php-fpm child: PHP gives them the same stream.
     $client = Client::connect($stage->socket, persistent: true);
     same('a.one', $client->call('a.one'));
     unset($client);
@@ -350,9 +350,9 @@ test('persistent: a clean connection is used by the next script, a dirty one is 
     same(['a.hang', 'hello', 'a.three'], [$stage->heard(), $stage->heard(), $stage->heard()]);
 });
 
-test('connect: who may not open the socket is told who may', function (): void {
+test('connect: if access to the socket is denied, the error names its owner and group', function (): void {
     if (!function_exists('posix_seteuid') || posix_geteuid() !== 0) {
-        return; // Nothing is closed to others, and root can't be kept out.
+        return; // Only root can switch to a user who may not open the socket.
     }
     mkdir($dir = Stage::path() . '.d');
     $stage = new Stage(static fn (Stage $stage) => $stage->welcome()->next(), "$dir/s.sock");
@@ -367,9 +367,9 @@ test('connect: who may not open the socket is told who may', function (): void {
             posix_seteuid(0);
         }
     };
-    $whose = 'it is for user root and group root, with mode 0640; socket_group and socket_mode of [stoker]';
-    holds(str_contains($message = $refused(0755), "this user may not open Stoker's socket") && str_contains($message, $whose), $message);
-    holds(str_contains($message = $refused(0700), 'a directory on the way to it is closed to this user'), $message);
+    $whose = 'it belongs to user root and group root, with mode 0640; the server\'s configuration sets these as socket_group and socket_mode of [stoker]';
+    holds(str_contains($message = $refused(0755), "permission denied for Stoker's socket") && str_contains($message, $whose), $message);
+    holds(str_contains($message = $refused(0700), 'this user may not enter a directory of its path'), $message);
     unlink($stage->socket);
     rmdir($dir);
 });

@@ -1,6 +1,6 @@
 <?php
 
-// php sdk/php/tests/run.php [part of a name]: runs every test whose name holds the part, prints a line for each failure.
+// php sdk/php/tests/run.php [part of a name]: runs the tests whose names contain the part, and prints each failure.
 
 declare(strict_types=1);
 
@@ -20,7 +20,7 @@ require __DIR__ . '/support/Walk.php';
 
 error_reporting(E_ALL);
 ini_set('display_errors', 'stderr');
-// A warning in the SDK is a bug, not a line on a terminal.
+// A warning in the SDK is a bug, so it fails the test.
 set_error_handler(static function (int $level, string $message, string $file, int $line): bool {
     if (error_reporting() & $level) {
         throw new \ErrorException($message, 0, $level, $file, $line);

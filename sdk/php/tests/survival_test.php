@@ -1,6 +1,6 @@
 <?php
 
-// What handlers do to their worker, and what is left of it afterwards.
+// Tests that a worker survives what handlers do to it, or dies with last words.
 
 declare(strict_types=1);
 
@@ -9,7 +9,7 @@ namespace Stoker\Tests;
 use Stoker\Wire\Frame;
 use Stoker\Wire\Type;
 
-/** @return array<string, mixed> */
+/** @return array<string, mixed> the last words among the frames, with the id of their task */
 function lastWords(array $frames): array
 {
     foreach ($frames as $frame) {
@@ -25,19 +25,19 @@ function state(Probe $probe): array
     return json_decode($probe->ask(Probe::call('t.state'))->body, true);
 }
 
-test('survival: a warning goes to the application\'s handler, its text to the task\'s log', function (): void {
+test('survival: a warning is passed to the application\'s handler, and its output to the task\'s log', function (): void {
     $answer = (new Probe())->welcome()->ask(Probe::call('t.warn', '', 5), $events);
     same('warned', $answer->body);
     same("base: Undefined variable \$undefined\n", Probe::logged($events, 5));
 });
 
-test('survival: a warning shown by PHP itself is no corruption', function (): void {
+test('survival: a warning that PHP prints does not corrupt the connection', function (): void {
     $answer = (new Probe(['plain-errors']))->welcome()->ask(Probe::call('t.warn', '', 5), $events);
     same('warned', $answer->body);
     holds(str_contains(Probe::logged($events, 5), 'Warning: Undefined variable'), 'the warning');
 });
 
-test('survival: handlers, error level and time limit are put back', function (): void {
+test('survival: error handlers, error level and time limit are restored', function (): void {
     $probe = (new Probe())->welcome();
     $before = state($probe);
     same('base_handler', $before['handler']);
@@ -53,7 +53,7 @@ test('survival: handlers, error level and time limit are put back', function ():
     same($before, state($plain));
 });
 
-test('survival: printing is a log of its task, exactly', function (): void {
+test('survival: output is logged for its task, byte for byte', function (): void {
     $probe = (new Probe())->welcome();
     $probe->send(Probe::call('t.print', 'one', 1), Probe::call('t.print', "\0\xff\n\r", 2), Probe::call('t.print', '', 3), Probe::call('t.print', "a\nb", 4));
     $seen = [];
@@ -66,7 +66,7 @@ test('survival: printing is a log of its task, exactly', function (): void {
     );
 });
 
-test('survival: much printing comes whole, in pieces of 64 KiB at most', function (): void {
+test('survival: long output arrives complete, in events of at most 64 KiB', function (): void {
     $probe = (new Probe())->welcome();
     $probe->ask(Probe::call('t.flood', '', 9), $events);
     $want = '';
@@ -77,13 +77,13 @@ test('survival: much printing comes whole, in pieces of 64 KiB at most', functio
     holds(max(array_map(fn (Frame $f) => strlen($f->body), $events)) <= 65536, 'size of the pieces');
 });
 
-test('survival: a complete line is on its way before the handler ends', function (): void {
+test('survival: a complete line is sent before the handler ends', function (): void {
     $probe = (new Probe())->welcome();
     $probe->send(Probe::call('t.spin', '', 4));
     same([Type::EVENT, 4, "spinning\n"], [($f = $probe->next())->type, $f->id, $f->body]);
 });
 
-test('survival: buffers left open are closed, their content kept', function (): void {
+test('survival: output buffers that are left open are closed, and their content is kept', function (): void {
     $probe = (new Probe())->welcome();
     $before = state($probe);
     same('left open', $probe->ask(Probe::call('t.buffers', '', 6), $events)->body);
@@ -120,7 +120,7 @@ test('survival: progress, log and metric', function (): void {
     ], array_map(fn (Frame $f) => [$f->code, $f->prio, $f->id, $f->body], $events));
 });
 
-test('survival: exit() leaves last words', function (): void {
+test('survival: exit() sends last words', function (): void {
     $probe = (new Probe())->welcome();
     $probe->send(Probe::call('t.echo', 'a', 1), Probe::call('t.exit', '', 2), Probe::call('t.echo', 'never', 3));
     $frames = $probe->rest();
@@ -132,7 +132,7 @@ test('survival: exit() leaves last words', function (): void {
     same([3, "boot\nshutdown\n"], [$probe->exitCode(), $probe->stdout()], 'shutdown functions print to stdout');
 });
 
-test('survival: a fatal error leaves last words', function (): void {
+test('survival: a fatal error sends last words', function (): void {
     $probe = (new Probe())->welcome();
     $probe->send(Probe::call('t.fatal', '', 2));
     $words = lastWords($probe->rest());
@@ -141,7 +141,7 @@ test('survival: a fatal error leaves last words', function (): void {
     same(255, $probe->exitCode());
 });
 
-test('survival: no memory left, last words all the same', function (): void {
+test('survival: last words are sent even if memory is exhausted', function (): void {
     foreach (['100', '5000', '70000', '3000000', '900000000'] as $size) {
         $probe = (new Probe([], ['memory_limit=32M']))->welcome();
         $probe->send(Probe::call('t.memory', $size, 2));
@@ -152,7 +152,7 @@ test('survival: no memory left, last words all the same', function (): void {
     }
 });
 
-test('survival: killed outright: what it printed is there', function (): void {
+test('survival: the output of a killed worker has been sent', function (): void {
     $probe = (new Probe())->welcome();
     $probe->send(Probe::call('t.kill', '', 2));
     $frames = $probe->rest();
@@ -175,7 +175,7 @@ test('survival: a forked child never answers', function (): void {
 test('survival: soft cancel ends the handler, not the worker', function (): void {
     $probe = (new Probe(['soft']))->welcome();
     same(true, $probe->hello['soft_cancel']);
-    posix_kill($probe->pid, SIGUSR1); // Between tasks: to be ignored.
+    posix_kill($probe->pid, SIGUSR1); // The worker must ignore it between tasks.
     same('idle', $probe->ask(Probe::call('t.echo', 'idle'))->body);
     for ($i = 0; $i < 20; $i++) {
         $probe->send(Probe::call($i % 2 ? 't.spinprint' : 't.spin', '', 4));
@@ -183,7 +183,7 @@ test('survival: soft cancel ends the handler, not the worker', function (): void
         $probe->send(Frame::of(Type::CANCEL, id: 4));
         posix_kill($probe->pid, SIGUSR1);
         do {
-            $answer = $probe->next(); // Whole frames only, wherever the signal struck.
+            $answer = $probe->next(); // Frames must be complete, wherever the signal interrupted.
         } while ($answer->type === Type::EVENT);
         same([64, 4, 'the time for this task is up'], [$answer->code, $answer->id, strtok($answer->body, "\n")]);
         same('Stoker\TaskTimeout', \Stoker\Wire\Meta::decode($answer->meta)[14]);
@@ -192,10 +192,10 @@ test('survival: soft cancel ends the handler, not the worker', function (): void
 });
 
 // Issue 9, A22
-test('survival: a soft cancel that comes late does not strike the next task', function (): void {
+test('survival: a late soft cancel does not interrupt the next task', function (): void {
     $probe = (new Probe(['soft']))->welcome();
     for ($i = 0; $i < 5; $i++) {
-        // The first has answered meanwhile: its CANCEL is on the socket, and its signal strikes in the second.
+        // The first task has been answered when its CANCEL is sent, and its signal arrives during the second task.
         $probe->send(Probe::call('t.echo', 'first', 1), Probe::call('t.spinfor', '0.2', 2));
         same(['first', 1], [($answer = $probe->next())->body, $answer->id]);
         same(Type::EVENT, $probe->next()->type, 'the second has begun');
@@ -203,7 +203,7 @@ test('survival: a soft cancel that comes late does not strike the next task', fu
         posix_kill($probe->pid, SIGUSR1);
         same(['spun', 2], [($answer = $probe->next())->body, $answer->id]);
     }
-    // The same number, used again, is another task.
+    // A task with a reused id is a different task.
     $probe->send(Frame::of(Type::CANCEL, id: 1));
     $probe->send(Probe::call('t.spinfor', '0.2', 1));
     same(Type::EVENT, $probe->next()->type);
@@ -211,7 +211,7 @@ test('survival: a soft cancel that comes late does not strike the next task', fu
     same('spun', $probe->next()->body);
 });
 
-test('survival: memory is flat over 120,000 tasks of 1 B to 100 KB', function (): void {
+test('survival: memory does not grow over 120,000 tasks of 1 B to 100 KB', function (): void {
     $probe = (new Probe())->welcome();
     $rss = fn (): int => (int) explode(' ', file_get_contents("/proc/{$probe->pid}/statm"))[1] * 4096;
     $round = function (int $batches) use ($probe): void {

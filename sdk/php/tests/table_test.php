@@ -1,12 +1,13 @@
 <?php
 
-// What the SDK's workers do, row by row of sdk/conformance/worker.json, which the simulation of the server runs too.
+// Tests the SDK's workers against each row of sdk/conformance/worker.json, which the workers of the simulation follow
+// too.
 
 declare(strict_types=1);
 
 namespace Stoker\Tests;
 
-/** Lives of workers, drawn: at least so many, and until each row has been used. */
+/** Runs random workers: at least 60, and then up to 1000 until each row has been used. */
 function walks(string $part, Table $table, bool ...$dialled): void
 {
     for ($life = 0; $life < 60 || $life < 1000 && $table->unused() !== []; $life++) {
@@ -17,15 +18,15 @@ function walks(string $part, Table $table, bool ...$dialled): void
     same([], $table->unused(), 'rows that never happened');
 }
 
-test('table: a worker sends what the table says, whatever happens to it', function (): void {
+test('table: a worker sends the frames of the table for random events', function (): void {
     walks('runs', new Table('runs'), false, true);
 });
 
-test('table: an inbox sends what the table says, whatever happens to it', function (): void {
+test('table: an inbox sends the frames of the table for random events', function (): void {
     walks('pulls', new Table('pulls'), true);
 });
 
-test('table: an id that is used again is another task', function (): void {
+test('table: a reused id is another task', function (): void {
     $table = json_decode(file_get_contents(__DIR__ . '/../../conformance/worker.json'), true, 512, JSON_THROW_ON_ERROR);
     foreach ($table['reused'] as $vector) {
         $probe = (new Probe(['echo']))->welcome();
@@ -33,7 +34,7 @@ test('table: an id that is used again is another task', function (): void {
             isset($step['to']) && $probe->send(hex2bin(implode('', $step['to'])));
             foreach ($step['from'] ?? [] as $hex) {
                 $answer = $probe->next();
-                $answer->ttl = 0; // How long it took.
+                $answer->ttl = 0; // The duration varies.
                 same($hex, bin2hex($answer->encode()), $vector['name']);
             }
         }

@@ -1,6 +1,6 @@
 <?php
 
-// The codec against the golden vectors of the repository.
+// Tests encoding and decoding of frames against the golden vectors in sdk/conformance.
 
 declare(strict_types=1);
 
@@ -13,8 +13,8 @@ use Stoker\Wire\Key;
 use Stoker\Wire\Meta;
 use Stoker\Wire\WireError;
 
-/** Faults that the broker looks for, so that an SDK need not: sdk/conformance/README.md. */
-const BROKERS_OWN = [
+/** Faults that only the server must detect: sdk/conformance/README.md. */
+const SERVER_ONLY = [
     'bad_meta_value', 'bad_id', 'bad_name', 'bad_hello', 'bad_slots', 'no_common_version', 'bad_ready', 'not_zero',
 ];
 
@@ -26,7 +26,7 @@ function vectors(string $list): mixed
     return $all[$list];
 }
 
-/** @return array{string, array<string, mixed>} the bytes of a vector, and its frame in the shape of Frame */
+/** @return array{string, array<string, mixed>} the bytes of a vector, and the expected properties of its Frame */
 function expand(array $vector): array
 {
     $frame = $vector['frame'];
@@ -46,7 +46,7 @@ function expand(array $vector): array
     return [$bytes, ['meta' => $meta, 'body' => $body] + $frame];
 }
 
-/** Reads $pieces as one frame, metadata decoded. */
+/** Feeds the pieces to a reader and returns the one frame, with its metadata decoded. */
 function read(iterable $pieces): array
 {
     $reader = new FrameReader();
@@ -67,7 +67,7 @@ function alike(array $want, array $got, string $name): void
     same($want, $got, $name);
 }
 
-test('wire: valid vectors are written as they are', function (): void {
+test('wire: valid vectors are encoded to the same bytes', function (): void {
     foreach (vectors('valid') as $vector) {
         [$bytes, $fields] = expand($vector);
         $fields['meta'] = Meta::encode($fields['meta']);
@@ -119,9 +119,9 @@ test('wire: many frames in reads of every size', function (): void {
     }
 });
 
-test('wire: invalid vectors are refused, whole and byte by byte', function (): void {
+test('wire: invalid vectors are rejected, whole and byte by byte', function (): void {
     foreach (vectors('invalid') as $vector) {
-        if (in_array($vector['error'], BROKERS_OWN, true)) {
+        if (in_array($vector['error'], SERVER_ONLY, true)) {
             continue;
         }
         try {
@@ -133,7 +133,7 @@ test('wire: invalid vectors are refused, whole and byte by byte', function (): v
     }
 });
 
-test('wire: metadata that does not fit is refused', function (): void {
+test('wire: invalid metadata is rejected', function (): void {
     throws(WireError::class, fn () => Meta::encode([0 => 'x']));
     throws(WireError::class, fn () => Meta::encode([255 => 'x']));
     throws(WireError::class, fn () => Meta::encode([5 => str_repeat('x', 65536)]));
@@ -141,7 +141,7 @@ test('wire: metadata that does not fit is refused', function (): void {
 });
 
 // Issue 9, A13.
-test('wire: the keys are those of the vectors, and CRITICAL frames are judged by them', function (): void {
+test('wire: the keys match the vectors, and CRITICAL frames are checked against them', function (): void {
     $constants = (new \ReflectionClass(Key::class))->getConstants();
     unset($constants['LAST'], $constants['YOURS']);
     same(array_column(vectors('keys'), 0), array_values($constants));

@@ -1,6 +1,6 @@
 <?php
 
-// A real worker process against a broker that the test plays: what it says and does, one behaviour a test.
+// Tests a real worker process against a fake server that the test plays. Each test checks one behaviour.
 
 declare(strict_types=1);
 
@@ -10,7 +10,7 @@ use Stoker\Wire\Frame;
 use Stoker\Wire\Meta;
 use Stoker\Wire\Type;
 
-test('worker: HELLO says what it serves', function (): void {
+test('worker: HELLO lists the calls and queues that it serves', function (): void {
     $hello = (new Probe(['star']))->hello;
     same([[1], 'worker', 1, false], [$hello['v'], $hello['role'], $hello['slots'], $hello['soft_cancel']]);
     holds(in_array('t.echo', $hello['calls'], true) && in_array('t.json', $hello['calls'], true), 'calls');
@@ -20,7 +20,7 @@ test('worker: HELLO says what it serves', function (): void {
     holds(!isset($hello['pool']) && !isset($hello['token']), 'a spawned worker names no pool');
 });
 
-test('worker: a string answers as it is, anything else as JSON', function (): void {
+test('worker: a string is returned unchanged, everything else as JSON', function (): void {
     $probe = (new Probe())->welcome();
     $echo = $probe->ask(Probe::call('t.echo', "\0\xff bytes"));
     same([0, 0, "\0\xff bytes"], [$echo->code, $echo->prio, $echo->body]);
@@ -31,7 +31,7 @@ test('worker: a string answers as it is, anything else as JSON', function (): vo
     same([0, 1, 'null'], [$null->code, $null->prio, $null->body]);
 });
 
-test('worker: frames in any pieces', function (): void {
+test('worker: frames may be split at any byte', function (): void {
     $probe = (new Probe())->welcome();
     $bytes = Probe::call('t.echo', 'one', 1)->encode() . Probe::call('t.echo', str_repeat('y', 300), 2)->encode();
     foreach (str_split($bytes, 7) as $piece) {
@@ -40,17 +40,17 @@ test('worker: frames in any pieces', function (): void {
     same(['one', 300], [$probe->next()->body, strlen($probe->next()->body)]);
 });
 
-test('worker: a megabyte there and back', function (): void {
+test('worker: a call with a body of one megabyte', function (): void {
     $probe = (new Probe())->welcome();
     $body = random_bytes(1 << 20);
     holds($probe->ask(Probe::call('t.echo', $body))->body === $body, 'the same megabyte');
 });
 
-test('worker: an answer larger than max_frame is an error, not a fault', function (): void {
+test('worker: an answer larger than max_frame becomes an error answer', function (): void {
     $probe = (new Probe())->welcome(['max_frame' => 1000]);
     same([0, 970], [($ok = $probe->ask(Probe::call('t.big', '97')))->code, strlen($ok->body)]);
     $big = $probe->ask(Probe::call('t.big', '100'));
-    same([64, 'the answer has 1000 bytes, and a frame holds 984'], [$big->code, $big->body]);
+    same([64, 'the answer has 1000 bytes, the maximum is 984'], [$big->code, $big->body]);
 });
 
 test('worker: an exception of a call', function (): void {
@@ -69,7 +69,7 @@ test('worker: an exception of a call', function (): void {
     same('still here', $probe->ask(Probe::call('t.echo', 'still here'))->body);
 });
 
-test('worker: jobs end as their code says', function (): void {
+test('worker: the handler decides the outcome of a job', function (): void {
     $probe = (new Probe())->welcome();
     $end = function (string $queue, string $body = '') use ($probe): array {
         $answer = $probe->ask(Probe::job($queue, $body));
@@ -92,19 +92,20 @@ test('worker: jobs end as their code says', function (): void {
     same([0, 'seven', null, null], $end('7'));
 });
 
-test('worker: a call can\'t be released, acknowledged or saved', function (): void {
+test('worker: a call cannot be released, acknowledged or checkpointed', function (): void {
     $probe = (new Probe())->welcome();
     foreach (['t.release', 't.ack', 't.save'] as $call) {
         same('LogicException', Meta::decode($probe->ask(Probe::call($call))->meta)[14], $call);
     }
 });
 
-test('worker: ack() waits until the broker has it safe, and keeps what else comes', function (): void {
+test('worker: ack() waits for the confirmation and keeps other frames that arrive', function (): void {
     $probe = (new Probe(['star']))->welcome();
     $probe->send(Probe::job('ack', '', 5));
     $ack = $probe->next();
     same([Type::EVENT, 6, 5, ''], [$ack->type, $ack->code, $ack->id, $ack->body]);
-    // It answers the PING, so it is there; and it does not go on, or its output would come before the PONG.
+    // The worker answers the PING, so it reads; and its handler has not continued, or its output would precede the
+    // PONG.
     $probe->send(
         Probe::job('other', '', 6),
         Probe::job('other', '', 7),
@@ -116,12 +117,12 @@ test('worker: ack() waits until the broker has it safe, and keeps what else come
     $probe->send(Frame::of(Type::EVENT, code: 6, id: 5)->encode() . substr(Probe::job('other', '', 8)->encode(), 0, 9));
     same("acked true\n", $probe->next()->body);
     $answers = array_map(fn (Frame $f) => "$f->type:$f->id:$f->code $f->body", [$probe->next(), $probe->next(), $probe->next()]);
-    same(['2:5:0 done', '2:6:0 any: other', '2:7:1 cancelled before it began'], $answers);
+    same(['2:5:0 done', '2:6:0 any: other', '2:7:1 cancelled before it started'], $answers);
     $probe->send(substr(Probe::job('other', '', 8)->encode(), 9));
     same([8, 'any: other'], [($last = $probe->next())->id, $last->body]);
 });
 
-test('worker: after ack() a job can\'t be released, and what it throws is told', function (): void {
+test('worker: after ack() a job cannot be released, and its exception is reported', function (): void {
     $probe = (new Probe())->welcome();
     foreach (['release' => 'LogicException', 'throw' => 'DomainException'] as $body => $class) {
         $probe->send(Probe::job('ack', $body, 3));
@@ -133,7 +134,7 @@ test('worker: after ack() a job can\'t be released, and what it throws is told',
     }
 });
 
-test('worker: ack() without an answer is a lost connection, and no success', function (): void {
+test('worker: ack() throws ConnectionLost if the connection ends before the confirmation', function (): void {
     $probe = (new Probe())->welcome();
     $probe->send(Probe::job('ack', '', 3));
     $probe->next();
@@ -143,7 +144,7 @@ test('worker: ack() without an answer is a lost connection, and no success', fun
     same(0, $probe->exitCode());
 });
 
-test('worker: rest() ends with its time, and at once when the worker is to go', function (): void {
+test('worker: rest() ends after its time, or at once if the worker must exit', function (): void {
     $probe = (new Probe(['star']))->welcome();
     same('true', $probe->ask(Probe::job('rest', '0.01'))->body);
     $probe->send(Probe::job('rest', '60', 2));
@@ -164,37 +165,37 @@ test('worker: checkpoints and progress', function (): void {
     same("[null,\"\\u0000 at 3\"]\n", $events[2]->body);
 });
 
-test('worker: a result that is too large is no failure, and the log says so', function (): void {
+test('worker: a result that is too large is dropped and logged, and the job is done', function (): void {
     $probe = (new Probe())->welcome();
     same([0, 65536], [($a = $probe->ask(Probe::job('big', '65536'), $events))->code, strlen($a->body)]);
     same([], $events);
     same([0, ''], [($a = $probe->ask(Probe::job('big', '65537', 4), $events))->code, $a->body]);
-    same("The result has 65537 bytes and is not kept: 65536 is the most.\n", Probe::logged($events, 4, 2));
+    same("The result of 65537 bytes exceeds the maximum of 65536 bytes and is dropped.\n", Probe::logged($events, 4, 2));
     same(0, $probe->ask(Probe::job('big', '20000000'), $events)->code, 'longer than a frame');
 });
 
-test('worker: calls and jobs of one name are two things', function (): void {
+test('worker: calls and jobs of the same name have separate handlers', function (): void {
     $probe = (new Probe())->welcome();
     same('me', $probe->ask(Probe::call('t.echo', 'me'))->body);
     same('the job of that name', $probe->ask(Probe::job('t.echo', 'me'))->body);
     same('the job of that name', $probe->ask(Probe::job('t.echo', 'me', meta: [130 => str_repeat('v', 300)]))->body);
 });
 
-test('worker: what it does not serve it says', function (): void {
+test('worker: tasks without a handler are rejected', function (): void {
     $probe = (new Probe())->welcome();
-    same([12, 'this worker does not serve no.such'], [($a = $probe->ask(Probe::call('no.such')))->code, $a->body]);
+    same([12, 'this worker has no handler for no.such'], [($a = $probe->ask(Probe::call('no.such')))->code, $a->body]);
     same(12, $probe->ask(Probe::job('nosuch'))->code);
     same('any: nosuch', (new Probe(['star']))->welcome()->ask(Probe::job('nosuch'))->body);
 });
 
-test('worker: CRITICAL with metadata that it can\'t know is refused', function (): void {
+test('worker: a CRITICAL frame with unknown metadata is rejected', function (): void {
     $probe = (new Probe())->welcome();
     same(3, $probe->ask(Probe::call('t.echo', 'x', meta: [99 => 'v'], flags: 0x80))->code);
     same(0, $probe->ask(Probe::call('t.echo', 'x', meta: [99 => 'v']))->code);
     same(0, $probe->ask(Probe::call('t.echo', 'x', meta: [5 => 'v', 0x80 => 'v'], flags: 0x80))->code);
 });
 
-test('worker: all that a task knows', function (): void {
+test('worker: the properties of a task', function (): void {
     $probe = (new Probe())->welcome();
     $frame = Probe::call('t.task', '', 7, 5000, [5 => 'tenant', 1 => '00-trace', 25 => "\2", 19 => "\0\3", 0x80 => 'x', 27 => pack('J', 1500)], 0x20);
     $frame->prio = 31 << 3 | 6;
@@ -227,7 +228,7 @@ test('worker: each answer is written before the next task starts', function (): 
     same(137, $probe->exitCode());
 });
 
-test('worker: a task cancelled before it began is not run', function (): void {
+test('worker: a task that was cancelled before it started is not run', function (): void {
     $probe = (new Probe())->welcome();
     $probe->send(
         Frame::of(Type::CANCEL, id: 3),
@@ -250,14 +251,14 @@ test('worker: PING is answered', function (): void {
     same([Type::PONG, 77], [($pong = $probe->next())->type, $pong->id]);
 });
 
-test('worker: GOAWAY: it finishes what it has, and leaves run()', function (): void {
+test('worker: after GOAWAY it finishes the received tasks, and run() returns', function (): void {
     $probe = (new Probe())->welcome();
     $probe->send(Probe::call('t.echo', 'a', 1), Frame::of(Type::GOAWAY), Probe::call('t.echo', 'b', 2));
     same(['a', 'b'], array_map(fn (Frame $f) => $f->body, $probe->rest()));
     same([0, "boot\nafter run\nshutdown\n"], [$probe->exitCode(), $probe->stdout()]);
 });
 
-test('worker: the end of the connection is a goodbye too', function (): void {
+test('worker: the end of the connection has the same effect as GOAWAY', function (): void {
     $probe = (new Probe())->welcome();
     $probe->send(Probe::call('t.echo', 'a', 1), substr(Probe::call('t.echo', 'cut short', 2)->encode(), 0, 25));
     $probe->halfClose();
@@ -265,7 +266,7 @@ test('worker: the end of the connection is a goodbye too', function (): void {
     same([0, "boot\nafter run\nshutdown\n"], [$probe->exitCode(), $probe->stdout()]);
 });
 
-test('worker: stop() answers, says GOAWAY, and leaves the rest', function (): void {
+test('worker: stop() answers the current task, sends GOAWAY, and returns the other tasks', function (): void {
     $probe = (new Probe())->welcome();
     $probe->send(Probe::call('t.stop', '', 1), Probe::call('t.echo', 'never', 2));
     $frames = $probe->rest();
@@ -273,7 +274,7 @@ test('worker: stop() answers, says GOAWAY, and leaves the rest', function (): vo
     same(0, $probe->exitCode());
 });
 
-test('worker: a task is given back by leaving', function (): void {
+test('worker: returned() returns the task and stops the worker', function (): void {
     foreach ([Probe::job('returned', '', 2), Probe::call('t.returned', '', 2)] as $task) {
         $probe = (new Probe())->welcome();
         $probe->send(Probe::call('t.echo', 'a', 1), $task, Probe::call('t.echo', 'never', 3));
@@ -282,31 +283,31 @@ test('worker: a task is given back by leaving', function (): void {
     }
 });
 
-test('worker: a frame longer than it may write itself is read all the same', function (): void {
+test('worker: frames longer than max_frame are still read', function (): void {
     $probe = (new Probe())->welcome(['max_frame' => 1000]);
     same(64, $probe->ask(Probe::call('t.echo', str_repeat('x', 2000)))->code);
 });
 
-test('worker: a refusal ends it, with the reason', function (): void {
+test('worker: a rejection stops the worker with the reason', function (): void {
     $probe = new Probe([], ['display_errors=1']);
     $probe->send(Frame::of(Type::RES, code: 3, body: 'queue "x" belongs to another pool'));
     same(255, $probe->exitCode());
-    holds(str_contains($probe->stdout(), 'Stoker refused this worker: queue "x" belongs to another pool'), $probe->stdout());
+    holds(str_contains($probe->stdout(), 'Stoker rejected this worker: queue "x" belongs to another pool'), $probe->stdout());
 });
 
-test('worker: bytes that are no frame end it', function (): void {
+test('worker: invalid frames stop the worker', function (): void {
     $probe = (new Probe())->welcome();
     $probe->send("\0\0\0\1garbage garbage garbage");
     same(255, $probe->exitCode());
 });
 
 // Issue 10
-test('worker: a signal for the task before takes no bytes from one that waits for its acknowledgement', function (): void {
+test('worker: a late soft cancel for the previous task consumes no frames of a task that waits in ack()', function (): void {
     $probe = (new Probe(['soft']))->welcome();
     for ($round = 1; $round <= 50; $round++) {
         $probe->send(Probe::job('ack', '', $round));
         same([6, $round], [($ack = $probe->next())->code, $ack->id]);
-        // The worker wakes up for the bytes; the signal's handler reads them.
+        // The bytes wake the worker up, but the signal handler may read them first.
         $probe->send(Frame::of(Type::EVENT, code: 6, id: $round));
         posix_kill($probe->pid, SIGUSR1);
         same("acked true\n", $probe->next()->body);

@@ -1,7 +1,7 @@
 //! Rules for the responses to calls: a call is refused only if a limit was reached, and no response is late.
 
-use super::{Call, Calls, LATE, NEAR};
-use crate::body::number;
+use super::{CLOCK_TOLERANCE, Call, Calls, READ_TOLERANCE};
+use crate::payload::number;
 use crate::push::PASSED;
 use crate::setup::Setup;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use stoker_wire::{Flags, Frame, Key, Status};
 
 /// The server times a run from when it sent the task, the worker from when it read it. The two may differ by this
 /// much.
-const SENT: Duration = Duration::from_millis(600);
+const RUN_START_TOLERANCE: Duration = Duration::from_millis(600);
 /// The server's averages of run times exceed those of the model by at most this factor.
-const FACTOR: u64 = 2;
+const COST_TOLERANCE_FACTOR: u64 = 2;
 
 impl Calls {
     /// A client has read the response to a call.
@@ -21,31 +21,34 @@ impl Calls {
         let text = String::from_utf8_lossy(body);
         let call = &self.all[no as usize - 1];
         assert_eq!(call.answered_at, None, "call {no}: answered twice");
-        assert!(!call.spec.is_oneway, "call {no}: answered, and is one-way");
+        assert!(!call.spec.is_oneway, "call {no}: one-way call was answered");
         assert!(
-            now <= self.until(call).saturating_add(LATE),
-            "call {no}: answered late: {text}"
+            now <= self.latest_deadline(call).saturating_add(READ_TOLERANCE),
+            "call {no}: answered after its deadline: {text}"
         );
         let ran = call.begun > 0;
         match status {
             Status::OK => {
-                assert!(ran, "call {no}: answered well, and never ran");
+                assert!(ran, "call {no}: answered OK, but never ran");
                 let from = number(body);
-                assert_eq!(from, Some(no), "call {no}: has another one's answer");
-                self.killers.ended_well(call);
+                assert_eq!(from, Some(no), "call {no}: got the answer of another call");
+                self.killers.call_succeeded(call);
             }
-            Status(64..) => assert!(ran, "call {no}: answered {text}, and never ran"),
+            Status(64..) => assert!(
+                ran,
+                "call {no}: got a worker's answer, but never ran: {text}"
+            ),
             Status::SHED => self.check_shed(no, call, setup),
             Status::DEADLINE_EXCEEDED => self.check_deadline(no, call, &text, setup),
             Status::RESOURCE_EXHAUSTED => self.check_exhausted(no, call, &text, setup),
             Status::WORKER_DIED => assert!(
-                !call.is_surely_repeatable,
-                "call {no}: was not run again, and may be"
+                !call.is_certainly_repeatable,
+                "call {no}: idempotent call was not retried"
             ),
             Status::QUARANTINED => self.check_quarantined(no, call, &text),
             // Workers returned the call too often, no worker can start, or the server shuts down.
-            Status::UNAVAILABLE if self.is_rough || self.may_be_drained => {}
-            other => panic!("call {no}: answered {other:?}: {text}"),
+            Status::UNAVAILABLE if self.workers_misbehave || self.had_drain => {}
+            other => panic!("call {no}: unexpected answer {other:?}: {text}"),
         }
         self.all[no as usize - 1].answered_at = Some(now);
     }
@@ -55,24 +58,24 @@ impl Calls {
     pub(crate) fn check_meta(&self, no: u64, answer: &Frame<'_>) {
         let call = &self.all[no as usize - 1];
         let status = Status(answer.code);
-        let is_untouched = answer.flags.has(Flags::NOT_PROCESSED);
+        let is_not_processed = answer.flags.has(Flags::NOT_PROCESSED);
         assert!(
-            !is_untouched || call.begun == 0 || call.is_unclear,
-            "call {no}: a worker started it, and the response is flagged NOT_PROCESSED"
+            !is_not_processed || call.begun == 0 || call.is_unclear,
+            "call {no}: flagged NOT_PROCESSED, but a worker had started it"
         );
         let is_refused = matches!(status, Status::SHED | Status::RESOURCE_EXHAUSTED);
         assert!(
-            is_untouched || !is_refused,
-            "call {no}: rejected, and not flagged NOT_PROCESSED"
+            is_not_processed || !is_refused,
+            "call {no}: rejected without the flag NOT_PROCESSED"
         );
         let text = String::from_utf8_lossy(answer.body);
         // These refusals are permanent, so waiting would not help.
-        let is_hopeless = text.contains("waits for such calls itself")
+        let is_permanent = text.contains("is itself waiting for such a call")
             || text.contains("its workers returned it");
-        let may_pass = (is_refused || status == Status::UNAVAILABLE) && !is_hopeless;
+        let is_temporary = (is_refused || status == Status::UNAVAILABLE) && !is_permanent;
         let retry_after = answer.meta.uint(Key::RETRY_AFTER);
         assert!(
-            retry_after.is_some_and(|ms| ms > 0) || !may_pass,
+            retry_after.is_some_and(|ms| ms > 0) || !is_temporary,
             "call {no}: rejected without a retry-after time: {text}"
         );
         if status == Status::OK {
@@ -81,7 +84,7 @@ impl Calls {
                 call.is_unclear
                     || call.worker.is_none() && worker.is_some()
                     || worker.as_deref() == call.worker.as_deref(),
-                "call {no}: was run by {:?}, and the response names {worker:?}",
+                "call {no}: run by {:?}, but the response names {worker:?}",
                 call.worker
             );
             let passed = answer.meta.get(PASSED);
@@ -93,7 +96,7 @@ impl Calls {
             let waited = answer.meta.uint(Key::QUEUE_TIME).map(Duration::from_micros);
             assert!(
                 waited.is_some_and(|waited| call.requested_at + waited <= steady()),
-                "call {no}: the response says that it waited {waited:?}"
+                "call {no}: the queue time in the response is too long: {waited:?}"
             );
         }
     }
@@ -114,29 +117,29 @@ impl Calls {
             let is_met = service.max_waiting.all().any(|max| others >= max);
             assert!(
                 is_met || self.has_hostiles,
-                "call {no}: refused beside {others} others of its service: {text}"
+                "call {no}: rejected with only {others} other calls of its service open: {text}"
             );
-        } else if text.contains("waits for such calls itself") {
+        } else if text.contains("is itself waiting for such a call") {
             assert!(
-                call.spec.is_nested && self.all_wait,
-                "call {no}: refused because all workers wait, and one does not: {text}"
+                call.spec.is_nested && self.pool_is_deadlocked,
+                "call {no}: rejected as deadlocked, but a worker of the pool was free: {text}"
             );
         } else if text.contains("stoker.user_inflight") {
             let others = self.others(call).filter(of_user).count() as u64;
             assert!(
                 others >= setup.quotas.user_inflight,
-                "call {no}: refused beside {others} others of its user: {text}"
+                "call {no}: rejected with only {others} other calls of its user open: {text}"
             );
         } else if text.contains("requests of this connection are unanswered") {
-            let open = call.open_beside;
+            let open = call.open_requests;
             assert!(
                 open >= setup.quotas.max_inflight,
-                "call {no}: refused beside {open} others of its client: {text}"
+                "call {no}: rejected with only {open} other requests of its client open: {text}"
             );
         } else {
             assert!(
                 text.contains("stoker.max_memory"),
-                "call {no}: refused, and nobody knows why: {text}"
+                "call {no}: rejected for an unknown reason: {text}"
             );
         }
     }
@@ -153,18 +156,18 @@ impl Calls {
         let others = self.others(call).filter(waits).count() as u64;
         assert!(
             others > 0 || self.has_hostiles,
-            "call {no}: shed, and nobody is before it"
+            "call {no}: shed, but no other call was waiting"
         );
-        if self.has_hostiles || self.is_rough || !setup.is_steady(service.pool) {
+        if self.has_hostiles || self.workers_misbehave || !setup.is_steady(service.pool) {
             return;
         }
-        let (runs, slots) = (self.runs[call.spec.service], self.slots[service.pool]);
-        let wait = Duration::from_micros(others * runs.cost * FACTOR / slots.max(1));
+        let (runs, slots) = (self.run_times[call.spec.service], self.slots[service.pool]);
+        let wait = Duration::from_micros(others * runs.cost * COST_TOLERANCE_FACTOR / slots.max(1));
         let most = service.max_wait_ms.all().min().unwrap_or(u64::MAX);
         let is_long = wait > Duration::from_millis(most);
         assert!(
-            is_long || runs.longest * FACTOR as u32 + wait >= call.least_ttl,
-            "call {no}: shed behind {others} others that take {} µs each, of {slots} slots: {wait:?} are not too long",
+            is_long || runs.longest * COST_TOLERANCE_FACTOR as u32 + wait >= call.least_ttl,
+            "call {no}: shed behind {others} calls of {} µs each with {slots} slots: a wait of {wait:?} is not too long",
             runs.cost
         );
     }
@@ -173,20 +176,25 @@ impl Calls {
     fn check_deadline(&self, no: u64, call: &Call, text: &str, setup: &Setup) {
         let (now, service) = (steady(), &setup.services[call.spec.service]);
         let pool = &setup.pools[service.pool];
-        if text.contains("longer than its pool allows") {
+        if text.contains("it exceeded task_timeout") {
             let limits = pool.task_timeout_ms.all().flatten();
             let least = limits.min().map(Duration::from_millis);
             // The worker may have returned the call when the server already counted it as overdue.
             let has_begun = call.begun > 0 || call.may_wait;
-            let ran =
-                has_begun && least.is_some_and(|least| now + SENT >= call.requested_at + least);
-            return assert!(ran, "call {no}: ran too long, in no time");
+            let ran = has_begun
+                && least
+                    .is_some_and(|least| now + RUN_START_TOLERANCE >= call.requested_at + least);
+            return assert!(
+                ran,
+                "call {no}: reported as too long, but it had not reached task_timeout"
+            );
         }
-        let runs = self.runs[call.spec.service];
-        let left = (call.requested_at.saturating_add(call.least_ttl)).saturating_sub(now + NEAR);
+        let runs = self.run_times[call.spec.service];
+        let left = (call.requested_at.saturating_add(call.least_ttl))
+            .saturating_sub(now + CLOCK_TOLERANCE);
         assert!(
-            left <= runs.longest + SENT || self.has_hostiles,
-            "call {no}: has {left:?} left, and its time is said to be up: {text}"
+            left <= runs.longest + RUN_START_TOLERANCE || self.has_hostiles,
+            "call {no}: answered DEADLINE_EXCEEDED with {left:?} left: {text}"
         );
     }
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 use stoker_os::steady;
 
 /// The number of worker deaths after which a call is refused.
-const DEATHS: u32 = 3;
-/// How long the call is refused. Each further death doubles the time, up to `REFUSED_FOR_MAX`.
-const REFUSED_FOR: Duration = Duration::from_secs(600);
-const REFUSED_FOR_MAX: Duration = Duration::from_secs(86_400);
+const DEATHS_UNTIL_QUARANTINE: u32 = 3;
+/// How long the call is refused. Each further death doubles the time, up to `MAX_QUARANTINE_TIME`.
+const QUARANTINE_TIME: Duration = Duration::from_secs(600);
+const MAX_QUARANTINE_TIME: Duration = Duration::from_secs(86_400);
 /// The server learns of a death, and a client of a refusal, at most this much later.
-const LATE: Duration = Duration::from_secs(2);
+const MAX_NOTICE_DELAY: Duration = Duration::from_secs(2);
 
 /// The worker deaths that calls with one body have caused.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ struct Killer {
     /// When workers died. This is an upper bound, because the server forgets half of the deaths after a while.
     deaths: Vec<Duration>,
     /// The number of deaths that the server certainly counts: those that ended their call.
-    sure: u32,
+    certain_deaths: u32,
 }
 
 impl Killer {
@@ -41,33 +41,35 @@ pub(super) struct Killers {
 
 impl Killers {
     /// A worker died on a call with this body. `is_over` says whether the death certainly ended the call.
-    pub(super) fn kills(&mut self, service: usize, body: &'static str, is_over: bool) {
+    pub(super) fn record_death(&mut self, service: usize, body: &'static str, is_over: bool) {
         let killer = self.known.entry((service, body)).or_default();
-        if steady() > killer.last() + REFUSED_FOR {
+        if steady() > killer.last() + QUARANTINE_TIME {
             // The server forgets half of the deaths each hour, so the earlier ones may no longer count.
-            killer.sure = 0;
+            killer.certain_deaths = 0;
         }
         killer.deaths.push(steady());
-        killer.sure += u32::from(is_over);
+        killer.certain_deaths += u32::from(is_over);
     }
 
     /// A client has read that a call with this body succeeded. The server knew that when the run ended, and may have
     /// counted deaths since.
-    pub(super) fn ended_well(&mut self, call: &Call) {
+    pub(super) fn call_succeeded(&mut self, call: &Call) {
         let body = call.spec.deadly.map(|body| (call.spec.service, body));
         if let Some(killer) = body.and_then(|body| self.known.get_mut(&body)) {
             let ended_at = call.ended_at.unwrap_or_default();
-            killer.deaths.retain(|at| *at + LATE > ended_at);
-            killer.sure = 0;
+            killer.deaths.retain(|at| *at + MAX_NOTICE_DELAY > ended_at);
+            killer.certain_deaths = 0;
         }
     }
 
     /// An operator has cleared the quarantine of this service, or of all services.
-    fn forgives(&mut self, service: Option<usize>, requested_at: Duration) {
+    fn clear_quarantine(&mut self, service: Option<usize>, requested_at: Duration) {
         for ((of, _), killer) in &mut self.known {
             if service.is_none_or(|service| service == *of) {
-                killer.deaths.retain(|at| *at + LATE > requested_at);
-                killer.sure = 0;
+                killer
+                    .deaths
+                    .retain(|at| *at + MAX_NOTICE_DELAY > requested_at);
+                killer.certain_deaths = 0;
             }
         }
     }
@@ -88,28 +90,28 @@ impl Killers {
 
 impl Killer {
     fn refused_until(&self) -> Option<Duration> {
-        let more = (self.deaths.len() as u32).checked_sub(DEATHS)?;
-        let refused = REFUSED_FOR.saturating_mul(1 << more.min(20));
-        Some(self.last() + refused.min(REFUSED_FOR_MAX))
+        let more = (self.deaths.len() as u32).checked_sub(DEATHS_UNTIL_QUARANTINE)?;
+        let refused = QUARANTINE_TIME.saturating_mul(1 << more.min(20));
+        Some(self.last() + refused.min(MAX_QUARANTINE_TIME))
     }
 }
 
 impl Calls {
     /// An operator has cleared the quarantine of this service, or of all services.
-    pub(crate) fn forgives(&mut self, service: Option<usize>, requested_at: Duration) {
-        self.killers.forgives(service, requested_at);
+    pub(crate) fn clear_quarantine(&mut self, service: Option<usize>, requested_at: Duration) {
+        self.killers.clear_quarantine(service, requested_at);
     }
 
     /// A call was answered QUARANTINED: calls with the same body killed workers, or the call itself has killed as
     /// many as it may.
     pub(super) fn check_quarantined(&self, no: u64, call: &Call, text: &str) {
-        if !text.contains("this very call killed") {
-            return assert!(call.begun > 0, "call {no}: quarantined, and never ran");
+        if !text.contains("calls with this name and payload killed") {
+            return assert!(call.begun > 0, "call {no}: quarantined, but never ran");
         }
         let until = self.killers.until(call, self.server_began);
         assert!(
-            until.is_some_and(|until| call.requested_at <= until + LATE),
-            "call {no}: is refused, and the time for that is over: {until:?}: {text}"
+            until.is_some_and(|until| call.requested_at <= until + MAX_NOTICE_DELAY),
+            "call {no}: rejected after the end of its quarantine: {until:?}: {text}"
         );
     }
 
@@ -123,13 +125,13 @@ impl Calls {
         // A reload clears the quarantine, and the death of a worker that was to go anyway does not count.
         let is_sure =
             setup.operations == 0 && setup.is_steady(setup.services[call.spec.service].pool);
-        let is_new = killer.last() + LATE < call.requested_at;
-        let is_refused =
-            killer.sure >= DEATHS && call.requested_at + LATE < killer.last() + REFUSED_FOR;
+        let is_new = killer.last() + MAX_NOTICE_DELAY < call.requested_at;
+        let is_refused = killer.certain_deaths >= DEATHS_UNTIL_QUARANTINE
+            && call.requested_at + MAX_NOTICE_DELAY < killer.last() + QUARANTINE_TIME;
         assert!(
             !(is_sure && is_new && is_refused),
-            "call {no}: begins, and the same one has killed {} workers",
-            killer.sure
+            "call {no}: started, although the same call had killed {} workers",
+            killer.certain_deaths
         );
     }
 }

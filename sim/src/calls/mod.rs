@@ -4,7 +4,7 @@ mod answers;
 mod killers;
 mod spec;
 
-use crate::lively::Lively;
+use crate::behaviour::Behaviour;
 use crate::setup::Setup;
 use killers::Killers;
 pub(crate) use spec::CallSpec;
@@ -13,11 +13,11 @@ use stoker_os::steady;
 use stoker_wire::{Frame, Key};
 
 /// An answer may be read this long after it was written, and a hang-up noticed this long after it happened.
-const LATE: Duration = Duration::from_millis(1_500);
+const READ_TOLERANCE: Duration = Duration::from_millis(1_500);
 /// The inaccuracy of times: the server reads its clock once a turn, in milliseconds.
-const NEAR: Duration = Duration::from_millis(2);
+const CLOCK_TOLERANCE: Duration = Duration::from_millis(2);
 /// The run time that the server assumes for a service before it has seen a run, in microseconds.
-const UNKNOWN_COST: u64 = 1_000;
+const INITIAL_COST_US: u64 = 1_000;
 
 /// One call, as the model knows it.
 #[derive(Debug)]
@@ -26,16 +26,16 @@ struct Call {
     /// The call may run more than once: it is idempotent, or its service is or was.
     is_repeatable: bool,
     /// The call may run more than once under every setting that its service ever had.
-    is_surely_repeatable: bool,
+    is_certainly_repeatable: bool,
     requested_at: Duration,
     /// The maximum time that the call has from when a server reads it.
     ttl: Duration,
     /// The minimum time that the call has. It differs from `ttl` while a reload changes the service's timeout.
     least_ttl: Duration,
     /// The number of requests of the same client that were open when the call was made.
-    open_beside: u64,
+    open_requests: u64,
     /// When the client cancelled the call or hung up.
-    left_at: Option<Duration>,
+    abandoned_at: Option<Duration>,
     answered_at: Option<Duration>,
     /// The number of runs that have begun.
     begun: u32,
@@ -58,17 +58,19 @@ impl Call {
         // While the client waits for the response, the end of a run does not count: the call may have been returned
         // and wait again.
         let ended_at = self.ended_at.filter(|_| self.spec.is_oneway);
-        let over = self.answered_at.or(self.left_at);
-        let is_over = over.or(ended_at).is_some_and(|at| at + LATE < since);
+        let over = self.answered_at.or(self.abandoned_at);
+        let is_over = over
+            .or(ended_at)
+            .is_some_and(|at| at + READ_TOLERANCE < since);
         // An abandoned call still counts while a worker has it or may have it.
-        let is_held = self.runs_since.is_some() || self.begun == 0 && self.left_at.is_some();
+        let is_held = self.runs_since.is_some() || self.begun == 0 && self.abandoned_at.is_some();
         !is_over || is_held || self.may_wait && self.answered_at.is_none()
     }
 }
 
 /// The run times of a service, as the model knows them.
 #[derive(Clone, Copy, Debug)]
-struct Runs {
+struct RunTimes {
     /// An upper bound of the server's average run time, in microseconds.
     cost: u64,
     longest: Duration,
@@ -78,7 +80,7 @@ struct Runs {
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     all: Vec<Call>,
-    runs: Vec<Runs>,
+    run_times: Vec<RunTimes>,
     killers: Killers,
     /// When the present server began. Only then could it read what clients had written before.
     server_began: Duration,
@@ -86,26 +88,28 @@ pub(crate) struct Calls {
     pub(crate) has_hostiles: bool,
     /// No worker of the pool could run the nested call whose answer is read: each waits for a nested call itself, or
     /// has done so since the call was made.
-    pub(crate) all_wait: bool,
+    pub(crate) pool_is_deadlocked: bool,
     /// Workers may crash, hang, leave or break the protocol in this seed.
-    pub(crate) is_rough: bool,
+    pub(crate) workers_misbehave: bool,
     /// A server has drained at some time.
-    pub(crate) may_be_drained: bool,
+    pub(crate) had_drain: bool,
     /// The minimum number of tasks that the workers of each pool can run at once: only workers that have been ready
     /// for a while count.
     pub(crate) slots: Vec<u64>,
 }
 
 impl Calls {
-    pub(crate) fn new(setup: &Setup, lively: &Lively) -> Self {
-        let runs = Runs {
-            cost: UNKNOWN_COST,
+    pub(crate) fn new(setup: &Setup, behaviour: &Behaviour) -> Self {
+        let runs = RunTimes {
+            cost: INITIAL_COST_US,
             longest: Duration::ZERO,
         };
         Self {
-            runs: vec![runs; setup.services.len()],
-            has_hostiles: lively.hostile > 0,
-            is_rough: setup.trouble.crash > 0 || setup.trouble.hang > 0 || lively.is_rough(),
+            run_times: vec![runs; setup.services.len()],
+            has_hostiles: behaviour.hostile_clients > 0,
+            workers_misbehave: setup.trouble.crash > 0
+                || setup.trouble.hang > 0
+                || behaviour.has_unusual_acts(),
             slots: vec![0; setup.pools.len()],
             ..Self::default()
         }
@@ -117,18 +121,18 @@ impl Calls {
     }
 
     /// Records a new call. Returns its number.
-    pub(crate) fn start(&mut self, spec: CallSpec, open_beside: u64, setup: &Setup) -> u64 {
+    pub(crate) fn start(&mut self, spec: CallSpec, open_requests: u64, setup: &Setup) -> u64 {
         let service = &setup.services[spec.service];
         let own = spec.ttl_ms.map(u64::from);
         let millis = |ttl: Option<u64>| ttl.map_or(Duration::MAX, Duration::from_millis);
         self.all.push(Call {
-            is_repeatable: spec.is_idempotent || service.is_idempotent.had(true),
-            is_surely_repeatable: spec.is_idempotent || !service.is_idempotent.had(false),
+            is_repeatable: spec.is_idempotent || service.is_idempotent.ever_had(true),
+            is_certainly_repeatable: spec.is_idempotent || !service.is_idempotent.ever_had(false),
             requested_at: steady(),
             ttl: millis(own.or_else(|| service.timeout_ms.all().max())),
             least_ttl: millis(own.or_else(|| service.timeout_ms.all().min())),
-            open_beside,
-            left_at: None,
+            open_requests,
+            abandoned_at: None,
             answered_at: None,
             begun: 0,
             worker: None,
@@ -142,11 +146,11 @@ impl Calls {
     }
 
     /// A reload is about to change whether calls of a service may run more than once.
-    pub(crate) fn may_repeat(&mut self, service: usize) {
+    pub(crate) fn idempotence_changes(&mut self, service: usize) {
         let of_service =
             |call: &&mut Call| call.spec.service == service && !call.spec.is_idempotent;
         for call in self.all.iter_mut().filter(of_service) {
-            (call.is_repeatable, call.is_surely_repeatable) = (true, false);
+            (call.is_repeatable, call.is_certainly_repeatable) = (true, false);
         }
     }
 
@@ -157,10 +161,11 @@ impl Calls {
     /// Whether the server may interrupt a run of the call: its client no longer waits, or its time is up.
     pub(crate) fn may_be_stopped(&self, no: u64) -> bool {
         self.get(no).is_none_or(|call| {
-            let is_left = call.left_at.is_some() || call.answered_at.is_some();
+            let is_abandoned = call.abandoned_at.is_some() || call.answered_at.is_some();
             // A reload may have shortened the time.
-            let is_late = steady() + LATE >= call.requested_at.saturating_add(call.least_ttl);
-            is_left || is_late || call.spec.is_oneway
+            let is_late =
+                steady() + READ_TOLERANCE >= call.requested_at.saturating_add(call.least_ttl);
+            is_abandoned || is_late || call.spec.is_oneway
         })
     }
 
@@ -181,14 +186,14 @@ impl Calls {
     }
 
     /// Whether the server must have known by `by` that the client no longer waits for the call.
-    fn is_left(&self, call: &Call, by: Duration) -> bool {
-        let over = call.left_at.or(call.answered_at);
-        let is_known = |over: Duration| over.max(self.server_began) + LATE < by;
+    fn is_abandoned(&self, call: &Call, by: Duration) -> bool {
+        let over = call.abandoned_at.or(call.answered_at);
+        let is_known = |over: Duration| over.max(self.server_began) + READ_TOLERANCE < by;
         !call.spec.is_oneway && over.is_some_and(is_known)
     }
 
     /// The latest time at which the call's deadline passes.
-    fn until(&self, call: &Call) -> Duration {
+    fn latest_deadline(&self, call: &Call) -> Duration {
         call.requested_at
             .max(self.server_began)
             .saturating_add(call.ttl)
@@ -196,46 +201,47 @@ impl Calls {
 
     /// The time that the call has left; `None` if it has no deadline.
     pub(crate) fn time_left(&self, no: u64) -> Option<Duration> {
-        let until = self.until(self.get(no)?);
+        let until = self.latest_deadline(self.get(no)?);
         (until < Duration::MAX).then(|| until.saturating_sub(steady()))
     }
 
     /// The client no longer waits for the call.
-    pub(crate) fn leave(&mut self, no: u64) {
+    pub(crate) fn abandon(&mut self, no: u64) {
         if let Some(call) = self.get_mut(no) {
-            call.left_at = Some(steady());
+            call.abandoned_at = Some(steady());
         }
     }
 
     /// A call was answered although its client had cancelled it: both messages were on their way at the same time.
-    pub(crate) fn crossed(&mut self, no: u64) {
+    pub(crate) fn answered_after_cancel(&mut self, no: u64) {
         let is_late = self
             .get(no)
-            .is_some_and(|call| self.is_left(call, steady()));
+            .is_some_and(|call| self.is_abandoned(call, steady()));
         assert!(!is_late, "call {no}: answered long after it was cancelled");
     }
 
-    /// A worker has read a call that the server sent after `looked_at`, when the worker had last read everything.
+    /// A worker has read a call that the server sent after `read_at`, when the worker had last read everything.
     /// Returns the call's number.
-    pub(crate) fn delivered(&mut self, frame: &Frame<'_>, looked_at: Duration) -> u64 {
+    pub(crate) fn delivered(&mut self, frame: &Frame<'_>, read_at: Duration) -> u64 {
         let no = frame.meta.uint(spec::NUMBER).unwrap_or_default();
         let Some(call) = self.get(no) else { return 0 };
         assert!(
-            !self.is_left(call, looked_at),
-            "call {no}: sent long after its client had left or was answered"
+            !self.is_abandoned(call, read_at),
+            "call {no}: sent to a worker long after its client had left or was answered"
         );
-        let until = self.until(call);
+        let until = self.latest_deadline(call);
         assert!(
-            looked_at <= until.saturating_add(LATE),
-            "call {no}: sent long after its time was up"
+            read_at <= until.saturating_add(READ_TOLERANCE),
+            "call {no}: sent to a worker long after its deadline"
         );
         let left = until.saturating_sub(steady());
         let reported = Duration::from_millis(u64::from(frame.ttl));
         let least = left.saturating_sub(call.ttl - call.least_ttl);
-        let is_told = reported <= call.ttl && reported + NEAR >= least.min(call.least_ttl);
+        let is_ttl_valid =
+            reported <= call.ttl && reported + CLOCK_TOLERANCE >= least.min(call.least_ttl);
         assert!(
-            is_told || frame.ttl == 0 && call.ttl == Duration::MAX,
-            "call {no}: a worker is told {reported:?}, of {left:?} at the least and {:?}",
+            is_ttl_valid || frame.ttl == 0 && call.ttl == Duration::MAX,
+            "call {no}: sent to a worker with a ttl of {reported:?}, of {left:?} left and {:?} in all",
             call.ttl
         );
         call.check_frame(no, frame);
@@ -249,7 +255,7 @@ impl Calls {
         call.worker = (!worker.is_empty()).then(|| worker.to_owned());
         assert!(
             call.begun == 1 || call.is_repeatable || call.is_unclear,
-            "call {no}: runs again, and is not idempotent"
+            "call {no}: started again, but is not idempotent"
         );
         assert_eq!(call.runs_since, None, "call {no}: runs twice at once");
         (call.runs_since, call.may_wait) = (Some(steady()), false);
@@ -269,14 +275,14 @@ impl Calls {
         let running = all.clone().count() as u64;
         assert!(
             running <= limit,
-            "call {no}: {running} calls of its service run, of {limit}"
+            "call {no}: {running} calls of its service run, the limit is {limit}"
         );
         let same = all.filter(|call| call.spec.key == begun.spec.key);
         let per_key = service.per_key.all().max().unwrap_or(u64::MAX);
         let keyed = same.count() as u64;
         assert!(
             keyed <= per_key || begun.spec.key.is_none(),
-            "call {no}: {keyed} calls of its key run, of {per_key}"
+            "call {no}: {keyed} calls of its key run, the limit is {per_key}"
         );
     }
 
@@ -286,19 +292,19 @@ impl Calls {
         let (service, since) = (call.spec.service, call.runs_since.take());
         call.ended_at = Some(steady());
         if let Some(since) = since {
-            self.learn(service, steady() - since);
+            self.record_run_time(service, steady() - since);
         }
     }
 
     /// A worker returns the call and reports that it has not begun it.
-    pub(crate) fn gives_back(&mut self, no: u64) {
+    pub(crate) fn returned(&mut self, no: u64) {
         let Some(call) = self.get_mut(no) else { return };
         call.begun -= u32::from(call.runs_since.take().is_some());
         (call.ended_at, call.may_wait) = (Some(steady()), true);
     }
 
     /// The worker that has the call broke the protocol, and may have answered or returned the call.
-    pub(crate) fn lied_about(&mut self, no: u64) {
+    pub(crate) fn worker_broke_protocol(&mut self, no: u64) {
         if let Some(call) = self.get_mut(no) {
             (call.runs_since, call.ended_at) = (None, Some(steady()));
             (call.is_unclear, call.may_wait) = (true, true);
@@ -312,14 +318,14 @@ impl Calls {
         let (spec, is_over) = (call.spec.clone(), !call.is_repeatable);
         call.may_wait = !is_over;
         if let Some(body) = spec.deadly {
-            self.killers.kills(spec.service, body, is_over);
+            self.killers.record_death(spec.service, body, is_over);
         }
     }
 
     /// Updates the run times of a service. The server may have measured the run as a little longer.
-    fn learn(&mut self, service: usize, ran: Duration) {
-        let ran = ran + NEAR;
-        let runs = &mut self.runs[service];
+    fn record_run_time(&mut self, service: usize, ran: Duration) {
+        let ran = ran + CLOCK_TOLERANCE;
+        let runs = &mut self.run_times[service];
         runs.cost = (runs.cost * 4 + ran.as_micros() as u64) / 5 + 1;
         runs.longest = runs.longest.max(ran);
     }
@@ -327,7 +333,7 @@ impl Calls {
     /// Checks that no client still waits for a response and no call runs.
     pub(crate) fn at_rest(&self) {
         for (no, call) in (1..).zip(&self.all) {
-            let is_over = call.answered_at.is_some() || call.left_at.is_some();
+            let is_over = call.answered_at.is_some() || call.abandoned_at.is_some();
             assert!(
                 is_over || call.spec.is_oneway,
                 "call {no} was never answered"
@@ -341,9 +347,24 @@ impl Call {
     /// Checks that the frame for the worker says what the client said.
     fn check_frame(&self, no: u64, frame: &Frame<'_>) {
         let key = self.spec.key.as_ref().map(|key| key.as_bytes());
-        assert_eq!(frame.meta.get(Key::FAIRNESS), key, "call {no}: another key");
-        assert_eq!(frame.prio, self.spec.priority, "call {no}: its priority");
-        assert_eq!(frame.flags, self.spec.flags(), "call {no}: its flags");
-        assert_eq!(frame.body, self.spec.body(no), "call {no}: another body");
+        assert_eq!(
+            frame.meta.get(Key::FAIRNESS),
+            key,
+            "call {no}: sent with another key"
+        );
+        assert_eq!(
+            frame.prio, self.spec.priority,
+            "call {no}: sent with another priority"
+        );
+        assert_eq!(
+            frame.flags,
+            self.spec.flags(),
+            "call {no}: sent with other flags"
+        );
+        assert_eq!(
+            frame.body,
+            self.spec.body(no),
+            "call {no}: sent with another body"
+        );
     }
 }

@@ -40,7 +40,7 @@ impl CallSpec {
             priority: dice.below(8) as u8,
             key: dice.percent(40).then(|| format!("c{}", dice.below(3))),
             is_nested: false,
-            deadly: (dice.percent(deadly) && crashes).then(|| *dice.of_all(&["deadly", "lethal"])),
+            deadly: (dice.percent(deadly) && crashes).then(|| *dice.one_of(&["deadly", "lethal"])),
         }
     }
 
@@ -67,7 +67,7 @@ impl CallSpec {
     pub(crate) fn body(&self, no: u64) -> Vec<u8> {
         match self.deadly {
             Some(body) => body.as_bytes().to_vec(),
-            None => crate::body::body(no, 0, 8),
+            None => crate::payload::body(no, 0, 8),
         }
     }
 }

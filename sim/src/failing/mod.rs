@@ -1,7 +1,7 @@
 //! The store alone, over a disk that fails at the calls that a test names.
 
-mod forgetting;
 mod reading;
+mod retention;
 mod writing;
 
 use crate::storing::FILE;
@@ -17,9 +17,9 @@ use stoker_store::{
     Trouble,
 };
 
-const PARTS: [Part; 3] = [Part::Writer, Part::Reader, Part::Folder];
+const PARTS: [Part; 3] = [Part::Writer, Part::Reader, Part::WalCheckpointer];
 /// Within this time the store has retried everything that failed.
-const LONGEST: Duration = Duration::from_secs(70);
+const RETRY_TIME: Duration = Duration::from_secs(70);
 
 /// The calls of one kind. `fails` decides by the index of a call, counted from 0, whether it fails.
 struct Failing {
@@ -28,7 +28,7 @@ struct Failing {
     fails: Box<dyn Fn(u32) -> bool + Send>,
 }
 
-struct Alone {
+struct TestStore {
     disk: Disk,
     store: Option<SqliteStore>,
     queue: QueueNo,
@@ -36,20 +36,20 @@ struct Alone {
     events: Vec<StoreEvent>,
 }
 
-impl Alone {
+impl TestStore {
     fn new() -> Self {
         sim::reset(1_800_000_000_000);
         let disk = Disk::new(1);
         sim::set_disk(Some(disk.clone()));
-        let mut alone = Self {
+        let mut test_store = Self {
             disk,
             store: None,
             queue: QueueNo(0),
             tickets: 0,
             events: Vec::new(),
         };
-        alone.open().expect("it is made");
-        alone
+        test_store.open().expect("the store can be created");
+        test_store
     }
 
     fn open(&mut self) -> Result<(), StoreError> {
@@ -66,7 +66,7 @@ impl Alone {
     }
 
     fn store(&mut self) -> &mut SqliteStore {
-        self.store.as_mut().expect("it is open")
+        self.store.as_mut().expect("the store is open")
     }
 
     /// From now on, calls of this kind on the store's files fail if `fails` returns true for their index.
@@ -77,7 +77,7 @@ impl Alone {
             fails: Box::new(fails),
         }));
         self.disk.set_faults(move |call: &Call<'_>| {
-            let mut failing = failing.lock().expect("nobody panics here");
+            let mut failing = failing.lock().expect("no thread panics with the lock");
             if call.kind != failing.kind {
                 return None;
             }
@@ -93,7 +93,7 @@ impl Alone {
             let due = |store: &SqliteStore, part: &Part| {
                 store.time_to_work(*part) == Some(Duration::ZERO)
             };
-            let store = self.store.as_mut().expect("it is open");
+            let store = self.store.as_mut().expect("the store is open");
             let next = PARTS.iter().find(|part| due(store, part));
             if let Some(part) = next {
                 store.work(*part);
@@ -110,7 +110,7 @@ impl Alone {
 
     /// The store works until it has had time to retry everything that failed.
     fn wait(&mut self) {
-        let until = steady() + LONGEST;
+        let until = steady() + RETRY_TIME;
         while steady() < until {
             self.work();
             sim::advance(steady() + Duration::from_millis(250));
@@ -187,7 +187,7 @@ impl Alone {
     }
 
     /// The jobs that the store has handed to the scheduler.
-    fn handed(&self) -> Vec<&Job> {
+    fn loaded_jobs(&self) -> Vec<&Job> {
         let jobs = self.events.iter().flat_map(|event| match event {
             StoreEvent::Pushed {
                 pushed: Pushed::Accepted { job: Some(job), .. },

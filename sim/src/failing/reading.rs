@@ -1,6 +1,6 @@
 //! Read calls fail.
 
-use super::Alone;
+use super::TestStore;
 use crate::storing::FILE;
 use std::path::Path;
 use stoker_os::sim::vfs::{Call, Errno, Fault, Kind};
@@ -8,13 +8,13 @@ use stoker_store::{SqliteOptions, SqliteStore, StoreError};
 
 /// SQLite reports an unreadable file as damaged, and a damaged store would end Stoker for good.
 #[test]
-fn a_store_that_can_not_be_read_is_not_called_damaged() {
-    let mut alone = Alone::new();
-    let disk = alone.disk.clone();
+fn an_unreadable_store_is_not_reported_as_damaged() {
+    let mut test_store = TestStore::new();
+    let disk = test_store.disk.clone();
     let open = || SqliteStore::open(Path::new(FILE), SqliteOptions::default());
     // Makes the store read its log when it is opened.
     disk.kill();
-    alone.store = None;
+    test_store.store = None;
     disk.reopen();
     let mut reads = 0;
     for first in 0..20 {
@@ -23,10 +23,10 @@ fn a_store_that_can_not_be_read_is_not_called_damaged() {
             let fails = call.kind == Kind::Read && reads > first;
             fails.then_some(Fault::Error(Errno::IO))
         });
-        let error = open().map(drop).expect_err("it can't be read");
+        let error = open().map(drop).expect_err("reading fails");
         let is_io = matches!(error, StoreError::Io { .. });
         assert!(is_io, "after {first} reads: {error}");
     }
     disk.clear_faults();
-    assert!(open().is_ok(), "it is as it was");
+    assert!(open().is_ok(), "the store is intact");
 }

@@ -1,98 +1,109 @@
 //! Write calls fail.
 
-use super::Alone;
+use super::TestStore;
 use stoker_os::sim::vfs::{Kind, Mode};
-use stoker_store::{Change, Driver, JobError, JobId, Run, State, StoreEvent, StoreRequest};
+use stoker_store::{Change, Driver, JobError, JobId, RunCounters, State, StoreEvent, StoreRequest};
 
-const LOG: &str = "/jobs.db-wal";
+const WAL_FILE: &str = "/jobs.db-wal";
 
 /// A commit whose sync had failed was in the file all the same, and was counted twice. When the disk failed again,
 /// the store missed a commit that had never been made, and refused everything for good. Simulation, seeds 114517,
 /// 116624 and 122199.
 #[test]
-fn a_commit_whose_sync_failed_counts_once() {
-    let mut alone = Alone::new();
-    alone.fail(Kind::Sync, |sync| sync == 0);
-    let first = alone.push(b"first");
-    assert!(alone.is_accepted(first), "it was written once more");
-    alone.fail(Kind::Write, |write| write == 0);
-    let second = alone.push(b"second");
-    assert!(!alone.is_accepted(second));
-    alone.disk.clear_faults();
-    alone.wait();
-    let third = alone.push(b"third");
-    assert!(alone.is_accepted(third), "{:?}", alone.answer(third));
+fn a_commit_whose_sync_failed_is_counted_once() {
+    let mut test_store = TestStore::new();
+    test_store.fail(Kind::Sync, |sync| sync == 0);
+    let first = test_store.push(b"first");
+    assert!(test_store.is_accepted(first), "the commit was not repeated");
+    test_store.fail(Kind::Write, |write| write == 0);
+    let second = test_store.push(b"second");
+    assert!(!test_store.is_accepted(second));
+    test_store.disk.clear_faults();
+    test_store.wait();
+    let third = test_store.push(b"third");
+    assert!(
+        test_store.is_accepted(third),
+        "{:?}",
+        test_store.answer(third)
+    );
 }
 
 /// A commit in doubt turned out to be in the file when a later transaction could not even begin. The later
 /// transaction was then taken for committed.
 #[test]
-fn a_transaction_that_never_began_is_not_taken_for_the_one_before() {
-    let mut alone = Alone::new();
-    let job = alone.push(b"job");
-    assert!(alone.is_accepted(job));
-    let job = alone.handed()[0].id;
-    alone.send(StoreRequest::Running { jobs: vec![job] });
+fn a_transaction_that_never_began_is_not_reported_as_committed() {
+    let mut test_store = TestStore::new();
+    let job = test_store.push(b"job");
+    assert!(test_store.is_accepted(job));
+    let job = test_store.loaded_jobs()[0].id;
+    test_store.send(StoreRequest::Running { jobs: vec![job] });
     // The sync of the commit fails, and then each attempt to write the log again except the last one.
-    alone.fail(Kind::Sync, |sync| sync < 4);
-    alone.push(b"in doubt");
+    test_store.fail(Kind::Sync, |sync| sync < 4);
+    test_store.push(b"in doubt");
     let mut events = Vec::new();
-    let closed = alone.store().close(&mut events);
-    assert!(closed.is_err(), "that nothing runs was not written");
+    let closed = test_store.store().close(&mut events);
+    assert!(closed.is_err(), "the store could not be closed cleanly");
 }
 
 /// A commit in doubt was reported as accepted once the file could be read again. If the file has lost the commit when
 /// it is opened the next time, the store must notice that.
 #[test]
-fn what_was_in_doubt_and_is_lost_is_missed() {
-    let mut alone = Alone::new();
-    assert!(is_accepted_at_once(&mut alone, b"first"));
-    let log = alone.disk.open(LOG, Mode::Write).expect("it is there");
-    let before = log.metadata().expect("it can be looked at").len;
-    alone.fail(Kind::Sync, |sync| sync < 3);
-    let second = alone.push(b"in doubt");
-    alone.disk.clear_faults();
-    alone.wait();
-    assert!(alone.is_accepted(second));
-    log.set_len(before).expect("it can be cut");
+fn the_loss_of_a_commit_in_doubt_is_noticed() {
+    let mut test_store = TestStore::new();
+    assert!(is_accepted_at_once(&mut test_store, b"first"));
+    let log = test_store
+        .disk
+        .open(WAL_FILE, Mode::Write)
+        .expect("the log exists");
+    let before = log.metadata().expect("the log has metadata").len;
+    test_store.fail(Kind::Sync, |sync| sync < 3);
+    let second = test_store.push(b"in doubt");
+    test_store.disk.clear_faults();
+    test_store.wait();
+    assert!(test_store.is_accepted(second));
+    log.set_len(before).expect("the log can be truncated");
     // Makes the store open the file again.
-    alone.fail(Kind::Write, |write| write == 0);
-    alone.push(b"third");
-    alone.wait();
-    let fourth = alone.push(b"fourth");
-    assert!(!alone.is_accepted(fourth), "{:?}", alone.answer(fourth));
+    test_store.fail(Kind::Write, |write| write == 0);
+    test_store.push(b"third");
+    test_store.wait();
+    let fourth = test_store.push(b"fourth");
+    assert!(
+        !test_store.is_accepted(fourth),
+        "{:?}",
+        test_store.answer(fourth)
+    );
 }
 
 /// An operator's change overtook an earlier request that could not be written. A suspended job was then parked for a
 /// scheduler that had already released it, and never ran again. Simulation, seed 17515.
 #[test]
-fn a_change_comes_after_what_was_asked_before_it() {
-    let mut alone = Alone::new();
-    assert!(is_accepted_at_once(&mut alone, b"job"));
-    let job = alone.handed()[0].id;
-    alone.fail(Kind::Write, |_| true);
-    alone.send(park(job));
-    alone.disk.clear_faults();
-    let change = alone.change_loaded(vec![job], Change::Suspend);
-    assert!(matches!(alone.changed(change), Some(Ok(_))));
-    alone.wait();
-    assert_eq!(alone.state(job), Some(State::Suspended));
+fn a_change_is_made_after_earlier_requests() {
+    let mut test_store = TestStore::new();
+    assert!(is_accepted_at_once(&mut test_store, b"job"));
+    let job = test_store.loaded_jobs()[0].id;
+    test_store.fail(Kind::Write, |_| true);
+    test_store.send(park(job));
+    test_store.disk.clear_faults();
+    let change = test_store.change_loaded(vec![job], Change::Suspend);
+    assert!(matches!(test_store.changed(change), Some(Ok(_))));
+    test_store.wait();
+    assert_eq!(test_store.state(job), Some(State::Suspended));
 }
 
 /// While the disk was full, an ordered job that had been parked ran again without the checkpoint that its previous
 /// run had saved. Simulation, seed 24435.
 #[test]
-fn what_a_run_saved_is_there_before_it_is_written() {
-    let mut alone = Alone::new();
-    assert!(is_accepted_at_once(&mut alone, b"job"));
-    let job = alone.handed()[0].id;
+fn an_unwritten_checkpoint_is_part_of_the_job() {
+    let mut test_store = TestStore::new();
+    assert!(is_accepted_at_once(&mut test_store, b"job"));
+    let job = test_store.loaded_jobs()[0].id;
     // The disk is full, so writes fail and reads succeed.
-    alone.disk.set_capacity(Some(alone.disk.used()));
+    test_store.disk.set_capacity(Some(test_store.disk.used()));
     let bytes = b"half way".to_vec();
-    alone.send(StoreRequest::Checkpoint { job, bytes });
-    alone.send(park(job));
-    alone.send(StoreRequest::Fetch { job });
-    let fetched = alone.events.iter().find_map(|event| match event {
+    test_store.send(StoreRequest::Checkpoint { job, bytes });
+    test_store.send(park(job));
+    test_store.send(StoreRequest::Fetch { job });
+    let fetched = test_store.events.iter().find_map(|event| match event {
         StoreEvent::Fetched { job, .. } => job.as_ref(),
         _ => None,
     });
@@ -102,35 +113,35 @@ fn what_a_run_saved_is_there_before_it_is_written() {
 
 /// Jobs that were not changed because of the disk were reported as running. Simulation, seed 18654.
 #[test]
-fn a_change_that_the_disk_cut_short_says_so() {
+fn a_change_that_the_disk_interrupted_reports_it() {
     let mut counts = Vec::new();
     for written in 0..40 {
-        let mut alone = Alone::new();
+        let mut test_store = TestStore::new();
         // More jobs than one slice changes.
         for body in [b"1", b"2", b"3", b"4"] {
-            assert!(is_accepted_at_once(&mut alone, body));
+            assert!(is_accepted_at_once(&mut test_store, body));
         }
-        let jobs: Vec<_> = alone.handed().iter().map(|job| job.id).collect();
-        alone.fail(Kind::Write, move |write| write >= written);
-        let change = alone.change_loaded(jobs.clone(), Change::Cancel);
-        let Some(Ok(changed)) = alone.changed(change) else {
+        let jobs: Vec<_> = test_store.loaded_jobs().iter().map(|job| job.id).collect();
+        test_store.fail(Kind::Write, move |write| write >= written);
+        let change = test_store.change_loaded(jobs.clone(), Change::Cancel);
+        let Some(Ok(changed)) = test_store.changed(change) else {
             continue;
         };
         let is_whole = changed.count == jobs.len() as u64;
         assert_eq!(changed.trouble.is_none(), is_whole, "{changed:?}");
         counts.push(changed.count);
     }
-    assert!(counts.contains(&3), "none was cut short: {counts:?}");
-    assert!(counts.contains(&4), "none went well: {counts:?}");
+    assert!(counts.contains(&3), "no change was interrupted: {counts:?}");
+    assert!(counts.contains(&4), "no change was complete: {counts:?}");
 }
 
 /// The job failed a run, and the scheduler keeps it loaded until its retry.
 fn park(job: JobId) -> StoreRequest {
     StoreRequest::Retry {
         job,
-        run: Run {
+        run: RunCounters {
             attempt: 1,
-            ..Run::default()
+            ..RunCounters::default()
         },
         due_ms: 0,
         error: JobError::default(),
@@ -139,7 +150,7 @@ fn park(job: JobId) -> StoreRequest {
     }
 }
 
-fn is_accepted_at_once(alone: &mut Alone, body: &[u8]) -> bool {
-    let push = alone.push(body);
-    alone.is_accepted(push)
+fn is_accepted_at_once(test_store: &mut TestStore, body: &[u8]) -> bool {
+    let push = test_store.push(body);
+    test_store.is_accepted(push)
 }

@@ -4,7 +4,7 @@
 //! whose state is known and to which nothing happened meanwhile, it is known.
 
 use super::{End, Job, Ledger, State};
-use crate::body::body;
+use crate::payload::body;
 use crate::setup::Setup;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -12,10 +12,10 @@ use std::time::Duration;
 use stoker_os::steady;
 
 /// A job that was sent to a worker has arrived after this time.
-const REACHED: Duration = Duration::from_secs(1);
+const MAX_DELIVERY_TIME: Duration = Duration::from_secs(1);
 
 /// After this number of turns since the request, the store's writer has begun a change.
-const BEGUN: u64 = 3;
+const TURNS_UNTIL_BEGUN: u64 = 3;
 
 /// The jobs that a change names.
 #[derive(Clone, Debug, Default)]
@@ -62,14 +62,14 @@ pub(crate) struct Change {
     turn: u64,
     /// Jobs that the filter may name: the number, whether the change reaches the job, and its stamp at the time of
     /// the request.
-    meant: Vec<(u64, Reach, u64)>,
+    candidates: Vec<(u64, Reach, u64)>,
     /// The named jobs whose place in the order of their queue was known when the change was requested.
-    placed: Vec<u64>,
+    with_known_place: Vec<u64>,
     /// The change was answered, or can no longer take effect.
     is_over: bool,
     /// The server that was asked has died. The store knows what the change has done, so an answer that is still on
     /// its way adds nothing.
-    is_cut: bool,
+    server_died: bool,
     /// The client has hung up, so no answer will be read. For the model the change goes on until its server ends.
     is_abandoned: bool,
 }
@@ -151,19 +151,21 @@ impl Ledger {
         setup: &Setup,
     ) -> usize {
         let now = steady();
-        let (mut meant, mut placed) = (Vec::new(), Vec::new());
+        let (mut candidates, mut with_known_place) = (Vec::new(), Vec::new());
         // The server counts a prefetched job as running only some time after it began.
-        let known_after = match setup.is_unhurried() {
+        let known_after = match setup.never_prefetches() {
             true => Duration::ZERO,
-            false => REACHED,
+            false => MAX_DELIVERY_TIME,
         };
         for no in 0..self.jobs.len() as u64 {
             let job = &self.jobs[no as usize];
             // The server may not have read yet what the worker has just written.
-            let is_far =
-                job.not_before > now + REACHED && job.state == State::Waits && job.free_since < now;
-            let is_held_up = sent.is_some_and(|sent| !sent.contains(&no)) && self.is_held_up(job);
-            let is_idle = is_far || is_held_up;
+            let is_due_later = job.not_before > now + MAX_DELIVERY_TIME
+                && job.state == State::Waits
+                && job.free_since < now;
+            let waits_in_paused_queue =
+                sent.is_some_and(|sent| !sent.contains(&no)) && self.waits_in_paused_queue(job);
+            let is_idle = is_due_later || waits_in_paused_queue;
             let reach = match self.is_down {
                 true => Reach::Maybe,
                 false => job.reached_by(verb, &filter, is_idle, setup),
@@ -177,40 +179,43 @@ impl Ledger {
                 reach
             };
             // While the disk fails, the store may not know that a job has ended.
-            let is_told = !self.disk_is_felt() || !matches!(job.state, State::Ended(_));
-            let reach =
-                match is_told && (is_idle || job.state != State::Waits || verb == Verb::Cancel) {
-                    true => reach,
-                    false => reach.min(Reach::Maybe),
-                };
+            let store_knows = !self.may_be_due_to_disk() || !matches!(job.state, State::Ended(_));
+            let reach = match store_knows
+                && (is_idle || job.state != State::Waits || verb == Verb::Cancel)
+            {
+                true => reach,
+                false => reach.min(Reach::Maybe),
+            };
             if job.named_by(no, &filter) != Reach::No {
-                placed.extend((!job.displaced && job.changing == 0).then_some(no));
+                with_known_place.extend((!job.displaced && job.changing == 0).then_some(no));
                 if reach != Reach::No {
                     // The change may take effect from now on.
                     self.apply(verb, no, Reach::Maybe, setup);
                 }
                 let job = &mut self.jobs[no as usize];
                 // A filter that names only states of waiting jobs does not reach jobs that run.
-                let spares = !filter.states.is_empty() && !filter.states.contains(&"running");
+                let excludes_running =
+                    !filter.states.is_empty() && !filter.states.contains(&"running");
                 let is_meant = verb == Verb::Cancel && reach != Reach::No;
-                job.may_be_stopped |= is_meant && !(spares && job.runs_surely(known_after));
+                job.may_be_stopped |=
+                    is_meant && !(excludes_running && job.has_run_longer_than(known_after));
                 job.changing += 1;
-                meant.push((no, reach, job.stamp));
+                candidates.push((no, reach, job.stamp));
             }
         }
         if let Verb::Move(to) = verb {
-            let moved: Vec<u64> = meant.iter().map(|(no, ..)| *no).collect();
-            self.come_to_changes(to, &moved, setup);
+            let moved: Vec<u64> = candidates.iter().map(|(no, ..)| *no).collect();
+            self.move_into_open_changes(to, &moved, setup);
         }
         self.changes.push(Change {
             verb,
             filter,
             requested_at: now,
             turn: self.writer_turns,
-            meant,
-            placed,
+            candidates,
+            with_known_place,
             is_over: false,
-            is_cut: false,
+            server_died: false,
             is_abandoned: false,
         });
         self.changes.len() - 1
@@ -218,10 +223,10 @@ impl Ledger {
 
     /// A queue is resumed while changes are under way: its waiting jobs may be with a worker before the changes reach
     /// them.
-    pub(crate) fn goes_on(&mut self, queue: usize) {
+    pub(crate) fn queue_resumed(&mut self, queue: usize) {
         let (jobs, changes) = (&self.jobs, self.changes.iter_mut());
         for change in changes.filter(|change| !change.is_over) {
-            for (no, reach, _) in &mut change.meant {
+            for (no, reach, _) in &mut change.candidates {
                 let job = &jobs[*no as usize];
                 if job.state == State::Waits && job.queues.contains(&queue) {
                     *reach = (*reach).min(Reach::Maybe);
@@ -231,34 +236,34 @@ impl Ledger {
     }
 
     /// Whether a change names one job by its id.
-    pub(crate) fn is_of_one(&self, at: usize) -> bool {
+    pub(crate) fn names_one_job(&self, at: usize) -> bool {
         self.changes[at].filter.one.is_some()
     }
 
     /// The client that requested the change has hung up.
-    pub(crate) fn abandons(&mut self, at: usize) {
+    pub(crate) fn abandon_change(&mut self, at: usize) {
         self.changes[at].is_abandoned = true;
     }
 
     /// The server that was asked for the change has died.
-    pub(crate) fn cut_change(&mut self, at: usize) {
-        self.changes[at].is_cut = true;
+    pub(crate) fn change_server_died(&mut self, at: usize) {
+        self.changes[at].server_died = true;
     }
 
     /// The server dies, and with it all changes whose client has hung up. If `all` is set, every change ends with it.
-    pub(crate) fn cut_changes(&mut self, all: bool) {
+    pub(crate) fn changes_server_died(&mut self, all: bool) {
         for change in &mut self.changes {
-            change.is_cut |= all || change.is_abandoned;
+            change.server_died |= all || change.is_abandoned;
         }
     }
 
     /// Changes that dead servers were asked for are either done or not, and do not go on.
-    pub(super) fn forget_cut_changes(&mut self, setup: &Setup) {
-        for change in self.changes.iter_mut().filter(|change| change.is_cut) {
+    pub(super) fn end_changes_of_dead_servers(&mut self, setup: &Setup) {
+        for change in self.changes.iter_mut().filter(|change| change.server_died) {
             if std::mem::replace(&mut change.is_over, true) {
                 continue;
             }
-            for (no, ..) in &change.meant {
+            for (no, ..) in &change.candidates {
                 let job = &mut self.jobs[*no as usize];
                 job.changing -= 1;
                 // The server may have read the request only after its start, when the model had already learned the
@@ -271,50 +276,55 @@ impl Ledger {
     }
 
     /// A job is pushed while changes are under way, which may reach it.
-    pub(super) fn meet_changes(&mut self, no: u64) {
+    pub(super) fn join_open_changes(&mut self, no: u64) {
         let job = &mut self.jobs[no as usize];
         for change in self.changes.iter_mut().filter(|change| !change.is_over) {
             // A change that the writer has begun does not reach a job that is pushed later.
-            if self.writer_turns >= change.turn + BEGUN {
+            if self.writer_turns >= change.turn + TURNS_UNTIL_BEGUN {
                 continue;
             }
             if job.named_by(no, &change.filter) != Reach::No {
                 job.changing += 1;
                 job.may_be_stopped |= change.verb == Verb::Cancel;
                 job.displaced |= matches!(change.verb, Verb::Move(_) | Verb::Suspend);
-                change.meant.push((no, Reach::Maybe, 0));
+                change.candidates.push((no, Reach::Maybe, 0));
             }
         }
     }
 
     /// Jobs are to be moved to a queue that changes under way name. These changes take a while, and may find the jobs
     /// there.
-    fn come_to_changes(&mut self, to: usize, moved: &[u64], setup: &Setup) {
+    fn move_into_open_changes(&mut self, to: usize, moved: &[u64], setup: &Setup) {
         for at in 0..self.changes.len() {
             let change = &self.changes[at];
             if change.is_over || change.filter.queue != Some(to) {
                 continue;
             }
-            let is_known = |no: &u64| change.meant.iter().any(|(known, ..)| known == no);
-            let comes = |no: &u64| {
+            let is_known = |no: &u64| change.candidates.iter().any(|(known, ..)| known == no);
+            let arrives = |no: &u64| {
                 let named = self.jobs[*no as usize].named_by(*no, &change.filter);
                 !is_known(no) && named != Reach::No
             };
             let verb = change.verb;
-            let come: Vec<u64> = moved.iter().copied().filter(comes).collect();
-            for no in come {
+            let arriving: Vec<u64> = moved.iter().copied().filter(arrives).collect();
+            for no in arriving {
                 self.apply(verb, no, Reach::Maybe, setup);
                 let job = &mut self.jobs[no as usize];
                 job.changing += 1;
                 job.may_be_stopped |= verb == Verb::Cancel;
-                self.changes[at].meant.push((no, Reach::Maybe, 0));
+                self.changes[at].candidates.push((no, Reach::Maybe, 0));
             }
         }
     }
 
     /// The queues to which moves under way may take a job.
     pub(super) fn targets_of(&self, no: u64) -> Vec<usize> {
-        let means = |change: &&Change| change.meant.iter().any(|(meant, ..)| *meant == no);
+        let means = |change: &&Change| {
+            change
+                .candidates
+                .iter()
+                .any(|(candidate, ..)| *candidate == no)
+        };
         let open = self.changes.iter().filter(|change| !change.is_over);
         let targets = open.filter(means).filter_map(|change| match change.verb {
             Verb::Move(to) => Some(to),
@@ -324,25 +334,25 @@ impl Ledger {
     }
 
     /// Whether no worker can get a job that waits, because its queue has been paused for long.
-    fn is_held_up(&self, job: &Job) -> bool {
-        let is_new = job.free_since.max(job.answered_at) + REACHED > steady();
+    fn waits_in_paused_queue(&self, job: &Job) -> bool {
+        let is_new = job.free_since.max(job.answered_at) + MAX_DELIVERY_TIME > steady();
         let paused = job.queue().and_then(|queue| self.paused_since(queue));
-        let is_paused = paused.is_some_and(|since| since + REACHED < steady());
+        let is_paused = paused.is_some_and(|since| since + MAX_DELIVERY_TIME < steady());
         job.state == State::Waits && is_paused && !is_new
     }
 
     /// A change was answered: `answer` is the number of jobs that it changed; `None` if that is not known.
     pub(crate) fn changed(&mut self, at: usize, answer: Option<u64>, setup: &Setup) {
         let change = self.changes[at].clone();
-        if change.is_over && change.is_cut {
+        if change.is_over && change.server_died {
             return;
         }
-        assert!(!change.is_over, "a change is answered once");
+        assert!(!change.is_over, "a change was answered twice");
         self.changes[at].is_over = true;
         let is_known = answer.is_some() && !self.may_be_idle_at_its_end();
         let (mut surely, mut maybe) = (0, 0);
         let mut reached = Vec::new();
-        for (no, reach, stamp) in &change.meant {
+        for (no, reach, stamp) in &change.candidates {
             let job = &mut self.jobs[*no as usize];
             job.changing -= 1;
             let still = job.stamp == *stamp && is_known;
@@ -360,31 +370,31 @@ impl Ledger {
         if let Some(count) = answer {
             assert!(
                 (surely..=surely + maybe).contains(&count),
-                "{} of {:?} reached {count} jobs, and it must be {surely} and perhaps {maybe} more",
+                "{} of {:?} changed {count} jobs, of {surely} that must and {maybe} more that may change",
                 change.op(),
                 change.filter
             );
         }
         if answer == Some(0) {
-            return self.stays_in_place(at);
+            return self.keep_places(at);
         }
-        self.is_cancelled(at, answer, &mut reached);
+        self.mark_cancelled(at, answer, &mut reached);
         if answer.is_some_and(|count| count > 1) {
-            self.has_changed.push(at);
+            self.answered_changes.push(at);
         }
         let surely = reached.iter().filter(|(_, reach)| *reach == Reach::Surely);
         let jobs: Vec<u64> = surely.map(|(no, _)| *no).collect();
-        let meant: Vec<u64> = reached.iter().map(|(no, _)| *no).collect();
+        let numbers: Vec<u64> = reached.iter().map(|(no, _)| *no).collect();
         for (no, reach) in reached {
             self.apply(change.verb, no, reach, setup);
             if change.verb == Verb::Release && reach == Reach::Maybe {
-                self.jobs[no as usize].may_be_released();
+                self.jobs[no as usize].mark_may_be_released();
             }
         }
         if let (Verb::Retry(Some(per_second)), Some(count)) = (change.verb, answer) {
             let since = change.requested_at;
             let last = steady() + Duration::from_millis(count * 1_000 / per_second);
-            for no in &meant {
+            for no in &numbers {
                 let job = &mut self.jobs[*no as usize];
                 job.due_by = job.due_by.max(last);
             }
@@ -411,36 +421,36 @@ impl Ledger {
     /// A change of one job was answered: the job does not exist, or is in a state in which it can't be changed.
     pub(crate) fn not_reached(&mut self, at: usize) {
         let change = &self.changes[at];
-        if change.is_over && change.is_cut {
+        if change.is_over && change.server_died {
             return;
         }
-        let surely = change.meant.iter().find(|(no, reach, stamp)| {
+        let surely = change.candidates.iter().find(|(no, reach, stamp)| {
             *reach == Reach::Surely && self.jobs[*no as usize].stamp == *stamp
         });
         assert!(
             surely.is_none(),
-            "{} did not reach job {surely:?}",
+            "{} did not change job {surely:?}",
             change.op()
         );
-        self.not_changed(at);
+        self.change_rejected(at);
     }
 
     /// The change was refused: nothing has changed.
-    pub(crate) fn not_changed(&mut self, at: usize) {
-        if std::mem::replace(&mut self.changes[at].is_over, true) && self.changes[at].is_cut {
+    pub(crate) fn change_rejected(&mut self, at: usize) {
+        if std::mem::replace(&mut self.changes[at].is_over, true) && self.changes[at].server_died {
             return;
         }
-        for (no, _, _) in self.changes[at].meant.clone() {
+        for (no, _, _) in self.changes[at].candidates.clone() {
             self.jobs[no as usize].changing -= 1;
         }
-        self.stays_in_place(at);
+        self.keep_places(at);
     }
 
     /// A cancel of one job has cancelled it, even if it ran, and the job stays cancelled unless something else was
     /// requested since. For a change of several jobs it is not known which were cancelled.
-    fn is_cancelled(&self, at: usize, answer: Option<u64>, reached: &mut [(u64, Reach)]) {
+    fn mark_cancelled(&self, at: usize, answer: Option<u64>, reached: &mut [(u64, Reach)]) {
         let change = &self.changes[at];
-        let is_last = at + 1 == self.changes.len() && !change.is_cut;
+        let is_last = at + 1 == self.changes.len() && !change.server_died;
         let is_one = change.filter.one.is_some() && answer == Some(1);
         if change.verb == Verb::Cancel && is_last && is_one {
             for (no, reach) in reached {
@@ -453,11 +463,11 @@ impl Ledger {
 
     /// A change has changed nothing: each job that it names keeps its place in the order, unless something else was
     /// requested since.
-    fn stays_in_place(&mut self, at: usize) {
+    fn keep_places(&mut self, at: usize) {
         if at + 1 < self.changes.len() {
             return;
         }
-        for no in std::mem::take(&mut self.changes[at].placed) {
+        for no in std::mem::take(&mut self.changes[at].with_known_place) {
             let job = &mut self.jobs[no as usize];
             job.displaced &= job.changing > 0;
         }
@@ -466,26 +476,26 @@ impl Ledger {
     /// Applies a change to the model of one job, as far as it is certain.
     fn apply(&mut self, verb: Verb, no: u64, reach: Reach, setup: &Setup) {
         let now = steady();
-        self.touch(no, "changed");
+        self.record_event(no, "changed");
         let sure = reach == Reach::Surely;
         // Any other change removes the job from the schedule of a retry at a rate.
         self.rates
             .iter_mut()
             .for_each(|rate| rate.jobs.retain(|job| *job != no));
         let job = &mut self.jobs[no as usize];
-        job.is_to_cancel |= verb == Verb::Cancel;
-        (job.given_back, job.changed_at) = (0, now);
+        job.cancel_requested |= verb == Verb::Cancel;
+        (job.returned_in_row, job.changed_at) = (0, now);
         match verb {
             Verb::Cancel if sure => {
                 job.end(End::Cancelled);
                 job.may_have_ended = false;
             }
             Verb::Cancel => job.may_have_ended = true,
-            Verb::Discard => job.may_be_gone = true,
-            Verb::Retry(_) if sure => job.revive(),
-            Verb::Retry(_) => job.may_be_revived(),
+            Verb::Discard => job.may_be_deleted = true,
+            Verb::Retry(_) if sure => job.mark_retried(),
+            Verb::Retry(_) => job.mark_may_be_retried(),
             Verb::Suspend => {
-                (job.may_be_parked, job.displaced) = (!sure, true);
+                (job.may_be_suspended, job.displaced) = (!sure, true);
                 if sure {
                     job.state = State::Suspended;
                 }
@@ -500,7 +510,7 @@ impl Ledger {
     /// Checks that jobs that are retried at a rate begin no faster than that.
     pub(super) fn check_rate(&mut self, no: u64) {
         let job = &self.jobs[no as usize];
-        let first = job.revived && !job.is_released;
+        let first = job.retried && !job.is_released;
         for rate in self
             .rates
             .iter_mut()
@@ -508,8 +518,8 @@ impl Ledger {
         {
             let due = rate.since + Duration::from_millis(rate.begun * 1_000 / rate.per_second);
             assert!(
-                steady() + super::EARLY >= due,
-                "job {no} runs again as number {} of {} a second, {:?} after it was asked for",
+                steady() + super::MAX_EARLINESS >= due,
+                "job {no} was retried too early, as number {} at {} a second, {:?} after the request",
                 rate.begun,
                 rate.per_second,
                 steady() - rate.since

@@ -9,13 +9,13 @@ use stoker_wire::{Frame, Key};
 
 impl Job {
     /// Changes under way may have taken effect: the model takes over what the frame to the worker says.
-    pub(super) fn may_be_anything(&mut self, frame: &Frame<'_>, setup: &Setup) {
-        self.is_in(setup.queue(frame.name).into_iter().collect());
+    pub(super) fn learn_from_frame(&mut self, frame: &Frame<'_>, setup: &Setup) {
+        self.set_queues(setup.queue(frame.name).into_iter().collect());
         let attempt = u32::from(frame.attempt);
         let crashes = frame.meta.uint(Key::CRASHES).unwrap_or(0) as u32;
-        self.attempts.is_seen(attempt);
-        self.crashes.is_seen(crashes);
-        self.exceptions.maybe_none();
+        self.attempts.observe(attempt);
+        self.crashes.observe(crashes);
+        self.exceptions.maybe_reset();
         self.displaced = true;
         self.not_before = Duration::ZERO;
         self.versions = (0, 9);
@@ -35,10 +35,10 @@ impl Job {
             return Reach::No;
         }
         let is_known = self.push == Push::Accepted
-            && self.is_sure()
+            && self.is_state_known()
             && (filter.queue.is_none() || self.queue().is_some())
             && filter.older_ms.is_none()
-            && !self.may_be_gone;
+            && !self.may_be_deleted;
         if is_known {
             Reach::Surely
         } else {
@@ -54,12 +54,12 @@ impl Job {
         is_idle: bool,
         setup: &Setup,
     ) -> Reach {
-        if !self.is_sure() {
+        if !self.is_state_known() {
             return Reach::Maybe;
         }
         let states = match is_idle {
             true => &["ready", "delayed", "retrying"],
-            false => self.may_be(),
+            false => self.possible_states(),
         };
         let applies = |state: &&&str| {
             verb.applies_to(state) && (filter.states.is_empty() || filter.states.contains(state))
@@ -74,7 +74,8 @@ impl Job {
         let keyed = matches!(verb, Verb::Retry(_) | Verb::Move(_)) && self.options.unique.is_some();
         let stays = matches!(verb, Verb::Move(to) if self.queues.contains(&to));
         // A job that is acknowledged on delivery counts as done once it is on its way to a worker.
-        let leaves = matches!(self.state, State::Waits | State::Held) && self.is_done_early(setup);
+        let leaves = matches!(self.state, State::Waits | State::Assigned)
+            && self.may_be_done_on_delivery(setup);
         // A job that counts as done and still runs can only be cancelled, by a request that names it alone.
         let runs = filter.one.is_some() && self.runs_at.is_some() && verb != Verb::Cancel;
         if leaves || runs {
@@ -87,9 +88,9 @@ impl Job {
     }
 
     /// The states that the server may report for the job.
-    pub(super) fn may_be(&self) -> &'static [&'static str] {
+    pub(super) fn possible_states(&self) -> &'static [&'static str] {
         match self.state {
-            State::Waits | State::Held => &["ready", "delayed", "retrying", "running"],
+            State::Waits | State::Assigned => &["ready", "delayed", "retrying", "running"],
             State::Runs => &["ready", "running", "done", "failed", "retrying"],
             State::Suspended => &["suspended"],
             State::Ended(End::Done) => &["done"],
@@ -98,19 +99,19 @@ impl Job {
         }
     }
 
-    pub(super) fn revive(&mut self) {
-        self.may_be_revived();
+    pub(super) fn mark_retried(&mut self) {
+        self.mark_may_be_retried();
         (self.state, self.acked, self.may_run_again) = (State::Waits, false, false);
         self.attempts = Default::default();
         self.exceptions = Default::default();
         self.crashes = Default::default();
     }
 
-    pub(super) fn may_be_revived(&mut self) {
-        (self.may_run_again, self.revived, self.displaced) = (true, true, true);
-        self.attempts.maybe_none();
-        self.exceptions.maybe_none();
-        self.crashes.maybe_none();
+    pub(super) fn mark_may_be_retried(&mut self) {
+        (self.may_run_again, self.retried, self.displaced) = (true, true, true);
+        self.attempts.maybe_reset();
+        self.exceptions.maybe_reset();
+        self.crashes.maybe_reset();
         self.over_at = None;
         self.not_before = Duration::ZERO;
         self.is_released = false;
@@ -121,7 +122,7 @@ impl Job {
         (self.displaced, self.is_released) = (true, true);
         if sure {
             self.due_by = self.due_by.min(now);
-            self.may_be_parked = false;
+            self.may_be_suspended = false;
         }
         if sure && self.state == State::Suspended {
             self.state = State::Waits;
@@ -129,16 +130,16 @@ impl Job {
     }
 
     /// A release of several jobs has ended, and it is not known whether it reached this one.
-    pub(super) fn may_be_released(&mut self) {
+    pub(super) fn mark_may_be_released(&mut self) {
         if self.state == State::Suspended {
-            (self.state, self.may_be_parked) = (State::Waits, true);
+            (self.state, self.may_be_suspended) = (State::Waits, true);
         }
     }
 
     pub(super) fn moved(&mut self, to: usize, sure: bool, setup: &Setup) {
         self.displaced = true;
         if sure {
-            self.is_in(vec![to]);
+            self.set_queues(vec![to]);
         } else if !self.queues.contains(&to) {
             self.queues.push(to);
         }

@@ -8,17 +8,17 @@ pub(crate) struct Count {
 }
 
 impl Count {
-    pub(crate) fn one_more(&mut self) {
+    pub(crate) fn increment(&mut self) {
         self.low += 1;
         self.high += 1;
     }
 
-    pub(crate) fn maybe_one_more(&mut self) {
+    pub(crate) fn maybe_increment(&mut self) {
         self.high += 1;
     }
 
     /// The number after the highest possible one.
-    pub(crate) fn of_next(self) -> Self {
+    pub(crate) fn after_highest(self) -> Self {
         let next = self.high + 1;
         Self {
             low: next,
@@ -27,12 +27,12 @@ impl Count {
     }
 
     /// The count may have been set to zero.
-    pub(crate) fn maybe_none(&mut self) {
+    pub(crate) fn maybe_reset(&mut self) {
         self.low = 0;
     }
 
     /// The server reports the count. Returns whether it was possible. From now on the count is known.
-    pub(crate) fn is_seen(&mut self, seen: u32) -> bool {
+    pub(crate) fn observe(&mut self, seen: u32) -> bool {
         let can_be = (self.low..=self.high).contains(&seen);
         (self.low, self.high) = (seen, seen);
         can_be

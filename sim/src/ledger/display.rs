@@ -12,17 +12,17 @@ impl Display for Job {
         write!(f, ", exceptions {}", self.exceptions)?;
         write!(f, ", crashes {}", self.crashes)?;
         let flags = [
-            (self.is_to_cancel, "to be cancelled"),
+            (self.cancel_requested, "to be cancelled"),
             (self.acked, "acknowledged"),
-            (self.revived, "retried"),
+            (self.retried, "retried"),
             (self.displaced, "displaced"),
             (self.changing > 0, "changing"),
-            (self.is_cut, "cut off"),
+            (self.server_died, "server died"),
             (self.is_lost, "lost"),
             (self.may_have_ended, "may have ended"),
             (self.may_run_again, "may run again"),
-            (self.may_be_parked, "may be suspended"),
-            (self.may_be_gone, "may be gone"),
+            (self.may_be_suspended, "may be suspended"),
+            (self.may_be_deleted, "may be deleted"),
             (self.may_be_over, "may be over"),
         ];
         for (_, name) in flags.iter().filter(|(is_set, _)| *is_set) {
@@ -37,7 +37,7 @@ impl Display for State {
         f.write_str(match self {
             Self::Waits => "waits",
             Self::Suspended => "suspended",
-            Self::Held => "held",
+            Self::Assigned => "assigned",
             Self::Runs => "runs",
             Self::Ended(End::Done) => "done",
             Self::Ended(End::Failed) => "failed",

@@ -8,7 +8,7 @@ use stoker_os::steady;
 use stoker_wire::Status;
 
 /// By this time after the start of a drain, workers have read what was sent before.
-const SENT: Duration = Duration::from_millis(1_500);
+const MAX_DELIVERY_TIME: Duration = Duration::from_millis(1_500);
 
 /// The times of drains.
 #[derive(Debug, Default)]
@@ -16,39 +16,42 @@ pub(crate) struct Drain {
     /// When the present server began to drain.
     since: Option<Duration>,
     /// When the successor of the last server that drained began.
-    before: Option<Duration>,
+    successor_began: Option<Duration>,
 }
 
 impl Drain {
     /// Whether a request that was made at that time may be refused because of a drain.
     pub(crate) fn may_refuse(&self, requested_at: Duration) -> bool {
-        self.since.is_some() || self.before.is_some_and(|until| requested_at <= until)
+        self.since.is_some()
+            || self
+                .successor_began
+                .is_some_and(|until| requested_at <= until)
     }
 }
 
 impl Ledger {
     pub(crate) fn drain_began(&mut self, at: Duration) {
         self.drain.since = Some(at);
-        self.calls.may_be_drained = true;
+        self.calls.had_drain = true;
     }
 
     pub(crate) fn server_begins(&mut self) {
         if self.drain.since.take().is_some() {
-            self.drain.before = Some(steady());
+            self.drain.successor_began = Some(steady());
         }
         self.calls.server_begins();
     }
 
-    /// A worker gets a job that the server sent after `looked_at`: it must not have been sent long after a drain
+    /// A worker gets a job that the server sent after `read_at`: it must not have been sent long after a drain
     /// began.
-    pub(crate) fn check_sent(&self, no: u64, looked_at: Duration, setup: &Setup) {
+    pub(crate) fn check_sent(&self, no: u64, read_at: Duration, setup: &Setup) {
         // A job that is recorded as delivered is sent as soon as that is written, however long the disk takes.
         let job = self.jobs.get(no as usize);
-        let is_late = self.disk_failed && job.is_some_and(|job| job.is_done_early(setup));
+        let is_late = self.disk_failed && job.is_some_and(|job| job.may_be_done_on_delivery(setup));
         if let Some(since) = self.drain.since.filter(|_| !is_late) {
             assert!(
-                looked_at <= since + SENT,
-                "job {no}: sent to a worker long after the server was told to end"
+                read_at <= since + MAX_DELIVERY_TIME,
+                "job {no}: sent to a worker long after the shutdown began"
             );
         }
     }
@@ -57,68 +60,68 @@ impl Ledger {
     pub(super) fn check_unavailable(&self, no: u64) {
         let requested_at = self.jobs[no as usize].requested_at;
         assert!(
-            self.disk_is_felt() || self.drain.may_refuse(requested_at),
-            "job {no}: its push was answered UNAVAILABLE, and the server goes on"
+            self.may_be_due_to_disk() || self.drain.may_refuse(requested_at),
+            "job {no}: its push was answered UNAVAILABLE without a shutdown or a disk error"
         );
     }
 
     /// The server ended properly: the store must have all unfinished jobs, as the model knows them, and no other job.
-    pub(crate) fn was_left(&mut self, stored: &Stored, setup: &Setup) {
+    pub(crate) fn check_after_drain(&mut self, stored: &Stored, setup: &Setup) {
         for (no, job) in self.jobs.iter().enumerate() {
-            let is_known = job.is_sure() && !job.may_be_gone;
+            let is_known = job.is_state_known() && !job.may_be_deleted;
             let has_ended = matches!(job.state, State::Ended(_));
             let Some(row) = stored.jobs.get(&(no as u64)) else {
                 let is_left = job.push == Push::Accepted && is_known && !has_ended;
                 assert!(
-                    !is_left || self.is_left_behind(job, setup),
-                    "job {no} had not ended when the server did, and is not in the store: {job}"
+                    !is_left || self.may_be_lost_at_delivery(job, setup),
+                    "job {no} was unfinished when the server ended, but is not in the store: {job}"
                 );
                 continue;
             };
             assert!(
                 !(is_known && has_ended),
-                "job {no} had ended when the server did, and is to run again: {job}"
+                "job {no} had ended before the server did, but is stored as unfinished: {job}"
             );
             let (mut attempts, mut crashes) = (job.attempts, job.crashes);
             if job.changing > 0 {
                 // A retry that was under way may have taken effect after the job had ended.
-                attempts.maybe_none();
-                crashes.maybe_none();
+                attempts.maybe_reset();
+                crashes.maybe_reset();
             }
             assert!(
                 (attempts.low..=attempts.high).contains(&row.attempt),
-                "job {no}: {} attempts are left by a server that ended well: {job}",
+                "job {no}: stored with {} attempts after a shutdown: {job}",
                 row.attempt
             );
             assert!(
                 (crashes.low..=crashes.high).contains(&row.crashes),
-                "job {no}: {} crashes are left by a server that ended well: {job}",
+                "job {no}: stored with {} crashes after a shutdown: {job}",
                 row.crashes
             );
         }
-        let still = |job: &Job| job.is_sure() && job.changing == 0 && !job.may_be_renamed;
+        let still = |job: &Job| job.is_state_known() && job.changing == 0 && !job.may_have_new_id;
         for job in &mut self.jobs {
-            job.saves_are_reported = still(job);
+            job.checkpoint_is_stored = still(job);
         }
     }
 
     /// Jobs that counted as done on delivery and did not run are pushed again by the server that drains, under
     /// another id.
-    pub(crate) fn may_be_renamed(&mut self, stored: &Stored, setup: &Setup) {
+    pub(crate) fn mark_new_ids(&mut self, stored: &Stored, setup: &Setup) {
         for (no, job) in self.jobs.iter_mut().enumerate() {
             // A job that is not in the store may have been cancelled since.
             let is_open = !matches!(job.state, State::Ended(_));
             let may_be = is_open || stored.jobs.contains_key(&(no as u64));
-            let is_renamed = may_be && job.is_done_early(setup);
-            job.may_be_renamed |= is_renamed;
-            job.was_nameless |= is_renamed && job.id.is_none();
+            let has_new_id = may_be && job.may_be_done_on_delivery(setup);
+            job.may_have_new_id |= has_new_id;
+            job.had_unknown_id |= has_new_id && job.id.is_none();
         }
     }
 
     /// The maximum number of records of done jobs that were pushed again under other ids.
     pub(super) fn former_records(&self) -> u64 {
         let of = |job: &Job| {
-            let unseen = usize::from(job.may_be_renamed) + usize::from(job.was_nameless);
+            let unseen = usize::from(job.may_have_new_id) + usize::from(job.had_unknown_id);
             (job.former_ids.len() + unseen) as u64
         };
         self.jobs.iter().map(of).sum()
@@ -131,12 +134,12 @@ impl Ledger {
     }
 
     /// Whether a request may be answered with this status because the server drains.
-    pub(super) fn may_be_drained(&self, status: Status) -> bool {
+    pub(super) fn is_from_drain(&self, status: Status) -> bool {
         status == Status::UNAVAILABLE && self.has_drained()
     }
 
     /// Whether this server or an earlier one has begun to drain.
     pub(crate) fn has_drained(&self) -> bool {
-        self.drain.since.is_some() || self.drain.before.is_some()
+        self.drain.since.is_some() || self.drain.successor_began.is_some()
     }
 }

@@ -23,9 +23,9 @@ impl Ledger {
         let text = String::from_utf8_lossy(body);
         let push = match status {
             Status::OK => {
-                let told: serde_json::Value = serde_json::from_slice(body).expect("JSON");
-                let count = told["count"].as_u64();
-                assert_eq!(count, Some(jobs.count), "so many jobs were imported");
+                let report: serde_json::Value = serde_json::from_slice(body).expect("JSON");
+                let count = report["count"].as_u64();
+                assert_eq!(count, Some(jobs.count), "number of imported jobs");
                 Push::Accepted
             }
             Status::RESOURCE_EXHAUSTED if !self.disk_is_full(body) => Push::Refused,
@@ -36,10 +36,10 @@ impl Ledger {
             other => panic!("an import was answered {other:?}: {text}"),
         };
         for no in jobs.numbers() {
-            let job = self.touch(no, "push answered");
+            let job = self.record_event(no, "push answered");
             (job.push, job.answered_at) = (push, steady());
             // The job's id is known once a worker has it.
-            job.may_be_renamed |= push == Push::Accepted && job.id.is_none();
+            job.may_have_new_id |= push == Push::Accepted && job.id.is_none();
             let is_new = job.state == State::Waits && job.runs == 0 && !job.is_lost;
             if push == Push::Accepted && is_new {
                 self.waiting.insert(no);
@@ -47,15 +47,15 @@ impl Ledger {
             let job = &self.jobs[no as usize];
             assert!(
                 push != Push::Refused || job.runs == 0,
-                "job {no}: refused, and it ran"
+                "job {no}: rejected, but it ran"
             );
             let is_lost = push == Push::Accepted && job.is_lost && !job.may_be_over;
-            assert!(!is_lost, "job {no} was imported, and is lost");
+            assert!(!is_lost, "job {no} was imported, but is lost");
         }
     }
 
     /// The client that requested the import has hung up.
     pub(crate) fn import_is_unknown(&mut self, jobs: Imported) {
-        jobs.numbers().for_each(|no| self.unknown(no));
+        jobs.numbers().for_each(|no| self.push_unknown(no));
     }
 }

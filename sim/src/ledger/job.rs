@@ -8,16 +8,16 @@ use stoker_os::{steady, wall_ms};
 use stoker_wire::Status;
 
 /// The server may read its clock this much later than an event happens, in milliseconds.
-const NEAR_MS: u64 = 500;
+const CLOCK_TOLERANCE_MS: u64 = 500;
 /// The factor by which a job's crash budget grows while its pool's version is blamed for the crashes.
-const PATIENCE: u32 = 3;
+const MAX_BUDGET_FACTOR: u32 = 3;
 
 /// The class and the place of the exception that failing task code throws.
 pub(crate) const CLASS: &str = "App\\Boom";
 pub(crate) const PLACE: &str = "app/boom.php:7";
 
 /// After more than this number of returned runs in a row, at least one has counted as an attempt.
-const MOST_RETURNS: u32 = 6;
+const MAX_RETURNS_IN_ROW: u32 = 6;
 
 /// Whether a push was accepted, as far as its client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(crate) enum State {
     Waits,
     Suspended,
     /// A worker has the job and has not begun it.
-    Held,
+    Assigned,
     Runs,
     Ended(End),
 }
@@ -66,9 +66,9 @@ pub(crate) enum Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ack {
     /// The job's code has sent the acknowledgement, which may be in the store or not.
-    Asked,
+    Sent,
     /// The server has confirmed that the acknowledgement is in the store.
-    Safe,
+    Stored,
 }
 
 /// How the worker that ran a job died.
@@ -105,19 +105,19 @@ pub(crate) struct Job {
     /// The job was acknowledged, so it counts as done before its run ends.
     pub(crate) acked: bool,
     /// The acknowledgement is in the store for certain.
-    pub(crate) is_safe: bool,
+    pub(crate) ack_is_stored: bool,
     /// An operator has requested a cancel of the job.
-    pub(crate) is_to_cancel: bool,
+    pub(crate) cancel_requested: bool,
     /// The server may interrupt or kill the job's run because of an operator's change.
     pub(crate) may_be_stopped: bool,
     /// The job may have ended in a way that the simulation has not seen.
     pub(crate) may_have_ended: bool,
     /// The server may have deleted the job.
-    pub(crate) may_be_gone: bool,
+    pub(crate) may_be_deleted: bool,
     /// The job may run again although it has ended.
     pub(crate) may_run_again: bool,
     /// The job may be suspended.
-    pub(crate) may_be_parked: bool,
+    pub(crate) may_be_suspended: bool,
     /// The job may have lost its place in the order of its queue.
     pub(crate) displaced: bool,
     /// The number of operators' changes under way that may reach the job.
@@ -135,16 +135,16 @@ pub(crate) struct Job {
     /// The number of runs that have ended, in whatever way.
     pub(crate) ended_runs: u32,
     /// The last run that ended counts for nothing, so the store does not show whether it knows of that end.
-    pub(crate) was_free: bool,
+    pub(crate) was_uncounted: bool,
     /// The job counted as done on delivery and did not run before its server ended: the server may have pushed it
     /// again under another id.
-    pub(crate) may_be_renamed: bool,
+    pub(crate) may_have_new_id: bool,
     /// The job may have been pushed again under another id when its first id was not known either.
-    pub(crate) was_nameless: bool,
+    pub(crate) had_unknown_id: bool,
     /// The ids that the job had before it was pushed again.
     pub(crate) former_ids: Vec<String>,
     /// The server to which the push was sent is dead.
-    pub(crate) is_cut: bool,
+    pub(crate) server_died: bool,
     /// The job was not in the store when a server began, so it must not run any more.
     pub(crate) is_lost: bool,
     /// The job is not in the store, and may have been over: it counts as done on delivery.
@@ -164,14 +164,14 @@ pub(crate) struct Job {
     /// When the job ended or its push was refused.
     pub(crate) over_at: Option<Duration>,
     /// The number of requests of the same client that were open when the job was pushed.
-    pub(crate) open_beside: u64,
+    pub(crate) open_requests: u64,
     /// The number of the checkpoint that the next run gets, 0 for none. It is a range where the latest ones may be
     /// lost.
-    pub(crate) saves: Count,
+    pub(crate) checkpoint_no: Count,
     /// The store has certainly received the job's last checkpoint.
-    pub(crate) saves_are_reported: bool,
+    pub(crate) checkpoint_is_stored: bool,
     /// When the job's code last saved a checkpoint.
-    pub(crate) saved_at: Duration,
+    pub(crate) checkpoint_at: Duration,
     /// The last line that the last run wrote.
     pub(crate) last_line: Option<String>,
     /// The job was acknowledged while it ran.
@@ -179,7 +179,7 @@ pub(crate) struct Job {
     /// The error class of the last failed run, if known.
     pub(crate) error: Option<&'static str>,
     /// The number of runs in a row that were returned.
-    pub(crate) given_back: u32,
+    pub(crate) returned_in_row: u32,
     /// The attempt number in the frame that last delivered the job.
     pub(crate) last_attempt: u32,
     /// The job was sent to a worker that ended without having read it.
@@ -193,7 +193,7 @@ pub(crate) struct Job {
     /// The last run was certainly not the job's final one, and the next one has not begun.
     pub(crate) is_between_runs: bool,
     /// The job was retried by an operator, or may have been.
-    pub(crate) revived: bool,
+    pub(crate) retried: bool,
     /// The job was released, so it need not wait for its due time.
     pub(crate) is_released: bool,
     /// The options of the job's push and queue that differ from the default, one bit each.
@@ -204,13 +204,13 @@ pub(crate) struct Job {
 
 impl Job {
     /// The job is due this much later than its push says.
-    pub(crate) fn waits_for(&mut self, ahead: Duration) {
+    pub(crate) fn delay_by(&mut self, ahead: Duration) {
         self.not_before += ahead;
         self.due_by = self.not_before;
     }
 
     /// The job waits until an operator releases it.
-    pub(crate) fn is_suspended(&mut self) {
+    pub(crate) fn suspend(&mut self) {
         self.state = State::Suspended;
     }
 
@@ -227,13 +227,13 @@ impl Job {
             runs_at: None,
             began_at: Duration::ZERO,
             acked: false,
-            is_safe: false,
-            is_to_cancel: false,
+            ack_is_stored: false,
+            cancel_requested: false,
             may_be_stopped: false,
             may_have_ended: false,
-            may_be_gone: false,
+            may_be_deleted: false,
             may_run_again: false,
-            may_be_parked: false,
+            may_be_suspended: false,
             displaced: options.due_at.is_some(),
             changing: 0,
             changed_at: Duration::ZERO,
@@ -241,11 +241,11 @@ impl Job {
             exceptions: Count::default(),
             crashes: Count::default(),
             ended_runs: 0,
-            was_free: false,
-            may_be_renamed: false,
-            was_nameless: false,
+            was_uncounted: false,
+            may_have_new_id: false,
+            had_unknown_id: false,
             former_ids: Vec::new(),
-            is_cut: false,
+            server_died: false,
             is_lost: false,
             may_be_over: false,
             runs: 0,
@@ -259,19 +259,19 @@ impl Job {
             returns: 0,
             acked_in_run: false,
             error: None,
-            given_back: 0,
+            returned_in_row: 0,
             last_attempt: 0,
             was_unread: false,
             deliveries: 0,
             is_sent: false,
             sent_from: None,
             over_at: None,
-            open_beside: 0,
-            saves: Count::default(),
-            saves_are_reported: false,
-            saved_at: Duration::ZERO,
+            open_requests: 0,
+            checkpoint_no: Count::default(),
+            checkpoint_is_stored: false,
+            checkpoint_at: Duration::ZERO,
             is_between_runs: false,
-            revived: false,
+            retried: false,
             is_released: false,
             features: 0,
             stamp: 0,
@@ -280,7 +280,7 @@ impl Job {
     }
 
     /// The job is known to be in one of these queues now.
-    pub(crate) fn is_in(&mut self, queues: Vec<usize>) {
+    pub(crate) fn set_queues(&mut self, queues: Vec<usize>) {
         let before = std::mem::replace(&mut self.queues, queues).into_iter();
         let left = before.filter(|queue| !self.queues.contains(queue));
         self.left.extend(left.map(|queue| (queue, steady())));
@@ -298,21 +298,21 @@ impl Job {
     }
 
     /// Whether the job's state is known for certain.
-    pub(crate) fn is_sure(&self) -> bool {
-        !self.is_hasty()
+    pub(crate) fn is_state_known(&self) -> bool {
+        !self.may_time_out_unread()
             && self.changing == 0
             && !self.may_have_ended
             && !self.may_run_again
-            && !self.may_be_parked
+            && !self.may_be_suspended
     }
 
     /// Whether the job's timeout is so short that its time may be up before its worker reads it.
-    pub(crate) fn is_hasty(&self) -> bool {
+    pub(crate) fn may_time_out_unread(&self) -> bool {
         self.options.timeout_ms.is_some_and(|ms| ms < 1_000)
     }
 
     /// Whether the job has run for longer than `since`, so that the server knows that it runs.
-    pub(crate) fn runs_surely(&self, since: Duration) -> bool {
+    pub(crate) fn has_run_longer_than(&self, since: Duration) -> bool {
         self.state == State::Runs && self.began_at + since < steady()
     }
 
@@ -322,7 +322,7 @@ impl Job {
     }
 
     /// Whether the job may count as done as soon as it is on its way to a worker.
-    pub(crate) fn is_done_early(&self, setup: &Setup) -> bool {
+    pub(crate) fn may_be_done_on_delivery(&self, setup: &Setup) -> bool {
         let on_delivery = |queue: &usize| setup.queues[*queue].on_delivery.known() != Some(false);
         self.queues.iter().any(on_delivery)
     }
@@ -343,19 +343,19 @@ impl Job {
     }
 
     /// A worker has returned the job during its run.
-    pub(crate) fn is_given_back(&mut self) {
-        self.given_back += 1;
-        if self.given_back > MOST_RETURNS {
-            self.given_back = 0;
+    pub(crate) fn count_return(&mut self) {
+        self.returned_in_row += 1;
+        if self.returned_in_row > MAX_RETURNS_IN_ROW {
+            self.returned_in_row = 0;
             self.attempts.low = (self.attempts.low + 1).min(self.attempts.high);
         }
     }
 
     /// The job's code saves a checkpoint. Returns the checkpoint's number.
-    pub(crate) fn saves_more(&mut self) -> u32 {
-        self.saves = self.saves.of_next();
-        (self.saved_at, self.saves_are_reported) = (steady(), false);
-        self.saves.high
+    pub(crate) fn save_checkpoint(&mut self) -> u32 {
+        self.checkpoint_no = self.checkpoint_no.after_highest();
+        (self.checkpoint_at, self.checkpoint_is_stored) = (steady(), false);
+        self.checkpoint_no.high
     }
 
     fn wait(&mut self, after: Duration) {
@@ -367,15 +367,15 @@ impl Job {
     pub(crate) fn answered(&mut self, answer: Answer, queues: &[Queue]) {
         self.runs_at = None;
         self.ended_runs += 1;
-        self.was_free = false;
+        self.was_uncounted = false;
         (self.free_since, self.is_sent) = (steady(), false);
         if self.acked {
             // The job was acknowledged before, so this answer changes nothing.
             self.may_run_again = false;
             return;
         }
-        self.attempts.one_more();
-        self.given_back = 0;
+        self.attempts.increment();
+        self.returned_in_row = 0;
         self.error = match answer {
             Answer::Error => Some(CLASS),
             Answer::Failed => Some(Status::FAILED.name()),
@@ -386,17 +386,17 @@ impl Job {
             Answer::Failed => self.end(End::Failed),
             Answer::Cancelled => {
                 assert!(
-                    self.is_to_cancel,
-                    "it was cancelled, and nobody asked for it: {self}"
+                    self.cancel_requested,
+                    "its worker answered CANCELLED, but no cancel was requested: {self}"
                 );
                 self.attempts.low -= 1;
                 self.end(End::Cancelled);
             }
             Answer::Error => {
-                self.exceptions.one_more();
-                self.goes_on(None, queues);
+                self.exceptions.increment();
+                self.retry_or_fail(None, queues);
             }
-            Answer::Retry(after) => self.goes_on(after, queues),
+            Answer::Retry(after) => self.retry_or_fail(after, queues),
             Answer::Dies(_) => unreachable!("the ledger counts it as a death"),
         }
     }
@@ -404,16 +404,16 @@ impl Job {
     /// Whether a requested change may take the job away before its next run. Its worker may read the job after the
     /// change was answered, because the job was on its way.
     pub(crate) fn may_be_cancelled(&self) -> bool {
-        self.changing > 0 || self.is_to_cancel
+        self.changing > 0 || self.cancel_requested
     }
 
     /// A run failed: another one follows, unless it was the last.
-    fn goes_on(&mut self, after: Option<Duration>, queues: &[Queue]) {
+    fn retry_or_fail(&mut self, after: Option<Duration>, queues: &[Queue]) {
         let (is_last, may_be_last) = self.is_last(queues);
         if is_last {
             return self.end(End::Failed);
         }
-        self.wait(after.unwrap_or_else(|| self.least_wait(queues)));
+        self.wait(after.unwrap_or_else(|| self.min_wait(queues)));
         self.is_between_runs = !may_be_last;
         self.may_have_ended |= may_be_last || self.may_be_cancelled();
     }
@@ -436,15 +436,15 @@ impl Job {
         }
         if let Some(until) = self.options.retry_until {
             // A job that an operator retries has as much time as before.
-            is |= wall_ms() >= until + NEAR_MS && !self.revived;
-            may |= self.revived;
-            may |= wall_ms() + NEAR_MS >= until;
+            is |= wall_ms() >= until + CLOCK_TOLERANCE_MS && !self.retried;
+            may |= self.retried;
+            may |= wall_ms() + CLOCK_TOLERANCE_MS >= until;
         }
         (is, may)
     }
 
     /// The minimum wait for the next run.
-    fn least_wait(&self, queues: &[Queue]) -> Duration {
+    fn min_wait(&self, queues: &[Queue]) -> Duration {
         let own = &self.options.backoff_ms;
         let nth = self.attempts.low.max(1) as usize - 1;
         let known = self.attempts.low == self.attempts.high;
@@ -465,7 +465,7 @@ impl Job {
     pub(crate) fn died(&mut self, death: Death, queues: &[Queue], budget: Option<u32>) {
         self.runs_at = None;
         self.ended_runs += 1;
-        self.was_free = death == Death::Drained;
+        self.was_uncounted = death == Death::Drained;
         (self.free_since, self.is_sent) = (steady(), false);
         if self.acked {
             return;
@@ -474,24 +474,24 @@ impl Job {
         self.may_have_ended |= self.may_be_cancelled();
         match death {
             Death::Crash => {
-                self.crashes.one_more();
+                self.crashes.increment();
                 // Once the job is loaded from the store again, its first crash does not count against the budget.
-                if budget.is_some_and(|budget| self.crashes.low > budget * PATIENCE) {
+                if budget.is_some_and(|budget| self.crashes.low > budget * MAX_BUDGET_FACTOR) {
                     return self.end(End::Failed);
                 }
                 self.may_have_ended |= budget.is_none_or(|budget| self.crashes.high >= budget);
             }
             Death::Overdue => {
-                self.attempts.one_more();
+                self.attempts.increment();
                 match self.options.fail_on_timeout {
                     true => self.end(End::Failed),
-                    false => self.goes_on(None, queues),
+                    false => self.retry_or_fail(None, queues),
                 }
             }
             Death::Drained => {}
             Death::Unclear => {
-                self.attempts.maybe_one_more();
-                self.crashes.maybe_one_more();
+                self.attempts.maybe_increment();
+                self.crashes.maybe_increment();
                 self.may_have_ended = true;
             }
         }

@@ -7,11 +7,11 @@ use stoker_os::steady;
 use stoker_wire::{Frame, Key, Status};
 
 /// How far the store may be behind or ahead of what the simulation has seen.
-const SLACK: Duration = Duration::from_millis(500);
+const STORE_TOLERANCE: Duration = Duration::from_millis(500);
 
 /// A push that is repeated.
 #[derive(Debug)]
-pub(super) struct Again {
+pub(super) struct RepeatedPush {
     no: u64,
     answered_at: Option<Duration>,
 }
@@ -24,7 +24,7 @@ impl Ledger {
             *other as u64 != no
                 && new.queue().is_some()
                 && has_same_key(job, new)
-                && holds_for_certain(job, new.requested_at, setup)
+                && certainly_holds_key(job, new.requested_at, setup)
         });
         if let Some((other, _)) = holder {
             panic!(
@@ -35,17 +35,21 @@ impl Ledger {
     }
 
     /// A push is repeated. Returns the index of the repetition.
-    pub(crate) fn pushes_again(&mut self, no: u64) -> usize {
-        self.again.push(Again {
+    pub(crate) fn add_repeated_push(&mut self, no: u64) -> usize {
+        self.repeated_pushes.push(RepeatedPush {
             no,
             answered_at: None,
         });
-        self.again.len() - 1
+        self.repeated_pushes.len() - 1
     }
 
     /// Repeated pushes that may have been under way at or after `since`.
-    pub(super) fn count_again(&self, since: Duration, fits: impl Fn(&Job) -> bool) -> u64 {
-        let open = self.again.iter().filter(|again| {
+    pub(super) fn count_repeated_pushes(
+        &self,
+        since: Duration,
+        fits: impl Fn(&Job) -> bool,
+    ) -> u64 {
+        let open = self.repeated_pushes.iter().filter(|again| {
             let is_open = again.answered_at.is_none_or(|at| at >= since);
             is_open && fits(&self.jobs[again.no as usize])
         });
@@ -57,16 +61,18 @@ impl Ledger {
     pub(crate) fn repeatable(&self, uid: u32) -> Option<(u64, usize)> {
         let newest = self.jobs.iter().enumerate().rev().take(50);
         let fits = |job: &Job| {
-            let is_there =
-                job.push == Push::Accepted && !job.displaced && !job.revived && job.is_sure();
-            is_there && job.uid == uid && job.options.idempotency.is_some() && !job.may_be_gone
+            let is_there = job.push == Push::Accepted
+                && !job.displaced
+                && !job.retried
+                && job.is_state_known();
+            is_there && job.uid == uid && job.options.idempotency.is_some() && !job.may_be_deleted
         };
         let found = newest.clone().find(|(_, job)| fits(job));
         found.and_then(|(no, job)| Some((no as u64, job.queue()?)))
     }
 
     /// A repeated push was answered: it must name the same job.
-    pub(crate) fn pushed_again(
+    pub(crate) fn repeated_push_answered(
         &mut self,
         at: usize,
         other: bool,
@@ -74,19 +80,19 @@ impl Ledger {
         text: &[u8],
         setup: &Setup,
     ) {
-        let again = &mut self.again[at];
+        let again = &mut self.repeated_pushes[at];
         again.answered_at = Some(steady());
         let no = again.no;
         let job = &self.jobs[no as usize];
-        let is_settled = job.changing == 0 && !job.displaced && !job.revived && !job.may_be_gone;
+        let is_settled = job.changing == 0 && !job.displaced && !job.retried && !job.may_be_deleted;
         match status {
             Status::INVALID_ARGUMENT if other || self.may_be_too_large(no, setup) => {}
             Status::OK => {
                 // The payload of a job that is over may have been deleted.
-                let is_over = matches!(job.state, State::Ended(_)) || !job.is_sure();
+                let is_over = matches!(job.state, State::Ended(_)) || !job.is_state_known();
                 assert!(
                     !other || is_over || !is_settled,
-                    "job {no}: pushed again with another payload, and it counts as the same: {job:?}"
+                    "job {no}: a repeated push with another payload was accepted: {job:?}"
                 );
                 let id = String::from_utf8_lossy(text);
                 // A job that goes on under a new id is still known by the id that its first push returned.
@@ -94,7 +100,7 @@ impl Ledger {
                 let is_same = ids.any(|known| *known == id);
                 assert!(
                     is_same || !is_settled,
-                    "job {no}: pushed again it is {id}: {job}"
+                    "job {no}: a repeated push was answered with another id: {id}: {job}"
                 );
             }
             Status::RESOURCE_EXHAUSTED | Status::UNAVAILABLE => {}
@@ -103,7 +109,7 @@ impl Ledger {
             other if self.may_fail(other) => {}
             // The server ended before the store had answered.
             Status::UNKNOWN if self.has_drained() => {}
-            other => panic!("job {no}: pushed again it was answered {other:?}"),
+            other => panic!("job {no}: a repeated push was answered {other:?}"),
         }
     }
 
@@ -111,8 +117,8 @@ impl Ledger {
     /// may have brought it there.
     fn may_have_key(&self, no: u64, new: &Job) -> bool {
         let job = &self.jobs[no as usize];
-        let comes = || self.targets_of(no).iter().any(|to| new.queues.contains(to));
-        had_same_key(job, new) || is_same_key(job, new) && comes()
+        let may_arrive = || self.targets_of(no).iter().any(|to| new.queues.contains(to));
+        had_same_key(job, new) || have_equal_keys(job, new) && may_arrive()
     }
 
     /// A push was refused because its unique key is taken. Some other job must be able to hold the key, and the answer
@@ -121,23 +127,23 @@ impl Ledger {
         let new = &self.jobs[no as usize];
         assert!(
             new.options.unique.is_some(),
-            "job {no}: has no unique key, and it is taken"
+            "job {no}: rejected because of its unique key, but it has none"
         );
         let mut others = self.jobs.iter().enumerate();
         let is_held = others.any(|(other, job)| {
             let other = other as u64;
-            other != no && may_hold(job, new.requested_at) && self.may_have_key(other, new)
+            other != no && may_hold_key(job, new.requested_at) && self.may_have_key(other, new)
         });
         let same = self
             .jobs
             .iter()
             .enumerate()
-            .filter(|(other, job)| *other as u64 != no && is_same_key(job, new));
+            .filter(|(other, job)| *other as u64 != no && have_equal_keys(job, new));
         let same =
             same.map(|(other, job)| format!("; job {other} at {:?}: {job}", job.requested_at));
         assert!(
             is_held,
-            "job {no}: its unique key is taken, and nobody has it{}",
+            "job {no}: rejected because of its unique key, but no job holds it{}",
             same.collect::<String>()
         );
         let text = String::from_utf8_lossy(answer.body);
@@ -145,15 +151,15 @@ impl Ledger {
         let is_named = named.as_deref() == Some(&*text);
         assert!(
             is_named || named.is_none() && text.contains("another user"),
-            "job {no}: the metadata says that {named:?} holds the key, the text {text}"
+            "job {no}: the metadata names {named:?} as the holder of the key, the text {text}"
         );
-        let told = self.by_id.get(text.as_ref());
-        if let Some((at, holder)) = told.map(|at| (*at, &self.jobs[*at as usize])) {
+        let holder_no = self.by_id.get(text.as_ref());
+        if let Some((at, holder)) = holder_no.map(|at| (*at, &self.jobs[*at as usize])) {
             let may_see = new.uid == 0 || holder.uid == new.uid;
-            assert!(may_see, "job {no}: it was told whose job has the key");
+            assert!(may_see, "job {no}: the answer names a job of another user");
             assert!(
                 self.may_have_key(at, new),
-                "job {no}: the holder has another key"
+                "job {no}: the answer names a job with another key"
             );
         }
     }
@@ -162,44 +168,47 @@ impl Ledger {
 /// Whether both jobs have the same unique key in a common queue, so that only one of them may be unfinished.
 fn has_same_key(one: &Job, other: &Job) -> bool {
     let queues = &other.queues;
-    is_same_key(one, other) && one.queues.iter().any(|queue| queues.contains(queue))
+    have_equal_keys(one, other) && one.queues.iter().any(|queue| queues.contains(queue))
 }
 
 /// Whether `job` had the unique key of `new` in one of its queues at some time since `new` was pushed.
 fn had_same_key(job: &Job, new: &Job) -> bool {
     let mut queues = new.queues.iter();
-    is_same_key(job, new) && queues.any(|queue| job.was_in(*queue, new.requested_at))
+    have_equal_keys(job, new) && queues.any(|queue| job.was_in(*queue, new.requested_at))
 }
 
-fn is_same_key(one: &Job, other: &Job) -> bool {
+fn have_equal_keys(one: &Job, other: &Job) -> bool {
     let key = |job: &Job| job.options.unique.as_ref().map(|unique| unique.key.clone());
     key(one).is_some() && key(one) == key(other)
 }
 
 /// Whether `job` has certainly held its unique key ever since `requested_at`.
-fn holds_for_certain(job: &Job, requested_at: Duration, setup: &Setup) -> bool {
+fn certainly_holds_key(job: &Job, requested_at: Duration, setup: &Setup) -> bool {
     let Some(unique) = &job.options.unique else {
         return false;
     };
     let since = job.push == Push::Accepted && job.answered_at < requested_at;
     // The job may be on its way to a worker.
-    let until_start = unique.until_start || job.is_done_early(setup);
+    let until_start = unique.until_start || job.may_be_done_on_delivery(setup);
     let begun = until_start && (job.runs > 0 || steady() > job.not_before);
     // Unique keys expire by the wall clock, which may jump.
     let expired = unique.for_ms.is_some();
-    let is_unfinished = job.is_sure() && !matches!(job.state, State::Ended(_));
+    let is_unfinished = job.is_state_known() && !matches!(job.state, State::Ended(_));
     // A job that ended lost its key, and may not have regained it when it was retried.
     since
         && !begun
         && !expired
         && is_unfinished
-        && !job.revived
+        && !job.retried
         && job.queue().is_some()
         && !job.displaced
 }
 
 /// Whether `job` may have held its unique key at some time since `requested_at`.
-fn may_hold(job: &Job, requested_at: Duration) -> bool {
-    let over = job.is_over() && job.over_at.is_some_and(|over| over + SLACK < requested_at);
+fn may_hold_key(job: &Job, requested_at: Duration) -> bool {
+    let over = job.is_over()
+        && job
+            .over_at
+            .is_some_and(|over| over + STORE_TOLERANCE < requested_at);
     job.push != Push::Refused && !over
 }

@@ -10,27 +10,27 @@ use stoker_os::{steady, wall_ms};
 impl Ledger {
     /// A server has begun. No worker has a job, and only changes that were requested of the new server are under way:
     /// about all other jobs the file says everything.
-    pub(crate) fn learns(&mut self, stored: &Stored, setup: &Setup) {
-        self.forget_cut_changes(setup);
+    pub(crate) fn learn_from_file(&mut self, stored: &Stored, setup: &Setup) {
+        self.end_changes_of_dead_servers(setup);
         for (no, job) in self.jobs.iter_mut().enumerate() {
             if job.changing > 0 {
                 continue;
             }
-            (job.is_to_cancel, job.may_be_stopped) = (false, false);
+            (job.cancel_requested, job.may_be_stopped) = (false, false);
             let row = job.id.as_deref().and_then(row_of);
             let ended = row.and_then(|row| stored.ended.get(&row));
             match (stored.jobs.get(&(no as u64)), ended) {
-                (Some(row), _) => job.waits_as(row, setup),
-                (None, Some(row)) => job.has_ended_as(row, setup),
+                (Some(row), _) => job.read_unfinished(row, setup),
+                (None, Some(row)) => job.read_ended(row, setup),
                 // The job was deleted, or was never there.
-                (None, None) => job.may_be_gone = true,
+                (None, None) => job.may_be_deleted = true,
             }
         }
     }
 }
 
 impl Job {
-    fn waits_as(&mut self, row: &Row, setup: &Setup) {
+    fn read_unfinished(&mut self, row: &Row, setup: &Setup) {
         let wait = Duration::from_millis(row.due.saturating_sub(wall_ms()));
         match row.state {
             3 => self.state = State::Suspended,
@@ -41,19 +41,19 @@ impl Job {
             self.state = State::Waits;
             self.due_by = self.due_by.max(steady() + wait);
         }
-        self.is_as(row, setup);
+        self.read_counts(row, setup);
     }
 
-    fn has_ended_as(&mut self, row: &Row, setup: &Setup) {
+    fn read_ended(&mut self, row: &Row, setup: &Setup) {
         self.end(match row.state {
             4 => End::Done,
             5 => End::Failed,
             _ => End::Cancelled,
         });
-        self.is_as(row, setup);
+        self.read_counts(row, setup);
     }
 
-    fn is_as(&mut self, row: &Row, setup: &Setup) {
+    fn read_counts(&mut self, row: &Row, setup: &Setup) {
         let exactly = |count| Count {
             low: count,
             high: count,
@@ -61,9 +61,9 @@ impl Job {
         self.attempts = exactly(row.attempt);
         self.crashes = exactly(row.crashes);
         self.exceptions = exactly(row.exceptions);
-        self.is_in(setup.queue(&row.queue).into_iter().collect());
+        self.set_queues(setup.queue(&row.queue).into_iter().collect());
         (self.may_have_ended, self.may_run_again) = (false, false);
-        (self.may_be_parked, self.may_be_gone) = (false, false);
+        (self.may_be_suspended, self.may_be_deleted) = (false, false);
         // The attempts in the file include the acknowledged run.
         self.acked_in_run = false;
     }

@@ -1,6 +1,6 @@
 //! Limits: nothing is refused unless a limit was reached, and no limit is exceeded.
 
-use super::{End, Job, LATE, Ledger, Push, State};
+use super::{End, Job, Ledger, MAX_LATENESS, Push, State};
 use crate::setup::Setup;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,12 +8,13 @@ use stoker_os::steady;
 use stoker_wire::Status;
 
 /// If all pushes together carry more than this, they may have filled the smallest `max_memory` that is drawn.
-const MUCH: usize = 8 << 20;
+const MIN_BYTES_TO_FILL_MEMORY: usize = 8 << 20;
 
 impl Ledger {
     /// The number of matching jobs that may have been unfinished at or after `since`.
-    fn count(&self, since: Duration, mut fits: impl FnMut(&Job) -> bool) -> u64 {
-        let may = |job: &&Job| job.over_at.is_none_or(|over| over + LATE >= since) && fits(job);
+    fn count_unfinished(&self, since: Duration, mut fits: impl FnMut(&Job) -> bool) -> u64 {
+        let may =
+            |job: &&Job| job.over_at.is_none_or(|over| over + MAX_LATENESS >= since) && fits(job);
         self.jobs.iter().filter(may).count() as u64
     }
 
@@ -25,27 +26,27 @@ impl Ledger {
             (job.requested_at, job.uid)
         };
         let job = &self.jobs[no as usize];
-        let (queue, open) = (&setup.queues[job.queues[0]], job.open_beside);
+        let (queue, open) = (&setup.queues[job.queues[0]], job.open_requests);
         let of = job.queues[0];
-        let waiting = self.count(since, |other| other.was_in(of, since)) - 1;
+        let waiting = self.count_unfinished(since, |other| other.was_in(of, since)) - 1;
         let pushes = self.jobs.iter().filter(|other| {
             let is_open = other.push == Push::Open || other.push == Push::Unknown;
             other.uid == uid && (is_open || other.answered_at >= since)
         });
         let pushes = pushes.count() as u64 - 1;
-        let waiting = waiting + self.count_again(since, |other| other.was_in(of, since));
-        let pushes = pushes + self.count_again(since, |other| other.uid == uid);
+        let waiting = waiting + self.count_repeated_pushes(since, |other| other.was_in(of, since));
+        let pushes = pushes + self.count_repeated_pushes(since, |other| other.uid == uid);
         let bytes: usize = self.jobs.iter().map(|job| job.options.len + 256).sum();
         let is_met = queue.max_waiting.all().any(|max| waiting >= max)
             || pushes >= setup.quotas.user_pushes
             || open >= setup.quotas.max_inflight
-            || bytes > MUCH
-            || self.disk_is_felt()
-            || queue.is_made_up && setup.has_made_up_more_than_a_user_may();
+            || bytes > MIN_BYTES_TO_FILL_MEMORY
+            || self.may_be_due_to_disk()
+            || queue.is_undeclared && setup.exceeds_user_queues();
         assert!(
             is_met,
-            "job {no}: refused beside {waiting} in its queue, {pushes} pushes of its user and {open} requests of its \
-             client: {}",
+            "job {no}: rejected with only {waiting} jobs in its queue, {pushes} pushes of its user and {open} requests \
+             of its client open: {}",
             String::from_utf8_lossy(text)
         );
     }
@@ -54,7 +55,7 @@ impl Ledger {
     pub(super) fn check_too_large(&self, no: u64, text: &[u8], setup: &Setup) {
         assert!(
             self.may_be_too_large(no, setup),
-            "job {no}: refused, and never too large: {}",
+            "job {no}: rejected as too large, but it is not: {}",
             String::from_utf8_lossy(text)
         );
     }
@@ -62,7 +63,7 @@ impl Ledger {
     pub(super) fn may_be_too_large(&self, no: u64, setup: &Setup) -> bool {
         let job = &self.jobs[no as usize];
         let len = job.options.body_len(no);
-        let mut bounds = setup.queues[job.queues[0]].max_body.ever();
+        let mut bounds = setup.queues[job.queues[0]].max_body.past_values();
         bounds.any(|max| len > max)
     }
 
@@ -70,30 +71,30 @@ impl Ledger {
     fn check_body(&self, no: u64, setup: &Setup) {
         let job = &self.jobs[no as usize];
         let len = job.options.body_len(no);
-        let mut bounds = setup.queues[job.queues[0]].max_body.ever();
+        let mut bounds = setup.queues[job.queues[0]].max_body.past_values();
         assert!(
             bounds.any(|max| len <= max),
-            "job {no}: accepted with {len} bytes, more than its queue ever took"
+            "job {no}: accepted with {len} bytes, more than max_body ever was"
         );
     }
 
     /// The removal of an undeclared queue was answered: it must not succeed while the queue holds a job, failed jobs
     /// included.
-    pub(crate) fn removed(&self, queue: usize, requested_at: Duration, status: Status) {
+    pub(crate) fn check_removal(&self, queue: usize, requested_at: Duration, status: Status) {
         let holds = |job: &Job| {
             let holds = match job.state {
                 State::Waits | State::Suspended => true,
-                State::Ended(end) => end == End::Failed && !job.may_be_gone,
-                State::Held | State::Runs => false,
+                State::Ended(end) => end == End::Failed && !job.may_be_deleted,
+                State::Assigned | State::Runs => false,
             };
             let was_there = job.push == Push::Accepted && job.answered_at < requested_at;
-            holds && was_there && job.is_sure() && job.queue() == Some(queue)
+            holds && was_there && job.is_state_known() && job.queue() == Some(queue)
         };
         let mut held = self.jobs.iter().enumerate().filter(|(_, job)| holds(job));
         match status {
             Status::OK => {
                 let held = held.next().map(|(no, job)| format!("job {no}: {job}"));
-                assert_eq!(held, None, "a queue is removed, and holds a job");
+                assert_eq!(held, None, "a queue was removed that had a job");
             }
             Status::NOT_FOUND | Status::FAILED_PRECONDITION | Status::RESOURCE_EXHAUSTED => {}
             other if self.may_fail(other) => {}
@@ -115,14 +116,14 @@ impl Ledger {
             let is_there = job.queue() == Some(new.queues[0]);
             is_old
                 && is_there
-                && job.is_sure()
+                && job.is_state_known()
                 && job.state == State::Waits
-                && !job.is_done_early(setup)
+                && !job.may_be_done_on_delivery(setup)
         };
         let waiting = self.jobs.iter().filter(waits).count() as u64;
         assert!(
             waiting <= max,
-            "job {no}: accepted beside {waiting} that wait, of {max}"
+            "job {no}: accepted with {waiting} jobs waiting, max_waiting is {max}"
         );
         // Pushes that were under way at the same time count as well. Jobs that workers were sent and have not read no
         // longer wait.
@@ -130,28 +131,28 @@ impl Ledger {
         let waits = |job: &&Job| {
             let is_there = job.queue() == Some(new.queues[0]) && job.push == Push::Accepted;
             is_there
-                && job.is_sure()
+                && job.is_state_known()
                 && job.state == State::Waits
                 && job.runs == 0
                 && !job.displaced
-                && !job.revived
-                && !job.is_done_early(setup)
+                && !job.retried
+                && !job.may_be_done_on_delivery(setup)
         };
         let waiting = self.jobs.iter().filter(waits).count() as u64;
-        let sent = setup.most_processes(of);
+        let sent = setup.max_processes(of);
         assert!(
-            waiting <= max + sent || !setup.is_unhurried(),
-            "job {no}: accepted, and {waiting} of its queue wait, of {max}"
+            waiting <= max + sent || !setup.never_prefetches(),
+            "job {no}: accepted, and {waiting} jobs of its queue wait, max_waiting is {max}"
         );
     }
 
     /// A run has begun. If its queue already has its reserve, no other queue of the pool may have waited below its
     /// own reserve ever since the previous run: that queue would have got the slot.
     pub(super) fn check_reserves(&mut self, no: u64, queue: usize, setup: &Setup) {
-        self.reserves_wait.remove(&queue);
+        self.below_reserve_since.remove(&queue);
         let is_suspect = self.jobs[no as usize].crashes.high > 0;
         // Prefetched jobs take no slot.
-        if !setup.is_unhurried() || is_suspect || self.disk_is_felt() {
+        if !setup.never_prefetches() || is_suspect || self.may_be_due_to_disk() {
             return;
         }
         let reserves = setup.queues[queue].reserve.all();
@@ -162,13 +163,13 @@ impl Ledger {
                 continue;
             }
             if !self.lacks_its_reserve(other, setup) {
-                self.reserves_wait.remove(&other);
+                self.below_reserve_since.remove(&other);
                 continue;
             }
-            let since = *self.reserves_wait.entry(other).or_insert_with(steady);
+            let since = *self.below_reserve_since.entry(other).or_insert_with(steady);
             assert!(
-                steady() < since + LATE,
-                "job {no} begins, and queue {other} waits below its reserve since {since:?}: {}",
+                steady() < since + MAX_LATENESS,
+                "job {no} begins, but queue {other} has waited below its reserve since {since:?}: {}",
                 self.waits_long(other, setup)
                     .map_or(String::new(), |(no, job)| format!("job {no} {job}"))
             );
@@ -194,7 +195,7 @@ impl Ledger {
         let is_limited = setup.queues[queue].per_key.known() != Some(u64::MAX);
         let may_run = |other: &Job| {
             let is_mate = other.queues.contains(&queue) && other.options.key == job.options.key;
-            is_mate && other.deliveries > 0 && !other.is_sure()
+            is_mate && other.deliveries > 0 && !other.is_state_known()
         };
         is_limited && self.jobs.iter().any(may_run)
     }
@@ -202,7 +203,8 @@ impl Ledger {
     /// The number of jobs of a queue that are at workers.
     fn running_of(&self, queue: usize) -> u64 {
         let is_out = |job: &&Job| {
-            let is_out = matches!(job.state, State::Runs | State::Held) || job.runs_at.is_some();
+            let is_out =
+                matches!(job.state, State::Runs | State::Assigned) || job.runs_at.is_some();
             is_out && job.queues.contains(&queue)
         };
         self.jobs.iter().filter(is_out).count() as u64
@@ -212,7 +214,7 @@ impl Ledger {
     /// worker has gone.
     fn may_run_of(&self, queue: usize) -> u64 {
         let is_back = |job: &&Job| {
-            let is_back = job.state == State::Waits && job.runs > 0 && !job.is_sure();
+            let is_back = job.state == State::Waits && job.runs > 0 && !job.is_state_known();
             is_back && job.queues.contains(&queue)
         };
         self.running_of(queue) + self.jobs.iter().filter(is_back).count() as u64
@@ -237,13 +239,13 @@ impl Ledger {
         let waits_long = |(_, job): &(usize, &Job)| {
             job.queue() == Some(queue)
                 && job.push == Push::Accepted
-                && job.is_sure()
+                && job.is_state_known()
                 && job.state == State::Waits
                 && !job.is_between_runs
-                && !self.is_left_behind(job, setup)
+                && !self.may_be_lost_at_delivery(job, setup)
                 && job.options.due_at.is_none()
                 && job.crashes.high == 0
-                && job.answered_at.max(job.due_by).max(job.not_before) + LATE < steady()
+                && job.answered_at.max(job.due_by).max(job.not_before) + MAX_LATENESS < steady()
         };
         self.jobs.iter().enumerate().find(waits_long)
     }
@@ -264,7 +266,7 @@ impl Ledger {
         let all = self.jobs.iter().filter(runs).count() as u64;
         assert!(
             all <= limit,
-            "job {no}: {all} jobs of its queue run, of {limit}"
+            "job {no}: {all} jobs of its queue run, the limit is {limit}"
         );
         // Jobs without a key form one group only in ordered queues.
         if begun.options.key.is_some() || of.ordered {
@@ -272,7 +274,7 @@ impl Ledger {
             let keyed = self.jobs.iter().filter(same).count() as u64;
             assert!(
                 keyed <= per_key,
-                "job {no}: {keyed} jobs of its key run, of {per_key}"
+                "job {no}: {keyed} jobs of its key run, the limit is {per_key}"
             );
         }
     }

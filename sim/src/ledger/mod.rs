@@ -1,9 +1,11 @@
 //! Records every request and what became of it, and asserts the rules. Where the model can't know something, it accepts
 //! every possibility. Where it does know, the server must agree.
 
+mod at_rest;
 mod change;
 mod changed;
 mod count;
+mod details;
 mod display;
 mod drained;
 mod imported;
@@ -13,8 +15,6 @@ mod learned;
 mod limits;
 mod overrides;
 mod pushes;
-mod rest;
-mod story;
 mod survival;
 mod waiting;
 
@@ -23,9 +23,9 @@ pub(crate) use imported::Imported;
 pub(crate) use job::{Ack, Answer, CLASS, Death, End, Job, PLACE, Push, State};
 pub(crate) use overrides::Override;
 
-use crate::body::body;
 use crate::calls::Calls;
 use crate::coverage::Coverage;
+use crate::payload::body;
 use crate::push::PASSED;
 use crate::setup::Setup;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -34,16 +34,16 @@ use stoker_os::steady;
 use stoker_wire::{Frame, Key};
 
 /// How late after its due time a job may begin, and how long the store may take to count a job that has ended.
-const LATE: Duration = Duration::from_secs(1);
+const MAX_LATENESS: Duration = Duration::from_secs(1);
 /// How early before its due time a job may begin: the server reads its clock once a turn, in milliseconds.
-const EARLY: Duration = Duration::from_millis(2);
+const MAX_EARLINESS: Duration = Duration::from_millis(2);
 
 /// From this number of returns by leaving workers on, a return may count as a run. The fourth one does, and the model
 /// may not have seen some yet.
-const RETURNS: u32 = 2;
+const MIN_COUNTED_RETURNS: u32 = 2;
 
 /// The checkpoint with this number, which a run saves for the next one of its job.
-pub(crate) fn saved(count: u32) -> Vec<u8> {
+pub(crate) fn checkpoint_body(count: u32) -> Vec<u8> {
     format!("here {count}").into_bytes()
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Ledger {
     /// How many jobs have not ended, as the server last reported.
     pub(crate) unfinished: Option<u64>,
     /// The edit whose reload was just answered.
-    pub(crate) is_reloaded: Option<u64>,
+    pub(crate) answered_reload: Option<u64>,
     /// Accepted jobs that may begin and have not begun.
     waiting: BTreeSet<u64>,
     /// Queues that were paused at some time.
@@ -64,11 +64,11 @@ pub(crate) struct Ledger {
     /// Settings of queues that operators have overridden.
     pub(crate) overrides: overrides::Overrides,
     /// Changes that were just answered and have reached several jobs.
-    pub(crate) has_changed: Vec<usize>,
+    pub(crate) answered_changes: Vec<usize>,
     /// All changes that operators have requested.
     pub(crate) changes: Vec<Change>,
     /// A worker has exited by itself, or died with several slots: it may not have read a job that was assigned to it.
-    pub(crate) has_leavers: bool,
+    pub(crate) had_leaving_workers: bool,
     /// The disk has failed at some time.
     disk_failed: bool,
     /// The times of drains.
@@ -76,7 +76,7 @@ pub(crate) struct Ledger {
     /// Whether the disk fails now.
     disk_fails: bool,
     /// When the disk last began to work again.
-    disk_well_since: Duration,
+    disk_recovered_at: Duration,
     /// The number of turns of the store's writer. In each turn it receives all pending requests.
     pub(crate) writer_turns: u64,
     /// The number of servers that have died.
@@ -91,42 +91,42 @@ pub(crate) struct Ledger {
     /// has come.
     pub(crate) next_page: Option<Option<String>>,
     /// Pushes that were repeated.
-    again: Vec<keys::Again>,
+    repeated_pushes: Vec<keys::RepeatedPush>,
     /// The number of each job, by the id that its push returned.
     by_id: HashMap<String, u64>,
     /// Queues that wait below their reserve, and since when runs of other queues begin before theirs.
-    reserves_wait: HashMap<usize, Duration>,
+    below_reserve_since: HashMap<usize, Duration>,
     /// The history of some jobs, as the server shows it at the end.
     histories: BTreeMap<u64, Vec<String>>,
     stamp: u64,
     /// Whether each event of each job is printed.
-    is_loud: bool,
+    is_tracing: bool,
     pub(crate) coverage: Coverage,
     pub(crate) calls: Calls,
 }
 
 impl Ledger {
-    pub(crate) fn new(is_loud: bool) -> Self {
+    pub(crate) fn new(is_tracing: bool) -> Self {
         Self {
-            is_loud,
+            is_tracing,
             ..Self::default()
         }
     }
 
     /// Prints a line of the trace, if one seed is replayed.
-    pub(crate) fn note(&self, text: impl FnOnce() -> String) {
-        if self.is_loud {
+    pub(crate) fn trace(&self, text: impl FnOnce() -> String) {
+        if self.is_tracing {
             println!("{:>12} {}", steady().as_micros(), text());
         }
     }
 
     /// Records an event of a job.
-    fn touch(&mut self, no: u64, event: &'static str) -> &mut Job {
+    fn record_event(&mut self, no: u64, event: &'static str) -> &mut Job {
         self.stamp += 1;
         let job = &mut self.jobs[no as usize];
         job.stamp = self.stamp;
-        self.coverage.happened(event, job);
-        if self.is_loud {
+        self.coverage.count_event(event, job);
+        if self.is_tracing {
             println!(
                 "{:>12}   job {no}: {event} ({})",
                 steady().as_micros(),
@@ -139,77 +139,81 @@ impl Ledger {
     /// A worker has read the job.
     pub(crate) fn delivered(&mut self, no: u64, frame: &Frame<'_>, setup: &Setup) {
         self.waiting.remove(&no);
-        let job = self.touch(no, "delivered");
+        let job = self.record_event(no, "delivered");
         job.may_be_stopped |= job.changing > 0;
-        if job.changing > 0 || job.is_hasty() {
-            job.may_be_anything(frame, setup);
+        if job.changing > 0 || job.may_time_out_unread() {
+            job.learn_from_frame(frame, setup);
         }
         let early = job.not_before;
         assert!(
-            steady() + EARLY >= early,
-            "job {no}: delivered before {early:?}"
+            steady() + MAX_EARLINESS >= early,
+            "job {no}: delivered before its due time {early:?}"
         );
-        assert_ne!(job.push, Push::Refused, "job {no}: refused, and delivered");
+        assert_ne!(job.push, Push::Refused, "job {no}: rejected, but delivered");
         assert!(
             !job.is_lost,
-            "job {no}: delivered, and was not in the store"
+            "job {no}: delivered, but was not in the store"
         );
         assert!(!job.is_over(), "job {no}: delivered after its end: {job}");
         let queue = setup.queue(frame.name);
-        let queue = queue.unwrap_or_else(|| panic!("job {no}: of no queue: {}", frame.name));
-        assert!(job.queues.contains(&queue), "job {no}: is of another queue");
-        job.is_in(vec![queue]);
+        let queue = queue
+            .unwrap_or_else(|| panic!("job {no}: delivered from an unknown queue: {}", frame.name));
+        assert!(
+            job.queues.contains(&queue),
+            "job {no}: delivered from another queue"
+        );
+        job.set_queues(vec![queue]);
         // Workers that still have the job have returned it, and have not left yet.
-        if job.holders > 0 && job.returns + job.holders >= RETURNS {
-            job.attempts.maybe_one_more();
+        if job.holders > 0 && job.returns + job.holders >= MIN_COUNTED_RETURNS {
+            job.attempts.maybe_increment();
         }
         let attempt = u32::from(frame.attempt);
         if attempt != job.last_attempt {
-            (job.last_attempt, job.given_back) = (attempt, 0);
+            (job.last_attempt, job.returned_in_row) = (attempt, 0);
         }
         assert!(
-            job.attempts.is_seen(attempt),
-            "job {no}: attempt {attempt}: {job}"
+            job.attempts.observe(attempt),
+            "job {no}: delivered as attempt {attempt}: {job}"
         );
         let crashes = frame.meta.uint(Key::CRASHES).unwrap_or(0) as u32;
         assert!(
-            job.crashes.is_seen(crashes),
-            "job {no}: {crashes} crashes: {job}"
+            job.crashes.observe(crashes),
+            "job {no}: delivered with {crashes} crashes: {job}"
         );
         job.check_frame(no, frame, setup);
-        (job.state, job.may_have_ended) = (State::Held, false);
+        (job.state, job.may_have_ended) = (State::Assigned, false);
         job.holders += 1;
         (job.is_sent, job.sent_from) = (true, Some(queue));
         job.deliveries += 1;
-        (job.may_run_again, job.may_be_parked, job.is_between_runs) = (false, false, false);
-        self.reserves_wait.remove(&queue);
+        (job.may_run_again, job.may_be_suspended, job.is_between_runs) = (false, false, false);
+        self.below_reserve_since.remove(&queue);
     }
 
     /// A worker returns the job without having begun it, or died before it had.
     pub(crate) fn returned(&mut self, no: u64) {
-        let job = self.touch(no, "returned");
+        let job = self.record_event(no, "returned");
         job.holders -= 1;
         job.free_since = steady();
-        if job.state == State::Held && job.holders == 0 {
+        if job.state == State::Assigned && job.holders == 0 {
             job.state = State::Waits;
             job.may_have_ended |= job.may_be_cancelled();
         }
     }
 
     /// A worker that was sent the job ends without having read it.
-    pub(crate) fn unread(&mut self, no: u64) {
+    pub(crate) fn died_unread(&mut self, no: u64) {
         if let Some(job) = self.jobs.get_mut(no as usize) {
             job.was_unread = true;
             // The server may have counted the job as running, for longer than the time limit allows.
-            job.attempts.maybe_one_more();
-            job.crashes.maybe_one_more();
+            job.attempts.maybe_increment();
+            job.crashes.maybe_increment();
             job.may_have_ended |= !matches!(job.state, State::Ended(_));
             job.free_since = steady();
         }
     }
 
     /// A worker leaves and has not begun the job.
-    pub(crate) fn left_behind(&mut self, no: u64) {
+    pub(crate) fn returned_by_leaving(&mut self, no: u64) {
         self.returned(no);
         self.may_count_as_returned(no);
     }
@@ -219,54 +223,54 @@ impl Ledger {
     pub(crate) fn may_count_as_returned(&mut self, no: u64) {
         let job = &mut self.jobs[no as usize];
         job.returns += 1;
-        if job.returns >= RETURNS {
-            job.attempts.maybe_one_more();
+        if job.returns >= MIN_COUNTED_RETURNS {
+            job.attempts.maybe_increment();
             job.may_have_ended = true;
         }
     }
 
     /// A worker reports in time that the job's code has not run. Such a return costs nothing.
-    pub(crate) fn returned_unrun(&mut self, no: u64, setup: &Setup) {
-        let job = self.touch(no, "returned unrun");
+    pub(crate) fn returned_without_run(&mut self, no: u64, setup: &Setup) {
+        let job = self.record_event(no, "returned without a run");
         (job.runs_at, job.state, job.acked) = (None, State::Waits, false);
         // If the server dies now, a job that is recorded as delivered counts as done.
-        job.may_have_ended |= job.may_be_cancelled() || job.is_done_early(setup);
+        job.may_have_ended |= job.may_be_cancelled() || job.may_be_done_on_delivery(setup);
     }
 
     /// The worker died before it had begun the job. A job that counts as done on delivery has had its run.
-    pub(crate) fn died_unbegun(&mut self, no: u64, setup: &Setup) {
+    pub(crate) fn died_before_start(&mut self, no: u64, setup: &Setup) {
         self.returned(no);
         let job = &mut self.jobs[no as usize];
-        job.may_have_ended |= job.is_done_early(setup);
+        job.may_have_ended |= job.may_be_done_on_delivery(setup);
     }
 
     /// A worker has answered the job without having begun it: the job was cancelled, or its time was up.
     pub(crate) fn dropped(&mut self, no: u64) {
-        let job = self.touch(no, "dropped");
+        let job = self.record_event(no, "dropped");
         job.holders -= 1;
         job.free_since = steady();
         if !matches!(job.state, State::Ended(_)) {
-            if job.state == State::Held && job.holders == 0 {
+            if job.state == State::Assigned && job.holders == 0 {
                 job.state = State::Waits;
             }
-            job.attempts.maybe_one_more();
+            job.attempts.maybe_increment();
             job.may_have_ended = true;
         }
     }
 
     /// A worker that breaks the protocol has the job, and may have answered it.
-    pub(crate) fn lied_about(&mut self, no: u64) {
-        let job = self.touch(no, "lied about");
-        job.attempts.maybe_one_more();
-        job.crashes.maybe_one_more();
+    pub(crate) fn worker_broke_protocol(&mut self, no: u64) {
+        let job = self.record_event(no, "protocol broken");
+        job.attempts.maybe_increment();
+        job.crashes.maybe_increment();
         (job.may_have_ended, job.may_run_again) = (true, true);
     }
 
     /// A worker begins a run of the job.
     pub(crate) fn begins(&mut self, no: u64, worker: i32, setup: &Setup) {
-        let job = self.touch(no, "begins");
+        let job = self.record_event(no, "begins");
         assert_eq!(job.runs_at, None, "job {no}: runs twice at once");
-        assert!(job.holders > 0, "job {no}: begins undelivered");
+        assert!(job.holders > 0, "job {no}: begins before it was delivered");
         job.holders -= 1;
         job.state = State::Runs;
         (job.runs_at, job.began_at, job.runs) = (Some(worker), steady(), job.runs + 1);
@@ -298,7 +302,7 @@ impl Ledger {
         }
         let key = job.options.key.clone().unwrap_or_default();
         let last = self.last_begun.entry((queue, key)).or_default();
-        assert!(no >= *last, "job {no}: runs after job {last} of its key");
+        assert!(no >= *last, "job {no}: overtaken by job {last} of its key");
         *last = no;
     }
 
@@ -312,49 +316,49 @@ impl Ledger {
             Answer::Failed => "answered failed",
             Answer::Cancelled => "answered cancelled",
         };
-        let job = self.touch(no, event);
-        assert!(job.runs_at.is_some(), "job {no}: ends, and did not run");
+        let job = self.record_event(no, event);
+        assert!(job.runs_at.is_some(), "job {no}: ended, but did not run");
         job.answered(answer, &setup.queues);
     }
 
     /// The job's code has acknowledged it, and the server may have confirmed that this is in the store.
     pub(crate) fn acknowledged(&mut self, no: u64, ack: Ack) {
         let job = &mut self.jobs[no as usize];
-        if ack == Ack::Safe && job.is_safe {
+        if ack == Ack::Stored && job.ack_is_stored {
             return;
         }
-        let job = self.touch(no, "acknowledged");
+        let job = self.record_event(no, "acknowledged");
         job.acked_in_run = job.runs_at.is_some();
         job.acked = true;
         job.end(End::Done);
-        job.is_safe = ack == Ack::Safe;
-        job.may_run_again = !job.is_safe;
+        job.ack_is_stored = ack == Ack::Stored;
+        job.may_run_again = !job.ack_is_stored;
     }
 
     /// Whether the one run of a job that is acknowledged on delivery may be lost: a worker that left may have got the
     /// job without reading it, and its report about that is not trusted.
-    fn is_left_behind(&self, job: &Job, setup: &Setup) -> bool {
-        self.has_leavers && job.is_done_early(setup)
+    fn may_be_lost_at_delivery(&self, job: &Job, setup: &Setup) -> bool {
+        self.had_leaving_workers && job.may_be_done_on_delivery(setup)
     }
 
     /// The worker died while it ran the job.
     pub(crate) fn died(&mut self, no: u64, death: Death, setup: &Setup) {
         let event = match death {
             Death::Crash => "crashed",
-            Death::Overdue => "overran its time",
+            Death::Overdue => "timed out",
             Death::Unclear => "was cut off",
             Death::Drained => "was drained",
         };
-        let job = self.touch(no, event);
+        let job = self.record_event(no, event);
         let pool = job.queue().map(|queue| setup.queues[queue].pool);
         let budget = pool.and_then(|pool| setup.pools[pool].crash_budget.known());
         job.died(death, &setup.queues, budget);
     }
 
     /// Takes in a page of the list of all jobs, at the end.
-    pub(crate) fn page(&mut self, body: &[u8]) {
+    pub(crate) fn read_page(&mut self, body: &[u8]) {
         let page = serde_json::from_slice(body).expect("JSON");
-        self.next_page = Some(self.listed(&page));
+        self.next_page = Some(self.add_page(&page));
     }
 
     /// Every line logged under the id of one job was written by that job.
@@ -375,7 +379,7 @@ impl Ledger {
                 let is_own = id == tag || job.former_ids.iter().any(|former| former == tag);
                 assert!(
                     is_own,
-                    "what job {no} wrote is logged as another one's; left: {line}"
+                    "output of job {no} is logged under another job's id; left: {line}"
                 );
             }
         }
@@ -384,7 +388,7 @@ impl Ledger {
     /// Some workers of these pools are idle and could begin a task at once: no job may be waiting for them. `taken`
     /// are the jobs at workers, if there are any: other jobs may wait because of them, by the limits of a queue or
     /// key.
-    pub(crate) fn nothing_waits(
+    pub(crate) fn check_no_job_waits(
         &self,
         idle: &BTreeSet<usize>,
         taken: Option<&BTreeSet<u64>>,
@@ -405,18 +409,18 @@ impl Ledger {
                 continue;
             }
             // In an ordered queue a job also waits for the retry of the one before it.
-            let is_due = steady() >= job.answered_at.max(job.due_by) + LATE;
+            let is_due = steady() >= job.answered_at.max(job.due_by) + MAX_LATENESS;
             let may_wait = !is_due
-                || !job.is_sure()
+                || !job.is_state_known()
                 || job.state != State::Waits
                 || setup.queues[queue].ordered
                 || self.paused.contains(&queue)
                 || (setup.wall_jumps && job.options.due_at.is_some())
-                || self.is_left_behind(job, setup)
+                || self.may_be_lost_at_delivery(job, setup)
                 || setup.keeps_workers(setup.queues[queue].pool);
             assert!(
                 may_wait || !idle.contains(&setup.queues[queue].pool),
-                "job {no} waits, and a worker of its pool is idle: {job}"
+                "job {no} waits, although a worker of its pool is idle: {job}"
             );
         }
     }
@@ -428,46 +432,57 @@ impl Job {
         let queue = &setup.queues[self.queues[0]];
         let meta = |key: Key| frame.meta.get(key);
         let id = meta(Key::JOB_ID).map(hyphenated).unwrap_or_default();
-        if !self.revived && self.changing == 0 {
-            let saved = |count: u32| (count > 0).then(|| saved(count));
-            let (low, high) = (self.saves.low, self.saves.high);
-            let told = meta(Key::CHECKPOINT);
-            let known = (low..=high).find(|count| told == saved(*count).as_deref());
-            let text = || String::from_utf8_lossy(told.unwrap_or_default());
+        if !self.retried && self.changing == 0 {
+            let checkpoint_body = |count: u32| (count > 0).then(|| checkpoint_body(count));
+            let (low, high) = (self.checkpoint_no.low, self.checkpoint_no.high);
+            let reported = meta(Key::CHECKPOINT);
+            let known = (low..=high).find(|count| reported == checkpoint_body(*count).as_deref());
+            let text = || String::from_utf8_lossy(reported.unwrap_or_default());
             assert!(
                 known.is_some(),
-                "job {no}: its checkpoint is {:?}: {low} to {high}",
+                "job {no}: delivered with checkpoint {:?}, expected {low} to {high}",
                 text()
             );
-            self.saves.low = known.unwrap_or(low);
+            self.checkpoint_no.low = known.unwrap_or(low);
         }
-        if std::mem::take(&mut self.may_be_renamed) {
+        if std::mem::take(&mut self.may_have_new_id) {
             self.former_ids.extend(self.id.take());
         }
         let known = self.id.get_or_insert_with(|| id.clone());
-        assert_eq!(*known, id, "job {no}: was accepted under another id");
-        let told = frame
+        assert_eq!(*known, id, "job {no}: delivered under another id");
+        let reported = frame
             .meta
             .uint(Key::TRIES)
-            .and_then(|told| u16::try_from(told).ok());
+            .and_then(|reported| u16::try_from(reported).ok());
         // The frame may have been sent before a reload.
-        let had = |told| {
+        let had = |reported| {
             let queue = self.queue().filter(|_| self.options.tries.is_none());
-            queue.is_some_and(|queue| setup.queues[queue].tries.had(told))
+            queue.is_some_and(|queue| setup.queues[queue].tries.ever_had(reported))
         };
-        let may_be = |told| match self.tries(&setup.queues) {
-            Some(tries) => told == tries || self.options.retry_until.is_none() && had(told),
+        let may_be = |reported| match self.tries(&setup.queues) {
+            Some(tries) => reported == tries || self.options.retry_until.is_none() && had(reported),
             None => true,
         };
-        assert!(told.is_some_and(may_be), "job {no}: {told:?} tries");
+        assert!(
+            reported.is_some_and(may_be),
+            "job {no}: delivered with {reported:?} tries"
+        );
         let made = frame.meta.uint(Key::CREATED_AT);
-        assert_eq!(made, made_at(&id), "job {no}: was made at another time");
+        assert_eq!(
+            made,
+            made_at(&id),
+            "job {no}: delivered with another creation time"
+        );
         let key = self.options.key.as_ref().map(|key| key.as_bytes());
-        assert_eq!(meta(Key::FAIRNESS), key, "job {no}: another key");
+        assert_eq!(
+            meta(Key::FAIRNESS),
+            key,
+            "job {no}: delivered with another key"
+        );
         assert_eq!(
             meta(PASSED),
             self.options.passed,
-            "job {no}: what is passed on"
+            "job {no}: delivered with other metadata"
         );
         let priority = if queue.ordered {
             3
@@ -476,7 +491,7 @@ impl Job {
         };
         assert!(
             self.displaced || frame.prio == priority,
-            "job {no}: priority {}",
+            "job {no}: delivered with priority {}",
             frame.prio
         );
         let limit = match self.options.timeout_ms {
@@ -484,14 +499,14 @@ impl Job {
             None => setup.pools[queue.pool].task_timeout_ms.known(),
         };
         if let Some(limit) = limit {
-            let told = frame.meta.uint(Key::TIMEOUT);
-            assert_eq!(told, limit, "job {no}: another timeout");
+            let reported = frame.meta.uint(Key::TIMEOUT);
+            assert_eq!(reported, limit, "job {no}: delivered with another timeout");
         }
         let (from, to) = self.versions;
         let seen = (from..=to).find(|version| frame.body == body(no, *version, self.options.len));
         let seen = seen.unwrap_or_else(|| {
             panic!(
-                "job {no}: another body: {}",
+                "job {no}: delivered with another body: {}",
                 String::from_utf8_lossy(frame.body)
             )
         });

@@ -18,25 +18,25 @@ pub(crate) enum Override {
 /// The requests for one setting of one queue. An override that was granted applies, unless another one was requested
 /// meanwhile or is still to be answered: the server reads several connections in any order.
 #[derive(Debug, Default)]
-struct Course {
+struct SettingRequests {
     /// The number of requests so far.
-    asked: u64,
+    count: u64,
     /// The number of unanswered requests.
     open: u64,
     /// No other request was open when the last one was made.
     is_alone: bool,
     /// The override that applies for certain, and since when.
-    holds: Option<(Override, Duration)>,
+    applied: Option<(Override, Duration)>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Overrides {
-    paused: HashMap<usize, Course>,
-    limits: HashMap<usize, Course>,
+    paused: HashMap<usize, SettingRequests>,
+    limits: HashMap<usize, SettingRequests>,
 }
 
 impl Overrides {
-    fn course(&mut self, queue: usize, setting: Override) -> &mut Course {
+    fn requests(&mut self, queue: usize, setting: Override) -> &mut SettingRequests {
         let all = match setting {
             Override::Paused | Override::Resumed => &mut self.paused,
             Override::Limit(_) => &mut self.limits,
@@ -46,12 +46,12 @@ impl Overrides {
 
     /// An override is requested. Returns the number of the request.
     pub(crate) fn requested(&mut self, queue: usize, setting: Override) -> u64 {
-        let course = self.course(queue, setting);
-        course.is_alone = course.open == 0;
-        course.asked += 1;
-        course.open += 1;
-        course.holds = None;
-        course.asked
+        let requests = self.requests(queue, setting);
+        requests.is_alone = requests.open == 0;
+        requests.count += 1;
+        requests.open += 1;
+        requests.applied = None;
+        requests.count
     }
 
     /// The request with this number is answered. A granted override applies, unless another request was open at the
@@ -63,28 +63,28 @@ impl Overrides {
         number: u64,
         is_granted: bool,
     ) {
-        let course = self.course(queue, setting);
-        course.open -= 1;
-        if course.asked == number && course.is_alone && is_granted {
-            course.holds = Some((setting, steady()));
+        let requests = self.requests(queue, setting);
+        requests.open -= 1;
+        if requests.count == number && requests.is_alone && is_granted {
+            requests.applied = Some((setting, steady()));
         }
     }
 
     /// The limit in the file applies from now on, unless an operator has ever set another one. Returns whether it
     /// applies.
-    pub(crate) fn of_file(&mut self, queue: usize, limit: u64) -> bool {
-        let course = self.course(queue, Override::Limit(limit));
-        if course.asked == 0 {
-            course.holds = Some((Override::Limit(limit), steady()));
+    pub(crate) fn apply_file_limit(&mut self, queue: usize, limit: u64) -> bool {
+        let requests = self.requests(queue, Override::Limit(limit));
+        if requests.count == 0 {
+            requests.applied = Some((Override::Limit(limit), steady()));
         }
-        course.asked == 0
+        requests.count == 0
     }
 
     /// The limit in the file changes. An operator may have reset the queue's limit to that of the file.
-    pub(crate) fn changes_limit(&mut self, queue: usize) {
-        let course = self.course(queue, Override::Limit(0));
-        course.asked += u64::from(course.asked > 0);
-        course.holds = None;
+    pub(crate) fn file_limit_changes(&mut self, queue: usize) {
+        let requests = self.requests(queue, Override::Limit(0));
+        requests.count += u64::from(requests.count > 0);
+        requests.applied = None;
     }
 }
 
@@ -98,14 +98,14 @@ impl Ledger {
         let is_free = job.changing == 0 && job.push == super::Push::Accepted;
         assert!(
             !is_free || job.free_since <= since,
-            "job {no} begins, and its queue is paused since {since:?}: {job}"
+            "job {no} begins, although its queue is paused since {since:?}: {job}"
         );
     }
 
     /// Since when a queue is paused for certain.
     pub(super) fn paused_since(&self, queue: usize) -> Option<Duration> {
-        let course = self.overrides.paused.get(&queue)?;
-        match course.holds {
+        let requests = self.overrides.paused.get(&queue)?;
+        match requests.applied {
             Some((Override::Paused, since)) => Some(since),
             _ => None,
         }
@@ -115,9 +115,9 @@ impl Ledger {
     /// worker had the job when it was set; else any limit that the queue ever had.
     pub(super) fn limit_for(&self, no: u64, queue: usize, setup: &Setup) -> u64 {
         let job = &self.jobs[no as usize];
-        let holds = self.overrides.limits.get(&queue);
-        let all = setup.queues[queue].limit.ever();
-        match holds.and_then(|course| course.holds) {
+        let applied = self.overrides.limits.get(&queue);
+        let all = setup.queues[queue].limit.past_values();
+        match applied.and_then(|requests| requests.applied) {
             Some((Override::Limit(limit), since)) if job.free_since > since => limit,
             _ => all.max().unwrap_or(u64::MAX),
         }

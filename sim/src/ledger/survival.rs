@@ -10,9 +10,9 @@ use stoker_os::steady;
 use stoker_wire::Status;
 
 /// For this time after the disk works again, answers may still be due to requests that were made while it failed.
-const FELT: Duration = Duration::from_secs(30);
+const MAX_DISK_AFTEREFFECT: Duration = Duration::from_secs(30);
 /// A checkpoint that was saved this long ago is in the store.
-const KEPT_WITHIN: Duration = Duration::from_secs(1);
+const MAX_CHECKPOINT_DELAY: Duration = Duration::from_secs(1);
 
 impl Ledger {
     /// The disk begins to fail: from now on some requests may be refused because of it.
@@ -20,57 +20,64 @@ impl Ledger {
         (self.disk_failed, self.disk_fails) = (true, true);
     }
 
-    pub(crate) fn disk_heals(&mut self) {
-        (self.disk_fails, self.disk_well_since) = (false, steady());
+    pub(crate) fn disk_recovers(&mut self) {
+        (self.disk_fails, self.disk_recovered_at) = (false, steady());
     }
 
     /// Whether what is answered now may be due to the disk.
-    pub(super) fn disk_is_felt(&self) -> bool {
-        self.disk_failed && (self.disk_fails || steady() < self.disk_well_since + FELT)
+    pub(super) fn may_be_due_to_disk(&self) -> bool {
+        self.disk_failed
+            && (self.disk_fails || steady() < self.disk_recovered_at + MAX_DISK_AFTEREFFECT)
     }
 
     /// Whether an answer says that the disk is full, at a time when it can be.
     pub(crate) fn disk_is_full(&self, answer: &[u8]) -> bool {
-        self.disk_is_felt() && String::from_utf8_lossy(answer).contains("disk is full")
+        self.may_be_due_to_disk() && String::from_utf8_lossy(answer).contains("disk is full")
     }
 
     /// Whether a request may be answered with this status because of the disk, or because the server drains.
     pub(crate) fn may_fail(&self, status: Status) -> bool {
-        self.disk_is_felt() && matches!(status, Status::UNAVAILABLE | Status::UNKNOWN)
-            || self.may_be_drained(status)
+        self.may_be_due_to_disk() && matches!(status, Status::UNAVAILABLE | Status::UNKNOWN)
+            || self.is_from_drain(status)
     }
 
     /// The server to which the push was sent is dead: if the job is not in the store now, it never will be.
-    pub(crate) fn cut(&mut self, no: u64) {
-        self.jobs[no as usize].is_cut = true;
+    pub(crate) fn push_server_died(&mut self, no: u64) {
+        self.jobs[no as usize].server_died = true;
     }
 
     /// The server dies. Checkpoints that were saved a while ago are on the disk, unless the disk fails or loses
     /// unsynced writes.
-    pub(crate) fn keeps_saves(&mut self, is_synced: bool) {
-        let is_kept = is_synced && !self.disk_is_felt();
-        let now = steady();
+    /// After a power cut, checkpoints that no synced commit has followed may be lost.
+    pub(crate) fn keep_checkpoints(&mut self, is_synced: bool, is_power_cut: bool) {
+        let is_kept = is_synced && !self.may_be_due_to_disk();
+        let accepted = self.jobs.iter().filter(|job| job.push == Push::Accepted);
+        let last_push = accepted.map(|job| job.answered_at).max();
+        let until = match is_power_cut {
+            true => last_push.unwrap_or_default(),
+            false => steady(),
+        };
         for job in &mut self.jobs {
-            job.saves_are_reported =
-                is_kept && job.changing == 0 && job.saved_at + KEPT_WITHIN <= now;
+            job.checkpoint_is_stored =
+                is_kept && job.changing == 0 && job.checkpoint_at + MAX_CHECKPOINT_DELAY <= until;
         }
     }
 
     /// Compares the model with the store between two servers.
     pub(crate) fn survived(&mut self, stored: &Stored, setup: &Setup) {
-        self.reserves_wait.clear();
+        self.below_reserve_since.clear();
         self.deaths += 1;
-        self.check_places(stored, setup);
+        self.check_order_kept(stored, setup);
         for no in 0..self.jobs.len() as u64 {
             match stored.jobs.get(&no) {
-                Some(row) => self.is_left(no, row, setup),
-                None => self.is_missing(no, setup),
+                Some(row) => self.check_left(no, row, setup),
+                None => self.check_missing(no, setup),
             }
-            self.jobs[no as usize].saves_are_reported = false;
+            self.jobs[no as usize].checkpoint_is_stored = false;
         }
         for no in stored.jobs.keys() {
             let job = self.jobs.get(*no as usize);
-            let job = job.unwrap_or_else(|| panic!("nobody has pushed job {no}"));
+            let job = job.unwrap_or_else(|| panic!("the store has job {no}, which was not pushed"));
             // The order of the job's key continues with the jobs that have not ended.
             let key = job.options.key.clone().unwrap_or_default();
             for queue in &job.queues {
@@ -82,7 +89,7 @@ impl Ledger {
 
     /// Checks that no job of an ordered queue has overtaken an earlier one of its key that waited between two runs
     /// and is still there.
-    fn check_places(&self, stored: &Stored, setup: &Setup) {
+    fn check_order_kept(&self, stored: &Stored, setup: &Setup) {
         for no in stored.jobs.keys() {
             let Some(job) = self.jobs.get(*no as usize) else {
                 continue;
@@ -93,7 +100,7 @@ impl Ledger {
                 continue;
             }
             let overtakes = |other: &&Job| {
-                other.is_in_line_with(job)
+                other.is_in_same_lane(job)
                     && !other.displaced
                     && other.runs > 0
                     && other.began_at > job.free_since
@@ -101,22 +108,22 @@ impl Ledger {
             let other = self.jobs[*no as usize + 1..].iter().find(overtakes);
             assert!(
                 other.is_none(),
-                "job {no} waited for its next run, and is still there, and one behind it has run: {job}; left: {other:?}"
+                "job {no} waits for its retry, but was overtaken by another job of its key: {job}; left: {other:?}"
             );
         }
     }
 
     /// The job is not in the store: it must not have been accepted, or it may have ended.
-    fn is_missing(&mut self, no: u64, setup: &Setup) {
-        let job = self.touch(no, "is not left");
-        let is_early = job.is_done_early(setup);
-        let may_be_over = job.may_be_over_now();
+    fn check_missing(&mut self, no: u64, setup: &Setup) {
+        let job = self.record_event(no, "missing in the store");
+        let is_early = job.may_be_done_on_delivery(setup);
+        let may_be_over = job.may_have_ended_by_now();
         let accepted = job.push == Push::Accepted;
         assert!(
             !accepted || may_be_over || is_early,
-            "job {no} was accepted, and is lost: {job}"
+            "job {no} was accepted, but is lost: {job}"
         );
-        job.is_lost |= (job.is_cut || accepted) && !may_be_over;
+        job.is_lost |= (job.server_died || accepted) && !may_be_over;
         job.may_be_over |= is_early;
         if !matches!(job.state, State::Ended(_)) {
             job.may_have_ended = true;
@@ -127,52 +134,58 @@ impl Ledger {
     }
 
     /// The job is in the store: its push must not have been refused, and its end must not be certain.
-    fn is_left(&mut self, no: u64, row: &Row, setup: &Setup) {
-        let job = self.touch(no, "is left");
+    fn check_left(&mut self, no: u64, row: &Row, setup: &Setup) {
+        let job = self.record_event(no, "found in the store");
         assert_ne!(
             job.push,
             Push::Refused,
-            "job {no} was refused, and is there"
+            "job {no} was rejected, but is in the store"
         );
-        assert!(!job.is_lost, "job {no} was gone, and is there");
+        assert!(
+            !job.is_lost,
+            "job {no} was missing, but is in the store again"
+        );
         let is_early = job
             .queue()
             .is_some_and(|queue| setup.queues[queue].on_delivery.known() == Some(true));
         assert!(
-            !(is_early && job.acked) || job.revived || job.displaced,
-            "job {no} was acknowledged when it was delivered, and is to run again"
+            !(is_early && job.acked) || job.retried || job.displaced,
+            "job {no} was acknowledged on delivery, but is stored as unfinished"
         );
         assert!(
-            !job.is_safe || job.revived,
-            "job {no} was acknowledged, which was safe, and is to run again"
+            !job.ack_is_stored || job.retried,
+            "job {no} was acknowledged and confirmed, but is stored as unfinished"
         );
-        let is_cancelled = job.state == State::Ended(End::Cancelled) && job.is_sure();
-        assert!(!is_cancelled, "job {no} was cancelled, and is to run again");
+        let is_cancelled = job.state == State::Ended(End::Cancelled) && job.is_state_known();
+        assert!(
+            !is_cancelled,
+            "job {no} was cancelled, but is stored as unfinished"
+        );
         let (attempt, crashes) = (row.attempt, row.crashes);
         assert!(
             attempt <= job.attempts.high,
-            "job {no}: {attempt} attempts are left of {job}"
+            "job {no}: stored with {attempt} attempts: {job}"
         );
         assert!(
             crashes <= job.crashes.high,
-            "job {no}: {crashes} crashes are left of {job}"
+            "job {no}: stored with {crashes} crashes: {job}"
         );
-        job.is_in(setup.queue(&row.queue).into_iter().collect());
-        job.goes_on_from(row);
+        job.set_queues(setup.queue(&row.queue).into_iter().collect());
+        job.continue_from_row(row);
     }
 }
 
 impl Job {
     /// Whether the job may have ended, whether or not the end was seen and committed.
-    fn may_be_over_now(&self) -> bool {
+    fn may_have_ended_by_now(&self) -> bool {
         self.ended_runs > 0
-            || !self.is_sure()
-            || self.may_be_gone
+            || !self.is_state_known()
+            || self.may_be_deleted
             || matches!(self.state, State::Ended(_))
     }
 
     /// The job continues from its row in the store. An end that was not committed did not happen.
-    fn goes_on_from(&mut self, row: &Row) {
+    fn continue_from_row(&mut self, row: &Row) {
         if self.state != State::Suspended {
             self.state = State::Waits;
         }
@@ -191,11 +204,11 @@ impl Job {
             low: row.crashes,
             high: row.crashes + 1,
         };
-        self.exceptions.maybe_none();
-        if !self.saves_are_reported {
-            self.saves.maybe_none();
+        self.exceptions.maybe_reset();
+        if !self.checkpoint_is_stored {
+            self.checkpoint_no.maybe_reset();
         }
         (self.may_have_ended, self.may_run_again) = (true, false);
-        self.may_be_gone = false;
+        self.may_be_deleted = false;
     }
 }

@@ -9,13 +9,14 @@ impl Ledger {
     /// key behind them. If there are none either, all waiting jobs.
     pub(crate) fn jobs_in_line(&self, setup: &Setup) -> Vec<u64> {
         let is_ordered = |job: &Job| job.queue().is_some_and(|queue| setup.queues[queue].ordered);
-        let waits =
-            |job: &Job| job.push == Push::Accepted && job.state == State::Waits && job.is_sure();
+        let waits = |job: &Job| {
+            job.push == Push::Accepted && job.state == State::Waits && job.is_state_known()
+        };
         let all = self.jobs.iter().enumerate().filter(|(_, job)| waits(job));
         let all: Vec<(u64, &Job)> = all.map(|(no, job)| (no as u64, job)).collect();
         let has_mate = |no: u64, of: &Job| {
             let mut others = all.iter().rev().take_while(|(other, _)| *other > no);
-            others.any(|(_, job)| job.is_in_line_with(of))
+            others.any(|(_, job)| job.is_in_same_lane(of))
         };
         let ordered = || all.iter().filter(|(_, job)| is_ordered(job));
         let numbers = |(no, _): &(u64, &Job)| *no;
@@ -41,11 +42,11 @@ impl Ledger {
         let mut others = self.jobs[no as usize + 1..].iter();
         is_ordered
             && of.is_between_runs
-            && others.any(|job| job.state == State::Waits && job.is_in_line_with(of))
+            && others.any(|job| job.state == State::Waits && job.is_in_same_lane(of))
     }
 
     /// At most two jobs of a queue that are likely to run next.
-    pub(crate) fn next_of(&self, queue: usize) -> Vec<u64> {
+    pub(crate) fn next_jobs_of(&self, queue: usize) -> Vec<u64> {
         let is_due = |job: &Job| job.queues == [queue] && job.not_before <= steady();
         let waiting = self.waiting.iter().copied();
         let mut due: Vec<u64> = waiting
@@ -57,11 +58,11 @@ impl Ledger {
     }
 
     /// At most four waiting jobs that were pushed to a queue last.
-    pub(crate) fn newest_of(&self, queue: usize) -> Vec<u64> {
+    pub(crate) fn newest_jobs_of(&self, queue: usize) -> Vec<u64> {
         let newest = self.jobs.iter().enumerate().rev().take(20);
         let waits = newest.filter(|(_, job)| {
             let is_there = job.push == Push::Accepted && job.queue() == Some(queue);
-            is_there && job.state == State::Waits && job.is_sure()
+            is_there && job.state == State::Waits && job.is_state_known()
         });
         waits.map(|(no, _)| no as u64).take(4).collect()
     }
@@ -69,7 +70,7 @@ impl Ledger {
 
 impl Job {
     /// Whether both jobs have the same key and queue.
-    pub(super) fn is_in_line_with(&self, other: &Self) -> bool {
+    pub(super) fn is_in_same_lane(&self, other: &Self) -> bool {
         self.queues == other.queues && self.options.key == other.options.key
     }
 }

@@ -2,13 +2,13 @@
 
 use super::section::Section;
 use super::{
-    Pool, Queue, Quotas, Service, Setup, is_exec, is_spare, least_slots, sections, workers_of,
+    Pool, Queue, Quotas, Service, Setup, is_exec, is_spare, min_slots, sections, workers_of,
 };
 use crate::dice::Dice;
 
 /// Keys that reloads change. The others keep their value for the whole seed, because they need a restart or would
 /// change what is drawn.
-pub(crate) const OF_QUEUE: [&str; 17] = [
+pub(crate) const QUEUE_KEYS: [&str; 17] = [
     "reserve",
     "keep",
     "tries",
@@ -27,7 +27,7 @@ pub(crate) const OF_QUEUE: [&str; 17] = [
     "keep_payloads",
     "keep_results",
 ];
-pub(crate) const OF_SERVICE: [&str; 10] = [
+pub(crate) const SERVICE_KEYS: [&str; 10] = [
     "reserve",
     "keep",
     "limit",
@@ -39,7 +39,7 @@ pub(crate) const OF_SERVICE: [&str; 10] = [
     "max_waiting",
     "max_wait",
 ];
-pub(crate) const OF_POOL: [&str; 11] = [
+pub(crate) const POOL_KEYS: [&str; 11] = [
     "workers",
     "strategy",
     "boot_timeout",
@@ -52,7 +52,7 @@ pub(crate) const OF_POOL: [&str; 11] = [
     "idle_timeout",
     "crash_budget",
 ];
-pub(crate) const OF_SERVER: [&str; 11] = [
+pub(crate) const SERVER_KEYS: [&str; 11] = [
     "max_connections",
     "max_inflight",
     "max_memory",
@@ -68,43 +68,46 @@ pub(crate) const OF_SERVER: [&str; 11] = [
 
 /// The new content of one section.
 #[derive(Clone, Debug)]
-pub(crate) enum To {
+pub(crate) enum SectionEdit {
     Queue(usize, Box<Queue>),
     Service(usize, Service),
     Pool(usize, Pool),
     Server(Section),
 }
 
-impl To {
+impl SectionEdit {
     /// Draws a change: one key of one section has another value, or is removed. Returns the key as well.
     pub(crate) fn draw(dice: &mut Dice, setup: &Setup) -> (Self, &'static str) {
-        let mut one_of = |count: usize| dice.below(count as u64) as usize;
-        let (queue, pool) = (one_of(setup.of_file().count()), one_of(setup.pools.len()));
-        let service = (!setup.services.is_empty()).then(|| one_of(setup.services.len()));
+        let mut draw_index = |count: usize| dice.below(count as u64) as usize;
+        let (queue, pool) = (
+            draw_index(setup.declared_queues().count()),
+            draw_index(setup.pools.len()),
+        );
+        let service = (!setup.services.is_empty()).then(|| draw_index(setup.services.len()));
         match (dice.below(10), service) {
             (0 | 1, Some(at)) => {
-                let key = setup.often.one_of(dice, &OF_SERVICE);
+                let key = setup.frequencies.draw_key(dice, &SERVICE_KEYS);
                 let of = &setup.services[at];
                 let spare = setup.spare(of.pool) + of.section.number("reserve", 0);
-                (Self::Service(at, of.with_another(dice, key, spare)), key)
+                (Self::Service(at, of.with_new_value(dice, key, spare)), key)
             }
             (2..=4, _) => {
-                let key = setup.often.one_of(dice, &OF_POOL);
-                let least = setup.least_workers(pool);
-                let to = setup.pools[pool].with_another(dice, key, least);
+                let key = setup.frequencies.draw_key(dice, &POOL_KEYS);
+                let least = setup.min_workers(pool);
+                let to = setup.pools[pool].with_new_value(dice, key, least);
                 (Self::Pool(pool, to), key)
             }
             (5, _) => {
-                let key = setup.often.one_of(dice, &OF_SERVER);
+                let key = setup.frequencies.draw_key(dice, &SERVER_KEYS);
                 let mut section = setup.stoker.clone();
-                section.take_over(key, &sections::stoker(dice));
+                section.copy_key(key, &sections::stoker(dice));
                 (Self::Server(section), key)
             }
             _ => {
-                let key = setup.often.one_of(dice, &OF_QUEUE);
+                let key = setup.frequencies.draw_key(dice, &QUEUE_KEYS);
                 let of = &setup.queues[queue];
                 let spare = setup.spare(of.pool) + of.section.number("reserve", 0);
-                let to = of.with_another(dice, key, spare);
+                let to = of.with_new_value(dice, key, spare);
                 (Self::Queue(queue, Box::new(to)), key)
             }
         }
@@ -125,109 +128,110 @@ impl Setup {
     fn spare(&self, pool: usize) -> u64 {
         let reserved = self.served_by(pool);
         let reserved: u64 = reserved.map(|section| section.number("reserve", 0)).sum();
-        least_slots(&self.pools[pool].section) - reserved
+        min_slots(&self.pools[pool].section) - reserved
     }
 
     /// The smallest minimum of workers that covers all reserves, and leaves a worker to those that reserve nothing.
-    fn least_workers(&self, pool: usize) -> u64 {
+    fn min_workers(&self, pool: usize) -> u64 {
         let number = |section: &Section| section.number("reserve", 0) + section.number("keep", 0);
         let needed: u64 = self.served_by(pool).map(number).sum();
-        needed.clamp(1, least_slots(&self.pools[pool].section))
+        needed.clamp(1, min_slots(&self.pools[pool].section))
     }
 
     /// A reload is about to apply this section. From now on either the old or the new values may apply.
-    pub(crate) fn may_become(&mut self, to: &To) {
+    pub(crate) fn begin_change(&mut self, to: &SectionEdit) {
         match to {
-            To::Queue(at, to) => self.queues[*at].may_become(to),
-            To::Service(at, to) => self.services[*at].may_become(to),
-            To::Pool(at, to) => self.pools[*at].may_become(to),
-            To::Server(section) => self.quotas.may_become(&Quotas::read(section)),
+            SectionEdit::Queue(at, to) => self.queues[*at].begin_change(to),
+            SectionEdit::Service(at, to) => self.services[*at].begin_change(to),
+            SectionEdit::Pool(at, to) => self.pools[*at].begin_change(to),
+            SectionEdit::Server(section) => self.quotas.begin_change(&Quotas::read(section)),
         }
     }
 
     /// The file has this section now.
-    pub(crate) fn is_written(&mut self, to: &To) {
+    pub(crate) fn write_section(&mut self, to: &SectionEdit) {
         match to {
-            To::Queue(at, to) => self.queues[*at].section.clone_from(&to.section),
-            To::Service(at, to) => self.services[*at].section.clone_from(&to.section),
-            To::Pool(at, to) => self.pools[*at].section.clone_from(&to.section),
-            To::Server(section) => self.stoker.clone_from(section),
+            SectionEdit::Queue(at, to) => self.queues[*at].section.clone_from(&to.section),
+            SectionEdit::Service(at, to) => self.services[*at].section.clone_from(&to.section),
+            SectionEdit::Pool(at, to) => self.pools[*at].section.clone_from(&to.section),
+            SectionEdit::Server(section) => self.stoker.clone_from(section),
         }
     }
 
     /// A reload has applied this section. Jobs that were deleted, or that run, under the former settings stay so.
-    pub(crate) fn has_become(&mut self, to: &To) {
+    pub(crate) fn apply_change(&mut self, to: &SectionEdit) {
         match to {
-            To::Queue(at, to) => self.queues[*at].has_become(to),
-            To::Service(at, to) => self.services[*at].has_become(to),
-            To::Pool(..) | To::Server(_) => {}
+            SectionEdit::Queue(at, to) => self.queues[*at].apply_change(to),
+            SectionEdit::Service(at, to) => self.services[*at].apply_change(to),
+            SectionEdit::Pool(..) | SectionEdit::Server(_) => {}
         }
     }
 }
 
 impl Queue {
     /// The queue with another value of one key, or without it.
-    fn with_another(&self, dice: &mut Dice, key: &'static str, spare: u64) -> Self {
+    fn with_new_value(&self, dice: &mut Dice, key: &'static str, spare: u64) -> Self {
         let mut left = spare;
         let drawn = sections::queue(dice, &self.name, "", &mut left);
         let mut section = self.section.clone();
-        section.take_over(key, &drawn);
+        section.copy_key(key, &drawn);
         keep_within_limit(&mut section, spare);
         Self::read(self.pool, section)
     }
 
-    fn may_become(&mut self, to: &Self) {
-        self.tries.changes_as(&to.tries);
-        self.on_delivery.changes_as(&to.on_delivery);
-        self.max_waiting.changes_as(&to.max_waiting);
-        self.max_body.changes_as(&to.max_body);
-        self.limit.changes_as(&to.limit);
-        self.per_key.changes_as(&to.per_key);
-        self.is_strict.changes_as(&to.is_strict);
-        self.keep_done.changes_as(&to.keep_done);
-        self.keep_failed.changes_as(&to.keep_failed);
+    fn begin_change(&mut self, to: &Self) {
+        self.tries.may_change_to_values_of(&to.tries);
+        self.on_delivery.may_change_to_values_of(&to.on_delivery);
+        self.max_waiting.may_change_to_values_of(&to.max_waiting);
+        self.max_body.may_change_to_values_of(&to.max_body);
+        self.limit.may_change_to_values_of(&to.limit);
+        self.per_key.may_change_to_values_of(&to.per_key);
+        self.is_strict.may_change_to_values_of(&to.is_strict);
+        self.keep_done.may_change_to_values_of(&to.keep_done);
+        self.keep_failed.may_change_to_values_of(&to.keep_failed);
         self.backoffs_ms.extend(to.backoffs_ms.iter().cloned());
-        self.reserve.changes_as(&to.reserve);
-        self.forgets_soon |= to.forgets_soon;
-        self.keeps |= to.keeps;
+        self.reserve.may_change_to_values_of(&to.reserve);
+        self.deletes_soon |= to.deletes_soon;
+        self.had_kept_workers |= to.had_kept_workers;
     }
 
-    fn has_become(&mut self, to: &Self) {
-        self.tries.is_as(&to.tries);
-        self.reserve.is_as(&to.reserve);
-        self.max_waiting.is_as(&to.max_waiting);
+    fn apply_change(&mut self, to: &Self) {
+        self.tries.set_to(&to.tries);
+        self.reserve.set_to(&to.reserve);
+        self.max_waiting.set_to(&to.max_waiting);
     }
 }
 
 impl Service {
-    fn with_another(&self, dice: &mut Dice, key: &'static str, spare: u64) -> Self {
+    fn with_new_value(&self, dice: &mut Dice, key: &'static str, spare: u64) -> Self {
         let mut left = spare;
         let drawn = sections::service(dice, &self.name, "", &mut left);
         let mut section = self.section.clone();
-        section.take_over(key, &drawn);
+        section.copy_key(key, &drawn);
         keep_within_limit(&mut section, spare);
         Self::read(self.pool, section)
     }
 
-    fn may_become(&mut self, to: &Self) {
-        self.limit.changes_as(&to.limit);
-        self.per_key.changes_as(&to.per_key);
-        self.timeout_ms.changes_as(&to.timeout_ms);
-        self.max_waiting.changes_as(&to.max_waiting);
-        self.max_wait_ms.changes_as(&to.max_wait_ms);
-        self.is_idempotent.changes_as(&to.is_idempotent);
-        self.keeps |= to.keeps;
+    fn begin_change(&mut self, to: &Self) {
+        self.limit.may_change_to_values_of(&to.limit);
+        self.per_key.may_change_to_values_of(&to.per_key);
+        self.timeout_ms.may_change_to_values_of(&to.timeout_ms);
+        self.max_waiting.may_change_to_values_of(&to.max_waiting);
+        self.max_wait_ms.may_change_to_values_of(&to.max_wait_ms);
+        self.is_idempotent
+            .may_change_to_values_of(&to.is_idempotent);
+        self.had_kept_workers |= to.had_kept_workers;
     }
 
-    fn has_become(&mut self, to: &Self) {
-        self.timeout_ms.is_as(&to.timeout_ms);
-        self.max_waiting.is_as(&to.max_waiting);
-        self.max_wait_ms.is_as(&to.max_wait_ms);
+    fn apply_change(&mut self, to: &Self) {
+        self.timeout_ms.set_to(&to.timeout_ms);
+        self.max_waiting.set_to(&to.max_waiting);
+        self.max_wait_ms.set_to(&to.max_wait_ms);
     }
 }
 
 impl Pool {
-    fn with_another(&self, dice: &mut Dice, key: &'static str, least: u64) -> Self {
+    fn with_new_value(&self, dice: &mut Dice, key: &'static str, least: u64) -> Self {
         let drawn = sections::pool(dice, &self.name);
         let mut section = self.section.clone();
         match key {
@@ -240,7 +244,7 @@ impl Pool {
                 let (min, max) = (min.max(least), max.max(least));
                 section.put(key, format!("{{ min = {min}, max = {max} }}"));
             }
-            _ => section.take_over(key, &drawn),
+            _ => section.copy_key(key, &drawn),
         }
         if is_exec(&section) || is_spare(&section) {
             section.take("max_tasks");
@@ -248,9 +252,10 @@ impl Pool {
         Self::read(section)
     }
 
-    fn may_become(&mut self, to: &Self) {
-        self.task_timeout_ms.changes_as(&to.task_timeout_ms);
-        self.crash_budget.changes_as(&to.crash_budget);
+    fn begin_change(&mut self, to: &Self) {
+        self.task_timeout_ms
+            .may_change_to_values_of(&to.task_timeout_ms);
+        self.crash_budget.may_change_to_values_of(&to.crash_budget);
         self.former.push(self.section.clone());
         self.former.push(to.section.clone());
     }
@@ -258,7 +263,7 @@ impl Pool {
 
 impl Quotas {
     /// A refusal is judged by the smallest limits that ever applied.
-    fn may_become(&mut self, to: &Self) {
+    fn begin_change(&mut self, to: &Self) {
         self.max_inflight = self.max_inflight.min(to.max_inflight);
         self.user_inflight = self.user_inflight.min(to.user_inflight);
         self.user_pushes = self.user_pushes.min(to.user_pushes);

@@ -1,7 +1,7 @@
 //! The focus of a seed, if it has one: conditions that rarely coincide by chance are drawn together on purpose.
 
-use super::edit::{OF_POOL, OF_QUEUE, OF_SERVER, OF_SERVICE};
-use super::{Pool, Queue, STORM, Service, Setup, Trouble, is_spare};
+use super::edit::{POOL_KEYS, QUEUE_KEYS, SERVER_KEYS, SERVICE_KEYS};
+use super::{Pool, Queue, STORM_ERRORS, Service, Setup, Trouble, is_spare};
 use crate::dice::Dice;
 use crate::storing::Engine;
 
@@ -32,7 +32,7 @@ pub(crate) enum Focus {
 
 /// How often something is drawn, in per cent.
 #[derive(Clone, Debug)]
-pub(crate) struct Often {
+pub(crate) struct Frequencies {
     /// The share of rich pushes that have a unique key.
     pub(crate) unique: u64,
     /// The share of unique keys that expire.
@@ -53,7 +53,7 @@ pub(crate) struct Often {
     pub(crate) edited: Vec<&'static str>,
 }
 
-impl Default for Often {
+impl Default for Frequencies {
     fn default() -> Self {
         Self {
             unique: 15,
@@ -69,13 +69,13 @@ impl Default for Often {
     }
 }
 
-impl Often {
+impl Frequencies {
     /// Draws one of these keys, among those in `edited` if there are any.
-    pub(super) fn one_of(&self, dice: &mut Dice, keys: &[&'static str]) -> &'static str {
-        let often = |key: &&str| self.edited.contains(key);
-        let often: Vec<&'static str> = keys.iter().copied().filter(often).collect();
-        let keys = if often.is_empty() { keys } else { &often };
-        let key: &&'static str = dice.of_all(keys);
+    pub(super) fn draw_key(&self, dice: &mut Dice, keys: &[&'static str]) -> &'static str {
+        let frequent = |key: &&str| self.edited.contains(key);
+        let frequent: Vec<&'static str> = keys.iter().copied().filter(frequent).collect();
+        let keys = if frequent.is_empty() { keys } else { &frequent };
+        let key: &&'static str = dice.one_of(keys);
         key
     }
 }
@@ -98,59 +98,59 @@ impl Focus {
 
 impl Setup {
     /// Adapts the setup to the focus.
-    pub(super) fn is_about(&mut self, focus: Focus, dice: &mut Dice) {
+    pub(super) fn apply_focus(&mut self, focus: Focus, dice: &mut Dice) {
         match focus {
             Focus::Everything => {}
-            Focus::UniqueKeys => self.is_about_unique_keys(dice),
-            Focus::Reloads => self.is_about_reloads(dice),
-            Focus::NestedCalls => self.is_about_nested_calls(),
-            Focus::Retries => self.is_about_retries(),
-            Focus::Cancels => self.is_about_cancels(),
-            Focus::Order => self.is_about_order(dice),
-            Focus::Delivery => self.is_about_delivery(dice),
-            Focus::Shutdowns => self.is_about_shutdowns(dice),
+            Focus::UniqueKeys => self.focus_on_unique_keys(dice),
+            Focus::Reloads => self.focus_on_reloads(dice),
+            Focus::NestedCalls => self.focus_on_nested_calls(),
+            Focus::Retries => self.focus_on_retries(),
+            Focus::Cancels => self.focus_on_cancels(),
+            Focus::Order => self.focus_on_order(dice),
+            Focus::Delivery => self.focus_on_delivery(dice),
+            Focus::Shutdowns => self.focus_on_shutdowns(dice),
         }
     }
 
-    fn is_about_unique_keys(&mut self, dice: &mut Dice) {
-        self.rich = true;
+    fn focus_on_unique_keys(&mut self, dice: &mut Dice) {
+        self.has_push_options = true;
         if dice.percent(40) {
             self.store.engine = Engine::Sqlite;
         }
         self.calls = 2;
-        self.longest_us = self.longest_us.max(SLOW_US);
-        (self.often.unique, self.often.expires) = (80, 50);
+        self.max_run_us = self.max_run_us.max(SLOW_US);
+        (self.frequencies.unique, self.frequencies.expires) = (80, 50);
     }
 
-    fn is_about_reloads(&mut self, dice: &mut Dice) {
-        let all = [&OF_QUEUE[..], &OF_SERVICE, &OF_POOL, &OF_SERVER].concat();
-        self.often.edited = (0..3).map(|_| *dice.of_all(&all)).collect();
-        self.often
+    fn focus_on_reloads(&mut self, dice: &mut Dice) {
+        let all = [&QUEUE_KEYS[..], &SERVICE_KEYS, &POOL_KEYS, &SERVER_KEYS].concat();
+        self.frequencies.edited = (0..3).map(|_| *dice.one_of(&all)).collect();
+        self.frequencies
             .edited
-            .push(*dice.of_all(&["tries", "backoff", "limit", "max_waiting"]));
-        self.often.edits = 50;
+            .push(*dice.one_of(&["tries", "backoff", "limit", "max_waiting"]));
+        self.frequencies.edits = 50;
         // Between two changes there is time to see the effect of the first one.
-        self.operations = *dice.of_all(&[10, 40]);
+        self.operations = *dice.one_of(&[10, 40]);
         self.trouble.error = self.trouble.error.max(20);
     }
 
-    fn is_about_nested_calls(&mut self) {
+    fn focus_on_nested_calls(&mut self) {
         self.trouble = Trouble::NONE;
         (self.operations, self.guests) = (0, 0);
-        self.is_not_interrupted();
+        self.disable_interruptions();
         for pool in &mut self.pools {
-            pool.stays();
+            pool.keep_workers();
         }
     }
 
-    fn is_about_retries(&mut self) {
-        self.is_not_interrupted();
+    fn focus_on_retries(&mut self) {
+        self.disable_interruptions();
         self.store.engine = match self.store.engine {
             Engine::Sqlite => Engine::Sqlite,
-            Engine::Memory | Engine::Late => Engine::Memory,
+            Engine::Memory | Engine::Delayed => Engine::Memory,
         };
-        self.trouble.error = STORM;
-        (self.operations, self.often.retries, self.calls) = (25, 40, 2);
+        self.trouble.error = STORM_ERRORS;
+        (self.operations, self.frequencies.retries, self.calls) = (25, 40, 2);
         self.each_queue(|queue| {
             queue.section.put("tries", 1);
             queue.section.take("keep_failed");
@@ -158,16 +158,16 @@ impl Setup {
         });
     }
 
-    fn is_about_cancels(&mut self) {
-        (self.calls, self.often.cancels) = (9, 35);
+    fn focus_on_cancels(&mut self) {
+        (self.calls, self.frequencies.cancels) = (9, 35);
         // Runs are quick enough for tasks to be prefetched, and requests are many enough for tasks to wait.
-        (self.looks, self.longest_us) = ((0, 20), self.longest_us.min(50));
+        (self.read_delay, self.max_run_us) = ((0, 20), self.max_run_us.min(50));
         self.requests = self.requests.max(250);
         self.trouble = Trouble::NONE;
-        self.is_not_interrupted();
+        self.disable_interruptions();
         for pool in &mut self.pools {
-            pool.stays();
-            pool.takes_ahead();
+            pool.keep_workers();
+            pool.enable_prefetch();
         }
         self.each_queue(|queue| {
             queue.section.take("reserve");
@@ -190,17 +190,17 @@ impl Setup {
         }
     }
 
-    fn is_about_order(&mut self, dice: &mut Dice) {
-        self.store.is_slow(dice);
+    fn focus_on_order(&mut self, dice: &mut Dice) {
+        self.store.make_slow(dice);
         if dice.percent(50) {
             // The disk often refuses what an operator requests.
             (self.store.engine, self.store.faults) = (Engine::Sqlite, 4);
         }
-        self.rich = true;
-        (self.often.unique, self.often.moves) = (50, 30);
+        self.has_push_options = true;
+        (self.frequencies.unique, self.frequencies.moves) = (50, 30);
         self.trouble.error = self.trouble.error.max(20);
         (self.operations, self.calls) = (15, 2);
-        self.longest_us = self.longest_us.min(SLOW_US);
+        self.max_run_us = self.max_run_us.min(SLOW_US);
         self.requests = self.requests.max(150);
         self.each_queue(|queue| {
             queue.section.put("ordered", "true");
@@ -209,30 +209,30 @@ impl Setup {
         });
     }
 
-    fn is_about_delivery(&mut self, dice: &mut Dice) {
-        self.store.is_slow(dice);
+    fn focus_on_delivery(&mut self, dice: &mut Dice) {
+        self.store.make_slow(dice);
         if dice.percent(60) {
-            self.store.engine = Engine::Late;
-            self.is_not_interrupted();
+            self.store.engine = Engine::Delayed;
+            self.disable_interruptions();
         }
         if dice.percent(60) {
             self.trouble = Trouble::NONE;
         }
-        self.stops = dice.below(4);
-        self.wall_jumps &= self.stops == 0;
+        self.shutdowns = dice.below(4);
+        self.wall_jumps &= self.shutdowns == 0;
         self.requests = self.requests.max(200);
-        self.longest_us = self.longest_us.min(SLOW_US);
-        (self.operations, self.calls, self.often.claims) = (5, 2, 50);
-        self.often.idle_deaths = 10;
-        self.pools.iter_mut().for_each(Pool::stays);
+        self.max_run_us = self.max_run_us.min(SLOW_US);
+        (self.operations, self.calls, self.frequencies.claims) = (5, 2, 50);
+        self.frequencies.idle_deaths = 10;
+        self.pools.iter_mut().for_each(Pool::keep_workers);
         self.each_queue(|queue| queue.section.put("ack", "\"delivery\""));
     }
 
-    fn is_about_shutdowns(&mut self, dice: &mut Dice) {
-        self.store.is_slow(dice);
+    fn focus_on_shutdowns(&mut self, dice: &mut Dice) {
+        self.store.make_slow(dice);
         self.store.engine = Engine::Sqlite;
-        (self.store.kills, self.store.faults) = (0, 0);
-        self.stops = dice.within(2, 4);
+        (self.store.server_deaths, self.store.faults) = (0, 0);
+        self.shutdowns = dice.within(2, 4);
         self.wall_jumps = false;
         (self.operations, self.calls) = (2, 2);
         self.requests = self.requests.max(150);
@@ -240,7 +240,7 @@ impl Setup {
         if dice.percent(50) {
             self.trouble.hang = 3;
             for pool in &mut self.pools {
-                pool.is_impatient();
+                pool.shorten_stop_grace();
             }
         }
         if dice.percent(50) {
@@ -249,13 +249,13 @@ impl Setup {
     }
 
     /// One server runs for the whole seed, and its disk does not fail.
-    fn is_not_interrupted(&mut self) {
-        self.stops = 0;
-        (self.store.kills, self.store.faults) = (0, 0);
+    fn disable_interruptions(&mut self) {
+        self.shutdowns = 0;
+        (self.store.server_deaths, self.store.faults) = (0, 0);
     }
 
     fn each_queue(&mut self, change: impl Fn(&mut Queue)) {
-        for queue in self.queues.iter_mut().filter(|queue| !queue.is_made_up) {
+        for queue in self.queues.iter_mut().filter(|queue| !queue.is_undeclared) {
             change(queue);
             *queue = Queue::read(queue.pool, queue.section.clone());
         }
@@ -264,7 +264,7 @@ impl Setup {
 
 impl Pool {
     /// The pool's workers are there from the beginning, and do not leave by themselves.
-    fn stays(&mut self) {
+    fn keep_workers(&mut self) {
         let (slots, pulls) = (self.slots, self.pulls);
         for key in ["max_tasks", "max_age", "idle_timeout"] {
             self.section.take(key);
@@ -277,7 +277,7 @@ impl Pool {
     }
 
     /// The pool's workers have little time when the server shuts down.
-    fn is_impatient(&mut self) {
+    fn shorten_stop_grace(&mut self) {
         let (slots, pulls) = (self.slots, self.pulls);
         self.section.take("task_timeout");
         self.section.put("stop_grace", "\"1s\"");
@@ -286,7 +286,7 @@ impl Pool {
     }
 
     /// The pool's workers are sent tasks before they have answered earlier ones.
-    fn takes_ahead(&mut self) {
+    fn enable_prefetch(&mut self) {
         self.section.take("strategy");
         *self = Self::read(self.section.clone());
         (self.slots, self.pulls) = (1, false);

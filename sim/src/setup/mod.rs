@@ -9,24 +9,24 @@ mod setting;
 
 use crate::dice::Dice;
 use crate::operator;
-use crate::stopping::draw_stops;
+use crate::shutdowns::draw_shutdowns;
 use crate::storing::Store;
-pub(crate) use edit::To;
-pub(crate) use focus::{Focus, Often};
+pub(crate) use edit::SectionEdit;
+pub(crate) use focus::{Focus, Frequencies};
 pub(crate) use section::Section;
 pub(crate) use setting::Setting;
 use std::time::Duration;
 
 /// In a storm this many more of a hundred runs fail, so that most are not the last of their job.
-pub(crate) const STORM: u64 = 40;
+pub(crate) const STORM_ERRORS: u64 = 40;
 
 /// When a break begins and ends. It lasts longer than a call is refused after it killed workers.
 const BREAK: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(2_600));
 /// After a break, clients begin again within this time.
-const LAST: Duration = Duration::from_secs(1);
+const RESUME_WITHIN: Duration = Duration::from_secs(1);
 
 /// At least this many processes of a pool may be about to end, and more if the pool is larger.
-const LEAVING: u64 = 4;
+const MIN_LEAVING_PROCESSES: u64 = 4;
 
 /// A pool as it was drawn.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ pub(crate) struct Queue {
     pub(crate) name: String,
     pub(crate) section: Section,
     /// The queue is undeclared: only producers have named it.
-    pub(crate) is_made_up: bool,
+    pub(crate) is_undeclared: bool,
     pub(crate) pool: usize,
     pub(crate) tries: Setting<u16>,
     /// Each list of backoff times that the queue ever had, in milliseconds. A list is empty if the queue has none.
@@ -64,14 +64,14 @@ pub(crate) struct Queue {
     pub(crate) limit: Setting<u64>,
     pub(crate) reserve: Setting<u64>,
     /// Workers were kept for the queue at some time.
-    pub(crate) keeps: bool,
+    pub(crate) had_kept_workers: bool,
     pub(crate) per_key: Setting<u64>,
     /// Priorities are strict: jobs of a lower class do not gain priority with age.
     pub(crate) is_strict: Setting<bool>,
     pub(crate) keep_done: Setting<u64>,
     pub(crate) keep_failed: Setting<u64>,
     /// The queue deletes ended jobs after a time that the simulation may reach.
-    pub(crate) forgets_soon: bool,
+    pub(crate) deletes_soon: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -82,7 +82,7 @@ pub(crate) struct Service {
     pub(crate) limit: Setting<u64>,
     pub(crate) per_key: Setting<u64>,
     /// Workers were kept for the service at some time.
-    pub(crate) keeps: bool,
+    pub(crate) had_kept_workers: bool,
     /// The time of a call that sets none, in milliseconds.
     pub(crate) timeout_ms: Setting<u64>,
     pub(crate) max_waiting: Setting<u64>,
@@ -132,7 +132,7 @@ pub(crate) struct Setup {
     /// The share of operators' requests in what operators' clients do, in per cent.
     pub(crate) operations: u64,
     /// Pushes have options of their own.
-    pub(crate) rich: bool,
+    pub(crate) has_push_options: bool,
     /// The number of requests that all clients make together.
     pub(crate) requests: u64,
     pub(crate) clients: u64,
@@ -143,21 +143,21 @@ pub(crate) struct Setup {
     /// For a long time no client requests anything.
     pub(crate) has_break: bool,
     /// The maximum length of a run, in microseconds.
-    pub(crate) longest_us: u64,
+    pub(crate) max_run_us: u64,
     pub(crate) store: Store,
     /// How often Stoker shuts down in the middle of work.
-    pub(crate) stops: u64,
+    pub(crate) shutdowns: u64,
     /// The percentage of peers' reads that are late, and the maximum delay of the others in microseconds. Only where
     /// none is late do runs seem quick to the server, so that it prefetches tasks.
-    pub(crate) looks: (u64, u64),
+    pub(crate) read_delay: (u64, u64),
     /// The page size of the list of jobs at the end.
     pub(crate) page: u64,
     /// The wall clock is set to other times.
     pub(crate) wall_jumps: bool,
     /// Reads and writes are cut short.
-    pub(crate) cuts: bool,
+    pub(crate) short_io: bool,
     pub(crate) focus: Focus,
-    pub(crate) often: Often,
+    pub(crate) frequencies: Frequencies,
 }
 
 impl Setup {
@@ -170,14 +170,11 @@ impl Setup {
             .map(|no| Pool::read(sections::pool(&mut dice, &format!("p{no}"))))
             .collect();
         for pool in &mut pools {
-            pool.slots = *dice.of_all(&[1, 1, 1, 2, 4, 16]);
+            pool.slots = *dice.one_of(&[1, 1, 1, 2, 4, 16]);
             pool.pulls = pool.slots == 1 && dice.percent(25);
-            pool.takes_programs();
+            pool.set_adapter_slots();
         }
-        let mut spare: Vec<u64> = pools
-            .iter()
-            .map(|pool| least_slots(&pool.section))
-            .collect();
+        let mut spare: Vec<u64> = pools.iter().map(|pool| min_slots(&pool.section)).collect();
         let queues = (0..dice.within(1, 4)).map(|no| {
             let pool = dice.below(pools.len() as u64) as usize;
             let (name, of) = (format!("q{no}"), &pools[pool].name);
@@ -189,8 +186,8 @@ impl Setup {
         let mut queues: Vec<Queue> = queues.collect();
         // Workers offer to serve any queue, so workers of several pools would share an undeclared one.
         if pools.len() == 1 {
-            let made_up = Dice::of(seed, "made up").below(3);
-            queues.extend((0..made_up).map(|no| Queue::made_up(&format!("m{no}"))));
+            let undeclared = Dice::of(seed, "made up").below(3);
+            queues.extend((0..undeclared).map(|no| Queue::undeclared(&format!("m{no}"))));
         }
         let services = (0..dice.below(3)).map(|no| {
             let pool = dice.below(pools.len() as u64) as usize;
@@ -201,7 +198,7 @@ impl Setup {
             )
         });
         let services = services.collect();
-        let stops = draw_stops(seed, &store);
+        let shutdowns = draw_shutdowns(seed, &store);
         let mut ages = pools.iter().map(|pool| pool.section.get("max_age"));
         // If a pool started a worker each second, a break would take long to simulate.
         let may_break = ages.all(|age| age != Some("\"1s\""));
@@ -213,25 +210,25 @@ impl Setup {
             queues,
             services,
             trouble: trouble(&mut dice),
-            operations: *dice.of_all(&[0, 0, 2, 15, 40]),
-            rich: dice.percent(60),
+            operations: *dice.one_of(&[0, 0, 2, 15, 40]),
+            has_push_options: dice.percent(60),
             requests: dice.within(20, 300),
             clients: dice.within(1, 6),
-            guests: *dice.of_all(&[0, 0, 0, 1, 3]),
-            calls: *dice.of_all(&[2, 2, 6]),
+            guests: *dice.one_of(&[0, 0, 0, 1, 3]),
+            calls: *dice.one_of(&[2, 2, 6]),
             has_break: dice.percent(12) && may_break,
-            longest_us: *dice.of_all(&[20, 50, 150, 1_000, 20_000, 300_000]),
+            max_run_us: *dice.one_of(&[20, 50, 150, 1_000, 20_000, 300_000]),
             // Across a restart, delays follow the wall clock.
-            wall_jumps: dice.percent(25) && store.kills == 0 && stops == 0,
+            wall_jumps: dice.percent(25) && store.server_deaths == 0 && shutdowns == 0,
             store,
-            stops,
-            page: *Dice::of(seed, "page").of_all(&[4, 40, 1_000]),
-            cuts: dice.percent(30),
-            looks: *dice.of_all(&[(5, 200), (0, 20), (0, 60), (1, 50)]),
+            shutdowns,
+            page: *Dice::of(seed, "page").one_of(&[4, 40, 1_000]),
+            short_io: dice.percent(30),
+            read_delay: *dice.one_of(&[(5, 200), (0, 20), (0, 60), (1, 50)]),
             focus: Focus::draw(&mut Dice::of(seed, "focus")),
-            often: Often::default(),
+            frequencies: Frequencies::default(),
         };
-        setup.is_about(setup.focus, &mut Dice::of(seed, "about"));
+        setup.apply_focus(setup.focus, &mut Dice::of(seed, "about"));
         setup
     }
 
@@ -239,7 +236,7 @@ impl Setup {
     pub(crate) fn after_break(&self, at: Duration) -> Duration {
         let (from, to) = BREAK;
         match self.has_break && at > from && at < to {
-            true => to + (at - from).min(LAST),
+            true => to + (at - from).min(RESUME_WITHIN),
             false => at,
         }
     }
@@ -253,7 +250,7 @@ impl Setup {
         self.pools
             .iter()
             .for_each(|pool| pool.section.write(&mut text));
-        self.of_file()
+        self.declared_queues()
             .for_each(|queue| queue.section.write(&mut text));
         self.services
             .iter()
@@ -262,13 +259,13 @@ impl Setup {
     }
 
     /// The queues that the file declares, which come before all others.
-    pub(crate) fn of_file(&self) -> impl Iterator<Item = &Queue> {
-        self.queues.iter().filter(|queue| !queue.is_made_up)
+    pub(crate) fn declared_queues(&self) -> impl Iterator<Item = &Queue> {
+        self.queues.iter().filter(|queue| !queue.is_undeclared)
     }
 
     pub(crate) fn sections(&self) -> impl Iterator<Item = &Section> {
         let pools = self.pools.iter().map(|pool| &pool.section);
-        let queues = self.of_file().map(|queue| &queue.section);
+        let queues = self.declared_queues().map(|queue| &queue.section);
         let services = self.services.iter().map(|service| &service.section);
         [&self.stoker, &self.log]
             .into_iter()
@@ -285,8 +282,8 @@ impl Setup {
     pub(crate) fn keeps_workers(&self, pool: usize) -> bool {
         let mut queues = self.queues.iter();
         let mut services = self.services.iter();
-        queues.any(|queue| queue.pool == pool && queue.keeps)
-            || services.any(|service| service.pool == pool && service.keeps)
+        queues.any(|queue| queue.pool == pool && queue.had_kept_workers)
+            || services.any(|service| service.pool == pool && service.had_kept_workers)
     }
 
     /// Whether the workers of this pool stay unless something happens to them.
@@ -299,23 +296,23 @@ impl Setup {
     }
 
     /// Whether runs are too long for the server to prefetch tasks.
-    pub(crate) fn is_unhurried(&self) -> bool {
-        self.longest_us >= 20_000
+    pub(crate) fn never_prefetches(&self) -> bool {
+        self.max_run_us >= 20_000
     }
 
     /// The maximum number of tasks that a worker gets; `None` if there is no limit, or if tasks are prefetched.
-    pub(crate) fn most_tasks(&self, pool: usize) -> Option<u64> {
+    pub(crate) fn max_tasks_of_worker(&self, pool: usize) -> Option<u64> {
         let bounds = self.pools[pool].sections();
         let mut bounds = bounds.map(|section| match is_spare(section) {
             true => 1,
             false => section.number("max_tasks", 0),
         });
         let most = bounds.try_fold(0, |most: u64, bound| (bound > 0).then_some(most.max(bound)));
-        most.filter(|_| self.is_unhurried())
+        most.filter(|_| self.never_prefetches())
     }
 
     /// The maximum number of workers of a pool, by all sections that it ever had.
-    pub(crate) fn most_workers(&self, pool: usize) -> u64 {
+    pub(crate) fn max_workers(&self, pool: usize) -> u64 {
         let sections = self.pools[pool].sections();
         let most = sections.map(|section| workers_of(section).1).max();
         most.unwrap_or(0)
@@ -323,20 +320,20 @@ impl Setup {
 
     /// The maximum number of processes of a pool: those that work, those that boot as replacements, and as many that
     /// are ending.
-    pub(crate) fn most_processes(&self, pool: usize) -> u64 {
-        let of_file = self.most_workers(pool);
+    pub(crate) fn max_processes(&self, pool: usize) -> u64 {
+        let of_file = self.max_workers(pool);
         let most = match self.operations {
             0 => of_file,
-            _ => of_file.max(operator::MOST_WORKERS),
+            _ => of_file.max(operator::MAX_WORKERS),
         };
         most + self
             .stoker
             .number("boots_at_once", u64::from(stoker_os::processors()))
-            + most.max(LEAVING)
+            + most.max(MIN_LEAVING_PROCESSES)
     }
 
     /// The longest time that workers have to finish and leave when the server shuts down.
-    pub(crate) fn longest_stop_grace(&self) -> Duration {
+    pub(crate) fn max_stop_grace(&self) -> Duration {
         let sections = self.pools.iter().flat_map(Pool::sections);
         let graces = sections.map(|section| {
             let task = section.millis("task_timeout", 60_000);
@@ -348,7 +345,7 @@ impl Setup {
 
     /// Whether a server may continue with what another one has left.
     pub(crate) fn has_restarts(&self) -> bool {
-        self.store.kills > 0 || self.stops > 0
+        self.store.server_deaths > 0 || self.shutdowns > 0
     }
 
     /// The queue with this name.
@@ -357,9 +354,9 @@ impl Setup {
     }
 
     /// Whether there are more undeclared queues than one user may name, so that a push may be refused for that.
-    pub(crate) fn has_made_up_more_than_a_user_may(&self) -> bool {
-        let made_up = self.queues.iter().filter(|queue| queue.is_made_up);
-        made_up.count() as u64 > self.quotas.user_queues
+    pub(crate) fn exceeds_user_queues(&self) -> bool {
+        let undeclared = self.queues.iter().filter(|queue| queue.is_undeclared);
+        undeclared.count() as u64 > self.quotas.user_queues
     }
 
     /// The services of a pool, which its workers must offer.
@@ -403,7 +400,7 @@ impl Pool {
     }
 
     /// Gives an `exec` pool one worker, its adapter, with a slot for each program.
-    fn takes_programs(&mut self) {
+    fn set_adapter_slots(&mut self) {
         if self.is_exec() {
             self.slots = written_workers(&self.section).1 as u16;
             self.pulls = false;
@@ -417,11 +414,11 @@ impl Queue {
     }
 
     /// A queue without a section: it has all defaults, and is deleted once it is not used.
-    fn made_up(name: &str) -> Self {
+    fn undeclared(name: &str) -> Self {
         let section = Section::new(format!("queue.{name}"));
         Self {
-            is_made_up: true,
-            forgets_soon: true,
+            is_undeclared: true,
+            deletes_soon: true,
             ..Self::read(0, section)
         }
     }
@@ -431,7 +428,7 @@ impl Queue {
         let times = times.chain(section.millis("keep_failed_for", 86_400_000));
         Self {
             name: section.head.replace("queue.", ""),
-            is_made_up: false,
+            is_undeclared: false,
             pool,
             tries: Setting::new(section.number("tries", 1) as u16),
             backoffs_ms: vec![backoff_of(section.get("backoff").unwrap_or_default())],
@@ -441,12 +438,12 @@ impl Queue {
             max_body: Setting::new(section.bytes("max_body").unwrap_or(u64::MAX)),
             limit: Setting::new(section.number("limit", u64::MAX)),
             reserve: Setting::new(section.number("reserve", 0)),
-            keeps: section.number("keep", 0) > 0,
+            had_kept_workers: section.number("keep", 0) > 0,
             per_key: Setting::new(section.number("per_key", u64::MAX)),
             is_strict: Setting::new(section.get("age_step") == Some("\"none\"")),
             keep_done: Setting::new(section.number("keep_done", 10_000)),
             keep_failed: Setting::new(section.number("keep_failed", 100_000)),
-            forgets_soon: times.min().is_some_and(|least| least < 10_000_000),
+            deletes_soon: times.min().is_some_and(|least| least < 10_000_000),
             section,
         }
     }
@@ -459,7 +456,7 @@ impl Service {
             pool,
             limit: Setting::new(section.number("limit", u64::MAX)),
             per_key: Setting::new(section.number("per_key", u64::MAX)),
-            keeps: section.number("keep", 0) > 0,
+            had_kept_workers: section.number("keep", 0) > 0,
             timeout_ms: Setting::new(section.millis("timeout", 10_000).unwrap_or(u64::MAX)),
             max_waiting: Setting::new(section.number("max_waiting", 10_000)),
             max_wait_ms: Setting::new(section.millis("max_wait", u64::MAX).unwrap_or(u64::MAX)),
@@ -490,7 +487,7 @@ fn is_exec(section: &Section) -> bool {
 }
 
 /// The number of tasks that a pool can certainly run at once, if each of its workers runs one.
-fn least_slots(section: &Section) -> u64 {
+fn min_slots(section: &Section) -> u64 {
     match is_exec(section) {
         true => written_workers(section).1,
         false => workers_of(section).0,
@@ -529,7 +526,7 @@ fn trouble(dice: &mut Dice) -> Trouble {
         return Trouble::NONE;
     }
     // A storm, in which most runs are not the last of their job.
-    let storm = if dice.percent(10) { STORM } else { 0 };
+    let storm = if dice.percent(10) { STORM_ERRORS } else { 0 };
     let mut some = |most| {
         if dice.percent(50) {
             dice.below(most)

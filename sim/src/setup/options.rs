@@ -3,7 +3,7 @@
 use super::{Pool, Queue, Quotas, Section, Service, Setup};
 
 /// Keys without which a configuration is not valid.
-const NEEDED: [&str; 4] = ["command", "workers", "pool", "watchdog"];
+const REQUIRED: [&str; 4] = ["command", "workers", "pool", "watchdog"];
 
 impl Setup {
     pub(crate) fn options(&self) -> Vec<String> {
@@ -46,6 +46,6 @@ impl Setup {
 
 fn options_of(section: &Section) -> impl Iterator<Item = String> {
     let keys = section.keys.iter().map(|(key, _)| *key);
-    let keys = keys.filter(|key| !NEEDED.contains(key));
+    let keys = keys.filter(|key| !REQUIRED.contains(key));
     keys.map(|key| format!("{}.{key}", section.head))
 }

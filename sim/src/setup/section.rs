@@ -23,7 +23,7 @@ impl Section {
     /// In half of the cases, sets the key to one of these values. Otherwise the key has its default.
     pub(crate) fn maybe(&mut self, dice: &mut Dice, key: &'static str, values: &[&str]) {
         if dice.percent(50) {
-            let value = *dice.of_all(values);
+            let value = *dice.one_of(values);
             self.put(key, value);
         }
     }
@@ -36,7 +36,7 @@ impl Section {
     }
 
     /// Takes over one key from another section of the same kind: its value, or that it is missing.
-    pub(crate) fn take_over(&mut self, key: &'static str, from: &Self) {
+    pub(crate) fn copy_key(&mut self, key: &'static str, from: &Self) {
         self.keys.retain(|(known, _)| *known != key);
         if let Some(value) = from.get(key) {
             self.put(key, value);
@@ -83,7 +83,7 @@ fn millis(text: &str) -> Option<u64> {
         "m" => 60_000,
         "h" => 3_600_000,
         "d" => 86_400_000,
-        other => unreachable!("no unit of time: {other}"),
+        other => unreachable!("unknown unit of time: {other}"),
     };
     Some(number * unit)
 }
@@ -94,7 +94,7 @@ fn bytes(text: &str) -> Option<u64> {
     let unit = match &text[at..] {
         "B" => 1,
         "KB" => 1 << 10,
-        other => unreachable!("no unit of size: {other}"),
+        other => unreachable!("unknown unit of size: {other}"),
     };
     Some(number * unit)
 }

@@ -1,4 +1,4 @@
-//! The sections of a configuration, drawn. Every key of the reference is drawn here, or named in `every.rs` with the
+//! The sections of a configuration, drawn. Every key of the reference is drawn here, or named in `completeness.rs` with
 //! reason why it is not.
 
 use super::section::Section;
@@ -10,7 +10,7 @@ const STRATEGIES: &[&str] = &["\"loop\"", "\"spare\"", EXEC];
 
 pub(super) fn stoker(dice: &mut Dice) -> Section {
     let mut section = Section::new("stoker".to_owned());
-    section.put("watchdog", dice.of_all(&["\"none\"", "\"60s\""]));
+    section.put("watchdog", dice.one_of(&["\"none\"", "\"60s\""]));
     section.maybe(dice, "boots_at_once", &["1", "2", "8"]);
     section.maybe(dice, "max_connections", &["100", "10000"]);
     section.maybe(dice, "max_inflight", &["8", "64", "1024"]);
@@ -105,19 +105,19 @@ pub(super) fn queue(dice: &mut Dice, name: &str, pool: &str, spare: &mut u64) ->
         ],
     );
     if dice.percent(65) {
-        section.put("tries", *dice.of_all(&["0", "1", "2", "2", "5"]));
+        section.put("tries", *dice.one_of(&["0", "1", "2", "2", "5"]));
     }
     section.maybe(dice, "ordered", &["true", "true", "false"]);
     match dice.percent(20) {
         true => section.put("ack", "\"delivery\""),
         false => section.maybe(dice, "ack", &["\"done\""]),
     }
-    keeps(dice, &mut section);
+    retention(dice, &mut section);
     section
 }
 
 /// Draws how long a queue keeps ended jobs, their payloads and their results.
-fn keeps(dice: &mut Dice, section: &mut Section) {
+fn retention(dice: &mut Dice, section: &mut Section) {
     section.maybe(dice, "keep_done", &["0", "1", "3", "1000"]);
     section.maybe(dice, "keep_failed", &["1", "3", "1000"]);
     if dice.percent(25) {

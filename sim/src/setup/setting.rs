@@ -3,21 +3,21 @@
 /// The values that a setting may have now, which is one unless a reload is under way, and all that it ever had.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting<T> {
-    now: Vec<T>,
-    ever: Vec<T>,
+    current: Vec<T>,
+    past: Vec<T>,
 }
 
 impl<T: Copy + PartialEq> Setting<T> {
     pub(crate) fn new(value: T) -> Self {
         Self {
-            now: vec![value],
-            ever: vec![value],
+            current: vec![value],
+            past: vec![value],
         }
     }
 
     /// The setting may change to this value.
-    pub(crate) fn changes_to(&mut self, value: T) {
-        for all in [&mut self.now, &mut self.ever] {
+    pub(crate) fn may_change_to(&mut self, value: T) {
+        for all in [&mut self.current, &mut self.past] {
             if !all.contains(&value) {
                 all.push(value);
             }
@@ -25,31 +25,34 @@ impl<T: Copy + PartialEq> Setting<T> {
     }
 
     /// The setting may change to the values of another one.
-    pub(crate) fn changes_as(&mut self, other: &Self) {
-        other.now.iter().for_each(|value| self.changes_to(*value));
+    pub(crate) fn may_change_to_values_of(&mut self, other: &Self) {
+        other
+            .current
+            .iter()
+            .for_each(|value| self.may_change_to(*value));
     }
 
     /// The setting has changed to the values of another one.
-    pub(crate) fn is_as(&mut self, other: &Self) {
-        self.now.clone_from(&other.now);
+    pub(crate) fn set_to(&mut self, other: &Self) {
+        self.current.clone_from(&other.current);
     }
 
     /// The value, if only one is possible.
     pub(crate) fn known(&self) -> Option<T> {
-        (self.now.len() == 1).then(|| self.now[0])
+        (self.current.len() == 1).then(|| self.current[0])
     }
 
     /// The values that the setting may have now.
     pub(crate) fn all(&self) -> impl Iterator<Item = T> + '_ {
-        self.now.iter().copied()
+        self.current.iter().copied()
     }
 
     /// All values that the setting ever had.
-    pub(crate) fn ever(&self) -> impl Iterator<Item = T> + '_ {
-        self.ever.iter().copied()
+    pub(crate) fn past_values(&self) -> impl Iterator<Item = T> + '_ {
+        self.past.iter().copied()
     }
 
-    pub(crate) fn had(&self, value: T) -> bool {
-        self.ever.contains(&value)
+    pub(crate) fn ever_had(&self, value: T) -> bool {
+        self.past.contains(&value)
     }
 }

@@ -4,7 +4,7 @@ use crate::arena::Arena;
 use crate::bounds::Bounds;
 use crate::case::Group;
 use std::time::Duration;
-use stoker_testkit::{Ask, pause, pool_of, until};
+use stoker_testkit::{Request, pause, pool_of, until};
 use stoker_wire::Status;
 
 pub(crate) fn groups() -> Vec<Group> {
@@ -42,7 +42,9 @@ pub(crate) fn groups() -> Vec<Group> {
             })
             .attack(|arena| {
                 let script = "await-signal;note interrupted;fail 64 interrupted";
-                let answer = arena.client().ask(&Ask::call("t.run", script).ttl(300));
+                let answer = arena
+                    .client()
+                    .request(&Request::call("t.run", script).ttl(300));
                 assert_eq!(answer.status(), Status::DEADLINE_EXCEEDED);
                 is_free(arena);
             }),
@@ -50,7 +52,7 @@ pub(crate) fn groups() -> Vec<Group> {
             .config(soft())
             .attack(|arena| {
                 let mut client = arena.client();
-                let id = client.send(&Ask::call(
+                let id = client.send(&Request::call(
                     "t.run",
                     "note began;await-signal;note interrupted",
                 ));
@@ -62,7 +64,7 @@ pub(crate) fn groups() -> Vec<Group> {
             .config(soft())
             .attack(|arena| {
                 let mut client = arena.client();
-                client.send(&Ask::call(
+                client.send(&Request::call(
                     "t.run",
                     "note began;await-signal;note interrupted",
                 ));
@@ -76,9 +78,9 @@ pub(crate) fn groups() -> Vec<Group> {
 fn wide_worker(arena: &mut Arena) {
     let mut client = arena.client();
     // The server must first learn how long a run takes.
-    let warm = client.send_all(&vec![Ask::call("t.run", "sleep 100;ok"); 100]);
+    let warm = client.send_all(&vec![Request::call("t.run", "sleep 100;ok"); 100]);
     warm.into_iter().for_each(|id| drop(client.answer(id)));
-    let ids = client.send_all(&vec![Ask::call("t.run", "sleep 100;ok"); 400]);
+    let ids = client.send_all(&vec![Request::call("t.run", "sleep 100;ok"); 400]);
     let served = ids
         .into_iter()
         .filter(|id| client.answer(*id).status() == Status::OK)
@@ -108,7 +110,7 @@ fn let_in(arena: &mut Arena, file: &str) {
 fn is_free(arena: &mut Arena) {
     let answer = arena
         .client()
-        .ask(&Ask::call("t.run", "ok free").ttl(8_000));
+        .request(&Request::call("t.run", "ok free").ttl(8_000));
     assert_eq!(
         (answer.status(), answer.text()),
         (Status::OK, "free".to_owned())

@@ -6,14 +6,14 @@ use serde_json::json;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
-use stoker_testkit::{Ask, Client, as_nobody, frame, pause, pool_of, until};
+use stoker_testkit::{Client, Request, as_nobody, frame, pause, pool_of, until};
 use stoker_wire::{Encode, Status, Type};
 
 /// The number of connections that the table has room for in these attacks.
-const TABLE: usize = 300;
+const MAX_CONNECTIONS: usize = 300;
 const SERVER: &str = "workers = 1\n[stoker]\nsocket_mode = \"0666\"\nmax_connections = 300";
 /// How long an attacker continues.
-const KEEPS_ON: Duration = Duration::from_millis(1_500);
+const ATTACK_DURATION: Duration = Duration::from_millis(1_500);
 
 /// The bytes that an attacker's connection sends before it goes silent.
 const OPENINGS: &[(&str, Opening)] = &[
@@ -70,11 +70,11 @@ pub(crate) fn groups() -> Vec<Group> {
     groups.extend([
         storm(),
         byte_by_byte(),
-        begun_bodies(),
+        partial_bodies(),
         few_descriptors(),
         too_many_in_flight(),
     ]);
-    groups.extend([questions_unread(), closes_at_once(), pings()]);
+    groups.extend([unread_responses(), closes_at_once(), pings()]);
     groups
 }
 
@@ -92,9 +92,12 @@ fn many(what: &str, opening: Opening, by: User) -> Group {
     } else {
         "another user"
     };
-    let group = Group::new("A9", format!("{} connections of {user} {what}", TABLE * 2));
+    let group = Group::new(
+        "A9",
+        format!("{} connections of {user} {what}", MAX_CONNECTIONS * 2),
+    );
     let group = group.config(pool_of("serve", SERVER)).bounds(Bounds {
-        descriptors: TABLE + 64,
+        descriptors: MAX_CONNECTIONS + 64,
         ..Bounds::USUAL
     });
     let group = group.attack(move |arena| {
@@ -106,14 +109,16 @@ fn many(what: &str, opening: Opening, by: User) -> Group {
                 stream.write_all(&opening.bytes()).ok();
                 Some(stream)
             };
-            (0..TABLE * 2).filter_map(open).collect::<Vec<UnixStream>>()
+            (0..MAX_CONNECTIONS * 2)
+                .filter_map(open)
+                .collect::<Vec<UnixStream>>()
         };
         let held = match by {
             User::Same => Some(connect()),
             User::Nobody => as_nobody(connect),
         };
         let began = Instant::now();
-        while began.elapsed() < KEEPS_ON {
+        while began.elapsed() < ATTACK_DURATION {
             let queues = arena.app().cli(&["queues"]);
             assert_eq!(queues.code, 0, "an operator gets in: {}", queues.stderr);
         }
@@ -136,7 +141,7 @@ fn storm() -> Group {
     Group::new("A9", "2,000 connections that come and go")
         .config(pool_of("serve", SERVER))
         .bounds(Bounds {
-            descriptors: TABLE + 64,
+            descriptors: MAX_CONNECTIONS + 64,
             ..Bounds::USUAL
         })
         .attack(|arena| {
@@ -187,7 +192,7 @@ fn byte_by_byte() -> Group {
 }
 
 /// Bodies that are begun and never completed count against the memory limit.
-fn begun_bodies() -> Group {
+fn partial_bodies() -> Group {
     let config = format!("{SERVER}\nmax_memory = \"64MB\"");
     Group::new("A4", "40 bodies of 15 MB that are never ended")
         .config(pool_of("serve", config))
@@ -209,7 +214,7 @@ fn begun_bodies() -> Group {
                 stream
             };
             let held: Vec<UnixStream> = (0..40).map(open).collect();
-            pause(KEEPS_ON);
+            pause(ATTACK_DURATION);
             drop(held);
             arena.still_serves(server);
         })
@@ -230,7 +235,7 @@ fn few_descriptors() -> Group {
             let held: Vec<_> = (0..200)
                 .filter_map(|_| UnixStream::connect(&socket).ok())
                 .collect();
-            pause(KEEPS_ON);
+            pause(ATTACK_DURATION);
             drop(held);
             until("calls are served", || {
                 let mut client = Client::try_connect(&arena.app().socket())?;
@@ -246,7 +251,7 @@ fn too_many_in_flight() -> Group {
         .attack(|arena| {
             let mut client = arena.client();
             let allowed = client.welcome["max_inflight"].as_u64().unwrap_or(0) as usize;
-            let calls = vec![Ask::call("t.run", "sleep 1;ok"); 5_000];
+            let calls = vec![Request::call("t.run", "sleep 1;ok"); 5_000];
             let ids = client.send_all(&calls);
             let answers: Vec<Status> = ids
                 .into_iter()
@@ -272,7 +277,7 @@ fn too_many_in_flight() -> Group {
 }
 
 /// Unread answers are bounded, and so are the requests waiting behind them.
-fn questions_unread() -> Group {
+fn unread_responses() -> Group {
     Group::new("A4", "20,000 questions whose answers are not read")
         .config(pool_of("serve", format!("{SERVER}\nmax_memory = \"64MB\"")))
         .attack(|arena| {
@@ -292,7 +297,7 @@ fn questions_unread() -> Group {
                     break;
                 }
             }
-            pause(KEEPS_ON);
+            pause(ATTACK_DURATION);
             arena.still_serves(server);
         })
 }
@@ -304,8 +309,8 @@ fn closes_at_once() -> Group {
             let server = arena.app().server();
             for number in 0..500 {
                 let mut client = arena.client();
-                client.send(&Ask::call("t.run", "sleep 1;ok"));
-                client.send(&Ask::push("mails", format!("note {number}")));
+                client.send(&Request::call("t.run", "sleep 1;ok"));
+                client.send(&Request::push("mails", format!("note {number}")));
             }
             arena.still_serves(server);
             let mut client = arena.client();
@@ -338,7 +343,7 @@ fn pings() -> Group {
             let state = arena
                 .app()
                 .client()
-                .own("stoker.worker", &json!({"op": "list"}));
+                .call_server("stoker.worker", &json!({"op": "list"}));
             assert_eq!(state["pools"][0]["restarts"], 0);
         })
 }

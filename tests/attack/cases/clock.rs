@@ -5,7 +5,7 @@ use crate::bounds::Bounds;
 use crate::case::Group;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use stoker_testkit::{Ask, Spawn, pause, pool_of, run};
+use stoker_testkit::{Request, Spawn, pause, pool_of, run};
 use stoker_wire::Key;
 
 pub(crate) fn groups() -> Vec<Group> {
@@ -60,8 +60,8 @@ fn set_back(arena: &Arena, seconds: i64) {
 
 fn attack_after(arena: &mut Arena, seconds: i64, attack: fn(&mut Arena)) {
     let mut client = arena.client();
-    client.push(&Ask::push("q", "note delayed").meta(Key::DELAY, 1_000_u64.to_be_bytes()));
-    client.push(&Ask::push("q", "note tried;once first;fail 64 once"));
+    client.push(&Request::push("q", "note delayed").meta(Key::DELAY, 1_000_u64.to_be_bytes()));
+    client.push(&Request::push("q", "note tried;once first;fail 64 once"));
     stoker_testkit::until("the first run", || arena.app().dir.notes().first().cloned());
     set_back(arena, seconds);
     attack(arena);

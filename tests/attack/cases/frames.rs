@@ -3,7 +3,7 @@
 use crate::arena::Arena;
 use crate::bounds::Bounds;
 use crate::case::Group;
-use stoker_testkit::{Ask, Client, frame, pool_of, until};
+use stoker_testkit::{Client, Request, frame, pool_of, until};
 use stoker_wire::{Encode, Status, Type};
 
 const TYPES: &[u8] = &[
@@ -58,7 +58,7 @@ fn raw(kind: u8, flags: u8, id: u32) -> Vec<u8> {
 /// A forbidden frame ends its connection with a reason, and affects no other connection.
 fn from_client(arena: &mut Arena, state: State, kind: u8, flags: u8) {
     let server = arena.app().server();
-    let mut client = Client::silent(&arena.app().socket());
+    let mut client = Client::connect_without_hello(&arena.app().socket());
     let mut bytes = Vec::new();
     if !matches!(state, State::New) {
         bytes.extend(frame(Encode {
@@ -130,7 +130,9 @@ fn from_workers(
 /// Whatever a worker sends, its caller gets one typed answer, and the next call is served.
 fn from_worker(arena: &mut Arena, script: &str) {
     let server = arena.app().server();
-    let answer = arena.client().ask(&Ask::call("t.run", script).ttl(8_000));
+    let answer = arena
+        .client()
+        .request(&Request::call("t.run", script).ttl(8_000));
     // UNAVAILABLE: the call was returned too many times.
     let allowed = [
         Status::OK,

@@ -3,7 +3,7 @@
 use crate::arena::Arena;
 use crate::case::Group;
 use serde_json::json;
-use stoker_testkit::{Ask, pool_of};
+use stoker_testkit::{Request, pool_of};
 use stoker_wire::{Codec, Key};
 
 /// Names, and the text that is put into every field.
@@ -83,7 +83,7 @@ fn nothing_is_printed(arena: &Arena, id: Option<&str>) {
 
 fn failed_job(arena: &mut Arena, evil: &str) {
     let mut client = arena.client();
-    let push = Ask::push("q", format!("stdout {evil};fail 64 {evil}"));
+    let push = Request::push("q", format!("stdout {evil};fail 64 {evil}"));
     let push = push
         .meta(Key::JOB_TYPE, evil)
         .key(evil)
@@ -105,7 +105,7 @@ fn output(arena: &mut Arena, evil: &str) {
     let script = format!(
         "stdout {evil};stderr {evil};log {evil};progress {{\"percent\":1,\"text\":{evil:?}}}"
     );
-    client.push(&Ask::push("q", script));
+    client.push(&Request::push("q", script));
     crate::arena::drained(&mut client, "q");
     nothing_is_printed(arena, None);
 }
@@ -141,11 +141,11 @@ fn import(arena: &mut Arena, evil: &str) {
     named["queue"] = json!(evil);
     let ask = json!({"op": "import", "jobs": [named]});
     assert!(
-        client.try_own("stoker.job", &ask).is_err(),
+        client.try_call_server("stoker.job", &ask).is_err(),
         "there is no such name"
     );
-    client.ask(
-        &Ask::call(
+    client.request(
+        &Request::call(
             "stoker.job",
             json!({"op": "import", "jobs": [job]}).to_string(),
         )

@@ -7,10 +7,10 @@ use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
-use stoker_testkit::{Ask, Client, Dir, Spawn, bad_worker, pool_of, procs, until};
+use stoker_testkit::{Client, Dir, Request, Spawn, bad_worker, pool_of, procs, until};
 use stoker_wire::Status;
 
-const PATIENT: Bounds = Bounds {
+const LONG_BOUNDS: Bounds = Bounds {
     seconds: 40.0,
     ..Bounds::NO_ADMIN
 };
@@ -20,13 +20,13 @@ pub(crate) fn groups() -> Vec<Group> {
     let mut groups = vec![
         Group::new("A16", "a stopped server is replaced")
             .config(pool_of("serve", "workers = 1\n[stoker]\nwatchdog = \"1s\""))
-            .bounds(PATIENT)
+            .bounds(LONG_BOUNDS)
             .attack(stopped_server),
         stuck("commands to a stuck server end in time", &STUCK[..2]),
         stuck("more commands to a stuck server end in time", &STUCK[2..]).slow(),
         Group::new("A16", "TERM ends a stuck server")
             .config(config())
-            .bounds(PATIENT)
+            .bounds(LONG_BOUNDS)
             .attack(|arena| {
                 procs::signal(arena.app().server(), Signal::STOP);
                 let ended = arena.stop();
@@ -40,7 +40,7 @@ pub(crate) fn groups() -> Vec<Group> {
     ];
     for (name, damage) in SOCKET {
         let group = Group::new("A17", format!("the socket is {name}"));
-        groups.push(group.config(config()).bounds(PATIENT).attack(|arena| {
+        groups.push(group.config(config()).bounds(LONG_BOUNDS).attack(|arena| {
             let server = arena.app().server();
             damage(arena);
             until("it is bound again", || {
@@ -67,7 +67,7 @@ const STUCK: &[(&str, &[&str])] = &[
 
 fn stuck(name: &str, commands: &'static [(&str, &[&str])]) -> Group {
     let config = pool_of("serve", "workers = 1\nstop_grace = \"1s\"");
-    let mut group = Group::new("A16", name).config(config).bounds(PATIENT);
+    let mut group = Group::new("A16", name).config(config).bounds(LONG_BOUNDS);
     for (name, args) in commands {
         group.add(name, |arena| ends_in_time(arena, args));
     }
@@ -93,7 +93,9 @@ const SOCKET: &[(&str, Damage)] = &[
 fn stopped_server(arena: &mut Arena) {
     let server = arena.app().server();
     let mut client = arena.client();
-    let ids: Vec<String> = (0..5).map(|_| client.push(&Ask::push("q", "ok"))).collect();
+    let ids: Vec<String> = (0..5)
+        .map(|_| client.push(&Request::push("q", "ok")))
+        .collect();
     procs::signal(server, Signal::STOP);
     until("it is replaced", || {
         (procs::server_of(arena.app().angel())? != server).then_some(())
@@ -117,7 +119,7 @@ fn ends_in_time(arena: &mut Arena, args: &[&str]) {
 /// After a deploy has switched a symlink, a second Stoker must not open a new, empty store while the first one runs.
 fn releases() -> Group {
     Group::new("A24", "a second Stoker after a switch of releases")
-        .bounds(PATIENT)
+        .bounds(LONG_BOUNDS)
         .attack(|arena| {
             let dir = Dir::new();
             let program = bad_worker();
@@ -144,7 +146,7 @@ fn releases() -> Group {
             let mut second = serve()
                 .stderr(fs::File::create(dir.file("second.log")).expect("a file"))
                 .start();
-            let refused = procs::ends_within(second.id() as i32, 6.0);
+            let refused = procs::wait_for_exit(second.id() as i32, 6.0);
             for child in [&mut second, &mut first] {
                 procs::signal(child.id() as i32, Signal::TERM);
                 child.wait().expect("it is ours");

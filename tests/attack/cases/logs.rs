@@ -5,7 +5,7 @@ use crate::bounds::Bounds;
 use crate::case::Group;
 use serde_json::Value;
 use std::time::Duration;
-use stoker_testkit::{Ask, pause, pool_of};
+use stoker_testkit::{Request, pause, pool_of};
 
 pub(crate) fn groups() -> Vec<Group> {
     let file = "[log]\nfile = \"stoker.log\"";
@@ -56,8 +56,8 @@ fn print(arena: &mut Arena, script: &str) {
     let mut client = arena.client();
     for _ in 0..3 {
         let ids = client.send_all(&[
-            Ask::call("t.run", &*script).ttl(9_000),
-            Ask::call("t.run", &*script).ttl(9_000),
+            Request::call("t.run", &*script).ttl(9_000),
+            Request::call("t.run", &*script).ttl(9_000),
         ]);
         ids.into_iter().for_each(|id| drop(client.answer(id)));
     }
@@ -68,8 +68,8 @@ fn print(arena: &mut Arena, script: &str) {
 /// Checks that each job that does not go well has a log line with its fields.
 fn failed(arena: &mut Arena, script: &str, jobs: usize) {
     let mut client = arena.client();
-    let asks: Vec<Ask> = (0..jobs)
-        .map(|n| Ask::push("q", format!("{script};ok {n}")))
+    let asks: Vec<Request> = (0..jobs)
+        .map(|n| Request::push("q", format!("{script};ok {n}")))
         .collect();
     let ids = push_all(&mut client, &asks);
     drained(&mut client, "q");

@@ -5,12 +5,12 @@ use crate::bounds::Bounds;
 use crate::case::Group;
 use serde_json::json;
 use std::time::Duration;
-use stoker_testkit::{Ask, Client, pause, pool_of};
+use stoker_testkit::{Client, Request, pause, pool_of};
 use stoker_wire::{Codec, Key, Status};
 
 /// The memory in MB that the server may use besides bodies: the bar of the issue.
-const BESIDE: u64 = 64;
-const MAX: u64 = 64;
+const OVERHEAD_MB: u64 = 64;
+const MAX_MEMORY_MB: u64 = 64;
 const CONFIG: &str =
     "workers = 4\ntask_timeout = \"20s\"\n[stoker]\nmax_memory = \"64MB\"\n[queue.q]";
 /// How long unread answers may accumulate.
@@ -21,24 +21,24 @@ pub(crate) fn groups() -> Vec<Group> {
         unread_answers("100 unread answers of 15 MB", 100, 15_000_000, 1),
         unread_answers("1,000 unread answers of 1 MB", 1_000, 1_000_000, 1).slow(),
         unread_answers("unread answers of 4 MB to 50 clients", 4, 4_000_000, 50).slow(),
-        unread_own(
+        unread_admin_answers(
             "show of a job of 15 MB, 100 times",
             100,
             |id| json!({"op": "show", "id": id}),
         ),
-        unread_own(
+        unread_admin_answers(
             "export of a job of 15 MB, 100 times",
             100,
             |id| json!({"op": "export", "id": id}),
         )
         .slow(),
-        unread_own(
+        unread_admin_answers(
             "a list of jobs, 2,000 times",
             2_000,
             |_| json!({"op": "list"}),
         )
         .slow(),
-        edited_again_and_again(),
+        edited_many_times(),
         pushes_of_paused_queue().slow(),
         calls_that_wait(),
         metadata().slow(),
@@ -46,7 +46,7 @@ pub(crate) fn groups() -> Vec<Group> {
         output("40 log events of 1 MB", "logs").slow(),
         output("a last word of 10 MB", "words").slow(),
         output("progress of 10 MB", "progress").slow(),
-        import_of_much(),
+        large_import(),
     ]
 }
 
@@ -54,7 +54,7 @@ fn bounded(name: &str) -> Group {
     Group::new("A4", name)
         .config(pool_of("serve", CONFIG))
         .bounds(Bounds {
-            rss_mb: MAX + BESIDE,
+            rss_mb: MAX_MEMORY_MB + OVERHEAD_MB,
             log_mb: 64,
             ..Bounds::USUAL
         })
@@ -65,7 +65,7 @@ fn unread_answers(name: &str, calls: usize, bytes: usize, clients: usize) -> Gro
         let server = arena.app().server();
         let mut held: Vec<Client> = (0..clients).map(|_| arena.client()).collect();
         for client in &mut held {
-            let ask = Ask::call("t.run", format!("big {bytes}")).ttl(20_000);
+            let ask = Request::call("t.run", format!("big {bytes}")).ttl(20_000);
             client.send_all(&vec![ask; calls]);
         }
         pause(WAIT);
@@ -85,16 +85,16 @@ fn unread_answers(name: &str, calls: usize, bytes: usize, clients: usize) -> Gro
     })
 }
 
-fn unread_own(name: &str, times: usize, ask: fn(&str) -> serde_json::Value) -> Group {
+fn unread_admin_answers(name: &str, times: usize, ask: fn(&str) -> serde_json::Value) -> Group {
     bounded(name).attack(move |arena| {
         let server = arena.app().server();
         let mut client = arena.client();
         pause_queue(&mut client, "q");
-        let id = client.push(&Ask::push("q", vec![b'x'; 15_000_000]));
+        let id = client.push(&Request::push("q", vec![b'x'; 15_000_000]));
         let mut silent = arena.client();
         let body = ask(&id).to_string();
         silent.send_all(&vec![
-            Ask::call("stoker.job", body).codec(Codec::JSON);
+            Request::call("stoker.job", body).codec(Codec::JSON);
             times
         ]);
         pause(WAIT);
@@ -103,20 +103,20 @@ fn unread_own(name: &str, times: usize, ask: fn(&str) -> serde_json::Value) -> G
     })
 }
 
-fn edited_again_and_again() -> Group {
+fn edited_many_times() -> Group {
     bounded("a job of 10 MB edited 10 times, and shown")
         .slow()
         .attack(|arena| {
             let server = arena.app().server();
             let mut client = arena.client();
             pause_queue(&mut client, "q");
-            let id = client.push(&Ask::push("q", "x"));
-            client.own("stoker.job", &json!({"op": "suspend", "id": id}));
+            let id = client.push(&Request::push("q", "x"));
+            client.call_server("stoker.job", &json!({"op": "suspend", "id": id}));
             for number in 0..10 {
                 let body = format!("{number}{}", "x".repeat(10_000_000));
                 let ask = json!({"op": "edit", "id": id, "body": body});
-                let answer =
-                    client.ask(&Ask::call("stoker.job", ask.to_string()).codec(Codec::JSON));
+                let answer = client
+                    .request(&Request::call("stoker.job", ask.to_string()).codec(Codec::JSON));
                 let typed = [
                     Status::OK,
                     Status::RESOURCE_EXHAUSTED,
@@ -137,8 +137,8 @@ fn pushes_of_paused_queue() -> Group {
         let server = arena.app().server();
         let mut client = arena.client();
         pause_queue(&mut client, "q");
-        let asks: Vec<Ask> = (0..60)
-            .map(|_| Ask::push("q", vec![b'x'; 10_000_000]))
+        let asks: Vec<Request> = (0..60)
+            .map(|_| Request::push("q", vec![b'x'; 10_000_000]))
             .collect();
         for chunk in asks.chunks(10) {
             for id in client.send_all(chunk) {
@@ -156,7 +156,7 @@ fn calls_that_wait() -> Group {
         let server = arena.app().server();
         let mut client = arena.client();
         let body = [b"sleep 50;ok;".to_vec(), vec![b' '; 10_000_000]].concat();
-        let ask = Ask::call("t.run", body);
+        let ask = Request::call("t.run", body);
         let mut served = 0;
         for _ in 0..6 {
             for id in client.send_all(&vec![ask.clone(); 10]) {
@@ -181,7 +181,7 @@ fn metadata() -> Group {
         let server = arena.app().server();
         let mut client = arena.client();
         pause_queue(&mut client, "q");
-        let ask = Ask::push("q", "ok").meta(Key(0x80), vec![b'm'; 28_000]);
+        let ask = Request::push("q", "ok").meta(Key(0x80), vec![b'm'; 28_000]);
         for _ in 0..6 {
             for id in client.send_all(&vec![ask.clone(); 500]) {
                 let answer = client.answer(id);
@@ -208,13 +208,13 @@ fn output(name: &str, script: &'static str) -> Group {
         let server = arena.app().server();
         let mut client = arena.client();
         for _ in 0..4 {
-            client.ask(&Ask::call("t.run", long()).ttl(20_000));
+            client.request(&Request::call("t.run", long()).ttl(20_000));
         }
         arena.still_serves(server);
     })
 }
 
-fn import_of_much() -> Group {
+fn large_import() -> Group {
     bounded("imports of 10 MB, 20 times")
         .slow()
         .attack(|arena: &mut Arena| {
@@ -225,11 +225,11 @@ fn import_of_much() -> Group {
                 json!({"queue": "q", "priority": 3, "codec": 1, "body": "x".repeat(10_000_000)});
             for _ in 0..20 {
                 let ask = json!({"op": "import", "jobs": [job]}).to_string();
-                let answer = client.ask(&Ask::call("stoker.job", ask).codec(Codec::JSON));
+                let answer = client.request(&Request::call("stoker.job", ask).codec(Codec::JSON));
                 let typed = [Status::OK, Status::RESOURCE_EXHAUSTED];
                 assert!(typed.contains(&answer.status()), "{}", answer.text());
             }
-            push_all(&mut client, &[Ask::push("other", "ok")]);
+            push_all(&mut client, &[Request::push("other", "ok")]);
             arena.still_serves(server);
         })
 }

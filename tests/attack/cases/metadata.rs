@@ -2,7 +2,7 @@
 
 use crate::arena::Arena;
 use crate::case::Group;
-use stoker_testkit::{Ask, pool_of};
+use stoker_testkit::{Request, pool_of};
 use stoker_wire::{Flags, Key, Status, Type};
 
 /// The keys that a push may have, each with a valid value.
@@ -40,7 +40,7 @@ const RIGHT: &[(u8, &[u8])] = &[
 
 /// Unknown keys: the first and the last one, and some between them.
 fn unknown() -> impl Iterator<Item = u8> {
-    let all = (1..Key::YOURS.0).filter(|key| !Key(*key).is_known());
+    let all = (1..Key::APPLICATION.0).filter(|key| !Key(*key).is_known());
     let first = all.clone().next();
     first
         .into_iter()
@@ -55,14 +55,14 @@ pub(crate) fn groups() -> Vec<Group> {
     for (key, value) in RIGHT {
         let ask = with(*key, value).flag(Flags::CRITICAL);
         critical.add(format!("known key {key} is accepted"), move |arena| {
-            let answer = arena.client().ask(&ask);
+            let answer = arena.client().request(&ask);
             assert_eq!(answer.status(), Status::OK, "{}", answer.text());
         });
     }
     for key in unknown() {
         let ask = with(key, b"x").flag(Flags::CRITICAL);
         critical.add(format!("unknown key {key} is refused"), move |arena| {
-            let answer = arena.client().ask(&ask);
+            let answer = arena.client().request(&ask);
             assert_ne!(answer.status(), Status::OK, "it can not be understood");
             assert_eq!(
                 (answer.kind, answer.id),
@@ -85,8 +85,8 @@ pub(crate) fn groups() -> Vec<Group> {
     vec![critical, widths]
 }
 
-fn with(key: u8, value: &[u8]) -> Ask {
-    let ask = Ask::push("q", "ok").meta(Key(key), value);
+fn with(key: u8, value: &[u8]) -> Request {
+    let ask = Request::push("q", "ok").meta(Key(key), value);
     // These two keys are only valid together with a unique key.
     if matches!(key, 31 | 32) {
         ask.meta(Key::UNIQUE, format!("u{key}"))

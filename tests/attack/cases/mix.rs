@@ -10,7 +10,7 @@ use crate::random::Random;
 use attackers::{ATTACKERS, Attacker};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use stoker_testkit::{Ask, pool_of, until};
+use stoker_testkit::{Request, pool_of, until};
 
 const QUICK: usize = 3;
 const ALL: usize = 40;
@@ -83,7 +83,7 @@ fn fight(arena: &mut Arena, chosen: &[&'static Attacker], seed: u64) {
         for part in 0..PARTS {
             let size = JOBS / PARTS;
             let jobs =
-                (part * size..(part + 1) * size).map(|n| Ask::push("q", format!("note {n}")));
+                (part * size..(part + 1) * size).map(|n| Request::push("q", format!("note {n}")));
             push_all(&mut client, &jobs.collect::<Vec<_>>());
             stoker_testkit::pause(std::time::Duration::from_millis(150));
         }

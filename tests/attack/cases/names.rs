@@ -3,7 +3,7 @@
 use crate::case::Group;
 use serde_json::json;
 use std::time::Duration;
-use stoker_testkit::{App, Ask, Client, pause, pool_of, until};
+use stoker_testkit::{App, Client, Request, pause, pool_of, until};
 use stoker_wire::{Key, Status};
 
 pub(crate) fn groups() -> Vec<Group> {
@@ -17,7 +17,7 @@ pub(crate) fn groups() -> Vec<Group> {
             let refused = push_names(&mut client, 0..1_100);
             pause(Duration::from_millis(1_500));
             until("new names are accepted again", || {
-                let answer = client.ask(&Ask::push("after-all", "ok"));
+                let answer = client.request(&Request::push("after-all", "ok"));
                 (answer.status() == Status::OK).then_some(())
             });
             until("the idle queues have gone", || {
@@ -47,8 +47,8 @@ pub(crate) fn groups() -> Vec<Group> {
             let mut client = arena.client();
             let before = queues(arena.app());
             for chunk in 0..10 {
-                let asks: Vec<Ask> = (0..500)
-                    .map(|n| Ask::call(&format!("s{chunk}x{n}.run"), ""))
+                let asks: Vec<Request> = (0..500)
+                    .map(|n| Request::call(&format!("s{chunk}x{n}.run"), ""))
                     .collect();
                 for id in client.send_all(&asks) {
                     assert_eq!(client.answer(id).status(), Status::NO_WORKER);
@@ -62,8 +62,8 @@ pub(crate) fn groups() -> Vec<Group> {
 
 /// Pushes one job to each name; each rejection must name a limit and be temporary. Returns the number of rejections.
 fn push_names(client: &mut Client, numbers: std::ops::Range<usize>) -> usize {
-    let asks: Vec<Ask> = numbers
-        .map(|n| Ask::push(&format!("name-{n}"), "ok"))
+    let asks: Vec<Request> = numbers
+        .map(|n| Request::push(&format!("name-{n}"), "ok"))
         .collect();
     let mut refused = 0;
     for chunk in asks.chunks(100) {
@@ -88,7 +88,9 @@ fn push_names(client: &mut Client, numbers: std::ops::Range<usize>) -> usize {
 }
 
 fn queues(app: &App) -> usize {
-    let found = app.client().own("stoker.queue", &json!({"op": "list"}));
+    let found = app
+        .client()
+        .call_server("stoker.queue", &json!({"op": "list"}));
     found["queues"].as_array().map_or(0, Vec::len)
 }
 
@@ -107,15 +109,15 @@ fn kept() -> Group {
         .attack(|arena| {
             let mut client = arena.client();
             for queue in ["paused", "overridden", "failed", "waiting"] {
-                client.push(&Ask::push(queue, "fail 64 kept"));
+                client.push(&Request::push(queue, "fail 64 kept"));
             }
-            client.own("stoker.queue", &json!({"op": "pause", "queue": "paused"}));
-            client.own(
+            client.call_server("stoker.queue", &json!({"op": "pause", "queue": "paused"}));
+            client.call_server(
                 "stoker.queue",
                 &json!({"op": "set", "queue": "overridden", "weight": 7}),
             );
             let delay = 3_600_000_u64.to_be_bytes();
-            client.push(&Ask::push("waiting", "ok").meta(Key::DELAY, delay));
+            client.push(&Request::push("waiting", "ok").meta(Key::DELAY, delay));
             pause(Duration::from_millis(2_500));
             for queue in ["paused", "overridden", "failed", "waiting"] {
                 client.queue(queue);

@@ -4,7 +4,7 @@ use crate::arena::Arena;
 use crate::case::Group;
 use serde_json::json;
 use std::time::Duration;
-use stoker_testkit::{Ask, Client, Got, frame, pause, pool_of};
+use stoker_testkit::{Client, Received, Request, frame, pause, pool_of};
 use stoker_wire::{Encode, Status, Type};
 
 pub(crate) fn groups() -> Vec<Group> {
@@ -25,7 +25,7 @@ pub(crate) fn groups() -> Vec<Group> {
     vec![
         group("a worker that does not ask gets no job", |arena| {
             let mut worker = joined(arena);
-            let id = arena.client().push(&Ask::push("pulled", "x"));
+            let id = arena.client().push(&Request::push("pulled", "x"));
             pause(Duration::from_millis(800));
             worker.fence();
             assert!(requests(&worker).is_empty(), "nothing was assigned");
@@ -35,7 +35,7 @@ pub(crate) fn groups() -> Vec<Group> {
             let mut worker = joined(arena);
             let mut client = arena.client();
             let ids: Vec<String> = (0..3)
-                .map(|_| client.push(&Ask::push("pulled", "x")))
+                .map(|_| client.push(&Request::push("pulled", "x")))
                 .collect();
             worker.write(&ready(1));
             let task = next_request(&mut worker);
@@ -51,11 +51,11 @@ pub(crate) fn groups() -> Vec<Group> {
             worker.fence();
             assert!(
                 worker
-                    .others
+                    .other_frames
                     .iter()
                     .any(|got| got.kind == Type::Ready && got.ttl == 0)
             );
-            arena.client().push(&Ask::push("pulled", "x"));
+            arena.client().push(&Request::push("pulled", "x"));
             pause(Duration::from_millis(400));
             worker.fence();
             assert!(requests(&worker).is_empty(), "nothing was assigned");
@@ -63,7 +63,7 @@ pub(crate) fn groups() -> Vec<Group> {
         group("a job that crossed the withdrawal costs nothing", |arena| {
             let mut worker = joined(arena);
             let mut client = arena.client();
-            let id = client.push(&Ask::push("pulled", "x"));
+            let id = client.push(&Request::push("pulled", "x"));
             for _ in 0..10 {
                 worker.write(&ready(1));
                 let task = next_request(&mut worker);
@@ -85,7 +85,7 @@ pub(crate) fn groups() -> Vec<Group> {
                 let mut worker = joined(arena);
                 arena
                     .client()
-                    .own("stoker.pool", &json!({"op": "reload", "pool": "d"}));
+                    .call_server("stoker.pool", &json!({"op": "reload", "pool": "d"}));
                 while worker.frame().is_some() {}
                 pause(Duration::from_millis(1_500));
             },
@@ -124,15 +124,15 @@ fn done(id: u32) -> Vec<u8> {
     answer(id, Status::OK)
 }
 
-fn requests(worker: &Client) -> Vec<&Got> {
+fn requests(worker: &Client) -> Vec<&Received> {
     worker
-        .others
+        .other_frames
         .iter()
         .filter(|got| got.kind == Type::Req)
         .collect()
 }
 
-fn next_request(worker: &mut Client) -> Got {
+fn next_request(worker: &mut Client) -> Received {
     loop {
         let got = worker.frame().expect("the connection stays");
         if got.kind == Type::Req {

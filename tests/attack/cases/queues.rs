@@ -10,7 +10,7 @@ use crate::case::Group;
 use crate::random::Random;
 use draw::{Ack, Plan, plan};
 use serde_json::json;
-use stoker_testkit::{Ask, pool_of};
+use stoker_testkit::{Request, pool_of};
 use stoker_wire::{Key, Status};
 
 /// The number of combinations in the quick run, and in the full one.
@@ -39,7 +39,7 @@ fn many_acknowledged_on_delivery(workers: usize) -> Group {
     group.config(config).attack(|arena| {
         let mut client = arena.client();
         for queue in ["once", "normal"] {
-            let jobs = (0..1_500).map(|n| Ask::push(queue, format!("note {queue}-{n}")));
+            let jobs = (0..1_500).map(|n| Request::push(queue, format!("note {queue}-{n}")));
             push_all(&mut client, &jobs.collect::<Vec<_>>());
         }
         for queue in ["once", "normal"] {
@@ -64,7 +64,7 @@ fn drawn(seed: u64, number: usize) -> Group {
 
 fn run(arena: &mut Arena, plan: &Plan) {
     let mut client = arena.client();
-    let asks: Vec<Ask> = plan.jobs.iter().map(|job| job.ask()).collect();
+    let asks: Vec<Request> = plan.jobs.iter().map(|job| job.request()).collect();
     let sent: Vec<u32> = asks
         .chunks(100)
         .flat_map(|chunk| client.send_all(chunk))
@@ -104,7 +104,7 @@ fn run(arena: &mut Arena, plan: &Plan) {
         "only workers that a job killed died"
     );
     if plan.ack == Ack::Done {
-        let state = client.own(
+        let state = client.call_server(
             "stoker.job",
             &json!({"op": "count", "queue": "q", "state": "failed"}),
         );
@@ -113,8 +113,8 @@ fn run(arena: &mut Arena, plan: &Plan) {
 }
 
 impl draw::Job {
-    fn ask(&self) -> Ask {
-        let mut ask = Ask::push("q", self.script()).prio(self.priority);
+    fn request(&self) -> Request {
+        let mut ask = Request::push("q", self.script()).prio(self.priority);
         if let Some(key) = &self.key {
             ask = ask.key(key);
         }

@@ -6,7 +6,7 @@ use crate::case::Group;
 use rustix::process::geteuid;
 use serde_json::{Value, json};
 use std::time::Duration;
-use stoker_testkit::{Ask, Client, Dir, Spawn, frame, pool_of, procs, until};
+use stoker_testkit::{Client, Dir, Request, Spawn, frame, pool_of, procs, until};
 use stoker_wire::{Encode, Key, Status, Type};
 
 pub(crate) fn groups() -> Vec<Group> {
@@ -42,7 +42,7 @@ pub(crate) fn groups() -> Vec<Group> {
             .config(config())
             .attack(|arena| {
                 let (elsewhere, socket) = (Dir::new(), arena.app().socket().display().to_string());
-                arena.client().push(&Ask::push("q", "ok"));
+                arena.client().push(&Request::push("q", "ok"));
                 let output =
                     arena.stoker(elsewhere.path(), &["store", "show", "--socket", &socket]);
                 let says = format!("{}{}", output.stdout, output.stderr);
@@ -71,7 +71,7 @@ pub(crate) fn groups() -> Vec<Group> {
             ))
             .attack(|arena| {
                 let mut client = arena.client();
-                client.push(&Ask::push("q", "kill"));
+                client.push(&Request::push("q", "kill"));
                 drained(&mut client, "q");
                 until("a worker is there again", || {
                     (arena.app().workers().len() == 1).then_some(())
@@ -86,7 +86,7 @@ pub(crate) fn groups() -> Vec<Group> {
                 let output = arena.app().cli(&["call", "q.run", "{}"]);
                 assert_ne!(output.code, 0);
                 let mut client = arena.client();
-                let answer = client.ask(&Ask::call("q", "{}"));
+                let answer = client.request(&Request::call("q", "{}"));
                 assert_ne!(answer.status(), Status::OK);
                 assert!(
                     format!("{}{}", answer.text(), output.stderr).contains("queue"),
@@ -116,8 +116,8 @@ pub(crate) fn groups() -> Vec<Group> {
             .attack(|arena| {
                 let gate = arena.app().dir.gate("gate");
                 let mut client = arena.client();
-                let id = client.push(&Ask::push("q", "gate gate"));
-                let held = gate.meet();
+                let id = client.push(&Request::push("q", "gate gate"));
+                let held = gate.wait_for_worker();
                 assert_eq!(client.job(&id)["attempt"], 1);
                 drop(held);
                 gate.open();
@@ -185,7 +185,7 @@ fn hellos(config: String) -> Vec<Group> {
         ),
     ] {
         group.add(name, move |arena| {
-            let mut client = Client::silent(&arena.app().socket());
+            let mut client = Client::connect_without_hello(&arena.app().socket());
             client.write(&frame(Encode {
                 body: body.as_bytes(),
                 ..Encode::new(Type::Hello, 0)
@@ -231,7 +231,9 @@ time.sleep(60)
     until("it has joined", || {
         (arena.app().workers().len() == 1).then_some(())
     });
-    let answer = arena.client().ask(&Ask::call("t.run", "x").ttl(5_000));
+    let answer = arena
+        .client()
+        .request(&Request::call("t.run", "x").ttl(5_000));
     assert_ne!(answer.status(), Status::OK);
     let reaped = until("one of the two is killed", || {
         let reaped = arena.app().dir.file("reaped").exists();
@@ -272,8 +274,8 @@ fn memory_config() -> String {
 
 fn children_of_task(arena: &mut Arena) {
     let mut client = arena.client();
-    let ask = Ask::call("t.run", "child eat-memory 200,silence;silence").ttl(9_000);
-    let answer = client.ask(&ask);
+    let ask = Request::call("t.run", "child eat-memory 200,silence;silence").ttl(9_000);
+    let answer = client.request(&ask);
     assert_eq!(answer.status(), Status::WORKER_DIED, "{}", answer.text());
 }
 
@@ -309,7 +311,7 @@ fn cut_off(arena: &mut Arena) {
     let setup = arena.setup().config(&config);
     arena.start(setup);
     let mut client = arena.client();
-    let id = client.push(&Ask::push("q", "note ran;once first;silence"));
+    let id = client.push(&Request::push("q", "note ran;once first;silence"));
     until("it runs", || arena.app().dir.notes().first().cloned());
     drop(client);
     arena.stop();
@@ -337,7 +339,7 @@ fn due_order(arena: &mut Arena) {
     let now = now.expect("it is after 1970").as_millis() as u64;
     for ago in [1_000, 5_000, 3_000, 4_000, 2_000] {
         let due = (now - ago * 1_000).to_be_bytes();
-        client.push(&Ask::push("q", format!("note {ago}")).meta(Key::DUE_AT, due));
+        client.push(&Request::push("q", format!("note {ago}")).meta(Key::DUE_AT, due));
     }
     resume(&mut client, "q");
     drained(&mut client, "q");
@@ -351,7 +353,7 @@ fn due_order(arena: &mut Arena) {
 fn sizes(arena: &mut Arena) {
     let mut client = arena.client();
     for _ in 0..50 {
-        let id = client.push(&Ask::push("q", "ok"));
+        let id = client.push(&Request::push("q", "ok"));
         let queue = client.queue("q");
         let known = ["ready", "running", "done"]
             .iter()

@@ -35,7 +35,7 @@ fn refused(binary: &Path, dir: &Path) -> Option<(i32, String)> {
         .within(dir)
         .stderr(file)
         .start();
-    let ended = procs::ends_within(child.id() as i32, 6.0);
+    let ended = procs::wait_for_exit(child.id() as i32, 6.0);
     if !ended {
         procs::signal(child.id() as i32, rustix::process::Signal::TERM);
     }

@@ -5,7 +5,7 @@ use crate::arena::{Arena, count, pause};
 use crate::bounds::Bounds;
 use crate::case::Group;
 use serde_json::{Value, json};
-use stoker_testkit::{Ask, Client, pool_of};
+use stoker_testkit::{Client, Request, pool_of};
 use stoker_wire::{Codec, Status};
 
 /// The type of a field.
@@ -18,7 +18,7 @@ enum Type {
 }
 
 /// A valid request, and its fields besides `op`.
-struct Request {
+struct ApiRequest {
     method: &'static str,
     right: Value,
     fields: Vec<(&'static str, Type)>,
@@ -37,7 +37,7 @@ const FILTER: Fields = &[
     ("older_ms", Type::Number),
 ];
 
-fn requests() -> Vec<Request> {
+fn requests() -> Vec<ApiRequest> {
     let mut found = Vec::new();
     for op in [
         "retry", "cancel", "discard", "suspend", "release", "move", "count", "list", "export",
@@ -58,7 +58,7 @@ fn requests() -> Vec<Request> {
         if !matches!(op, "count" | "list" | "export" | "groups") {
             fields.extend([("id", Type::Text), ("all", Type::Flag)]);
         }
-        found.push(Request {
+        found.push(ApiRequest {
             method: "stoker.job",
             right,
             fields,
@@ -121,7 +121,7 @@ fn requests() -> Vec<Request> {
         ),
     ];
     for (method, right, fields) in other {
-        found.push(Request {
+        found.push(ApiRequest {
             method,
             right,
             fields: fields.to_vec(),
@@ -324,7 +324,7 @@ fn names(config: String) -> Group {
 }
 
 fn queues(client: &mut Client) -> usize {
-    let found = client.own("stoker.queue", &json!({"op": "list"}));
+    let found = client.call_server("stoker.queue", &json!({"op": "list"}));
     found["queues"].as_array().map_or(0, Vec::len)
 }
 
@@ -337,9 +337,9 @@ fn refused(arena: &mut Arena, method: &str, body: &[u8]) {
     let waiting = json!({"queue": "q", "states": ["ready", "delayed", "suspended"]});
     pause(&mut client, "q");
     for _ in count(&mut client, &waiting)..JOBS {
-        client.push(&Ask::push("q", "ok"));
+        client.push(&Request::push("q", "ok"));
     }
-    let answer = client.ask(&Ask::call(method, body).codec(Codec::JSON));
+    let answer = client.request(&Request::call(method, body).codec(Codec::JSON));
     assert_ne!(
         answer.status(),
         Status::OK,

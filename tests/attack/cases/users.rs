@@ -5,7 +5,7 @@ use crate::bounds::Bounds;
 use crate::case::Group;
 use serde_json::{Value, json};
 use std::process::Child;
-use stoker_testkit::{App, Ask, Spawn, as_nobody, bad_worker, pool_of, procs, until};
+use stoker_testkit::{App, Request, Spawn, as_nobody, bad_worker, pool_of, procs, until};
 use stoker_wire::{Codec, Key, Status};
 
 const SECRET: &str = "hunter2";
@@ -79,14 +79,14 @@ fn administrators() -> Vec<(&'static str, Value)> {
 }
 
 /// The answer to the user nobody; `None` if this user can't become nobody.
-fn ask_as_nobody(arena: &Arena, method: &str, ask: &Value) -> Option<stoker_testkit::Got> {
-    let request = Ask::call(method, ask.to_string()).codec(Codec::JSON);
-    as_nobody(|| arena.client().ask(&request))
+fn request_as_nobody(arena: &Arena, method: &str, ask: &Value) -> Option<stoker_testkit::Received> {
+    let request = Request::call(method, ask.to_string()).codec(Codec::JSON);
+    as_nobody(|| arena.client().request(&request))
 }
 
 fn denied(arena: &mut Arena, method: &str, ask: &Value) {
     let id = secret_job(arena);
-    let Some(answer) = ask_as_nobody(arena, method, ask) else {
+    let Some(answer) = request_as_nobody(arena, method, ask) else {
         return;
     };
     assert_eq!(
@@ -105,7 +105,7 @@ fn denied(arena: &mut Arena, method: &str, ask: &Value) {
 }
 
 fn hidden(arena: &mut Arena, method: &str, ask: &Value) {
-    let Some(answer) = ask_as_nobody(arena, method, ask) else {
+    let Some(answer) = request_as_nobody(arena, method, ask) else {
         return;
     };
     assert!(!answer.text().contains(SECRET), "{}", answer.text());
@@ -115,12 +115,12 @@ fn hidden(arena: &mut Arena, method: &str, ask: &Value) {
 fn secret_job(arena: &mut Arena) -> String {
     let mut client = arena.client();
     pause(&mut client, "q");
-    client.push(&Ask::push("q", format!("ok {SECRET}")))
+    client.push(&Request::push("q", format!("ok {SECRET}")))
 }
 
 fn failed_job(arena: &mut Arena) {
     let mut client = arena.client();
-    let id = client.push(&Ask::push(
+    let id = client.push(&Request::push(
         "fails",
         format!("stdout {SECRET};fail 64 {SECRET}"),
     ));
@@ -131,9 +131,9 @@ fn failed_job(arena: &mut Arena) {
 fn running_job(arena: &mut Arena) {
     let gate = arena.app().dir.gate("gate");
     let mut client = arena.client();
-    let id = client.push(&Ask::push("runs", format!("gate gate;ok {SECRET}")));
-    let held = gate.meet();
-    let answer = ask_as_nobody(arena, "stoker.worker", &json!({"op": "list"}));
+    let id = client.push(&Request::push("runs", format!("gate gate;ok {SECRET}")));
+    let held = gate.wait_for_worker();
+    let answer = request_as_nobody(arena, "stoker.worker", &json!({"op": "list"}));
     drop(held);
     gate.open();
     client.job_in(&id, "done");
@@ -150,7 +150,7 @@ fn own_job(arena: &mut Arena) {
     pause(&mut arena.client(), "q");
     let shown = as_nobody(|| {
         let mut client = arena.client();
-        let id = client.push(&Ask::push("q", "ok mine"));
+        let id = client.push(&Request::push("q", "ok mine"));
         client.job(&id)
     });
     let Some(shown) = shown else { return };
@@ -164,9 +164,9 @@ fn own_job(arena: &mut Arena) {
 fn guessed(arena: &mut Arena, key: Key) {
     let mut client = arena.client();
     pause(&mut client, "q");
-    let id = client.push(&Ask::push("q", format!("ok {SECRET}")).meta(key, "guess"));
-    let push = Ask::push("q", "ok").meta(key, "guess");
-    let Some(answer) = as_nobody(|| arena.client().ask(&push)) else {
+    let id = client.push(&Request::push("q", format!("ok {SECRET}")).meta(key, "guess"));
+    let push = Request::push("q", "ok").meta(key, "guess");
+    let Some(answer) = as_nobody(|| arena.client().request(&push)) else {
         return;
     };
     assert_ne!(answer.status(), Status::OK, "{}", answer.text());
@@ -176,8 +176,8 @@ fn guessed(arena: &mut Arena, key: Key) {
 /// The permission is checked before 15 MB of JSON are read.
 fn large_body(arena: &mut Arena) {
     let body = format!("{{\"op\":\"list\"{}", " ".repeat(15_000_000));
-    let request = Ask::call("stoker.job", body).codec(Codec::JSON);
-    let Some(answer) = as_nobody(|| arena.client().ask(&request)) else {
+    let request = Request::call("stoker.job", body).codec(Codec::JSON);
+    let Some(answer) = as_nobody(|| arena.client().request(&request)) else {
         return;
     };
     let typed = [
@@ -207,7 +207,7 @@ fn foreign_pool(what: &'static str) -> Group {
         until("the own worker is ready", || {
             (app.workers().len() == 1).then_some(())
         });
-        let Some(worker) = dial_as_nobody(
+        let Some(worker) = connect_worker_as_nobody(
             app,
             "pool open;token known;jobs *,mails;hello;note in;serve",
         ) else {
@@ -218,7 +218,7 @@ fn foreign_pool(what: &'static str) -> Group {
         // The intruder answers with its own text if it gets a task.
         match what {
             "calls" => (0..60).for_each(|_| {
-                let answer = client.ask(&Ask::call("t.run", "tell"));
+                let answer = client.request(&Request::call("t.run", "tell"));
                 let told: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
                 assert!(
                     !told["worker"].is_null(),
@@ -228,7 +228,7 @@ fn foreign_pool(what: &'static str) -> Group {
             }),
             _ => {
                 let ids: Vec<String> = (0..60)
-                    .map(|_| client.push(&Ask::push("mails", "note-told")))
+                    .map(|_| client.push(&Request::push("mails", "note-told")))
                     .collect();
                 ids.iter().for_each(|id| drop(client.job_in(id, "done")));
                 let notes = app.dir.notes();
@@ -250,7 +250,7 @@ fn foreign_pool(what: &'static str) -> Group {
 }
 
 /// A worker of the user nobody. It runs from a copy, because nobody may not be able to enter the build directory.
-fn dial_as_nobody(app: &App, script: &str) -> Option<Child> {
+fn connect_worker_as_nobody(app: &App, script: &str) -> Option<Child> {
     let copy = app.dir.file("intruder");
     std::fs::copy(bad_worker(), &copy).expect("the directory takes a copy");
     let worker = as_nobody(|| {

@@ -4,7 +4,7 @@
 use crate::arena::{Arena, drained};
 use crate::bounds::Bounds;
 use crate::case::Group;
-use stoker_testkit::{Ask, pool_of, procs, until};
+use stoker_testkit::{Request, pool_of, procs, until};
 use stoker_wire::{Key, Status};
 
 /// Names and scripts. Other callers must not be affected by any of them.
@@ -109,7 +109,9 @@ fn fault(name: &'static str, script: &'static str) -> Group {
 fn call(arena: &mut Arena, name: &str, script: &str) {
     let server = arena.app().server();
     let script = format!("note call-{name};{script}");
-    let answer = arena.client().ask(&Ask::call(name, script).ttl(6_000));
+    let answer = arena
+        .client()
+        .request(&Request::call(name, script).ttl(6_000));
     assert_ne!(answer.status(), Status::INTERNAL, "{}", answer.text());
     next_is_served(arena);
     assert_eq!(arena.app().server(), server);
@@ -121,7 +123,7 @@ fn call(arena: &mut Arena, name: &str, script: &str) {
 fn job(arena: &mut Arena, queue: &str, script: &str, runs: usize) {
     let server = arena.app().server();
     let mut client = arena.client();
-    let push = Ask::push(queue, format!("note job-{queue};{script}"));
+    let push = Request::push(queue, format!("note job-{queue};{script}"));
     let id = client.push(&push.meta(Key::JOB_TYPE, "Fault"));
     let found = drained(&mut client, queue);
     let ended = found["done"].as_u64().unwrap_or(0) + found["failed"].as_u64().unwrap_or(0);

@@ -1,9 +1,9 @@
 //! The gateways' processes: started, restarted, and waited for at the end. They run beside the server, so that the
 //! death of one does not end the other.
 
-use super::{Angel, PATIENCE, Phase, RESTART_AFTER_MS, SETTLED};
+use super::{Angel, KILL_TIMEOUT, Phase, RESTART_AFTER_MS, STABLE_AFTER};
 use crate::watchdog::{Timeouts, Watchdog};
-use crate::{AboutGateway, End, Gateway, Heartbeat, ToServer, spawn};
+use crate::{End, Gateway, GatewayEvent, Heartbeat, ToServer, spawn};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ pub(super) struct Running {
     started: Instant,
     /// When to start the process, if none is running.
     due: Instant,
-    quick_deaths: usize,
+    quick_exits: usize,
     restarts: u32,
     heartbeat: Heartbeat,
     watchdog: Watchdog,
@@ -31,7 +31,7 @@ impl Running {
             pid: None,
             started: now,
             due: now,
-            quick_deaths: 0,
+            quick_exits: 0,
             restarts: 0,
             heartbeat: Heartbeat::new()?,
             watchdog: Watchdog::new(),
@@ -53,7 +53,7 @@ impl Running {
     /// The delay before the next start.
     fn backoff(&self) -> Duration {
         let last = RESTART_AFTER_MS.len() - 1;
-        Duration::from_millis(RESTART_AFTER_MS[self.quick_deaths.min(last)])
+        Duration::from_millis(RESTART_AFTER_MS[self.quick_exits.min(last)])
     }
 }
 
@@ -72,9 +72,9 @@ impl Angel {
                 continue;
             }
             match running.start(&path, &token, now) {
-                Ok(pid) => changes.push(about(running, pid, None)),
+                Ok(pid) => changes.push(gateway_event(running, pid, None)),
                 // The system has no process or memory to spare. This may be temporary, so the start is retried.
-                Err(_) => running.due = now + PATIENCE,
+                Err(_) => running.due = now + KILL_TIMEOUT,
             }
         }
         changes
@@ -89,16 +89,16 @@ impl Angel {
             return false;
         };
         running.pid = None;
-        if running.started.elapsed() > SETTLED {
-            running.quick_deaths = 0;
+        if running.started.elapsed() > STABLE_AFTER {
+            running.quick_exits = 0;
         }
-        let was_told = self.drain_requested.is_some() || self.done;
-        let restart = (!was_told).then(|| running.backoff());
+        let is_stopping = self.drain_requested.is_some() || self.done;
+        let restart = (!is_stopping).then(|| running.backoff());
         running.due = Instant::now() + restart.unwrap_or_default();
-        running.quick_deaths += 1;
+        running.quick_exits += 1;
         running.restarts += 1;
-        let message = about(running, pid, Some((end, restart)));
-        if !was_told {
+        let message = gateway_event(running, pid, Some((end, restart)));
+        if !is_stopping {
             self.send(&message, Vec::new());
         }
         true
@@ -130,7 +130,7 @@ impl Angel {
                 continue;
             }
             let beat = running.heartbeat.read().unwrap_or_default();
-            if let Some(silent) = running.watchdog.look(beat, now) {
+            if let Some(silent) = running.watchdog.check(beat, now) {
                 running.stuck = Some(silent);
                 kill_process(pid, Signal::KILL).ok();
             }
@@ -154,8 +154,8 @@ impl Angel {
     }
 }
 
-fn about(running: &Running, pid: i32, end: Option<(End, Option<Duration>)>) -> ToServer {
-    ToServer::Gateway(AboutGateway {
+fn gateway_event(running: &Running, pid: i32, end: Option<(End, Option<Duration>)>) -> ToServer {
+    ToServer::Gateway(GatewayEvent {
         name: running.gateway.name.clone(),
         pid,
         end,

@@ -42,11 +42,11 @@ const RESTART_AFTER_MS: [u64; 5] = [0, 100, 500, 2_000, 5_000];
 const RECHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Stop signals within this time of the first one count as the same request: `timeout` and systemd may signal a
 /// process, its group and its children one by one.
-const SAME_REQUEST: Duration = Duration::from_secs(1);
+const REPEATED_SIGNAL_WINDOW: Duration = Duration::from_secs(1);
 /// A process that lived this long resets the restart delays.
-const SETTLED: Duration = Duration::from_secs(60);
+const STABLE_AFTER: Duration = Duration::from_secs(60);
 /// How long killed processes may take to end before the angel goes on without them.
-const PATIENCE: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Starts the server and supervises it until it is done or has to end. Returns the exit code.
 pub fn run(options: Options) -> io::Result<u8> {
@@ -107,7 +107,7 @@ struct Angel {
     /// What workers start with, prepared once for each version of a pool.
     recipes: Recipes,
     /// The standard input of workers: `/dev/null`.
-    nothing: File,
+    dev_null: File,
     children: Children,
     /// Workers reaped since the last sweep.
     ended: Vec<Worker>,
@@ -119,7 +119,7 @@ struct Angel {
     /// How the last server ended.
     previous: Option<Previous>,
     restarts: u32,
-    quick_deaths: usize,
+    quick_exits: usize,
     cookies: u64,
     /// Children that this process had before it became Stoker, as when a shell script ends in `exec stoker`. The
     /// angel does not kill them.
@@ -137,7 +137,7 @@ struct Angel {
 impl Angel {
     fn new(options: Options) -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
-        let wanted = [SIGCHLD].into_iter().chain(signals::HARMLESS);
+        let wanted = [SIGCHLD].into_iter().chain(signals::HANDLED);
         let signals = SignalDelivery::with_pipe(read, write, SignalOnly, wanted)?;
         let children = Children::open();
         let gateways = options.gateways.into_iter().map(gateways::Running::new);
@@ -153,7 +153,7 @@ impl Angel {
             workers: HashMap::new(),
             by_pid: HashMap::new(),
             recipes: Recipes::default(),
-            nothing: File::open("/dev/null")?,
+            dev_null: File::open("/dev/null")?,
             ended: Vec::new(),
             phase: Phase::Serving,
             heartbeat: Heartbeat::new()?,
@@ -161,7 +161,7 @@ impl Angel {
             stuck: None,
             previous: None,
             restarts: 0,
-            quick_deaths: 0,
+            quick_exits: 0,
             cookies: 0,
             inherited_children: children.list(),
             children,
@@ -243,12 +243,12 @@ impl Angel {
     fn check_socket(&mut self) {
         for changes in self.listening.check() {
             let (level, about) = match changes {
-                SocketChange::Renewed(fd, about) => {
+                SocketChange::Recreated(fd, about) => {
                     self.send(&ToServer::Listener(about), vec![fd]);
                     continue;
                 }
                 SocketChange::Unreachable(about) => (Level::Error, about),
-                SocketChange::Back(about) => (Level::Info, about),
+                SocketChange::Restored(about) => (Level::Info, about),
                 SocketChange::Unwatched(about) => (Level::Warn, about),
             };
             self.send(&ToServer::Log { level, about }, Vec::new());
@@ -273,7 +273,7 @@ impl Angel {
                 self.watchdog.on_drain_request(Instant::now());
                 self.send(&ToServer::Drain, Vec::new());
             }
-            Some(first) if first.elapsed() < SAME_REQUEST => {}
+            Some(first) if first.elapsed() < REPEATED_SIGNAL_WINDOW => {}
             _ => self.end(1),
         }
     }
@@ -310,7 +310,7 @@ impl Angel {
             }
             ToAngel::Config { text } => {
                 self.config = text;
-                self.recipes.forget();
+                self.recipes.clear();
             }
             ToAngel::Timeouts {
                 watchdog,
@@ -334,8 +334,8 @@ impl Angel {
         self.cookies += 1;
         let cookie = format!("{}-{}", getpid().as_raw_nonzero(), self.cookies);
         let path = self.listening.path();
-        let recipe = self.recipes.of(spec);
-        let start = |recipe| spawn::worker(recipe, &name, &path, &cookie, &self.nothing);
+        let recipe = self.recipes.get_or_prepare(spec);
+        let start = |recipe| spawn::worker(recipe, &name, &path, &cookie, &self.dev_null);
         match recipe.and_then(start) {
             Ok(spawned) => {
                 let pid = spawned.pid;
@@ -392,25 +392,25 @@ impl Angel {
         match self.phase {
             Phase::Serving if self.done && self.server.is_none() => self.end(0),
             Phase::Serving => {}
-            Phase::Clearing { since } if self.is_alone() || since.elapsed() > PATIENCE => {
+            Phase::Clearing { since } if self.is_alone() || since.elapsed() > KILL_TIMEOUT => {
                 if self.drain_requested.is_some() {
                     self.end(1);
                     return Ok(None);
                 }
                 self.forget_workers();
-                let wait = RESTART_AFTER_MS[self.quick_deaths.min(RESTART_AFTER_MS.len() - 1)];
-                self.quick_deaths += 1;
+                let wait = RESTART_AFTER_MS[self.quick_exits.min(RESTART_AFTER_MS.len() - 1)];
+                self.quick_exits += 1;
                 self.phase = Phase::Restarting {
                     at: Instant::now() + Duration::from_millis(wait),
                 };
             }
             Phase::Restarting { at } if at <= Instant::now() => self.start_server()?,
             Phase::Leaving { since, code }
-                if !self.has_gateways() || since.elapsed() > PATIENCE =>
+                if !self.has_gateways() || since.elapsed() > KILL_TIMEOUT =>
             {
                 self.end(code);
             }
-            Phase::Ending { since, code } if self.is_alone() || since.elapsed() > PATIENCE => {
+            Phase::Ending { since, code } if self.is_alone() || since.elapsed() > KILL_TIMEOUT => {
                 return Ok(Some(code));
             }
             _ => {}

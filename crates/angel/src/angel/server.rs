@@ -1,6 +1,6 @@
 //! The server process: starting it, watching its progress, and reacting to its end.
 
-use super::{Angel, Phase, SETTLED};
+use super::{Angel, Phase, STABLE_AFTER};
 use crate::channel::Channel;
 use crate::{Beat, End, Previous, ToServer, spawn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use stoker_os::Fd;
 
 /// The exit code of a server that had an unrecoverable error (EX_CONFIG in `sysexits.h`).
-const MISTAKEN: i32 = 78;
+const EXIT_UNRECOVERABLE: i32 = 78;
 /// The number of quick restarts after which a server that has never sent a message is not started again.
-const HOPELESS: usize = 2;
+const MAX_FAILED_STARTS: usize = 2;
 /// An end by SIGKILL. It comes from outside and says nothing about the server itself.
-const KILLED: End = End::Signal(9);
+const SIGKILLED: End = End::Signal(9);
 
 impl Angel {
     pub(super) fn start_server(&mut self) -> io::Result<()> {
@@ -27,10 +27,10 @@ impl Angel {
             gateway_token: Some(self.gateway_token.clone()),
         };
         self.heartbeat.beat(Beat::default())?;
-        send_first(&mut channel, &config, vec![self.heartbeat.share()?])?;
+        send_unless_dead(&mut channel, &config, vec![self.heartbeat.share()?])?;
         self.watchdog.server_started(Instant::now());
         if self.drain_requested.is_some() {
-            send_first(&mut channel, &ToServer::Drain, Vec::new())?;
+            send_unless_dead(&mut channel, &ToServer::Drain, Vec::new())?;
         }
         self.channel = Some(channel);
         self.server = Some((pid, Instant::now()));
@@ -50,7 +50,7 @@ impl Angel {
         let Ok(beat) = self.heartbeat.read() else {
             return;
         };
-        let Some(silent) = self.watchdog.look(beat, now) else {
+        let Some(silent) = self.watchdog.check(beat, now) else {
             return;
         };
         self.stuck = Some(silent);
@@ -60,7 +60,7 @@ impl Angel {
             let seconds = silent.as_secs();
             // No later server will log this.
             print_error(&format!(
-                "the server (pid {pid}) was asked to end and has made no progress for {seconds} s; it is killed"
+                "the server (pid {pid}) made no progress for {seconds} s during the shutdown and is killed"
             ));
         }
         if let Some(pid) = Pid::from_raw(pid) {
@@ -85,13 +85,13 @@ impl Angel {
         if self.done || matches!(self.phase, Phase::Ending { .. }) {
             return self.end(code);
         }
-        if end == End::Code(MISTAKEN) {
-            return self.end(MISTAKEN as u8);
+        if end == End::Code(EXIT_UNRECOVERABLE) {
+            return self.end(EXIT_UNRECOVERABLE as u8);
         }
-        if lived > SETTLED {
-            self.quick_deaths = 0;
+        if lived > STABLE_AFTER {
+            self.quick_exits = 0;
         }
-        if !self.ever_served && self.quick_deaths >= HOPELESS && end != KILLED {
+        if !self.ever_served && self.quick_exits >= MAX_FAILED_STARTS && end != SIGKILLED {
             // The server has never worked and has logged the reason, so another attempt would fail in the same way. A
             // killed server is different: it may have served workers that dial in, for which it sends no message to the
             // angel.
@@ -107,7 +107,7 @@ impl Angel {
 }
 
 /// Escapes what a terminal would interpret: control characters, and marks that change the direction of text.
-fn on_one_line(text: &str) -> String {
+fn escape(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {
         let turns = matches!(
@@ -130,20 +130,20 @@ fn print_error(text: &str) {
     if has_room && fds[0].revents().contains(PollFlags::OUT) {
         // The text may contain command lines of other processes, so it is escaped. A pipe with room accepts a whole
         // line.
-        writeln!(io::stderr(), "stoker: {}", on_one_line(text)).ok();
+        writeln!(io::stderr(), "stoker: {}", escape(text)).ok();
     }
 }
 
 /// Sends a message to a server that was just started. A server that has already died is not an error here: it is reaped
 /// next and started again.
-fn send_first(channel: &mut Channel, message: &ToServer, fds: Vec<Fd>) -> io::Result<()> {
+fn send_unless_dead(channel: &mut Channel, message: &ToServer, fds: Vec<Fd>) -> io::Result<()> {
     match channel.send(message, fds) {
-        Err(error) if is_gone(&error) => Ok(()),
+        Err(error) if is_disconnected(&error) => Ok(()),
         result => result,
     }
 }
 
-fn is_gone(error: &io::Error) -> bool {
+fn is_disconnected(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset};
     matches!(error.kind(), BrokenPipe | ConnectionReset)
 }
@@ -155,21 +155,21 @@ mod tests {
 
     /// Found by the campaign: a server was killed between its start and its first message, and the angel ended with it.
     #[test]
-    fn a_server_that_is_dead_at_once_does_not_end_the_angel() {
+    fn a_server_that_dies_at_its_start_does_not_end_the_angel() {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
         let (ours, theirs) = pair.expect("a pair of sockets");
         let mut channel = Channel::new(ours);
-        send_first(&mut channel, &ToServer::Drain, Vec::new()).expect("it is heard");
+        send_unless_dead(&mut channel, &ToServer::Drain, Vec::new()).expect("it is heard");
         drop(theirs);
-        send_first(&mut channel, &ToServer::Drain, Vec::new()).expect("nobody hears it");
+        send_unless_dead(&mut channel, &ToServer::Drain, Vec::new()).expect("nobody hears it");
         let long = ToServer::Config {
             text: "x".repeat(crate::MAX_MESSAGE),
             restarts: 0,
             previous: None,
             gateway_token: None,
         };
-        let refused = send_first(&mut channel, &long, Vec::new());
+        let refused = send_unless_dead(&mut channel, &long, Vec::new());
         assert!(refused.is_err(), "no server could ever get this");
     }
 }

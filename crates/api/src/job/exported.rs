@@ -2,7 +2,7 @@
 
 use super::State;
 use crate::field::object;
-use crate::scalar::{Number, QueueName, Scalar, Text, Wrong};
+use crate::scalar::{Number, QueueName, ReadError, Scalar, Text};
 use crate::{Invalid, MAX_BODY};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -105,7 +105,7 @@ fn check_job(job: &ExportedJob) -> Result<(), Invalid> {
 
 /// Checks that metadata is encoded as on the wire, and that none of its keys is an option of a push.
 fn check_meta(meta: &[u8]) -> Result<(), Invalid> {
-    let is_own = |meta: stoker_wire::Meta<'_>| meta.iter().any(|(key, _)| key.is_for_push());
+    let is_own = |meta: stoker_wire::Meta<'_>| meta.iter().any(|(key, _)| key.is_for_server());
     match stoker_wire::Meta::parse(meta).map_or(true, is_own) {
         true => Err(Invalid::new(
             "invalid \"meta\": expected metadata entries (key, length, bytes) that pass through to the worker",
@@ -179,7 +179,7 @@ impl Scalar for ExportedJob {
         crate::openapi::object::<Self>()
     }
 
-    fn read(value: Value) -> Result<Self, Wrong> {
+    fn read(value: Value) -> Result<Self, ReadError> {
         object(value)
     }
 }
@@ -197,9 +197,9 @@ impl Scalar for Bytes {
         json!({"type": "string", "pattern": "^([0-9A-Fa-f]{2})*$"})
     }
 
-    fn read(value: Value) -> Result<Self, Wrong> {
+    fn read(value: Value) -> Result<Self, ReadError> {
         let bytes = value.as_str().and_then(unhex);
-        bytes.map(Self).ok_or(Wrong::Value(value))
+        bytes.map(Self).ok_or(ReadError::Value(value))
     }
 }
 
@@ -304,7 +304,7 @@ macro_rules! objects {
                 crate::openapi::object::<Self>()
             }
 
-            fn read(value: Value) -> Result<Self, Wrong> {
+            fn read(value: Value) -> Result<Self, ReadError> {
                 object(value)
             }
         }

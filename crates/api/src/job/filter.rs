@@ -2,7 +2,7 @@
 
 use super::State;
 use crate::Invalid;
-use crate::scalar::{Millis, Number, QueueName, Scalar, Text, Wrong};
+use crate::scalar::{Millis, Number, QueueName, ReadError, Scalar, Text};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -58,19 +58,19 @@ pub struct Fingerprint(pub u64);
 
 impl Scalar for Fingerprint {
     fn expected() -> Cow<'static, str> {
-        "a fingerprint (a text of 16 hexadecimal digits)".into()
+        "a fingerprint (a string of 16 hexadecimal digits)".into()
     }
 
     fn schema() -> Value {
         json!({"type": "string", "pattern": "^[0-9A-Fa-f]{1,16}$"})
     }
 
-    fn read(value: Value) -> Result<Self, Wrong> {
+    fn read(value: Value) -> Result<Self, ReadError> {
         let digits = value.as_str().filter(|text| {
             (1..=16).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
         });
         let number = digits.and_then(|text| u64::from_str_radix(text, 16).ok());
-        number.map(Self).ok_or(Wrong::Value(value))
+        number.map(Self).ok_or(ReadError::Value(value))
     }
 }
 
@@ -104,14 +104,14 @@ pub struct After(pub Option<Uuid>);
 
 impl Scalar for After {
     fn expected() -> Cow<'static, str> {
-        "the `next` of the page before (null begins with the first page)".into()
+        "the `next` of the previous page (null starts with the first page)".into()
     }
 
     fn schema() -> Value {
         json!({"type": ["string", "null"], "format": "uuid"})
     }
 
-    fn read(value: Value) -> Result<Self, Wrong> {
+    fn read(value: Value) -> Result<Self, ReadError> {
         match value {
             Value::Null => Ok(Self(None)),
             value => Uuid::read(value).map(|id| Self(Some(id))),
@@ -162,10 +162,10 @@ fn check_target(target: &Target) -> Result<(), Invalid> {
         (true, true, _) | (true, _, true) => Err(Invalid::new(
             "name either one job by \"id\", or many by a filter, not both",
         )),
-        (false, false, false) => Err(Invalid::new(NOTHING_MEANT)),
+        (false, false, false) => Err(Invalid::new(NO_TARGET)),
         _ => Ok(()),
     }
 }
 
-const NOTHING_MEANT: &str = "name one job by \"id\", or many by \"queue\", \"state\", \"states\", \"type\", \"error\", \
+const NO_TARGET: &str = "name one job by \"id\", or many by \"queue\", \"state\", \"states\", \"type\", \"error\", \
      \"fingerprint\", \"key\" or \"older_ms\", or all by \"all\": true";

@@ -13,7 +13,7 @@ pub use answers::{
 pub use exported::{Bytes, ExportedJob, JobError, MAX_META, Options, Unique};
 pub use filter::{After, Filter, Fingerprint, Page, Target, Which};
 pub use requests::{
-    Cancel, Count, Discard, Edit, Export, Groups, IMPORT_MAX, Import, List, Move, Release, Retry,
+    Cancel, Count, Discard, Edit, Export, Groups, Import, List, MAX_IMPORTED, Move, Release, Retry,
     Show, Suspend,
 };
 pub use shown::{Shown, WholeJob};

@@ -8,7 +8,7 @@ use crate::scalar::{Number, QueueName};
 use uuid::Uuid;
 
 /// The maximum number of jobs in one `import`.
-pub const IMPORT_MAX: usize = 1_000;
+pub const MAX_IMPORTED: usize = 1_000;
 
 request! {
     /// Shows one job with all its details, or with `note` one line of its history in full. Permitted to the job's owner
@@ -97,9 +97,9 @@ request! {
 
 fn check_import(import: &Import) -> Result<(), Invalid> {
     match import.jobs.len() {
-        1..=IMPORT_MAX => Ok(()),
+        1..=MAX_IMPORTED => Ok(()),
         _ => Err(Invalid::new(format!(
-            "\"jobs\" is a list of 1 to {IMPORT_MAX} exported jobs"
+            "\"jobs\" is a list of 1 to {MAX_IMPORTED} exported jobs"
         ))),
     }
 }

@@ -1,6 +1,6 @@
 //! The states of a job, and the changes that operators can make.
 
-use crate::scalar::{Scalar, Wrong};
+use crate::scalar::{ReadError, Scalar};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -55,7 +55,7 @@ impl State {
     }
 
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.name() == name)
     }
 }
@@ -70,9 +70,9 @@ impl Scalar for State {
         json!({"enum": Self::ALL.map(Self::name)})
     }
 
-    fn read(value: Value) -> Result<Self, Wrong> {
-        let state = value.as_str().and_then(Self::named);
-        state.ok_or(Wrong::Value(value))
+    fn read(value: Value) -> Result<Self, ReadError> {
+        let state = value.as_str().and_then(Self::from_name);
+        state.ok_or(ReadError::Value(value))
     }
 
     fn hint(wrong: &Value) -> Option<String> {
@@ -128,9 +128,9 @@ impl Scalar for Change {
         json!({"enum": Self::ALL.map(Self::name)})
     }
 
-    fn read(value: Value) -> Result<Self, Wrong> {
-        let named = |change: &Self| value.as_str() == Some(change.name());
-        let change = Self::ALL.into_iter().find(named);
-        change.ok_or(Wrong::Value(value))
+    fn read(value: Value) -> Result<Self, ReadError> {
+        let from_name = |change: &Self| value.as_str() == Some(change.name());
+        let change = Self::ALL.into_iter().find(from_name);
+        change.ok_or(ReadError::Value(value))
     }
 }

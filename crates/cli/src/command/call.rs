@@ -16,7 +16,7 @@ pub(crate) fn call(client: &mut Client, call: &Call, timeout: Option<Duration>) 
     let body = json_body(call.body.as_deref())?;
     let ttl_ms = timeout.map_or(0, |timeout| timeout.as_millis() as u32);
     // The server enforces the call's deadline and reports when it has passed.
-    client.wait_for_ever();
+    client.disable_default_timeout();
     let answer = client.request(&Request {
         name: &call.method,
         flags: if call.idempotent {
@@ -47,7 +47,7 @@ pub(crate) fn json_body(text: Option<&str>) -> Result<Cow<'_, str>> {
     let (text, hint) = match text {
         Some("-") => (Cow::Owned(body_from(stdin().lock())?), ""),
         text => {
-            let hint = "; quote it for the shell, as '{\"name\":\"Ada\"}'";
+            let hint = "; quote it for the shell, such as '{\"name\":\"Ada\"}'";
             (Cow::Borrowed(text.unwrap_or("null")), hint)
         }
     };

@@ -54,9 +54,9 @@ fn explain(config: &Config, access: &Access, warnings: &[String]) -> String {
             true => counted(max, "worker"),
             false => format!("{min} to {max} workers"),
         };
-        let dial = if max == 1 { "dials" } else { "dial" };
+        let connect = if max == 1 { "connects" } else { "connect" };
         let command = match pool.command.is_empty() {
-            true => format!("that {dial} in"),
+            true => format!("that {connect} to the socket"),
             false => format!("of: {}", pool.command.join(" ")),
         };
         lines.push(format!("pool {}: {workers} {command}", pool.name));

@@ -11,7 +11,7 @@ use stoker_server::counted;
 
 pub(crate) fn pause(client: &mut Client, queue: &str, create: bool, json: bool) -> Result {
     let name = QueueName(queue.to_owned());
-    let reply = client.own(&Pause {
+    let reply = client.call_server(&Pause {
         queue: name,
         create,
     })?;
@@ -20,14 +20,14 @@ pub(crate) fn pause(client: &mut Client, queue: &str, create: bool, json: bool) 
 
 pub(crate) fn resume(client: &mut Client, queue: &str, json: bool) -> Result {
     let name = QueueName(queue.to_owned());
-    let reply = client.own(&Resume { queue: name })?;
+    let reply = client.call_server(&Resume { queue: name })?;
     print_either(json, &reply.json, &format!("{queue} is resumed"))
 }
 
 /// Removes a queue that is not used any more.
 pub(crate) fn remove_queue(client: &mut Client, queue: &str, json: bool) -> Result {
     let name = QueueName(queue.to_owned());
-    let reply = client.own(&Remove { queue: name })?;
+    let reply = client.call_server(&Remove { queue: name })?;
     print_either(json, &reply.json, &format!("{queue} is removed"))
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn set(client: &mut Client, set: &Set, json: bool) -> Result {
         reset: set.reset,
         create: set.create,
     };
-    let reply = client.own(&request)?;
+    let reply = client.call_server(&request)?;
     let queue = reply.answer;
     let limit = queue
         .limit
@@ -75,7 +75,7 @@ pub(crate) fn scale(client: &mut Client, pool: &str, workers: Option<&str>, json
         max: size.map(|(_, max)| Number(max.into())),
         reset: size.is_none(),
     };
-    let reply = client.own(&request)?;
+    let reply = client.call_server(&request)?;
     let (min, max) = (reply.answer.min, reply.answer.max);
     let workers = match min == max {
         true => counted(max, "worker"),
@@ -88,7 +88,7 @@ fn size(workers: &str) -> Result<(u32, u32)> {
     let (min, max) = workers.split_once("..").unwrap_or((workers, workers));
     let bad = |_| {
         Failure::Usage(format!(
-            "invalid number of workers '{workers}': expected a number or MIN..MAX, as 4 or 2..8"
+            "invalid number of workers '{workers}': expected a number or MIN..MAX, such as 4 or 2..8"
         ))
     };
     Ok((min.parse().map_err(bad)?, max.parse().map_err(bad)?))
@@ -97,14 +97,14 @@ fn size(workers: &str) -> Result<(u32, u32)> {
 /// Reloads and waits until the reload has ended. Fails if the new version of a pool can't run.
 pub(crate) fn reload(client: &mut Client, pool: Option<&str>, json: bool) -> Result {
     // A reload waits for the longest running task of an old worker.
-    client.wait_for_ever();
+    client.disable_default_timeout();
     let pool = pool.map(|pool| Text(pool.to_owned()));
-    let reply = client.own(&pool::Reload { pool })?;
+    let reply = client.call_server(&pool::Reload { pool })?;
     let pools = &reply.answer.pools;
     let lines: Vec<String> = pools.iter().map(line).collect();
     print_either(json, &reply.json, &lines.join("\n"))?;
     if !json {
-        print_more(&reply.answer);
+        print_config_keys(&reply.answer);
     }
     let is_good = |pool: &PoolReload| pool.reloaded || pool.added || pool.removed;
     match pools.iter().all(is_good) {
@@ -130,7 +130,7 @@ fn line(pool: &PoolReload) -> String {
 }
 
 /// Prints which keys of the configuration were applied, are overridden, need a restart or were skipped.
-fn print_more(answer: &Reloaded) {
+fn print_config_keys(answer: &Reloaded) {
     for (keys, what) in [
         (&answer.applied, "applied from the configuration"),
         (

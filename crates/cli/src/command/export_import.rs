@@ -12,10 +12,10 @@ use stoker_api::job::{After, Export, ExportedJob, Filter, Import, Page, State};
 use uuid::Uuid;
 
 /// The maximum number of jobs in one request.
-const PAGE: usize = 500;
+const MAX_JOBS: usize = 500;
 
 /// The maximum size of one import request in bytes, below the maximum size of a frame.
-const BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 
 /// The states of an export that names none: all but done and cancelled. A running job counts as ready here.
 const UNFINISHED: [State; 5] = [
@@ -37,12 +37,12 @@ pub(super) fn export(client: &mut Client, mut filter: Filter) -> Result {
         let request = Export {
             filter: filter.clone(),
             page: Page {
-                limit: Some(Number(PAGE as u64)),
+                limit: Some(Number(MAX_JOBS as u64)),
                 after,
             },
             id: None,
         };
-        let page = client.own(&request)?.answer;
+        let page = client.call_server(&request)?.answer;
         for job in &page.jobs {
             print_json(&job.to_string())?;
         }
@@ -59,7 +59,7 @@ pub(super) fn export_one(client: &mut Client, id: Uuid) -> Result {
         id: Some(id),
         ..Export::default()
     };
-    let page = client.own(&request)?.answer;
+    let page = client.call_server(&request)?.answer;
     page.jobs
         .iter()
         .try_for_each(|job| print_json(&job.to_string()))
@@ -115,7 +115,7 @@ struct Batch {
 
 impl Batch {
     fn has_room(&self, len: usize) -> bool {
-        self.jobs.is_empty() || (self.jobs.len() < PAGE && self.bytes + len <= BYTES)
+        self.jobs.is_empty() || (self.jobs.len() < MAX_JOBS && self.bytes + len <= MAX_BYTES)
     }
 
     /// Sends the batch and empties it. The server accepts all jobs of a batch or none. If it rejects one, the error
@@ -125,7 +125,7 @@ impl Batch {
         if jobs.is_empty() {
             return Ok(0);
         }
-        match client.own(&Import { jobs }) {
+        match client.call_server(&Import { jobs }) {
             Ok(reply) => Ok(reply.answer.count),
             Err(Failure::Refused {
                 text,

@@ -12,13 +12,13 @@ use stoker_server::config::HttpConfig;
 /// The maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 4_096;
 /// The first descriptor that systemd passes (sd_listen_fds(3)).
-const FIRST: i32 = 3;
+const FIRST_FD: i32 = 3;
 
 /// Sockets that systemd has bound and passed to this process. They keep listening when the process ends, so no
 /// connection is refused during a restart.
-pub(crate) struct Passed(Vec<(OwnedFd, SocketAddrAny)>);
+pub(crate) struct SystemdSockets(Vec<(OwnedFd, SocketAddrAny)>);
 
-impl Passed {
+impl SystemdSockets {
     pub(crate) fn take() -> Result<Self> {
         let number = |name| {
             env::var(name)
@@ -28,7 +28,7 @@ impl Passed {
         let is_ours = number("LISTEN_PID") == Some(std::process::id() as i32);
         let count = number("LISTEN_FDS").filter(|_| is_ours).unwrap_or(0);
         let mut all = Vec::new();
-        for fd in (FIRST..FIRST + count).map(owned) {
+        for fd in (FIRST_FD..FIRST_FD + count).map(owned) {
             let address = getsockname(&fd).map_err(|error| {
                 Failure::Config(format!(
                     "systemd passed a descriptor that is not a socket: {error}"
@@ -113,9 +113,9 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 
 /// Returns the configured gateways for the angel to start, and the Unix sockets to remove at exit. `place` returns the
 /// absolute path, mode and group of a configured socket.
-pub(crate) fn of(
+pub(crate) fn configured_gateways(
     http: &HttpConfig,
-    passed: &mut Passed,
+    passed: &mut SystemdSockets,
     place: impl Fn(&Path) -> (PathBuf, u32, Option<u32>),
 ) -> Result<(Vec<Gateway>, Vec<Socket>)> {
     if !http.is_served() {

@@ -1,7 +1,7 @@
 //! `stoker jobs`: finds, shows, changes, exports and imports jobs.
 
 use super::export_import::{export, export_one, import};
-use super::show::{print_whole, show};
+use super::show::{print_pretty, show};
 use crate::args::{Filter, Jobs, Which};
 use crate::client::Client;
 use crate::exit::{Failure, Result};
@@ -34,7 +34,7 @@ pub(crate) fn jobs(client: &mut Client, jobs: &Jobs, json: bool) -> Result {
         }
         Jobs::Count(filter) => {
             let filter = self::filter(filter)?;
-            let reply = client.own(&job::Count {
+            let reply = client.call_server(&job::Count {
                 filter,
                 ..job::Count::default()
             })?;
@@ -64,7 +64,7 @@ pub(crate) fn jobs(client: &mut Client, jobs: &Jobs, json: bool) -> Result {
         Jobs::Move { which, to } => {
             let to = QueueName(to.clone());
             if which.dry_run {
-                client.own(&queue::Find { queue: to.clone() })?;
+                client.call_server(&queue::Find { queue: to.clone() })?;
             }
             change(client, Change::Move, which, json, |target| job::Move {
                 target,
@@ -74,7 +74,7 @@ pub(crate) fn jobs(client: &mut Client, jobs: &Jobs, json: bool) -> Result {
         Jobs::Edit { id, body } => {
             let body = super::call::json_body(Some(body))?.into_owned();
             let (id, codec) = (job_id(id)?, None);
-            let reply = client.own(&job::Edit { id, body, codec })?;
+            let reply = client.call_server(&job::Edit { id, body, codec })?;
             print_either(json, &reply.json, &counted_jobs(reply.answer.count))
         }
         Jobs::Export { id: Some(id), .. } => export_one(client, job_id(id)?),
@@ -83,7 +83,7 @@ pub(crate) fn jobs(client: &mut Client, jobs: &Jobs, json: bool) -> Result {
     }
 }
 
-const JOBS: [Column<Job>; 8] = [
+const JOB_COLUMNS: [Column<Job>; 8] = [
     ("ID", |job| job.id.to_string().into()),
     ("QUEUE", |job| job.queue.as_ref().into()),
     ("TYPE", |job| job.kind.as_ref().into()),
@@ -97,11 +97,11 @@ const JOBS: [Column<Job>; 8] = [
 ];
 
 fn list(client: &mut Client, request: &job::List, json: bool) -> Result {
-    let reply = client.own(request)?;
+    let reply = client.call_server(request)?;
     if json {
         return print_json(&reply.json);
     }
-    show("jobs", &reply.answer.jobs, &JOBS)?;
+    show("jobs", &reply.answer.jobs, &JOB_COLUMNS)?;
     match reply.answer.next {
         Some(next) => print(&format!("there are more: --after {next}")),
         None => Ok(()),
@@ -110,15 +110,15 @@ fn list(client: &mut Client, request: &job::List, json: bool) -> Result {
 
 fn show_job(client: &mut Client, id: &str, note: Option<u64>, json: bool) -> Result {
     let (id, note) = (job_id(id)?, note.map(Number));
-    let reply = client.own(&job::Show { id, note })?;
+    let reply = client.call_server(&job::Show { id, note })?;
     match reply.answer {
         Shown::Line(line) if !json => print_payload(format!("{}\n", line.text).as_bytes()),
         Shown::Line(_) => print_json(&reply.json),
-        Shown::Job(_) => print_whole(&reply.json, json),
+        Shown::Job(_) => print_pretty(&reply.json, json),
     }
 }
 
-const GROUPS: [Column<Group>; 8] = [
+const GROUP_COLUMNS: [Column<Group>; 8] = [
     ("FINGERPRINT", |group| (&group.fingerprint).into()),
     ("COUNT", |group| group.count.into()),
     ("QUEUE", |group| group.queue.as_ref().into()),
@@ -130,13 +130,13 @@ const GROUPS: [Column<Group>; 8] = [
 ];
 
 fn failures(client: &mut Client, filter: &Filter, limit: u64, json: bool) -> Result {
-    let reply = client.own(&job::Groups {
+    let reply = client.call_server(&job::Groups {
         filter: self::filter(filter)?,
         limit: Some(Number(limit)),
     })?;
     match json {
         true => print_json(&reply.json),
-        false => show("groups", &reply.answer.groups, &GROUPS),
+        false => show("groups", &reply.answer.groups, &GROUP_COLUMNS),
     }
 }
 
@@ -158,12 +158,12 @@ fn change<R: Request<Answer = Changed>>(
             &counted_jobs(count),
         );
     }
-    if !is_one && !which.yes && !is_meant(client, change, &target)? {
+    if !is_one && !which.yes && !confirm(client, change, &target)? {
         return Ok(());
     }
     // A change of many jobs can take long: the server makes it in small steps, so that pushes do not wait for it.
-    client.wait_for_ever();
-    let reply = client.own(&request(target))?;
+    client.disable_default_timeout();
+    let reply = client.call_server(&request(target))?;
     print_either(json, &reply.json, &counted_jobs(reply.answer.count))
 }
 
@@ -185,7 +185,7 @@ fn target(which: &Which) -> Result<Target> {
 
 /// Counts the jobs that would be changed. Fails if the change itself would be rejected.
 fn count(client: &mut Client, change: Change, target: &Target) -> Result<u64> {
-    let reply = client.own(&job::Count {
+    let reply = client.call_server(&job::Count {
         filter: target.filter.clone(),
         id: target.id,
         of: Some(change),
@@ -194,7 +194,7 @@ fn count(client: &mut Client, change: Change, target: &Target) -> Result<u64> {
 }
 
 /// Shows how many jobs a filter matches and asks for confirmation. Returns true without asking if there is no terminal.
-fn is_meant(client: &mut Client, change: Change, target: &Target) -> Result<bool> {
+fn confirm(client: &mut Client, change: Change, target: &Target) -> Result<bool> {
     if !stdin().is_terminal() || !stderr().is_terminal() {
         return Ok(true);
     }

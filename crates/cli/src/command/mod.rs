@@ -63,13 +63,13 @@ fn refuse_unused(args: &Args) -> Result {
     let refuse = |text: String| Err(Failure::Usage(text));
     if args.timeout.is_some() {
         return refuse(format!(
-            "--timeout is for commands that ask a server, and `stoker {command}` asks none; leave it out"
+            "--timeout is for commands that send requests to a server, which `stoker {command}` does not; leave it out"
         ));
     }
     if command == "store" && args.socket.is_some() {
         return refuse(
-            "--socket is for commands that ask a server, and `stoker store` works on a file; name it with \
-             --store FILE, or its configuration with --config FILE"
+            "--socket is for commands that send requests to a server, but `stoker store` works on a file; name it \
+             with --store FILE, or its configuration with --config FILE"
                 .to_owned(),
         );
     }

@@ -11,10 +11,10 @@ use stoker_server::config::parse_time;
 use stoker_wire::{Codec, Flags, Key, MetaBuf, Status, check_name};
 
 /// The maximum number of pushes in one write, well below the maximum number of unanswered requests of a connection.
-const BATCH: u64 = 500;
+const MAX_BATCH: u64 = 500;
 
 /// The maximum total size of the bodies in one write, in bytes. A single larger body is still sent.
-const BATCH_BYTES: usize = 8 << 20;
+const MAX_BATCH_BYTES: usize = 8 << 20;
 
 /// Pushes jobs and prints their ids, one per line.
 pub(crate) fn push(client: &mut Client, push: &Push, json: bool) -> Result {
@@ -32,8 +32,8 @@ pub(crate) fn push(client: &mut Client, push: &Push, json: bool) -> Result {
     };
     let mut ids = Vec::new();
     let mut left = push.count;
-    let fitting = BATCH_BYTES / body.len().max(1);
-    let most = BATCH.min(fitting.max(1) as u64);
+    let fitting = MAX_BATCH_BYTES / body.len().max(1);
+    let most = MAX_BATCH.min(fitting.max(1) as u64);
     while left > 0 {
         let batch = left.min(most);
         for _ in 0..batch {
@@ -115,7 +115,9 @@ fn metadata(push: &Push) -> Result<MetaBuf> {
             .map(|time| Ok(short(time)?.to_be_bytes()));
         let waits = waits.collect::<Result<Vec<[u8; 4]>>>()?;
         if waits.len() > 100 {
-            return Err(Failure::Usage("a backoff has at most 100 waits".to_owned()));
+            return Err(Failure::Usage(
+                "a backoff may have at most 100 durations".to_owned(),
+            ));
         }
         meta.push(Key::BACKOFF, &waits.concat());
     }

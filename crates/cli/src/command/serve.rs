@@ -1,6 +1,6 @@
 //! `stoker serve`.
 
-use super::gateways::{self, Passed, inherited};
+use super::gateways::{self, SystemdSockets, inherited};
 use crate::access::Access;
 use crate::args::Serve;
 use crate::exit::{Failure, Result};
@@ -60,20 +60,22 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
         Some(path) => path,
         None => socket_in(&directory, &socket::configured(config.socket)),
     };
-    let mut passed = Passed::take()?;
-    let socket = passed.listen(&path, config.socket_mode, group)?;
+    let mut systemd_sockets = SystemdSockets::take()?;
+    let socket = systemd_sockets.listen(&path, config.socket_mode, group)?;
     // The record exists until this function returns.
     let _record = recorded(&launch, &path).inspect_err(|_| socket.remove())?;
     if let Some(warning) = &access.warning {
         // An error while writing to stderr can't be reported anywhere.
         writeln!(io::stderr(), "stoker: {warning}").ok();
     }
-    let gateways = gateways::of(&config.http, &mut passed, |socket| {
+    let gateways = gateways::configured_gateways(&config.http, &mut systemd_sockets, |socket| {
         let path = socket_in(&directory, socket);
         (path, config.socket_mode, group)
     });
     let (gateways, sockets) = gateways.inspect_err(|_| socket.remove())?;
-    passed.check_empty().inspect_err(|_| socket.remove())?;
+    systemd_sockets
+        .check_empty()
+        .inspect_err(|_| socket.remove())?;
     let config = launch.encode();
     let ended = stoker_angel::run(Options {
         socket,
@@ -114,7 +116,7 @@ fn recorded(launch: &Launch, socket: &Path) -> Result<Option<Record>> {
         let other = store.map_or(Ok(None), |_| records.find(config))?;
         match other.zip(store) {
             Some((other, store)) => Ok(Err(conflicting_store(&other, config, store))),
-            None => records.enter(config, socket).map(Ok),
+            None => records.add(config, socket).map(Ok),
         }
     });
     match record {
@@ -122,7 +124,7 @@ fn recorded(launch: &Launch, socket: &Path) -> Result<Option<Record>> {
         Err(error) => {
             let text = format!(
                 "cannot record that this Stoker runs ({error}): another one that is started with this configuration \
-                 after a deploy will not be refused"
+                 after a deploy will not be rejected"
             );
             // An error while writing to stderr can't be reported anywhere.
             writeln!(io::stderr(), "stoker: {text}").ok();
@@ -144,9 +146,9 @@ fn conflicting_store(other: &Running, config: &Path, store: &Path) -> Failure {
     let directory = config.parent().unwrap_or(config);
     Failure::Config(format!(
         "there is no job store {} yet, and another Stoker (pid {pid}) that was started with the same configuration {} \
-         still runs: with a new store, its jobs would be out of sight\n    \
+         still runs: with a new store, its jobs would be hidden\n    \
          to have it run the code of this release, use 'stoker reload --socket {socket}'; to replace it, stop it \
-         first; and put the store where all releases share it, as [store] path = {:?}",
+         first; and use a path that all releases share, such as [store] path = {:?}",
         store.display(),
         config.display(),
         shared_store_for(store, directory)
@@ -211,7 +213,7 @@ pub(crate) fn read(file: &Path) -> Result<(String, Config)> {
     let text = read_file(file).map_err(|error| {
         let hint = match file.exists() {
             true => "",
-            false => "; 'stoker serve worker.php' needs no file",
+            false => "; 'stoker serve worker.php' needs no configuration file",
         };
         Failure::Config(format!("{error}{hint}"))
     })?;
@@ -227,7 +229,7 @@ pub(crate) fn bad(error: ConfigError) -> Failure {
 fn command_of(words: &[String]) -> Result<Vec<String>> {
     let file = Path::new(&words[0]);
     if !file.is_file() {
-        return Err(Failure::Usage(format!("there is no file {}", words[0])));
+        return Err(Failure::Usage(format!("file not found: {}", words[0])));
     }
     let interpreter = match file.extension().and_then(|extension| extension.to_str()) {
         Some("php") => Some("php"),

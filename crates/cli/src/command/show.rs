@@ -19,7 +19,7 @@ pub(super) fn show<T>(what: &str, rows: &[T], columns: &[Column<T>]) -> Result {
 }
 
 /// Prints a JSON response: pretty-printed, or unchanged if `json` is set.
-pub(super) fn print_whole(text: &str, json: bool) -> Result {
+pub(super) fn print_pretty(text: &str, json: bool) -> Result {
     let value: Option<serde_json::Value> = serde_json::from_str(text).ok();
     match value.filter(|_| !json) {
         Some(value) => print_json(&format!("{value:#}")),
@@ -27,7 +27,7 @@ pub(super) fn print_whole(text: &str, json: bool) -> Result {
     }
 }
 
-const QUEUES: [Column<Queue>; 15] = [
+const QUEUE_COLUMNS: [Column<Queue>; 15] = [
     ("NAME", |queue| (&queue.name).into()),
     ("KIND", |queue| kind_of(queue).into()),
     ("POOL", |queue| queue.pool.as_ref().into()),
@@ -42,7 +42,7 @@ const QUEUES: [Column<Queue>; 15] = [
     ("P99 MS", |queue| queue.wait_ms.p99.into()),
     ("RUN P50", |queue| queue.run_ms.p50.into()),
     ("P99 MS", |queue| queue.run_ms.p99.into()),
-    ("BY STOKER SET", |queue| set_by_hand(queue).into()),
+    ("BY STOKER SET", |queue| overrides_of(queue).into()),
 ];
 
 fn kind_of(queue: &Queue) -> &'static str {
@@ -54,18 +54,22 @@ fn kind_of(queue: &Queue) -> &'static str {
 }
 
 pub(crate) fn queues(client: &mut Client, json: bool) -> Result {
-    let reply = client.own(&queue::List::default())?;
+    let reply = client.call_server(&queue::List::default())?;
     if json {
         return print_json(&reply.json);
     }
     let queues = reply.answer.queues;
     let any = queues.iter().any(|queue| !queue.set.is_empty());
-    let columns = if any { QUEUES.len() } else { QUEUES.len() - 1 };
-    show("queues", &queues, &QUEUES[..columns])
+    let columns = if any {
+        QUEUE_COLUMNS.len()
+    } else {
+        QUEUE_COLUMNS.len() - 1
+    };
+    show("queues", &queues, &QUEUE_COLUMNS[..columns])
 }
 
 /// The settings of a queue that override the configuration, such as `weight 5, limit none`.
-fn set_by_hand(queue: &Queue) -> Option<String> {
+fn overrides_of(queue: &Queue) -> Option<String> {
     let shown = |key: &String| {
         let number = match key.as_str() {
             "weight" => Some(queue.weight),
@@ -79,7 +83,7 @@ fn set_by_hand(queue: &Queue) -> Option<String> {
     (!shown.is_empty()).then(|| shown.join(", "))
 }
 
-const POOLS: [Column<pool::Pool>; 9] = [
+const POOL_COLUMNS: [Column<pool::Pool>; 9] = [
     ("POOL", |pool| (&pool.name).into()),
     ("STATE", |pool| health_of(pool).into()),
     ("VERSION", |pool| pool.version.into()),
@@ -101,7 +105,7 @@ fn health_of(pool: &pool::Pool) -> &'static str {
     }
 }
 
-const WORKERS: [Column<Worker>; 9] = [
+const WORKER_COLUMNS: [Column<Worker>; 9] = [
     ("WORKER", |worker| (&worker.id).into()),
     ("PID", |worker| worker.pid.into()),
     ("KIND", |worker| match worker.kind {
@@ -135,16 +139,16 @@ fn state_of(worker: &Worker) -> &'static str {
 }
 
 pub(crate) fn workers(client: &mut Client, json: bool) -> Result {
-    let reply = client.own(&worker::List::default())?;
+    let reply = client.call_server(&worker::List::default())?;
     if json {
         return print_json(&reply.json);
     }
-    show("pools", &reply.answer.pools, &POOLS)?;
+    show("pools", &reply.answer.pools, &POOL_COLUMNS)?;
     print("")?;
-    show("workers", &reply.answer.workers, &WORKERS)
+    show("workers", &reply.answer.workers, &WORKER_COLUMNS)
 }
 
-const ENTRIES: [Column<Entry>; 8] = [
+const QUARANTINE_COLUMNS: [Column<Entry>; 8] = [
     ("ID", |entry| (&entry.id).into()),
     ("KIND", |entry| match entry.kind {
         quarantine::Kind::Job => "job".into(),
@@ -162,20 +166,20 @@ const ENTRIES: [Column<Entry>; 8] = [
 pub(crate) fn quarantine(client: &mut Client, which: &Quarantine, json: bool) -> Result {
     match which {
         Quarantine::List => {
-            let reply = client.own(&quarantine::List::default())?;
+            let reply = client.call_server(&quarantine::List::default())?;
             match json {
                 true => print_json(&reply.json),
-                false => show("quarantine", &reply.answer.quarantine, &ENTRIES),
+                false => show("quarantine", &reply.answer.quarantine, &QUARANTINE_COLUMNS),
             }
         }
         Quarantine::Show { id } => {
             let id = Text(id.clone());
-            let reply = client.own(&quarantine::Show { id })?;
-            print_whole(&reply.json, json)
+            let reply = client.call_server(&quarantine::Show { id })?;
+            print_pretty(&reply.json, json)
         }
         Quarantine::Clear { service } => {
             let service = service.clone().map(Text);
-            let reply = client.own(&quarantine::Clear { service })?;
+            let reply = client.call_server(&quarantine::Clear { service })?;
             match json {
                 true => print_json(&reply.json),
                 false => match reply.answer.count {

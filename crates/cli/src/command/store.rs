@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use stoker_server::config::Config;
 use stoker_store::StoreError;
-use stoker_store::tools::{self, Checked, Described, Description};
+use stoker_store::tools::{self, CheckReport, Description, QueueDescription};
 
 pub(crate) fn store(what: &Store, json: bool) -> Result {
     match what {
@@ -78,10 +78,10 @@ fn show(path: &Path, json: bool) -> Result {
         found.log_bytes
     );
     print(&facts)?;
-    super::show::show("queues", &found.queues, &QUEUES)
+    super::show::show("queues", &found.queues, &QUEUE_COLUMNS)
 }
 
-const QUEUES: [Column<Described>; 8] = [
+const QUEUE_COLUMNS: [Column<QueueDescription>; 8] = [
     ("QUEUE", |queue| (&queue.name).into()),
     ("PAUSED", |queue| queue.paused.into()),
     ("READY", |queue| queue.counts.ready.into()),
@@ -108,7 +108,7 @@ fn described(path: &Path, found: &Description) -> Value {
 
 fn check(path: &Path, json: bool) -> Result {
     let found = tools::check(path).map_err(bad)?;
-    let Checked {
+    let CheckReport {
         jobs,
         problems,
         notes,
@@ -116,7 +116,7 @@ fn check(path: &Path, json: bool) -> Result {
     let mut lines: Vec<String> = problems.iter().chain(notes).cloned().collect();
     if problems.is_empty() {
         let verdict = format!(
-            "{}: {}, nothing is wrong",
+            "{}: {}, no damage found",
             path.display(),
             counted_jobs(*jobs)
         );

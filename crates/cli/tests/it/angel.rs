@@ -4,21 +4,21 @@ use crate::{pool_of, setup, start, start_of};
 use rustix::process::Signal;
 use serde_json::json;
 use std::time::Instant;
-use stoker_testkit::{App, Ask, Dir, Spawn, limit, procs, run, until};
+use stoker_testkit::{App, Dir, Request, Spawn, limit, procs, run, until};
 use stoker_wire::Status;
 
 #[test]
-fn a_killed_server_is_started_again_and_its_workers_do_not_outlive_it() {
+fn a_killed_server_is_restarted_and_its_workers_are_killed() {
     let app = start("workers = 2\n[store]\ndriver = \"memory\"");
     let (server, workers) = (app.server(), app.pids());
     let mut client = app.client();
-    client.push(&Ask::push("mails", "ok"));
-    let call = client.send(&Ask::call("t.run", "silence"));
+    client.push(&Request::push("mails", "ok"));
+    let call = client.send(&Request::call("t.run", "silence"));
     client.fence();
     procs::kill(server);
     assert!(client.try_answer(call).is_none(), "the connection ends");
-    assert!(workers.iter().all(|pid| procs::ends_within(*pid, 2.0)));
-    app.wait_for_log("the server was started again (1 time by now)*; jobs in memory are lost");
+    assert!(workers.iter().all(|pid| procs::wait_for_exit(*pid, 2.0)));
+    app.wait_for_log("the server was restarted (1 time so far)*; jobs in memory are lost");
     app.ready();
     assert_ne!(app.server(), server);
     assert_eq!(
@@ -30,7 +30,7 @@ fn a_killed_server_is_started_again_and_its_workers_do_not_outlive_it() {
 }
 
 #[test]
-fn whoever_connects_while_there_is_no_server_waits_for_the_next() {
+fn clients_that_connect_during_a_restart_wait_for_the_next_server() {
     let app = start("workers = 1");
     procs::kill(app.server());
     let answers: Vec<String> = (0..5)
@@ -40,20 +40,18 @@ fn whoever_connects_while_there_is_no_server_waits_for_the_next() {
 }
 
 #[test]
-fn a_server_that_is_killed_again_and_again_comes_back_each_time() {
+fn a_server_is_restarted_after_every_kill() {
     let app = start("workers = 1");
     for times in 1..=3 {
         procs::kill(app.server());
-        app.wait_for_log(&format!(
-            "the server was started again ({times} time*by now)"
-        ));
+        app.wait_for_log(&format!("the server was restarted ({times} time*so far)"));
         app.ready();
         assert_eq!(app.call("t.run", "ok").status(), Status::OK);
     }
 }
 
 #[test]
-fn a_killed_server_leaves_no_grandchild_either() {
+fn a_killed_server_leaves_no_grandchildren() {
     let app = start("workers = 1");
     let script = "child silence;child setsid,silence;child setsid,child silence,exit 0;\
                   child-without-env setsid,child-without-env silence,exit 0;ok";
@@ -66,7 +64,7 @@ fn a_killed_server_leaves_no_grandchild_either() {
     procs::kill(server);
     let mine = |pid: &&i32| **pid != app.angel() && **pid != server;
     for pid in below.iter().filter(mine) {
-        assert!(procs::ends_within(*pid, 3.0), "{}", procs::command(*pid));
+        assert!(procs::wait_for_exit(*pid, 3.0), "{}", procs::command(*pid));
     }
     app.ready();
 }
@@ -74,7 +72,7 @@ fn a_killed_server_leaves_no_grandchild_either() {
 /// After the angel is killed, all its descendants are found except for one kind: a daemon that was started with an
 /// empty environment and has lost its parent.
 #[test]
-fn a_killed_angel_takes_all_along_within_a_second() {
+fn all_processes_end_within_a_second_of_a_killed_angel() {
     let app = start_of("ignore-term;stubborn;serve", "workers = 2");
     let script = "child ignore-term,silence;child setsid,ignore-term,silence;\
                   child setsid,child silence,exit 0;ok";
@@ -86,47 +84,47 @@ fn a_killed_angel_takes_all_along_within_a_second() {
     let began = Instant::now();
     procs::kill(app.angel());
     for pid in all {
-        assert!(procs::ends_within(pid, 1.0), "{}", procs::command(pid));
+        assert!(procs::wait_for_exit(pid, 1.0), "{}", procs::command(pid));
     }
     assert!(began.elapsed() < limit(1.0), "{:?}", began.elapsed());
-    let ended = app.ended();
+    let ended = app.wait_for_exit();
     assert_eq!(ended.code, 137);
     assert!(
         ended
             .log
-            .contains("the angel is gone; workers are ended, and so is this")
+            .contains("the angel has ended: killing the workers and exiting")
     );
 }
 
 #[test]
-fn workers_go_with_the_angel_also_when_the_server_can_not_help() {
+fn workers_end_with_the_angel_even_if_the_server_is_stopped() {
     let app = start_of("ignore-term;stubborn;serve", "workers = 2");
     let (server, workers) = (app.server(), app.pids());
     procs::signal(app.angel(), Signal::STOP);
     procs::kill(server);
     procs::kill(app.angel());
     for pid in workers {
-        assert!(procs::ends_within(pid, 1.0), "{}", procs::command(pid));
+        assert!(procs::wait_for_exit(pid, 1.0), "{}", procs::command(pid));
     }
-    assert_eq!(app.ended().code, 137);
+    assert_eq!(app.wait_for_exit().code, 137);
 }
 
 #[test]
-fn a_worker_busy_in_a_task_goes_with_the_angel() {
+fn a_busy_worker_ends_with_the_angel() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    client.send(&Ask::call("t.run", "ignore-term;note spins;gate gate"));
-    let held = gate.meet();
+    client.send(&Request::call("t.run", "ignore-term;note spins;gate gate"));
+    let held = gate.wait_for_worker();
     let worker = app.pids()[0];
     procs::kill(app.angel());
-    assert!(procs::ends_within(worker, 1.0));
+    assert!(procs::wait_for_exit(worker, 1.0));
     drop(held);
-    assert_eq!(app.ended().code, 137);
+    assert_eq!(app.wait_for_exit().code, 137);
 }
 
 #[test]
-fn what_a_dead_worker_left_behind_is_ended_and_told() {
+fn orphans_of_a_dead_worker_are_killed_and_logged() {
     let app = start("workers = 1");
     for (script, command) in [
         ("child silence;exit 1", "silence"),
@@ -141,7 +139,7 @@ fn what_a_dead_worker_left_behind_is_ended_and_told() {
         let from = app.log().len();
         let answer = app.call("t.run", script);
         assert_eq!(answer.status(), Status::WORKER_DIED);
-        let line = format!("left a process behind, which is ended: *bad-worker {command} (pid");
+        let line = format!("left a process behind, which was killed: *bad-worker {command} (pid");
         app.wait_for_log_after(from, &line);
         app.ready();
         until("only the pool is left", || {
@@ -151,14 +149,14 @@ fn what_a_dead_worker_left_behind_is_ended_and_told() {
 }
 
 #[test]
-fn a_child_of_a_living_worker_is_left_alone() {
+fn children_of_a_live_worker_are_not_killed() {
     let app = start("workers = 2");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
     // The child's own parent ends, so the angel adopts the child.
     let script = "child setsid,child silence,exit 0;gate gate";
-    let call = client.send(&Ask::call("t.run", script));
-    let held = gate.meet();
+    let call = client.send(&Request::call("t.run", script));
+    let held = gate.wait_for_worker();
     until("the grandchild runs", || {
         (app.processes().len() == 5).then_some(())
     });
@@ -174,11 +172,11 @@ fn a_child_of_a_living_worker_is_left_alone() {
     drop(held);
     client.answer(call);
     procs::kill(busy[0]["pid"].as_i64().expect("a pid") as i32);
-    app.wait_for_log("p-*left a process behind, which is ended");
+    app.wait_for_log("p-*left a process behind, which was killed");
 }
 
 #[test]
-fn a_worker_that_dies_with_its_socket_in_a_childs_hands_is_dead_at_once() {
+fn the_death_of_a_worker_is_noticed_at_once_even_if_a_child_holds_its_socket() {
     let app = start("workers = 1");
     let began = Instant::now();
     let answer = app.call("t.run", "child setsid,silence;kill");
@@ -190,30 +188,30 @@ fn a_worker_that_dies_with_its_socket_in_a_childs_hands_is_dead_at_once() {
 }
 
 /// A process that a shell starts before it becomes Stoker is a child of the angel that the angel did not start.
-const STRANGER: &str = "sleep 1000 2>/dev/null & echo $! >stranger";
+const INHERITED_CHILD: &str = "sleep 1000 2>/dev/null & echo $! >stranger";
 
-/// The process that `STRANGER` has started.
+/// The process that `INHERITED_CHILD` has started.
 #[track_caller]
-fn stranger_of(app: &mut App) -> i32 {
+fn inherited_child_of(app: &mut App) -> i32 {
     let text = std::fs::read_to_string(app.dir.file("stranger"));
     let pid = text.ok().and_then(|text| text.trim().parse().ok());
     let pid = pid.expect("the shell wrote it before it became Stoker");
     assert!(procs::children(app.angel()).contains(&pid));
-    app.spare(pid);
+    app.allow_process(pid);
     pid
 }
 
 #[test]
-fn a_stranger_among_the_angels_children_is_left_alone() {
+fn a_child_inherited_by_the_angel_is_not_killed() {
     let config = pool_of("serve", "workers = 1");
-    let mut app = setup().config(&config).after(STRANGER).start();
-    let stranger = stranger_of(&mut app);
+    let mut app = setup().config(&config).after(INHERITED_CHILD).start();
+    let stranger = inherited_child_of(&mut app);
     let answer = app.call("t.run", "child silence;exit 1");
     assert_eq!(answer.status(), Status::WORKER_DIED);
-    app.wait_for_log("left a process behind, which is ended: *bad-worker silence");
+    app.wait_for_log("left a process behind, which was killed: *bad-worker silence");
     assert!(procs::is_alive(stranger), "it is no worker's");
     procs::kill(app.server());
-    app.wait_for_log("the server was started again");
+    app.wait_for_log("the server was restarted");
     app.ready();
     assert!(procs::is_alive(stranger), "nor the server's");
     assert!(procs::children(app.angel()).contains(&stranger));
@@ -225,25 +223,25 @@ fn a_stranger_among_the_angels_children_is_left_alone() {
 }
 
 #[test]
-fn a_stranger_does_not_go_with_a_killed_angel() {
+fn an_inherited_child_survives_a_killed_angel() {
     let config = pool_of("serve", "workers = 1");
-    let mut app = setup().config(&config).after(STRANGER).start();
-    let stranger = stranger_of(&mut app);
+    let mut app = setup().config(&config).after(INHERITED_CHILD).start();
+    let stranger = inherited_child_of(&mut app);
     procs::kill(app.angel());
-    assert_eq!(app.ended().code, 137);
+    assert_eq!(app.wait_for_exit().code, 137);
     assert!(procs::is_alive(stranger));
     procs::kill(stranger);
 }
 
 #[test]
-fn a_stranger_that_ends_is_reaped_and_nobodys_loss() {
+fn an_inherited_child_that_exits_is_reaped_without_effect() {
     let setup = setup().config(&pool_of("serve", "workers = 1"));
     let gate = setup.dir().gate("gate");
     let script = "cat gate 2>/dev/null & echo $! >stranger";
     let mut app = setup.after(script).start();
-    let stranger = stranger_of(&mut app);
+    let stranger = inherited_child_of(&mut app);
     let workers = app.pids();
-    drop(gate.meet());
+    drop(gate.wait_for_worker());
     until("it is gone, not only dead", || {
         (!procs::children(app.angel()).contains(&stranger)).then_some(())
     });
@@ -255,7 +253,7 @@ fn a_stranger_that_ends_is_reaped_and_nobodys_loss() {
 /// Each server fails for the same reason before it has requested a worker: its log is a file that only the angel's own
 /// process can open.
 #[test]
-fn a_server_that_never_gets_anywhere_is_given_up_with_its_reason() {
+fn a_server_that_never_serves_is_not_restarted_for_ever() {
     let dir = Dir::new();
     let log = "workers = 1\n[log]\nfile = \"/proc/self/task/PID/comm\"";
     dir.write("template", pool_of("serve", log));
@@ -272,19 +270,17 @@ fn a_server_that_never_gets_anywhere_is_given_up_with_its_reason() {
 }
 
 #[test]
-fn a_server_that_has_nothing_to_ask_for_is_not_hopeless() {
+fn a_server_without_spawned_workers_is_restarted_as_well() {
     let app = setup().config("[pool.dialled]").launch();
     for times in 1..=3 {
         procs::kill(app.server());
-        app.wait_for_log(&format!(
-            "the server was started again ({times} time*by now)"
-        ));
+        app.wait_for_log(&format!("the server was restarted ({times} time*so far)"));
         app.client();
     }
 }
 
 #[test]
-fn an_end_takes_along_what_workers_had_started() {
+fn a_shutdown_kills_processes_that_workers_started() {
     let app = start("workers = 1");
     // The last one has no variable left that would identify it.
     let script = "child silence;child setsid,silence;child setsid,child silence,exit 0;\
@@ -298,27 +294,27 @@ fn an_end_takes_along_what_workers_had_started() {
 }
 
 #[test]
-fn a_server_killed_while_it_drains_ends_the_whole() {
+fn a_server_killed_while_it_drains_ends_stoker() {
     let app = start_of(
         "ignore-term;stubborn;serve",
         "workers = 1\nstop_grace = \"60s\"",
     );
     let server = app.server();
     app.term();
-    app.wait_for_log("draining");
+    app.wait_for_log("shutting down");
     procs::kill(server);
-    let ended = app.ended();
+    let ended = app.wait_for_exit();
     assert_eq!(ended.code, 1, "it did not end well");
 }
 
 #[test]
-fn a_second_stoker_does_not_take_the_socket_of_a_first() {
+fn a_second_stoker_does_not_take_over_a_served_socket() {
     let app = start("workers = 1");
     let config = app.dir.file("stoker.toml");
     let second = app.cli(&["serve", "-c", config.to_str().expect("a plain path")]);
     assert_eq!(second.code, 1);
     assert!(
-        second.stderr.contains("another Stoker serves at"),
+        second.stderr.contains("another Stoker listens at"),
         "{}",
         second.stderr
     );
@@ -327,7 +323,7 @@ fn a_second_stoker_does_not_take_the_socket_of_a_first() {
 
 /// A process that a killed Stoker was just starting may keep its socket open.
 #[test]
-fn a_socket_whose_listener_is_dead_is_taken_over_though_somebody_holds_it() {
+fn a_socket_with_a_dead_listener_is_taken_over_even_if_another_process_holds_it() {
     let setup = setup().config(&pool_of("serve", "workers = 1"));
     let path = setup.dir().file("stoker.sock");
     let script = "import os, signal, socket, sys\n\
@@ -339,7 +335,7 @@ fn a_socket_whose_listener_is_dead_is_taken_over_though_somebody_holds_it() {
     let path = path.to_str().expect("a plain path");
     let held = run(Spawn::new("python3").args(&["-c", script, path]));
     let holder: i32 = held.stdout.trim().parse().expect("its pid");
-    let app = setup.launch_blind();
+    let app = setup.launch_without_waiting();
     // Before this log line the path leads to a socket on which no process answers.
     app.wait_for_log("p-1 is ready");
     assert_eq!(app.call("t.run", "ok").status(), Status::OK);
@@ -347,7 +343,7 @@ fn a_socket_whose_listener_is_dead_is_taken_over_though_somebody_holds_it() {
 }
 
 #[test]
-fn a_socket_that_a_dead_stoker_left_is_taken_over() {
+fn a_socket_left_by_a_dead_stoker_is_taken_over() {
     let setup = setup().config(&pool_of("serve", "workers = 1"));
     let path = setup.dir().file("stoker.sock");
     drop(std::os::unix::net::UnixListener::bind(&path).expect("it can be bound"));
@@ -357,13 +353,17 @@ fn a_socket_that_a_dead_stoker_left_is_taken_over() {
 }
 
 #[test]
-fn what_stands_in_the_sockets_place_is_not_removed() {
+fn a_foreign_file_at_the_socket_path_is_not_removed() {
     let setup = setup().config(&pool_of("serve", "workers = 1"));
     let path = setup.dir().write("stoker.sock", "somebody's file");
     let spawn = stoker_testkit::Spawn::new(env!("CARGO_BIN_EXE_stoker"));
     let output = stoker_testkit::run(spawn.args(&["serve"]).within(setup.dir().path()));
     assert_eq!(output.code, 1, "{}", output.stderr);
-    assert!(output.stderr.contains("is in the way"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("cannot listen at"),
+        "{}",
+        output.stderr
+    );
     assert_eq!(
         std::fs::read_to_string(path).ok().as_deref(),
         Some("somebody's file")
@@ -381,7 +381,7 @@ fn the_socket_has_the_mode_of_the_configuration() {
 }
 
 #[test]
-fn workers_may_run_as_another_user() {
+fn workers_can_run_as_another_user() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -417,14 +417,14 @@ fn workers_may_run_as_another_user() {
     let worker = app.pids()[0];
     procs::kill(app.angel());
     assert!(
-        procs::ends_within(worker, 1.0),
+        procs::wait_for_exit(worker, 1.0),
         "the change of user keeps the death signal"
     );
-    assert_eq!(app.ended().code, 137);
+    assert_eq!(app.wait_for_exit().code, 137);
 }
 
 #[test]
-fn last_exit_is_shown_with_the_pool() {
+fn the_last_exit_is_shown_with_the_pool() {
     let app = start("workers = 1");
     assert_eq!(app.pool()["last_exit"], json!(null));
     app.call("t.run", "exit 9");
@@ -435,13 +435,13 @@ fn last_exit_is_shown_with_the_pool() {
 
 /// Issue 9, A16.
 #[test]
-fn a_server_that_was_stopped_is_killed_and_started_again() {
+fn a_stopped_server_is_killed_and_restarted() {
     let app = start("workers = 1\n[stoker]\nwatchdog = \"1s\"");
     let server = app.server();
     procs::signal(server, Signal::STOP);
-    assert!(procs::ends_within(server, 10.0), "somebody noticed");
+    assert!(procs::wait_for_exit(server, 10.0), "somebody noticed");
     app.wait_for_log(
-        "the server was started again (1 time by now): the previous one made no progress for 1 s and was killed",
+        "the server was restarted (1 time so far): the previous one made no progress for 1 s and was killed",
     );
     app.ready();
     assert_eq!(app.call("t.run", "ok").status(), Status::OK);
@@ -453,7 +453,7 @@ fn an_idle_server_makes_progress() {
     let app = start("workers = 1\n[stoker]\nwatchdog = \"1s\"");
     let server = app.server();
     assert!(
-        !procs::ends_within(server, 4.0),
+        !procs::wait_for_exit(server, 4.0),
         "it has nothing to do, and is well"
     );
     assert_eq!(app.call("t.run", "ok").status(), Status::OK);
@@ -461,7 +461,7 @@ fn an_idle_server_makes_progress() {
 
 /// Issue 9, A16: the angel was stopped together with the server.
 #[test]
-fn a_server_is_not_blamed_for_the_time_in_which_the_angel_was_stopped() {
+fn the_time_in_which_the_angel_was_stopped_does_not_count_as_a_stuck_server() {
     let app = start("workers = 1\n[stoker]\nwatchdog = \"2s\"");
     let server = app.server();
     procs::signal(app.angel(), Signal::STOP);
@@ -469,20 +469,23 @@ fn a_server_is_not_blamed_for_the_time_in_which_the_angel_was_stopped() {
     stoker_testkit::pause(std::time::Duration::from_secs(4));
     procs::signal(app.angel(), Signal::CONT);
     procs::signal(server, Signal::CONT);
-    assert!(!procs::ends_within(server, 3.0), "it could not do anything");
+    assert!(
+        !procs::wait_for_exit(server, 3.0),
+        "it could not do anything"
+    );
     assert_eq!(app.call("t.run", "ok").status(), Status::OK);
 }
 
 /// Issue 9, A16.
 #[test]
-fn a_stopped_server_that_is_asked_to_end_has_stop_grace_and_no_more() {
+fn a_stopped_server_is_killed_after_stop_grace_when_it_should_drain() {
     let app = start("workers = 1\nstop_grace = \"1s\"");
     procs::signal(app.server(), Signal::STOP);
     app.term();
-    let ended = app.ended();
+    let ended = app.wait_for_exit();
     assert_eq!(ended.code, 1, "it did not end well");
     assert!(ended.took < limit(8.0), "{:?}", ended.took);
-    let line = "was asked to end and has made no progress for";
+    let line = "during the shutdown and is killed";
     assert!(ended.log.contains(line), "{}", ended.log);
 }
 
@@ -512,7 +515,7 @@ fn environment_of_worker(app: &App) -> Vec<String> {
 
 /// Issue 9, A21.
 #[test]
-fn a_pool_says_what_its_workers_see_of_the_environment() {
+fn env_clear_and_env_pass_select_the_environment_of_workers() {
     let config = pool_of(
         "serve",
         "workers = 1\nenv_clear = true\nenv_pass = [\"APP_*\", \"STOKERS_TEST\"]\nenv = { OWN = \"1\" }",
@@ -556,7 +559,7 @@ fn descriptors(pid: i32) -> Vec<String> {
 }
 
 #[test]
-fn workers_inherit_their_socket_and_nothing_else() {
+fn workers_inherit_only_their_socket() {
     let config = pool_of("serve", "workers = 2");
     let setup = setup().config(&config);
     let app = setup.after("exec 7>kept-open 8</dev/zero").start();
@@ -573,12 +576,12 @@ fn workers_inherit_their_socket_and_nothing_else() {
 
 /// Stopped workers can't react to the request to shut down.
 #[test]
-fn stopped_workers_do_not_hold_up_the_end() {
+fn stopped_workers_do_not_delay_a_shutdown() {
     let app = start("workers = 2\nstop_grace = \"500ms\"");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    client.send(&Ask::call("t.run", "gate gate;silence"));
-    drop(gate.meet());
+    client.send(&Request::call("t.run", "gate gate;silence"));
+    drop(gate.wait_for_worker());
     for worker in app.pids() {
         procs::signal(worker, Signal::STOP);
     }
@@ -595,12 +598,15 @@ fn a_stopped_server_does_not_outlive_a_killed_angel() {
     procs::signal(server, Signal::STOP);
     procs::kill(app.angel());
     for worker in workers {
-        assert!(procs::ends_within(worker, 1.0), "workers go with the angel");
+        assert!(
+            procs::wait_for_exit(worker, 1.0),
+            "workers go with the angel"
+        );
     }
     procs::signal(server, Signal::CONT);
     assert!(
-        procs::ends_within(server, 2.0),
+        procs::wait_for_exit(server, 2.0),
         "and the server as soon as it can"
     );
-    assert_eq!(app.ended().code, 137);
+    assert_eq!(app.wait_for_exit().code, 137);
 }

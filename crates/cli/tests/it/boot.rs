@@ -1,7 +1,7 @@
 //! Workers that do not become ready.
 
 use crate::{pool_of, setup, start_of};
-use stoker_testkit::{App, Ask, Setup, until};
+use stoker_testkit::{App, Request, Setup, until};
 use stoker_wire::Status;
 
 fn launch(script: &str, rest: &str) -> App {
@@ -15,12 +15,12 @@ fn breakable(rest: &str) -> Setup {
     setup
 }
 
-fn mend(app: &App) {
+fn repair(app: &App) {
     std::fs::remove_file(app.dir.file("broken")).expect("it was broken");
 }
 
-/// The waits between boots that the log reports, in milliseconds.
-fn waits(app: &App) -> Vec<u64> {
+/// The delays between boots that the log reports, in milliseconds.
+fn restart_delays(app: &App) -> Vec<u64> {
     let log = app.log();
     let told = log
         .lines()
@@ -30,16 +30,16 @@ fn waits(app: &App) -> Vec<u64> {
 }
 
 #[test]
-fn a_worker_that_dies_at_boot_is_started_again_after_a_growing_wait() {
+fn a_worker_that_dies_at_boot_is_restarted_with_backoff() {
     let app = breakable("workers = 1").launch();
-    app.wait_for_log("p-1 did not get ready (exit code 3): cannot boot; next boot in");
+    app.wait_for_log("p-1 did not become ready (exit code 3): cannot boot; next boot in");
     app.wait_for_log("pool p is unhealthy: 3 boots in a row failed");
     assert_eq!(app.pool()["state"], "unhealthy");
-    let waits = waits(&app);
-    for (wait, full) in waits.iter().zip([200, 400, 800]) {
-        assert!((full / 2..=full).contains(wait), "{waits:?}");
+    let restart_delays = restart_delays(&app);
+    for (wait, full) in restart_delays.iter().zip([200, 400, 800]) {
+        assert!((full / 2..=full).contains(wait), "{restart_delays:?}");
     }
-    mend(&app);
+    repair(&app);
     app.wait_for_log("pool p is healthy");
     app.ready();
     assert_eq!(app.call("t.run", "ok up").text(), "up");
@@ -47,29 +47,29 @@ fn a_worker_that_dies_at_boot_is_started_again_after_a_growing_wait() {
 }
 
 #[test]
-fn an_unhealthy_pool_refuses_calls_and_keeps_jobs() {
+fn an_unhealthy_pool_rejects_calls_and_keeps_jobs() {
     let app = breakable("workers = 1\n[service.t]\n[queue.mails]").launch();
     app.wait_for_log("pool p is unhealthy");
     let mut client = app.client();
     let refused = client.call("t.run", "ok");
     assert_eq!(refused.status(), Status::UNAVAILABLE, "{}", refused.text());
     assert!(refused.uint(stoker_wire::Key::RETRY_AFTER).is_some());
-    let job = client.push(&Ask::push("mails", "ok"));
+    let job = client.push(&Request::push("mails", "ok"));
     assert_eq!(client.job(&job)["state"], "ready");
-    mend(&app);
+    repair(&app);
     client.job_in(&job, "done");
 }
 
 #[test]
-fn calls_wait_for_a_pool_that_still_boots() {
+fn calls_wait_for_a_booting_pool() {
     let setup = setup().config(&pool_of("gate boot;serve", "workers = 1"));
     let gate = setup.dir().gate("boot");
     let app = setup.launch();
-    let held = gate.meet();
+    let held = gate.wait_for_worker();
     let mut client = app.client();
-    let early = client.send(&Ask::call("t.run", "ok early"));
-    let unknown = client.send(&Ask::call("nobody.serves", ""));
-    let job = client.push(&Ask::push("mails", "ok"));
+    let early = client.send(&Request::call("t.run", "ok early"));
+    let unknown = client.send(&Request::call("nobody.serves", ""));
+    let job = client.push(&Request::push("mails", "ok"));
     assert!(!client.has_answer(early));
     drop(held);
     assert_eq!(client.answer(early).text(), "early");
@@ -81,7 +81,7 @@ fn calls_wait_for_a_pool_that_still_boots() {
 fn a_worker_that_never_says_hello_is_killed_after_its_boot_timeout() {
     let app = launch("silence", "workers = 1\nboot_timeout = \"200ms\"");
     app.wait_for_log("p-1 is killed: it was not ready within boot_timeout");
-    app.wait_for_log("p-1 did not get ready (signal 9 (KILL)); next boot in");
+    app.wait_for_log("p-1 did not become ready (signal 9 (KILL)); next boot in");
     app.wait_for_log("p-2 is killed: it was not ready within boot_timeout");
 }
 
@@ -89,47 +89,47 @@ fn a_worker_that_never_says_hello_is_killed_after_its_boot_timeout() {
 fn garbage_before_hello_is_a_failed_boot() {
     let app = launch("garbage;silence", "workers = 1");
     app.wait_for_log("p-1 broke the protocol: frame length * is above the limit");
-    app.wait_for_log("p-1 did not get ready (signal 9 (KILL)); next boot in");
+    app.wait_for_log("p-1 did not become ready (signal 9 (KILL)); next boot in");
     app.wait_for_log("p-2 broke the protocol");
 }
 
 #[test]
-fn an_answer_before_hello_is_a_fault() {
+fn a_response_before_hello_is_a_protocol_error() {
     let app = launch("wrong-id;silence", "workers = 1");
     app.wait_for_log("p-1 is killed: it broke the protocol");
 }
 
 #[test]
-fn a_command_that_does_not_exist_is_told_with_its_name() {
+fn a_missing_command_is_reported_by_name() {
     let app = setup()
         .config("[pool.p]\ncommand = [\"/no/such/program\"]\nworkers = 1")
         .launch();
     app.wait_for_log(
-        "p-1 did not get ready (not having started): cannot start '/no/such/program'*No such file",
+        "p-1 did not become ready (a failed start): cannot start '/no/such/program'*No such file",
     );
     app.wait_for_log("pool p is unhealthy");
 }
 
 #[test]
-fn a_directory_that_does_not_exist_is_told_with_its_name() {
+fn a_missing_directory_is_reported_by_name() {
     let app = launch("serve", "workers = 1\ndirectory = \"/no/such/place\"");
-    app.wait_for_log("p-1 did not get ready*in /no/such/place");
+    app.wait_for_log("p-1 did not become ready*in /no/such/place");
 }
 
 #[test]
-fn a_user_that_does_not_exist_is_told_with_its_name() {
+fn an_unknown_user_is_reported_by_name() {
     let app = launch("serve", "workers = 1\nuser = \"no-such-user\"");
-    app.wait_for_log("p-1 did not get ready*there is no user 'no-such-user'");
+    app.wait_for_log("p-1 did not become ready*unknown user 'no-such-user'");
 }
 
 #[test]
-fn boots_are_bounded_in_number_at_a_time() {
+fn the_number_of_concurrent_boots_is_limited() {
     let script = "note boot;gate boot;serve";
     let setup = setup().config(&pool_of(script, "workers = 5\n[stoker]\nboots_at_once = 2"));
     let gate = setup.dir().gate("boot");
     let app = setup.launch();
     until("two boots", || (app.dir.notes().len() == 2).then_some(()));
-    let held = gate.meet();
+    let held = gate.wait_for_worker();
     assert_eq!(app.dir.notes().len(), 2);
     drop(held);
     gate.open();
@@ -139,7 +139,7 @@ fn boots_are_bounded_in_number_at_a_time() {
 }
 
 #[test]
-fn one_pool_that_cannot_boot_does_not_hold_up_another() {
+fn a_pool_that_cannot_boot_does_not_delay_another() {
     let good = pool_of("serve", "workers = 1");
     let toml = format!("{good}\n[pool.bad]\ncommand = [\"/bin/false\"]\nworkers = 1\n");
     let app = setup().config(&toml).launch();
@@ -155,7 +155,7 @@ fn one_pool_that_cannot_boot_does_not_hold_up_another() {
 }
 
 #[test]
-fn workers_get_their_environment_directory_and_names() {
+fn workers_receive_their_environment_directory_and_names() {
     let app = start_of(
         "if ../marker stdout in the place;serve",
         "workers = 1\nenv = { COLOUR = \"green\" }",

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use stoker_testkit::{App, Ask, Client, pause, procs, until};
+use stoker_testkit::{App, Client, Request, pause, procs, until};
 use stoker_wire::Status;
 
 const CLIENTS: usize = 50;
@@ -58,10 +58,10 @@ fn call_on(app: &App, number: usize, seen: &Seen) -> Vec<String> {
     let mut turn = 0;
     while !seen.stop.load(Ordering::Relaxed) {
         turn += 1;
-        let asks: Vec<Ask> = (0..EACH)
+        let asks: Vec<Request> = (0..EACH)
             .map(|slot| {
                 let name = if slot % 2 == 0 { "t.again" } else { "t.run" };
-                Ask::call(name, format!("sleep 1;ok {number}.{turn}.{slot}"))
+                Request::call(name, format!("sleep 1;ok {number}.{turn}.{slot}"))
             })
             .collect();
         let ids = client.send_all(&asks);
@@ -77,7 +77,7 @@ fn call_on(app: &App, number: usize, seen: &Seen) -> Vec<String> {
             seen.answered.fetch_add(1, Ordering::Relaxed);
         }
         if turn % 10 == 0 {
-            jobs.push(client.push(&Ask::push("mails", format!("note {number}.{turn}"))));
+            jobs.push(client.push(&Request::push("mails", format!("note {number}.{turn}"))));
         }
     }
     jobs
@@ -123,7 +123,7 @@ impl Drop for Ends<'_> {
 }
 
 #[test]
-fn a_hundred_killed_workers_lose_nothing_that_was_promised() {
+fn a_hundred_killed_workers_lose_no_acknowledged_work() {
     let app = start("workers = 4");
     let (seen, mut random) = (Seen::default(), Random(7));
     let kills = kills();
@@ -145,16 +145,16 @@ fn a_hundred_killed_workers_lose_nothing_that_was_promised() {
 }
 
 #[test]
-fn reloads_and_other_sizes_in_between_fail_nothing() {
+fn reloads_and_scaling_fail_no_task() {
     let app = start("workers = 3");
     let seen = Seen::default();
     under_fire(&app, &seen, || {
         for workers in [6, 3, 2, 4] {
             let mut operator = app.client();
             let ask = json!({"op": "scale", "pool": "p", "min": workers, "max": workers});
-            operator.own("stoker.pool", &ask);
+            operator.call_server("stoker.pool", &ask);
             seen.more(100);
-            let reloaded = operator.own("stoker.pool", &json!({"op": "reload"}));
+            let reloaded = operator.call_server("stoker.pool", &json!({"op": "reload"}));
             assert_eq!(reloaded["pools"][0]["reloaded"], true);
             seen.more(100);
         }
@@ -167,7 +167,7 @@ fn reloads_and_other_sizes_in_between_fail_nothing() {
 fn reconnect_on(socket: &Path, seen: &Seen) {
     let mut client = Client::connect(socket);
     while !seen.stop.load(Ordering::Relaxed) {
-        let id = client.send(&Ask::call("t.again", "ok"));
+        let id = client.send(&Request::call("t.again", "ok"));
         match client.try_answer(id) {
             Some(answer) if answer.status() == Status::OK => {
                 seen.answered.fetch_add(1, Ordering::Relaxed);
@@ -182,7 +182,7 @@ fn reconnect_on(socket: &Path, seen: &Seen) {
 }
 
 #[test]
-fn a_server_killed_again_and_again_is_found_again_by_its_clients() {
+fn clients_reconnect_after_every_kill_of_the_server() {
     let app = start("workers = 2");
     // The angel waits longer before each restart of a server that dies early: 0, 100, 500, 2,000, 5,000 ms.
     let times = if kills() > 100 { 10 } else { 4 };
@@ -196,7 +196,7 @@ fn a_server_killed_again_and_again_is_found_again_by_its_clients() {
             seen.more(100);
             let server = app.server();
             procs::kill(server);
-            assert!(procs::ends_within(server, 2.0));
+            assert!(procs::wait_for_exit(server, 2.0));
         }
         seen.more(100);
         seen.stop.store(true, Ordering::Relaxed);
@@ -204,9 +204,7 @@ fn a_server_killed_again_and_again_is_found_again_by_its_clients() {
             .into_iter()
             .for_each(|client| client.join().expect("it went on"));
     });
-    app.wait_for_log(&format!(
-        "the server was started again ({times} time*by now)"
-    ));
+    app.wait_for_log(&format!("the server was restarted ({times} time*so far)"));
     app.ready();
     assert_eq!(app.processes().len(), 4, "angel, server and two workers");
 }

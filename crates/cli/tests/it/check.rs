@@ -40,7 +40,7 @@ const BAD: &[(&str, &str)] = &[
     (
         "[pool.app]\ncommand = [\"x\"]\nwrkers = 1\n[log]\nlevel = 3\n",
         ":3: pool.app.wrkers: unknown key\n    did you mean 'workers'?\n\
-         :5: log.level: unknown key\n    there is: format, file, max_size, keep_files, rate_limit, rate_burst",
+         :5: log.level: unknown key\n    expected one of: format, file, max_size, keep_files, rate_limit, rate_burst",
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\n[queues.mails]\n",
@@ -52,11 +52,11 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "[pool.app]\ncommand = \"php worker.php\"\n",
-        ":2: pool.app.command: expected a list of texts, as [\"php\", \"worker.php\"], found \"php worker.php\"",
+        ":2: pool.app.command: expected a list of strings, such as [\"php\", \"worker.php\"], found \"php worker.php\"",
     ),
     (
         "[pool.app]\ncommand = [\"php\", 3]\n",
-        ":2: pool.app.command: expected a list of texts, as [\"php\", \"worker.php\"], found a value of type array",
+        ":2: pool.app.command: expected a list of strings, such as [\"php\", \"worker.php\"], found a value of type array",
     ),
     (
         "[pool.app]\ncommand = []\n",
@@ -73,7 +73,8 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\nstrategy = \"exec\"\nworkers = 1001\n",
-        ":4: pool.app.workers: an adapter runs 1000 programs at once at the most (strategy = \"exec\")\n    write a number from 1 to \
+        ":4: pool.app.workers: an adapter runs at most 1000 programs at once (strategy = \"exec\")\n    write a \
+         number from 1 to \
          1000",
     ),
     // Issue 9, A27: this used to be reported as a value of the wrong type.
@@ -84,7 +85,7 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\nenv = { A = 1 }\n",
-        ":3: pool.app.env: expected a table of texts, as {APP_ENV = \"prod\"}, found a value of type table",
+        ":3: pool.app.env: expected a table of strings, such as {APP_ENV = \"prod\"}, found a value of type table",
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\ncrash_budget = 81\nmax_tasks = 0\n",
@@ -97,30 +98,30 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\n\n[pool.web]\ncommand = [\"y\"]\n\n[queue.mails]\nweight = 2\n",
-        ":7: queue.mails.pool: there are several pools: name one\n    there is: app, web",
+        ":7: queue.mails.pool: there are several pools: name one\n    expected one of: app, web",
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\nprotocol = false\nworkers = { min = 1, max = 2 }\nmax_tasks = 5\n",
-        ":4: pool.app.workers: without the protocol nothing tells how many are wanted\n    give a fixed \
-         number, as workers = 2\n\
-         :5: pool.app.max_tasks: without the protocol no tasks are counted\n    use the program's own option, \
-         as queue:work --max-jobs",
+        ":4: pool.app.workers: without the protocol it is unknown how many workers are needed\n    give a fixed \
+         number, such as workers = 2\n\
+         :5: pool.app.max_tasks: without the protocol no tasks are counted\n    use the program's own option, such as \
+         queue:work --max-jobs",
     ),
     (
         "[pool.app]\nprotocol = false\nworkers = 1\n[queue.mails]\n",
-        ":2: pool.app.protocol: without the protocol no worker can dial in\n    name the command to start, or \
+        ":2: pool.app.protocol: without the protocol no worker can connect\n    name the command to start, or \
          leave protocol = false out\n\
-         :4: queue.mails.pool: no pool takes tasks (protocol = false)\n    there is none",
+         :4: queue.mails.pool: no pool takes tasks (protocol = false)\n    there are none",
     ),
     (
         "[pool.watched]\ncommand = [\"x\"]\nprotocol = false\n[pool.app]\ncommand = [\"x\"]\n[queue.one]\n\
          [queue.two]\npool = \"watched\"\n",
-        ":8: queue.two.pool: pool 'watched' takes no tasks (protocol = false)\n    there is: app",
+        ":8: queue.two.pool: pool 'watched' takes no tasks (protocol = false)\n    expected one of: app",
     ),
     (
         "[log]\n[pool.app]\ncommand = [\"x\"]\nworkers = 2\n[queue.mails]\nreserve = 2\n[service.users]\n\
          reserve = 1\n",
-        ":2: pool.app.workers: its queues reserve 3 workers, but it has only 2 for certain\n    raise the \
+        ":2: pool.app.workers: its queues reserve 3 workers, but it guarantees only 2\n    raise the \
          minimum of workers to 3, or lower a reserve",
     ),
     (
@@ -133,7 +134,7 @@ const BAD: &[(&str, &str)] = &[
         "[pool.app]\ncommand = [\"x\"]\n[queue.mails]\nweight = 0\ntries = 70000\nbackoff = \"linear\"\n",
         ":4: queue.mails.weight: expected a number from 1 to 1000000, found 0\n\
          :5: queue.mails.tries: expected a number from 0 to 65535, found 70000\n\
-         :6: queue.mails.backoff: expected \"exponential\", a list of up to 100 times, or { base = \"1s\", cap \
+         :6: queue.mails.backoff: expected \"exponential\", a list of up to 100 durations, or { base = \"1s\", cap \
          = \"10m\" } with base not above cap, found \"linear\"",
     ),
     (
@@ -143,28 +144,31 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\n[queue.mails]\nbackoff = { base = \"5s\", cap = \"1s\" }\n",
-        ":4: queue.mails.backoff: base is above cap\n    write \"exponential\", a list of up to 100 times, or { base \
+        ":4: queue.mails.backoff: base is above cap\n    write \"exponential\", a list of up to 100 durations, or { \
+         base \
          = \"1s\", cap = \"10m\" } with base not above cap",
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\n[service.users]\nidempotent = \"get\"\n",
-        ":4: service.users.idempotent: expected a list of texts, as [\"get\", \"list\"], found \"get\"",
+        ":4: service.users.idempotent: expected a list of strings, such as [\"get\", \"list\"], found \"get\"",
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\n[queue.\"a b\"]\n[service.\"stoker.push\"]\n",
-        ":3: queue.a b: a name is 1 to 255 of A-Z a-z 0-9 _ . : / @ - and not stoker.…\n\
-         :4: service.stoker.push: a name is 1 to 255 of A-Z a-z 0-9 _ . : / @ - and not stoker.…",
+        ":3: queue.a b: expected a name of 1 to 255 characters of A-Z a-z 0-9 _ . : / @ - that does not start with \
+         stoker.\n\
+         :4: service.stoker.push: expected a name of 1 to 255 characters of A-Z a-z 0-9 _ . : / @ - that does not \
+         start with stoker.",
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\n[stoker]\nsocket_mode = \"999\"\nsocket = 1\n[log]\nformat = \"xml\"\n",
         ":4: stoker.socket_mode: expected an octal mode such as \"0660\", found \"999\"\n\
-         :5: stoker.socket: expected a text, found 1\n\
+         :5: stoker.socket: expected a string, found 1\n\
          :7: log.format: expected \"text\" or \"json\", found \"xml\"",
     ),
 ];
 
 #[test]
-fn a_bad_configuration_is_told_whole_with_lines_and_remedies() {
+fn all_configuration_errors_are_reported_with_lines_and_remedies() {
     for (toml, said) in BAD {
         let output = check(toml, &["check"]);
         let said: Vec<String> = said
@@ -181,7 +185,7 @@ fn a_bad_configuration_is_told_whole_with_lines_and_remedies() {
 }
 
 #[test]
-fn serve_says_of_a_bad_configuration_what_check_says() {
+fn serve_reports_the_same_configuration_errors_as_check() {
     let (toml, _) = BAD[3];
     let (checked, served) = (check(toml, &["check"]), check(toml, &["serve"]));
     assert_eq!((served.code, &served.stderr), (78, &checked.stderr));
@@ -212,7 +216,7 @@ fn values(section: &str, key: &str, good: &[&str], bad: &[&str], wanted: &str) {
 }
 
 #[test]
-fn times_and_sizes_have_units_and_bounds() {
+fn durations_and_sizes_have_units_and_limits() {
     let good = [
         "\"500ms\"",
         "\"1.5s\"",
@@ -231,10 +235,10 @@ fn times_and_sizes_have_units_and_bounds() {
         "true",
         "1.5",
     ];
-    let time = "a time such as \"500ms\", \"30s\", \"5m\"";
+    let time = "a duration such as \"500ms\", \"30s\", \"5m\"";
     values("pool.app", "stop_grace", &good, &bad, time);
     values("pool.app", "stop_grace", &["\"0s\""], &["\"none\""], time);
-    let above_zero = "a time above 0 such as \"500ms\", \"30s\", \"5m\"";
+    let above_zero = "a duration above 0 such as \"500ms\", \"30s\", \"5m\"";
     values(
         "pool.app",
         "boot_timeout",
@@ -244,7 +248,7 @@ fn times_and_sizes_have_units_and_bounds() {
     );
     values("pool.app", "max_age", &good, &["\"0s\""], above_zero);
     values("service.users", "timeout", &good, &["\"0s\""], above_zero);
-    let or_none = "a time above 0 such as \"500ms\", \"30s\", \"5m\", or \"none\"";
+    let or_none = "a duration above 0 such as \"500ms\", \"30s\", \"5m\", or \"none\"";
     values(
         "pool.app",
         "task_timeout",
@@ -257,7 +261,7 @@ fn times_and_sizes_have_units_and_bounds() {
         "watchdog",
         &["\"none\"", "\"1s\"", "\"24h\""],
         &["\"999ms\"", "60", "\"never\""],
-        "a time of at least 1 s such as \"30s\", \"5m\", or \"none\"",
+        "a duration of at least 1 s such as \"30s\", \"5m\", or \"none\"",
     );
     let good = ["\"64KB\"", "\"256MB\"", "\"1.5GB\"", "\"100 b\""];
     let bad = ["256", "\"256\"", "\"0MB\"", "\"1TB\""];
@@ -271,47 +275,46 @@ fn times_and_sizes_have_units_and_bounds() {
 }
 
 /// Configurations that name something missing: the lines after `[pool.p]`, and the expected output.
-const NOT_THERE: &[(&str, &str)] = &[
+const MISSING_FILES: &[(&str, &str)] = &[
     (
         "command = [\"no-such-program\"]\nenv = { PATH = \"/bin:/usr/bin\" }",
-        ":2: pool.p.command: there is no program 'no-such-program' in PATH (/bin:/usr/bin)\n    install it, or \
-         name it by its whole path",
+        ":2: pool.p.command: program 'no-such-program' was not found in PATH (/bin:/usr/bin)\n    install it, or give \
+         its full path",
     ),
     (
         "command = [\"./run.sh\"]",
-        ":2: pool.p.command: there is no file DIR/./run.sh\n    correct the path; it is relative to the pool's \
+        ":2: pool.p.command: file not found: DIR/./run.sh\n    correct the path; it is relative to the pool's \
          directory",
     ),
     (
         "command = [\"sub/plain\"]",
-        ":2: pool.p.command: DIR/sub/plain is not executable\n    make it so with chmod +x, or name its \
-         interpreter first, as [\"php\", \"worker.php\"]",
+        ":2: pool.p.command: DIR/sub/plain is not executable\n    make it executable with chmod +x, or put its \
+         interpreter first, such as [\"php\", \"worker.php\"]",
     ),
     (
         "command = [\"sh\"]\ndirectory = \"gone\"\nuser = \"no-such-user\"",
-        ":3: pool.p.directory: there is no directory DIR/gone\n    make it, or correct the path; it is relative to \
+        ":3: pool.p.directory: there is no directory DIR/gone\n    create it, or correct the path; it is relative to \
          the configuration file\n\
-         :4: pool.p.user: there is no user 'no-such-user'\n    name one of /etc/passwd, or give uid or uid:gid \
-         as numbers",
+         :4: pool.p.user: there is no user 'no-such-user'\n    use a name from /etc/passwd, or numbers: uid or uid:gid",
     ),
     (
         "command = [\"sh\"]\n[store]\npath = \"sub\"\n[log]\nfile = \"gone/log\"",
-        ":4: store.path: sub is a directory\n    name a file, as \"sub/stoker.db\"\n\
-         :6: log.file: there is no directory DIR/gone for it\n    make it, or correct the path; it is relative to \
+        ":4: store.path: sub is a directory\n    name a file, such as \"sub/stoker.db\"\n\
+         :6: log.file: its directory DIR/gone does not exist\n    create it, or correct the path; it is relative to \
          the configuration file",
     ),
     (
         "command = [\"sh\"]\n[store]\npath = \"gone/jobs.db\"\n[stoker]\nsocket = \"gone/s.sock\"",
-        ":4: store.path: there is no directory DIR/gone for it\n    make it, or correct the path; it is relative to \
+        ":4: store.path: its directory DIR/gone does not exist\n    create it, or correct the path; it is relative to \
          the configuration file\n\
-         :6: stoker.socket: there is no directory DIR/gone for it\n    make it, or correct the path; it is relative \
+         :6: stoker.socket: its directory DIR/gone does not exist\n    create it, or correct the path; it is relative \
          to the configuration file",
     ),
 ];
 
 #[test]
-fn what_a_configuration_names_has_to_be_there() {
-    for (toml, said) in NOT_THERE {
+fn files_named_in_the_configuration_must_exist() {
+    for (toml, said) in MISSING_FILES {
         let dir = Dir::new();
         std::fs::create_dir(dir.file("sub")).expect("a directory can be made");
         dir.write("sub/plain", "");
@@ -340,12 +343,12 @@ fn what_a_configuration_names_has_to_be_there() {
 }
 
 #[test]
-fn the_path_of_a_socket_is_short() {
+fn a_socket_path_that_is_too_long_is_rejected() {
     let long = format!("/tmp/{}.sock", "x".repeat(110));
     let toml = format!("[pool.p]\nworkers = 1\n[stoker]\nsocket = {long:?}\n");
     let said = format!(
-        "stoker: stoker.toml:4: stoker.socket: {long} has 120 bytes, and the path of a socket may have 107\n    \
-         name one in a shorter directory, as \"/run/stoker/stoker.sock\"\n"
+        "stoker: stoker.toml:4: stoker.socket: {long} has 120 bytes, but the path of a socket may have at most 107\n    \
+         use a shorter path, such as \"/run/stoker/stoker.sock\"\n"
     );
     for command in ["check", "serve"] {
         let output = check(&toml, &[command]);
@@ -360,7 +363,7 @@ fn the_path_of_a_socket_is_short() {
 
 /// `check` runs as a user other than root, even if root runs the tests.
 #[test]
-fn another_user_takes_root() {
+fn running_workers_as_another_user_requires_root() {
     let dir = Dir::new();
     let toml = "[pool.p]\ncommand = [\"sh\"]\nuser = \"0:0\"\n";
     dir.write("stoker.toml", toml);
@@ -383,7 +386,7 @@ fn another_user_takes_root() {
 }
 
 #[test]
-fn a_good_configuration_is_explained() {
+fn check_explains_a_valid_configuration() {
     let toml = "[pool.web]\ncommand = [\"php\", \"web.php\"]\nworkers = { min = 2, max = 8 }\n\
                 [pool.mail]\ncommand = [\"php\", \"mail.php\"]\nworkers = 3\n[pool.far]\nworkers = 1\n\
                 [queue.mails]\npool = \"mail\"\nweight = 3\nreserve = 1\nlimit = 2\n\
@@ -395,7 +398,7 @@ fn a_good_configuration_is_explained() {
         "stoker.toml is valid\n\
          pool web: 2 to 8 workers of: php web.php\n  service users: weight 1\n\
          pool mail: 3 workers of: php mail.php\n  queue mails: weight 3, 1 reserved, at most 2\n\
-         pool far: 1 worker that dials in\n\
+         pool far: 1 worker that connects to the socket\n\
          queues and services that workers announce are added with weight 1\n"
     );
     let output = check(toml, &["check", "--json"]);
@@ -406,7 +409,7 @@ fn a_good_configuration_is_explained() {
 }
 
 #[test]
-fn a_file_that_can_not_be_read_is_a_configuration_error() {
+fn an_unreadable_file_is_a_configuration_error() {
     let output = check("", &["check", "other.toml"]);
     assert_eq!(output.code, 78);
     assert!(
@@ -429,7 +432,7 @@ fn a_file_that_can_not_be_read_is_a_configuration_error() {
 }
 
 #[test]
-fn the_largest_file_that_is_good_can_be_served() {
+fn the_largest_valid_file_can_be_served() {
     let quotes = "\"".repeat(125 << 10);
     let setup = setup().config(&crate::pool_of("serve", format!("workers = 1\n# {quotes}")));
     let app = setup.start();
@@ -438,7 +441,7 @@ fn the_largest_file_that_is_good_can_be_served() {
 
 // Issue 9, A25
 #[test]
-fn a_grace_that_cuts_tasks_off_is_warned_of() {
+fn a_stop_grace_shorter_than_the_task_timeout_is_warned_about() {
     let toml = "[pool.a]\nworkers = 1\ntask_timeout = \"5m\"\n[pool.b]\nworkers = 1\ntask_timeout = \"5m\"\n\
                 stop_grace = \"10s\"\n[pool.c]\nworkers = 1\ntask_timeout = \"none\"\n";
     let output = check(toml, &["check"]);
@@ -451,17 +454,17 @@ fn a_grace_that_cuts_tasks_off_is_warned_of() {
     assert_eq!(
         warnings,
         [
-            "warning: pool.b.stop_grace is below task_timeout: a task that needs longer than \"10s\" is cut off at \
-             every restart; raise stop_grace, or give the tasks less time",
-            "warning: pool.c.stop_grace is below task_timeout: a task that needs longer than \"1m\" is cut off at \
-             every restart; raise stop_grace, or give the tasks less time",
+            "warning: pool.b.stop_grace is below task_timeout: a task that takes longer than \"10s\" is interrupted \
+             by every restart; raise stop_grace or lower task_timeout",
+            "warning: pool.c.stop_grace is below task_timeout: a task that takes longer than \"1m\" is interrupted by \
+             every restart; raise stop_grace or lower task_timeout",
         ]
     );
 }
 
 // Issue 9, A27
 #[test]
-fn a_script_that_is_not_there_is_a_mistake() {
+fn a_missing_script_is_a_configuration_error() {
     let dir = Dir::new();
     dir.write(
         "stoker.toml",
@@ -477,7 +480,7 @@ fn a_script_that_is_not_there_is_a_mistake() {
     assert!(
         output
             .stderr
-            .contains("stoker.toml:2: pool.app.command: there is no file "),
+            .contains("stoker.toml:2: pool.app.command: file not found: "),
         "{}",
         output.stderr
     );

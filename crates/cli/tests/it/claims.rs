@@ -3,7 +3,7 @@
 use crate::{setup, start};
 use serde_json::json;
 use std::collections::BTreeMap;
-use stoker_testkit::{App, Ask, Client, until};
+use stoker_testkit::{App, Client, Request, until};
 
 /// How many times each job noted that it ran.
 fn runs(app: &App) -> BTreeMap<String, usize> {
@@ -15,8 +15,8 @@ fn runs(app: &App) -> BTreeMap<String, usize> {
 }
 
 fn push_all(client: &mut Client, queue: &str, count: usize) -> Vec<String> {
-    let asks: Vec<Ask> = (0..count)
-        .map(|n| Ask::push(queue, format!("note {queue}-{n}")))
+    let asks: Vec<Request> = (0..count)
+        .map(|n| Request::push(queue, format!("note {queue}-{n}")))
         .collect();
     let ids = client.send_all(&asks);
     ids.into_iter().map(|id| client.answer(id).text()).collect()
@@ -24,14 +24,14 @@ fn push_all(client: &mut Client, queue: &str, count: usize) -> Vec<String> {
 
 /// Short jobs of both kinds: the ordinary ones are prefetched, and neither kind overtakes the other on the wire.
 #[test]
-fn jobs_that_are_acknowledged_on_delivery_run_exactly_once_beside_prefetched_ones() {
+fn jobs_acknowledged_on_delivery_run_exactly_once_beside_prefetched_ones() {
     let app = start("workers = 2\n[queue.once]\nack = \"delivery\"\n[queue.mails]");
     let mut client = app.client();
-    client.own(
+    client.call_server(
         "stoker.queue",
         &json!({"op": "pause", "create": true, "queue": "once"}),
     );
-    client.own(
+    client.call_server(
         "stoker.queue",
         &json!({"op": "pause", "create": true, "queue": "mails"}),
     );
@@ -39,8 +39,8 @@ fn jobs_that_are_acknowledged_on_delivery_run_exactly_once_beside_prefetched_one
         push_all(&mut client, "once", 700),
         push_all(&mut client, "mails", 700),
     ];
-    client.own("stoker.queue", &json!({"op": "resume", "queue": "once"}));
-    client.own("stoker.queue", &json!({"op": "resume", "queue": "mails"}));
+    client.call_server("stoker.queue", &json!({"op": "resume", "queue": "once"}));
+    client.call_server("stoker.queue", &json!({"op": "resume", "queue": "mails"}));
     for id in ids.concat() {
         client.job_in(&id, "done");
     }
@@ -51,12 +51,12 @@ fn jobs_that_are_acknowledged_on_delivery_run_exactly_once_beside_prefetched_one
 
 /// Jobs that were assigned to a worker but not yet sent lose nothing when it dies, and no job is done without a run.
 #[test]
-fn a_shutdown_and_dying_workers_lose_no_job_that_no_worker_had() {
+fn a_shutdown_and_dying_workers_lose_no_undelivered_job() {
     let config = "workers = 2\n[queue.once]\nack = \"delivery\"\n";
     let app = start(config);
     let mut client = app.client();
     push_all(&mut client, "once", 300);
-    client.push(&Ask::push("once", "note dies;kill"));
+    client.push(&Request::push("once", "note dies;kill"));
     push_all(&mut client, "other", 100);
     let store = app.dir.file("stoker.db");
     let before = app.stop();
@@ -68,7 +68,7 @@ fn a_shutdown_and_dying_workers_lose_no_job_that_no_worker_had() {
     let again = setup().config(&config).start();
     let mut client = again.client();
     until("nothing waits", || {
-        let queues = client.own("stoker.queue", &json!({"op": "list"}));
+        let queues = client.call_server("stoker.queue", &json!({"op": "list"}));
         let queues = queues["queues"].as_array().cloned().unwrap_or_default();
         let waits = |queue: &serde_json::Value| queue["ready"] != 0 || queue["running"] != 0;
         (!queues.iter().any(waits)).then_some(())

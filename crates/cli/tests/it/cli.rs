@@ -4,12 +4,12 @@ use crate::{setup, start, start_of};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::time::Instant;
-use stoker_testkit::{App, Ask, Client, Output, Spawn, bad_worker, limit, procs, run};
+use stoker_testkit::{App, Client, Output, Request, Spawn, bad_worker, limit, procs, run};
 use stoker_wire::Key;
 
 /// Runs a command that must succeed; returns its output.
 #[track_caller]
-fn good(app: &App, args: &[&str]) -> String {
+fn expect_success(app: &App, args: &[&str]) -> String {
     let Output {
         code,
         stdout,
@@ -21,13 +21,13 @@ fn good(app: &App, args: &[&str]) -> String {
 
 #[track_caller]
 fn json_of(app: &App, args: &[&str]) -> Value {
-    let text = good(app, &[args, &["--json"]].concat());
+    let text = expect_success(app, &[args, &["--json"]].concat());
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}: {text}"))
 }
 
 /// Runs a command that must fail with this code, and must print nothing but the reason.
 #[track_caller]
-fn bad(app: &App, args: &[&str], code: i32, why: &str) {
+fn expect_failure(app: &App, args: &[&str], code: i32, why: &str) {
     let output = app.cli(args);
     assert_eq!(
         (output.code, output.stdout.as_str()),
@@ -39,21 +39,21 @@ fn bad(app: &App, args: &[&str], code: i32, why: &str) {
 }
 
 #[test]
-fn call_prints_the_reply() {
+fn call_prints_the_response() {
     let app = start("workers = 1");
-    let reply = good(&app, &["call", "t.run", r#"{"name":"Ada","tags":["a"]}"#]);
+    let reply = expect_success(&app, &["call", "t.run", r#"{"name":"Ada","tags":["a"]}"#]);
     assert_eq!(
         reply,
         "{\n  \"name\": \"Ada\",\n  \"tags\": [\n    \"a\"\n  ]\n}\n"
     );
-    assert_eq!(good(&app, &["call", "t.run", "[1,2]"]), "[1,2]\n");
-    assert_eq!(good(&app, &["call", "t.run"]), "null\n");
+    assert_eq!(expect_success(&app, &["call", "t.run", "[1,2]"]), "[1,2]\n");
+    assert_eq!(expect_success(&app, &["call", "t.run"]), "null\n");
     assert_eq!(
-        good(&app, &["call", "t.run", r#""ok as it is""#]),
+        expect_success(&app, &["call", "t.run", r#""ok as it is""#]),
         "as it is",
         "no JSON, so unchanged"
     );
-    let told = good(
+    let told = expect_success(
         &app,
         &[
             "call",
@@ -68,7 +68,7 @@ fn call_prints_the_reply() {
     let told: Value = serde_json::from_str(&told).expect("JSON");
     assert_eq!((&told["prio"], &told["codec"]), (&json!(1), &json!(1)));
     assert!(told["ttl"].as_u64() <= Some(2_000));
-    let again = good(
+    let again = expect_success(
         &app,
         &["call", "t.run", r#""once died;kill""#, "--idempotent"],
     );
@@ -76,40 +76,40 @@ fn call_prints_the_reply() {
 }
 
 #[test]
-fn a_call_that_fails_says_how() {
+fn a_failed_call_reports_its_error() {
     let app = start("workers = 1");
-    bad(
+    expect_failure(
         &app,
         &["call", "t.run", r#""fail 64 no such user""#],
         1,
         "stoker: EXCEPTION: no such user\n",
     );
-    bad(
+    expect_failure(
         &app,
         &["call", "t.run", r#""exit 3""#],
         1,
         "stoker: WORKER_DIED: its worker died (exit code 3) while it ran",
     );
-    bad(
+    expect_failure(
         &app,
         &["call", "tt.run"],
         1,
         "stoker: NO_WORKER: no worker serves 'tt'; did you mean 't'?\n",
     );
-    bad(
+    expect_failure(
         &app,
         &["call", "t.run", r#""sleep 300""#, "--timeout", "100ms"],
         1,
-        "stoker: DEADLINE_EXCEEDED: its time ran out",
+        "stoker: DEADLINE_EXCEEDED: its deadline passed",
     );
 }
 
 #[test]
 fn push_prints_ids() {
     let app = start("workers = 2");
-    let id = good(&app, &["push", "mails", r#"{"to":"x"}"#]);
+    let id = expect_success(&app, &["push", "mails", r#"{"to":"x"}"#]);
     app.client().job_in(id.trim(), "done");
-    let ids = good(&app, &["push", "mails", "--count", "1200"]);
+    let ids = expect_success(&app, &["push", "mails", "--count", "1200"]);
     let mut ids: Vec<&str> = ids.lines().collect();
     assert!(ids.is_sorted());
     ids.dedup();
@@ -121,9 +121,9 @@ fn push_prints_ids() {
 }
 
 #[test]
-fn a_body_comes_from_standard_input() {
+fn a_body_can_come_from_standard_input() {
     let app = start("workers = 1");
-    good(&app, &["pause", "mails", "--create"]);
+    expect_success(&app, &["pause", "mails", "--create"]);
     let piped = |script: &str| {
         let script = format!("{script} | \"$0\" push mails -");
         let stoker = env!("CARGO_BIN_EXE_stoker");
@@ -155,14 +155,14 @@ fn a_body_comes_from_standard_input() {
     assert_eq!((large.code, large.stderr.as_str()), (0, ""));
     let larger = zeros(most + 1);
     let told = format!(
-        "stoker: the body has more than {most} bytes, and a frame has room for {most}; send where it can be \
-         fetched instead\n"
+        "stoker: the body has more than {most} bytes, but the limit is {most}; store the data elsewhere, and send its \
+         location\n"
     );
     assert_eq!((larger.code, larger.stderr), (2, told));
 }
 
 #[test]
-fn push_passes_on_what_its_options_say() {
+fn push_sends_its_options() {
     let app = start("workers = 1");
     let args = [
         "push",
@@ -177,7 +177,7 @@ fn push_passes_on_what_its_options_say() {
         "--priority",
         "6",
     ];
-    let id = good(&app, &args);
+    let id = expect_success(&app, &args);
     let job = app.client().job(id.trim());
     assert_eq!(
         (&job["state"], &job["key"], &job["priority"]),
@@ -189,12 +189,12 @@ fn push_passes_on_what_its_options_say() {
 #[test]
 fn jobs_are_listed_shown_retried_and_cancelled() {
     let app = start("workers = 1");
-    assert_eq!(good(&app, &["jobs", "list"]), "no jobs\n");
-    let failed = good(&app, &["push", "mails", r#""if mended ok;fail 64 broken""#]);
+    assert_eq!(expect_success(&app, &["jobs", "list"]), "no jobs\n");
+    let failed = expect_success(&app, &["push", "mails", r#""if mended ok;fail 64 broken""#]);
     let failed = failed.trim();
     app.client().job_in(failed, "failed");
-    let delayed = good(&app, &["push", "mails", "--delay", "1h", "--count", "3"]);
-    let table = good(&app, &["jobs", "list", "--state", "failed"]);
+    let delayed = expect_success(&app, &["push", "mails", "--delay", "1h", "--count", "3"]);
+    let table = expect_success(&app, &["jobs", "list", "--state", "failed"]);
     let lines: Vec<Vec<&str>> = table
         .lines()
         .map(|line| line.split_whitespace().collect())
@@ -212,7 +212,7 @@ fn jobs_are_listed_shown_retried_and_cancelled() {
     let list = json_of(&app, &["jobs", "list", "--queue", "mails", "--limit", "2"]);
     assert_eq!(list["jobs"].as_array().map(Vec::len), Some(2));
     let next = list["next"].as_str().expect("there are more");
-    let page = good(&app, &["jobs", "list", "--limit", "2"]);
+    let page = expect_success(&app, &["jobs", "list", "--limit", "2"]);
     assert!(
         page.ends_with(&format!("there are more: --after {next}\n")),
         "{page}"
@@ -220,38 +220,39 @@ fn jobs_are_listed_shown_retried_and_cancelled() {
     let rest = json_of(&app, &["jobs", "list", "--after", next]);
     assert_eq!(rest["jobs"].as_array().map(Vec::len), Some(2));
     assert_eq!(rest["next"], Value::Null);
-    let shown: Value = serde_json::from_str(&good(&app, &["jobs", "show", failed])).expect("JSON");
+    let shown: Value =
+        serde_json::from_str(&expect_success(&app, &["jobs", "show", failed])).expect("JSON");
     assert_eq!(shown["error"]["message"], "broken");
     assert_eq!(json_of(&app, &["jobs", "show", failed]), shown);
     app.dir.write("mended", "");
-    let dry = good(&app, &["jobs", "retry", failed, "--dry-run"]);
+    let dry = expect_success(&app, &["jobs", "retry", failed, "--dry-run"]);
     assert_eq!(dry, "1 job\n");
     app.client().job_in(failed, "failed");
-    assert_eq!(good(&app, &["jobs", "retry", failed]), "1 job\n");
+    assert_eq!(expect_success(&app, &["jobs", "retry", failed]), "1 job\n");
     app.client().job_in(failed, "done");
     let first = delayed.lines().next().expect("three ids");
-    assert_eq!(good(&app, &["jobs", "cancel", first]), "1 job\n");
+    assert_eq!(expect_success(&app, &["jobs", "cancel", first]), "1 job\n");
     assert_eq!(
         json_of(&app, &["jobs", "cancel", "--state", "delayed"]),
         json!({"count": 2})
     );
     assert_eq!(
-        good(&app, &["jobs", "retry", "--state", "failed"]),
+        expect_success(&app, &["jobs", "retry", "--state", "failed"]),
         "0 jobs\n"
     );
-    bad(
+    expect_failure(
         &app,
         &["jobs", "cancel", first],
         1,
         "FAILED_PRECONDITION: the job is cancelled",
     );
-    bad(
+    expect_failure(
         &app,
         &["jobs", "show", "x"],
         2,
         "invalid job id 'x': expected a UUID",
     );
-    bad(
+    expect_failure(
         &app,
         &["jobs", "list", "--state", "dead"],
         2,
@@ -260,10 +261,10 @@ fn jobs_are_listed_shown_retried_and_cancelled() {
 }
 
 #[test]
-fn a_dry_run_refuses_what_the_real_one_refuses() {
+fn a_dry_run_rejects_what_the_command_itself_would_reject() {
     // A pool that serves only these queues.
     let app = start_of("jobs mails,other;serve", "workers = 1");
-    let failed = good(&app, &["push", "mails", r#""fail 49 no""#]);
+    let failed = expect_success(&app, &["push", "mails", r#""fail 49 no""#]);
     let failed = failed.trim();
     app.client().job_in(failed, "failed");
     for (args, why) in [
@@ -303,17 +304,17 @@ fn a_dry_run_refuses_what_the_real_one_refuses() {
         assert_eq!((dry.code, dry.stderr), (real.code, real.stderr), "{args:?}");
     }
     let fine = ["jobs", "move", failed, "--to", "other", "--dry-run"];
-    assert_eq!(good(&app, &fine), "1 job\n");
+    assert_eq!(expect_success(&app, &fine), "1 job\n");
     assert_eq!(app.client().job(failed)["queue"], "mails");
 }
 
 #[test]
-fn what_runs_is_cancelled_by_its_state() {
+fn running_jobs_are_cancelled_by_a_state_filter() {
     let app = start("workers = 3");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
     let push = |client: &mut Client, queue: &str, number: usize| -> Vec<String> {
-        let ask = Ask::push(queue, "gate gate;note ran");
+        let ask = Request::push(queue, "gate gate;note ran");
         (0..number).map(|_| client.push(&ask)).collect()
     };
     let mut running = push(&mut client, "mails", 2);
@@ -323,45 +324,53 @@ fn what_runs_is_cancelled_by_its_state() {
     };
     all_run(&mut client, &running);
     for queue in ["mails", "other"] {
-        good(&app, &["pause", queue, "--create"]);
+        expect_success(&app, &["pause", queue, "--create"]);
     }
     let ready = push(&mut client, "mails", 3);
-    let delayed = client.push(&Ask::push("mails", "ok").meta(Key::DELAY, 600_000u64.to_be_bytes()));
+    let delayed =
+        client.push(&Request::push("mails", "ok").meta(Key::DELAY, 600_000u64.to_be_bytes()));
     let cancel = ["jobs", "cancel", "--state", "running"];
     let of_one = [&cancel[..], &["--queue", "other"]].concat();
-    assert_eq!(good(&app, &of_one), "1 job\n");
+    assert_eq!(expect_success(&app, &of_one), "1 job\n");
     client.job_in(&running[2], "cancelled");
     all_run(&mut client, &running[..2]);
-    assert_eq!(good(&app, &cancel), "2 jobs\n");
+    assert_eq!(expect_success(&app, &cancel), "2 jobs\n");
     for id in &running {
         let job = client.job_in(id, "cancelled");
         assert_eq!(job["crashes"], 0, "it was no crash: {job}");
     }
-    assert_eq!(good(&app, &cancel), "0 jobs\n", "they are no more");
+    assert_eq!(
+        expect_success(&app, &cancel),
+        "0 jobs\n",
+        "they are no more"
+    );
     ready.iter().for_each(|id| drop(client.job_in(id, "ready")));
     client.job_in(&delayed, "delayed");
-    good(&app, &["resume", "mails"]);
+    expect_success(&app, &["resume", "mails"]);
     gate.open();
     ready.iter().for_each(|id| drop(client.job_in(id, "done")));
     assert_eq!(app.dir.notes(), ["ran"; 3]);
-    assert_eq!(good(&app, &["quarantine", "list"]), "no quarantine\n");
+    assert_eq!(
+        expect_success(&app, &["quarantine", "list"]),
+        "no quarantine\n"
+    );
     app.ready();
 }
 
 /// A prefetched job behind the running one is ready, and runs on another worker.
 #[test]
-fn what_stands_behind_a_cancelled_job_runs_elsewhere() {
+fn jobs_prefetched_behind_a_cancelled_job_run_on_another_worker() {
     let app = start_of("quick;serve", "workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
     for _ in 0..100 {
-        let id = client.push(&Ask::push("mails", "ok"));
+        let id = client.push(&Request::push("mails", "ok"));
         client.job_in(&id, "done");
     }
-    let running = client.push(&Ask::push("mails", "gate gate;note no"));
-    let held = gate.meet();
+    let running = client.push(&Request::push("mails", "gate gate;note no"));
+    let held = gate.wait_for_worker();
     let behind: Vec<String> = (0..5)
-        .map(|_| client.push(&Ask::push("mails", "note ran")))
+        .map(|_| client.push(&Request::push("mails", "note ran")))
         .collect();
     let worker = &app.state()["workers"][0];
     assert!(
@@ -369,7 +378,7 @@ fn what_stands_behind_a_cancelled_job_runs_elsewhere() {
         "prefetched: {worker}"
     );
     let cancel = ["jobs", "cancel", "--state", "running"];
-    assert_eq!(good(&app, &cancel), "1 job\n");
+    assert_eq!(expect_success(&app, &cancel), "1 job\n");
     client.job_in(&running, "cancelled");
     for id in &behind {
         let job = client.job_in(id, "done");
@@ -382,8 +391,8 @@ fn what_stands_behind_a_cancelled_job_runs_elsewhere() {
 #[test]
 fn queues_are_shown_paused_resumed_and_set() {
     let app = start("workers = 1\n[queue.mails]\nweight = 3");
-    good(&app, &["call", "t.run"]);
-    let table = good(&app, &["queues"]);
+    expect_success(&app, &["call", "t.run"]);
+    let table = expect_success(&app, &["queues"]);
     let lines: Vec<Vec<&str>> = table
         .lines()
         .map(|line| line.split_whitespace().collect())
@@ -400,11 +409,14 @@ fn queues_are_shown_paused_resumed_and_set() {
         ["t", "calls", "p", "1", "no", "0", "0", "0", "1"]
     );
     assert_eq!(
-        good(&app, &["pause", "mails", "--create"]),
+        expect_success(&app, &["pause", "mails", "--create"]),
         "mails is paused\n"
     );
     assert_eq!(json_of(&app, &["queues"])["queues"][0]["paused"], true);
-    assert_eq!(good(&app, &["resume", "mails"]), "mails is resumed\n");
+    assert_eq!(
+        expect_success(&app, &["resume", "mails"]),
+        "mails is resumed\n"
+    );
     assert_eq!(
         json_of(&app, &["pause", "t"]),
         json!({"queue": "t", "paused": true})
@@ -419,61 +431,67 @@ fn queues_are_shown_paused_resumed_and_set() {
         "--limit",
         "2",
     ];
-    assert_eq!(good(&app, &set), "mails: weight 5, reserve 1, limit 2\n");
+    assert_eq!(
+        expect_success(&app, &set),
+        "mails: weight 5, reserve 1, limit 2\n"
+    );
     assert_eq!(
         json_of(&app, &["set", "mails", "--weight", "6"])["weight"],
         6
     );
-    bad(
+    expect_failure(
         &app,
         &["set", "mails"],
         2,
         "name what to set: --weight, --reserve or --limit",
     );
-    bad(
+    expect_failure(
         &app,
         &["set", "mails", "--reserve", "9"],
         1,
-        "the reserve would be above the limit",
+        "the reserve would exceed the limit",
     );
 }
 
 /// Settings made with `stoker set` outlive a restart, and are reported.
 #[test]
-fn what_was_set_of_a_queue_is_told_and_can_be_taken_back() {
+fn queue_overrides_are_shown_and_can_be_reset() {
     let config = crate::pool_of("serve", "workers = 2\n[queue.mails]\nweight = 3\nlimit = 9");
     let app = setup().config(&config).start();
-    assert!(!good(&app, &["queues"]).contains("BY STOKER SET"));
+    assert!(!expect_success(&app, &["queues"]).contains("BY STOKER SET"));
     let set = ["set", "mails", "--weight", "5", "--limit", "none"];
-    assert_eq!(good(&app, &set), "mails: weight 5, reserve 0, limit none\n");
-    good(&app, &["set", "mails", "--reserve", "0"]);
+    assert_eq!(
+        expect_success(&app, &set),
+        "mails: weight 5, reserve 0, limit none\n"
+    );
+    expect_success(&app, &["set", "mails", "--reserve", "0"]);
     procs::kill(app.server());
     app.wait_for_log(
-        "queue mails has by `stoker set`: weight 5 (the configuration: 3), limit none (the \
-         configuration: 9); `stoker set mails --reset` takes it back",
+        "queue mails has settings from `stoker set`: weight 5 (configured: 3), limit none (configured: 9); `stoker \
+         set mails --reset` restores the configuration",
     );
     app.ready();
-    let table = good(&app, &["queues"]);
+    let table = expect_success(&app, &["queues"]);
     let lines: Vec<&str> = table.lines().collect();
     assert!(lines[0].ends_with("BY STOKER SET"), "{table}");
     assert!(lines[1].ends_with("weight 5, limit none"), "{table}");
     let listed = json_of(&app, &["queues"]);
     assert_eq!(listed["queues"][0]["set"], json!(["weight", "limit"]));
-    let reset = good(&app, &["set", "mails", "--reset"]);
+    let reset = expect_success(&app, &["set", "mails", "--reset"]);
     assert_eq!(reset, "mails: weight 3, reserve 0, limit 9\n");
-    assert!(!good(&app, &["queues"]).contains("BY STOKER SET"));
+    assert!(!expect_success(&app, &["queues"]).contains("BY STOKER SET"));
     let from = app.log().len();
     procs::kill(app.server());
     app.wait_for_log_after(from, "pool p is healthy");
     assert_eq!(json_of(&app, &["queues"])["queues"][0]["weight"], 3);
     assert!(!app.log()[from..].contains("stoker set"), "{}", app.log());
-    bad(
+    expect_failure(
         &app,
         &["set", "mails", "--limit", "some"],
         2,
         "invalid limit 'some': expected a number or none",
     );
-    bad(
+    expect_failure(
         &app,
         &["set", "mails", "--reset", "--weight", "1"],
         2,
@@ -484,7 +502,7 @@ fn what_was_set_of_a_queue_is_told_and_can_be_taken_back() {
 #[test]
 fn workers_are_shown_scaled_and_reloaded() {
     let app = start("workers = 1");
-    let table = good(&app, &["workers"]);
+    let table = expect_success(&app, &["workers"]);
     let lines: Vec<Vec<&str>> = table
         .lines()
         .map(|line| line.split_whitespace().collect())
@@ -508,8 +526,11 @@ fn workers_are_shown_scaled_and_reloaded() {
     let json = json_of(&app, &["workers"]);
     assert_eq!(json["workers"][0]["pid"].to_string(), pid);
     assert!(json["workers"][0]["rss_bytes"].as_u64() > Some(100_000));
-    assert_eq!(good(&app, &["scale", "p", "2"]), "p: 2 workers\n");
-    assert_eq!(good(&app, &["scale", "p", "1..3"]), "p: 1 to 3 workers\n");
+    assert_eq!(expect_success(&app, &["scale", "p", "2"]), "p: 2 workers\n");
+    assert_eq!(
+        expect_success(&app, &["scale", "p", "1..3"]),
+        "p: 1 to 3 workers\n"
+    );
     app.ready();
     let reloaded = app.cli(&["reload"]);
     assert_eq!(
@@ -521,19 +542,19 @@ fn workers_are_shown_scaled_and_reloaded() {
         "what was set stays, and is reported"
     );
     assert_eq!(json_of(&app, &["reload", "p"])["pools"][0]["version"], 3);
-    bad(
+    expect_failure(
         &app,
         &["reload", "q"],
         1,
-        "there is no pool 'q'; there is: p",
+        "there is no pool 'q'; expected one of: p",
     );
-    bad(
+    expect_failure(
         &app,
         &["scale", "p", "3..1"],
         1,
         "\"min\" (3) is above \"max\" (1)",
     );
-    bad(
+    expect_failure(
         &app,
         &["scale", "p", "some"],
         2,
@@ -542,7 +563,7 @@ fn workers_are_shown_scaled_and_reloaded() {
 }
 
 #[test]
-fn a_reload_to_what_can_not_run_fails() {
+fn a_reload_to_a_command_that_cannot_run_fails() {
     let config = crate::pool_of("if broken exit 1;serve", "workers = 1");
     let app = setup().config(&config).start();
     app.dir.write("broken", "");
@@ -551,17 +572,20 @@ fn a_reload_to_what_can_not_run_fails() {
     assert_eq!(
         output.stdout,
         "p: the new version can't run; version 1 stays\n\
-         p-4 did not get ready (exit code 1)\n"
+         p-4 did not become ready (exit code 1)\n"
     );
 }
 
 #[test]
-fn quarantine_shows_what_killed_workers() {
+fn quarantine_lists_the_tasks_that_killed_workers() {
     let app = start("workers = 1\ncrash_budget = 1");
-    assert_eq!(good(&app, &["quarantine", "list"]), "no quarantine\n");
-    let id = good(&app, &["push", "mails", r#""last-words it burns;segv""#]);
+    assert_eq!(
+        expect_success(&app, &["quarantine", "list"]),
+        "no quarantine\n"
+    );
+    let id = expect_success(&app, &["push", "mails", r#""last-words it burns;segv""#]);
     app.client().job_in(id.trim(), "failed");
-    let table = good(&app, &["quarantine", "list"]);
+    let table = expect_success(&app, &["quarantine", "list"]);
     let lines: Vec<Vec<&str>> = table
         .lines()
         .map(|line| line.split_whitespace().collect())
@@ -576,16 +600,16 @@ fn quarantine_shows_what_killed_workers() {
     assert!(table.trim_end().ends_with("it burns"), "{table}");
     let shown = json_of(&app, &["quarantine", "show", "1"]);
     assert_eq!(shown["body"], r#""last-words it burns;segv""#);
-    bad(
+    expect_failure(
         &app,
         &["quarantine", "show", "99"],
         1,
-        "NOT_FOUND: nothing in quarantine has the id \"99\"",
+        "NOT_FOUND: there is no quarantine entry with the id \"99\"",
     );
 }
 
 #[test]
-fn misuse_is_told_with_the_usage() {
+fn usage_errors_show_the_usage() {
     let app = start("workers = 1");
     for (args, why) in [
         (&["frobnicate"][..], "unrecognized subcommand 'frobnicate'"),
@@ -594,9 +618,9 @@ fn misuse_is_told_with_the_usage() {
         (&["call", "t.run", "{oops"], "the body is not JSON: "),
         (
             &["call", "t.run", "{oops"],
-            r#"quote it for the shell, as '{"name":"Ada"}'"#,
+            r#"quote it for the shell, such as '{"name":"Ada"}'"#,
         ),
-        (&["call", "t run"], "bad name"),
+        (&["call", "t run"], "invalid name"),
         (
             &["call", "t.run", "--timeout", "soon"],
             "invalid duration \"soon\": expected a positive number and a unit, such as 500ms, 2s or 5m",
@@ -607,7 +631,7 @@ fn misuse_is_told_with_the_usage() {
         ),
         (&["call", "t.run", "--priority", "8"], "8 is not in 0..=7"),
         (&["push"], "<QUEUE>"),
-        (&["push", "a b"], "bad name"),
+        (&["push", "a b"], "invalid name"),
         (
             &["push", "mails", "--count", "0"],
             "0 is not in 1..=10000000",
@@ -636,22 +660,22 @@ fn misuse_is_told_with_the_usage() {
         ),
         (
             &["serve", "no-such-worker.php"],
-            "there is no file no-such-worker.php",
+            "file not found: no-such-worker.php",
         ),
         (
             &["serve", "-c", "x.toml", "worker.php"],
             "cannot be used with",
         ),
     ] {
-        bad(&app, args, 2, why);
+        expect_failure(&app, args, 2, why);
     }
     assert_eq!(app.cli(&["--help"]).code, 0);
-    let version = good(&app, &["--version"]);
+    let version = expect_success(&app, &["--version"]);
     assert!(version.starts_with("stoker "), "{version}");
 }
 
 #[test]
-fn without_a_server_every_command_says_where_it_looked() {
+fn without_a_server_every_command_names_the_socket_that_it_tried() {
     let dir = stoker_testkit::Dir::new();
     let stoker = |args: &[&str]| {
         let spawn = Spawn::new(env!("CARGO_BIN_EXE_stoker"));
@@ -687,7 +711,7 @@ fn without_a_server_every_command_says_where_it_looked() {
 }
 
 #[test]
-fn the_socket_option_goes_before_the_variable() {
+fn the_socket_option_overrides_the_variable() {
     let app = start("workers = 1");
     let socket = app.socket();
     let spawn = Spawn::new(env!("CARGO_BIN_EXE_stoker"))
@@ -697,12 +721,12 @@ fn the_socket_option_goes_before_the_variable() {
 }
 
 #[test]
-fn a_server_that_goes_in_the_middle_is_a_failure_and_no_hang() {
+fn a_command_fails_if_the_server_ends_meanwhile() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let output = std::thread::scope(|scope| {
         let call = scope.spawn(|| app.cli(&["call", "t.run", r#""gate gate;silence""#]));
-        let held = gate.meet();
+        let held = gate.wait_for_worker();
         procs::kill(app.server());
         drop(held);
         call.join().expect("it ends")
@@ -717,32 +741,32 @@ fn a_server_that_goes_in_the_middle_is_a_failure_and_no_hang() {
 }
 
 #[test]
-fn a_reader_that_goes_early_is_no_failure() {
+fn a_closed_stdout_is_not_a_failure() {
     let app = start("workers = 1");
-    good(&app, &["push", "mails", "--delay", "1h", "--count", "900"]);
+    expect_success(&app, &["push", "mails", "--delay", "1h", "--count", "900"]);
     let (reader, writer) = std::io::pipe().expect("a pipe can be made");
     drop(reader);
     let spawn = Spawn::new(env!("CARGO_BIN_EXE_stoker"))
         .args(&["jobs", "list", "--limit", "900"])
         .env("STOKER_SOCKET", app.socket());
     let mut child = spawn.stdout(writer).start();
-    assert!(procs::ends_within(child.id() as i32, 10.0));
+    assert!(procs::wait_for_exit(child.id() as i32, 10.0));
     assert_eq!(child.wait().ok().and_then(|status| status.code()), Some(0));
 }
 
 #[test]
-fn a_worker_can_be_served_without_a_configuration() {
+fn serve_works_without_a_configuration_file() {
     let worker = bad_worker();
     let worker = worker.to_str().expect("a plain path");
     let app = setup().serve(&[worker, "serve"]).start();
     assert_eq!(app.pool()["name"], "default");
-    assert_eq!(good(&app, &["call", "t.run", "1"]), "1\n");
-    let id = app.client().push(&Ask::push("anything", "ok"));
+    assert_eq!(expect_success(&app, &["call", "t.run", "1"]), "1\n");
+    let id = app.client().push(&Request::push("anything", "ok"));
     app.client().job_in(&id, "done");
 }
 
 #[test]
-fn a_socket_path_that_is_too_long_is_told() {
+fn a_too_long_socket_path_is_a_usage_error() {
     let dir = stoker_testkit::Dir::new();
     dir.write("stoker.toml", "[pool.p]\nworkers = 1\n");
     let long = dir.file(&"x".repeat(120));
@@ -754,7 +778,7 @@ fn a_socket_path_that_is_too_long_is_told() {
     assert!(
         output
             .stderr
-            .contains("is longer than the 107 bytes a socket may have"),
+            .contains("is longer than 107 bytes, the maximum for a unix socket"),
         "{}",
         output.stderr
     );
@@ -762,11 +786,11 @@ fn a_socket_path_that_is_too_long_is_told() {
 
 /// One pass over all states, in order of the ids, even if a job changes its state meanwhile.
 #[test]
-fn an_export_has_all_that_is_not_over_once_and_in_the_order_of_the_pushes() {
+fn an_export_contains_every_unfinished_job_once_in_push_order() {
     let app = start("workers = 1");
     let mut client = app.client();
     let mut push = |script: &str, state: &str, delay: u64| {
-        let ask = Ask::push("mails", script).meta(Key::DELAY, delay.to_be_bytes());
+        let ask = Request::push("mails", script).meta(Key::DELAY, delay.to_be_bytes());
         let id = client.push(&ask);
         client.job_in(&id, state);
         id
@@ -774,11 +798,11 @@ fn an_export_has_all_that_is_not_over_once_and_in_the_order_of_the_pushes() {
     let failed = push("fail 49 no", "failed", 0);
     let delayed = push("ok", "delayed", 3_600_000);
     push("ok", "done", 0);
-    good(&app, &["pause", "mails", "--create"]);
+    expect_success(&app, &["pause", "mails", "--create"]);
     let ready = push("ok", "ready", 0);
     let later = push("ok", "delayed", 3_600_000);
     let ids = |args: &[&str]| -> Vec<String> {
-        let jobs = good(&app, &[&["jobs", "export"], args].concat());
+        let jobs = expect_success(&app, &[&["jobs", "export"], args].concat());
         let jobs = jobs.lines().map(serde_json::from_str);
         let jobs = jobs.map(|job: Result<Value, _>| job.expect("a JSON object a line"));
         jobs.map(|job| job["id"].as_str().unwrap_or_default().to_owned())
@@ -794,38 +818,38 @@ fn an_export_has_all_that_is_not_over_once_and_in_the_order_of_the_pushes() {
 }
 
 #[test]
-fn one_job_is_imported_in_the_singular() {
+fn the_import_of_one_job_prints_the_singular() {
     let app = start("workers = 1");
     app.dir.write("jobs", r#"{"queue": "mails", "body": "ok"}"#);
-    assert_eq!(good(&app, &["jobs", "import", "jobs"]), "1 job\n");
+    assert_eq!(expect_success(&app, &["jobs", "import", "jobs"]), "1 job\n");
     app.dir
         .write("jobs", "{\"queue\": \"mails\", \"body\": \"ok\"}\n{");
-    bad(&app, &["jobs", "import", "jobs"], 1, "line 2: ");
+    expect_failure(&app, &["jobs", "import", "jobs"], 1, "line 2: ");
 }
 
 #[test]
-fn an_import_tells_which_line_of_the_file_is_wrong() {
+fn an_import_names_the_invalid_line_of_the_file() {
     let app = start("workers = 1");
     let mut lines = vec![r#"{"queue": "mails", "state": "suspended"}"#; 700];
     lines[3] = "";
     lines[650] = r#"{"queue": "mails", "priority": 9}"#;
     app.dir.write("jobs", lines.join("\n"));
     let wrong = "line 651: invalid \"priority\": expected a whole number from 0 to 7, got 9 (649 jobs imported before it)";
-    bad(&app, &["jobs", "import", "jobs"], 1, wrong);
+    expect_failure(&app, &["jobs", "import", "jobs"], 1, wrong);
 }
 
 #[test]
-fn what_may_pass_later_has_a_code_of_its_own() {
+fn temporary_failures_have_their_own_exit_code() {
     let app = start("workers = 1\n[queue.mails]\nmax_waiting = 1");
-    good(&app, &["pause", "mails", "--create"]);
-    good(&app, &["push", "mails"]);
-    bad(&app, &["push", "mails"], 75, "stoker: RESOURCE_EXHAUSTED: ");
+    expect_success(&app, &["pause", "mails", "--create"]);
+    expect_success(&app, &["push", "mails"]);
+    expect_failure(&app, &["push", "mails"], 75, "stoker: RESOURCE_EXHAUSTED: ");
     let none = "01900000-0000-7000-8000-000000000000";
-    bad(&app, &["jobs", "show", none], 1, "NOT_FOUND");
+    expect_failure(&app, &["jobs", "show", none], 1, "NOT_FOUND");
 }
 
 #[test]
-fn machines_are_told_in_json_what_went_wrong() {
+fn errors_are_json_with_the_option_json() {
     let app = start("workers = 1");
     let told = |args: &[&str], code: i32| -> Value {
         let output = app.cli(&[args, &["--json"]].concat());
@@ -855,7 +879,7 @@ fn machines_are_told_in_json_what_went_wrong() {
 
 /// Issue 9, A16: a stopped server still accepts connections, because the kernel does that.
 #[test]
-fn no_command_waits_for_a_stopped_server_longer_than_its_timeout() {
+fn commands_wait_for_a_stopped_server_no_longer_than_their_timeout() {
     let app = start("workers = 1");
     procs::signal(app.server(), Signal::STOP);
     for args in [
@@ -889,7 +913,7 @@ fn no_command_waits_for_a_stopped_server_longer_than_its_timeout() {
 
 /// Issue 9, A16: connecting blocks while the backlog is full, and sending while the socket buffer is.
 #[test]
-fn connecting_and_sending_count_for_the_timeout_as_well() {
+fn the_timeout_includes_connecting_and_sending() {
     let dir = stoker_testkit::Dir::new();
     let path = dir.file("stoker.sock");
     let script = "import os, signal, socket, sys\n\
@@ -923,11 +947,11 @@ fn connecting_and_sending_count_for_the_timeout_as_well() {
 
 // Issue 9, A15: text that users control used to reach the operator's terminal unescaped.
 #[test]
-fn what_users_write_can_not_steer_the_terminal_of_an_operator() {
+fn control_characters_from_users_are_escaped_on_the_terminal() {
     const EVIL: &str = "\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}\u{7f}";
     let app = start("workers = 1");
     let mut client = app.client();
-    let ask = Ask::push("mails", format!("fail 64 {EVIL}")).key(EVIL);
+    let ask = Request::push("mails", format!("fail 64 {EVIL}")).key(EVIL);
     let id = client.push(&ask.meta(Key::JOB_TYPE, EVIL));
     client.job_in(&id, "failed");
     let commands: [&[&str]; 8] = [
@@ -948,12 +972,12 @@ fn what_users_write_can_not_steer_the_terminal_of_an_operator() {
             assert_eq!(found, None, "{args:?}: {text:?}");
         }
     }
-    let list = good(&app, &["jobs", "list"]);
+    let list = expect_success(&app, &["jobs", "list"]);
     assert!(
         list.contains(r"\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}\u{7f}"),
         "{list}"
     );
     let exported: Value =
-        serde_json::from_str(&good(&app, &["jobs", "export", &id])).expect("JSON");
+        serde_json::from_str(&expect_success(&app, &["jobs", "export", &id])).expect("JSON");
     assert_eq!(exported["key"], EVIL, "the value stays the same");
 }

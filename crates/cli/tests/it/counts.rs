@@ -2,10 +2,10 @@
 
 use crate::setup;
 use serde_json::json;
-use stoker_testkit::{App, Ask, Client, frame};
+use stoker_testkit::{App, Client, Request, frame};
 use stoker_wire::{Encode, Status, Type};
 
-const DIALLED: &str = "[pool.d]\nworkers = 1\n[queue.mails]\npool = \"d\"\n";
+const CONNECTED_POOL: &str = "[pool.d]\nworkers = 1\n[queue.mails]\npool = \"d\"\n";
 
 /// Connects as a worker: what the test writes on this connection comes before its requests on another one.
 fn worker(app: &App) -> Client {
@@ -25,18 +25,18 @@ fn answer(worker: &mut Client, status: Status) {
 
 // Issue 9, A29
 #[test]
-fn a_job_that_has_been_answered_is_counted_as_ended_at_once() {
-    let app = setup().config(DIALLED).launch();
+fn finished_jobs_are_counted_at_once() {
+    let app = setup().config(CONNECTED_POOL).launch();
     let (mut client, mut worker) = (app.client(), worker(&app));
     for round in 1..=50 {
-        client.push(&Ask::push("mails", ""));
+        client.push(&Request::push("mails", ""));
         answer(&mut worker, Status::OK);
         let queue = client.queue("mails");
         let seen = [&queue["ready"], &queue["running"], &queue["done"]];
         assert_eq!(seen, [&json!(0), &json!(0), &json!(round)], "round {round}");
     }
     // A job that is to run again waits for its retry.
-    client.push(&Ask::push("mails", "").meta(stoker_wire::Key::TRIES, 0u16.to_be_bytes()));
+    client.push(&Request::push("mails", "").meta(stoker_wire::Key::TRIES, 0u16.to_be_bytes()));
     let retry = worker.frame().expect("the job");
     let mut after = stoker_wire::MetaBuf::new();
     after.push(stoker_wire::Key::RETRY_AFTER, &60_000u32.to_be_bytes());
@@ -52,16 +52,16 @@ fn a_job_that_has_been_answered_is_counted_as_ended_at_once() {
 
 // Issue 9, A29
 #[test]
-fn jobs_that_were_cancelled_are_counted_as_cancelled_at_once() {
-    let app = setup().config(DIALLED).launch();
+fn cancelled_jobs_are_counted_at_once() {
+    let app = setup().config(CONNECTED_POOL).launch();
     let mut client = app.client();
     for round in 1..=20 {
-        let pushes = vec![Ask::push("mails", ""); 5];
+        let pushes = vec![Request::push("mails", ""); 5];
         for id in client.send_all(&pushes) {
             client.answer(id);
         }
         let ask = json!({"op": "cancel", "queue": "mails", "state": "ready"});
-        assert_eq!(client.own("stoker.job", &ask)["count"], 5);
+        assert_eq!(client.call_server("stoker.job", &ask)["count"], 5);
         let queue = client.queue("mails");
         let seen = [&queue["ready"], &queue["cancelled"]];
         assert_eq!(seen, [&json!(0), &json!(5 * round)], "round {round}");

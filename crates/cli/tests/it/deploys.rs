@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use stoker_testkit::{App, Ask, Client, Dir, Output, Setup, Spawn, procs, run, until};
+use stoker_testkit::{App, Client, Dir, Output, Request, Setup, Spawn, procs, run, until};
 
 /// Socket and store in places that all releases share.
 const SHARED: &str = "workers = 1\n[stoker]\nsocket = \"../../stoker.sock\"\n[store]\npath = \"../../shared/jobs.db\"";
@@ -47,7 +47,7 @@ fn release_of_worker(app: &App) -> PathBuf {
 
 fn kill_server(app: &App) {
     procs::kill(app.server());
-    app.wait_for_log("*the server was started again*");
+    app.wait_for_log("*the server was restarted*");
     app.ready();
 }
 
@@ -58,7 +58,7 @@ fn count(log: &str, text: &str) -> usize {
 const WARNING: &str = "lies in a release directory";
 
 #[test]
-fn a_store_in_a_release_is_warned_of_once() {
+fn a_store_inside_a_release_is_warned_about_once() {
     let app = releases(OWN_STORE).start();
     let store = app.dir.file("releases/1/stoker.db");
     let shared = app.dir.file("shared/stoker.db");
@@ -97,7 +97,7 @@ fn make(dir: &Dir, directories: &[&str]) {
 }
 
 #[test]
-fn stores_in_releases_are_told_from_others() {
+fn stores_inside_releases_are_distinguished_from_others() {
     for release in ["1", "20261122123500", "2026-11-22_12.35", "v3", "3f2a9c1"] {
         let release = format!("releases/{release}");
         let config = format!("{release}/stoker.toml");
@@ -138,9 +138,9 @@ fn stores_in_releases_are_told_from_others() {
 }
 
 #[test]
-fn no_new_store_is_made_while_another_stoker_runs_for_the_same_configuration() {
+fn no_new_store_is_created_while_another_stoker_runs_with_the_same_configuration() {
     let app = releases(OWN_STORE).start();
-    let id = app.client().push(&Ask::push("mails", "ok"));
+    let id = app.client().push(&Request::push("mails", "ok"));
     switch(&app.dir, "releases/2");
     let second = [
         "serve",
@@ -176,12 +176,12 @@ fn no_new_store_is_made_while_another_stoker_runs_for_the_same_configuration() {
     app.client().job_in(&id, "done");
     // The error names the socket that the running Stoker listens on.
     let lost = stoker(&app.dir.file("current"), &["reload"]);
-    let told = format!("(pid {pid}) answers at {}", socket.display());
+    let told = format!("(pid {pid}) listens at {}", socket.display());
     assert!(lost.code == 69 && lost.stderr.contains(&told), "{lost:?}");
     // The record of a Stoker that was killed does not count.
     procs::kill(app.angel());
     let dir = app.dir.clone();
-    assert_eq!(app.ended().code, 137);
+    assert_eq!(app.wait_for_exit().code, 137);
     let first = dir.path().to_owned();
     let mut next = Spawn::new(env!("CARGO_BIN_EXE_stoker"))
         .args(&second)
@@ -209,7 +209,7 @@ fn serves(dir: &Dir, args: &[&str]) {
 }
 
 #[test]
-fn a_second_stoker_with_a_store_of_its_own_is_not_refused() {
+fn a_second_stoker_with_its_own_store_is_allowed() {
     let app = releases(OWN_STORE).start();
     // Another name of the file is another configuration.
     serves(&app.dir, &["-c", "releases/2/stoker.toml"]);
@@ -226,7 +226,7 @@ fn a_second_stoker_with_a_store_of_its_own_is_not_refused() {
 }
 
 #[test]
-fn a_stoker_of_another_root_directory_is_another_one() {
+fn stokers_with_different_root_directories_are_independent() {
     let probe = Spawn::new("/bin/sh").args(&["-c", "unshare -m true 2>/dev/null"]);
     if run(probe).code != 0 {
         println!("left out: this user may not have a mount namespace of its own");
@@ -256,7 +256,7 @@ fn a_stoker_of_another_root_directory_is_another_one() {
 }
 
 #[test]
-fn what_runs_is_recorded_for_its_user_alone() {
+fn running_stokers_are_recorded_per_user() {
     let app = releases(OWN_STORE).start();
     let uid = rustix::process::geteuid();
     let place = if uid.is_root() { "/run" } else { "/tmp" };
@@ -286,11 +286,11 @@ fn what_runs_is_recorded_for_its_user_alone() {
 }
 
 #[test]
-fn a_server_started_again_runs_the_release_that_is_left() {
+fn a_restarted_server_runs_the_remaining_release() {
     let app = releases(SHARED).start();
     let first = app.dir.file("releases/1");
     assert_eq!(release_of_worker(&app), first);
-    let held = app.client().push(&Ask::push("mails", "fail 64 no"));
+    let held = app.client().push(&Request::push("mails", "fail 64 no"));
     app.client().job_in(&held, "failed");
     switch(&app.dir, "releases/2");
     assert_eq!(app.cli(&["reload"]).code, 0);
@@ -302,12 +302,12 @@ fn a_server_started_again_runs_the_release_that_is_left() {
         "failed",
         "in the same store"
     );
-    let id = app.client().push(&Ask::push("mails", "ok"));
+    let id = app.client().push(&Request::push("mails", "ok"));
     app.client().job_in(&id, "done");
 }
 
 #[test]
-fn a_release_that_is_removed_before_a_reload_is_followed_by_the_next() {
+fn a_reload_works_after_the_old_release_was_removed() {
     let app = releases(SHARED).start();
     switch(&app.dir, "releases/2");
     fs::remove_dir_all(app.dir.file("releases/1")).expect("it is there");
@@ -325,7 +325,7 @@ fn a_release_that_is_removed_before_a_reload_is_followed_by_the_next() {
 }
 
 #[test]
-fn a_shared_store_outlives_the_release_that_it_was_opened_from() {
+fn a_shared_store_survives_the_removal_of_a_release() {
     let by_link = SHARED
         .replace("../../shared/jobs.db", "storage/jobs.db")
         .replace("../../stoker.sock", "storage/s");
@@ -342,25 +342,25 @@ fn a_shared_store_outlives_the_release_that_it_was_opened_from() {
         switch(&app.dir, "releases/2");
         assert_eq!(app.cli(&["reload"]).code, 0);
         fs::remove_dir_all(app.dir.file("releases/1")).expect("it is there");
-        let id = app.client().push(&Ask::push("mails", "ok"));
+        let id = app.client().push(&Request::push("mails", "ok"));
         app.client().job_in(&id, "done");
         kill_server(&app);
         app.client().job_in(&id, "done");
         let log = app.log();
         assert_eq!(count(&log, WARNING) + count(&log, "the socket"), 0, "{log}");
-        let id = app.client().push(&Ask::push("mails", "ok"));
+        let id = app.client().push(&Request::push("mails", "ok"));
         app.client().job_in(&id, "done");
     }
 }
 
 #[test]
-fn a_store_that_went_with_its_release_is_not_replaced_by_an_empty_one() {
+fn a_store_removed_with_its_release_is_not_replaced_by_an_empty_one() {
     let app = releases(OWN_STORE).start();
     switch(&app.dir, "releases/2");
     fs::remove_dir_all(app.dir.file("releases/1")).expect("it is there");
     procs::kill(app.server());
     app.wait_for_log(
-        "*the job store */releases/1/stoker.db is gone, and so is its directory: if that*",
+        "*the job store */releases/1/stoker.db and its directory no longer exist: if it*",
     );
     let ended = app.stop();
     assert_eq!(ended.code, 1, "{}", ended.log);
@@ -375,7 +375,7 @@ fn a_socket_beside_the_configuration_follows_the_current_release() {
         let link = format!("releases/{release}/storage");
         symlink("../../shared", setup.dir().file(&link)).expect("it is new");
     }
-    let app = setup.launch_blind();
+    let app = setup.launch_without_waiting();
     let dir = app.dir.clone();
     let (first, second) = (
         dir.file("releases/1/stoker.sock"),

@@ -3,7 +3,7 @@
 use crate::setup;
 use rustix::process::Signal;
 use serde_json::json;
-use stoker_testkit::{App, Ask, procs, until};
+use stoker_testkit::{App, Request, procs, until};
 use stoker_wire::{Key, Status};
 
 /// A script whose behaviour depends on its payload.
@@ -27,12 +27,12 @@ fn start(keys: &str) -> App {
     app
 }
 
-fn twice(body: &str) -> Ask {
-    Ask::push("q", body).meta(Key::TRIES, 2u16.to_be_bytes())
+fn twice(body: &str) -> Request {
+    Request::push("q", body).meta(Key::TRIES, 2u16.to_be_bytes())
 }
 
 #[test]
-fn its_output_is_the_result() {
+fn the_output_of_the_program_is_the_result() {
     let app = start("");
     assert_eq!(app.call("sh.run", "hi").text(), "hi from sh.run, 1 words\n");
     let mut client = app.client();
@@ -42,7 +42,7 @@ fn its_output_is_the_result() {
 }
 
 #[test]
-fn how_it_ends_is_the_verdict() {
+fn the_exit_code_decides_the_outcome() {
     let app = start("");
     let mut client = app.client();
     for (body, attempt, crashes, error) in [
@@ -52,7 +52,7 @@ fn how_it_ends_is_the_verdict() {
             "crash",
             0,
             3,
-            "its program crashed 3 times, the last time by signal 11 (SEGV)",
+            "its program crashed 3 times, the last time with signal 11 (SEGV)",
         ),
     ] {
         let id = client.push(&twice(body));
@@ -73,7 +73,7 @@ fn how_it_ends_is_the_verdict() {
 
 /// Programs that run beside it are not affected.
 #[test]
-fn one_that_takes_too_much_memory_is_killed_alone() {
+fn a_program_with_too_much_memory_is_killed_alone() {
     let app = start("memory_limit = \"60MB\"\ncrash_budget = 1");
     let mut client = app.client();
     let beside = client.push(&twice("slow"));
@@ -86,7 +86,7 @@ fn one_that_takes_too_much_memory_is_killed_alone() {
         "{text}"
     );
     assert_eq!(client.job(&beside)["state"], "running");
-    client.own("stoker.job", &json!({"op": "cancel", "id": beside}));
+    client.call_server("stoker.job", &json!({"op": "cancel", "id": beside}));
     assert_eq!(client.job_in(&beside, "cancelled")["crashes"], 0);
 }
 
@@ -99,10 +99,10 @@ fn left_child(app: &App) -> i32 {
 }
 
 #[test]
-fn one_that_overruns_its_time_ends_with_all_that_it_started() {
+fn a_program_that_exceeds_its_timeout_is_killed_with_its_children() {
     let app = start("task_timeout = \"300ms\"");
     let mut client = app.client();
-    let id = client.push(&Ask::push("q", "slow").meta(Key::TRIES, 1u16.to_be_bytes()));
+    let id = client.push(&Request::push("q", "slow").meta(Key::TRIES, 1u16.to_be_bytes()));
     client.job_in(&id, "failed");
     let child = left_child(&app);
     until("it is gone", || (!procs::is_alive(child)).then_some(()));
@@ -111,7 +111,7 @@ fn one_that_overruns_its_time_ends_with_all_that_it_started() {
 
 /// A process that a program leaves running delays neither the program's answer nor the next task.
 #[test]
-fn what_it_leaves_behind_is_ended() {
+fn processes_left_by_a_program_are_killed() {
     let app = start("");
     assert_eq!(app.call("sh.run", "leaves").text(), "left\n");
     let child = left_child(&app);
@@ -119,7 +119,7 @@ fn what_it_leaves_behind_is_ended() {
 }
 
 #[test]
-fn a_program_that_is_not_there_fails_its_task() {
+fn a_missing_program_fails_its_task() {
     let config =
         "[pool.p]\ncommand = [\"/no/such\"]\nstrategy = \"exec\"\n[service.sh]\npool = \"p\"\n";
     let app = setup().config(config).launch();
@@ -133,12 +133,13 @@ fn a_program_that_is_not_there_fails_its_task() {
 
 /// A reload changes the number of the adapter's slots to the one in the file.
 #[test]
-fn a_reload_changes_how_many_run_at_once() {
+fn a_reload_changes_the_concurrency() {
     let app = start("");
     let text = std::fs::read_to_string(app.dir.file("stoker.toml")).unwrap();
     app.dir
         .write("stoker.toml", text.replace("workers = 4", "workers = 1"));
-    app.client().own("stoker.pool", &json!({"op": "reload"}));
+    app.client()
+        .call_server("stoker.pool", &json!({"op": "reload"}));
     let workers = app.workers();
     assert_eq!(workers.len(), 1, "{workers:?}");
     assert_eq!(workers[0]["slots"], 1, "{workers:?}");
@@ -154,7 +155,10 @@ fn a_reload_changes_the_strategy() {
     let lasting = crate::pool_of("serve", "");
     let lasting = lasting.replace("[service.t]\npool = \"p\"\n", "");
     let lasting = format!("{lasting}\n[queue.q]{queues}");
-    let reload = || app.client().own("stoker.pool", &json!({"op": "reload"}));
+    let reload = || {
+        app.client()
+            .call_server("stoker.pool", &json!({"op": "reload"}))
+    };
     app.dir.write("stoker.toml", &lasting);
     reload();
     assert_eq!(app.call("sh.run", "ok here").text(), "here");
@@ -165,61 +169,61 @@ fn a_reload_changes_the_strategy() {
 
 /// The program is ended even while its adapter is shutting down, and other programs are not affected.
 #[test]
-fn one_that_overruns_its_time_is_ended_while_its_adapter_goes() {
+fn a_program_that_exceeds_its_timeout_is_killed_while_its_adapter_drains() {
     let app = start("kill_grace = \"100ms\"");
     let mut client = app.client();
-    let slow = Ask::push("q", "slow")
+    let slow = Request::push("q", "slow")
         .meta(Key::TRIES, 1u16.to_be_bytes())
         .meta(Key::TIMEOUT, 500u32.to_be_bytes());
     let id = client.push(&slow);
     left_child(&app);
-    client.own("stoker.pool", &json!({"op": "reload"}));
+    client.call_server("stoker.pool", &json!({"op": "reload"}));
     client.job_in(&id, "failed");
     assert!(!app.log().contains("is killed"), "{}", app.log());
 }
 
 /// The last words of a program are reported with its task, not for its adapter.
 #[test]
-fn an_adapter_has_no_last_words_of_its_programs() {
+fn the_output_of_programs_is_not_the_last_output_of_the_adapter() {
     let app = start("");
     let mut client = app.client();
-    let id = client.push(&Ask::push("q", "cries"));
+    let id = client.push(&Request::push("q", "cries"));
     let job = client.job_in(&id, "failed");
     assert_eq!(
         job["error"]["message"],
-        "its program crashed 3 times, the last time by signal 11 (SEGV): crying"
+        "its program crashed 3 times, the last time with signal 11 (SEGV): crying"
     );
     app.wait_for_log("*crying*");
     procs::signal(app.pids()[0], Signal::KILL);
-    let line = app.wait_for_log("*p-1 died by signal 9 (KILL)*");
+    let line = app.wait_for_log("*p-1 died with signal 9 (KILL)*");
     assert!(!line.contains("crying"), "{line}");
 }
 
 /// An adapter counts as one worker per program that it can run.
 #[test]
-fn one_adapter_is_enough_for_what_its_queues_reserve() {
+fn one_adapter_satisfies_the_reserves_of_its_queues() {
     let app = start("");
     let file = app.dir.file("stoker.toml");
     let text = std::fs::read_to_string(&file).unwrap();
     let text = text.replace("[queue.q]\n", "[queue.q]\nreserve = 3\n");
     app.dir.write("stoker.toml", &text);
     let mut client = app.client();
-    client.own("stoker.pool", &json!({"op": "reload"}));
-    client.own(
+    client.call_server("stoker.pool", &json!({"op": "reload"}));
+    client.call_server(
         "stoker.pool",
         &json!({"op": "scale", "pool": "p", "min": 1, "max": 1}),
     );
     let set = json!({"op": "set", "queue": "q", "reserve": 4});
-    assert_eq!(client.own("stoker.queue", &set)["reserve"], 4);
+    assert_eq!(client.call_server("stoker.queue", &set)["reserve"], 4);
     let text = text.replace("workers = 4", "workers = 4\ntask_timeout = \"7s\"");
     app.dir.write("stoker.toml", text);
-    client.own("stoker.pool", &json!({"op": "reload", "pool": "p"}));
-    app.wait_for_log("pool p as * says now: task_timeout");
+    client.call_server("stoker.pool", &json!({"op": "reload", "pool": "p"}));
+    app.wait_for_log("pool p was changed in *: task_timeout");
 }
 
 /// The status is that of an exceeded time limit, because no client has cancelled the call.
 #[test]
-fn a_call_whose_program_overruns_its_time_is_told_so() {
+fn a_call_whose_program_exceeds_its_timeout_reports_it() {
     let app = start("task_timeout = \"300ms\"");
     let got = app.call("sh.run", "slow");
     assert_eq!(got.status(), Status::DEADLINE_EXCEEDED, "{}", got.text());

@@ -5,7 +5,7 @@ use crate::store::{kill_server, notes, pause};
 use crate::{pool_of, setup};
 use serde_json::json;
 use stoker_testkit::failing::{self, Call, Place};
-use stoker_testkit::{App, Ask, Client, until};
+use stoker_testkit::{App, Client, Request, until};
 use stoker_wire::Status;
 
 /// A server whose disk is full as soon as the test fills it.
@@ -26,13 +26,13 @@ fn start_with_room(workers: &str, number: u32) -> App {
     );
     setup()
         .config(&config)
-        .failing(&write, failing::FULL)
+        .failing(&write, failing::FULL_UNTIL_HEALED)
         .start()
 }
 
 fn fill(app: &App, client: &mut Client) {
     std::fs::write(Place(app.dir.path()).arm(), "").expect("a file");
-    let refused = client.ask(&Ask::push("mails", "note never"));
+    let refused = client.request(&Request::push("mails", "note never"));
     assert_eq!(
         refused.status(),
         Status::RESOURCE_EXHAUSTED,
@@ -47,16 +47,17 @@ fn make_room(app: &App) {
 }
 
 #[test]
-fn a_cancel_that_can_not_be_written_is_refused_and_cancels_nothing() {
+fn a_cancel_that_cannot_be_written_is_rejected_and_cancels_nothing() {
     let app = start("workers = 1");
     let mut client = app.client();
     pause(&mut client, true);
     // Jobs that are loaded into the scheduler, delayed jobs, and jobs that are only in the store.
     let ready: Vec<String> = (0..380)
-        .map(|n| client.push(&Ask::push("mails", format!("note {n}"))))
+        .map(|n| client.push(&Request::push("mails", format!("note {n}"))))
         .collect();
-    let delayed = client
-        .push(&Ask::push("mails", "ok").meta(stoker_wire::Key::DELAY, 600_000_u64.to_be_bytes()));
+    let delayed = client.push(
+        &Request::push("mails", "ok").meta(stoker_wire::Key::DELAY, 600_000_u64.to_be_bytes()),
+    );
     fill(&app, &mut client);
     for ask in [
         json!({"op": "cancel", "queue": "mails"}),
@@ -67,7 +68,7 @@ fn a_cancel_that_can_not_be_written_is_refused_and_cancels_nothing() {
         json!({"op": "release", "id": delayed}),
     ] {
         let refused = client
-            .try_own("stoker.job", &ask)
+            .try_call_server("stoker.job", &ask)
             .expect_err("it can't be written");
         let text = refused.text();
         assert_eq!(
@@ -89,17 +90,17 @@ fn a_cancel_that_can_not_be_written_is_refused_and_cancels_nothing() {
 }
 
 #[test]
-fn after_a_refused_cancel_the_same_server_runs_the_jobs() {
+fn jobs_run_on_after_a_rejected_cancel() {
     let app = start("workers = 1");
     let mut client = app.client();
     pause(&mut client, true);
     let ids: Vec<String> = (0..9)
-        .map(|n| client.push(&Ask::push("mails", format!("note {n}"))))
+        .map(|n| client.push(&Request::push("mails", format!("note {n}"))))
         .collect();
     fill(&app, &mut client);
     let cancel = json!({"op": "cancel", "queue": "mails"});
     client
-        .try_own("stoker.job", &cancel)
+        .try_call_server("stoker.job", &cancel)
         .expect_err("it can't be written");
     make_room(&app);
     pause(&mut client, false);
@@ -110,23 +111,23 @@ fn after_a_refused_cancel_the_same_server_runs_the_jobs() {
 
 /// The scheduler counted a crash after it had loaded the job. Found by simulation, seed 13509.
 #[test]
-fn a_job_that_can_not_be_cancelled_remembers_its_crash() {
+fn a_job_that_cannot_be_cancelled_keeps_its_crash_count() {
     // The store writes a little when it finds that the job is loaded, and more when it cancels the job: the fifth write
     // belongs to the cancellation.
     let app = start_with_room("workers = 1", 5);
     let mut client = app.client();
     let gate = app.dir.gate("gate");
-    let id = client.push(&Ask::push("mails", "once died;gate gate;kill"));
-    let held = gate.meet();
+    let id = client.push(&Request::push("mails", "once died;gate gate;kill"));
+    let held = gate.wait_for_worker();
     pause(&mut client, true);
     drop(held);
     app.wait_for_log("*; it runs again alone*");
     // Once this push is answered, the crash has been written too.
-    client.push(&Ask::push("mails", "note behind"));
+    client.push(&Request::push("mails", "note behind"));
     std::fs::write(Place(app.dir.path()).arm(), "").expect("a file");
     let cancel = json!({"op": "cancel", "id": id});
     client
-        .try_own("stoker.job", &cancel)
+        .try_call_server("stoker.job", &cancel)
         .expect_err("it can't be written");
     make_room(&app);
     pause(&mut client, false);
@@ -136,16 +137,16 @@ fn a_job_that_can_not_be_cancelled_remembers_its_crash() {
 /// The job returns to its place before the other jobs, which the command did not concern. Which write belongs to the
 /// command depends on what the store still has to write before it.
 #[test]
-fn a_job_that_can_not_be_suspended_keeps_its_place() {
+fn a_job_that_cannot_be_suspended_keeps_its_position() {
     for write in 1..=4 {
         let app = start_with_room("workers = 1", write);
         let mut client = app.client();
         pause(&mut client, true);
-        let ids = [0, 1, 2].map(|n| client.push(&Ask::push("mails", format!("note {n}"))));
+        let ids = [0, 1, 2].map(|n| client.push(&Request::push("mails", format!("note {n}"))));
         std::fs::write(Place(app.dir.path()).arm(), "").expect("a file");
         let suspend = json!({"op": "suspend", "id": ids[0]});
         client
-            .try_own("stoker.job", &suspend)
+            .try_call_server("stoker.job", &suspend)
             .expect_err("it can't be written");
         make_room(&app);
         pause(&mut client, false);
@@ -159,22 +160,22 @@ fn a_job_that_can_not_be_suspended_keeps_its_place() {
 /// The first job of the key waits for its retry, so the job behind it waits as well, whatever the outcome of a command.
 /// Which write belongs to the command depends on what the store still has to write before it.
 #[test]
-fn a_refused_change_does_not_let_a_job_overtake_the_one_that_its_key_waits_for() {
-    (1..=4).for_each(|write| refuse_a_change_beside_a_resting_job(write, "cancel", 1));
+fn a_rejected_change_does_not_let_a_job_overtake_the_parked_job_of_its_key() {
+    (1..=4).for_each(|write| reject_a_change_beside_a_parked_job(write, "cancel", 1));
 }
 
 /// Here it is the first job itself that can't be suspended.
 #[test]
-fn a_refused_change_of_the_job_that_its_key_waits_for_lets_no_other_run() {
-    (1..=4).for_each(|write| refuse_a_change_beside_a_resting_job(write, "suspend", 0));
+fn a_rejected_change_of_a_parked_job_keeps_its_key_blocked() {
+    (1..=4).for_each(|write| reject_a_change_beside_a_parked_job(write, "suspend", 0));
 }
 
 /// The first of two jobs of a key is parked; an operation on one of them is rejected.
-fn refuse_a_change_beside_a_resting_job(write: u32, op: &str, at: usize) {
+fn reject_a_change_beside_a_parked_job(write: u32, op: &str, at: usize) {
     let rest = "workers = 1\n[queue.mails]\nordered = true\ntries = 2\nbackoff = [\"1h\"]";
     let app = start_with_room(rest, write);
     let mut client = app.client();
-    let push = |client: &mut Client, script| client.push(&Ask::push("mails", script).key("a"));
+    let push = |client: &mut Client, script| client.push(&Request::push("mails", script).key("a"));
     let first = push(&mut client, "note first;fail 64 no");
     let second = push(&mut client, "note second");
     app.wait_for_log("*; next run in *");
@@ -182,10 +183,10 @@ fn refuse_a_change_beside_a_resting_job(write: u32, op: &str, at: usize) {
     let id = [&first, &second][at];
     let change = json!({"op": op, "id": id});
     client
-        .try_own("stoker.job", &change)
+        .try_call_server("stoker.job", &change)
         .expect_err("it can't be written");
     make_room(&app);
-    client.own("stoker.job", &json!({"op": "release", "id": first}));
+    client.call_server("stoker.job", &json!({"op": "release", "id": first}));
     client.job_in(&second, "done");
     assert_eq!(
         notes(&app),
@@ -195,10 +196,10 @@ fn refuse_a_change_beside_a_resting_job(write: u32, op: &str, at: usize) {
 }
 
 #[test]
-fn what_can_not_be_kept_of_a_queue_is_answered_with_an_error_in_time() {
+fn a_queue_setting_that_cannot_be_stored_is_answered_with_an_error() {
     let app = start("workers = 1");
     let mut client = app.client();
-    client.push(&Ask::push("mails", "ok"));
+    client.push(&Request::push("mails", "ok"));
     fill(&app, &mut client);
     for (op, more) in [
         ("pause", json!({})),
@@ -211,12 +212,12 @@ fn what_can_not_be_kept_of_a_queue_is_answered_with_an_error_in_time() {
             .expect("an object")
             .extend(more.as_object().cloned().unwrap_or_default());
         let answer = client
-            .try_own("stoker.queue", &ask)
+            .try_call_server("stoker.queue", &ask)
             .expect_err("it can't be written");
         let text = answer.text();
         assert_eq!(answer.status(), Status::UNKNOWN, "{op}: {text}");
         assert!(
-            text.contains("in force, but not yet in the job store: the job store's disk is full"),
+            text.contains("in effect, but not stored yet: the job store's disk is full"),
             "{text}"
         );
     }
@@ -233,17 +234,17 @@ fn what_can_not_be_kept_of_a_queue_is_answered_with_an_error_in_time() {
 }
 
 #[test]
-fn a_run_that_is_cancelled_while_the_disk_is_full_is_not_answered_as_cancelled() {
+fn a_cancel_on_a_full_disk_is_not_answered_as_successful() {
     let app = start("workers = 1");
     let mut client = app.client();
-    let id = client.push(&Ask::push("mails", "note ran;silence"));
+    let id = client.push(&Request::push("mails", "note ran;silence"));
     until("it runs", || {
         (client.job(&id)["state"] == "running").then_some(())
     });
     fill(&app, &mut client);
     let cancel = json!({"op": "cancel", "id": id});
     let refused = client
-        .try_own("stoker.job", &cancel)
+        .try_call_server("stoker.job", &cancel)
         .expect_err("it can't be written");
     // Even reading the affected jobs may need disk space.
     let text = refused.text();
@@ -251,13 +252,13 @@ fn a_run_that_is_cancelled_while_the_disk_is_full_is_not_answered_as_cancelled()
     assert!(is_meant && text.contains("disk is full"), "{text}");
     make_room(&app);
     // The first request may have cancelled it by now.
-    client.try_own("stoker.job", &cancel).ok();
+    client.try_call_server("stoker.job", &cancel).ok();
     client.job_in(&id, "cancelled");
 }
 
 /// The response comes after the commit: if the server dies after that, the job stays cancelled.
 #[test]
-fn a_cancelled_run_is_cancelled_in_the_store_when_that_is_answered() {
+fn a_cancel_is_answered_after_it_is_stored() {
     for ask in [
         json!({"op": "cancel", "state": "running"}),
         json!({"op": "cancel", "queue": "mails"}),
@@ -265,10 +266,10 @@ fn a_cancelled_run_is_cancelled_in_the_store_when_that_is_answered() {
         let app = crate::start("workers = 2");
         let mut client = app.client();
         let ids: Vec<String> = (0..2)
-            .map(|_| client.push(&Ask::push("mails", "note ran;silence")))
+            .map(|_| client.push(&Request::push("mails", "note ran;silence")))
             .collect();
         until("both run", || (notes(&app).len() == 2).then_some(()));
-        assert_eq!(client.own("stoker.job", &ask), json!({"count": 2}));
+        assert_eq!(client.call_server("stoker.job", &ask), json!({"count": 2}));
         let mut client = kill_server(&app);
         for id in &ids {
             assert_eq!(client.job(id)["state"], "cancelled");

@@ -5,7 +5,7 @@ use serde_json::json;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
-use stoker_testkit::{App, Ask, Client, Got, frame, procs, until};
+use stoker_testkit::{App, Client, Received, Request, frame, procs, until};
 use stoker_wire::{Encode, Flags, Status, Type};
 
 const HELLO: &str = r#"{"v":[1],"role":"client"}"#;
@@ -18,7 +18,7 @@ fn hello(body: &str) -> Vec<u8> {
 }
 
 /// The bytes of a frame, some of them changed.
-fn spoilt(of: Encode<'_>, changes: &[(usize, u8)]) -> Vec<u8> {
+fn corrupted(of: Encode<'_>, changes: &[(usize, u8)]) -> Vec<u8> {
     let mut bytes = frame(of);
     changes.iter().for_each(|(at, byte)| bytes[*at] = *byte);
     bytes
@@ -26,8 +26,8 @@ fn spoilt(of: Encode<'_>, changes: &[(usize, u8)]) -> Vec<u8> {
 
 /// Sends bytes and expects a protocol error and the end of the connection.
 #[track_caller]
-fn refused(app: &App, bytes: &[u8]) -> Got {
-    let mut client = Client::silent(&app.socket());
+fn refused(app: &App, bytes: &[u8]) -> Received {
+    let mut client = Client::connect_without_hello(&app.socket());
     client.write(bytes);
     let mut last = None;
     while let Some(got) = client.frame() {
@@ -39,7 +39,7 @@ fn refused(app: &App, bytes: &[u8]) -> Got {
 }
 
 #[test]
-fn a_fault_is_answered_with_its_reason_and_ends_the_connection() {
+fn a_protocol_error_is_answered_with_its_reason_and_closes_the_connection() {
     let app = start("workers = 1");
     let server = app.server();
     let call = Encode {
@@ -58,39 +58,39 @@ fn a_fault_is_answered_with_its_reason_and_ends_the_connection() {
         ("too short", vec![0, 0, 0, 15], "below the minimum of 16"),
         (
             "unknown type",
-            spoilt(call, &[(4, 99)]),
+            corrupted(call, &[(4, 99)]),
             "unknown frame type 99",
         ),
         (
             "reserved type",
-            spoilt(call, &[(4, 10)]),
+            corrupted(call, &[(4, 10)]),
             "unknown frame type 10",
         ),
         (
             "reserved flag",
-            spoilt(call, &[(5, 1)]),
+            corrupted(call, &[(5, 1)]),
             "reserved flag bits 0x01",
         ),
         (
             "a name with a space",
-            spoilt(call, &[(20, b' ')]),
-            "bad name",
+            corrupted(call, &[(20, b' ')]),
+            "invalid name",
         ),
-        ("no name", frame(Encode::new(Type::Req, 1)), "bad name"),
+        ("no name", frame(Encode::new(Type::Req, 1)), "invalid name"),
         (
             "a name where none belongs",
-            spoilt(call, &[(4, 7)]),
-            "bad name",
+            corrupted(call, &[(4, 7)]),
+            "invalid name",
         ),
-        ("number 0", spoilt(call, &[(11, 0)]), "id is 0"),
+        ("number 0", corrupted(call, &[(11, 0)]), "id is 0"),
         (
             "name beyond the end",
-            spoilt(call, &[(18, 200)]),
+            corrupted(call, &[(18, 200)]),
             "do not fit",
         ),
         (
             "metadata beyond the end",
-            spoilt(call, &[(16, 9)]),
+            corrupted(call, &[(16, 9)]),
             "do not fit",
         ),
         (
@@ -107,19 +107,19 @@ fn a_fault_is_answered_with_its_reason_and_ends_the_connection() {
         (
             "a wrong width",
             meta(&[19, 1, 0]),
-            "key 19 has a value of the wrong width",
+            "key 19 has an invalid value",
         ),
         (
             "an answer",
             frame(Encode::new(Type::Res, 1)),
-            "a client sends REQ, CANCEL, PING and PONG",
+            "a client may send only REQ, CANCEL, PING and PONG",
         ),
         (
             "an event",
             frame(Encode::new(Type::Event, 1)),
-            "a client sends REQ",
+            "a client may send only REQ",
         ),
-        ("a second HELLO", hello(HELLO), "a client sends REQ"),
+        ("a second HELLO", hello(HELLO), "a client may send only REQ"),
         (
             "a number twice",
             [frame(call), frame(call)].concat(),
@@ -137,20 +137,23 @@ fn a_fault_is_answered_with_its_reason_and_ends_the_connection() {
 }
 
 #[test]
-fn a_hello_that_is_none_is_refused() {
+fn an_invalid_hello_is_rejected() {
     let app = start("workers = 1");
     let long = format!(r#"{{"v":[1],"name":"{}"}}"#, "x".repeat(70_000));
     for (body, why) in [
-        ("", "HELLO is not the JSON"),
-        ("[]", "HELLO is not the JSON"),
+        ("", "HELLO is not valid"),
+        ("[]", "HELLO is not valid"),
         // Issue 9, A21: the protocol page promises that the error names the mistake.
         (r#"{"v":[2]}"#, "its field v must contain 1"),
         (
             r#"{"v":[1],"role":"worker","slots":2,"pull":true}"#,
             "invalid number of slots",
         ),
-        (r#"{"v":[1],"role":"king"}"#, "HELLO is not the JSON"),
-        (r#"{"v":[1],"role":"worker","calls":["a b"]}"#, "bad name"),
+        (r#"{"v":[1],"role":"king"}"#, "HELLO is not valid"),
+        (
+            r#"{"v":[1],"role":"worker","calls":["a b"]}"#,
+            "invalid name",
+        ),
         (
             r#"{"v":[1],"role":"worker","slots":0}"#,
             "invalid number of slots",
@@ -161,7 +164,7 @@ fn a_hello_that_is_none_is_refused() {
         ),
         (
             r#"{"v":[1],"role":"worker","pool":"other"}"#,
-            "there is no pool 'other'; there is: p",
+            "there is no pool 'other'; expected one of: p",
         ),
         (&long, "above the limit of 65536"),
     ] {
@@ -174,12 +177,12 @@ fn a_hello_that_is_none_is_refused() {
 }
 
 #[test]
-fn what_came_before_the_fault_is_answered() {
+fn requests_before_a_protocol_error_are_answered() {
     let app = start("workers = 1");
     let mut client = app.client();
     let ids = client.send_all(&[
-        Ask::call("nobody.there", ""),
-        Ask::call("stoker.worker", r#"{"op": "list"}"#),
+        Request::call("nobody.there", ""),
+        Request::call("stoker.worker", r#"{"op": "list"}"#),
     ]);
     client.write(&[0, 0, 0, 1]);
     assert_eq!(client.answer(ids[0]).status(), Status::NO_WORKER);
@@ -189,9 +192,9 @@ fn what_came_before_the_fault_is_answered() {
 }
 
 #[test]
-fn a_frame_may_come_byte_by_byte() {
+fn a_frame_may_arrive_byte_by_byte() {
     let app = start("workers = 1");
-    let mut client = Client::silent(&app.socket());
+    let mut client = Client::connect_without_hello(&app.socket());
     let call = frame(Encode {
         name: "t.run",
         body: b"ok slowly",
@@ -204,7 +207,7 @@ fn a_frame_may_come_byte_by_byte() {
 }
 
 #[test]
-fn a_frame_that_is_begun_and_never_ended_costs_the_connection() {
+fn an_unfinished_frame_closes_the_connection_after_a_timeout() {
     let app = start("workers = 1\n[stoker]\nframe_timeout = \"200ms\"");
     let call = frame(Encode {
         name: "t.run",
@@ -225,7 +228,7 @@ fn a_frame_that_is_begun_and_never_ended_costs_the_connection() {
 }
 
 #[test]
-fn a_client_whose_frames_come_in_halves_is_not_one_that_went_quiet() {
+fn a_client_whose_frames_arrive_in_parts_is_not_disconnected() {
     let app = start("workers = 1\n[stoker]\nframe_timeout = \"2s\"");
     // Half a frame of the lively client is always in transit.
     let ping = |id: u32| frame(Encode::new(Type::Ping, id));
@@ -252,7 +255,7 @@ fn a_client_whose_frames_come_in_halves_is_not_one_that_went_quiet() {
 }
 
 #[test]
-fn random_bytes_and_broken_frames_never_hurt_the_server() {
+fn random_bytes_and_corrupted_frames_never_harm_the_server() {
     let app = start("workers = 1");
     let server = app.server();
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
@@ -293,7 +296,7 @@ fn random_bytes_and_broken_frames_never_hurt_the_server() {
 }
 
 #[test]
-fn a_worker_told_to_be_a_client_is_no_worker() {
+fn a_worker_cannot_be_used_as_a_client() {
     let app = start("workers = 1");
     let mut client = Client::connect_as(&app.socket(), &json!({"v": [1], "worker": "p-99"}));
     assert_eq!(
@@ -313,7 +316,7 @@ fn a_worker_told_to_be_a_client_is_no_worker() {
 }
 
 #[test]
-fn http_and_tls_are_told_what_this_is() {
+fn http_and_tls_clients_get_a_readable_error() {
     let app = start("workers = 1");
     let ask = |bytes: &[u8]| {
         let mut stream = UnixStream::connect(app.socket()).expect("it listens");
@@ -328,7 +331,7 @@ fn http_and_tls_are_told_what_this_is() {
         http.starts_with("HTTP/1.1 501 Not Implemented\r\n"),
         "{http}"
     );
-    assert!(http.contains("speaks its own frames"), "{http}");
+    assert!(http.contains("speaks Stoker's own protocol"), "{http}");
     let alert = ask(&[0x16, 3, 1, 0, 5, 1, 0, 0, 1, 3]);
     assert_eq!(
         alert,
@@ -339,7 +342,7 @@ fn http_and_tls_are_told_what_this_is() {
 }
 
 #[test]
-fn beyond_the_bound_of_connections_new_ones_are_closed() {
+fn connections_beyond_the_limit_are_closed() {
     let app = start("workers = 1\n[stoker]\nmax_connections = 4");
     let gate = app.dir.gate("gate");
     // One of the four connections is the worker's, and sixteen more are for administrators. All clients wait for
@@ -347,10 +350,10 @@ fn beyond_the_bound_of_connections_new_ones_are_closed() {
     let mut clients: Vec<Client> = (0..3 + 16).map(|_| app.client()).collect();
     let calls: Vec<u32> = clients
         .iter_mut()
-        .map(|client| client.send(&Ask::call("t.run", "gate gate;ok")))
+        .map(|client| client.send(&Request::call("t.run", "gate gate;ok")))
         .collect();
     clients.iter_mut().for_each(Client::fence);
-    let held = gate.meet();
+    let held = gate.wait_for_worker();
     let turned_away = refused(&app, &hello(HELLO));
     assert_eq!(turned_away.status(), Status::RESOURCE_EXHAUSTED);
     assert!(

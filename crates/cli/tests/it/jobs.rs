@@ -3,7 +3,7 @@
 use crate::{start, start_of};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use stoker_testkit::{App, Ask, Client, until};
+use stoker_testkit::{App, Client, Request, until};
 use stoker_wire::{Codec, Flags, Key, Status};
 
 fn now_ms() -> u64 {
@@ -11,8 +11,8 @@ fn now_ms() -> u64 {
     since.expect("it is after 1970").as_millis() as u64
 }
 
-fn delayed(script: &str, ms: u64) -> Ask {
-    Ask::push("mails", script).meta(Key::DELAY, ms.to_be_bytes())
+fn delayed(script: &str, ms: u64) -> Request {
+    Request::push("mails", script).meta(Key::DELAY, ms.to_be_bytes())
 }
 
 /// Waits until `number` jobs of a queue have ended.
@@ -26,11 +26,11 @@ fn ended(client: &mut Client, queue: &str, number: u64) {
 }
 
 #[test]
-fn a_job_runs_once_and_is_remembered_as_done() {
+fn a_job_runs_once_and_is_kept_as_done() {
     let app = start("workers = 2");
     let mut client = app.client();
     let before = now_ms();
-    let id = client.push(&Ask::push("mails", "note run"));
+    let id = client.push(&Request::push("mails", "note run"));
     let job = client.job_in(&id, "done");
     assert_eq!(job["id"], id.as_str());
     assert_eq!(job["queue"], "mails");
@@ -55,10 +55,10 @@ fn a_job_runs_once_and_is_remembered_as_done() {
 }
 
 #[test]
-fn a_worker_is_told_all_that_belongs_to_its_job() {
+fn a_worker_receives_all_options_of_its_job() {
     let app = start("workers = 1");
     let mut client = app.client();
-    let ask = Ask::push("mails", "note-told")
+    let ask = Request::push("mails", "note-told")
         .prio(1)
         .key("tenant")
         .codec(Codec::JSON)
@@ -87,11 +87,11 @@ fn a_worker_is_told_all_that_belongs_to_its_job() {
 }
 
 #[test]
-fn many_are_pushed_in_one_write_and_their_ids_are_in_order() {
+fn many_jobs_pushed_in_one_write_have_ascending_ids() {
     let app = start("workers = 2");
     let mut client = app.client();
-    let asks: Vec<Ask> = (0..1_000)
-        .map(|n| Ask::push("mails", format!("note {n}")))
+    let asks: Vec<Request> = (0..1_000)
+        .map(|n| Request::push("mails", format!("note {n}")))
         .collect();
     let sent = client.send_all(&asks);
     let ids: Vec<String> = sent
@@ -114,7 +114,7 @@ fn a_delayed_job_does_not_run_before_its_time() {
     let id = client.push(&delayed("note later", 300));
     assert_eq!(client.job(&id)["state"], "delayed");
     assert_eq!(client.queue("mails")["delayed"], 1);
-    let now = client.push(&Ask::push("mails", "note now"));
+    let now = client.push(&Request::push("mails", "note now"));
     client.job_in(&now, "done");
     client.job_in(&id, "done");
     assert!(began.elapsed() >= Duration::from_millis(300));
@@ -125,7 +125,7 @@ fn a_delayed_job_does_not_run_before_its_time() {
 fn a_job_may_be_due_at_a_time_of_day() {
     let app = start("workers = 1");
     let mut client = app.client();
-    let due = |ms: u64| Ask::push("mails", "note {ms}").meta(Key::DUE_AT, ms.to_be_bytes());
+    let due = |ms: u64| Request::push("mails", "note {ms}").meta(Key::DUE_AT, ms.to_be_bytes());
     let at = now_ms() + 250;
     let id = client.push(&due(at));
     client.job_in(&id, "done");
@@ -137,7 +137,7 @@ fn a_job_may_be_due_at_a_time_of_day() {
 
 /// More jobs than are loaded from the store at a time, so short that they are prefetched (issue 9, A29).
 #[test]
-fn jobs_that_were_due_before_they_were_pushed_run_in_the_order_of_their_times() {
+fn jobs_with_past_due_times_run_in_the_order_of_these_times() {
     const JOBS: u64 = 600;
     for more in [
         "",
@@ -148,16 +148,16 @@ fn jobs_that_were_due_before_they_were_pushed_run_in_the_order_of_their_times() 
         let app = start(&format!("workers = 1{more}"));
         let gate = app.dir.gate("gate");
         let mut client = app.client();
-        client.push(&Ask::push("mails", "gate gate"));
-        let held = gate.meet();
-        client.push(&Ask::push("mails", "note 0"));
+        client.push(&Request::push("mails", "gate gate"));
+        let held = gate.wait_for_worker();
+        client.push(&Request::push("mails", "note 0"));
         let now = now_ms();
         // 7 and the number of jobs have no common factor, so each job has a different time.
-        let pushes: Vec<Ask> = (0..JOBS)
+        let pushes: Vec<Request> = (0..JOBS)
             .map(|n| 1 + n * 7 % JOBS)
             .map(|ago| {
                 let due = (now - ago * 1_000).to_be_bytes();
-                Ask::push("mails", format!("note {ago}")).meta(Key::DUE_AT, due)
+                Request::push("mails", format!("note {ago}")).meta(Key::DUE_AT, due)
             })
             .collect();
         for sent in client.send_all(&pushes) {
@@ -171,14 +171,14 @@ fn jobs_that_were_due_before_they_were_pushed_run_in_the_order_of_their_times() 
 }
 
 #[test]
-fn the_first_class_goes_first() {
+fn higher_priorities_run_first() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    client.push(&Ask::push("mails", "gate gate"));
-    let held = gate.meet();
+    client.push(&Request::push("mails", "gate gate"));
+    let held = gate.wait_for_worker();
     for prio in [7, 3, 0, 3, 5] {
-        client.push(&Ask::push("mails", format!("note {prio}")).prio(prio));
+        client.push(&Request::push("mails", format!("note {prio}")).prio(prio));
     }
     drop(held);
     ended(&mut client, "mails", 6);
@@ -186,17 +186,17 @@ fn the_first_class_goes_first() {
 }
 
 #[test]
-fn a_tenant_with_many_jobs_does_not_hold_up_one_with_few() {
+fn a_tenant_with_many_jobs_does_not_delay_one_with_few() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    client.push(&Ask::push("mails", "gate gate"));
-    let held = gate.meet();
+    client.push(&Request::push("mails", "gate gate"));
+    let held = gate.wait_for_worker();
     for _ in 0..40 {
-        client.push(&Ask::push("mails", "note many;sleep 2").key("many"));
+        client.push(&Request::push("mails", "note many;sleep 2").key("many"));
     }
     for _ in 0..3 {
-        client.push(&Ask::push("mails", "note few;sleep 2").key("few"));
+        client.push(&Request::push("mails", "note few;sleep 2").key("few"));
     }
     drop(held);
     ended(&mut client, "mails", 44);
@@ -207,18 +207,18 @@ fn a_tenant_with_many_jobs_does_not_hold_up_one_with_few() {
 
 /// Returns how many of eight jobs with this key begin while none of them may end.
 #[track_caller]
-fn begun_at_once(app: &App, key: &str) -> usize {
+fn started_at_once(app: &App, key: &str) -> usize {
     let gate = app.dir.gate("gate");
     let mut client = app.client();
     for _ in 0..8 {
-        client.push(&Ask::push("mails", "note begun;gate gate").key(key));
+        client.push(&Request::push("mails", "note begun;gate gate").key(key));
     }
     until("no more begin", || {
         (client.queue("mails")["ready"] == 7).then_some(())
     });
     until("one has begun", || app.dir.notes().first().cloned());
     // Other queues get what this one may not have: when their job is done, nothing is in transit.
-    let other = client.push(&Ask::push("other", "ok"));
+    let other = client.push(&Request::push("other", "ok"));
     client.job_in(&other, "done");
     let begun = app.dir.notes().len();
     gate.open();
@@ -227,31 +227,31 @@ fn begun_at_once(app: &App, key: &str) -> usize {
 }
 
 #[test]
-fn a_queue_never_has_more_workers_than_its_limit() {
+fn a_queue_never_uses_more_workers_than_its_limit() {
     assert_eq!(
-        begun_at_once(&start("workers = 3\n[queue.mails]\nlimit = 1"), "a"),
+        started_at_once(&start("workers = 3\n[queue.mails]\nlimit = 1"), "a"),
         1
     );
 }
 
 #[test]
-fn a_tenant_never_has_more_workers_than_per_key() {
+fn a_tenant_never_uses_more_workers_than_per_key() {
     assert_eq!(
-        begun_at_once(&start("workers = 3\n[queue.mails]\nper_key = 1"), "a"),
+        started_at_once(&start("workers = 3\n[queue.mails]\nper_key = 1"), "a"),
         1
     );
 }
 
 #[test]
-fn a_reserve_is_free_for_its_queue_while_another_floods() {
+fn a_reserve_stays_free_for_its_queue_while_another_is_flooded() {
     let app = start("workers = 2\n[queue.urgent]\nreserve = 1\nkeep = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
     for _ in 0..4 {
-        client.push(&Ask::push("mails", "gate gate"));
+        client.push(&Request::push("mails", "gate gate"));
     }
-    let held = gate.meet();
-    let urgent = client.push(&Ask::push("urgent", "ok"));
+    let held = gate.wait_for_worker();
+    let urgent = client.push(&Request::push("urgent", "ok"));
     client.job_in(&urgent, "done");
     assert_eq!(client.queue("mails")["running"], 1);
     drop(held);
@@ -263,15 +263,15 @@ fn a_unique_key_is_taken_until_its_job_has_ended() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let ask = Ask::push("mails", "gate gate").meta(Key::UNIQUE, "report");
+    let ask = Request::push("mails", "gate gate").meta(Key::UNIQUE, "report");
     let id = client.push(&ask);
-    let held = gate.meet();
-    let taken = client.ask(&ask);
+    let held = gate.wait_for_worker();
+    let taken = client.request(&ask);
     assert_eq!(
         (taken.status(), taken.text()),
         (Status::ALREADY_EXISTS, id.clone())
     );
-    let elsewhere = Ask::push("other", "ok").meta(Key::UNIQUE, "report");
+    let elsewhere = Request::push("other", "ok").meta(Key::UNIQUE, "report");
     client.push(&elsewhere);
     drop(held);
     client.job_in(&id, "done");
@@ -282,10 +282,10 @@ fn a_unique_key_is_taken_until_its_job_has_ended() {
 /// Found by the simulation, seed 1282: a store in memory reports its counts at once, and reports none for a push that
 /// adds nothing.
 #[test]
-fn a_push_that_is_repeated_counts_once_in_memory_too() {
+fn a_repeated_push_counts_once_in_a_memory_queue_too() {
     let app = start("workers = 1\n[store]\ndriver = \"memory\"");
     let mut client = app.client();
-    let ask = Ask::push("mails", "ok").meta(Key::IDEMPOTENCY, "order-7");
+    let ask = Request::push("mails", "ok").meta(Key::IDEMPOTENCY, "order-7");
     let id = client.push(&ask);
     client.job_in(&id, "done");
     assert_eq!(client.push(&ask), id);
@@ -293,10 +293,10 @@ fn a_push_that_is_repeated_counts_once_in_memory_too() {
 }
 
 #[test]
-fn a_push_that_is_repeated_is_one_job() {
+fn a_repeated_push_is_one_job() {
     let app = start("workers = 1");
     let mut client = app.client();
-    let ask = Ask::push("mails", "note run").meta(Key::IDEMPOTENCY, "order-7");
+    let ask = Request::push("mails", "note run").meta(Key::IDEMPOTENCY, "order-7");
     let id = client.push(&ask);
     client.job_in(&id, "done");
     assert_eq!(client.push(&ask), id, "also when it is done");
@@ -308,31 +308,31 @@ fn a_push_that_is_repeated_is_one_job() {
 fn a_one_way_push_is_not_answered_and_runs() {
     let app = start("workers = 1");
     let mut client = app.client();
-    let id = client.send(&Ask::push("mails", "note run").flag(Flags::ONEWAY));
+    let id = client.send(&Request::push("mails", "note run").flag(Flags::ONEWAY));
     until("it has run", || app.dir.notes().first().cloned());
     assert!(!client.has_answer(id));
 }
 
 #[test]
-fn a_client_that_goes_leaves_its_jobs() {
+fn jobs_remain_when_their_client_disconnects() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    client.push(&Ask::push("mails", "gate gate"));
-    let held = gate.meet();
+    client.push(&Request::push("mails", "gate gate"));
+    let held = gate.wait_for_worker();
     let mut other = app.client();
-    let id = other.push(&Ask::push("mails", "note stayed"));
+    let id = other.push(&Request::push("mails", "note stayed"));
     drop(other);
     drop(held);
     client.job_in(&id, "done");
 }
 
 #[test]
-fn a_push_that_can_not_be_is_refused_with_its_reason() {
+fn an_invalid_push_is_rejected_with_a_reason() {
     let rest = "workers = 1\n[queue.bounded]\nmax_waiting = 2";
     let app = start_of("jobs mails,bounded;serve", rest);
     let mut client = app.client();
-    let unknown = client.ask(&Ask::push("mail", "ok"));
+    let unknown = client.request(&Request::push("mail", "ok"));
     assert_eq!(unknown.status(), Status::NOT_FOUND);
     assert_eq!(
         unknown.text(),
@@ -340,14 +340,14 @@ fn a_push_that_can_not_be_is_refused_with_its_reason() {
     );
     let nameless = client.call("stoker.push", "ok");
     assert_eq!(nameless.status(), Status::INVALID_ARGUMENT);
-    client.own(
+    client.call_server(
         "stoker.queue",
         &json!({"op": "pause", "create": true, "queue": "bounded"}),
     );
     for _ in 0..2 {
-        client.push(&Ask::push("bounded", "ok"));
+        client.push(&Request::push("bounded", "ok"));
     }
-    let full = client.ask(&Ask::push("bounded", "ok"));
+    let full = client.request(&Request::push("bounded", "ok"));
     assert_eq!(full.status(), Status::RESOURCE_EXHAUSTED);
     assert!(full.text().contains("max_waiting"), "{}", full.text());
     assert!(full.uint(Key::RETRY_AFTER) > Some(0));
@@ -360,23 +360,23 @@ fn a_push_that_can_not_be_is_refused_with_its_reason() {
 }
 
 #[test]
-fn only_so_many_done_and_failed_jobs_are_remembered() {
+fn the_number_of_kept_finished_jobs_is_limited() {
     let app = start("workers = 1\n[queue.mails]\nkeep_done = 5\nkeep_failed = 3");
     let mut client = app.client();
     let push = |client: &mut Client, script: &str| -> Vec<String> {
         (0..20)
-            .map(|_| client.push(&Ask::push("mails", script)))
+            .map(|_| client.push(&Request::push("mails", script)))
             .collect()
     };
     let (done, failed) = (push(&mut client, "ok"), push(&mut client, "fail 49 no"));
     // Of the failed jobs, only those that are kept are counted.
     ended(&mut client, "mails", 23);
     for (state, ids, kept) in [("done", done, 5), ("failed", failed, 3)] {
-        let listed = client.own("stoker.job", &json!({"op": "list", "state": state}));
+        let listed = client.call_server("stoker.job", &json!({"op": "list", "state": state}));
         let listed = listed["jobs"].as_array().cloned().unwrap_or_default();
         let listed: Vec<&str> = listed.iter().filter_map(|job| job["id"].as_str()).collect();
         assert_eq!(listed, ids[20 - kept..], "the latest {state}");
-        let forgotten = client.try_own("stoker.job", &json!({"op": "show", "id": ids[0]}));
+        let forgotten = client.try_call_server("stoker.job", &json!({"op": "show", "id": ids[0]}));
         let refusal = forgotten.expect_err("it is forgotten");
         assert_eq!(refusal.status(), Status::NOT_FOUND);
     }
@@ -384,14 +384,14 @@ fn only_so_many_done_and_failed_jobs_are_remembered() {
 }
 
 #[test]
-fn what_a_worker_gives_back_runs_elsewhere_at_no_cost() {
+fn a_returned_job_runs_on_another_worker_without_using_an_attempt() {
     // A worker that leaves while it is idle.
     let app = start("workers = 2");
     let mut client = app.client();
     assert_eq!(client.call("t.run", "ok bye;goaway;exit 0").text(), "bye");
-    app.wait_for_log("p-*has gone (exit code 0)");
+    app.wait_for_log("p-*has ended (exit code 0)");
     app.ready();
-    let id = client.push(&Ask::push("mails", "ok"));
+    let id = client.push(&Request::push("mails", "ok"));
     client.job_in(&id, "done");
     assert_eq!(app.pool()["restarts"], 0);
 }

@@ -3,7 +3,7 @@
 use crate::{pool_of, setup, start, start_of};
 use serde_json::json;
 use std::time::{Duration, Instant};
-use stoker_testkit::{Ask, Client, procs, until};
+use stoker_testkit::{Client, Request, procs, until};
 use stoker_wire::{Key, Status};
 
 #[test]
@@ -14,7 +14,7 @@ fn a_task_that_runs_too_long_loses_its_worker() {
     assert_eq!(answer.status(), Status::DEADLINE_EXCEEDED);
     assert_eq!(
         answer.text(),
-        "it ran longer than its pool allows, and its worker was ended"
+        "it exceeded task_timeout, and its worker was killed"
     );
     assert!(
         began.elapsed() >= Duration::from_millis(200),
@@ -25,30 +25,33 @@ fn a_task_that_runs_too_long_loses_its_worker() {
 }
 
 #[test]
-fn a_push_has_28_kib_of_metadata_at_the_most() {
+fn a_push_carries_at_most_28_kib_of_metadata() {
     let app = start("workers = 1");
     let mut client = app.client();
     // The name of the queue takes seven bytes, and the header of the other entry takes four.
-    let push = |len: usize| Ask::push("mails", "ok").meta(Key(0x80), vec![b'x'; len - 7 - 4]);
+    let push = |len: usize| Request::push("mails", "ok").meta(Key(0x80), vec![b'x'; len - 7 - 4]);
     client.push(&push(28 << 10));
-    let refused = client.ask(&push((28 << 10) + 1));
+    let refused = client.request(&push((28 << 10) + 1));
     assert_eq!(refused.status(), Status::INVALID_ARGUMENT);
-    assert_eq!(refused.text(), "a push has at most 28672 bytes of metadata");
+    assert_eq!(
+        refused.text(),
+        "a push may have at most 28672 bytes of metadata"
+    );
 }
 
 #[test]
-fn a_push_has_no_larger_body_than_its_queue_takes() {
+fn a_push_above_max_body_is_rejected() {
     let config = |max: &str| format!("workers = 1\n[queue.mails]\n{max}\n[queue.others]");
     let app = start_of("jobs mails,others;serve", &config("max_body = \"1KB\""));
     let mut client = app.client();
-    let push = |queue: &str, len: usize| Ask::push(queue, format!("{:len$}", "ok"));
+    let push = |queue: &str, len: usize| Request::push(queue, format!("{:len$}", "ok"));
     let refused = |client: &mut Client, len: usize, max: usize| {
-        let refused = client.ask(&push("mails", len));
+        let refused = client.request(&push("mails", len));
         assert_eq!(refused.status(), Status::INVALID_ARGUMENT);
         assert_eq!(
             refused.text(),
             format!(
-                "the body has {len} bytes, and queue mails takes at most {max} (queue.mails.max_body)"
+                "the body has {len} bytes, but queue mails accepts at most {max} (queue.mails.max_body)"
             )
         );
         assert_eq!(refused.uint(Key::RETRY_AFTER), None, "it never fits");
@@ -63,7 +66,7 @@ fn a_push_has_no_larger_body_than_its_queue_takes() {
             "stoker.toml",
             pool_of("jobs mails,others;serve", config(max)),
         );
-        client.own("stoker.pool", &json!({"op": "reload"}))
+        client.call_server("stoker.pool", &json!({"op": "reload"}))
     };
     let applied = reload(&mut client, "max_body = \"2KB\"")["applied"].clone();
     assert_eq!(applied, json!(["queue.mails.max_body"]));
@@ -74,11 +77,11 @@ fn a_push_has_no_larger_body_than_its_queue_takes() {
 }
 
 #[test]
-fn the_time_of_a_task_behind_another_begins_when_it_does() {
+fn the_timeout_of_a_prefetched_task_begins_when_it_starts() {
     let app = start("workers = 1\ntask_timeout = \"400ms\"");
     let mut client = app.client();
     let calls: Vec<u32> = (0..4)
-        .map(|_| client.send(&Ask::call("t.run", "sleep 150")))
+        .map(|_| client.send(&Request::call("t.run", "sleep 150")))
         .collect();
     for id in calls {
         assert_eq!(client.answer(id).status(), Status::OK);
@@ -86,7 +89,7 @@ fn the_time_of_a_task_behind_another_begins_when_it_does() {
 }
 
 #[test]
-fn a_worker_that_asked_for_it_is_told_softly_first() {
+fn a_worker_with_soft_cancel_is_cancelled_before_it_is_killed() {
     let app = start_of("soft-cancel;serve", "workers = 1\ntask_timeout = \"150ms\"");
     let before = app.pids();
     let answer = app.call("t.run", "await-signal;note signal;fail 64 out of time");
@@ -100,7 +103,7 @@ fn a_worker_that_asked_for_it_is_told_softly_first() {
 }
 
 #[test]
-fn who_ignores_the_soft_signal_is_killed_after_the_grace() {
+fn a_worker_that_ignores_the_soft_signal_is_killed_after_the_grace_period() {
     let rest = "workers = 1\ntask_timeout = \"100ms\"\nkill_grace = \"200ms\"";
     let app = start_of("soft-cancel;serve", rest);
     let began = Instant::now();
@@ -111,11 +114,11 @@ fn who_ignores_the_soft_signal_is_killed_after_the_grace() {
 }
 
 #[test]
-fn a_jobs_own_timeout_goes_before_the_pools_and_costs_a_try() {
+fn the_timeout_of_a_job_overrides_that_of_the_pool_and_uses_a_try() {
     let app = start("workers = 1\n[queue.mails]\ntries = 2\nbackoff = [\"0s\"]");
     let mut client = app.client();
     let timeout = 150u32.to_be_bytes();
-    let job = Ask::push("mails", "note run;spin").meta(Key::TIMEOUT, timeout);
+    let job = Request::push("mails", "note run;spin").meta(Key::TIMEOUT, timeout);
     let id = client.push(&job);
     let job = client.job_in(&id, "failed");
     assert_eq!(job["error"]["class"], "TimedOut", "{job}");
@@ -124,12 +127,12 @@ fn a_jobs_own_timeout_goes_before_the_pools_and_costs_a_try() {
 }
 
 #[test]
-fn task_timeout_none_lets_a_task_run() {
+fn task_timeout_none_means_no_limit() {
     let app = start("workers = 1\ntask_timeout = \"none\"\n[service.t]\ntimeout = \"200ms\"");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let call = client.send(&Ask::call("t.run", "gate gate;note finished"));
-    let held = gate.meet();
+    let call = client.send(&Request::call("t.run", "gate gate;note finished"));
+    let held = gate.wait_for_worker();
     assert_eq!(
         client.answer(call).status(),
         Status::DEADLINE_EXCEEDED,
@@ -143,7 +146,7 @@ fn task_timeout_none_lets_a_task_run() {
 }
 
 #[test]
-fn a_worker_that_has_grown_is_replaced_after_its_task() {
+fn a_worker_above_its_memory_limit_is_replaced_after_its_task() {
     let app = start("workers = 1\nmemory_limit = \"64MB\"");
     let before = app.pids();
     assert_eq!(app.call("t.run", "eat-memory 80").text(), "done");
@@ -151,12 +154,12 @@ fn a_worker_that_has_grown_is_replaced_after_its_task() {
         let now = app.pids();
         (now.len() == 1 && now != before).then_some(())
     });
-    app.wait_for_log("p-1 has gone (exit code 0)");
+    app.wait_for_log("p-1 has ended (exit code 0)");
     assert_eq!(app.pool()["restarts"], 0, "it was told to go: no crash");
 }
 
 #[test]
-fn a_worker_that_eats_memory_within_a_task_is_killed() {
+fn a_worker_far_above_its_memory_limit_is_killed_during_a_task() {
     let app = start("workers = 1\nmemory_limit = \"64MB\"");
     let answer = app.call("t.run", "eat-memory 120;silence");
     assert_eq!(answer.status(), Status::WORKER_DIED);
@@ -169,7 +172,7 @@ fn a_worker_that_eats_memory_within_a_task_is_killed() {
 
 /// Issue 9, A21.
 #[test]
-fn what_a_workers_children_eat_is_its_own() {
+fn the_memory_of_child_processes_counts_for_their_worker() {
     let app = start("workers = 1\nmemory_limit = \"64MB\"");
     let script = "child silence;child setsid,eat-memory 120,silence;silence";
     let answer = app.call("t.run", script);
@@ -182,17 +185,17 @@ fn what_a_workers_children_eat_is_its_own() {
 
 /// Issue 9, A21.
 #[test]
-fn a_worker_whose_child_stays_large_is_replaced_after_its_task() {
+fn a_worker_with_a_large_child_is_replaced_after_its_task() {
     let app = start("workers = 1\nmemory_limit = \"64MB\"");
     let before = app.pids();
     let (eaten, go) = (app.dir.gate("eaten"), app.dir.gate("go"));
     let mut client = app.client();
-    let call = client.send(&Ask::call(
+    let call = client.send(&Request::call(
         "t.run",
         "child eat-memory 80,gate eaten,silence;gate go",
     ));
-    drop(eaten.meet());
-    drop(go.meet());
+    drop(eaten.wait_for_worker());
+    drop(go.wait_for_worker());
     assert_eq!(client.answer(call).status(), Status::OK);
     until("a lean worker in its place", || {
         let now = app.pids();
@@ -202,7 +205,7 @@ fn a_worker_whose_child_stays_large_is_replaced_after_its_task() {
 
 /// Issue 9, A21: a fork shares its parent's pages until one of them writes.
 #[test]
-fn memory_that_forks_share_counts_once() {
+fn shared_memory_of_forks_counts_once() {
     const FORKS: &str = "import os, signal\n\
                          memory = b'x' * (60 << 20)\n\
                          children = [os.fork() for _ in range(3)]\n\
@@ -217,7 +220,7 @@ fn memory_that_forks_share_counts_once() {
     });
     let worker = app.pids()[0];
     assert!(
-        !procs::ends_within(worker, 5.0),
+        !procs::wait_for_exit(worker, 5.0),
         "it was looked at twice meanwhile"
     );
     let resident = app.workers()[0]["rss_bytes"].as_u64();
@@ -225,7 +228,7 @@ fn memory_that_forks_share_counts_once() {
 }
 
 #[test]
-fn a_worker_is_replaced_after_its_number_of_tasks_and_nobody_notices() {
+fn a_worker_is_replaced_after_max_tasks_without_a_failure() {
     let app = start("workers = 2\nmax_tasks = 20");
     let mut client = app.client();
     until("three workers were replaced", || {
@@ -236,7 +239,7 @@ fn a_worker_is_replaced_after_its_number_of_tasks_and_nobody_notices() {
                 (Status::OK, n.to_string())
             );
         }
-        let gone = app.log().matches("has gone (exit code 0)").count();
+        let gone = app.log().matches("has ended (exit code 0)").count();
         (gone >= 3).then_some(())
     });
     assert_eq!(app.pool()["restarts"], 0);
@@ -245,8 +248,8 @@ fn a_worker_is_replaced_after_its_number_of_tasks_and_nobody_notices() {
 #[test]
 fn a_worker_is_replaced_when_it_is_old() {
     let app = start("workers = 1\nmax_age = \"300ms\"");
-    app.wait_for_log("p-1 has gone (exit code 0)");
-    app.wait_for_log("p-2 has gone (exit code 0)");
+    app.wait_for_log("p-1 has ended (exit code 0)");
+    app.wait_for_log("p-2 has ended (exit code 0)");
     assert_eq!(app.pool()["restarts"], 0);
 }
 
@@ -257,10 +260,10 @@ fn a_pool_grows_while_work_waits_and_shrinks_when_it_is_idle() {
     assert_eq!(app.workers().len(), 1);
     let mut client = app.client();
     let calls: Vec<u32> = (0..5)
-        .map(|_| client.send(&Ask::call("t.run", "note begun;gate gate")))
+        .map(|_| client.send(&Request::call("t.run", "note begun;gate gate")))
         .collect();
     until("three run", || (app.dir.notes().len() == 3).then_some(()));
-    let held = gate.meet();
+    let held = gate.wait_for_worker();
     assert_eq!(app.workers().len(), 3, "no more than max");
     drop(held);
     gate.open();
@@ -268,19 +271,19 @@ fn a_pool_grows_while_work_waits_and_shrinks_when_it_is_idle() {
         assert_eq!(client.answer(id).status(), Status::OK);
     }
     until("it has shrunk", || (app.workers().len() == 1).then_some(()));
-    app.wait_for_log("p-*has gone (exit code 0)");
+    app.wait_for_log("p-*has ended (exit code 0)");
     assert_eq!(app.pool()["restarts"], 0);
     assert_eq!(app.call("t.run", "ok").status(), Status::OK);
 }
 
 #[test]
-fn a_worker_that_is_to_be_replaced_is_watched_until_it_goes() {
+fn a_worker_that_is_being_replaced_is_still_supervised() {
     let app = start("workers = 1\nmemory_limit = \"64MB\"");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let ask = Ask::call("t.run", "eat-memory 70;gate gate;eat-memory 60;silence").ttl(5_000);
+    let ask = Request::call("t.run", "eat-memory 70;gate gate;eat-memory 60;silence").ttl(5_000);
     let call = client.send(&ask);
-    let held = gate.meet();
+    let held = gate.wait_for_worker();
     app.wait_for_log("p-2 is ready");
     drop(held);
     assert_eq!(client.answer(call).status(), Status::WORKER_DIED);
@@ -288,14 +291,14 @@ fn a_worker_that_is_to_be_replaced_is_watched_until_it_goes() {
 }
 
 #[test]
-fn a_worker_that_reads_nothing_is_ended_by_its_tasks_time() {
+fn a_worker_that_does_not_read_is_killed_by_the_task_timeout() {
     let app = start_of(
         "hello;silence",
         "workers = 1\ntask_timeout = \"300ms\"\n[service.t]",
     );
     let mut client = app.client();
-    let large = client.send(&Ask::call("t.run", vec![b' '; 8 << 20]));
-    let queued = client.send(&Ask::call("t.run", "").ttl(100));
+    let large = client.send(&Request::call("t.run", vec![b' '; 8 << 20]));
+    let queued = client.send(&Request::call("t.run", "").ttl(100));
     assert_eq!(client.answer(queued).status(), Status::DEADLINE_EXCEEDED);
     assert_eq!(client.answer(large).status(), Status::DEADLINE_EXCEEDED);
     app.wait_for_log("p-1 is killed at t.run#1: its task exceeded its timeout");
@@ -304,16 +307,18 @@ fn a_worker_that_reads_nothing_is_ended_by_its_tasks_time() {
 
 /// The caller has gone, so there is no reason to run the call any more (issue 9, A22).
 #[test]
-fn a_call_past_its_deadline_gives_its_worker_back_at_once() {
+fn a_call_past_its_deadline_frees_its_worker_at_once() {
     let app = start_of("soft-cancel;serve", "workers = 1\ntask_timeout = \"60s\"");
     let mut client = app.client();
-    let late = client.ask(&Ask::call("t.run", "await-signal;ok").ttl(100));
+    let late = client.request(&Request::call("t.run", "await-signal;ok").ttl(100));
     assert_eq!(late.status(), Status::DEADLINE_EXCEEDED);
-    let next = client.ask(&Ask::call("t.run", "ok next").ttl(5_000));
+    let next = client.request(&Request::call("t.run", "ok next").ttl(5_000));
     assert_eq!(next.text(), "next", "the worker is free again");
-    let gone = app.client().send(&Ask::call("t.run", "await-signal;ok"));
+    let gone = app
+        .client()
+        .send(&Request::call("t.run", "await-signal;ok"));
     assert!(gone > 0, "its client has gone by now");
-    let next = client.ask(&Ask::call("t.run", "ok again").ttl(5_000));
+    let next = client.request(&Request::call("t.run", "ok again").ttl(5_000));
     assert_eq!(next.text(), "again");
     assert_eq!(app.pool()["restarts"], 0);
 }

@@ -4,7 +4,7 @@ use crate::{pool_of, setup, start, start_of};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Read;
-use stoker_testkit::{App, Ask, Client, Ended, until};
+use stoker_testkit::{App, Client, Ended, Request, until};
 use stoker_wire::Status;
 
 const JSON: &str = "\n[log]\nformat = \"json\"";
@@ -31,7 +31,7 @@ fn stopped(app: App) -> Ended {
 }
 
 #[test]
-fn a_line_tells_when_who_where_and_at_what() {
+fn a_log_line_has_time_worker_stream_and_task() {
     let app = start("workers = 1");
     let pid = app.pids()[0];
     app.call("t.run", "stdout hello;stderr oh");
@@ -41,7 +41,7 @@ fn a_line_tells_when_who_where_and_at_what() {
 }
 
 #[test]
-fn a_json_line_has_the_same_as_fields() {
+fn a_json_line_has_the_same_fields() {
     let app = start(&format!("workers = 1{JSON}"));
     let pid = app.pids()[0];
     app.call("t.run", "stderr \"quoted\" text");
@@ -62,7 +62,7 @@ fn a_json_line_has_the_same_as_fields() {
 }
 
 #[test]
-fn a_line_of_a_mebibyte_is_whole_and_a_longer_one_comes_in_numbered_parts() {
+fn lines_above_a_mebibyte_are_split_into_numbered_parts() {
     const MIB: usize = 1 << 20;
     let app = start(&format!("workers = 1{JSON}"));
     for bytes in [MIB, MIB + 1, 3 * MIB + 5] {
@@ -88,12 +88,12 @@ fn a_line_of_a_mebibyte_is_whole_and_a_longer_one_comes_in_numbered_parts() {
 }
 
 #[test]
-fn nothing_of_a_flood_is_dropped_or_moved() {
+fn a_flood_of_output_is_logged_completely_and_in_order() {
     const LINES: usize = 30_000;
     let app = start(&format!("workers = 2{JSON}"));
     let mut client = app.client();
     let calls: Vec<u32> = (0..2)
-        .map(|_| client.send(&Ask::call("t.run", format!("flood-stdout {LINES}"))))
+        .map(|_| client.send(&Request::call("t.run", format!("flood-stdout {LINES}"))))
         .collect();
     for id in calls {
         assert_eq!(client.answer(id).status(), Status::OK);
@@ -112,13 +112,13 @@ fn nothing_of_a_flood_is_dropped_or_moved() {
 }
 
 #[test]
-fn a_slow_sink_stops_only_the_worker_that_writes() {
+fn a_slow_log_sink_pauses_only_the_worker_that_writes() {
     check_slow_sink("flood-stdout");
 }
 
 /// The worker's events come on its socket, which is not read while the sink is slow.
 #[test]
-fn a_slow_sink_stops_only_the_worker_that_logs_by_events() {
+fn a_slow_log_sink_pauses_only_the_worker_that_logs_by_events() {
     check_slow_sink("flood-log");
 }
 
@@ -130,7 +130,10 @@ fn check_slow_sink(flood: &str) {
     let sink = setup.dir().gate("sink").reader();
     let app = setup.start();
     let mut client = app.client();
-    let flood = client.send(&Ask::call("t.run", format!("{flood} 20000;note through")));
+    let flood = client.send(&Request::call(
+        "t.run",
+        format!("{flood} 20000;note through"),
+    ));
     until("the flood has begun", || {
         let workers = app.workers();
         workers
@@ -142,7 +145,7 @@ fn check_slow_sink(flood: &str) {
         assert_eq!(app.call("t.run", &format!("ok {n}")).text(), n.to_string());
     }
     let turns = |client: &mut Client| {
-        client.own("stoker.server", &json!({"op": "stats"}))["turns"].as_u64()
+        client.call_server("stoker.server", &json!({"op": "stats"}))["turns"].as_u64()
     };
     let before = turns(&mut client);
     // Enough time to write all of it if nothing blocked.
@@ -171,7 +174,7 @@ fn check_slow_sink(flood: &str) {
 }
 
 #[test]
-fn a_sink_that_takes_nothing_does_not_keep_stoker_from_ending() {
+fn a_blocked_log_sink_does_not_block_a_shutdown() {
     let config = pool_of(
         "serve",
         "workers = 1\nstop_grace = \"1s\"\n[log]\nfile = \"sink\"",
@@ -179,7 +182,8 @@ fn a_sink_that_takes_nothing_does_not_keep_stoker_from_ending() {
     let setup = setup().config(&config);
     let sink = setup.dir().gate("sink").reader();
     let app = setup.start();
-    app.client().send(&Ask::call("t.run", "flood-stdout 20000"));
+    app.client()
+        .send(&Request::call("t.run", "flood-stdout 20000"));
     until("the flood has begun", || {
         (app.pool()["busy"] == 1).then_some(())
     });
@@ -189,11 +193,11 @@ fn a_sink_that_takes_nothing_does_not_keep_stoker_from_ending() {
 }
 
 #[test]
-fn each_line_is_that_of_the_task_which_wrote_it() {
+fn each_line_is_attributed_to_the_task_that_wrote_it() {
     let app = start(&format!("workers = 2{JSON}"));
     let mut client = app.client();
-    let asks: Vec<Ask> = (0..300)
-        .map(|_| Ask::call("t.run", "stdout out {id};stderr err {id};log said {id}"))
+    let asks: Vec<Request> = (0..300)
+        .map(|_| Request::call("t.run", "stdout out {id};stderr err {id};log said {id}"))
         .collect();
     for id in client.send_all(&asks) {
         assert_eq!(client.answer(id).status(), Status::OK);
@@ -208,20 +212,20 @@ fn each_line_is_that_of_the_task_which_wrote_it() {
 }
 
 #[test]
-fn with_tasks_lent_ahead_output_names_the_range_and_echo_the_task() {
+fn with_prefetched_tasks_raw_output_names_the_range_and_log_events_the_task() {
     let app = start_of("quick;serve", &format!("workers = 1{JSON}"));
     let mut client = app.client();
     for _ in 0..64 {
         client.call("t.again", "ok");
     }
     let gate = app.dir.gate("gate");
-    let first = client.send(&Ask::call(
+    let first = client.send(&Request::call(
         "t.again",
         "gate gate;stderr error;log echo {id}",
     ));
-    let held = gate.meet();
+    let held = gate.wait_for_worker();
     for _ in 0..40 {
-        client.send(&Ask::call("t.again", "ok"));
+        client.send(&Request::call("t.again", "ok"));
     }
     client.fence();
     assert!(app.workers()[0]["assigned"].as_u64() > Some(4));
@@ -254,7 +258,7 @@ fn with_tasks_lent_ahead_output_names_the_range_and_echo_the_task() {
 }
 
 #[test]
-fn what_a_worker_prints_between_tasks_is_of_none() {
+fn output_between_tasks_belongs_to_no_task() {
     let app = start_of(
         "stdout booting;serve;stdout leaving",
         &format!("workers = 1{JSON}"),
@@ -270,7 +274,7 @@ fn what_a_worker_prints_between_tasks_is_of_none() {
 }
 
 #[test]
-fn the_last_words_of_a_dying_worker_are_not_lost() {
+fn the_last_output_of_a_dying_worker_is_logged() {
     let app = start(&format!("workers = 1{JSON}"));
     app.call("t.run", "stdout a whole line;part and half a one;kill");
     app.ready();
@@ -279,7 +283,7 @@ fn the_last_words_of_a_dying_worker_are_not_lost() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_shown_as_escapes() {
+fn invalid_utf8_is_shown_as_escapes() {
     let app = start("workers = 1");
     app.call("t.run", "binary");
     app.wait_for_log(r"stdout t.run#1: \u{0}\u{1b}[31m\xff\xfe tab");
@@ -290,12 +294,15 @@ fn bytes_that_are_no_text_are_shown_as_escapes() {
 }
 
 #[test]
-fn what_a_child_prints_is_its_workers_output() {
+fn the_output_of_a_child_process_belongs_to_its_worker() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let call = client.send(&Ask::call("t.run", "child stdout from the child;gate gate"));
-    let held = gate.meet();
+    let call = client.send(&Request::call(
+        "t.run",
+        "child stdout from the child;gate gate",
+    ));
+    let held = gate.wait_for_worker();
     app.wait_for_log("p-1[*] stdout t.run#1: from the child");
     drop(held);
     assert_eq!(client.answer(call).status(), Status::OK);
@@ -321,7 +328,7 @@ fn a_log_file_is_appended_to() {
 
 /// Issue 9, A21: one worker wrote 2.9 GB in 15 s.
 #[test]
-fn a_worker_logs_its_burst_and_then_its_rate_and_the_rest_is_counted() {
+fn output_above_the_log_rate_is_dropped_and_counted() {
     const LINES: u64 = 30_000;
     let limits = "rate_limit = \"1KB\"\nrate_burst = \"200KB\"";
     let app = start(&format!("workers = 2{JSON}\n{limits}"));
@@ -350,18 +357,17 @@ fn a_worker_logs_its_burst_and_then_its_rate_and_the_rest_is_counted() {
 
 /// Issue 9, A21: the report comes while the worker is running.
 #[test]
-fn what_is_dropped_is_told_while_the_worker_lives() {
+fn dropped_lines_are_reported_while_the_worker_lives() {
     let limits = "[log]\nrate_limit = \"1KB\"\nrate_burst = \"1KB\"";
     let app = start(&format!("workers = 1\n{limits}"));
     app.call("t.run", "flood-stdout 1000");
-    let line =
-        app.wait_for_log("p-1[*] wrote more than [log] rate_limit allows; dropped of its output:");
+    let line = app.wait_for_log("p-1[*] wrote more than [log] rate_limit allows; dropped output:");
     assert!(line.contains(" warn ") && line.ends_with(" KB"), "{line}");
 }
 
 /// Issue 9, A21.
 #[test]
-fn the_log_file_is_replaced_when_it_is_large_and_old_ones_go() {
+fn the_log_file_is_rotated_by_size_and_old_files_are_removed() {
     let rest = "workers = 1\n[log]\nfile = \"log\"\nmax_size = \"300KB\"\nkeep_files = 2";
     let app = start(rest);
     assert_eq!(app.call("t.run", "flood-stdout 20000").status(), Status::OK);
@@ -399,12 +405,12 @@ fn events(app: &App, event: &str) -> Vec<Value> {
 
 // Issue 9, A26
 #[test]
-fn every_run_that_does_not_end_well_is_a_line_with_fields() {
+fn every_failed_run_is_a_log_line_with_fields() {
     let rest = "workers = 1\ntask_timeout = \"200ms\"\nkill_grace = \"0s\"\n[log]\nformat = \"json\"\n\
                 [queue.mails]\ntries = 2\nbackoff = [\"0s\"]";
     let app = start(rest);
     let mut client = app.client();
-    let id = client.push(&Ask::push("mails", "fail 64 it broke"));
+    let id = client.push(&Request::push("mails", "fail 64 it broke"));
     client.job_in(&id, "failed");
     let failed = events(&app, "run_failed");
     let shown = |line: &Value| {
@@ -425,10 +431,10 @@ fn every_run_that_does_not_end_well_is_a_line_with_fields() {
     assert_eq!(lines, [line(1, false), line(2, true)], "{failed:?}");
     assert_eq!(failed[0]["level"], "warn");
     assert_eq!(failed[0]["worker"], "p-1");
-    let id = client.push(&Ask::push("mails", "sleep 60000"));
+    let id = client.push(&Request::push("mails", "sleep 60000"));
     client.job_in(&id, "failed");
     assert_eq!(events(&app, "run_timed_out").len(), 2);
-    let id = client.push(&Ask::push("mails", "exit 3"));
+    let id = client.push(&Request::push("mails", "exit 3"));
     client.job_in(&id, "failed");
     let crashed = events(&app, "run_crashed");
     let crashes: Vec<_> = crashed.iter().map(|line| &line["crashes"]).collect();
@@ -439,16 +445,16 @@ fn every_run_that_does_not_end_well_is_a_line_with_fields() {
 
 // Issue 9, A26
 #[test]
-fn every_call_that_does_not_end_well_is_a_line_with_fields() {
+fn every_failed_call_is_a_log_line_with_fields() {
     let rest =
         "workers = 1\ntask_timeout = \"300ms\"\nkill_grace = \"0s\"\n[log]\nformat = \"json\"";
     let app = start(rest);
     let mut client = app.client();
-    client.ask(&Ask::call("t.run", "ok"));
-    client.ask(&Ask::call("t.run", "fail 64 it broke"));
-    client.ask(&Ask::call("t.run", "sleep 60000"));
-    client.ask(&Ask::call("t.run", "exit 3"));
-    client.ask(&Ask::call("t.again", "exit 4"));
+    client.request(&Request::call("t.run", "ok"));
+    client.request(&Request::call("t.run", "fail 64 it broke"));
+    client.request(&Request::call("t.run", "sleep 60000"));
+    client.request(&Request::call("t.run", "exit 3"));
+    client.request(&Request::call("t.again", "exit 4"));
     let lines = |event: &str| {
         let shown = |line: &Value| {
             let keys = ["type", "name", "pool", "attempt", "reason", "final"];
@@ -467,11 +473,11 @@ fn every_call_that_does_not_end_well_is_a_line_with_fields() {
         ]
     };
     assert_eq!(lines("call_failed"), [line("t.run", "it broke", true)]);
-    let timed_out = "it ran longer than its pool allows, and its worker was ended";
+    let timed_out = "it exceeded task_timeout, and its worker was killed";
     assert_eq!(lines("call_timed_out"), [line("t.run", timed_out, true)]);
     let died = "its worker died (exit code 3) while it ran";
     let again = "its worker died (exit code 4)";
-    let last = "it killed 3 workers, the last one by exit code 4";
+    let last = "it killed 3 workers, the last one with exit code 4";
     // Another thread writes the log, so its last line may come after the answer.
     until("each death is logged", || {
         (lines("call_crashed").len() == 4).then_some(())
@@ -497,12 +503,12 @@ fn every_call_that_does_not_end_well_is_a_line_with_fields() {
 
 // Issue 9, A26
 #[test]
-fn what_is_cut_off_at_a_shutdown_is_a_line_with_fields() {
+fn every_run_killed_at_a_shutdown_is_a_log_line_with_fields() {
     let rest = "workers = 2\nstop_grace = \"200ms\"\n[log]\nformat = \"json\"";
     let app = start(rest);
     let mut client = app.client();
-    let id = client.push(&Ask::push("mails", "stubborn;note began;silence"));
-    client.send(&Ask::call("t.run", "stubborn;note began;silence"));
+    let id = client.push(&Request::push("mails", "stubborn;note began;silence"));
+    client.send(&Request::call("t.run", "stubborn;note began;silence"));
     until("both run", || (app.dir.notes().len() == 2).then_some(()));
     let log = app.stop().log;
     let of = |event: &str| {
@@ -527,7 +533,7 @@ fn what_is_cut_off_at_a_shutdown_is_a_line_with_fields() {
 
 // Issue 9, A26
 #[test]
-fn a_job_that_was_cut_off_and_may_not_run_again_has_one_line_that_says_so() {
+fn a_job_that_may_not_run_again_after_a_shutdown_has_one_log_line() {
     let dir = stoker_testkit::Dir::new();
     let store = dir.file("jobs.db").display().to_string();
     let rest = format!(
@@ -537,7 +543,7 @@ fn a_job_that_was_cut_off_and_may_not_run_again_has_one_line_that_says_so() {
     let app = start(&rest);
     let id = app
         .client()
-        .push(&Ask::push("mails", "stubborn;note began;silence"));
+        .push(&Request::push("mails", "stubborn;note began;silence"));
     until("it runs", || (app.dir.notes().len() == 1).then_some(()));
     let log = app.stop().log;
     let lines = log
@@ -568,10 +574,10 @@ fn a_job_that_was_cut_off_and_may_not_run_again_has_one_line_that_says_so() {
 
 // Issue 9, A26
 #[test]
-fn what_becomes_of_a_job_after_it_counts_as_done_is_a_line() {
+fn the_outcome_of_a_job_acknowledged_early_is_a_log_line() {
     let app = start("workers = 1\n[queue.mails]\nack = \"delivery\"\n[log]\nformat = \"json\"");
     let mut client = app.client();
-    let ids = ["fail 49 no", "crash"].map(|task| client.push(&Ask::push("mails", task)));
+    let ids = ["fail 49 no", "crash"].map(|task| client.push(&Request::push("mails", task)));
     for (id, event) in ids.iter().zip(["run_failed", "run_crashed"]) {
         let line = until("it is logged", || {
             let log = app.log();
@@ -588,12 +594,12 @@ fn what_becomes_of_a_job_after_it_counts_as_done_is_a_line() {
 
 // Issue 9, A26
 #[test]
-fn three_hundred_failed_jobs_are_three_hundred_lines_and_a_flood_is_counted() {
+fn three_hundred_failed_jobs_are_logged_and_a_flood_is_counted() {
     let app = start("workers = 1\n[log]\nformat = \"json\"");
     let mut client = app.client();
     let push = |client: &mut Client, count: usize| {
-        let asks: Vec<Ask> = (0..count)
-            .map(|_| Ask::push("mails", "fail 49 no"))
+        let asks: Vec<Request> = (0..count)
+            .map(|_| Request::push("mails", "fail 49 no"))
             .collect();
         for id in client.send_all(&asks) {
             client.answer(id);
@@ -624,7 +630,7 @@ fn three_hundred_failed_jobs_are_three_hundred_lines_and_a_flood_is_counted() {
 
 // Issue 9, A26
 #[test]
-fn a_worker_that_is_replaced_says_why() {
+fn the_reason_for_replacing_a_worker_is_logged() {
     let app = start("workers = 1\nmax_tasks = 2\n[log]\nformat = \"json\"");
     app.call("t.run", "ok");
     app.call("t.run", "ok");
@@ -642,10 +648,10 @@ fn a_worker_that_is_replaced_says_why() {
 
 // Issue 9, A26
 #[test]
-fn lines_of_stokers_own_have_an_event_and_fields() {
+fn stokers_own_log_lines_have_an_event_and_fields() {
     let app = start("workers = 1\n[log]\nformat = \"json\"");
     app.cli(&["reload"]);
-    app.wait_for_log("*p-1 has gone*");
+    app.wait_for_log("*p-1 has ended*");
     let log = app.log();
     for line in log.lines() {
         let line: Value = serde_json::from_str(line).expect("each line is JSON");
@@ -663,7 +669,7 @@ fn lines_of_stokers_own_have_an_event_and_fields() {
 
 // Issue 9, A27
 #[test]
-fn metrics_that_workers_report_are_shown() {
+fn metrics_reported_by_workers_are_shown() {
     let app = start("workers = 1");
     app.call("t.run", r#"metric {"name":"mails.sent","value":2};ok"#);
     app.call(

@@ -3,7 +3,7 @@
 use crate::{setup, start};
 use serde_json::json;
 use std::time::Duration;
-use stoker_testkit::{App, Ask, Client, pause, procs, until};
+use stoker_testkit::{App, Client, Request, pause, procs, until};
 use stoker_wire::{Flags, Key, Status};
 
 /// Memory in KiB besides `max_memory`: the program itself, its stacks and caches, and one frame in transit.
@@ -38,7 +38,7 @@ fn settled(app: &App) {
 #[track_caller]
 fn queues_answer(app: &App) {
     let mut operator = app.client();
-    operator.own("stoker.queue", &json!({"op": "list"}));
+    operator.call_server("stoker.queue", &json!({"op": "list"}));
 }
 
 /// All clients read their answers at the same time.
@@ -57,11 +57,11 @@ fn read_all(clients: Vec<Client>, ids: &[Vec<u32>], len: usize) {
 
 // Issue 9, A4
 #[test]
-fn answers_that_nobody_reads_stay_with_their_workers() {
+fn answers_that_are_not_read_stay_with_their_workers() {
     let app = start(&format!(
         "workers = 4\n[service.t]\ntimeout = \"60s\"\n{SMALL}"
     ));
-    let ask = Ask::call("t.run", "big 15000000").ttl(60_000);
+    let ask = Request::call("t.run", "big 15000000").ttl(60_000);
     let mut clients: Vec<Client> = (0..6).map(|_| app.client()).collect();
     let ids: Vec<Vec<u32>> = clients
         .iter_mut()
@@ -78,16 +78,16 @@ fn answers_that_nobody_reads_stay_with_their_workers() {
 
 // Issue 9, A4
 #[test]
-fn a_large_job_that_is_shown_again_and_again_takes_no_more_memory() {
+fn showing_a_large_job_repeatedly_takes_no_more_memory() {
     let app = start(&format!("workers = 1\n{SMALL}"));
     let mut client = app.client();
     let body = format!("\"note \u{1}{}\"", "x".repeat(15_000_000));
-    client.own(
+    client.call_server(
         "stoker.queue",
         &json!({"op": "pause", "queue": "mails", "create": true}),
     );
-    let id = client.push(&Ask::push("mails", body));
-    let show = Ask::call("stoker.job", json!({"op": "show", "id": id}).to_string());
+    let id = client.push(&Request::push("mails", body));
+    let show = Request::call("stoker.job", json!({"op": "show", "id": id}).to_string());
     let mut readers: Vec<Client> = (0..3).map(|_| app.client()).collect();
     let ids: Vec<Vec<u32>> = readers
         .iter_mut()
@@ -114,9 +114,9 @@ fn a_large_job_that_is_shown_again_and_again_takes_no_more_memory() {
 
 // Issue 9, A4
 #[test]
-fn small_answers_that_nobody_reads_count_as_large_ones_do() {
+fn small_unread_answers_count_like_large_ones() {
     let app = start(&format!("workers = 2\n{SMALL}"));
-    let ask = Ask::call("t.run", "big 60000").ttl(60_000);
+    let ask = Request::call("t.run", "big 60000").ttl(60_000);
     let mut clients: Vec<Client> = (0..20).map(|_| app.client()).collect();
     let ids: Vec<Vec<u32>> = clients
         .iter_mut()
@@ -130,13 +130,13 @@ fn small_answers_that_nobody_reads_count_as_large_ones_do() {
 
 // Issue 9, A4
 #[test]
-fn a_large_job_is_not_held_twice_while_its_worker_reads_it() {
+fn a_large_job_is_in_memory_only_once_while_its_worker_reads_it() {
     let workers = "slots 4;hello;silence";
     let rest = format!("workers = 1\ntask_timeout = \"none\"\nstop_grace = \"1s\"\n{SMALL}");
     let app = setup().config(&crate::pool_of(workers, rest)).start();
     let mut client = app.client();
     for _ in 0..4 {
-        client.push(&Ask::push("mails", vec![b' '; 14_000_000]));
+        client.push(&Request::push("mails", vec![b' '; 14_000_000]));
     }
     settled(&app);
     within_budget(&app, "4 jobs of 14 MB at a worker that does not read");
@@ -144,9 +144,9 @@ fn a_large_job_is_not_held_twice_while_its_worker_reads_it() {
 
 // Issue 9, A4
 #[test]
-fn a_request_for_whose_body_there_is_no_memory_is_refused_and_its_connection_goes_on() {
+fn a_request_without_memory_for_its_body_is_rejected_and_its_connection_stays_open() {
     let app = start(&format!("workers = 1\n{SMALL}"));
-    let ask = Ask::call("t.run", [b"ok;".to_vec(), vec![b' '; 15_000_000]].concat());
+    let ask = Request::call("t.run", [b"ok;".to_vec(), vec![b' '; 15_000_000]].concat());
     let body = ask.bytes(77);
     let begin = |_| {
         let mut client = app.client();
@@ -172,19 +172,19 @@ fn a_request_for_whose_body_there_is_no_memory_is_refused_and_its_connection_goe
 
 // Issue 9, A4
 #[test]
-fn a_start_with_many_large_jobs_loads_as_many_as_there_is_memory_for() {
+fn a_start_with_many_large_jobs_loads_only_those_that_fit_into_memory() {
     let config = crate::pool_of("serve", format!("workers = 1\n{SMALL}"));
     let app = setup().config(&config).start();
     let mut client = app.client();
-    client.own(
+    client.call_server(
         "stoker.queue",
         &json!({"op": "pause", "queue": "mails", "create": true}),
     );
-    let first = client.push(&Ask::push("mails", "ok").key("a"));
+    let first = client.push(&Request::push("mails", "ok").key("a"));
     for n in 0..24 {
-        let push = Ask::push("mails", vec![b' '; 10_000_000]).key(&format!("k{}", n % 6));
+        let push = Request::push("mails", vec![b' '; 10_000_000]).key(&format!("k{}", n % 6));
         until("there is room", || {
-            let answer = client.ask(&push);
+            let answer = client.request(&push);
             (answer.status() == Status::OK).then_some(())
         });
     }
@@ -195,7 +195,7 @@ fn a_start_with_many_large_jobs_loads_as_many_as_there_is_memory_for() {
     settled(&app);
     within_budget(&app, "a start with 24 waiting jobs of 10 MB");
     let mut client = app.client();
-    client.own("stoker.queue", &json!({"op": "resume", "queue": "mails"}));
+    client.call_server("stoker.queue", &json!({"op": "resume", "queue": "mails"}));
     until("all of them have run", || {
         let queue = client.queue("mails");
         (queue["done"] == 25).then_some(())
@@ -206,7 +206,7 @@ fn a_start_with_many_large_jobs_loads_as_many_as_there_is_memory_for() {
 
 /// While paused jobs fill the memory, the jobs of other queues are loaded one at a time, and all of them run.
 #[test]
-fn jobs_come_one_at_a_time_while_paused_ones_fill_the_memory() {
+fn jobs_are_loaded_one_at_a_time_while_paused_jobs_fill_the_memory() {
     let config = crate::pool_of(
         "serve",
         "workers = 1\n[stoker]\nmax_memory = \"2MB\"\n[queue.ordered]\nordered = true\ntries = 3\nbackoff = [\"10ms\"]",
@@ -214,22 +214,22 @@ fn jobs_come_one_at_a_time_while_paused_ones_fill_the_memory() {
     let app = setup().config(&config).start();
     let mut client = app.client();
     let large = |script: &str| format!("{script}{}", " ".repeat(200_000));
-    client.own(
+    client.call_server(
         "stoker.queue",
         &json!({"op": "pause", "queue": "paused", "create": true}),
     );
     for _ in 0..12 {
-        client.push(&Ask::push("paused", large("ok")));
+        client.push(&Request::push("paused", large("ok")));
     }
     let others: Vec<String> = (0..4)
-        .map(|n| client.push(&Ask::push("mails", large("ok")).key(&format!("k{n}"))))
+        .map(|n| client.push(&Request::push("mails", large("ok")).key(&format!("k{n}"))))
         .collect();
     for id in &others {
         client.job_in(id, "done");
     }
     let retried: Vec<String> = (0..2)
         .map(|n| {
-            let push = Ask::push("ordered", large("fail 64 no"));
+            let push = Request::push("ordered", large("fail 64 no"));
             client.push(&push.key(&format!("k{n}")))
         })
         .collect();
@@ -241,12 +241,12 @@ fn jobs_come_one_at_a_time_while_paused_ones_fill_the_memory() {
 
 // Issue 9, A4
 #[test]
-fn a_worker_that_is_not_read_does_not_overrun_its_time() {
+fn the_task_timeout_applies_while_a_worker_is_not_read() {
     let rest =
         format!("workers = 4\ntask_timeout = \"1s\"\n[service.t]\ntimeout = \"60s\"\n{SMALL}");
     let app = start(&rest);
     let mut client = app.client();
-    let ask = Ask::call("t.run", "big 15000000").ttl(60_000);
+    let ask = Request::call("t.run", "big 15000000").ttl(60_000);
     let ids = client.send_all(&vec![ask; 12]);
     // Longer than a task may take, but not so long that the client is disconnected.
     pause(Duration::from_secs(4));
@@ -262,13 +262,13 @@ fn a_worker_that_is_not_read_does_not_overrun_its_time() {
 
 // Issue 9, A4
 #[test]
-fn connections_that_are_idle_keep_no_large_buffers() {
+fn idle_connections_keep_no_large_buffers() {
     let app = start(&format!("workers = 2\n{SMALL}"));
     let mut clients: Vec<Client> = (0..400).map(|_| app.client()).collect();
     for client in &mut clients {
         // A request that arrives in parts, and an answer of the same size.
         let body = format!("\"ok {}\"", "x".repeat(250_000));
-        let answer = client.ask(&Ask::call("t.run", body).meta(Key::CALLER, "test"));
+        let answer = client.request(&Request::call("t.run", body).meta(Key::CALLER, "test"));
         assert_eq!(answer.body.len(), 250_000);
     }
     within_budget(&app, "400 idle connections that had 250 KB each");

@@ -2,12 +2,12 @@
 
 use crate::start;
 use serde_json::{Value, json};
-use stoker_testkit::{Ask, Client, as_nobody, procs, until};
+use stoker_testkit::{Client, Request, as_nobody, procs, until};
 use stoker_wire::{Key, Status};
 
 #[track_caller]
 fn names(client: &mut Client) -> Vec<String> {
-    let all = client.own("stoker.queue", &json!({"op": "list"}));
+    let all = client.call_server("stoker.queue", &json!({"op": "list"}));
     let all = all["queues"].as_array().cloned().unwrap_or_default();
     let jobs = all.iter().filter(|queue| queue["kind"] == "jobs");
     let names = jobs.filter_map(|queue| queue["name"].as_str());
@@ -16,7 +16,7 @@ fn names(client: &mut Client) -> Vec<String> {
 
 #[track_caller]
 fn refusal(client: &mut Client, ask: &Value) -> (Status, String) {
-    let refused = client.try_own("stoker.queue", ask);
+    let refused = client.try_call_server("stoker.queue", ask);
     let refused = refused.expect_err("it is refused");
     (refused.status(), refused.text())
 }
@@ -24,26 +24,26 @@ fn refusal(client: &mut Client, ask: &Value) -> (Status, String) {
 /// Runs a job of a queue to its end.
 #[track_caller]
 fn run(client: &mut Client, queue: &str) -> String {
-    let id = client.push(&Ask::push(queue, "ok"));
+    let id = client.push(&Request::push(queue, "ok"));
     client.job_in(&id, "done");
     id
 }
 
 // Issue 9, A10
 #[test]
-fn a_queue_that_nobody_needs_expires_and_comes_back_when_it_is_needed() {
+fn an_unused_queue_expires_and_is_created_again_on_use() {
     let app = start("workers = 1\n[queue.kept]\n[stoker]\nqueue_expiry = \"300ms\"");
     let mut client = app.client();
     let done = run(&mut client, "typo");
     run(&mut client, "kept");
     run(&mut client, "paused");
-    client.own("stoker.queue", &json!({"op": "pause", "queue": "paused"}));
+    client.call_server("stoker.queue", &json!({"op": "pause", "queue": "paused"}));
     run(&mut client, "set");
-    client.own(
+    client.call_server(
         "stoker.queue",
         &json!({"op": "set", "queue": "set", "weight": 2}),
     );
-    let failed = client.push(&Ask::push("failing", "fail 49 no"));
+    let failed = client.push(&Request::push("failing", "fail 49 no"));
     client.job_in(&failed, "failed");
     until("the one that nobody needs is gone", || {
         (!names(&mut client).contains(&"typo".to_owned())).then_some(())
@@ -62,31 +62,31 @@ fn a_queue_that_nobody_needs_expires_and_comes_back_when_it_is_needed() {
 
 // Issue 9, A10
 #[test]
-fn a_cancelled_job_of_an_expired_queue_can_run_after_all() {
+fn a_cancelled_job_of_an_expired_queue_can_be_retried() {
     let app = start("workers = 1\n[stoker]\nqueue_expiry = \"300ms\"");
     let mut client = app.client();
-    client.own(
+    client.call_server(
         "stoker.queue",
         &json!({"op": "pause", "queue": "rare", "create": true}),
     );
-    let id = client.push(&Ask::push("rare", "ok"));
-    client.own("stoker.job", &json!({"op": "cancel", "id": id}));
-    client.own("stoker.queue", &json!({"op": "resume", "queue": "rare"}));
+    let id = client.push(&Request::push("rare", "ok"));
+    client.call_server("stoker.job", &json!({"op": "cancel", "id": id}));
+    client.call_server("stoker.queue", &json!({"op": "resume", "queue": "rare"}));
     until("the queue is gone", || {
         (!names(&mut client).contains(&"rare".to_owned())).then_some(())
     });
-    client.own("stoker.job", &json!({"op": "retry", "id": id}));
+    client.call_server("stoker.job", &json!({"op": "retry", "id": id}));
     client.job_in(&id, "done");
 }
 
 // Issue 9, A10
 #[test]
-fn new_names_find_room_as_long_as_old_ones_are_not_in_use() {
+fn new_queue_names_replace_unused_ones() {
     let app = start("workers = 1\n[stoker]\nuser_queues = 5");
     let mut client = app.client();
     let mut hold = |queue: &str| {
         let delay = 3_600_000u64.to_be_bytes();
-        client.ask(&Ask::push(queue, "ok").meta(Key::DELAY, delay))
+        client.request(&Request::push(queue, "ok").meta(Key::DELAY, delay))
     };
     for n in 0..5 {
         assert_eq!(hold(&format!("q{n}")).status(), Status::OK);
@@ -104,27 +104,27 @@ fn new_names_find_room_as_long_as_old_ones_are_not_in_use() {
         Status::OK,
         "a known name is always good"
     );
-    client.own("stoker.job", &json!({"op": "cancel", "queue": "q1"}));
+    client.call_server("stoker.job", &json!({"op": "cancel", "queue": "q1"}));
     until("the one without jobs makes room", || {
-        (client.ask(&Ask::push("one-more", "ok")).status() == Status::OK).then_some(())
+        (client.request(&Request::push("one-more", "ok")).status() == Status::OK).then_some(())
     });
     assert!(!names(&mut client).contains(&"q1".to_owned()));
 }
 
 /// A new queue of a user can replace only an unused queue of the same user, and only at the user's limit.
 #[test]
-fn new_names_of_a_user_take_no_queue_of_another_one() {
+fn new_queue_names_of_one_user_replace_no_queue_of_another() {
     let app = start("workers = 1\n[stoker]\nsocket_mode = \"0666\"\nuser_queues = 2");
     let mut client = app.client();
     run(&mut client, "theirs");
     let pushed = as_nobody(|| {
         let mut nobody = app.client();
         let delay = 3_600_000u64.to_be_bytes();
-        let held = nobody.ask(&Ask::push("held", "ok").meta(Key::DELAY, delay));
+        let held = nobody.request(&Request::push("held", "ok").meta(Key::DELAY, delay));
         assert_eq!(held.status(), Status::OK);
-        nobody.push(&Ask::push("done", "ok"));
+        nobody.push(&Request::push("done", "ok"));
         until("the one that is not in use makes room", || {
-            (nobody.ask(&Ask::push("new", "ok")).status() == Status::OK).then_some(())
+            (nobody.request(&Request::push("new", "ok")).status() == Status::OK).then_some(())
         });
     });
     if pushed.is_some() {
@@ -139,22 +139,22 @@ fn new_names_of_a_user_take_no_queue_of_another_one() {
 
 // Issue 9, A10
 #[test]
-fn a_queue_is_removed_unless_it_holds_jobs_or_is_named() {
+fn a_queue_is_removed_unless_it_has_jobs_or_is_configured() {
     let app = start("workers = 1\n[queue.kept]");
     let mut client = app.client();
     let remove = |queue: &str| json!({"op": "remove", "queue": queue});
     let (status, text) = refusal(&mut client, &remove("kept"));
     assert_eq!(status, Status::FAILED_PRECONDITION);
-    assert!(text.contains("take [queue.kept] out"), "{text}");
-    let failed = client.push(&Ask::push("typo", "fail 49 no"));
+    assert!(text.contains("remove the section [queue.kept]"), "{text}");
+    let failed = client.push(&Request::push("typo", "fail 49 no"));
     client.job_in(&failed, "failed");
     let (status, text) = refusal(&mut client, &remove("typo"));
     assert_eq!(status, Status::FAILED_PRECONDITION);
     assert!(text.contains("1 failed job"), "{text}");
-    client.own("stoker.job", &json!({"op": "discard", "id": failed}));
-    client.own("stoker.queue", &json!({"op": "pause", "queue": "typo"}));
+    client.call_server("stoker.job", &json!({"op": "discard", "id": failed}));
+    client.call_server("stoker.queue", &json!({"op": "pause", "queue": "typo"}));
     until("the store has counted it", || {
-        client.try_own("stoker.queue", &remove("typo")).ok()
+        client.try_call_server("stoker.queue", &remove("typo")).ok()
     });
     assert_eq!(names(&mut client), ["kept"]);
     assert_eq!(refusal(&mut client, &remove("typo")).0, Status::NOT_FOUND);
@@ -166,7 +166,7 @@ fn a_queue_is_removed_unless_it_holds_jobs_or_is_named() {
 
 // Issue 9, A23
 #[test]
-fn a_dry_run_makes_no_queue() {
+fn a_dry_run_creates_no_queue() {
     let app = start("workers = 1");
     let mut client = app.client();
     run(&mut client, "mails");
@@ -185,7 +185,7 @@ fn a_dry_run_makes_no_queue() {
 
 // Issue 9, A10
 #[test]
-fn to_pause_a_queue_by_a_wrong_name_makes_none() {
+fn pausing_an_unknown_queue_does_not_create_it() {
     let app = start("workers = 1\n[queue.mails]");
     let mut client = app.client();
     for op in ["pause", "resume"] {
@@ -194,9 +194,9 @@ fn to_pause_a_queue_by_a_wrong_name_makes_none() {
         assert!(text.contains("did you mean 'mails'?"), "{text}");
         assert!(text.contains("--create"), "{text}");
     }
-    client.own("stoker.queue", &json!({"op": "find", "queue": "mials"}));
+    client.call_server("stoker.queue", &json!({"op": "find", "queue": "mials"}));
     assert_eq!(names(&mut client), ["mails"]);
-    client.own(
+    client.call_server(
         "stoker.queue",
         &json!({"op": "pause", "queue": "new", "create": true}),
     );
@@ -205,11 +205,11 @@ fn to_pause_a_queue_by_a_wrong_name_makes_none() {
 
 // Issue 9, A10
 #[test]
-fn a_restart_takes_no_place_for_queues_that_hold_nothing() {
+fn a_restart_does_not_load_empty_queues() {
     let app = start("workers = 1");
     let mut client = app.client();
     let done = run(&mut client, "past");
-    let failed = client.push(&Ask::push("failing", "fail 49 no"));
+    let failed = client.push(&Request::push("failing", "fail 49 no"));
     client.job_in(&failed, "failed");
     procs::kill(app.server());
     app.ready();
@@ -221,12 +221,12 @@ fn a_restart_takes_no_place_for_queues_that_hold_nothing() {
 }
 
 #[test]
-fn a_restart_keeps_what_was_set_of_a_queue_that_holds_nothing() {
+fn a_restart_keeps_the_overrides_of_an_empty_queue() {
     let app = start("workers = 1");
     let mut client = app.client();
     run(&mut client, "past");
     run(&mut client, "favoured");
-    client.own(
+    client.call_server(
         "stoker.queue",
         &json!({"op": "set", "queue": "favoured", "weight": 5}),
     );

@@ -3,7 +3,7 @@
 use crate::start;
 use crate::store::{kill_server, notes};
 use serde_json::{Value, json};
-use stoker_testkit::{App, Ask, Client};
+use stoker_testkit::{App, Client, Request};
 use stoker_wire::{Key, Status};
 
 #[test]
@@ -11,59 +11,60 @@ fn failures_are_grouped_moved_edited_exported_and_run_again() {
     let app = start("workers = 1\n[queue.mails]\n[queue.other]");
     let mut client = app.client();
     for n in 0..3 {
-        let id = client.push(&Ask::push("mails", format!("fail 64 no row {n}")));
+        let id = client.push(&Request::push("mails", format!("fail 64 no row {n}")));
         client.job_in(&id, "failed");
     }
-    let odd = client.push(&Ask::push("mails", "fail 64 something else").meta(Key::JOB_TYPE, "Odd"));
+    let odd =
+        client.push(&Request::push("mails", "fail 64 something else").meta(Key::JOB_TYPE, "Odd"));
     client.job_in(&odd, "failed");
     let job = |op: Value| op;
-    let groups = client.own("stoker.job", &job(json!({"op": "groups"})));
+    let groups = client.call_server("stoker.job", &job(json!({"op": "groups"})));
     let groups = groups["groups"].as_array().cloned().unwrap_or_default();
     let counts: Vec<&Value> = groups.iter().map(|group| &group["count"]).collect();
     assert_eq!(counts, [&json!(3), &json!(1)]);
 
-    let edited = client.own(
+    let edited = client.call_server(
         "stoker.job",
         &json!({"op": "edit", "id": odd, "body": "note mended"}),
     );
     assert_eq!(edited["count"], 1);
     assert_eq!(client.job(&odd)["history"][1]["what"], "edited");
     let which = json!({"op": "move", "type": "Odd", "state": "failed", "to": "other"});
-    assert_eq!(client.own("stoker.job", &which)["count"], 1);
+    assert_eq!(client.call_server("stoker.job", &which)["count"], 1);
     assert_eq!(client.job(&odd)["queue"], "other");
     assert_eq!(
-        client.own("stoker.job", &json!({"op": "retry", "id": odd}))["count"],
+        client.call_server("stoker.job", &json!({"op": "retry", "id": odd}))["count"],
         1
     );
     client.job_in(&odd, "done");
     assert_eq!(notes(&app), ["mended"]);
 
     let filter = json!({"op": "export", "fingerprint": groups[0]["fingerprint"]});
-    let exported = client.own("stoker.job", &filter)["jobs"].clone();
+    let exported = client.call_server("stoker.job", &filter)["jobs"].clone();
     assert_eq!(exported.as_array().map(Vec::len), Some(3));
     let discard = json!({"op": "discard", "queue": "mails", "state": "failed"});
-    assert_eq!(client.own("stoker.job", &discard)["count"], 3);
+    assert_eq!(client.call_server("stoker.job", &discard)["count"], 3);
     assert_eq!(
-        client.own("stoker.job", &json!({"op": "count", "state": "failed"}))["count"],
+        client.call_server("stoker.job", &json!({"op": "count", "state": "failed"}))["count"],
         0
     );
     let import = json!({"op": "import", "jobs": exported});
-    assert_eq!(client.own("stoker.job", &import)["count"], 3);
+    assert_eq!(client.call_server("stoker.job", &import)["count"], 3);
     assert_eq!(
-        client.own("stoker.job", &json!({"op": "count", "state": "failed"}))["count"],
+        client.call_server("stoker.job", &json!({"op": "count", "state": "failed"}))["count"],
         3
     );
 }
 
 #[test]
-fn cancelling_what_is_ready_spares_what_runs() {
+fn cancelling_ready_jobs_does_not_affect_running_ones() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let runs = client.push(&Ask::push("mails", "gate gate"));
-    let running = gate.meet();
-    let waits = client.push(&Ask::push("mails", "ok"));
-    let moved = client.try_own(
+    let runs = client.push(&Request::push("mails", "gate gate"));
+    let running = gate.wait_for_worker();
+    let waits = client.push(&Request::push("mails", "ok"));
+    let moved = client.try_call_server(
         "stoker.job",
         &json!({"op": "move", "id": runs, "to": "other"}),
     );
@@ -72,28 +73,28 @@ fn cancelling_what_is_ready_spares_what_runs() {
         Some(Status::FAILED_PRECONDITION)
     );
     let cancel = json!({"op": "cancel", "queue": "mails", "state": "ready"});
-    assert_eq!(client.own("stoker.job", &cancel)["count"], 1);
+    assert_eq!(client.call_server("stoker.job", &cancel)["count"], 1);
     client.job_in(&waits, "cancelled");
     drop(running);
     client.job_in(&runs, "done");
 }
 
 #[test]
-fn jobs_that_are_about_to_run_can_be_moved() {
+fn prefetched_jobs_can_be_moved() {
     let app = start("workers = 1\n[queue.mails]\n[queue.other]");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let runs = client.push(&Ask::push("mails", "gate gate"));
-    let running = gate.meet();
+    let runs = client.push(&Request::push("mails", "gate gate"));
+    let running = gate.wait_for_worker();
     let waiting: Vec<String> = (0..500)
-        .map(|n| client.push(&Ask::push("mails", format!("note {n}"))))
+        .map(|n| client.push(&Request::push("mails", format!("note {n}"))))
         .collect();
-    client.own(
+    client.call_server(
         "stoker.queue",
         &json!({"op": "pause", "create": true, "queue": "other"}),
     );
     let which = json!({"op": "move", "queue": "mails", "to": "other"});
-    let moved = client.own("stoker.job", &which);
+    let moved = client.call_server("stoker.job", &which);
     assert_eq!(
         moved,
         json!({"count": 500, "held": 1}),
@@ -102,28 +103,29 @@ fn jobs_that_are_about_to_run_can_be_moved() {
     assert_eq!(client.queue("other")["ready"], 500);
     assert_eq!(client.queue("mails")["ready"], 0);
     let back = json!({"op": "move", "id": waiting[0], "to": "mails"});
-    assert_eq!(client.own("stoker.job", &back), json!({"count": 1}));
+    assert_eq!(client.call_server("stoker.job", &back), json!({"count": 1}));
     drop(running);
     client.job_in(&runs, "done");
     client.job_in(&waiting[0], "done");
-    client.own("stoker.queue", &json!({"op": "resume", "queue": "other"}));
+    client.call_server("stoker.queue", &json!({"op": "resume", "queue": "other"}));
     client.job_in(&waiting[499], "done");
     let order: Vec<String> = (0..500).map(|n| n.to_string()).collect();
     assert_eq!(notes(&app), order, "each ran once, in their order");
 }
 
 #[test]
-fn jobs_that_are_about_to_run_can_be_suspended() {
+fn prefetched_jobs_can_be_suspended() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let runs = client.push(&Ask::push("mails", "gate gate"));
-    let running = gate.meet();
-    let waits = client.push(&Ask::push("mails", "note waited"));
-    let later = client.push(&Ask::push("mails", "ok").meta(Key::DELAY, 600_000_u64.to_be_bytes()));
+    let runs = client.push(&Request::push("mails", "gate gate"));
+    let running = gate.wait_for_worker();
+    let waits = client.push(&Request::push("mails", "note waited"));
+    let later =
+        client.push(&Request::push("mails", "ok").meta(Key::DELAY, 600_000_u64.to_be_bytes()));
     let suspend = json!({"op": "suspend", "queue": "mails"});
     assert_eq!(
-        client.own("stoker.job", &suspend),
+        client.call_server("stoker.job", &suspend),
         json!({"count": 2, "held": 1})
     );
     drop(running);
@@ -133,19 +135,22 @@ fn jobs_that_are_about_to_run_can_be_suspended() {
     client.job_in(&later, "suspended");
     assert_eq!(client.job(&waits)["history"][0]["what"], "suspended");
     let release = json!({"op": "release", "id": waits});
-    assert_eq!(client.own("stoker.job", &release), json!({"count": 1}));
+    assert_eq!(
+        client.call_server("stoker.job", &release),
+        json!({"count": 1})
+    );
     client.job_in(&waits, "done");
     assert_eq!(notes(&app), ["waited"]);
 }
 
 #[test]
-fn a_job_that_rests_is_moved_or_need_not_wait() {
+fn a_parked_job_can_be_moved_or_retried_at_once() {
     let app = start(
         "workers = 1\n[queue.mails]\nordered = true\ntries = 2\nbackoff = [\"1h\"]\n[queue.other]",
     );
     let mut client = app.client();
     let push = |client: &mut Client, key: &str, script: &str| {
-        client.push(&Ask::push("mails", script).key(key))
+        client.push(&Request::push("mails", script).key(key))
     };
     let rests = |client: &mut Client, key: &str| {
         let first = push(
@@ -160,26 +165,29 @@ fn a_job_that_rests_is_moved_or_need_not_wait() {
     };
     let (first, second) = rests(&mut client, "a");
     let release = json!({"op": "release", "id": first});
-    assert_eq!(client.own("stoker.job", &release), json!({"count": 1}));
+    assert_eq!(
+        client.call_server("stoker.job", &release),
+        json!({"count": 1})
+    );
     client.job_in(&second, "done");
     assert_eq!(notes(&app), ["a1", "a2"]);
 
     let (first, second) = rests(&mut client, "b");
     let away = json!({"op": "move", "id": first, "to": "other"});
-    assert_eq!(client.own("stoker.job", &away), json!({"count": 1}));
+    assert_eq!(client.call_server("stoker.job", &away), json!({"count": 1}));
     client.job_in(&second, "done");
     assert_eq!(client.job(&first)["queue"], "other");
     assert_eq!(client.job(&first)["state"], "delayed");
 }
 
 /// A pool with an ordered queue in which one job is parked after a failed run, and others wait behind it.
-fn with_one_that_rests() -> (App, Client, Vec<String>) {
+fn with_a_parked_job() -> (App, Client, Vec<String>) {
     let app = start(
         "workers = 1\n[queue.mails]\nordered = true\ntries = 2\nbackoff = [\"1h\"]\n[queue.other]",
     );
     let mut client = app.client();
     let push =
-        |client: &mut Client, script: &str| client.push(&Ask::push("mails", script).key("k"));
+        |client: &mut Client, script: &str| client.push(&Request::push("mails", script).key("k"));
     let mut ids = vec![push(&mut client, "fail 64 no")];
     client.job_in(&ids[0], "retrying");
     for n in 1..4 {
@@ -189,10 +197,13 @@ fn with_one_that_rests() -> (App, Client, Vec<String>) {
 }
 
 #[test]
-fn nothing_runs_of_a_key_whose_jobs_are_all_suspended() {
-    let (app, mut client, ids) = with_one_that_rests();
+fn no_job_of_a_key_runs_if_all_are_suspended() {
+    let (app, mut client, ids) = with_a_parked_job();
     let suspend = json!({"op": "suspend", "queue": "mails"});
-    assert_eq!(client.own("stoker.job", &suspend), json!({"count": 4}));
+    assert_eq!(
+        client.call_server("stoker.job", &suspend),
+        json!({"count": 4})
+    );
     client.fence();
     for id in &ids {
         assert_eq!(client.job(id)["state"], "suspended");
@@ -201,10 +212,13 @@ fn nothing_runs_of_a_key_whose_jobs_are_all_suspended() {
 }
 
 #[test]
-fn nothing_runs_of_a_key_whose_jobs_are_all_cancelled() {
-    let (app, mut client, ids) = with_one_that_rests();
+fn no_job_of_a_key_runs_if_all_are_cancelled() {
+    let (app, mut client, ids) = with_a_parked_job();
     let cancel = json!({"op": "cancel", "queue": "mails"});
-    assert_eq!(client.own("stoker.job", &cancel), json!({"count": 4}));
+    assert_eq!(
+        client.call_server("stoker.job", &cancel),
+        json!({"count": 4})
+    );
     for id in &ids {
         client.job_in(id, "cancelled");
     }
@@ -213,24 +227,24 @@ fn nothing_runs_of_a_key_whose_jobs_are_all_cancelled() {
 }
 
 #[test]
-fn a_retry_of_an_ordered_queue_runs_when_it_runs() {
+fn a_running_retry_of_an_ordered_queue_is_not_in_state_retrying() {
     let app = start("workers = 1\n[queue.mails]\nordered = true\ntries = 2\nbackoff = [\"1ms\"]");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let id = client.push(&Ask::push(
+    let id = client.push(&Request::push(
         "mails",
         "if first gate gate;once first;fail 64 no",
     ));
-    let second = gate.meet();
+    let second = gate.wait_for_worker();
     assert_eq!(client.job(&id)["state"], "running");
     let waiting = json!({"op": "cancel", "state": "retrying"});
     assert_eq!(
-        client.own("stoker.job", &waiting),
+        client.call_server("stoker.job", &waiting),
         json!({"count": 0, "held": 1}),
         "it does not wait"
     );
     for op in ["suspend", "retry", "discard", "release"] {
-        let refused = client.try_own("stoker.job", &json!({"op": op, "id": id}));
+        let refused = client.try_call_server("stoker.job", &json!({"op": op, "id": id}));
         let refused = refused.expect_err("it runs");
         assert_eq!(refused.status(), Status::FAILED_PRECONDITION);
         assert!(refused.text().contains("is running"), "{}", refused.text());
@@ -240,38 +254,41 @@ fn a_retry_of_an_ordered_queue_runs_when_it_runs() {
 }
 
 #[test]
-fn a_job_is_not_tried_again_while_another_has_its_key() {
+fn a_job_is_not_retried_while_another_has_its_unique_key() {
     let app = start("workers = 1");
     let mut client = app.client();
-    let push = || Ask::push("mails", "ok").meta(Key::UNIQUE, "report");
+    let push = || Request::push("mails", "ok").meta(Key::UNIQUE, "report");
     let first = client.push(&push().meta(Key::DELAY, 600_000_u64.to_be_bytes()));
     let cancel = json!({"op": "cancel", "id": first});
-    client.own("stoker.job", &cancel);
+    client.call_server("stoker.job", &cancel);
     let other = client.push(&push().meta(Key::DELAY, 600_000_u64.to_be_bytes()));
     let retry = json!({"op": "retry", "id": first});
     let refused = client
-        .try_own("stoker.job", &retry)
+        .try_call_server("stoker.job", &retry)
         .expect_err("it is taken");
     assert_eq!(refused.status(), Status::ALREADY_EXISTS);
-    client.own("stoker.job", &json!({"op": "cancel", "id": other}));
-    assert_eq!(client.own("stoker.job", &retry), json!({"count": 1}));
+    client.call_server("stoker.job", &json!({"op": "cancel", "id": other}));
+    assert_eq!(
+        client.call_server("stoker.job", &retry),
+        json!({"count": 1})
+    );
     client.job_in(&first, "done");
 }
 
 #[test]
-fn a_job_that_was_edited_again_and_again_can_be_shown() {
+fn a_job_edited_many_times_can_be_shown() {
     let app = start("workers = 1");
     let mut client = app.client();
-    let id = client.push(&Ask::push("mails", "ok").meta(Key::DELAY, 600_000_u64.to_be_bytes()));
+    let id = client.push(&Request::push("mails", "ok").meta(Key::DELAY, 600_000_u64.to_be_bytes()));
     for n in 0..6 {
         let body = n.to_string().repeat(4 << 20);
-        client.own("stoker.job", &json!({"op": "edit", "id": id, "body": body}));
+        client.call_server("stoker.job", &json!({"op": "edit", "id": id, "body": body}));
     }
     let job = client.job(&id);
     assert!(job["body"].as_str().unwrap().starts_with("555"));
     let text = job["history"][2]["text"].as_str().unwrap();
     assert!(text.starts_with("111") && text.ends_with(" bytes more: show this line alone)"));
-    let line = client.own("stoker.job", &json!({"op": "show", "id": id, "note": 3}));
+    let line = client.call_server("stoker.job", &json!({"op": "show", "id": id, "note": 3}));
     assert_eq!(
         (&line["what"], line["text"].as_str().unwrap().len()),
         (&json!("edited"), 4 << 20)
@@ -280,28 +297,28 @@ fn a_job_that_was_edited_again_and_again_can_be_shown() {
     assert_eq!(shown.stdout, format!("{}\n", "1".repeat(4 << 20)));
     let shown = app.cli(&["jobs", "show", &id, "--note", "7"]);
     assert!(
-        shown.stderr.contains("its history has no line 7"),
+        shown.stderr.contains("the job's history has no line 7"),
         "{}",
         shown.stderr
     );
 }
 
 #[test]
-fn an_export_takes_keys_and_checkpoints_along() {
+fn an_export_contains_keys_and_checkpoints() {
     let app = start("workers = 1\n[queue.mails]\ntries = 2\nbackoff = [\"1h\"]\n[queue.other]");
     let mut client = app.client();
     let ask = |queue| {
         let script = "if saved note-told;once saved;checkpoint page 7;fail 64 no";
-        Ask::push(queue, script).meta(Key::IDEMPOTENCY, "order-7")
+        Request::push(queue, script).meta(Key::IDEMPOTENCY, "order-7")
     };
     let id = client.push(&ask("mails"));
     app.wait_for_log("*; next run in *");
-    let mut exported = client.own("stoker.job", &json!({"op": "export"}))["jobs"].clone();
+    let mut exported = client.call_server("stoker.job", &json!({"op": "export"}))["jobs"].clone();
     assert_eq!(exported[0]["checkpoint"], "page 7");
     assert_eq!(exported[0]["idempotency"], "order-7");
     let import = |client: &mut Client, jobs: &Value| {
         let import = json!({"op": "import", "jobs": jobs});
-        client.own("stoker.job", &import)["count"].clone()
+        client.call_server("stoker.job", &import)["count"].clone()
     };
     assert_eq!(import(&mut client, &exported), 0, "it is here already");
     exported[0]["queue"] = "other".into();
@@ -310,7 +327,8 @@ fn an_export_takes_keys_and_checkpoints_along() {
     assert_eq!(import(&mut client, &exported), 1);
     let there = client.push(&ask("other"));
     assert_ne!(there, id, "the same push is the imported job");
-    let again = client.own("stoker.job", &json!({"op": "export", "id": there}))["jobs"].clone();
+    let again =
+        client.call_server("stoker.job", &json!({"op": "export", "id": there}))["jobs"].clone();
     assert_eq!(again[0]["owner"], "uid:33");
     client.job_in(&there, "done");
     let told: Value = serde_json::from_str(&notes(&app)[0]).expect("JSON");
@@ -318,7 +336,7 @@ fn an_export_takes_keys_and_checkpoints_along() {
 }
 
 #[test]
-fn an_import_says_which_line_is_wrong_and_takes_none() {
+fn an_import_with_an_invalid_line_names_it_and_imports_nothing() {
     let app = start("workers = 1");
     let mut client = app.client();
     let whole = json!({"queue": "mails", "state": "suspended", "body": "note imported"});
@@ -363,7 +381,7 @@ fn an_import_says_which_line_is_wrong_and_takes_none() {
         (
             "body",
             json!({"not": "text"}),
-            "invalid \"body\": expected a text, got an object",
+            "invalid \"body\": expected a string, got an object",
         ),
         (
             "key",
@@ -388,7 +406,7 @@ fn an_import_says_which_line_is_wrong_and_takes_none() {
         (
             "options",
             json!({"type": "T".repeat(40_000)}),
-            "in \"options\": invalid \"type\": expected a text of 1 to 255 bytes",
+            "in \"options\": invalid \"type\": expected a string of 1 to 255 bytes",
         ),
         (
             "idempotency",
@@ -398,12 +416,12 @@ fn an_import_says_which_line_is_wrong_and_takes_none() {
         (
             "owner",
             json!(33),
-            "invalid \"owner\": expected a text of 1 to 100 bytes",
+            "invalid \"owner\": expected a string of 1 to 100 bytes",
         ),
         (
             "owner",
             json!(""),
-            "invalid \"owner\": expected a text of 1 to 100 bytes",
+            "invalid \"owner\": expected a string of 1 to 100 bytes",
         ),
         (
             "meta",
@@ -414,7 +432,7 @@ fn an_import_says_which_line_is_wrong_and_takes_none() {
         let mut edited = whole.clone();
         edited[key] = value;
         let import = json!({"op": "import", "jobs": [whole, edited]});
-        let answer = client.try_own("stoker.job", &import);
+        let answer = client.try_call_server("stoker.job", &import);
         let answer = answer.expect_err(key);
         let text = answer.text();
         assert_eq!(answer.status(), Status::INVALID_ARGUMENT, "{key}: {text}");
@@ -424,24 +442,45 @@ fn an_import_says_which_line_is_wrong_and_takes_none() {
         );
     }
     let count = json!({"op": "count"});
-    assert_eq!(client.own("stoker.job", &count)["count"], 0);
+    assert_eq!(client.call_server("stoker.job", &count)["count"], 0);
 }
 
 /// The job's unique key is taken in the target queue, so the job stays where it is, with its key. Simulation, seed
 /// 121273.
 #[test]
-fn an_ordered_job_that_can_not_be_moved_between_two_runs_goes_on() {
+fn an_ordered_job_that_cannot_be_moved_between_two_runs_continues() {
     let app = start(
         "workers = 1\n[queue.mails]\nordered = true\ntries = 2\nbackoff = [\"1h\"]\n[queue.other]",
     );
     let mut client = app.client();
-    client.own("stoker.queue", &json!({"op": "pause", "queue": "other"}));
-    let ask = |queue, script| Ask::push(queue, script).meta(Key::UNIQUE, "report");
+    client.call_server("stoker.queue", &json!({"op": "pause", "queue": "other"}));
+    let ask = |queue, script| Request::push(queue, script).meta(Key::UNIQUE, "report");
     client.push(&ask("other", "ok"));
     let id = client.push(&ask("mails", "fail 64 no"));
     app.wait_for_log("*; next run in *");
     let all = json!({"op": "move", "queue": "mails", "to": "other"});
-    client.own("stoker.job", &all);
-    client.own("stoker.job", &json!({"op": "release", "id": id}));
+    client.call_server("stoker.job", &all);
+    client.call_server("stoker.job", &json!({"op": "release", "id": id}));
     client.job_in(&id, "failed");
+}
+
+/// A job that waits for its second attempt is taken back from the scheduler and released: that attempt is still its second.
+#[test]
+fn a_suspended_job_keeps_its_attempts() {
+    let app = start("workers = 1\n[queue.mails]\ntries = 5\nbackoff = [\"0s\"]");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let script = "if again note-told;if again ok;once again;fail 64 no";
+    let id = client.push(&Request::push("mails", script));
+    client.push(&Request::push("mails", "gate gate"));
+    let held = gate.wait_for_worker();
+    client.job_in(&id, "ready");
+    for op in ["suspend", "release"] {
+        let changed = client.call_server("stoker.job", &json!({"op": op, "id": id}));
+        assert_eq!(changed["count"], 1, "{op}");
+    }
+    drop(held);
+    client.job_in(&id, "done");
+    let told: Value = serde_json::from_str(&notes(&app)[0]).expect("JSON");
+    assert_eq!(told["attempt"], 2);
 }

@@ -5,11 +5,11 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
-use stoker_testkit::{App, Ask, Setup, Spawn, limit, pause, procs, repository, run, until};
+use stoker_testkit::{App, Request, Setup, Spawn, limit, pause, procs, repository, run, until};
 use stoker_wire::{Key, Status};
 
 /// Whether PHP is installed. In CI it must be.
-fn is_here() -> bool {
+fn is_installed() -> bool {
     let found = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join("php").is_file()));
     let must = std::env::var_os("CI").is_some();
@@ -28,7 +28,7 @@ fn file(name: &str) -> PathBuf {
 fn pool(name: &str, rest: &str) -> Option<Setup> {
     let file = file(name);
     let toml = format!("[pool.php]\ncommand = [\"php\", {file:?}]\n{rest}\n");
-    is_here().then(|| setup().config(&toml))
+    is_installed().then(|| setup().config(&toml))
 }
 
 fn start(name: &str, rest: &str) -> Option<App> {
@@ -43,7 +43,7 @@ fn output(log: &str) -> Vec<String> {
 }
 
 #[test]
-fn echo_is_a_log_line_of_its_task_wherever_it_stands() {
+fn echo_is_a_log_line_of_its_task() {
     let Some(app) = start("echo.php", "workers = 1") else {
         return;
     };
@@ -70,7 +70,7 @@ fn echo_is_a_log_line_of_its_task_wherever_it_stands() {
 }
 
 #[test]
-fn a_warning_is_a_log_line_and_no_corruption() {
+fn a_warning_is_a_log_line() {
     let Some(app) = start("warning.php", "workers = 1") else {
         return;
     };
@@ -92,7 +92,7 @@ fn dies(app: &App, body: &str, told: &str, logged: &str) {
 }
 
 #[test]
-fn exit_in_a_handler_is_told_as_that() {
+fn exit_in_a_handler_is_reported_as_such() {
     let Some(app) = start("exit.php", "workers = 1") else {
         return;
     };
@@ -100,7 +100,8 @@ fn exit_in_a_handler_is_told_as_that() {
         &app,
         "7",
         "exit code 7",
-        "php-1 died by exit code 7 while it ran a task; last words: exit: exit() or die() was called while t.run ran*exit.php:",
+        "php-1 died with exit code 7 while it ran a task; last words: exit: exit() or die() was called while t.run \
+         ran*exit.php:",
     );
     app.wait_for_log("php-1[*t.run#1: half a line");
 }
@@ -114,12 +115,12 @@ fn a_fatal_error_leaves_its_message_and_place() {
         &app,
         "",
         "exit code 255",
-        "php-1 died by exit code 255*last words: E_COMPILE_ERROR: Cannot declare class Twice*fatal.php",
+        "php-1 died with exit code 255*last words: E_COMPILE_ERROR: Cannot declare class Twice*fatal.php",
     );
 }
 
 #[test]
-fn the_memory_limit_of_php_is_told_as_that() {
+fn the_memory_limit_of_php_is_reported_as_such() {
     let Some(app) = start("memory.php", "workers = 1") else {
         return;
     };
@@ -133,7 +134,7 @@ fn the_memory_limit_of_php_is_told_as_that() {
 }
 
 #[test]
-fn an_exception_is_an_answer_and_its_worker_lives_on() {
+fn an_exception_fails_the_task_and_not_the_worker() {
     let Some(app) = start(
         "exception.php",
         "workers = 1\n[queue.mails]\ntries = 2\nbackoff = [\"0s\"]",
@@ -155,7 +156,7 @@ fn an_exception_is_an_answer_and_its_worker_lives_on() {
             .is_some_and(|place| place.contains("exception.php:"))
     );
     let mut client = app.client();
-    let id = client.push(&Ask::push("mails", ""));
+    let id = client.push(&Request::push("mails", ""));
     let job = client.job_in(&id, "failed");
     assert_eq!(
         (&job["attempt"], &job["error"]["class"]),
@@ -170,7 +171,7 @@ fn an_exception_is_an_answer_and_its_worker_lives_on() {
 }
 
 #[test]
-fn buffers_left_open_are_no_harm_to_the_next_task() {
+fn open_output_buffers_do_not_affect_the_next_task() {
     let Some(app) = start("buffer.php", "workers = 1") else {
         return;
     };
@@ -185,7 +186,7 @@ fn buffers_left_open_are_no_harm_to_the_next_task() {
 }
 
 #[test]
-fn a_child_that_a_handler_forked_is_not_the_worker() {
+fn a_forked_child_of_a_handler_is_not_the_worker() {
     let Some(app) = start("fork.php", "workers = 1") else {
         return;
     };
@@ -207,12 +208,12 @@ fn a_child_that_a_handler_forked_is_not_the_worker() {
         Status::WORKER_DIED,
         "death is the process's, not the socket's"
     );
-    app.wait_for_log("php-1 left a process behind, which is ended");
+    app.wait_for_log("php-1 left a process behind, which was killed");
     until("it has gone", || (app.processes().len() == 3).then_some(()));
 }
 
 #[test]
-fn a_process_that_outlives_its_worker_is_ended() {
+fn a_process_that_outlives_its_worker_is_killed() {
     let Some(app) = start("proc_open.php", "workers = 1") else {
         return;
     };
@@ -221,8 +222,8 @@ fn a_process_that_outlives_its_worker_is_ended() {
         procs::command(pid).starts_with("sleep").then_some(())
     });
     assert_eq!(app.call("t.kill", "").status(), Status::WORKER_DIED);
-    assert!(procs::ends_within(pid, 3.0), "{}", procs::command(pid));
-    app.wait_for_log("php-1 left a process behind, which is ended: sleep 1000");
+    assert!(procs::wait_for_exit(pid, 3.0), "{}", procs::command(pid));
+    app.wait_for_log("php-1 left a process behind, which was killed: sleep 1000");
     app.ready();
 }
 
@@ -235,7 +236,7 @@ fn a_worker_that_writes_into_its_own_socket_is_replaced() {
 }
 
 #[test]
-fn an_endless_loop_is_ended_with_its_worker() {
+fn an_endless_loop_is_killed_with_its_worker() {
     let Some(app) = start("loop.php", "workers = 1\ntask_timeout = \"300ms\"") else {
         return;
     };
@@ -245,7 +246,7 @@ fn an_endless_loop_is_ended_with_its_worker() {
 }
 
 #[test]
-fn a_loop_that_can_be_told_ends_by_an_exception() {
+fn a_timeout_interrupts_a_loop_by_an_exception() {
     let Some(app) = start(
         "soft.php",
         "workers = 1\ntask_timeout = \"300ms\"\nkill_grace = \"5s\"",
@@ -271,7 +272,7 @@ fn a_call_past_its_deadline_is_interrupted_and_frees_its_worker() {
     };
     let mut client = app.client();
     let pid = client.call("t.ok", "").text();
-    let late = client.ask(&Ask::call("t.run", "").ttl(200));
+    let late = client.request(&Request::call("t.run", "").ttl(200));
     assert_eq!(late.status(), Status::DEADLINE_EXCEEDED, "{}", late.text());
     assert_eq!(
         client.call("t.ok", "").text(),
@@ -279,12 +280,12 @@ fn a_call_past_its_deadline_is_interrupted_and_frees_its_worker() {
         "it did not wait for task_timeout"
     );
     // The same for a call that its client cancels, and for one whose client disconnects.
-    let given_up = client.send(&Ask::call("t.run", ""));
+    let given_up = client.send(&Request::call("t.run", ""));
     app.wait_for_log("spins");
     client.cancel(given_up);
     assert_eq!(client.call("t.ok", "").text(), pid);
     let mut other = app.client();
-    other.send(&Ask::call("t.run", ""));
+    other.send(&Request::call("t.run", ""));
     other.fence();
     drop(other);
     assert_eq!(client.call("t.ok", "").text(), pid);
@@ -292,17 +293,20 @@ fn a_call_past_its_deadline_is_interrupted_and_frees_its_worker() {
 }
 
 #[test]
-fn bytes_that_are_no_text_pass_unchanged_and_are_shown_as_escapes() {
+fn invalid_utf8_passes_unchanged_and_is_shown_as_escapes() {
     let Some(app) = start("binary.php", "workers = 1") else {
         return;
     };
     let all: Vec<u8> = (0..=255).chain([0, 255]).collect();
-    assert_eq!(app.client().ask(&Ask::call("t.run", [0, 255])).body, all);
+    assert_eq!(
+        app.client().request(&Request::call("t.run", [0, 255])).body,
+        all
+    );
     app.wait_for_log(r"t.run#1: \u{0}\xff\u{1b}[31m red");
 }
 
 #[test]
-fn a_long_line_is_whole_up_to_a_mebibyte() {
+fn lines_of_up_to_a_mebibyte_are_not_split() {
     let Some(app) = start("line.php", "workers = 1\n[log]\nformat = \"json\"") else {
         return;
     };
@@ -345,12 +349,12 @@ fn a_worker_may_idle_for_longer_than_phps_socket_timeout() {
 }
 
 #[test]
-fn a_worker_that_will_not_go_is_killed_at_the_end_of_its_grace() {
+fn a_worker_that_does_not_exit_is_killed_after_the_grace_period() {
     let Some(app) = start("stubborn.php", "workers = 1\nstop_grace = \"1200ms\"") else {
         return;
     };
     let mut client = app.client();
-    client.send(&Ask::call("t.run", ""));
+    client.send(&Request::call("t.run", ""));
     until("it runs", || (app.pool()["busy"] == 1).then_some(()));
     let ended = app.stop();
     assert_eq!(ended.code, 0, "{}", ended.log);
@@ -363,7 +367,7 @@ fn a_worker_that_will_not_go_is_killed_at_the_end_of_its_grace() {
 }
 
 #[test]
-fn jobs_end_as_their_code_decides() {
+fn the_handler_decides_the_outcome_of_a_job() {
     let rest =
         "workers = 1\n[queue.flaky]\ntries = 3\nbackoff = [\"0s\"]\n[queue.release]\ntries = 5";
     let Some(app) = start("jobs.php", rest) else {
@@ -371,7 +375,7 @@ fn jobs_end_as_their_code_decides() {
     };
     let mut client = app.client();
     let mut ended = |queue: &str, state: &str| {
-        let id = client.push(&Ask::push(queue, ""));
+        let id = client.push(&Request::push(queue, ""));
         (client.job_in(&id, state), id)
     };
     let (_, id) = ended("done", "done");
@@ -390,7 +394,9 @@ fn a_handler_may_call_stoker_itself() {
     let Some(app) = start("nested.php", "workers = 2") else {
         return;
     };
-    let answer = app.client().ask(&Ask::call("t.outer", "").ttl(3_000));
+    let answer = app
+        .client()
+        .request(&Request::call("t.outer", "").ttl(3_000));
     let told: Value =
         serde_json::from_slice(&answer.body).unwrap_or_else(|_| panic!("{}", answer.text()));
     let left = told["inner"]["left"].as_f64().unwrap_or(0.0);
@@ -404,7 +410,7 @@ fn a_handler_may_call_stoker_itself() {
 }
 
 #[test]
-fn a_handler_that_would_wait_for_itself_is_refused() {
+fn a_handler_that_would_wait_for_its_own_worker_is_rejected() {
     let Some(app) = start("nested.php", "workers = 1") else {
         return;
     };
@@ -420,7 +426,7 @@ fn a_handler_that_would_wait_for_itself_is_refused() {
 }
 
 #[test]
-fn a_worker_that_stops_by_itself_has_a_successor() {
+fn a_worker_that_stops_by_itself_is_replaced() {
     let Some(app) = start("stop.php", "workers = 1") else {
         return;
     };
@@ -430,8 +436,8 @@ fn a_worker_that_stops_by_itself_has_a_successor() {
 }
 
 #[test]
-fn a_php_program_is_a_client() {
-    if !is_here() {
+fn a_php_program_can_be_a_client() {
+    if !is_installed() {
         return;
     }
     let app = crate::start("workers = 2");
@@ -463,8 +469,8 @@ fn a_php_program_is_a_client() {
 }
 
 #[test]
-fn a_php_worker_may_dial_in() {
-    if !is_here() {
+fn a_php_worker_can_connect_by_itself() {
+    if !is_installed() {
         return;
     }
     let app = setup().config("[pool.far]\nworkers = 1\n").launch();
@@ -479,15 +485,15 @@ fn a_php_worker_may_dial_in() {
     app.wait_for_log("far-1[*stdout t.run#1: in ");
     assert_eq!(app.stop().code, 0);
     assert!(
-        procs::ends_within(worker.id() as i32, 5.0),
+        procs::wait_for_exit(worker.id() as i32, 5.0),
         "it was told to go"
     );
     assert_eq!(worker.wait().ok().and_then(|status| status.code()), Some(0));
 }
 
 #[test]
-fn the_hello_example_does_what_its_first_lines_say() {
-    if !is_here() {
+fn the_hello_example_works_as_documented() {
+    if !is_installed() {
         return;
     }
     let worker = repository().join("examples/hello/worker.php");
@@ -532,19 +538,19 @@ fn the_hello_example_does_what_its_first_lines_say() {
 }
 
 #[test]
-fn term_or_int_to_all_that_runs_lets_a_job_finish() {
+fn term_or_int_to_all_processes_lets_a_job_finish() {
     for signal in [Signal::TERM, Signal::INT] {
         let Some(app) = start("term.php", "workers = 2") else {
             return;
         };
         let gate = app.dir.gate("gate");
         let mut client = app.client();
-        let id = client.push(&Ask::push("mails", ""));
-        let held = gate.meet();
+        let id = client.push(&Request::push("mails", ""));
+        let held = gate.wait_for_worker();
         signal_all(&app, signal);
-        app.wait_for_log("draining");
+        app.wait_for_log("shutting down");
         drop(held);
-        let ended = app.ended();
+        let ended = app.wait_for_exit();
         assert_eq!(ended.code, 0, "{}", ended.log);
         let line = format!("stdout {id}: attempt 1");
         let log = ended.log.trim_end();
@@ -557,14 +563,14 @@ fn term_or_int_to_all_that_runs_lets_a_job_finish() {
 }
 
 #[test]
-fn term_to_a_worker_alone_does_it_no_harm() {
+fn term_to_a_worker_alone_does_not_interrupt_its_task() {
     let Some(app) = start("term.php", "workers = 1") else {
         return;
     };
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let call = client.send(&Ask::call("t.run", ""));
-    let held = gate.meet();
+    let call = client.send(&Request::call("t.run", ""));
+    let held = gate.wait_for_worker();
     procs::signal(app.pids()[0], Signal::TERM);
     drop(held);
     assert_eq!(client.answer(call).text(), "finished");
@@ -574,7 +580,7 @@ fn term_to_a_worker_alone_does_it_no_harm() {
 }
 
 #[test]
-fn what_a_task_starts_hears_term_as_ever() {
+fn programs_started_by_a_task_receive_term() {
     let Some(app) = start("term.php", "workers = 1") else {
         return;
     };
@@ -584,8 +590,8 @@ fn what_a_task_starts_hears_term_as_ever() {
 
 /// A worker that Stoker did not start may get TERM from the process that did: the worker finishes its task and ends.
 #[test]
-fn term_to_a_worker_that_dialled_in_lets_it_finish_and_go() {
-    if !is_here() {
+fn term_to_a_connected_worker_lets_it_finish_and_exit() {
+    if !is_installed() {
         return;
     }
     let app = setup().config("[pool.far]\nworkers = 1\n").launch();
@@ -600,16 +606,16 @@ fn term_to_a_worker_that_dialled_in_lets_it_finish_and_go() {
         let mut worker = dial();
         app.wait_for_log(&format!("far-{number} is ready"));
         let mut client = app.client();
-        let call = busy.then(|| client.send(&Ask::call("t.run", "")));
-        let held = busy.then(|| gate.meet());
+        let call = busy.then(|| client.send(&Request::call("t.run", "")));
+        let held = busy.then(|| gate.wait_for_worker());
         procs::signal(worker.id() as i32, Signal::TERM);
         drop(held);
         if let Some(call) = call {
             assert_eq!(client.answer(call).text(), "finished");
         }
-        assert!(procs::ends_within(worker.id() as i32, 5.0), "it goes");
+        assert!(procs::wait_for_exit(worker.id() as i32, 5.0), "it goes");
         assert_eq!(worker.wait().ok().and_then(|status| status.code()), Some(0));
-        app.wait_for_log(&format!("far-{number} has gone"));
+        app.wait_for_log(&format!("far-{number} has ended"));
     }
     assert_eq!(app.pool()["restarts"], 0);
 }

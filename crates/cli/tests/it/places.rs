@@ -4,7 +4,7 @@ use crate::{pool_of, setup};
 use stoker_testkit::{Spawn, run};
 
 #[test]
-fn a_configuration_elsewhere_brings_its_own_directory() {
+fn paths_are_relative_to_the_directory_of_the_configuration() {
     let toml = pool_of(
         "serve",
         "workers = 1\n[stoker]\nsocket = \"../stoker.sock\"\n[log]\nfile = \"own.log\"",
@@ -27,7 +27,7 @@ fn a_configuration_elsewhere_brings_its_own_directory() {
 }
 
 #[test]
-fn the_socket_of_the_environment_is_relative_to_where_one_stands() {
+fn the_socket_in_the_environment_is_relative_to_the_current_directory() {
     let setup = setup().config(&pool_of(
         "serve",
         "workers = 1\n[stoker]\nsocket = \"other.sock\"",
@@ -43,7 +43,7 @@ fn the_socket_of_the_environment_is_relative_to_where_one_stands() {
 }
 
 #[test]
-fn a_log_that_can_not_be_written_is_a_configuration_error() {
+fn an_unwritable_log_file_is_a_configuration_error() {
     let dir = stoker_testkit::Dir::new();
     dir.write(
         "stoker.toml",
@@ -55,8 +55,8 @@ fn a_log_that_can_not_be_written_is_a_configuration_error() {
     let output = run(spawn);
     assert_eq!(output.code, 78, "{}", output.stderr);
     assert!(
-        output.stderr.contains("log.file: there is no directory")
-            && output.stderr.contains("/no/such for it"),
+        output.stderr.contains("log.file: its directory")
+            && output.stderr.contains("/no/such does not exist"),
         "{}",
         output.stderr
     );

@@ -3,29 +3,29 @@
 
 use crate::start;
 use serde_json::json;
-use stoker_testkit::{App, Ask, until};
+use stoker_testkit::{App, Request, until};
 use stoker_wire::Status;
 
 fn quarantine(app: &App) -> Vec<serde_json::Value> {
     let list = app
         .client()
-        .own("stoker.quarantine", &json!({"op": "list"}));
+        .call_server("stoker.quarantine", &json!({"op": "list"}));
     list["quarantine"].as_array().cloned().unwrap_or_default()
 }
 
 #[test]
-fn a_poison_job_takes_three_workers_and_no_more() {
+fn a_poison_job_kills_at_most_three_workers() {
     let app = start("workers = 2");
     let mut client = app.client();
     let script = "note run;last-words {\"class\":\"E_ERROR\",\"message\":\"boom\",\"file\":\"a.php\",\"line\":7};exit 255";
-    let id = client.push(&Ask::push("mails", script));
+    let id = client.push(&Request::push("mails", script));
     let job = client.job_in(&id, "failed");
     assert_eq!(job["crashes"], 3);
     assert_eq!(job["attempt"], 0, "a crash is no attempt: {job}");
     assert_eq!(job["error"]["class"], "Quarantined");
     assert_eq!(
         job["error"]["message"],
-        "it killed 3 workers, the last one by exit code 255: E_ERROR: boom at a.php:7"
+        "it killed 3 workers, the last one with exit code 255: E_ERROR: boom at a.php:7"
     );
     assert_eq!(app.dir.notes(), ["run"; 3]);
     let found = quarantine(&app);
@@ -35,22 +35,22 @@ fn a_poison_job_takes_three_workers_and_no_more() {
     assert_eq!(found[0]["task"], id.as_str());
     assert_eq!(found[0]["last_words"], "E_ERROR: boom at a.php:7");
     assert_eq!(found[0]["exit"], "exit code 255");
-    let shown = client.own("stoker.quarantine", &json!({"op": "show", "id": id}));
+    let shown = client.call_server("stoker.quarantine", &json!({"op": "show", "id": id}));
     assert_eq!(shown["body"], script);
     app.wait_for_log(
-        "p-*died by exit code 255 while it ran a task; last words: E_ERROR: boom at a.php:7",
+        "p-*died with exit code 255 while it ran a task; last words: E_ERROR: boom at a.php:7",
     );
     app.wait_for_log("job mails (*) is quarantined: it killed 3 workers");
     app.ready();
 }
 
 #[test]
-fn other_tasks_go_on_while_a_poison_kills() {
+fn other_tasks_continue_while_a_poison_job_kills_workers() {
     let app = start("workers = 2");
     let mut client = app.client();
-    let poison = client.push(&Ask::push("mails", "exit 1"));
+    let poison = client.push(&Request::push("mails", "exit 1"));
     let good: Vec<String> = (0..200)
-        .map(|n| client.push(&Ask::push("mails", format!("note n{n}"))))
+        .map(|n| client.push(&Request::push("mails", format!("note n{n}"))))
         .collect();
     client.job_in(&poison, "failed");
     good.iter().for_each(|id| drop(client.job_in(id, "done")));
@@ -62,12 +62,12 @@ fn other_tasks_go_on_while_a_poison_kills() {
 }
 
 #[test]
-fn a_poison_call_ends_its_own_caller_only() {
+fn a_poison_call_fails_only_for_its_own_caller() {
     let app = start("workers = 2");
     let mut client = app.client();
-    let poison = client.send(&Ask::call("t.again", "note run;stderr it burns;segv"));
+    let poison = client.send(&Request::call("t.again", "note run;stderr it burns;segv"));
     let good: Vec<u32> = (0..50)
-        .map(|n| client.send(&Ask::call("t.again", format!("ok {n}"))))
+        .map(|n| client.send(&Request::call("t.again", format!("ok {n}"))))
         .collect();
     for (n, id) in good.iter().enumerate() {
         assert_eq!(client.answer(*id).text(), n.to_string());
@@ -77,14 +77,14 @@ fn a_poison_call_ends_its_own_caller_only() {
     assert!(
         answer
             .text()
-            .contains("it killed 3 workers, the last one by signal 11 (SEGV)")
+            .contains("it killed 3 workers, the last one with signal 11 (SEGV)")
     );
     assert_eq!(app.dir.notes(), ["run"; 3]);
     assert_eq!(quarantine(&app)[0]["last_words"], "it burns");
 }
 
 #[test]
-fn a_call_that_has_killed_three_is_refused_when_it_comes_again() {
+fn a_call_that_killed_three_workers_is_rejected_from_then_on() {
     let app = start("workers = 1");
     let mut client = app.client();
     for _ in 0..3 {
@@ -97,7 +97,7 @@ fn a_call_that_has_killed_three_is_refused_when_it_comes_again() {
     assert!(
         refused
             .text()
-            .contains("killed 3 workers; it is refused for 10 min"),
+            .contains("killed 3 workers; they are rejected for 10 min"),
         "{}",
         refused.text()
     );
@@ -107,27 +107,27 @@ fn a_call_that_has_killed_three_is_refused_when_it_comes_again() {
 }
 
 #[test]
-fn the_crash_budget_is_the_pools_own() {
+fn crash_budget_is_set_per_pool() {
     let app = start("workers = 1\ncrash_budget = 2");
     let mut client = app.client();
-    let id = client.push(&Ask::push("mails", "note run;exit 1"));
+    let id = client.push(&Request::push("mails", "note run;exit 1"));
     client.job_in(&id, "failed");
     assert_eq!(app.dir.notes(), ["run"; 2]);
 }
 
 #[test]
-fn a_job_that_survives_its_crash_is_done_and_remembers_it() {
+fn a_job_that_succeeds_after_a_crash_keeps_its_crash_count() {
     let app = start("workers = 1");
     let mut client = app.client();
-    let id = client.push(&Ask::push("mails", "once died;segv"));
+    let id = client.push(&Request::push("mails", "once died;segv"));
     assert_eq!(client.job_in(&id, "done")["crashes"], 1);
     assert!(quarantine(&app).is_empty());
-    let told = client.push(&Ask::push("mails", "once again;segv;tell"));
+    let told = client.push(&Request::push("mails", "once again;segv;tell"));
     client.job_in(&told, "done");
 }
 
 #[test]
-fn a_suspect_runs_alone_and_one_at_a_time() {
+fn suspects_run_alone_and_one_at_a_time() {
     let app = start("workers = 2");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
@@ -137,10 +137,10 @@ fn a_suspect_runs_alone_and_one_at_a_time() {
         .map(|name| {
             let script = format!("once {name};note died;segv");
             let again = format!("if {name} note again,gate gate;{script}");
-            client.push(&Ask::push("mails", again))
+            client.push(&Request::push("mails", again))
         })
         .collect();
-    let held = gate.meet();
+    let held = gate.wait_for_worker();
     until("the second one has died too", || {
         (app.dir
             .notes()
@@ -170,23 +170,23 @@ fn a_suspect_runs_alone_and_one_at_a_time() {
 }
 
 #[test]
-fn when_many_tasks_kill_a_version_the_version_is_blamed() {
+fn a_version_whose_workers_are_killed_by_many_tasks_is_blamed() {
     let app = start("workers = 2");
     let mut client = app.client();
-    let kills = |n: usize| Ask::push("mails", format!("once n{n};exit 9"));
+    let kills = |n: usize| Request::push("mails", format!("once n{n};exit 9"));
     let jobs: Vec<String> = (0..8).map(|n| client.push(&kills(n))).collect();
-    app.wait_for_log("pool p: many different tasks kill its workers; the version is to blame");
+    app.wait_for_log("pool p: many different tasks kill its workers; the cause is probably the version of the code");
     assert_eq!(app.pool()["state"], "blamed");
     // If the version were not blamed, the third death would be the last.
     let script = "if c ok;if b once c;if b exit 9;if a once b;if a exit 9;once a;exit 9";
-    let patient = client.push(&Ask::push("mails", script));
+    let patient = client.push(&Request::push("mails", script));
     assert_eq!(client.job_in(&patient, "done")["crashes"], 3);
     jobs.iter().for_each(|id| drop(client.job_in(id, "done")));
 }
 
 /// A rejected call runs again after an operator clears it or its pool gets a new version (issue 9, A12).
 #[test]
-fn a_refused_call_runs_again_once_it_is_cleared_or_its_pool_has_a_new_version() {
+fn a_quarantined_call_runs_again_after_a_clear_or_a_new_pool_version() {
     let app = start("workers = 1");
     let mut client = app.client();
     let script = "if cured ok;kill";
@@ -204,6 +204,20 @@ fn a_refused_call_runs_again_once_it_is_cleared_or_its_pool_has_a_new_version() 
     }
     assert_eq!(client.call("t.run", script).status(), Status::QUARANTINED);
     std::fs::write(app.dir.file("cured"), "").expect("the directory can be written");
-    client.own("stoker.pool", &json!({"op": "reload"}));
+    client.call_server("stoker.pool", &json!({"op": "reload"}));
     assert_eq!(client.call("t.run", script).status(), Status::OK);
+}
+
+/// What a worker wrote during an earlier task says nothing about its death in a later one.
+#[test]
+fn last_words_of_an_earlier_task_are_not_given_as_the_reason() {
+    let app = start("workers = 1");
+    let pid = app.pids()[0];
+    let script = "stderr an old line;last-words {\"class\":\"Old\",\"message\":\"old words\"};ok";
+    assert_eq!(app.call("t.run", script).status(), Status::OK);
+    assert_eq!(app.pids()[0], pid, "the same worker goes on");
+    let died = app.call("t.run", "exit 9");
+    assert_eq!(died.status(), Status::WORKER_DIED);
+    let text = died.text();
+    assert!(!text.contains("old"), "{text}");
 }

@@ -2,7 +2,7 @@
 
 use crate::setup;
 use serde_json::json;
-use stoker_testkit::{App, Ask, Client, Got, frame};
+use stoker_testkit::{App, Client, Received, Request, frame};
 use stoker_wire::{Encode, Key, Status, Type};
 
 const POOL: &str = "[pool.d]\ntask_timeout = \"200ms\"\n[queue.mails]\npool = \"d\"\n";
@@ -24,7 +24,7 @@ fn ready(worker: &mut Client, count: u32) {
     }));
 }
 
-fn answer(worker: &mut Client, task: &Got, status: Status) {
+fn answer(worker: &mut Client, task: &Received, status: Status) {
     worker.write(&frame(Encode {
         code: status.0,
         ..Encode::new(Type::Res, task.id)
@@ -32,7 +32,7 @@ fn answer(worker: &mut Client, task: &Got, status: Status) {
 }
 
 #[track_caller]
-fn next(worker: &mut Client, kind: Type) -> Got {
+fn next(worker: &mut Client, kind: Type) -> Received {
     let got = worker.frame().expect("the connection stays open");
     assert_eq!(got.kind, kind, "{}", got.text());
     got
@@ -40,10 +40,10 @@ fn next(worker: &mut Client, kind: Type) -> Got {
 
 /// A paused worker outlives every limit that it would have exceeded with a job.
 #[test]
-fn a_worker_that_does_not_ask_holds_no_job() {
+fn a_pull_worker_gets_no_job_without_a_request() {
     let app = serve();
     let (mut worker, mut client) = (join(&app), app.client());
-    let id = client.push(&Ask::push("mails", "x").meta(Key::TRIES, 1u16.to_be_bytes()));
+    let id = client.push(&Request::push("mails", "x").meta(Key::TRIES, 1u16.to_be_bytes()));
     client.job_in(&id, "ready");
     ready(&mut worker, 0);
     next(&mut worker, Type::Ready);
@@ -54,11 +54,11 @@ fn a_worker_that_does_not_ask_holds_no_job() {
 }
 
 #[test]
-fn a_job_that_crossed_the_withdrawal_comes_back_free_and_before_its_confirmation() {
+fn a_job_sent_during_a_withdrawal_is_returned_before_the_confirmation() {
     let app = serve();
     let (mut worker, mut client) = (join(&app), app.client());
     ready(&mut worker, 1);
-    let id = client.push(&Ask::push("mails", "x").meta(Key::TRIES, 1u16.to_be_bytes()));
+    let id = client.push(&Request::push("mails", "x").meta(Key::TRIES, 1u16.to_be_bytes()));
     client.job_in(&id, "running");
     ready(&mut worker, 0);
     let task = next(&mut worker, Type::Req);
@@ -74,10 +74,11 @@ fn a_job_that_crossed_the_withdrawal_comes_back_free_and_before_its_confirmation
 
 /// The worker is the test's own process: if it were killed at the end of the grace period, the test would die.
 #[test]
-fn a_process_that_asks_for_nothing_is_let_go_and_lives_on() {
+fn an_idle_pull_worker_is_disconnected_and_not_killed() {
     let app = serve();
     let mut worker = join(&app);
-    app.client().own("stoker.pool", &json!({"op": "reload"}));
+    app.client()
+        .call_server("stoker.pool", &json!({"op": "reload"}));
     next(&mut worker, Type::Goaway);
     assert!(worker.frame().is_none(), "the connection has ended");
     let mut worker = join(&app);
@@ -89,11 +90,11 @@ fn a_process_that_asks_for_nothing_is_let_go_and_lives_on() {
 
 /// The connection ends. The process has no job, so it is not killed: it is the one that runs this test.
 #[test]
-fn a_request_that_the_protocol_forbids_ends_the_connection_and_not_the_process() {
+fn an_invalid_pull_request_closes_the_connection_and_does_not_kill_the_process() {
     let app = serve();
     for (pull, count, why) in [
         (true, 2, "READY asks for 2 tasks: expected 0 or 1"),
-        (false, 1, "READY from a worker that did not say pull"),
+        (false, 1, "READY from a worker whose HELLO did not set pull"),
     ] {
         let hello =
             json!({"v": [1], "role": "worker", "pool": "d", "jobs": ["mails"], "pull": pull});

@@ -6,11 +6,11 @@ use serde_json::json;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
-use stoker_testkit::{App, Ask, Client, Inbox, frame, limit, procs, until};
+use stoker_testkit::{App, Client, Inbox, Request, frame, limit, procs, until};
 use stoker_wire::{Encode, Key, Status, Type};
 
 /// The maximum number of seconds that an operator waits for an answer, however the server is attacked.
-const PROMPT: f64 = 0.5;
+const ADMIN_TIMEOUT: f64 = 0.5;
 
 /// Checks that an operator's command is answered in time. The machine may be busy, so the best of three attempts
 /// counts.
@@ -19,12 +19,12 @@ fn operator_gets_in(app: &App) {
     let ask = || {
         let began = Instant::now();
         let mut operator = Client::try_connect(&app.socket())?;
-        let asked = operator.try_own("stoker.queue", &json!({"op": "list"}));
+        let asked = operator.try_call_server("stoker.queue", &json!({"op": "list"}));
         asked.is_ok().then(|| began.elapsed())
     };
     let best = (0..3).filter_map(|_| ask()).min();
     let best = best.expect("an operator is let in");
-    assert!(best <= limit(PROMPT), "an operator waited {best:?}");
+    assert!(best <= limit(ADMIN_TIMEOUT), "an operator waited {best:?}");
 }
 
 /// Opens `count` connections that send nothing.
@@ -48,7 +48,7 @@ fn is_closed(stream: &mut UnixStream) -> bool {
 
 // Issue 9, A9
 #[test]
-fn silent_connections_make_room_for_those_that_speak() {
+fn silent_connections_are_closed_to_make_room_for_others() {
     let app = start("workers = 1\n[stoker]\nmax_connections = 50");
     let mut silent = silent(&app, 60);
     operator_gets_in(&app);
@@ -63,9 +63,9 @@ fn silent_connections_make_room_for_those_that_speak() {
 
 // Issue 9, A9
 #[test]
-fn who_says_no_hello_in_time_is_disconnected() {
+fn a_client_that_sends_no_hello_in_time_is_disconnected() {
     let app = start("workers = 1\n[stoker]\nhello_timeout = \"200ms\"");
-    let mut quiet = Client::silent(&app.socket());
+    let mut quiet = Client::connect_without_hello(&app.socket());
     let told = quiet.frame().expect("the reason comes first");
     assert_eq!(told.status(), Status::DEADLINE_EXCEEDED);
     assert!(
@@ -85,13 +85,13 @@ fn who_says_no_hello_in_time_is_disconnected() {
 
 // Issue 9, A9
 #[test]
-fn an_operator_gets_in_where_all_places_are_taken_by_clients() {
+fn an_operator_can_connect_when_clients_use_all_connections() {
     let app = start("workers = 1\n[stoker]\nmax_connections = 20\nuser_connections = 20");
     // These clients have sent HELLO, and some are busy.
     let mut clients: Vec<Client> = (0..19).map(|_| app.client()).collect();
     let gate = app.dir.gate("gate");
-    let busy = clients[0].send(&Ask::call("t.run", "gate gate;ok late"));
-    let held = gate.meet();
+    let busy = clients[0].send(&Request::call("t.run", "gate gate;ok late"));
+    let held = gate.wait_for_worker();
     operator_gets_in(&app);
     // More than the places reserved for operators: the client that has been idle longest is disconnected.
     clients.extend((0..30).map(|_| app.client()));
@@ -105,7 +105,7 @@ fn an_operator_gets_in_where_all_places_are_taken_by_clients() {
 }
 
 /// The bytes of a client that sends HELLO and a request at once.
-fn hello_and_ask() -> Vec<u8> {
+fn hello_and_request() -> Vec<u8> {
     let ask = frame(Encode {
         name: "stoker.queue",
         body: br#"{"op":"list"}"#,
@@ -133,13 +133,13 @@ fn saying(app: &App, bytes: &[u8], count: usize) -> Vec<UnixStream> {
 
 // Issue 9, A9
 #[test]
-fn what_a_connection_has_said_is_read_before_it_makes_room() {
+fn received_requests_are_answered_before_a_connection_is_closed_for_room() {
     let app = start("workers = 1\n[stoker]\nmax_connections = 20");
     let _idle = saying(&app, &hello(), 40);
     operator_gets_in(&app);
     // The server sees all of the following in one turn, in any order, and the idle clients have taken all places.
     procs::signal(app.server(), Signal::STOP);
-    let operators = saying(&app, &hello_and_ask(), 30);
+    let operators = saying(&app, &hello_and_request(), 30);
     let _more = saying(&app, &hello(), 60);
     procs::signal(app.server(), Signal::CONT);
     for operator in operators {
@@ -153,9 +153,9 @@ fn what_a_connection_has_said_is_read_before_it_makes_room() {
 
 // Issue 9, A9
 #[test]
-fn an_operator_gets_in_where_all_others_have_begun_a_request() {
+fn an_operator_can_connect_when_all_other_connections_have_partial_requests() {
     let app = start("workers = 1\n[stoker]\nmax_connections = 20");
-    let begun = hello_and_ask();
+    let begun = hello_and_request();
     // Each connection has its WELCOME before the next one comes, so that none of them counts as silent then.
     let begin = |_| {
         let mut stream = saying(&app, &begun[..begun.len() - 1], 1).remove(0);
@@ -168,7 +168,7 @@ fn an_operator_gets_in_where_all_others_have_begun_a_request() {
 
 // Issue 9, A9
 #[test]
-fn a_table_is_no_larger_than_the_descriptors_there_are() {
+fn the_connection_limit_is_bounded_by_the_descriptor_limit() {
     let config = pool_of("serve", "workers = 1");
     let app = setup().config(&config).after("ulimit -n 80").start();
     app.wait_for_log("*max_connections = 10000*80 descriptors*");
@@ -179,15 +179,15 @@ fn a_table_is_no_larger_than_the_descriptors_there_are() {
 
 // Issue 9, A9
 #[test]
-fn one_user_has_so_many_calls_under_way() {
+fn the_number_of_concurrent_calls_of_one_user_is_limited() {
     let app = start("workers = 1\n[stoker]\nuser_inflight = 5");
     let gate = app.dir.gate("gate");
     let mut clients: Vec<Client> = (0..3).map(|_| app.client()).collect();
     let calls: Vec<u32> = clients[..2]
         .iter_mut()
-        .flat_map(|client| client.send_all(&vec![Ask::call("t.run", "gate gate"); 3]))
+        .flat_map(|client| client.send_all(&vec![Request::call("t.run", "gate gate"); 3]))
         .collect();
-    let held = gate.meet();
+    let held = gate.wait_for_worker();
     let refused = clients[1].answer(calls[5]);
     assert_eq!(refused.status(), Status::RESOURCE_EXHAUSTED);
     assert!(
@@ -211,13 +211,13 @@ fn one_user_has_so_many_calls_under_way() {
 
 // Issue 9, A9
 #[test]
-fn the_calls_of_one_user_take_so_much_memory() {
+fn the_memory_of_the_calls_of_one_user_is_limited() {
     let app = start("workers = 1\n[stoker]\nuser_memory = \"1MB\"");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
     let body = "gate gate;ok ".to_owned() + &"x".repeat(600_000);
-    let first = client.send(&Ask::call("t.run", body.clone()));
-    let held = gate.meet();
+    let first = client.send(&Request::call("t.run", body.clone()));
+    let held = gate.wait_for_worker();
     let refused = client.call("t.run", &body);
     assert_eq!(refused.status(), Status::RESOURCE_EXHAUSTED);
     assert!(
@@ -233,11 +233,11 @@ fn the_calls_of_one_user_take_so_much_memory() {
 
 // Issue 9, A9
 #[test]
-fn one_user_has_so_many_pushes_under_way() {
+fn the_number_of_concurrent_pushes_of_one_user_is_limited() {
     let app = start("workers = 1\n[stoker]\nuser_pushes = 10");
     let mut client = app.client();
-    client.push(&Ask::push("mails", "ok"));
-    let ids = client.send_all(&vec![Ask::push("mails", "ok"); 200]);
+    client.push(&Request::push("mails", "ok"));
+    let ids = client.send_all(&vec![Request::push("mails", "ok"); 200]);
     let answers: Vec<_> = ids.into_iter().map(|id| client.answer(id)).collect();
     let refused: Vec<_> = answers
         .iter()
@@ -256,19 +256,22 @@ fn one_user_has_so_many_pushes_under_way() {
             answer.text()
         );
     }
-    assert_eq!(client.ask(&Ask::push("mails", "ok")).status(), Status::OK);
+    assert_eq!(
+        client.request(&Request::push("mails", "ok")).status(),
+        Status::OK
+    );
 }
 
 // Issue 9, A9
 #[test]
-fn half_frames_of_connections_that_are_gone_leave_nothing_behind() {
+fn partial_frames_of_closed_connections_are_freed() {
     let app = start("workers = 1\n[stoker]\nframe_timeout = \"10m\"");
     let hello = frame(Encode {
         body: br#"{"v":[1],"role":"client"}"#,
         ..Encode::new(Type::Hello, 0)
     });
     for _ in 0..3_000 {
-        let mut client = Client::silent(&app.socket());
+        let mut client = Client::connect_without_hello(&app.socket());
         client.write(&[&hello[..], &[0, 0, 0]].concat());
         client.frame();
     }

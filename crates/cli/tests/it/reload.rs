@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use stoker_testkit::{App, Ask, bad_worker, procs, until};
+use stoker_testkit::{App, Request, bad_worker, procs, until};
 use stoker_wire::{Codec, Status};
 
 /// Runs `work` while several clients call. Every call must succeed.
@@ -15,8 +15,8 @@ fn under_load(app: &App, work: impl FnOnce()) {
     let client = |number: usize| {
         let mut client = app.client();
         while !done.load(Ordering::Relaxed) {
-            let asks: Vec<Ask> = (0..8)
-                .map(|n| Ask::call("t.run", format!("ok {number}.{n}")))
+            let asks: Vec<Request> = (0..8)
+                .map(|n| Request::call("t.run", format!("ok {number}.{n}")))
                 .collect();
             for (n, id) in client.send_all(&asks).into_iter().enumerate() {
                 assert_eq!(client.answer(id).text(), format!("{number}.{n}"));
@@ -54,7 +54,8 @@ impl Drop for Ends<'_> {
 
 #[track_caller]
 fn reload(app: &App) -> Value {
-    app.client().own("stoker.pool", &json!({"op": "reload"}))
+    app.client()
+        .call_server("stoker.pool", &json!({"op": "reload"}))
 }
 
 #[test]
@@ -71,18 +72,21 @@ fn a_reload_replaces_every_worker_and_fails_no_call() {
     });
     assert_eq!(app.pool()["version"], 3);
     assert_eq!(app.pool()["restarts"], 0);
-    app.wait_for_log("pool p runs version 3 only");
+    app.wait_for_log("all workers of pool p run version 3");
 }
 
 #[test]
-fn a_reload_waits_for_what_runs() {
+fn a_reload_waits_for_running_tasks() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let call = client.send(&Ask::call("t.run", "gate gate;ok by the old one"));
-    let held = gate.meet();
+    let call = client.send(&Request::call("t.run", "gate gate;ok by the old one"));
+    let held = gate.wait_for_worker();
     let mut operator = app.client();
-    let asked = operator.send(&Ask::call("stoker.pool", r#"{"op":"reload","pool":"p"}"#));
+    let asked = operator.send(&Request::call(
+        "stoker.pool",
+        r#"{"op":"reload","pool":"p"}"#,
+    ));
     app.wait_for_log("p-2 is ready");
     assert_eq!(
         app.call("t.run", "ok by the new one").text(),
@@ -95,7 +99,7 @@ fn a_reload_waits_for_what_runs() {
 }
 
 #[test]
-fn a_version_that_cannot_boot_leaves_the_old_one_in_its_place() {
+fn a_version_that_cannot_boot_does_not_replace_the_old_one() {
     let setup = setup().config(&pool_of("if broken exit 5;serve", "workers = 2"));
     let app = setup.start();
     let before = app.pids();
@@ -120,7 +124,7 @@ fn hup_reloads_all_pools() {
     let app = start("workers = 1");
     let before = app.pids();
     procs::signal(app.angel(), Signal::HUP);
-    app.wait_for_log("pool p runs version 2 only");
+    app.wait_for_log("all workers of pool p run version 2");
     assert_ne!(app.pids(), before);
 }
 
@@ -130,7 +134,7 @@ fn scaling_up_and_down_fails_no_call() {
     under_load(&app, || {
         for workers in [4, 8, 1, 2] {
             let ask = json!({"op": "scale", "pool": "p", "min": workers, "max": workers});
-            app.client().own("stoker.pool", &ask);
+            app.client().call_server("stoker.pool", &ask);
             until("the pool has its size", || {
                 (app.workers().len() == workers).then_some(())
             });
@@ -140,16 +144,16 @@ fn scaling_up_and_down_fails_no_call() {
 }
 
 #[test]
-fn a_pool_scaled_down_lets_its_busy_worker_finish() {
+fn scaling_down_lets_busy_workers_finish() {
     let app = start("workers = 2");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
     let calls: Vec<u32> = (0..2)
-        .map(|_| client.send(&Ask::call("t.run", "note begun;gate gate;ok finished")))
+        .map(|_| client.send(&Request::call("t.run", "note begun;gate gate;ok finished")))
         .collect();
     until("both run", || (app.dir.notes().len() == 2).then_some(()));
-    let held = gate.meet();
-    client.own(
+    let held = gate.wait_for_worker();
+    client.call_server(
         "stoker.pool",
         &json!({"op": "scale", "pool": "p", "min": 1, "max": 1}),
     );
@@ -162,13 +166,13 @@ fn a_pool_scaled_down_lets_its_busy_worker_finish() {
 }
 
 #[test]
-fn a_scale_that_makes_no_sense_is_refused_with_its_reason() {
+fn an_invalid_scale_is_rejected_with_a_reason() {
     let app = start("workers = 2\n[service.t]\nreserve = 1");
     let mut client = app.client();
     for (ask, why) in [
         (
             json!({"op": "scale", "pool": "x", "min": 1, "max": 1}),
-            "there is no pool 'x'; there is: p",
+            "there is no pool 'x'; expected one of: p",
         ),
         (
             json!({"op": "scale", "pool": "p", "min": 3, "max": 2}),
@@ -180,7 +184,7 @@ fn a_scale_that_makes_no_sense_is_refused_with_its_reason() {
         ),
         (
             json!({"op": "scale", "pool": "p", "min": 0, "max": 1}),
-            "reserve 1 worker, so min is at least 1",
+            "reserve 1 worker, so min must be at least 1",
         ),
         (
             json!({"op": "scale", "pool": "p", "min": "1", "max": 1}),
@@ -188,7 +192,7 @@ fn a_scale_that_makes_no_sense_is_refused_with_its_reason() {
         ),
     ] {
         let refused = client
-            .try_own("stoker.pool", &ask)
+            .try_call_server("stoker.pool", &ask)
             .expect_err("it makes no sense");
         assert!(refused.text().contains(why), "{ask}: {}", refused.text());
     }
@@ -204,7 +208,7 @@ fn by_environment(script: &str, rest: &str) -> String {
 }
 
 #[test]
-fn after_a_reload_that_failed_a_worker_that_dies_is_followed_by_one_of_the_old_kind() {
+fn workers_restarted_after_a_failed_reload_have_the_old_version() {
     let config = by_environment("calls t.run,t.old;serve", "workers = 1");
     let app = setup().config(&config).start();
     app.dir
@@ -220,7 +224,7 @@ fn after_a_reload_that_failed_a_worker_that_dies_is_followed_by_one_of_the_old_k
 }
 
 #[test]
-fn a_reload_takes_of_the_file_what_it_says_of_pools_now() {
+fn a_reload_applies_the_pool_settings_of_the_file() {
     let before = pool_of("serve", "workers = 1");
     let app = setup().config(&before).start();
     let after = by_environment("calls t.run,t.new;serve", "workers = 1\nmax_tasks = 2");
@@ -234,17 +238,15 @@ fn a_reload_takes_of_the_file_what_it_says_of_pools_now() {
             "stoker: applied from the configuration: pool.p.command, pool.p.env, pool.p.max_tasks\n"
         )
     );
-    app.wait_for_log("pool p as * says now: command, env, max_tasks");
+    app.wait_for_log("pool p was changed in *: command, env, max_tasks");
     assert_eq!(app.call("t.new", "ok new").text(), "new");
     app.call("t.new", "ok");
-    app.wait_for_log("p-2 has gone");
+    app.wait_for_log("p-2 has ended");
     app.ready();
     // The angel keeps the new configuration for a server that it starts again.
     procs::kill(app.server());
     until("the server is back", || {
-        app.log()
-            .contains("the server was started again")
-            .then_some(())
+        app.log().contains("the server was restarted").then_some(())
     });
     app.ready();
     assert_eq!(app.call("t.new", "ok new").text(), "new");
@@ -253,7 +255,7 @@ fn a_reload_takes_of_the_file_what_it_says_of_pools_now() {
 
 // Issue 9, A25
 #[test]
-fn a_reload_says_what_needs_a_restart() {
+fn a_reload_reports_what_needs_a_restart() {
     let app = start("workers = 1");
     let more = "workers = 1\n[stoker]\nmax_inflight = 5\nsocket_group = \"0\"\nsocket_mode = \"0600\"\n\
                 [log]\nformat = \"json\"";
@@ -299,15 +301,13 @@ fn a_reload_applies_weights_limits_retention_and_sizes() {
         (app.workers().len() == 2).then_some(())
     });
     let mut client = app.client();
-    let id = client.push(&Ask::push("mails", "fail 64 no"));
+    let id = client.push(&Request::push("mails", "fail 64 no"));
     let job = client.job_in(&id, "failed");
     assert_eq!(job["attempt"], 2, "{job}");
     // The next server has the new values too, without a reload.
     procs::kill(app.server());
     until("the server is back", || {
-        app.log()
-            .contains("the server was started again")
-            .then_some(())
+        app.log().contains("the server was restarted").then_some(())
     });
     app.ready();
     assert_eq!(app.client().queue("mails")["limit"], 7);
@@ -316,7 +316,7 @@ fn a_reload_applies_weights_limits_retention_and_sizes() {
 
 /// A setting that is removed from the file returns to its default.
 #[test]
-fn a_reload_takes_back_what_the_file_no_longer_says() {
+fn a_reload_resets_settings_that_were_removed_from_the_file() {
     let rest =
         "workers = 1\n[queue.mails]\nweight = 3\nlimit = 1\nreserve = 1\n[service.t]\nlimit = 5";
     let app = start(rest);
@@ -333,17 +333,17 @@ fn a_reload_takes_back_what_the_file_no_longer_says() {
 // Issue 9, A25
 /// The waiting jobs are already in memory, with the old number of tries.
 #[test]
-fn jobs_that_wait_get_the_tries_of_a_reload() {
+fn waiting_jobs_get_the_new_tries_after_a_reload() {
     let app = start("workers = 1\n[queue.mails]\ntries = 1\nbackoff = [\"0s\"]");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    client.push(&Ask::push("mails", "gate gate"));
-    let held = gate.meet();
-    let waits = client.push(&Ask::push("mails", "fail 64 no"));
+    client.push(&Request::push("mails", "gate gate"));
+    let held = gate.wait_for_worker();
+    let waits = client.push(&Request::push("mails", "fail 64 no"));
     let more = "workers = 1\n[queue.mails]\ntries = 2\nbackoff = [\"0s\"]";
     app.dir.write("stoker.toml", pool_of("serve", more));
     let mut other = app.client();
-    other.send(&Ask::call("stoker.pool", r#"{"op":"reload"}"#).codec(Codec::JSON));
+    other.send(&Request::call("stoker.pool", r#"{"op":"reload"}"#).codec(Codec::JSON));
     app.wait_for_log("queue.mails.tries");
     drop(held);
     let job = client.job_in(&waits, "failed");
@@ -351,12 +351,12 @@ fn jobs_that_wait_get_the_tries_of_a_reload() {
 }
 
 #[test]
-fn what_operators_have_set_stays_over_a_reload() {
+fn overrides_survive_a_reload() {
     let app = start("workers = 1\n[queue.mails]\nweight = 2");
     let mut client = app.client();
     let scale = json!({"op": "scale", "pool": "p", "min": 3, "max": 3});
-    client.own("stoker.pool", &scale);
-    client.own(
+    client.call_server("stoker.pool", &scale);
+    client.call_server(
         "stoker.queue",
         &json!({"op": "set", "queue": "mails", "weight": 9}),
     );
@@ -370,7 +370,7 @@ fn what_operators_have_set_stays_over_a_reload() {
     let queue = app.client().queue("mails");
     assert_eq!((&queue["weight"], &queue["limit"]), (&json!(9), &json!(6)));
     assert_eq!(app.pool()["max"], 3);
-    client.own(
+    client.call_server(
         "stoker.queue",
         &json!({"op": "set", "queue": "mails", "reset": true}),
     );
@@ -386,7 +386,7 @@ fn what_operators_have_set_stays_over_a_reload() {
 
 // Issue 9, A25
 #[test]
-fn a_size_that_was_set_stays_over_a_crash_of_the_server_until_it_is_reset() {
+fn a_scaled_size_survives_a_crash_of_the_server_until_it_is_reset() {
     let app = start("workers = 1");
     let scaled = app.cli(&["scale", "p", "2..3"]);
     assert_eq!(scaled.stdout, "p: 2 to 3 workers\n");
@@ -396,7 +396,7 @@ fn a_size_that_was_set_stays_over_a_crash_of_the_server_until_it_is_reset() {
     };
     let crash = |times: &str| {
         procs::kill(app.server());
-        app.wait_for_log(&format!("the server was started again ({times} by now)*"));
+        app.wait_for_log(&format!("the server was restarted ({times} so far)*"));
         app.ready();
     };
     crash("1 time");
@@ -415,7 +415,7 @@ fn a_size_that_was_set_stays_over_a_crash_of_the_server_until_it_is_reset() {
 
 // Issue 9, A25
 #[test]
-fn pools_come_and_go_by_a_reload() {
+fn a_reload_adds_and_removes_pools() {
     let alone = pool_of("jobs mails;serve", "workers = 1");
     let late = pool_of("jobs late;serve", "workers = 2").replace("pool.p", "pool.late");
     let both = format!("{alone}{late}");
@@ -431,7 +431,7 @@ fn pools_come_and_go_by_a_reload() {
         (app.workers().len() == 3).then_some(())
     });
     let mut client = app.client();
-    let id = client.push(&Ask::push("late", "ok"));
+    let id = client.push(&Request::push("late", "ok"));
     client.job_in(&id, "done");
     app.dir.write("stoker.toml", &alone);
     let output = app.cli(&["reload"]);
@@ -442,7 +442,7 @@ fn pools_come_and_go_by_a_reload() {
     until("its workers have gone", || {
         (app.workers().len() == 1).then_some(())
     });
-    let waits = client.push(&Ask::push("late", "ok"));
+    let waits = client.push(&Request::push("late", "ok"));
     assert_eq!(client.job(&waits)["state"], "ready", "nobody serves it");
     app.dir.write("stoker.toml", &both);
     reload(&app);
@@ -452,7 +452,7 @@ fn pools_come_and_go_by_a_reload() {
 
 // Issue 9, A25
 #[test]
-fn a_removed_queue_keeps_its_jobs_and_runs_them_when_it_is_back() {
+fn a_removed_queue_keeps_its_jobs_and_runs_them_when_it_is_configured_again() {
     let two = |rest: &str| {
         pool_of("jobs none;serve", "workers = 1")
             + &pool_of("jobs other;serve", "workers = 1").replace("pool.p", "pool.q")
@@ -461,13 +461,13 @@ fn a_removed_queue_keeps_its_jobs_and_runs_them_when_it_is_back() {
     let section = "[queue.mails]\npool = \"q\"\nlimit = 5\n";
     let app = setup().config(&two(section)).start();
     let mut client = app.client();
-    let done = client.push(&Ask::push("mails", "ok"));
+    let done = client.push(&Request::push("mails", "ok"));
     client.job_in(&done, "done");
     app.dir.write("stoker.toml", two(""));
     let answer = reload(&app);
     assert_eq!(answer["applied"], json!(["queue.mails"]));
     assert_eq!(app.client().queue("mails")["limit"], Value::Null);
-    let waits = client.push(&Ask::push("mails", "ok"));
+    let waits = client.push(&Request::push("mails", "ok"));
     assert_eq!(client.job(&waits)["state"], "ready");
     app.dir.write("stoker.toml", two(section));
     reload(&app);
@@ -477,7 +477,7 @@ fn a_removed_queue_keeps_its_jobs_and_runs_them_when_it_is_back() {
 
 // Issue 9, A25
 #[test]
-fn a_reload_of_one_pool_leaves_the_rest_and_says_so() {
+fn a_reload_of_one_pool_applies_nothing_else_and_reports_it() {
     let app = start("workers = 1");
     let more = "workers = 2\n[queue.mails]\nweight = 3";
     app.dir.write("stoker.toml", pool_of("serve", more));
@@ -490,7 +490,7 @@ fn a_reload_of_one_pool_leaves_the_rest_and_says_so() {
 }
 
 #[test]
-fn a_reload_by_a_wrong_file_is_refused_with_its_mistakes() {
+fn a_reload_of_an_invalid_file_is_rejected_with_its_errors() {
     let app = start("workers = 1");
     let before = app.pids();
     app.dir.write("stoker.toml", "[pool.p]\ncomand = []\n");
@@ -499,7 +499,7 @@ fn a_reload_by_a_wrong_file_is_refused_with_its_mistakes() {
     let what = "stoker.toml:2: pool.p.comand: unknown key\n    did you mean 'command'?";
     assert!(output.stderr.contains(what), "{}", output.stderr);
     procs::signal(app.angel(), Signal::HUP);
-    app.wait_for_log("nothing is reloaded: *stoker.toml:2: pool.p.comand: unknown key");
+    app.wait_for_log("the reload is rejected: *stoker.toml:2: pool.p.comand: unknown key");
     std::fs::remove_file(app.dir.file("stoker.toml")).expect("it was written");
     let output = app.cli(&["reload"]);
     assert!(output.stderr.contains("cannot read "), "{}", output.stderr);
@@ -507,7 +507,7 @@ fn a_reload_by_a_wrong_file_is_refused_with_its_mistakes() {
 }
 
 #[test]
-fn what_can_not_run_is_told_with_its_last_words_and_leaves_the_pool_as_it_was() {
+fn a_failed_reload_reports_the_last_output_and_does_not_change_the_pool() {
     let app = setup()
         .config(&by_environment("serve", "workers = 1"))
         .start();
@@ -517,7 +517,7 @@ fn what_can_not_run_is_told_with_its_last_words_and_leaves_the_pool_as_it_was() 
     assert_eq!(output.code, 1);
     let told = "p: the new version can't run; version 1 stays\np-";
     assert!(output.stdout.starts_with(told), "{}", output.stdout);
-    let words = "did not get ready (exit code 255): Parse error: odd\n";
+    let words = "did not become ready (exit code 255): Parse error: odd\n";
     assert!(output.stdout.ends_with(words), "{}", output.stdout);
     // Its workers are replaced by workers of the version that stays.
     procs::kill(app.pids()[0]);
@@ -526,7 +526,7 @@ fn what_can_not_run_is_told_with_its_last_words_and_leaves_the_pool_as_it_was() 
 }
 
 #[test]
-fn how_the_last_boot_of_a_pool_ended_is_shown() {
+fn the_outcome_of_the_last_boot_is_shown() {
     let script = "stdout Parse error: odd;exit 255";
     let app = setup().config(&pool_of(script, "workers = 1")).launch();
     app.wait_for_log("pool p is unhealthy*");
@@ -546,9 +546,9 @@ fn how_the_last_boot_of_a_pool_ended_is_shown() {
 
 // Issue 9, A27
 #[test]
-fn a_worker_that_ends_without_serving_is_told_what_to_do() {
+fn a_worker_that_exits_without_serving_is_logged_with_a_hint() {
     let app = setup().config(&pool_of("exit 0", "workers = 1")).launch();
     app.wait_for_log(
-        "*did not get ready (exit code 0). It ended without serving: a worker calls run() last*",
+        "*did not become ready (exit code 0). It ended without serving: a worker must call run() at its end*",
     );
 }

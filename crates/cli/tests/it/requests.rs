@@ -2,26 +2,26 @@
 
 use crate::start;
 use serde_json::{Value, json};
-use stoker_testkit::{App, Ask, Client};
+use stoker_testkit::{App, Client, Request};
 use stoker_wire::{Codec, Key, Status};
 
 /// A server with three waiting jobs.
 fn with_waiting_jobs() -> (App, Client) {
     let app = start("workers = 1\n[queue.mails]\n[queue.other]");
     let mut client = app.client();
-    client.own(
+    client.call_server(
         "stoker.queue",
         &json!({"op": "pause", "create": true, "queue": "mails"}),
     );
     for key in ["a", "b", "c"] {
-        client.push(&Ask::push("mails", "ok").key(key));
+        client.push(&Request::push("mails", "ok").key(key));
     }
     (app, client)
 }
 
 #[track_caller]
 fn rejected(client: &mut Client, name: &str, ask: &Value) -> String {
-    let refused = client.try_own(name, ask);
+    let refused = client.try_call_server(name, ask);
     let refused = refused
         .err()
         .unwrap_or_else(|| panic!("{ask} was accepted"));
@@ -31,16 +31,16 @@ fn rejected(client: &mut Client, name: &str, ask: &Value) -> String {
 
 // Issue 9, A7: each of these used to mean the whole queue, or all jobs.
 #[test]
-fn a_filter_of_a_wrong_type_or_an_unknown_name_changes_no_job() {
+fn a_filter_with_a_wrong_type_or_an_unknown_name_changes_no_job() {
     let (_app, mut client) = with_waiting_jobs();
     let wrong = [
         (
             json!({"queue": "mails", "key": 42}),
-            "invalid \"key\": expected a text of 1 to 200 bytes, got 42; write \"42\"",
+            "invalid \"key\": expected a string of 1 to 200 bytes, got 42; write \"42\"",
         ),
         (
             json!({"queue": "mails", "older_ms": "7d"}),
-            "invalid \"older_ms\": expected a whole number of milliseconds, as 604800000 for 7 days, got \"7d\"",
+            "invalid \"older_ms\": expected a whole number of milliseconds, such as 604800000 for 7 days, got \"7d\"",
         ),
         (
             json!({"queue": "mails", "stat": "failed"}),
@@ -48,11 +48,11 @@ fn a_filter_of_a_wrong_type_or_an_unknown_name_changes_no_job() {
         ),
         (
             json!({"queue": "mails", "type": null}),
-            "invalid \"type\": expected a text of 1 to 255 bytes, got null; leave the field out instead",
+            "invalid \"type\": expected a string of 1 to 255 bytes, got null; leave the field out instead",
         ),
         (
             json!({"queue": "mails", "error": ""}),
-            "invalid \"error\": expected a text of 1 to",
+            "invalid \"error\": expected a string of 1 to",
         ),
         (
             json!({"queue": "mails", "state": ["failed"]}),
@@ -139,7 +139,7 @@ fn an_operation_must_be_named_and_a_field_may_be_given_once() {
         r#"["cancel"]"#,
         "null",
     ] {
-        let answer = client.ask(&Ask::call("stoker.job", body).codec(Codec::JSON));
+        let answer = client.request(&Request::call("stoker.job", body).codec(Codec::JSON));
         assert_eq!(answer.status(), Status::INVALID_ARGUMENT, "{body}");
     }
     assert_eq!(client.queue("mails")["ready"], 3, "none was touched");
@@ -147,9 +147,9 @@ fn an_operation_must_be_named_and_a_field_may_be_given_once() {
 
 // Issue 9, A7: `codec` used to be cut to eight bits, `limit` and `per_second` to the allowed range.
 #[test]
-fn a_number_out_of_its_range_is_rejected_and_not_cut() {
+fn a_number_out_of_range_is_rejected_and_not_clamped() {
     let (_app, mut client) = with_waiting_jobs();
-    let delay = Ask::push("mails", "ok").meta(Key::DELAY, 600_000_u64.to_be_bytes());
+    let delay = Request::push("mails", "ok").meta(Key::DELAY, 600_000_u64.to_be_bytes());
     let id = client.push(&delay);
     for (name, ask) in [
         (
@@ -183,7 +183,7 @@ fn a_number_out_of_its_range_is_rejected_and_not_cut() {
 
 // Found with issue 9, A7: a name that no frame can carry became a queue, and delivering its jobs ended the server.
 #[test]
-fn no_request_makes_a_queue_with_an_impossible_name() {
+fn no_request_creates_a_queue_with_an_invalid_name() {
     let (app, mut client) = with_waiting_jobs();
     let long = "q".repeat(256);
     for name in ["", "a b", "q\n", &long] {
@@ -198,7 +198,9 @@ fn no_request_makes_a_queue_with_an_impossible_name() {
             rejected(&mut client, "stoker.queue", &ask);
         }
     }
-    let queues = app.client().own("stoker.queue", &json!({"op": "list"}));
+    let queues = app
+        .client()
+        .call_server("stoker.queue", &json!({"op": "list"}));
     let names = queues["queues"].as_array().expect("queues");
     let names: Vec<&str> = names
         .iter()
@@ -222,11 +224,11 @@ fn a_long_request_is_rejected_unless_it_carries_payloads() {
         &json!({"op": "list", "queue": long}),
     );
     assert!(text.contains("the limit is 262144"), "{text}");
-    let delay = Ask::push("mails", "ok").meta(Key::DELAY, 600_000_u64.to_be_bytes());
+    let delay = Request::push("mails", "ok").meta(Key::DELAY, 600_000_u64.to_be_bytes());
     let id = client.push(&delay);
-    client.own("stoker.job", &json!({"op": "edit", "id": id, "body": long}));
+    client.call_server("stoker.job", &json!({"op": "edit", "id": id, "body": long}));
     let job = json!({"queue": "mails", "body": long, "state": "suspended"});
-    client.own("stoker.job", &json!({"op": "import", "jobs": [job]}));
+    client.call_server("stoker.job", &json!({"op": "import", "jobs": [job]}));
 }
 
 // Issue 9, A7, on the command line.

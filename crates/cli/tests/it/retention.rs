@@ -2,7 +2,7 @@
 
 use crate::{pool_of, start};
 use serde_json::{Value, json};
-use stoker_testkit::{Ask, Client, until};
+use stoker_testkit::{Client, Request, until};
 use stoker_wire::Status;
 
 const QUEUES: &str = "workers = 1
@@ -23,7 +23,7 @@ keep_failed = 2";
 
 /// Pushes a job to a queue and waits for its end.
 fn ended(client: &mut Client, queue: &str, script: &str, state: &str) -> String {
-    let id = client.push(&Ask::push(queue, script));
+    let id = client.push(&Request::push(queue, script));
     client.job_in(&id, state);
     id
 }
@@ -31,7 +31,7 @@ fn ended(client: &mut Client, queue: &str, script: &str, state: &str) -> String 
 /// The job, or `None` if it has been deleted.
 fn known(client: &mut Client, id: &str) -> Option<Value> {
     let show = json!({"op": "show", "id": id});
-    match client.try_own("stoker.job", &show) {
+    match client.try_call_server("stoker.job", &show) {
         Ok(job) => Some(job),
         Err(refusal) => {
             assert_eq!(refusal.status(), Status::NOT_FOUND, "{}", refusal.text());
@@ -40,14 +40,14 @@ fn known(client: &mut Client, id: &str) -> Option<Value> {
     }
 }
 
-fn is_forgotten(client: &mut Client, id: &str) {
+fn is_deleted(client: &mut Client, id: &str) {
     until(&format!("{id} is forgotten"), || {
         known(client, id).is_none().then_some(())
     });
 }
 
 #[test]
-fn each_part_is_kept_for_its_own_time() {
+fn jobs_payloads_and_results_have_their_own_retention() {
     let app = start(QUEUES);
     let mut client = app.client();
     let failed: Vec<String> = ["done", "results", "payloads"]
@@ -55,10 +55,10 @@ fn each_part_is_kept_for_its_own_time() {
         .into();
     let done = ended(&mut client, "failed", "ok answer", "done");
 
-    let gone = client.push(&Ask::push("done", "ok answer"));
-    is_forgotten(&mut client, &gone);
-    let gone = client.push(&Ask::push("failed", "fail 69 no"));
-    is_forgotten(&mut client, &gone);
+    let gone = client.push(&Request::push("done", "ok answer"));
+    is_deleted(&mut client, &gone);
+    let gone = client.push(&Request::push("failed", "fail 69 no"));
+    is_deleted(&mut client, &gone);
 
     let id = ended(&mut client, "results", "ok answer", "done");
     until("the result is forgotten", || {
@@ -84,7 +84,7 @@ fn each_part_is_kept_for_its_own_time() {
 }
 
 #[test]
-fn so_many_are_kept_of_each_sort() {
+fn the_number_of_kept_jobs_is_limited_per_state() {
     let app = start(QUEUES);
     let mut client = app.client();
     let mut ids = |script: &str, state: &str| -> Vec<String> {
@@ -93,7 +93,7 @@ fn so_many_are_kept_of_each_sort() {
     };
     for ids in [ids("ok", "done"), ids("fail 69 no", "failed")] {
         let (old, new) = ids.split_at(3);
-        old.iter().for_each(|id| is_forgotten(&mut client, id));
+        old.iter().for_each(|id| is_deleted(&mut client, id));
         for id in new {
             assert!(known(&mut client, id).is_some(), "{id}");
         }
@@ -109,8 +109,8 @@ fn a_reload_changes_how_many_are_kept() {
         .collect();
     let less = "workers = 1\n[queue.mails]\nkeep_done = 1";
     app.dir.write("stoker.toml", pool_of("serve", less));
-    client.own("stoker.pool", &json!({"op": "reload"}));
+    client.call_server("stoker.pool", &json!({"op": "reload"}));
     let last = ended(&mut client, "mails", "ok", "done");
-    before.iter().for_each(|id| is_forgotten(&mut client, id));
+    before.iter().for_each(|id| is_deleted(&mut client, id));
     assert!(known(&mut client, &last).is_some());
 }

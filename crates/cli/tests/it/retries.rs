@@ -2,7 +2,7 @@
 
 use crate::start;
 use serde_json::{Value, json};
-use stoker_testkit::{Ask, Client, until};
+use stoker_testkit::{Client, Request, until};
 use stoker_wire::Key;
 
 /// The differences between the times that runs noted, in milliseconds.
@@ -30,7 +30,10 @@ fn waits_until_due(client: &mut Client, id: &str) -> i64 {
 fn a_job_without_tries_fails_at_its_first_error() {
     let app = start("workers = 1");
     let mut client = app.client();
-    let id = client.push(&Ask::push("mails", "note run;fail 64 broken\nsecond line"));
+    let id = client.push(&Request::push(
+        "mails",
+        "note run;fail 64 broken\nsecond line",
+    ));
     let job = client.job_in(&id, "failed");
     assert_eq!(job["attempt"], 1);
     assert_eq!(job["error"]["class"], "EXCEPTION");
@@ -42,7 +45,7 @@ fn a_job_without_tries_fails_at_its_first_error() {
         job["body"], "note run;fail 64 broken\nsecond line",
         "kept to be looked at"
     );
-    let listed = client.own("stoker.job", &json!({"op": "list", "state": "failed"}));
+    let listed = client.call_server("stoker.job", &json!({"op": "list", "state": "failed"}));
     assert_eq!(
         listed["jobs"][0]["error"]["message"], "broken",
         "its first line in a list"
@@ -51,10 +54,10 @@ fn a_job_without_tries_fails_at_its_first_error() {
 }
 
 #[test]
-fn a_list_says_how_long_each_wait_is() {
+fn a_backoff_list_sets_each_delay() {
     let app = start("workers = 1\n[queue.mails]\ntries = 4\nbackoff = [\"40ms\", \"120ms\"]");
     let mut client = app.client();
-    let id = client.push(&Ask::push("mails", "note {ms};fail 64 broken"));
+    let id = client.push(&Request::push("mails", "note {ms};fail 64 broken"));
     let job = client.job_in(&id, "failed");
     assert_eq!(job["attempt"], 4);
     let gaps = gaps(&app.dir.notes());
@@ -66,12 +69,12 @@ fn a_list_says_how_long_each_wait_is() {
 }
 
 #[test]
-fn an_exponential_wait_has_full_jitter_up_to_its_cap() {
+fn an_exponential_backoff_has_full_jitter_up_to_its_cap() {
     let rest = "workers = 1\n[queue.mails]\ntries = 5\nbackoff = { base = \"30m\", cap = \"1h\" }";
     let app = start(rest);
     let mut client = app.client();
     let ids: Vec<String> = (0..16)
-        .map(|_| client.push(&Ask::push("mails", "fail 64 broken")))
+        .map(|_| client.push(&Request::push("mails", "fail 64 broken")))
         .collect();
     let waits: Vec<i64> = ids
         .iter()
@@ -96,18 +99,18 @@ fn an_exponential_wait_has_full_jitter_up_to_its_cap() {
 fn a_job_that_failed_once_may_succeed() {
     let app = start("workers = 1\n[queue.mails]\ntries = 3\nbackoff = [\"0s\"]");
     let mut client = app.client();
-    let id = client.push(&Ask::push("mails", "once failed;fail 64 not yet"));
+    let id = client.push(&Request::push("mails", "once failed;fail 64 not yet"));
     let job = client.job_in(&id, "done");
     assert_eq!(job["attempt"], 2);
     assert_eq!(job["error"]["message"], "not yet", "why it took two runs");
 }
 
 #[test]
-fn a_jobs_own_tries_and_waits_go_before_its_queues() {
+fn the_tries_and_backoff_of_a_job_override_those_of_its_queue() {
     let app = start("workers = 1\n[queue.mails]\ntries = 9\nbackoff = [\"1h\"]");
     let mut client = app.client();
     let waits: Vec<u8> = [20u32, 60].iter().flat_map(|ms| ms.to_be_bytes()).collect();
-    let ask = Ask::push("mails", "note {ms};fail 64 broken")
+    let ask = Request::push("mails", "note {ms};fail 64 broken")
         .meta(Key::TRIES, 3u16.to_be_bytes())
         .meta(Key::BACKOFF, waits);
     let id = client.push(&ask);
@@ -117,11 +120,11 @@ fn a_jobs_own_tries_and_waits_go_before_its_queues() {
 }
 
 #[test]
-fn no_bound_of_tries_is_no_bound() {
+fn unlimited_tries_are_not_limited() {
     let app = start("workers = 1\n[queue.mails]\nbackoff = [\"0s\"]");
     let mut client = app.client();
     let script = "if enough ok;note run;fail 64 again";
-    let id = client.push(&Ask::push("mails", script).meta(Key::TRIES, 0u16.to_be_bytes()));
+    let id = client.push(&Request::push("mails", script).meta(Key::TRIES, 0u16.to_be_bytes()));
     until("it has run ten times", || {
         (app.dir.notes().len() >= 10).then_some(())
     });
@@ -130,14 +133,14 @@ fn no_bound_of_tries_is_no_bound() {
 }
 
 #[test]
-fn the_code_may_ask_for_another_run_at_its_own_time() {
+fn a_job_can_release_itself_with_a_delay() {
     let app = start("workers = 1\n[queue.mails]\ntries = 2\nbackoff = [\"1h\"]");
     let mut client = app.client();
-    let id = client.push(&Ask::push("mails", "note {ms};once asked;retry 80"));
+    let id = client.push(&Request::push("mails", "note {ms};once asked;retry 80"));
     let job = client.job_in(&id, "done");
     assert_eq!(job["attempt"], 2, "a release is a run");
     assert!(gaps(&app.dir.notes())[0] >= 80);
-    let spent = client.push(&Ask::push("mails", "retry 0"));
+    let spent = client.push(&Request::push("mails", "retry 0"));
     assert_eq!(
         client.job_in(&spent, "failed")["error"]["message"],
         "not now"
@@ -148,13 +151,13 @@ fn the_code_may_ask_for_another_run_at_its_own_time() {
 fn a_release_without_a_time_waits_by_the_queues_backoff() {
     let app = start("workers = 1\n[queue.mails]\ntries = 2\nbackoff = [\"70ms\"]");
     let mut client = app.client();
-    let id = client.push(&Ask::push("mails", "note {ms};once asked;retry"));
+    let id = client.push(&Request::push("mails", "note {ms};once asked;retry"));
     client.job_in(&id, "done");
     assert!(gaps(&app.dir.notes())[0] >= 70);
 }
 
 #[test]
-fn what_another_run_can_not_mend_is_given_up_at_once() {
+fn a_permanent_failure_is_not_retried() {
     let app = start("workers = 1\n[queue.mails]\ntries = 5\nbackoff = [\"0s\"]");
     let mut client = app.client();
     for (code, runs) in [
@@ -167,22 +170,22 @@ fn what_another_run_can_not_mend_is_given_up_at_once() {
         (64, 5),
         (99, 5),
     ] {
-        let id = client.push(&Ask::push("mails", format!("fail {code} no")));
+        let id = client.push(&Request::push("mails", format!("fail {code} no")));
         let job = client.job_in(&id, "failed");
         assert_eq!(job["attempt"], runs, "status {code}");
     }
 }
 
 #[test]
-fn a_worker_is_told_how_often_its_job_has_failed() {
+fn a_worker_receives_the_number_of_earlier_attempts() {
     let app = start("workers = 1\n[queue.mails]\ntries = 3\nbackoff = [\"0s\"]");
     let mut client = app.client();
-    let id = client.push(&Ask::push(
+    let id = client.push(&Request::push(
         "mails",
         "note-told;if dead ok;once failed;fail 64 no",
     ));
     client.job_in(&id, "done");
-    let crash = client.push(&Ask::push("mails", "note-told;once dead;kill"));
+    let crash = client.push(&Request::push("mails", "note-told;once dead;kill"));
     client.job_in(&crash, "done");
     let told: Vec<(Value, Value)> = app
         .dir
@@ -201,32 +204,32 @@ fn a_worker_is_told_how_often_its_job_has_failed() {
 }
 
 #[test]
-fn a_failed_job_runs_again_when_an_operator_says_so_with_fresh_tries() {
+fn a_failed_job_retried_by_an_operator_has_all_its_tries_again() {
     let app = start("workers = 1\n[queue.mails]\ntries = 2\nbackoff = [\"0s\"]");
     let mut client = app.client();
     let script = "note run;if mended ok;fail 64 broken";
     let ids: Vec<String> = (0..3)
-        .map(|_| client.push(&Ask::push("mails", script)))
+        .map(|_| client.push(&Request::push("mails", script)))
         .collect();
     ids.iter().for_each(|id| drop(client.job_in(id, "failed")));
-    let one = client.own("stoker.job", &json!({"op": "retry", "id": ids[0]}));
+    let one = client.call_server("stoker.job", &json!({"op": "retry", "id": ids[0]}));
     assert_eq!(one, json!({"count": 1}));
     until("it has failed again", || {
         (app.dir.notes().len() == 8).then_some(())
     });
     assert_eq!(client.job_in(&ids[0], "failed")["attempt"], 2);
     app.dir.write("mended", "");
-    let all = client.own("stoker.job", &json!({"op": "retry", "state": "failed"}));
+    let all = client.call_server("stoker.job", &json!({"op": "retry", "state": "failed"}));
     assert_eq!(all, json!({"count": 3}));
     ids.iter().for_each(|id| drop(client.job_in(id, "done")));
     assert_eq!(client.queue("mails")["failed"], 0);
 }
 
 #[test]
-fn a_job_that_crashes_does_not_lose_its_tries() {
+fn a_crash_does_not_use_up_a_try() {
     let app = start("workers = 1\n[queue.mails]\ntries = 1");
     let mut client = app.client();
-    let id = client.push(&Ask::push("mails", "once died;kill"));
+    let id = client.push(&Request::push("mails", "once died;kill"));
     let job = client.job_in(&id, "done");
     assert_eq!((&job["attempt"], &job["crashes"]), (&json!(1), &json!(1)));
 }

@@ -2,7 +2,7 @@
 
 use crate::start;
 use serde_json::{Value, json};
-use stoker_testkit::{App, Ask, Client, until};
+use stoker_testkit::{App, Client, Request, until};
 use stoker_wire::Status;
 
 /// Room for five bodies of 90 KB.
@@ -15,7 +15,7 @@ fn start_small() -> App {
 #[track_caller]
 fn push(client: &mut Client, queue: &str, script: &str, bytes: usize) -> String {
     let body = script.to_owned() + &" ".repeat(bytes - script.len());
-    client.push(&Ask::push(queue, body))
+    client.push(&Request::push(queue, body))
 }
 
 /// Makes `number` large jobs fail, one after another.
@@ -31,19 +31,19 @@ fn fail(client: &mut Client, number: usize) -> Vec<String> {
 
 #[track_caller]
 fn remembered(client: &mut Client, queue: &str) -> Vec<String> {
-    let listed = client.own("stoker.job", &json!({"op": "list", "queue": queue}));
+    let listed = client.call_server("stoker.job", &json!({"op": "list", "queue": queue}));
     let listed = listed["jobs"].as_array().cloned().unwrap_or_default();
     let ids = listed.iter().filter_map(|job| job["id"].as_str());
     ids.map(str::to_owned).collect()
 }
 
 fn shown(client: &mut Client, id: &str) -> Result<Value, Status> {
-    let shown = client.try_own("stoker.job", &json!({"op": "show", "id": id}));
+    let shown = client.try_call_server("stoker.job", &json!({"op": "show", "id": id}));
     shown.map_err(|refusal| refusal.status())
 }
 
 #[test]
-fn old_failed_jobs_make_room_for_later_ones() {
+fn old_failed_jobs_are_deleted_for_later_ones() {
     let app = start_small();
     let mut client = app.client();
     // Thirty of them are larger than all memory, so deleted jobs must free their memory.
@@ -51,7 +51,7 @@ fn old_failed_jobs_make_room_for_later_ones() {
     assert_eq!(remembered(&mut client, "mails"), failed[25..]);
     assert_eq!(shown(&mut client, &failed[24]), Err(Status::NOT_FOUND));
     // A job that ran again counts as the latest failure.
-    client.own("stoker.job", &json!({"op": "retry", "id": failed[25]}));
+    client.call_server("stoker.job", &json!({"op": "retry", "id": failed[25]}));
     client.job_in(&failed[25], "failed");
     let next = fail(&mut client, 1);
     let kept = [&failed[25..26], &failed[27..], &next].concat();
@@ -59,7 +59,7 @@ fn old_failed_jobs_make_room_for_later_ones() {
 }
 
 #[test]
-fn done_jobs_take_no_room() {
+fn done_jobs_do_not_displace_failed_ones() {
     let app = start_small();
     let mut client = app.client();
     let failed = fail(&mut client, 5);
@@ -72,13 +72,13 @@ fn done_jobs_take_no_room() {
 }
 
 #[test]
-fn the_oldest_of_all_queues_goes_and_cancelled_ones_count() {
+fn the_oldest_failed_or_cancelled_job_of_all_queues_is_deleted_first() {
     let app = start_small();
     let mut client = app.client();
     // A queue exists once something was pushed to it.
     let first = push(&mut client, "other", "ok", 2);
     client.job_in(&first, "done");
-    client.own(
+    client.call_server(
         "stoker.queue",
         &json!({"op": "pause", "create": true, "queue": "other"}),
     );
@@ -87,18 +87,18 @@ fn the_oldest_of_all_queues_goes_and_cancelled_ones_count() {
         .map(|_| push(&mut client, "other", "ok", 90_000))
         .collect();
     let waiting = json!({"op": "cancel", "queue": "other", "state": "ready"});
-    assert_eq!(client.own("stoker.job", &waiting)["count"], 5);
+    assert_eq!(client.call_server("stoker.job", &waiting)["count"], 5);
     assert!(remembered(&mut client, "mails").is_empty());
-    client.own("stoker.queue", &json!({"op": "resume", "queue": "other"}));
+    client.call_server("stoker.queue", &json!({"op": "resume", "queue": "other"}));
     let back = json!({"op": "retry", "state": "cancelled"});
-    assert_eq!(client.own("stoker.job", &back)["count"], 5, "whole");
+    assert_eq!(client.call_server("stoker.job", &back)["count"], 5, "whole");
     for id in &cancelled {
         client.job_in(id, "done");
     }
 }
 
 #[test]
-fn what_no_room_could_hold_is_forgotten_and_takes_none() {
+fn a_job_larger_than_all_room_is_not_kept() {
     let app = start_small();
     let mut client = app.client();
     let id = push(&mut client, "mails", "fail 49 no", 600_000);

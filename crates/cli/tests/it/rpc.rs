@@ -3,10 +3,10 @@
 use crate::{start, start_of};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use stoker_testkit::{Ask, Client, frame, until};
+use stoker_testkit::{Client, Request, frame, until};
 use stoker_wire::{Codec, Encode, Flags, Key, Status, Type};
 
-fn told(answer: &stoker_testkit::Got) -> Value {
+fn told(answer: &stoker_testkit::Received) -> Value {
     serde_json::from_slice(&answer.body).unwrap_or_else(|_| panic!("{}", answer.text()))
 }
 
@@ -14,8 +14,8 @@ fn told(answer: &stoker_testkit::Got) -> Value {
 fn each_of_many_calls_gets_its_own_answer() {
     let app = start("workers = 2");
     let mut client = app.client();
-    let asks: Vec<Ask> = (0..1_000)
-        .map(|n| Ask::call("t.run", format!("ok {n}")))
+    let asks: Vec<Request> = (0..1_000)
+        .map(|n| Request::call("t.run", format!("ok {n}")))
         .collect();
     for (n, id) in client.send_all(&asks).into_iter().enumerate() {
         assert_eq!(client.answer(id).text(), n.to_string());
@@ -23,13 +23,13 @@ fn each_of_many_calls_gets_its_own_answer() {
 }
 
 #[test]
-fn a_slow_call_does_not_hold_up_those_behind_it() {
+fn a_slow_call_does_not_delay_later_ones() {
     let app = start("workers = 2");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let slow = client.send(&Ask::call("t.run", "gate gate;ok slow"));
-    let held = gate.meet();
-    let quick = client.send(&Ask::call("t.run", "ok quick"));
+    let slow = client.send(&Request::call("t.run", "gate gate;ok slow"));
+    let held = gate.wait_for_worker();
+    let quick = client.send(&Request::call("t.run", "ok quick"));
     assert_eq!(client.any_answer().id, quick, "the later one comes first");
     drop(held);
     assert_eq!(client.answer(slow).text(), "slow");
@@ -40,8 +40,8 @@ fn several_slots_answer_out_of_order() {
     let app = start_of("slots 3;serve", "workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let first = client.send(&Ask::call("t.run", "gate gate;ok first"));
-    let held = gate.meet();
+    let first = client.send(&Request::call("t.run", "gate gate;ok first"));
+    let held = gate.wait_for_worker();
     assert_eq!(client.call("t.run", "ok second").text(), "second");
     assert_eq!(client.call("t.run", "ok third").text(), "third");
     drop(held);
@@ -49,13 +49,13 @@ fn several_slots_answer_out_of_order() {
 }
 
 #[test]
-fn clients_do_not_get_each_others_answers() {
+fn clients_receive_only_their_own_responses() {
     let app = start("workers = 2");
     let mut clients: Vec<Client> = (0..20).map(|_| app.client()).collect();
     let ids: Vec<u32> = clients
         .iter_mut()
         .enumerate()
-        .map(|(n, client)| client.send(&Ask::call("t.run", format!("ok {n}"))))
+        .map(|(n, client)| client.send(&Request::call("t.run", format!("ok {n}"))))
         .collect();
     assert!(
         ids.iter().all(|id| *id == ids[0]),
@@ -67,11 +67,11 @@ fn clients_do_not_get_each_others_answers() {
 }
 
 #[test]
-fn an_answer_passes_as_the_worker_gave_it() {
+fn a_response_passes_unchanged() {
     let app = start("workers = 1");
     let mut client = app.client();
-    let json = Ask::call("t.run", "{\"a\":1}").codec(Codec::JSON);
-    let echoed = client.ask(&json);
+    let json = Request::call("t.run", "{\"a\":1}").codec(Codec::JSON);
+    let echoed = client.request(&json);
     assert_eq!(
         (echoed.text().as_str(), echoed.prio),
         ("{\"a\":1}", Codec::JSON.0)
@@ -91,15 +91,15 @@ fn an_answer_passes_as_the_worker_gave_it() {
 }
 
 #[test]
-fn a_request_reaches_the_worker_as_its_caller_wrote_it() {
+fn a_request_passes_unchanged() {
     let app = start("workers = 1");
-    let ask = Ask::call("t.run", "tell")
+    let ask = Request::call("t.run", "tell")
         .prio(5)
         .ttl(5_000)
         .key("tenant")
         .codec(Codec::MSGPACK)
         .meta(Key(0x80), "my own");
-    let told = told(&app.client().ask(&ask));
+    let told = told(&app.client().request(&ask));
     assert_eq!(told["name"], "t.run");
     assert_eq!(told["prio"], 5);
     assert_eq!(told["codec"], 3);
@@ -114,7 +114,7 @@ fn a_request_reaches_the_worker_as_its_caller_wrote_it() {
 }
 
 #[test]
-fn a_large_body_goes_both_ways() {
+fn large_bodies_pass_in_both_directions() {
     let app = start("workers = 1");
     let body = format!("[{}1]", "0,".repeat(4 << 20));
     assert_eq!(app.call("t.run", &body).body, body.as_bytes());
@@ -122,13 +122,13 @@ fn a_large_body_goes_both_ways() {
 }
 
 #[test]
-fn beyond_the_bound_of_a_connection_requests_are_refused() {
+fn requests_beyond_the_limit_of_a_connection_are_rejected() {
     let app = start("workers = 2\n[stoker]\nmax_inflight = 3");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
     assert_eq!(client.welcome["max_inflight"], 3);
     let calls: Vec<u32> = (0..3)
-        .map(|_| client.send(&Ask::call("t.run", "gate gate")))
+        .map(|_| client.send(&Request::call("t.run", "gate gate")))
         .collect();
     let refused = client.call("t.run", "note no");
     assert_eq!(refused.status(), Status::RESOURCE_EXHAUSTED);
@@ -147,14 +147,14 @@ fn beyond_the_bound_of_a_connection_requests_are_refused() {
 }
 
 #[test]
-fn too_many_waiting_calls_of_a_service_are_refused() {
+fn too_many_waiting_calls_of_a_service_are_rejected() {
     let app = start("workers = 1\n[service.t]\nmax_waiting = 4");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let running = client.send(&Ask::call("t.run", "gate gate"));
-    let held = gate.meet();
+    let running = client.send(&Request::call("t.run", "gate gate"));
+    let held = gate.wait_for_worker();
     let waiting: Vec<u32> = (0..4)
-        .map(|_| client.send(&Ask::call("t.run", "ok")))
+        .map(|_| client.send(&Request::call("t.run", "ok")))
         .collect();
     let refused = client.call("t.run", "ok");
     assert_eq!(
@@ -177,7 +177,9 @@ fn a_call_that_would_wait_too_long_is_shed() {
     for _ in 0..16 {
         assert_eq!(client.call("t.run", "sleep 20").status(), Status::OK);
     }
-    let asks: Vec<Ask> = (0..40).map(|_| Ask::call("t.run", "sleep 20")).collect();
+    let asks: Vec<Request> = (0..40)
+        .map(|_| Request::call("t.run", "sleep 20"))
+        .collect();
     let ids = client.send_all(&asks);
     let answers: Vec<_> = ids.into_iter().map(|id| client.answer(id)).collect();
     let shed: Vec<_> = answers
@@ -194,7 +196,7 @@ fn a_call_that_would_wait_too_long_is_shed() {
 }
 
 #[test]
-fn bodies_held_are_bounded() {
+fn the_memory_of_waiting_bodies_is_limited() {
     let app = start("workers = 1\n[stoker]\nmax_memory = \"1MB\"");
     let refused = app.call("t.run", &"x".repeat(2 << 20));
     assert_eq!(refused.status(), Status::RESOURCE_EXHAUSTED);
@@ -203,21 +205,23 @@ fn bodies_held_are_bounded() {
         "{}",
         refused.text()
     );
-    let push = app.client().ask(&Ask::push("mails", "x".repeat(2 << 20)));
+    let push = app
+        .client()
+        .request(&Request::push("mails", "x".repeat(2 << 20)));
     assert_eq!(push.status(), Status::RESOURCE_EXHAUSTED);
     assert_eq!(app.call("t.run", "ok").status(), Status::OK);
 }
 
 #[test]
-fn a_client_that_goes_takes_its_waiting_calls_along() {
+fn waiting_calls_of_a_disconnected_client_are_cancelled() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let mut stays = app.client();
-    let running = stays.send(&Ask::call("t.run", "gate gate;ok"));
-    let held = gate.meet();
+    let running = stays.send(&Request::call("t.run", "gate gate;ok"));
+    let held = gate.wait_for_worker();
     let mut goes = app.client();
-    goes.send(&Ask::call("t.run", "note cancelled"));
-    goes.send(&Ask::call("t.run", "note one-way").flag(Flags::ONEWAY));
+    goes.send(&Request::call("t.run", "note cancelled"));
+    goes.send(&Request::call("t.run", "note one-way").flag(Flags::ONEWAY));
     goes.fence();
     drop(goes);
     until("only the one-way call waits", || {
@@ -230,12 +234,12 @@ fn a_client_that_goes_takes_its_waiting_calls_along() {
 }
 
 #[test]
-fn a_worker_hears_that_its_caller_has_gone_if_it_asked() {
+fn a_worker_with_soft_cancel_is_notified_when_its_caller_disconnects() {
     let app = start_of("soft-cancel;serve", "workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    client.send(&Ask::call("t.run", "gate gate;await-cancel;note heard"));
-    let held = gate.meet();
+    client.send(&Request::call("t.run", "gate gate;await-cancel;note heard"));
+    let held = gate.wait_for_worker();
     drop(client);
     drop(held);
     until("the worker has heard", || app.dir.notes().first().cloned());
@@ -244,13 +248,13 @@ fn a_worker_hears_that_its_caller_has_gone_if_it_asked() {
 }
 
 #[test]
-fn a_cancelled_call_that_waits_never_runs_and_is_not_answered() {
+fn a_cancelled_waiting_call_never_runs_and_is_not_answered() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let running = client.send(&Ask::call("t.run", "gate gate;ok"));
-    let held = gate.meet();
-    let waiting = client.send(&Ask::call("t.run", "note no"));
+    let running = client.send(&Request::call("t.run", "gate gate;ok"));
+    let held = gate.wait_for_worker();
+    let waiting = client.send(&Request::call("t.run", "note no"));
     client.cancel(waiting);
     client.cancel(4_000);
     client.fence();
@@ -262,12 +266,12 @@ fn a_cancelled_call_that_waits_never_runs_and_is_not_answered() {
 }
 
 #[test]
-fn a_cancelled_call_that_runs_is_not_answered_and_its_number_is_free() {
+fn a_cancelled_running_call_is_not_answered_and_its_id_is_free() {
     let app = start_of("soft-cancel;serve", "workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let running = client.send(&Ask::call("t.run", "gate gate;await-cancel;note heard"));
-    let held = gate.meet();
+    let running = client.send(&Request::call("t.run", "gate gate;await-cancel;note heard"));
+    let held = gate.wait_for_worker();
     client.cancel(running);
     client.fence();
     drop(held);
@@ -277,14 +281,14 @@ fn a_cancelled_call_that_runs_is_not_answered_and_its_number_is_free() {
 }
 
 #[test]
-fn a_call_whose_time_runs_out_in_the_queue_was_not_processed() {
+fn a_call_that_expires_in_the_queue_was_not_processed() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let running = client.send(&Ask::call("t.run", "gate gate"));
-    let held = gate.meet();
+    let running = client.send(&Request::call("t.run", "gate gate"));
+    let held = gate.wait_for_worker();
     let began = Instant::now();
-    let answer = client.ask(&Ask::call("t.run", "note no").ttl(100));
+    let answer = client.request(&Request::call("t.run", "note no").ttl(100));
     assert_eq!(answer.status(), Status::DEADLINE_EXCEEDED);
     assert!(answer.flags.has(Flags::NOT_PROCESSED));
     assert!(began.elapsed() >= Duration::from_millis(100));
@@ -295,32 +299,32 @@ fn a_call_whose_time_runs_out_in_the_queue_was_not_processed() {
 
 /// Issue 10. The call ran beside a job that took too long, and waits again because their worker was killed.
 #[test]
-fn a_call_that_was_cut_off_and_waits_again_may_have_been_processed() {
+fn a_retried_call_that_expires_while_waiting_may_have_been_processed() {
     let worker = "if booted silence;once booted;slots 2;hello;serve";
     let app = start_of(worker, "workers = 1\nkill_grace = \"0s\"");
     let (gate, mut client) = (app.dir.gate("gate"), app.client());
     let cut_off = client.send(
-        &Ask::call("t.run", "gate gate")
+        &Request::call("t.run", "gate gate")
             .flag(Flags::IDEMPOTENT)
             .ttl(2_000),
     );
-    let held = gate.meet();
-    let slow = Ask::push("mails", "sleep 60000").meta(Key::TIMEOUT, 300u32.to_be_bytes());
+    let held = gate.wait_for_worker();
+    let slow = Request::push("mails", "sleep 60000").meta(Key::TIMEOUT, 300u32.to_be_bytes());
     client.push(&slow);
     let answer = client.answer(cut_off);
     assert_eq!(answer.status(), Status::DEADLINE_EXCEEDED);
     assert!(!answer.flags.has(Flags::NOT_PROCESSED));
-    assert!(app.log().contains("died by signal 9"), "{}", app.log());
+    assert!(app.log().contains("died with signal 9"), "{}", app.log());
     drop(held);
 }
 
 #[test]
-fn a_call_whose_time_runs_out_while_it_runs_says_so() {
+fn a_call_that_expires_while_running_reports_it() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let id = client.send(&Ask::call("t.run", "gate gate;note late").ttl(100));
-    let held = gate.meet();
+    let id = client.send(&Request::call("t.run", "gate gate;note late").ttl(100));
+    let held = gate.wait_for_worker();
     let answer = client.answer(id);
     assert_eq!(answer.status(), Status::DEADLINE_EXCEEDED);
     assert!(!answer.flags.has(Flags::NOT_PROCESSED));
@@ -334,15 +338,15 @@ fn a_call_whose_time_runs_out_while_it_runs_says_so() {
 }
 
 #[test]
-fn a_call_without_a_time_has_its_services() {
+fn a_call_without_a_timeout_has_the_timeout_of_its_service() {
     let app = start("workers = 1\n[service.t]\ntimeout = \"150ms\"");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let id = client.send(&Ask::call("t.run", "gate gate"));
-    let held = gate.meet();
+    let id = client.send(&Request::call("t.run", "gate gate"));
+    let held = gate.wait_for_worker();
     assert_eq!(client.answer(id).status(), Status::DEADLINE_EXCEEDED);
     drop(held);
-    let ttl = told(&client.ask(&Ask::call("t.run", "tell").ttl(5_000)))["ttl"].as_u64();
+    let ttl = told(&client.request(&Request::call("t.run", "tell").ttl(5_000)))["ttl"].as_u64();
     assert!(ttl > Some(1_000), "its caller's overrides it: {ttl:?}");
 }
 
@@ -351,9 +355,9 @@ fn a_one_way_call_is_never_answered() {
     let app = start("workers = 1");
     let mut client = app.client();
     let quiet: Vec<u32> = ["note run", "fail 64 no", "exit 1"]
-        .map(|script| client.send(&Ask::call("t.run", script).flag(Flags::ONEWAY)))
+        .map(|script| client.send(&Request::call("t.run", script).flag(Flags::ONEWAY)))
         .into();
-    let unknown = client.send(&Ask::call("no.such", "").flag(Flags::ONEWAY));
+    let unknown = client.send(&Request::call("no.such", "").flag(Flags::ONEWAY));
     until("the last has run", || {
         (app.pool()["restarts"] == 1).then_some(())
     });
@@ -373,12 +377,12 @@ fn numbered(id: u32, name: &str, body: &str, flags: Flags) -> Vec<u8> {
 }
 
 #[test]
-fn one_way_calls_may_share_a_number_and_do_not_take_it() {
+fn one_way_calls_may_share_an_id_and_do_not_reserve_it() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
     client.write(&numbered(7, "t.run", "gate gate;note first", Flags::ONEWAY));
-    let held = gate.meet();
+    let held = gate.wait_for_worker();
     client.write(&numbered(7, "t.run", "note second", Flags::ONEWAY));
     client.write(&numbered(7, "t.run", "ok mine", Flags::NONE));
     // CANCEL refers to the call that is to be answered, not to the one-way calls with the same number.
@@ -391,12 +395,12 @@ fn one_way_calls_may_share_a_number_and_do_not_take_it() {
 }
 
 #[test]
-fn a_one_way_call_with_the_number_of_an_unanswered_one_is_a_fault() {
+fn a_one_way_call_with_the_id_of_an_unanswered_request_is_a_protocol_error() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
     client.write(&numbered(7, "t.run", "gate gate", Flags::NONE));
-    let held = gate.meet();
+    let held = gate.wait_for_worker();
     client.write(&numbered(7, "t.run", "note no", Flags::ONEWAY));
     let fault = client.frame().expect("the reason");
     assert_eq!((fault.kind, fault.id), (Type::Res, 0));
@@ -412,16 +416,16 @@ fn a_one_way_call_with_the_number_of_an_unanswered_one_is_a_fault() {
 }
 
 #[test]
-fn one_way_calls_are_not_counted_as_unanswered_and_refused_without_a_word() {
+fn one_way_calls_do_not_count_as_unanswered_and_are_dropped_silently() {
     let app = start("workers = 1\n[stoker]\nmax_inflight = 2");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let one_way = |script: &str| Ask::call("t.run", script).flag(Flags::ONEWAY);
-    let noted: Vec<Ask> = (0..5).map(|n| one_way(&format!("note {n}"))).collect();
+    let one_way = |script: &str| Request::call("t.run", script).flag(Flags::ONEWAY);
+    let noted: Vec<Request> = (0..5).map(|n| one_way(&format!("note {n}"))).collect();
     client.send(&one_way("gate gate"));
-    let held = gate.meet();
+    let held = gate.wait_for_worker();
     client.send_all(&noted);
-    let calls = client.send_all(&[Ask::call("t.run", "ok"), Ask::call("t.run", "ok")]);
+    let calls = client.send_all(&[Request::call("t.run", "ok"), Request::call("t.run", "ok")]);
     let refused = client.send(&one_way("note refused"));
     client.fence();
     drop(held);
@@ -433,12 +437,12 @@ fn one_way_calls_are_not_counted_as_unanswered_and_refused_without_a_word() {
 }
 
 #[test]
-fn what_the_broker_is_asked_one_way_is_done_and_never_answered() {
+fn one_way_requests_to_the_server_are_executed_and_never_answered() {
     let rest = "workers = 1\n[queue.mails]\nmax_waiting = 2";
     let app = start_of("jobs mails,other;serve", rest);
     let mut client = app.client();
-    let own = |name: &str, body: &str| Ask::call(name, body).flag(Flags::ONEWAY);
-    let push = |queue: &str| Ask::push(queue, "ok").flag(Flags::ONEWAY);
+    let own = |name: &str, body: &str| Request::call(name, body).flag(Flags::ONEWAY);
+    let push = |queue: &str| Request::push(queue, "ok").flag(Flags::ONEWAY);
     let unique = push("other").meta(Key::UNIQUE, "once");
     let mut quiet = client.send_all(&[
         own("stoker.queue", r#"{"op": "pause", "queue": "mails"}"#),
@@ -463,24 +467,24 @@ fn what_the_broker_is_asked_one_way_is_done_and_never_answered() {
         let all = queue["ready"] == 2 && client.queue("other")["ready"] == 1;
         (queue["paused"] == true && all).then_some(())
     });
-    let full = client.ask(&Ask::push("mails", "ok"));
+    let full = client.request(&Request::push("mails", "ok"));
     assert_eq!(full.status(), Status::RESOURCE_EXHAUSTED);
     assert_eq!(client.queue("mails")["ready"], 2);
     assert_eq!(client.queue("other")["ready"], 1);
-    app.wait_for_log("pool p runs version 2 only");
+    app.wait_for_log("all workers of pool p run version 2");
     quiet.retain(|id| client.has_answer(*id));
     assert!(quiet.is_empty(), "answered: {quiet:?}");
 }
 
 #[test]
-fn the_first_class_goes_first() {
+fn higher_priorities_run_first() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let mut ids = vec![client.send(&Ask::call("t.run", "gate gate"))];
-    let held = gate.meet();
+    let mut ids = vec![client.send(&Request::call("t.run", "gate gate"))];
+    let held = gate.wait_for_worker();
     for prio in [7, 3, 0, 5, 3, 0] {
-        let ask = Ask::call("t.run", format!("note {prio}")).prio(prio);
+        let ask = Request::call("t.run", format!("note {prio}")).prio(prio);
         ids.push(client.send(&ask));
     }
     client.fence();
@@ -490,13 +494,13 @@ fn the_first_class_goes_first() {
 }
 
 #[test]
-fn a_call_that_would_wait_for_its_own_worker_is_refused() {
+fn a_call_that_would_wait_for_its_own_worker_is_rejected() {
     let app = start("workers = 1");
     let answer = app.call("t.run", "call t.run ok");
     assert!(
-        answer
-            .text()
-            .starts_with("RESOURCE_EXHAUSTED every worker that could serve this call waits"),
+        answer.text().starts_with(
+            "RESOURCE_EXHAUSTED every worker that could serve this call is itself waiting"
+        ),
         "{}",
         answer.text()
     );
@@ -504,7 +508,7 @@ fn a_call_that_would_wait_for_its_own_worker_is_refused() {
 }
 
 #[test]
-fn a_call_from_within_is_served_while_another_worker_is_free() {
+fn a_nested_call_is_served_while_another_worker_is_free() {
     let app = start("workers = 2");
     assert_eq!(app.call("t.run", "call t.run ok inner").text(), "OK inner");
     // Two levels would need a third worker.
@@ -513,17 +517,17 @@ fn a_call_from_within_is_served_while_another_worker_is_free() {
 }
 
 #[test]
-fn a_name_that_nobody_serves_is_told_with_the_nearest() {
+fn an_unknown_method_is_rejected_with_a_suggestion() {
     let app = start("workers = 1\n[service.users]");
     for (name, wanted) in [
         ("user.get", "no worker serves 'user'; did you mean 'users'?"),
         (
             "something.else",
-            "no worker serves 'something'; there is: users, t",
+            "no worker serves 'something'; expected one of: users, t",
         ),
         (
             "stoker.jobs",
-            "the broker has no method 'stoker.jobs'; did you mean 'stoker.job'?",
+            "unknown method 'stoker.jobs'; did you mean 'stoker.job'?",
         ),
     ] {
         let answer = app.call(name, "");
@@ -535,38 +539,40 @@ fn a_name_that_nobody_serves_is_told_with_the_nearest() {
 }
 
 #[test]
-fn a_critical_call_with_unknown_metadata_is_refused() {
+fn a_critical_call_with_unknown_metadata_is_rejected() {
     let app = start("workers = 1");
-    let plain = Ask::call("t.run", "tell").meta(Key(0x70), "?");
-    assert_eq!(app.client().ask(&plain).status(), Status::OK);
-    let critical = app.client().ask(&plain.flag(Flags::CRITICAL));
+    let plain = Request::call("t.run", "tell").meta(Key(0x70), "?");
+    assert_eq!(app.client().request(&plain).status(), Status::OK);
+    let critical = app.client().request(&plain.flag(Flags::CRITICAL));
     assert_eq!(critical.status(), Status::INVALID_ARGUMENT);
     assert!(critical.text().contains("metadata key 112"));
 }
 
 // Issue 9, A13.
 #[test]
-fn a_critical_call_may_have_every_known_key_and_those_of_the_application() {
+fn a_critical_call_may_use_all_known_and_application_keys() {
     let app = start("workers = 1");
     let mut client = app.client();
     for key in [Key::RETRY_UNTIL, Key::KEEP_RESULT, Key(0x80), Key(0xfe)] {
-        let ask = Ask::call("t.run", "ok").meta(key, [0; 8]);
-        let answer = client.ask(&ask.flag(Flags::CRITICAL));
+        let ask = Request::call("t.run", "ok").meta(key, [0; 8]);
+        let answer = client.request(&ask.flag(Flags::CRITICAL));
         assert_eq!(answer.status(), Status::OK, "{key:?}: {}", answer.text());
     }
 }
 
 #[test]
-fn a_client_that_reads_nothing_harms_nobody_and_is_dropped() {
+fn a_client_that_does_not_read_affects_no_other_and_is_disconnected() {
     let app = start("workers = 2");
     let mut lazy = app.client();
-    let asks: Vec<Ask> = (0..6).map(|_| Ask::call("t.run", "big 8000000")).collect();
+    let asks: Vec<Request> = (0..6)
+        .map(|_| Request::call("t.run", "big 8000000"))
+        .collect();
     let ids = lazy.send_all(&asks);
     for n in 0..20 {
         assert_eq!(app.call("t.run", &format!("ok {n}")).text(), n.to_string());
     }
     // The timeout of ten seconds, and what a loaded machine adds, exceed the time that `wait_for_log` waits.
-    let line = "a client took none of its answers for 10 s and is disconnected";
+    let line = "a client did not read its answers for 10 s and is disconnected";
     stoker_testkit::pause(Duration::from_secs(8));
     app.wait_for_log(line);
     let answered = ids
@@ -578,7 +584,7 @@ fn a_client_that_reads_nothing_harms_nobody_and_is_dropped() {
 
 // Issue 9, A27.
 #[test]
-fn a_call_of_a_queues_name_says_that_it_is_a_queue() {
+fn a_call_to_the_name_of_a_queue_is_rejected_with_a_hint() {
     let app = start("workers = 1\n[queue.mails]");
     for name in ["mails", "mails.send"] {
         let answer = app.call(name, "ok");

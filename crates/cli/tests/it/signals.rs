@@ -4,7 +4,7 @@ use crate::{pool_of, setup, signal_all, start, start_of};
 use rustix::process::Signal;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use stoker_testkit::{Ask, pause, procs, until};
+use stoker_testkit::{Request, pause, procs, until};
 use stoker_wire::Status;
 
 /// Signals that mean nothing to Stoker. USR1 is one of them if the log is not a file.
@@ -21,17 +21,17 @@ const EMPTY: [Signal; 9] = [
 ];
 
 #[test]
-fn term_or_int_to_all_that_runs_drains() {
+fn term_or_int_to_all_processes_drains() {
     for signal in [Signal::TERM, Signal::INT] {
         let app = start_of("ignore-term;ignore-int;serve", "workers = 2");
         let gate = app.dir.gate("gate");
         let mut client = app.client();
-        client.push(&Ask::push("mails", "gate gate;note finished"));
-        let held = gate.meet();
+        client.push(&Request::push("mails", "gate gate;note finished"));
+        let held = gate.wait_for_worker();
         signal_all(&app, signal);
-        app.wait_for_log("draining");
+        app.wait_for_log("shutting down");
         drop(held);
-        let ended = app.ended();
+        let ended = app.wait_for_exit();
         assert_eq!(ended.code, 0, "{}", ended.log);
         assert_eq!(ended.dir.notes(), ["finished"]);
         let log = ended.log.trim_end();
@@ -43,7 +43,7 @@ fn term_or_int_to_all_that_runs_drains() {
 }
 
 #[test]
-fn the_server_leaves_to_the_angel_what_a_signal_means() {
+fn the_server_ignores_signals_and_leaves_them_to_the_angel() {
     let app = start("workers = 1");
     let server = app.server();
     let others = [Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP];
@@ -54,50 +54,50 @@ fn the_server_leaves_to_the_angel_what_a_signal_means() {
     assert_eq!(app.server(), server);
     let log = app.log();
     assert!(
-        !log.contains("draining") && !log.contains("reloaded"),
+        !log.contains("shutting down") && !log.contains("reloaded"),
         "{log}"
     );
 }
 
 #[test]
-fn signals_that_mean_nothing_do_nothing_to_the_angel() {
+fn signals_without_a_meaning_do_not_affect_the_angel() {
     let app = start("workers = 1");
     for signal in EMPTY {
         procs::signal(app.angel(), signal);
         // Only the angel can start a worker.
         let reload = serde_json::json!({"op": "reload"});
-        let answer = app.client().own("stoker.pool", &reload);
+        let answer = app.client().call_server("stoker.pool", &reload);
         assert_eq!(answer["pools"][0]["reloaded"], true, "{signal:?}");
     }
     assert_eq!(app.call("t.run", "ok").status(), Status::OK);
 }
 
 #[test]
-fn what_comes_within_a_second_of_the_first_signal_is_the_same_wish() {
+fn signals_within_a_second_of_the_first_are_the_same_request() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let call = client.send(&Ask::call("t.run", "gate gate;ok finished"));
-    let held = gate.meet();
+    let call = client.send(&Request::call("t.run", "gate gate;ok finished"));
+    let held = gate.wait_for_worker();
     // Two pending signals of one kind might be merged.
     procs::signal(app.angel(), Signal::TERM);
     procs::signal(app.angel(), Signal::INT);
     procs::signal(app.angel(), Signal::TERM);
-    app.wait_for_log("draining");
+    app.wait_for_log("shutting down");
     drop(held);
     assert_eq!(client.answer(call).text(), "finished");
-    assert_eq!(app.ended().code, 0);
+    assert_eq!(app.wait_for_exit().code, 0);
 }
 
 #[test]
-fn int_after_that_ends_everything_at_once() {
+fn a_later_int_kills_everything_at_once() {
     let app = start_of("stubborn;serve", "workers = 1\nstop_grace = \"60s\"");
     app.term();
-    app.wait_for_log("draining");
+    app.wait_for_log("shutting down");
     // A signal counts as a new one only after a second.
     pause(std::time::Duration::from_millis(1_050));
     procs::signal(app.angel(), Signal::INT);
-    let ended = app.ended();
+    let ended = app.wait_for_exit();
     assert_eq!(ended.code, 1, "it did not end well");
     assert!(ended.took < stoker_testkit::limit(3.0), "{:?}", ended.took);
 }
@@ -108,7 +108,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn usr1_and_hup_open_the_log_file_anew() {
+fn usr1_and_hup_reopen_the_log_file() {
     let app = setup()
         .config(&pool_of(
             "serve",
@@ -143,14 +143,14 @@ fn usr1_and_hup_open_the_log_file_anew() {
     app.ready();
     until("HUP reloads as well", || {
         read(&log)
-            .contains("pool p runs version 2 only")
+            .contains("all workers of pool p run version 2")
             .then_some(())
     });
     assert!(!read(&app.dir.file("stoker.log.0")).contains("version 2"));
 }
 
 #[test]
-fn a_log_file_that_can_not_be_opened_anew_goes_on_as_it_is() {
+fn a_log_file_that_cannot_be_reopened_stays_in_use() {
     let config = pool_of("serve", "workers = 1\n[log]\nfile = \"logs/stoker.log\"");
     let setup = setup().config(&config);
     std::fs::create_dir(setup.dir().file("logs")).expect("a directory can be made");
@@ -171,11 +171,11 @@ fn a_log_file_that_can_not_be_opened_anew_goes_on_as_it_is() {
 
 /// A program without the protocol receives TERM as well, and handles it in its own way.
 #[test]
-fn term_to_all_that_runs_ends_programs_without_the_protocol_and_drains() {
+fn term_to_all_processes_ends_plain_programs_and_drains() {
     let config = "[pool.p]\ncommand = [\"sleep\", \"1000\"]\nprotocol = false\nworkers = 2\n";
     let app = setup().config(config).start();
     signal_all(&app, Signal::TERM);
-    let ended = app.ended();
+    let ended = app.wait_for_exit();
     assert_eq!(ended.code, 0, "{}", ended.log);
     assert!(ended.log.trim_end().ends_with("drained"), "{}", ended.log);
 }

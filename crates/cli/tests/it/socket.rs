@@ -22,11 +22,11 @@ fn start_below(directory: &str) -> App {
     let rest = format!("workers = 1\n[stoker]\nsocket = \"{directory}/s\"");
     let setup = setup().config(&pool_of("serve", rest));
     fs::create_dir(setup.dir().file("run")).expect("it is new");
-    setup.launch_blind()
+    setup.launch_without_waiting()
 }
 
 #[test]
-fn a_removed_socket_is_there_again_within_a_second() {
+fn a_removed_socket_is_recreated_within_a_second() {
     let app = start("workers = 1\n[stoker]\nsocket_mode = \"0606\"");
     let workers = app.pids();
     let mut old = app.client();
@@ -42,7 +42,7 @@ fn a_removed_socket_is_there_again_within_a_second() {
         );
         app.wait_for_log_after(
             from,
-            "the file of the socket *stoker.sock was removed; listening there again",
+            "the socket file *stoker.sock was removed and was created again",
         );
     }
     assert_eq!(app.call("t.run", "ok").status(), Status::OK);
@@ -58,17 +58,17 @@ fn a_removed_socket_is_there_again_within_a_second() {
 }
 
 #[test]
-fn a_removed_socket_is_there_again_while_the_server_restarts() {
+fn a_removed_socket_is_recreated_while_the_server_restarts() {
     let app = start("workers = 1");
     procs::kill(app.server());
     fs::remove_file(app.socket()).expect("it is there");
     is_reachable(&app.socket());
     assert_eq!(app.call("t.run", "ok").status(), Status::OK);
-    app.wait_for_log("the server was started again");
+    app.wait_for_log("the server was restarted");
 }
 
 #[test]
-fn a_socket_that_was_moved_away_is_made_anew() {
+fn a_socket_that_was_moved_away_is_recreated() {
     let app = start("workers = 1");
     fs::rename(app.socket(), app.dir.file("elsewhere")).expect("it is there");
     is_reachable(&app.socket());
@@ -76,12 +76,12 @@ fn a_socket_that_was_moved_away_is_made_anew() {
 }
 
 #[test]
-fn what_somebody_put_in_the_sockets_place_stays_until_it_is_removed() {
+fn a_foreign_file_at_the_socket_path_stays_until_it_is_removed() {
     let app = start("workers = 1");
     let mut client = app.client();
     let file = app.dir.write("file", "somebody's");
     fs::rename(file, app.socket()).expect("it replaces the socket");
-    app.wait_for_log("stoker.sock is not this server's socket any more");
+    app.wait_for_log("stoker.sock is no longer this server's socket");
     client.fence();
     let text = fs::read_to_string(app.socket());
     assert_eq!(text.ok().as_deref(), Some("somebody's"));
@@ -91,12 +91,12 @@ fn what_somebody_put_in_the_sockets_place_stays_until_it_is_removed() {
 }
 
 #[test]
-fn another_ones_socket_is_neither_taken_nor_removed() {
+fn the_socket_of_another_process_is_neither_used_nor_removed() {
     let app = start("workers = 1");
     let path = app.dir.file("other");
     let other = UnixListener::bind(&path).expect("it can be bound");
     fs::rename(&path, app.socket()).expect("it replaces the socket");
-    app.wait_for_log("stoker.sock is not this server's socket any more");
+    app.wait_for_log("stoker.sock is no longer this server's socket");
     let (path, ended) = (app.socket(), app.stop());
     assert_eq!(ended.code, 0, "{}", ended.log);
     assert!(path.exists());
@@ -104,7 +104,7 @@ fn another_ones_socket_is_neither_taken_nor_removed() {
 }
 
 #[test]
-fn a_directory_that_goes_and_comes_back_has_the_socket_in_it() {
+fn the_socket_is_recreated_when_its_directory_returns() {
     let app = start_below("run");
     let (directory, path) = (app.dir.file("run"), app.dir.file("run/s"));
     is_reachable(&path);
@@ -120,7 +120,7 @@ fn a_directory_that_goes_and_comes_back_has_the_socket_in_it() {
 }
 
 #[test]
-fn a_link_that_is_led_elsewhere_has_the_socket_behind_it() {
+fn the_socket_follows_a_changed_symlink() {
     let rest = "workers = 1\n[stoker]\nsocket = \"current/s\"";
     let setup = setup().config(&pool_of("serve", rest));
     let dir = setup.dir().path().to_owned();
@@ -128,18 +128,18 @@ fn a_link_that_is_led_elsewhere_has_the_socket_behind_it() {
         fs::create_dir(dir.join(release)).expect("it is new");
     }
     symlink("one", dir.join("current")).expect("it is new");
-    let app = setup.launch_blind();
+    let app = setup.launch_without_waiting();
     is_reachable(&dir.join("one/s"));
     // As deploy tools do it: the link exists at every moment.
     symlink("two", dir.join("next")).expect("it is new");
     fs::rename(dir.join("next"), dir.join("current")).expect("it can be renamed");
     is_reachable(&dir.join("two/s"));
-    app.wait_for_log("the file of the socket *current/s was removed; listening there again");
+    app.wait_for_log("the socket file *current/s was removed and was created again");
 }
 
 // Issue 9, A26
 #[test]
-fn lines_about_the_socket_have_fields() {
+fn log_lines_about_the_socket_have_fields() {
     let app = start("workers = 1\n[log]\nformat = \"json\"");
     let line = |event: &str| {
         until("it is logged", || {

@@ -2,22 +2,22 @@
 
 use crate::{start, start_of};
 use serde_json::{Value, json};
-use stoker_testkit::{Ask, Client, until};
+use stoker_testkit::{Client, Request, until};
 use stoker_wire::{Codec, Key, Status};
 
 fn pause(client: &mut Client, queue: &str, op: &str) {
-    client.own("stoker.queue", &json!({"op": op, "queue": queue}));
+    client.call_server("stoker.queue", &json!({"op": op, "queue": queue}));
 }
 
 fn push(client: &mut Client, script: &str) -> String {
-    client.push(&Ask::push("mails", script))
+    client.push(&Request::push("mails", script))
 }
 
 #[track_caller]
 fn list(client: &mut Client, ask: Value) -> (Vec<String>, Value) {
     let mut ask = ask;
     ask["op"] = "list".into();
-    let found = client.own("stoker.job", &ask);
+    let found = client.call_server("stoker.job", &ask);
     let jobs = found["jobs"].as_array().cloned().unwrap_or_default();
     let ids = jobs
         .iter()
@@ -28,7 +28,9 @@ fn list(client: &mut Client, ask: Value) -> (Vec<String>, Value) {
 
 #[track_caller]
 fn refusal(client: &mut Client, name: &str, ask: &Value) -> (Status, String) {
-    let refused = client.try_own(name, ask).expect_err("it is refused");
+    let refused = client
+        .try_call_server(name, ask)
+        .expect_err("it is refused");
     (refused.status(), refused.text())
 }
 
@@ -63,13 +65,13 @@ fn a_list_is_by_queue_and_state() {
     let retrying = push(&mut client, "fail 64 no");
     client.job_in(&retrying, "retrying");
     let running = push(&mut client, "gate gate");
-    let held = gate.meet();
+    let held = gate.wait_for_worker();
     let ready = push(&mut client, "ok");
-    let delay = Ask::push("mails", "ok").meta(Key::DELAY, 3_600_000u64.to_be_bytes());
+    let delay = Request::push("mails", "ok").meta(Key::DELAY, 3_600_000u64.to_be_bytes());
     let delayed = client.push(&delay);
     let cancelled = push(&mut client, "ok");
-    client.own("stoker.job", &json!({"op": "cancel", "id": cancelled}));
-    let other = client.push(&Ask::push("other", "ok"));
+    client.call_server("stoker.job", &json!({"op": "cancel", "id": cancelled}));
+    let other = client.push(&Request::push("other", "ok"));
     for (state, id) in [
         ("done", &done),
         ("failed", &failed),
@@ -92,7 +94,7 @@ fn a_list_is_by_queue_and_state() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_what_would() {
+fn invalid_requests_are_rejected_with_the_valid_values() {
     let app = start("workers = 1");
     let mut client = app.client();
     let id = push(&mut client, "ok");
@@ -111,7 +113,7 @@ fn what_makes_no_sense_is_refused_with_what_would() {
         (
             json!({"op": "list", "after": "x"}),
             Status::INVALID_ARGUMENT,
-            "invalid \"after\": expected the `next` of the page before (null begins with the first page), got \"x\"",
+            "invalid \"after\": expected the `next` of the previous page (null starts with the first page), got \"x\"",
         ),
         (
             json!({"op": "show"}),
@@ -126,7 +128,7 @@ fn what_makes_no_sense_is_refused_with_what_would() {
         (
             json!({"op": "show", "id": "01900000-0000-7000-8000-000000000000"}),
             Status::NOT_FOUND,
-            "there is no job",
+            "does not exist, or was deleted",
         ),
         (
             json!({"op": "cancel", "id": id}),
@@ -164,24 +166,24 @@ fn what_makes_no_sense_is_refused_with_what_would() {
 }
 
 #[test]
-fn a_cancelled_job_that_waits_never_runs() {
+fn a_cancelled_waiting_job_never_runs() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
     push(&mut client, "gate gate");
-    let held = gate.meet();
+    let held = gate.wait_for_worker();
     let ids: Vec<String> = (0..3).map(|_| push(&mut client, "note no")).collect();
-    let delay = Ask::push("mails", "note no").meta(Key::DELAY, 50u64.to_be_bytes());
+    let delay = Request::push("mails", "note no").meta(Key::DELAY, 50u64.to_be_bytes());
     let delayed = client.push(&delay);
-    let one = client.own("stoker.job", &json!({"op": "cancel", "id": ids[0]}));
+    let one = client.call_server("stoker.job", &json!({"op": "cancel", "id": ids[0]}));
     assert_eq!(one["count"], 1);
-    let rest = client.own(
+    let rest = client.call_server(
         "stoker.job",
         &json!({"op": "cancel", "queue": "mails", "state": "ready"}),
     );
     assert!(rest["count"].as_u64() >= Some(2), "{rest}");
     client
-        .own("stoker.job", &json!({"op": "cancel", "id": delayed}))
+        .call_server("stoker.job", &json!({"op": "cancel", "id": delayed}))
         .as_object()
         .expect("it is");
     drop(held);
@@ -197,8 +199,8 @@ fn a_running_job_is_cancelled_with_its_worker() {
     let gate = app.dir.gate("gate");
     let mut client = app.client();
     let id = push(&mut client, "gate gate;note no");
-    let held = gate.meet();
-    client.own("stoker.job", &json!({"op": "cancel", "id": id}));
+    let held = gate.wait_for_worker();
+    client.call_server("stoker.job", &json!({"op": "cancel", "id": id}));
     client.job_in(&id, "cancelled");
     app.wait_for_log("p-*is killed at*: its task was cancelled");
     drop(held);
@@ -207,7 +209,7 @@ fn a_running_job_is_cancelled_with_its_worker() {
 }
 
 #[test]
-fn a_worker_that_understands_it_ends_a_cancelled_job_itself() {
+fn a_worker_with_soft_cancel_ends_a_cancelled_job_itself() {
     let app = start_of("soft-cancel;serve", "workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
@@ -216,10 +218,10 @@ fn a_worker_that_understands_it_ends_a_cancelled_job_itself() {
         &mut client,
         "gate gate;await-cancel;await-signal;note heard;fail 1",
     );
-    let held = gate.meet();
+    let held = gate.wait_for_worker();
     // The response comes when the job has ended in its store.
     let cancel = json!({"op": "cancel", "id": id}).to_string();
-    let cancel = client.send(&Ask::call("stoker.job", cancel).codec(Codec::JSON));
+    let cancel = client.send(&Request::call("stoker.job", cancel).codec(Codec::JSON));
     client.fence();
     drop(held);
     client.answer(cancel);
@@ -229,34 +231,34 @@ fn a_worker_that_understands_it_ends_a_cancelled_job_itself() {
 }
 
 #[test]
-fn a_cancelled_job_may_be_run_after_all() {
+fn a_cancelled_job_can_be_retried() {
     let app = start("workers = 1");
     let mut client = app.client();
     push(&mut client, "ok");
     pause(&mut client, "mails", "pause");
     let id = push(&mut client, "note run");
-    client.own("stoker.job", &json!({"op": "cancel", "id": id}));
+    client.call_server("stoker.job", &json!({"op": "cancel", "id": id}));
     assert_eq!(client.job(&id)["state"], "cancelled");
-    client.own("stoker.job", &json!({"op": "retry", "id": id}));
+    client.call_server("stoker.job", &json!({"op": "retry", "id": id}));
     pause(&mut client, "mails", "resume");
     client.job_in(&id, "done");
     assert_eq!(app.dir.notes(), ["run"]);
 }
 
 #[test]
-fn a_paused_queue_starts_nothing_and_takes_everything() {
+fn a_paused_queue_accepts_jobs_and_starts_none() {
     let app = start("workers = 2");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
     let running = push(&mut client, "gate gate");
-    let held = gate.meet();
+    let held = gate.wait_for_worker();
     pause(&mut client, "mails", "pause");
     let waiting: Vec<String> = (0..3)
         .map(|n| push(&mut client, &format!("note {n}")))
         .collect();
-    let delay = Ask::push("mails", "note due").meta(Key::DELAY, 20u64.to_be_bytes());
+    let delay = Request::push("mails", "note due").meta(Key::DELAY, 20u64.to_be_bytes());
     let due = client.push(&delay);
-    let other = client.push(&Ask::push("other", "ok"));
+    let other = client.push(&Request::push("other", "ok"));
     client.job_in(&other, "done");
     drop(held);
     client.job_in(&running, "done");
@@ -276,13 +278,13 @@ fn a_paused_queue_starts_nothing_and_takes_everything() {
 }
 
 #[test]
-fn a_paused_service_lets_calls_wait() {
+fn calls_of_a_paused_service_wait() {
     let app = start("workers = 1");
     let mut client = app.client();
     client.call("t.run", "ok");
     pause(&mut client, "t", "pause");
-    let waits = client.send(&Ask::call("t.run", "ok at last"));
-    let late = client.ask(&Ask::call("t.run", "note no").ttl(60));
+    let waits = client.send(&Request::call("t.run", "ok at last"));
+    let late = client.request(&Request::call("t.run", "note no").ttl(60));
     assert_eq!(late.status(), Status::DEADLINE_EXCEEDED);
     pause(&mut client, "t", "resume");
     assert_eq!(client.answer(waits).text(), "at last");
@@ -290,10 +292,10 @@ fn a_paused_service_lets_calls_wait() {
 }
 
 #[test]
-fn a_share_is_set_while_running_and_a_wrong_one_is_not() {
+fn weights_and_limits_can_be_set_and_invalid_ones_are_rejected() {
     let app = start("workers = 2\n[queue.mails]");
     let mut client = app.client();
-    let set = client.own(
+    let set = client.call_server(
         "stoker.queue",
         &json!({"op": "set", "queue": "mails", "weight": 5, "limit": 1}),
     );
@@ -310,13 +312,10 @@ fn a_share_is_set_while_running_and_a_wrong_one_is_not() {
             json!({"weight": "many"}),
             "invalid \"weight\": expected a whole number from 1",
         ),
-        (
-            json!({"reserve": 2}),
-            "the reserve would be above the limit",
-        ),
+        (json!({"reserve": 2}), "the reserve would exceed the limit"),
         (
             json!({"reserve": 3, "limit": 9}),
-            "has only 2 workers for certain, and 3 would be reserved",
+            "guarantees only 2 workers, but 3 would be reserved",
         ),
     ] {
         let mut whole = json!({"op": "set", "queue": "mails"});
@@ -331,9 +330,9 @@ fn a_share_is_set_while_running_and_a_wrong_one_is_not() {
     let ids: Vec<String> = (0..3)
         .map(|_| push(&mut client, "note begun;gate gate"))
         .collect();
-    let held = gate.meet();
+    let held = gate.wait_for_worker();
     assert_eq!(client.queue("mails")["running"], 1, "the limit holds");
-    client.own(
+    client.call_server(
         "stoker.queue",
         &json!({"op": "set", "queue": "mails", "limit": 2}),
     );
@@ -344,7 +343,7 @@ fn a_share_is_set_while_running_and_a_wrong_one_is_not() {
 }
 
 #[test]
-fn a_queue_that_is_not_there_is_told_with_the_nearest() {
+fn an_unknown_queue_is_rejected_with_a_suggestion() {
     let app = start_of(
         "jobs mails;serve",
         "workers = 1\n[queue.mails]\n[service.users]",

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use stoker_testkit::failing::{self, Call, Place};
-use stoker_testkit::{App, Ask, Client, Dir, Output, Spawn, procs, run, until};
+use stoker_testkit::{App, Client, Dir, Output, Request, Spawn, procs, run, until};
 use stoker_wire::{Key, Status};
 
 pub(crate) fn pause(client: &mut Client, paused: bool) {
@@ -13,13 +13,13 @@ pub(crate) fn pause(client: &mut Client, paused: bool) {
         true => json!({"op": "pause", "queue": "mails", "create": true}),
         false => json!({"op": "resume", "queue": "mails"}),
     };
-    client.own("stoker.queue", &ask);
+    client.call_server("stoker.queue", &ask);
 }
 
 /// Kills the server; returns a client of the next one.
 pub(crate) fn kill_server(app: &App) -> Client {
     procs::kill(app.server());
-    app.wait_for_log("jobs go on from their store");
+    app.wait_for_log("jobs continue from the store");
     app.ready();
     app.client()
 }
@@ -28,8 +28,8 @@ pub(crate) fn notes(app: &App) -> Vec<String> {
     app.dir.notes()
 }
 
-fn refused(client: &mut Client, ask: &Ask) -> (Status, String) {
-    let got = client.ask(ask);
+fn refused(client: &mut Client, ask: &Request) -> (Status, String) {
+    let got = client.request(ask);
     (got.status(), got.text())
 }
 
@@ -43,12 +43,12 @@ fn serve(config: &str) -> Output {
 }
 
 #[test]
-fn what_waits_survives_the_server_in_its_order() {
+fn waiting_jobs_survive_the_server_in_their_order() {
     let app = start("workers = 1");
     let mut client = app.client();
     pause(&mut client, true);
     let ids: Vec<String> = (0..20)
-        .map(|n| client.push(&Ask::push("mails", format!("note {n}"))))
+        .map(|n| client.push(&Request::push("mails", format!("note {n}"))))
         .collect();
     let mut client = kill_server(&app);
     assert_eq!(client.queue("mails")["ready"], 20);
@@ -66,8 +66,8 @@ fn a_job_that_ran_when_the_server_died_runs_again_and_counts_a_crash() {
     let app = start("workers = 1");
     let mut client = app.client();
     // The first run never ends; the second one finds the file.
-    let id = client.push(&Ask::push("mails", "note ran;once first;silence"));
-    let behind = client.push(&Ask::push("mails", "note behind"));
+    let id = client.push(&Request::push("mails", "note ran;once first;silence"));
+    let behind = client.push(&Request::push("mails", "note behind"));
     until("it runs", || {
         (client.job(&id)["state"] == "running").then_some(())
     });
@@ -79,24 +79,24 @@ fn a_job_that_ran_when_the_server_died_runs_again_and_counts_a_crash() {
 
 /// Jobs that a worker has only prefetched have not begun.
 #[test]
-fn jobs_behind_one_that_ran_when_the_server_died_count_no_crash() {
+fn jobs_prefetched_behind_a_running_one_count_no_crash_when_the_server_dies() {
     let app = start_of("quick;serve", "workers = 1");
     let mut client = app.client();
     // Short runs come first, until the server prefetches.
     for _ in 0..64 {
-        let id = client.push(&Ask::push("mails", "ok"));
+        let id = client.push(&Request::push("mails", "ok"));
         client.job_in(&id, "done");
     }
     let gate = app.dir.gate("gate");
-    let first = client.push(&Ask::push("mails", "once begun;gate gate"));
-    let held = gate.meet();
+    let first = client.push(&Request::push("mails", "once begun;gate gate"));
+    let held = gate.wait_for_worker();
     let behind: Vec<String> = (0..40)
-        .map(|_| client.push(&Ask::push("mails", "ok")))
+        .map(|_| client.push(&Request::push("mails", "ok")))
         .collect();
     let assigned = app.workers()[0]["assigned"].as_u64();
     assert!(assigned > Some(8), "many are prefetched: {assigned:?}");
     // This push writes, at the latest, which job is running.
-    let last = client.push(&Ask::push("mails", "ok"));
+    let last = client.push(&Request::push("mails", "ok"));
     let mut client = kill_server(&app);
     drop(held);
     assert_eq!(client.job_in(&first, "done")["crashes"], 1);
@@ -106,12 +106,12 @@ fn jobs_behind_one_that_ran_when_the_server_died_count_no_crash() {
 }
 
 #[test]
-fn a_delayed_job_is_due_when_it_was_due() {
+fn a_delayed_job_keeps_its_due_time_over_a_restart() {
     let app = start("workers = 1");
     let mut client = app.client();
     let delay = |ms: u64| ms.to_be_bytes();
-    let far = client.push(&Ask::push("mails", "ok").meta(Key::DELAY, delay(3_600_000)));
-    let near = client.push(&Ask::push("mails", "note near").meta(Key::DELAY, delay(300)));
+    let far = client.push(&Request::push("mails", "ok").meta(Key::DELAY, delay(3_600_000)));
+    let near = client.push(&Request::push("mails", "note near").meta(Key::DELAY, delay(300)));
     let due = client.job(&far)["due_at"].clone();
     let mut client = kill_server(&app);
     assert_eq!(client.job(&far)["due_at"], due);
@@ -124,9 +124,9 @@ fn unique_and_idempotency_keys_outlive_the_server() {
     let app = start("workers = 1");
     let mut client = app.client();
     pause(&mut client, true);
-    let once = |body: &str| Ask::push("mails", body).meta(Key::UNIQUE, "u");
+    let once = |body: &str| Request::push("mails", body).meta(Key::UNIQUE, "u");
     let holder = client.push(&once("ok"));
-    let push = Ask::push("mails", "ok").meta(Key::IDEMPOTENCY, "i");
+    let push = Request::push("mails", "ok").meta(Key::IDEMPOTENCY, "i");
     let first = client.push(&push);
     let mut client = kill_server(&app);
     let (status, text) = refused(&mut client, &once("ok"));
@@ -138,12 +138,12 @@ fn unique_and_idempotency_keys_outlive_the_server() {
 }
 
 #[test]
-fn a_unique_key_may_be_free_as_soon_as_its_job_starts() {
+fn a_unique_key_can_be_released_when_its_job_starts() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
     let once = |body: &str| {
-        Ask::push("mails", body)
+        Request::push("mails", body)
             .meta(Key::UNIQUE, "u")
             .meta(Key::UNIQUE_UNTIL_START, "")
     };
@@ -151,13 +151,13 @@ fn a_unique_key_may_be_free_as_soon_as_its_job_starts() {
     client.push(&once("gate gate"));
     assert_eq!(refused(&mut client, &once("ok")).0, Status::ALREADY_EXISTS);
     pause(&mut client, false);
-    let running = gate.meet();
+    let running = gate.wait_for_worker();
     client.push(&once("ok"));
     drop(running);
 }
 
 #[test]
-fn stopping_and_starting_loses_nothing_and_burns_no_attempt() {
+fn a_restart_loses_no_job_and_uses_no_attempt() {
     let place = Dir::new();
     let path = place.path().join("jobs.db");
     let config = pool_of("serve", format!("workers = 1\n[store]\npath = {path:?}"));
@@ -165,7 +165,7 @@ fn stopping_and_starting_loses_nothing_and_burns_no_attempt() {
     let mut client = first.client();
     pause(&mut client, true);
     let ids: Vec<String> = (0..5)
-        .map(|n| client.push(&Ask::push("mails", format!("note {n}"))))
+        .map(|n| client.push(&Request::push("mails", format!("note {n}"))))
         .collect();
     drop(client);
     let ended = first.stop();
@@ -191,7 +191,7 @@ fn stopping_and_starting_loses_nothing_and_burns_no_attempt() {
 
 /// Issue 9, A2.
 #[test]
-fn a_second_stoker_is_kept_out_of_the_store_by_every_name_of_it() {
+fn a_second_stoker_cannot_open_the_store_under_any_path() {
     let place = Dir::new();
     let only_ours = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(place.path(), only_ours).expect("its mode is set");
@@ -218,33 +218,33 @@ fn a_second_stoker_is_kept_out_of_the_store_by_every_name_of_it() {
         .for_each(|name| is_refused(name));
     // The first Stoker is not affected.
     let mut client = first.client();
-    let id = client.push(&Ask::push("mails", "note ran"));
+    let id = client.push(&Request::push("mails", "note ran"));
     client.job_in(&id, "done");
 }
 
 /// Issue 9, A18.
 #[test]
-fn a_store_that_is_deleted_takes_no_more_jobs_and_says_why() {
+fn a_deleted_store_rejects_jobs_with_a_reason() {
     let app = start("workers = 1");
     let mut client = app.client();
-    let id = client.push(&Ask::push("mails", "note kept"));
+    let id = client.push(&Request::push("mails", "note kept"));
     client.job_in(&id, "done");
     let (path, away) = (app.dir.file("stoker.db"), app.dir.file("away.db"));
     std::fs::rename(&path, &away).expect("it is renamed");
-    let (status, text) = refused(&mut client, &Ask::push("mails", "note never"));
+    let (status, text) = refused(&mut client, &Request::push("mails", "note never"));
     assert_eq!(status, Status::UNAVAILABLE, "{text}");
     assert!(text.contains("stoker.db was deleted or renamed"), "{text}");
     app.wait_for_log("was deleted or renamed");
     std::fs::rename(&away, &path).expect("it is renamed");
     app.wait_for_log("the job store writes again");
-    let id = client.push(&Ask::push("mails", "note again"));
+    let id = client.push(&Request::push("mails", "note again"));
     client.job_in(&id, "done");
     assert_eq!(notes(&app), ["kept", "again"]);
 }
 
 /// Issue 9, A21.
 #[test]
-fn a_fifo_as_store_does_not_hang_the_start() {
+fn a_fifo_as_store_does_not_block_the_start() {
     let place = Dir::new();
     let path = place.file("fifo");
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).expect("a FIFO");
@@ -262,7 +262,7 @@ fn a_fifo_as_store_does_not_hang_the_start() {
 
 /// Issue 9, A21.
 #[test]
-fn the_tools_of_a_store_refuse_what_is_for_a_server() {
+fn the_store_commands_reject_client_options() {
     let app = start("workers = 1");
     for option in [["--socket", "elsewhere.sock"], ["--timeout", "5s"]] {
         for what in ["show", "check"] {
@@ -274,7 +274,7 @@ fn the_tools_of_a_store_refuse_what_is_for_a_server() {
 }
 
 #[test]
-fn a_file_that_is_no_store_is_named_and_left_alone() {
+fn a_file_that_is_not_a_store_is_named_and_not_changed() {
     let place = Dir::new();
     place.write(
         "jobs.db",
@@ -295,18 +295,18 @@ fn an_acknowledged_job_is_done_and_never_runs_again() {
     let gate = app.dir.gate("gate");
     let mut client = app.client();
     let id = client.push(
-        &Ask::push(
+        &Request::push(
             "mails",
             "note ran;stdout before;ack;gate gate;stdout after;kill",
         )
         .meta(Key::TRIES, 5_u16.to_be_bytes()),
     );
-    let running = gate.meet();
+    let running = gate.wait_for_worker();
     assert_eq!(client.job(&id)["state"], "done", "while its code goes on");
-    let runs = client.own("stoker.job", &json!({"op": "list", "state": "running"}));
+    let runs = client.call_server("stoker.job", &json!({"op": "list", "state": "running"}));
     assert_eq!(runs["jobs"], json!([]), "it counts as done");
     drop(running);
-    app.wait_for_log("died by signal 9");
+    app.wait_for_log("died with signal 9");
     app.ready();
     let job = client.job(&id);
     assert_eq!(
@@ -332,12 +332,12 @@ fn an_acknowledged_job_is_done_and_never_runs_again() {
 fn a_queue_may_acknowledge_on_delivery() {
     let app = start("workers = 1\n[queue.mails]\nack = \"delivery\"\ntries = 5");
     let mut client = app.client();
-    let dies = client.push(&Ask::push("mails", "note ran;kill"));
-    let fails = client.push(&Ask::push("mails", "note failed;fail 64 no"));
+    let dies = client.push(&Request::push("mails", "note ran;kill"));
+    let fails = client.push(&Request::push("mails", "note failed;fail 64 no"));
     client.job_in(&dies, "done");
     client.job_in(&fails, "done");
-    app.wait_for_log("died by signal 9");
-    let last = client.push(&Ask::push("mails", "note last"));
+    app.wait_for_log("died with signal 9");
+    let last = client.push(&Request::push("mails", "note last"));
     client.job_in(&last, "done");
     until("the last one ran", || {
         (notes(&app) == ["ran", "failed", "last"]).then_some(())
@@ -348,14 +348,14 @@ fn a_queue_may_acknowledge_on_delivery() {
 fn an_ordered_queue_keeps_its_order_through_retries_and_restarts() {
     let app = start("workers = 4\n[queue.mails]\nordered = true\ntries = 3\nbackoff = [\"200ms\"]");
     let mut client = app.client();
-    let first = Ask::push(
+    let first = Request::push(
         "mails",
         "if again note a1;if again ok;once again;fail 64 no",
     )
     .key("a");
     let first = client.push(&first.clone());
-    let second = client.push(&Ask::push("mails", "note a2").key("a"));
-    let other = client.push(&Ask::push("mails", "note b1").key("b"));
+    let second = client.push(&Request::push("mails", "note a2").key("a"));
+    let other = client.push(&Request::push("mails", "note b1").key("b"));
     client.job_in(&other, "done");
     assert_eq!(
         client.job(&second)["state"],
@@ -370,10 +370,11 @@ fn an_ordered_queue_keeps_its_order_through_retries_and_restarts() {
 
 /// No job behind it begins, however far away its next run is.
 #[test]
-fn a_job_between_two_runs_holds_its_key_over_a_restart() {
+fn a_parked_job_keeps_its_key_blocked_over_a_restart() {
     let app = start("workers = 1\n[queue.mails]\nordered = true\ntries = 2\nbackoff = [\"1h\"]");
     let mut client = app.client();
-    let push = |client: &mut Client, key, script| client.push(&Ask::push("mails", script).key(key));
+    let push =
+        |client: &mut Client, key, script| client.push(&Request::push("mails", script).key(key));
     let first = push(&mut client, "a", "note first;fail 64 no");
     client.job_in(&first, "retrying");
     let second = push(&mut client, "a", "note second");
@@ -382,7 +383,7 @@ fn a_job_between_two_runs_holds_its_key_over_a_restart() {
     let other = push(&mut client, "b", "note other");
     client.job_in(&other, "done");
     let release = json!({"op": "release", "id": first});
-    client.own("stoker.job", &release);
+    client.call_server("stoker.job", &release);
     client.job_in(&second, "done");
     client.job_in(&third, "done");
     assert_eq!(notes(&app), ["first", "other", "first", "second", "third"]);
@@ -393,7 +394,7 @@ fn results_output_progress_and_checkpoints_are_kept_by_id() {
     let app = start("workers = 1\n[queue.mails]\ntries = 2\nbackoff = [\"0s\"]");
     let mut client = app.client();
     let script = r#"if saved note-told;if saved ok {"sum":3};once saved;stdout hello there;log and this;progress {"percent":40,"text":"half"};checkpoint page 7;fail 64 no"#;
-    let id = client.push(&Ask::push("mails", script));
+    let id = client.push(&Request::push("mails", script));
     let job = client.job_in(&id, "done");
     assert_eq!(job["result"], r#"{"sum":3}"#);
     assert_eq!(job["progress"], json!({"percent": 40, "text": "half"}));
@@ -408,11 +409,11 @@ fn results_output_progress_and_checkpoints_are_kept_by_id() {
 }
 
 #[test]
-fn null_is_no_result_unless_it_is_text() {
+fn a_null_result_is_not_kept_unless_it_is_text() {
     let app = start("workers = 1");
     let mut client = app.client();
     let mut result = |script: &str| {
-        let id = client.push(&Ask::push("mails", script));
+        let id = client.push(&Request::push("mails", script));
         client.job_in(&id, "done")["result"].clone()
     };
     assert_eq!(result("json null"), Value::Null);
@@ -425,20 +426,20 @@ fn null_is_no_result_unless_it_is_text() {
 fn a_second_acknowledgement_is_confirmed_too() {
     let app = start("workers = 1");
     let mut client = app.client();
-    let id = client.push(&Ask::push("mails", "ack;ack;note twice;ok"));
+    let id = client.push(&Request::push("mails", "ack;ack;note twice;ok"));
     until("it goes on", || (!notes(&app).is_empty()).then_some(()));
     client.job_in(&id, "done");
 }
 
 #[test]
-fn progress_that_comes_too_fast_is_shown_a_moment_later_each_time() {
+fn frequent_progress_reports_are_shown_with_a_short_delay() {
     let app = start("workers = 1");
     let mut client = app.client();
     let script = r#"progress {"percent":1};progress {"percent":2};gate one;progress {"percent":3};progress {"percent":4};gate two;ok"#;
     let (one, two) = (app.dir.gate("one"), app.dir.gate("two"));
-    let id = client.push(&Ask::push("mails", script));
+    let id = client.push(&Request::push("mails", script));
     for (gate, percent) in [(one, 2), (two, 4)] {
-        let held = gate.meet();
+        let held = gate.wait_for_worker();
         until("the last progress is shown", || {
             (client.job(&id)["progress"]["percent"] == percent).then_some(())
         });
@@ -448,14 +449,16 @@ fn progress_that_comes_too_fast_is_shown_a_moment_later_each_time() {
 }
 
 #[test]
-fn a_run_after_its_time_or_after_too_many_exceptions_is_the_last() {
+fn retry_until_and_max_exceptions_end_the_retries() {
     let app = start("workers = 1\n[queue.mails]\ntries = 9\nbackoff = [\"0s\"]");
     let mut client = app.client();
     let until = client.push(
-        &Ask::push("mails", "note until;fail 64 no").meta(Key::RETRY_UNTIL, 1_u64.to_be_bytes()),
+        &Request::push("mails", "note until;fail 64 no")
+            .meta(Key::RETRY_UNTIL, 1_u64.to_be_bytes()),
     );
     let exceptions = client.push(
-        &Ask::push("mails", "note ex;fail 64 no").meta(Key::MAX_EXCEPTIONS, 2_u16.to_be_bytes()),
+        &Request::push("mails", "note ex;fail 64 no")
+            .meta(Key::MAX_EXCEPTIONS, 2_u16.to_be_bytes()),
     );
     assert_eq!(client.job_in(&until, "failed")["attempt"], 1);
     let job = client.job_in(&exceptions, "failed");
@@ -470,7 +473,7 @@ fn a_job_may_fail_at_its_first_timeout() {
     let app =
         start("workers = 1\nkill_grace = \"10ms\"\n[queue.mails]\ntries = 9\nbackoff = [\"0s\"]");
     let mut client = app.client();
-    let ask = Ask::push("mails", "silence")
+    let ask = Request::push("mails", "silence")
         .meta(Key::TIMEOUT, 50_u32.to_be_bytes())
         .meta(Key::FAIL_ON_TIMEOUT, "");
     let id = client.push(&ask);
@@ -480,25 +483,25 @@ fn a_job_may_fail_at_its_first_timeout() {
 }
 
 #[test]
-fn the_file_is_shown_checked_copied_and_made_smaller() {
+fn the_store_commands_show_check_back_up_and_compact_the_file() {
     let app = start("workers = 1");
     let mut client = app.client();
     pause(&mut client, true);
-    client.push(&Ask::push("mails", "note kept"));
+    client.push(&Request::push("mails", "note kept"));
     let shown = app.cli(&["store", "show", "--json"]);
     let shown: Value = serde_json::from_str(&shown.stdout).expect("JSON");
     assert_eq!(shown["queues"][0]["name"], "mails");
     let checked = app.cli(&["store", "check"]);
     assert_eq!(checked.code, 0, "{}", checked.stderr);
     assert!(
-        checked.stdout.contains("1 job, nothing is wrong"),
+        checked.stdout.contains("1 job, no damage found"),
         "{}",
         checked.stdout
     );
     let used = app.cli(&["store", "compact"]);
     assert_eq!(used.code, 1, "a server works with it");
     assert!(
-        used.stderr.contains("works with the job store"),
+        used.stderr.contains("uses the job store"),
         "{}",
         used.stderr
     );
@@ -525,20 +528,20 @@ fn the_file_is_shown_checked_copied_and_made_smaller() {
 }
 
 #[test]
-fn what_was_told_before_an_acknowledgement_is_kept() {
+fn progress_reported_before_an_acknowledgement_is_kept() {
     let app = start("workers = 1");
     let mut client = app.client();
     let script = r#"progress {"percent":10};progress {"percent":90};stdout said;ack;ok"#;
-    let id = client.push(&Ask::push("mails", script));
+    let id = client.push(&Request::push("mails", script));
     let job = client.job_in(&id, "done");
     assert_eq!(job["progress"]["percent"], 90, "{job}");
 }
 
 #[test]
-fn a_crash_is_told_in_the_history() {
+fn a_crash_is_recorded_in_the_history() {
     let app = start("workers = 1");
     let mut client = app.client();
-    let id = client.push(&Ask::push("mails", "once first;kill"));
+    let id = client.push(&Request::push("mails", "once first;kill"));
     let job = client.job_in(&id, "done");
     assert_eq!(
         (&job["crashes"], &job["history"][0]["what"]),
@@ -555,12 +558,15 @@ fn a_crash_is_told_in_the_history() {
 
 /// A checkpoint right after the first one is stored a moment later, and not only when the job ends.
 #[test]
-fn what_a_job_tells_twice_in_a_row_is_told() {
+fn a_second_checkpoint_replaces_the_first() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let id = client.push(&Ask::push("mails", "checkpoint 1;checkpoint 2;gate gate"));
-    let running = gate.meet();
+    let id = client.push(&Request::push(
+        "mails",
+        "checkpoint 1;checkpoint 2;gate gate",
+    ));
+    let running = gate.wait_for_worker();
     until("the second checkpoint", || {
         (client.job(&id)["checkpoint"] == "2").then_some(())
     });
@@ -572,12 +578,18 @@ fn what_a_job_tells_twice_in_a_row_is_told() {
 fn a_crash_outlives_a_restart() {
     let app = start("workers = 1\n[queue.mails]\n[queue.other]");
     let mut client = app.client();
-    let id = client.push(&Ask::push("mails", "if died note again;once died;exit 3"));
+    let id = client.push(&Request::push(
+        "mails",
+        "if died note again;once died;exit 3",
+    ));
     client.job_in(&id, "done");
     assert_eq!(client.job(&id)["crashes"], 1);
-    let id = client.push(&Ask::push("mails", "if gone gate gate;once gone;exit 3"));
+    let id = client.push(&Request::push(
+        "mails",
+        "if gone gate gate;once gone;exit 3",
+    ));
     let gate = app.dir.gate("gate");
-    let running = gate.meet();
+    let running = gate.wait_for_worker();
     assert_eq!(client.job(&id)["crashes"], 1, "while it runs again, too");
     drop(running);
     client.job_in(&id, "done");
@@ -585,13 +597,13 @@ fn a_crash_outlives_a_restart() {
 
 /// When a worker with several slots dies, each job that had begun there has the crash in its history.
 #[test]
-fn every_job_of_a_dead_worker_tells_of_its_crash() {
+fn every_job_of_a_dead_worker_records_its_crash() {
     let app = start_of("slots 2;serve", "workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let beside = client.push(&Ask::push("mails", "once begun;gate gate"));
-    let held = gate.meet();
-    let killer = client.push(&Ask::push("mails", "once died;segv"));
+    let beside = client.push(&Request::push("mails", "once begun;gate gate"));
+    let held = gate.wait_for_worker();
+    let killer = client.push(&Request::push("mails", "once died;segv"));
     for id in [&beside, &killer] {
         let job = client.job_in(id, "done");
         let history = job["history"].as_array().expect("a list");
@@ -604,7 +616,7 @@ fn every_job_of_a_dead_worker_tells_of_its_crash() {
 
 /// The end of the output is kept, up to 64 KiB, however long it is and in whatever pieces it comes.
 #[test]
-fn the_last_64_kib_that_a_job_writes_are_kept() {
+fn the_last_64_kib_of_output_of_a_job_are_kept() {
     const KEPT: usize = 64 << 10;
     let app = start("workers = 1");
     let mut client = app.client();
@@ -617,7 +629,7 @@ fn the_last_64_kib_that_a_job_writes_are_kept() {
         &[1 << 20, 10, 10],
     ] {
         let lines: String = lens.iter().map(|len| format!("line {len};")).collect();
-        let id = client.push(&Ask::push("mails", format!("{lines}line 7;ok")));
+        let id = client.push(&Request::push("mails", format!("{lines}line 7;ok")));
         let job = client.job_in(&id, "done");
         let output = job["output"].as_str().expect("it wrote");
         let written: usize = lens.iter().map(|len| len + 1).sum();
@@ -627,7 +639,7 @@ fn the_last_64_kib_that_a_job_writes_are_kept() {
 }
 
 #[test]
-fn a_store_that_is_lost_is_told_and_its_log_is_not_removed() {
+fn a_lost_store_is_reported_and_its_wal_is_not_removed() {
     let dir = Dir::new();
     let store = dir.file("jobs.db");
     let config = |path: &Path| {
@@ -635,10 +647,10 @@ fn a_store_that_is_lost_is_told_and_its_log_is_not_removed() {
         pool_of("serve", format!("workers = 1\n[store]\npath = \"{path}\""))
     };
     let app = setup().config(&config(&store)).start();
-    assert!(!app.log().contains("made anew"), "{}", app.log());
+    assert!(!app.log().contains("is created again"), "{}", app.log());
     let mut client = app.client();
     pause(&mut client, true);
-    client.push(&Ask::push("mails", "note 1"));
+    client.push(&Request::push("mails", "note 1"));
     let log = dir.file("jobs.db-wal");
     let bytes = std::fs::read(&log).expect("a log");
     app.stop();
@@ -660,27 +672,30 @@ fn a_store_that_is_lost_is_told_and_its_log_is_not_removed() {
 
     std::fs::remove_file(&log).expect("removed");
     let app = setup().config(&config(&store)).start();
-    app.wait_for_log("is made anew: there was one");
+    app.wait_for_log("is created again: its file was missing");
     app.stop();
 }
 
 /// The sync of the log fails, and so does the repair: it is unknown which part of the commit is in the file.
 #[test]
-fn who_waits_for_a_commit_in_doubt_is_told_so() {
+fn a_request_whose_commit_is_in_doubt_is_answered_with_unknown() {
     let sync = Call {
         sort: "sync".to_owned(),
         file: "jobs.db-wal".to_owned(),
         number: 1,
     };
     let config = pool_of("serve", "workers = 1\n[store]\npath = \"store/jobs.db\"");
-    let app = setup().config(&config).failing(&sync, failing::IO).start();
+    let app = setup()
+        .config(&config)
+        .failing(&sync, failing::IO_UNTIL_HEALED)
+        .start();
     let mut client = app.client();
-    let before = client.push(&Ask::push("mails", "note 1"));
+    let before = client.push(&Request::push("mails", "note 1"));
     client.job_in(&before, "done");
     let place = Place(app.dir.path());
     std::fs::write(place.arm(), "").unwrap();
 
-    let push = || Ask::push("mails", "note 2").meta(Key::IDEMPOTENCY, "once");
+    let push = || Request::push("mails", "note 2").meta(Key::IDEMPOTENCY, "once");
     let (status, text) = refused(&mut client, &push());
     assert_eq!(status, Status::UNKNOWN, "{text}");
     assert!(text.contains("not known"), "{text}");
@@ -698,49 +713,52 @@ fn who_waits_for_a_commit_in_doubt_is_told_so() {
 
 /// A worker repeats its acknowledgement while the first one waits for the disk. Simulation, seed 115849.
 #[test]
-fn a_repeated_acknowledgement_is_not_confirmed_before_it_is_safe() {
+fn a_repeated_acknowledgement_is_confirmed_only_after_it_is_stored() {
     let write = Call {
         sort: "write".to_owned(),
         file: "jobs.db-wal".to_owned(),
         number: 1,
     };
     let config = pool_of("serve", "workers = 1\n[store]\npath = \"store/jobs.db\"");
-    let app = setup().config(&config).failing(&write, failing::IO).start();
+    let app = setup()
+        .config(&config)
+        .failing(&write, failing::IO_UNTIL_HEALED)
+        .start();
     let place = Place(app.dir.path());
     let (begun, asked) = (app.dir.gate("begun"), app.dir.gate("asked"));
     let script = "gate begun;ack-on;gate asked;ack-on;log twice;ack;note safe";
-    let id = app.client().push(&Ask::push("mails", script));
-    let running = begun.meet();
+    let id = app.client().push(&Request::push("mails", script));
+    let running = begun.wait_for_worker();
     std::fs::write(place.arm(), "").unwrap();
     drop(running);
     app.wait_for_log("can't write");
-    drop(asked.meet());
+    drop(asked.wait_for_worker());
     app.wait_for_log("twice");
     procs::kill(app.server());
     std::fs::write(place.heal(), "").unwrap();
     // The acknowledgement was never written, so the job runs again.
-    drop(begun.meet());
-    drop(asked.meet());
+    drop(begun.wait_for_worker());
+    drop(asked.wait_for_worker());
     app.client().job_in(&id, "done");
     until("it goes on", || (!notes(&app).is_empty()).then_some(()));
     assert_eq!(notes(&app), ["safe"]);
 }
 
 #[test]
-fn a_start_tells_of_jobs_that_no_pool_serves() {
+fn jobs_that_no_pool_serves_are_logged_at_the_start() {
     let app = start_of("if narrow jobs mails;serve", "workers = 1\n[queue.kept]");
     let mut client = app.client();
     for queue in ["mails", "kept", "old", "older"] {
         let pause = json!({"op": "pause", "create": true, "queue": queue});
-        client.own("stoker.queue", &pause);
+        client.call_server("stoker.queue", &pause);
     }
     for queue in ["mails", "kept", "old", "older", "older"] {
-        client.push(&Ask::push(queue, "ok"));
+        client.push(&Request::push(queue, "ok"));
     }
     app.dir.write("narrow", "");
     let from = app.log().len();
     procs::kill(app.server());
-    let told = "has 2 unfinished jobs, and no pool serves it: *stoker jobs move --queue older --to";
+    let told = "has 2 unfinished jobs, but no pool serves it: *stoker jobs move --queue older --to";
     app.wait_for_log_after(from, &format!("warn queue older {told}"));
     let log = app.log();
     let told = log[from..]
@@ -748,7 +766,7 @@ fn a_start_tells_of_jobs_that_no_pool_serves() {
         .filter(|line| line.contains("no pool serves it"));
     assert_eq!(told.count(), 2, "{log}");
     assert!(
-        log[from..].contains("queue old has 1 unfinished job, and"),
+        log[from..].contains("queue old has 1 unfinished job, but"),
         "{log}"
     );
 }

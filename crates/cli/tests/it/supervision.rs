@@ -1,7 +1,7 @@
 //! Faults of a worker that has a task, and their effect on the task, the worker and the other workers.
 
 use crate::{start, start_of};
-use stoker_testkit::{App, Ask, procs, until};
+use stoker_testkit::{App, Request, procs, until};
 use stoker_wire::Status;
 
 /// Waits until all workers have been replaced by processes with other pids.
@@ -33,41 +33,41 @@ fn dies(script: &str, told: &str, logged: &str) {
 }
 
 #[test]
-fn a_worker_that_ends_in_a_task_is_told_by_its_exit() {
+fn a_worker_that_dies_during_a_task_is_reported_with_its_exit() {
     dies(
         "exit 3",
         "exit code 3",
-        "p-1 died by exit code 3 while it ran a task",
+        "p-1 died with exit code 3 while it ran a task",
     );
     dies(
         "exit 0",
         "exit code 0",
-        "p-1 died by exit code 0 while it ran a task",
+        "p-1 died with exit code 0 while it ran a task",
     );
     dies(
         "segv",
         "signal 11 (SEGV)",
-        "p-1 died by signal 11 (SEGV) while it ran a task",
+        "p-1 died with signal 11 (SEGV) while it ran a task",
     );
     dies(
         "kill",
         "signal 9 (KILL)",
-        "p-1 died by signal 9 (KILL) while it ran a task",
+        "p-1 died with signal 9 (KILL) while it ran a task",
     );
-    dies("abort", "signal 6 (ABRT)", "p-1 died by signal 6");
+    dies("abort", "signal 6 (ABRT)", "p-1 died with signal 6");
 }
 
 #[test]
-fn a_half_frame_and_death_is_no_answer() {
+fn an_incomplete_response_of_a_dead_worker_is_not_an_answer() {
     dies(
         "half-frame;segv",
         "SEGV",
-        "p-1 died by signal 11 (SEGV) while it ran a task",
+        "p-1 died with signal 11 (SEGV) while it ran a task",
     );
 }
 
 #[test]
-fn bytes_that_are_no_frame_cost_the_worker_its_life() {
+fn a_worker_that_sends_invalid_bytes_is_killed() {
     dies(
         "garbage;silence",
         "KILL",
@@ -76,12 +76,12 @@ fn bytes_that_are_no_frame_cost_the_worker_its_life() {
     dies(
         "garbage;ok late;silence",
         "KILL",
-        "p-1 died by signal 9 (KILL) while it ran a task; it broke the protocol",
+        "p-1 died with signal 9 (KILL) while it ran a task; it broke the protocol",
     );
 }
 
 #[test]
-fn frames_out_of_place_cost_the_worker_its_life() {
+fn a_worker_that_sends_an_unexpected_frame_is_killed() {
     dies(
         "wrong-id;silence",
         "KILL",
@@ -90,7 +90,7 @@ fn frames_out_of_place_cost_the_worker_its_life() {
     dies(
         "wrong-type;silence",
         "KILL",
-        "p-1 broke the protocol: a worker sends HELLO, RES",
+        "p-1 broke the protocol: a worker may send only HELLO, RES",
     );
     dies(
         "returned;silence",
@@ -105,7 +105,7 @@ fn frames_out_of_place_cost_the_worker_its_life() {
 }
 
 #[test]
-fn a_second_answer_reaches_nobody() {
+fn a_second_response_is_dropped() {
     let app = start("workers = 1");
     let before = app.pids();
     assert_eq!(app.call("t.run", "reply-twice;silence").text(), "once");
@@ -115,11 +115,11 @@ fn a_second_answer_reaches_nobody() {
 
 /// The worker gets its own job again, and answers the run that it had already released.
 #[test]
-fn a_second_answer_ends_no_other_run() {
+fn a_second_response_does_not_end_another_run() {
     let app = start("workers = 1\n[queue.mails]\ntries = 3\nbackoff = [\"0s\"]");
     let mut client = app.client();
     let script = "note ran;once first;retry-and-reply;silence";
-    let id = client.push(&Ask::push("mails", script));
+    let id = client.push(&Request::push("mails", script));
     client.job_in(&id, "done");
     app.wait_for_log("it broke the protocol");
     assert_eq!(
@@ -129,11 +129,11 @@ fn a_second_answer_ends_no_other_run() {
 }
 
 #[test]
-fn an_answer_written_before_death_counts() {
+fn a_response_sent_before_the_death_of_a_worker_counts() {
     let app = start("workers = 1");
     let before = app.pids();
     assert_eq!(app.call("t.run", "ok done;segv").text(), "done");
-    app.wait_for_log("p-1 died by signal 11 (SEGV)");
+    app.wait_for_log("p-1 died with signal 11 (SEGV)");
     replaced(&app, &before);
     let died = app.log();
     assert!(
@@ -143,7 +143,7 @@ fn an_answer_written_before_death_counts() {
 }
 
 #[test]
-fn a_large_answer_written_before_death_counts_whole() {
+fn a_large_response_sent_before_the_death_of_a_worker_counts() {
     let app = start("workers = 1");
     // The death is reported through another channel than the answer. In 25 rounds it would sometimes overtake the
     // answer.
@@ -156,33 +156,33 @@ fn a_large_answer_written_before_death_counts_whole() {
 }
 
 #[test]
-fn a_worker_that_closed_its_socket_and_lives_on_is_ended() {
+fn a_worker_that_closes_its_socket_is_killed() {
     let app = start("workers = 1");
     let answer = app.call("t.run", "close-fd;silence");
     assert_eq!(answer.status(), Status::WORKER_DIED, "{}", answer.text());
-    app.wait_for_log("p-1 closed its socket and lives on; it is ended");
+    app.wait_for_log("p-1 closed its socket but keeps running; it is killed");
     assert_eq!(app.call("t.run", "ok").status(), Status::OK);
 }
 
 #[test]
-fn an_idle_worker_that_dies_is_replaced_without_harm() {
+fn an_idle_worker_that_dies_is_replaced() {
     let app = start("workers = 2");
     let of_use = app.call("t.run", "tell").meta(stoker_wire::Key::WORKER);
     let of_use = of_use.expect("an answer tells who gave it");
     let before = app.pids();
     before.iter().for_each(|pid| procs::kill(*pid));
     replaced(&app, &before);
-    app.wait_for_log(&format!("{of_use} died by signal 9 (KILL)"));
-    app.wait_for_log("p-*ended before it was of use (signal 9 (KILL)); next boot in");
+    app.wait_for_log(&format!("{of_use} died with signal 9 (KILL)"));
+    app.wait_for_log("p-*ended before it ran a task (signal 9 (KILL)); next boot in");
 }
 
 #[test]
-fn others_go_on_while_workers_die() {
+fn other_tasks_continue_while_workers_die() {
     let app = start("workers = 2");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let steady = client.send(&Ask::call("t.run", "gate gate;ok unharmed"));
-    let held = gate.meet();
+    let steady = client.send(&Request::call("t.run", "gate gate;ok unharmed"));
+    let held = gate.wait_for_worker();
     for script in [
         "exit 1",
         "segv",
@@ -203,26 +203,28 @@ fn an_idempotent_call_runs_again_on_another_worker() {
     let answer = app.call("t.again", "once died;note first;segv");
     assert_eq!(answer.text(), "done");
     assert_eq!(app.dir.notes(), ["first"]);
-    let fresh = app.client().ask(&Ask::call("t.run", "once again;segv"));
+    let fresh = app
+        .client()
+        .request(&Request::call("t.run", "once again;segv"));
     assert_eq!(
         fresh.status(),
         Status::WORKER_DIED,
         "t.run is not idempotent"
     );
-    let flagged = Ask::call("t.run", "once more;segv").flag(stoker_wire::Flags::IDEMPOTENT);
+    let flagged = Request::call("t.run", "once more;segv").flag(stoker_wire::Flags::IDEMPOTENT);
     assert_eq!(
-        app.client().ask(&flagged).text(),
+        app.client().request(&flagged).text(),
         "done",
         "its caller said it is"
     );
 }
 
 #[test]
-fn what_only_waited_behind_a_death_is_served_by_the_next_worker() {
+fn prefetched_tasks_of_a_dead_worker_run_on_the_next_one() {
     let app = start("workers = 1");
     let mut client = app.client();
-    let calls: Vec<u32> = std::iter::once(client.send(&Ask::call("t.run", "exit 1")))
-        .chain((0..20).map(|n| client.send(&Ask::call("t.run", format!("ok {n}")))))
+    let calls: Vec<u32> = std::iter::once(client.send(&Request::call("t.run", "exit 1")))
+        .chain((0..20).map(|n| client.send(&Request::call("t.run", format!("ok {n}")))))
         .collect();
     assert_eq!(client.answer(calls[0]).status(), Status::WORKER_DIED);
     for (n, id) in calls[1..].iter().enumerate() {
@@ -231,7 +233,7 @@ fn what_only_waited_behind_a_death_is_served_by_the_next_worker() {
 }
 
 #[test]
-fn a_window_that_loses_its_worker_blames_the_first_unanswered_task() {
+fn only_the_first_prefetched_task_is_blamed_for_the_death_of_a_worker() {
     let app = start_of("quick;serve", "workers = 1");
     let mut client = app.client();
     // Short runs come first, until the server prefetches.
@@ -239,11 +241,11 @@ fn a_window_that_loses_its_worker_blames_the_first_unanswered_task() {
         client.call("t.again", "ok");
     }
     let gate = app.dir.gate("gate");
-    let first = client.send(&Ask::call("t.again", "gate gate"));
-    let held = gate.meet();
-    let killer = client.send(&Ask::call("t.again", "note killer;segv"));
+    let first = client.send(&Request::call("t.again", "gate gate"));
+    let held = gate.wait_for_worker();
+    let killer = client.send(&Request::call("t.again", "note killer;segv"));
     let rest: Vec<u32> = (0..60)
-        .map(|n| client.send(&Ask::call("t.again", format!("note n{n};ok {n}"))))
+        .map(|n| client.send(&Request::call("t.again", format!("note n{n};ok {n}"))))
         .collect();
     client.fence();
     let assigned = app.workers()[0]["assigned"].as_u64();
@@ -260,15 +262,15 @@ fn a_window_that_loses_its_worker_blames_the_first_unanswered_task() {
 }
 
 #[test]
-fn several_slots_lose_only_what_had_begun() {
+fn with_several_slots_a_death_affects_only_started_tasks() {
     let app = start_of("slots 3;serve", "workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
     let running: Vec<u32> = (0..2)
-        .map(|_| client.send(&Ask::call("t.run", "gate gate")))
+        .map(|_| client.send(&Request::call("t.run", "gate gate")))
         .collect();
-    let held = gate.meet();
-    let killer = client.send(&Ask::call("t.run", "segv"));
+    let held = gate.wait_for_worker();
+    let killer = client.send(&Request::call("t.run", "segv"));
     for id in running.into_iter().chain([killer]) {
         assert_eq!(client.answer(id).status(), Status::WORKER_DIED);
     }
@@ -279,16 +281,16 @@ fn several_slots_lose_only_what_had_begun() {
 
 /// The times must grow even if nothing else happens: a hanging task must not look as if it had just begun.
 #[test]
-fn it_is_told_how_long_a_task_runs_and_another_waits() {
+fn the_age_of_running_and_waiting_tasks_is_reported() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let running = client.send(&Ask::call("t.run", "gate gate"));
-    let held = gate.meet();
-    let waiting = client.send(&Ask::call("t.run", "ok"));
-    let mut looker = app.client();
+    let running = client.send(&Request::call("t.run", "gate gate"));
+    let held = gate.wait_for_worker();
+    let waiting = client.send(&Request::call("t.run", "ok"));
+    let mut reader = app.client();
     until("both grow", || {
-        let queue = looker.queue("t");
+        let queue = reader.queue("t");
         let ms = |value: &serde_json::Value| value.as_u64().unwrap_or(0);
         let runs = ms(&app.workers()[0]["task"]["elapsed_ms"]);
         (runs >= 100 && ms(&queue["oldest_ms"]) >= 100).then_some(())
@@ -300,11 +302,11 @@ fn it_is_told_how_long_a_task_runs_and_another_waits() {
 
 /// Tasks whose workers leave after each one, and take long to end (issue 9, A6).
 #[test]
-fn workers_that_leave_and_linger_do_not_pile_up() {
+fn draining_workers_do_not_accumulate() {
     let app = start("workers = 1\nstop_grace = \"1s\"");
     let mut client = app.client();
-    let asks: Vec<Ask> = (0..40)
-        .map(|_| Ask::push("mails", "ok;goaway;stubborn;silence"))
+    let asks: Vec<Request> = (0..40)
+        .map(|_| Request::push("mails", "ok;goaway;stubborn;silence"))
         .collect();
     client.send_all(&asks);
     let mut most = 0;
@@ -318,10 +320,10 @@ fn workers_that_leave_and_linger_do_not_pile_up() {
 
 /// A job that its worker returns in the middle of every run must not run for ever (issue 9, A6).
 #[test]
-fn a_job_that_is_returned_again_and_again_fails() {
+fn a_job_that_is_returned_too_often_fails() {
     let app = start("workers = 1");
     let mut client = app.client();
-    let ask = Ask::push("mails", "note run;goaway;exit 0")
+    let ask = Request::push("mails", "note run;goaway;exit 0")
         .meta(stoker_wire::Key::TRIES, 1u16.to_be_bytes());
     let id = client.push(&ask);
     let job = client.job_in(&id, "failed");

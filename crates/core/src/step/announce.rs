@@ -9,7 +9,7 @@ use crate::{Core, Kind, Offer, PoolId, QueueId};
 
 /// Why a worker that dialled in can't join: its pool does not serve this name, and another pool does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotItsOwn {
+pub struct ServedByOtherPool {
     pub kind: Kind,
     pub name: String,
     /// The pool that serves the name.
@@ -18,13 +18,13 @@ pub struct NotItsOwn {
 
 impl Core {
     /// Whether a worker that dialled in may join a pool with this offer.
-    pub fn may_join(&self, pool: PoolId, offer: &Offer<'_>) -> Result<(), NotItsOwn> {
-        for (kind, name) in named(offer) {
+    pub fn may_join(&self, pool: PoolId, offer: &Offer<'_>) -> Result<(), ServedByOtherPool> {
+        for (kind, name) in announced_names(offer) {
             let queue = self.find_queue(kind, name);
             let pools = queue.map_or(&[][..], |queue| &self.queues[queue.index()].pools[..]);
             let serves = pools.iter().any(|(of, _)| *of == pool);
             if let Some((other, _)) = pools.first().filter(|_| !serves) {
-                return Err(NotItsOwn {
+                return Err(ServedByOtherPool {
                     kind,
                     name: name.to_owned(),
                     pool: self.pools[other.index()].name.to_string(),
@@ -36,7 +36,7 @@ impl Core {
 
     /// The pool that serves the first name in an offer that any pool serves.
     pub fn pool_for(&self, offer: &Offer<'_>) -> Option<PoolId> {
-        let queues = named(offer).filter_map(|(kind, name)| self.find_queue(kind, name));
+        let queues = announced_names(offer).filter_map(|(kind, name)| self.find_queue(kind, name));
         let mut pools = queues.filter_map(|queue| self.queues[queue.index()].pools.first());
         pools.next().map(|(pool, _)| *pool)
     }
@@ -45,16 +45,20 @@ impl Core {
     /// for them.
     pub(crate) fn register(&mut self, pool: PoolId, spawned: bool, offer: &Offer<'_>) -> bool {
         for call in offer.calls {
-            let Some(queue) = self.announced(Kind::Calls, service_of(call), pool, spawned) else {
+            let Some(queue) = self.announce_queue(Kind::Calls, service_of(call), pool, spawned)
+            else {
                 return false;
             };
-            let name = self.announced_call(call, queue);
+            let name = self.announce_call(call, queue);
             self.names.all[name.index()].idempotent |= offer.idempotent.contains(call);
         }
         for job in offer.jobs {
             if job == "*" {
-                self.announced_all_jobs(pool, spawned);
-            } else if self.announced(Kind::Jobs, job, pool, spawned).is_none() {
+                self.announce_all_queues(pool, spawned);
+            } else if self
+                .announce_queue(Kind::Jobs, job, pool, spawned)
+                .is_none()
+            {
                 return false;
             }
         }
@@ -63,7 +67,7 @@ impl Core {
 
     /// Returns a queue that a worker announced, creating it if it is new and binding it to the worker's pool if
     /// that is permitted. `None` if there are too many queues.
-    fn announced(
+    fn announce_queue(
         &mut self,
         kind: Kind,
         name: &str,
@@ -76,7 +80,7 @@ impl Core {
             None => self.new_queue(kind, name),
         };
         if !spawned {
-            self.take_in(id, pool);
+            self.bind_guest(id, pool);
             return Some(id);
         }
         let queue = &mut self.queues[id.index()];
@@ -86,14 +90,14 @@ impl Core {
         // A queue that the configuration assigned to pools stays with them.
         if !queue.configured || queue.pools.is_empty() {
             queue.guests.retain(|guest| *guest != pool);
-            self.dismiss_guests(id);
+            self.unbind_guests(id);
             self.bind(id, pool, 1);
         }
         Some(id)
     }
 
     /// Binds all job queues that no pool serves to a pool that serves every queue.
-    fn announced_all_jobs(&mut self, pool: PoolId, spawned: bool) {
+    fn announce_all_queues(&mut self, pool: PoolId, spawned: bool) {
         let any = match spawned {
             true => &mut self.names.any_jobs,
             false => &mut self.names.any_guests,
@@ -108,10 +112,10 @@ impl Core {
                 continue;
             }
             if !spawned {
-                self.take_in(id, pool);
+                self.bind_guest(id, pool);
                 continue;
             }
-            self.dismiss_guests(id);
+            self.unbind_guests(id);
             if self.queues[id.index()].pools.is_empty() {
                 self.bind(id, pool, 1);
             }
@@ -119,7 +123,7 @@ impl Core {
     }
 
     /// Binds a queue that no pool serves to the pool of a worker that dialled in.
-    pub(crate) fn take_in(&mut self, id: QueueId, pool: PoolId) {
+    pub(crate) fn bind_guest(&mut self, id: QueueId, pool: PoolId) {
         if self.queues[id.index()].pools.is_empty() {
             self.queues[id.index()].guests.push(pool);
             self.bind(id, pool, 1);
@@ -127,7 +131,7 @@ impl Core {
     }
 
     /// Unbinds a queue from the pools that serve it only because workers that dialled in announced it.
-    pub(crate) fn dismiss_guests(&mut self, id: QueueId) {
+    pub(crate) fn unbind_guests(&mut self, id: QueueId) {
         let guests = std::mem::take(&mut self.queues[id.index()].guests);
         if !guests.is_empty() {
             self.unbind_except(id, |pool| !guests.contains(&pool));
@@ -136,18 +140,18 @@ impl Core {
 
     /// Unbinds the queues that a pool served only because of workers that dialled in. Called when the pool has
     /// lost its last worker or is removed; other pools may serve these queues from then on.
-    pub(crate) fn release_guests(&mut self, pool: PoolId) {
+    pub(crate) fn unbind_guests_of_pool(&mut self, pool: PoolId) {
         self.names.any_guests.retain(|guest| *guest != pool);
         for id in (0..self.queues.len() as u32).map(QueueId) {
             if self.queues[id.index()].guests.contains(&pool) {
-                self.dismiss_guests(id);
+                self.unbind_guests(id);
             }
         }
     }
 }
 
 /// The services and queues that an offer names.
-fn named<'a>(offer: &Offer<'a>) -> impl Iterator<Item = (Kind, &'a str)> {
+fn announced_names<'a>(offer: &Offer<'a>) -> impl Iterator<Item = (Kind, &'a str)> {
     let calls = offer
         .calls
         .iter()

@@ -1,6 +1,6 @@
 //! Handles the answers of workers.
 
-use super::tick::MEASURE_EVERY;
+use super::tick::MIN_MEASURE_INTERVAL;
 use crate::task::Claim;
 use crate::worker::{Demand, Life};
 use crate::{Answer, Cause, Core, Origin, Outcome, Recycled, Span, TaskId, WorkerId};
@@ -39,23 +39,28 @@ impl Core {
             self.misbehaved(id);
             return;
         }
-        let ran = self.take_back(id, task);
-        let crossed = self.workers[id].demand == Demand::Silent { crossed: true };
-        if crossed {
-            self.workers[id].demand = Demand::Silent { crossed: false };
+        let ran = self.unassign(id, task);
+        let task_in_flight = self.workers[id].demand
+            == Demand::NotRequested {
+                task_in_flight: true,
+            };
+        if task_in_flight {
+            self.workers[id].demand = Demand::NotRequested {
+                task_in_flight: false,
+            };
         }
-        self.pool_of(id).runs_low = Some(id);
+        self.pool_of(id).answered_last = Some(id);
         match (Verdict::of(answer), answer) {
             (Some(verdict), _) => {
                 let name = self.tasks[task].name;
                 let run = if worked == Span::ZERO { ran } else { worked };
                 self.names.all[name.index()].estimate.record(run);
-                self.queue_of(task).learn(ran);
+                self.queue_of(task).record_run(ran);
                 self.workers[id].done += 1;
-                self.judge(task, verdict);
+                self.apply_verdict(task, verdict);
             }
             (None, Answer::Crashed(exit)) => {
-                self.queue_of(task).learn(ran);
+                self.queue_of(task).record_run(ran);
                 self.workers[id].done += 1;
                 self.tasks[task].ran = true;
                 self.blame(id, task);
@@ -63,8 +68,8 @@ impl Core {
             }
             // The worker had withdrawn its request in time. Such a return is free; there is at most one for
             // each request.
-            (None, _) if crossed => {
-                self.use_up(task, false);
+            (None, _) if task_in_flight => {
+                self.set_run_used(task, false);
                 self.requeue(task);
             }
             (None, _) => self.on_returned(task),
@@ -101,11 +106,16 @@ impl Core {
         }
         // A worker with several slots has reported which tasks it began, and can't return those. A worker that
         // is being killed may not return any.
-        let is_unbegun = worker.slots == 1 || !self.tasks[task].reached;
+        let is_unbegun = worker.slots == 1 || !self.tasks[task].begun;
         let may_return = is_unbegun
             && match worker.life {
                 Life::Draining { .. } | Life::Stopping { .. } => true,
-                Life::Live { .. } => worker.demand == Demand::Silent { crossed: true },
+                Life::Live { .. } => {
+                    worker.demand
+                        == Demand::NotRequested {
+                            task_in_flight: true,
+                        }
+                }
                 Life::Starting { .. } | Life::Killed { .. } => false,
             };
         answer != Answer::Returned || may_return
@@ -113,7 +123,7 @@ impl Core {
 
     /// Takes a task from its worker, settles the cost of its run, and starts the clock of the task that moves
     /// into the slot. Returns how long the task ran.
-    pub(crate) fn take_back(&mut self, id: WorkerId, task: TaskId) -> Span {
+    pub(crate) fn unassign(&mut self, id: WorkerId, task: TaskId) -> Span {
         let queue_id = self.tasks[task].queue;
         let worker = &mut self.workers[id];
         // Nearly always the task is the head; taking one back out of order is rare.
@@ -128,7 +138,7 @@ impl Core {
         if self.tasks[task].started.is_some() {
             queue.running -= 1;
         }
-        queue.take_back(&self.tasks, task);
+        queue.unassign(&self.tasks, task);
         if self.pool_of(id).suspect == Some(task) {
             self.pool_of(id).suspect = None;
         }
@@ -150,10 +160,10 @@ impl Core {
     }
 
     /// Applies the result of a run to its task.
-    fn judge(&mut self, task: TaskId, verdict: Verdict) {
+    fn apply_verdict(&mut self, task: TaskId, verdict: Verdict) {
         // A task whose outcome was reported must not be retried.
         let cancelled = self.is_unwanted(task);
-        if verdict == Verdict::Cancelled && !cancelled && self.tasks[task].nudged.is_some() {
+        if verdict == Verdict::Cancelled && !cancelled && self.tasks[task].signalled_at.is_some() {
             // The worker ended the task because its time was up, or had not begun it. Neither rules out another
             // run.
             return self.timed_out(task);
@@ -169,7 +179,9 @@ impl Core {
             _ if cancelled => self.finish(task, Outcome::Cancelled),
             Verdict::Cancelled => self.finish(task, Outcome::Cancelled),
             Verdict::Failed => self.finish(task, Outcome::Failed),
-            Verdict::Retry(_) if self.is_spent(task, tries) => self.finish(task, Outcome::Failed),
+            Verdict::Retry(_) if self.has_used_all_tries(task, tries) => {
+                self.finish(task, Outcome::Failed);
+            }
             Verdict::Retry(after) => self.retry(task, after, Cause::Answered),
         }
     }
@@ -177,7 +189,7 @@ impl Core {
     /// Handles a task that its worker returned as not begun. A limited number of returns is free; each further
     /// one counts as a run, so that a task can't circulate for ever.
     pub(crate) fn on_returned(&mut self, task: TaskId) {
-        self.use_up(task, false);
+        self.set_run_used(task, false);
         let returned = &mut self.tasks[task];
         // A job that is still being recorded as delivered was never sent, so no worker has returned it.
         let was_sent = returned.started.is_some() && returned.claim != Claim::Requested;
@@ -189,14 +201,14 @@ impl Core {
             return self.finish(task, Outcome::Abandoned);
         };
         self.tasks[task].attempt = self.tasks[task].attempt.saturating_add(1);
-        if self.is_spent(task, tries) || self.tasks[task].claim == Claim::Recorded {
+        if self.has_used_all_tries(task, tries) || self.tasks[task].claim == Claim::Recorded {
             self.finish(task, Outcome::Abandoned);
         } else {
             self.retry(task, None, Cause::Abandoned);
         }
     }
 
-    pub(crate) fn is_spent(&self, task: TaskId, tries: u16) -> bool {
+    pub(crate) fn has_used_all_tries(&self, task: TaskId, tries: u16) -> bool {
         tries != 0 && self.tasks[task].attempt >= tries
     }
 
@@ -205,13 +217,18 @@ impl Core {
         self.measure_after_task(id);
         let (idle, spent) = {
             let worker = &self.workers[id];
-            (worker.tasks.is_empty(), worker.done >= worker.done_max)
+            (
+                worker.tasks.is_empty(),
+                worker.done >= worker.recycle_after_tasks,
+            )
         };
         if spent && !self.workers[id].outdated && self.workers[id].is_live() {
             self.recycle(id, Recycled::Tasks);
         }
         match self.workers[id].life {
-            Life::Live { .. } if idle && self.workers[id].is_spent() => self.spend(id),
+            Life::Live { .. } if idle && self.workers[id].is_at_task_limit() => {
+                self.stop_at_task_limit(id);
+            }
             Life::Live { .. } => {
                 if idle {
                     self.workers[id].life = Life::Live {
@@ -241,13 +258,13 @@ impl Core {
         self.touch(pool);
     }
 
-    /// Measures a worker's memory after a task. If it was measured less than [`MEASURE_EVERY`] ago, this is
+    /// Measures a worker's memory after a task. If it was measured less than [`MIN_MEASURE_INTERVAL`] ago, this is
     /// postponed but not skipped, because the task may have been the worker's last one for a long time.
     fn measure_after_task(&mut self, id: WorkerId) {
         if self.pool_of(id).config.memory_limit > 0 {
             self.workers[id].unmeasured = true;
             if self.now >= self.workers[id].measure_at {
-                self.measure(id, MEASURE_EVERY);
+                self.measure(id, MIN_MEASURE_INTERVAL);
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::worker::Life;
 use crate::{Action, Core, NewTask, Origin, Outcome, PoolId, Span, TaskId, WorkerId};
 
 /// The retry-after time for callers when no better estimate is known.
-const RETRY_HINT: Span = Span::from_secs(1);
+const DEFAULT_RETRY_AFTER: Span = Span::from_secs(1);
 
 impl Core {
     /// Adds a new task to its queue, or ends it at once with the reason why it can't wait.
@@ -18,7 +18,7 @@ impl Core {
         // after the drain they are returned at once.
         if self.drained && self.tasks[new.id].is_job() {
             self.tasks.remove(new.id);
-            self.out.push(Action::Return { task: new.id });
+            self.actions.push(Action::Return { task: new.id });
             return;
         }
         let parent = new
@@ -30,7 +30,7 @@ impl Core {
         }
         let queue = &mut self.queues[queue_id.index()];
         self.tasks[new.id].key = queue.key_for(new.key);
-        self.enter(new.id, queue_id, new.was_parked);
+        self.enqueue(new.id, queue_id, new.was_parked);
         self.task_timers.wake(new.id.0, self.tasks[new.id].deadline);
         if let Some(parent) = parent {
             self.tasks[new.id].parent = Some(parent);
@@ -62,12 +62,12 @@ impl Core {
             wanted: true,
             cancelled: false,
             claim: Claim::None,
-            spared: false,
+            is_probe: false,
             arrived: self.now,
             started: None,
-            reached: false,
+            begun: false,
             ran: false,
-            nudged: None,
+            signalled_at: None,
             deadline: self.now + new.time_left.unwrap_or(default_time),
             limit: new.limit,
             excused: Span::ZERO,
@@ -99,7 +99,7 @@ impl Core {
         let queue = &self.queues[self.tasks[new.id].queue.index()];
         if self.draining.is_some() {
             return Some(Outcome::Unavailable {
-                retry_after: RETRY_HINT,
+                retry_after: DEFAULT_RETRY_AFTER,
             });
         }
         if queue.pools.is_empty() && !queue.configured && self.all_ready() {
@@ -107,7 +107,7 @@ impl Core {
         }
         if !queue.pools.is_empty() && queue.pools.iter().all(|(pool, _)| self.is_down(*pool)) {
             return Some(Outcome::Unavailable {
-                retry_after: RETRY_HINT,
+                retry_after: DEFAULT_RETRY_AFTER,
             });
         }
         if parent.is_some_and(|parent| self.would_deadlock(parent)) {

@@ -1,7 +1,7 @@
 //! Cancels tasks.
 
 use crate::task::Place;
-use crate::{Action, Core, Outcome, Span, TaskId, Why, WorkerId};
+use crate::{Action, Core, Outcome, Span, StopReason, TaskId, WorkerId};
 
 impl Core {
     /// Cancels a task whose outcome is no longer wanted. A waiting task leaves its queue; a running one is
@@ -13,12 +13,12 @@ impl Core {
         match place {
             Place::Lane | Place::Suspects => self.finish_waiting(task, Outcome::Cancelled),
             Place::Deferred => self.finish_deferred(task, Outcome::Cancelled),
-            Place::Out(worker) if self.tasks[task].is_held_back() => {
-                self.take_unsent(worker, task);
+            Place::Assigned(worker) if self.tasks[task].is_held_back() => {
+                self.unassign_unsent(worker, task);
                 self.finish(task, Outcome::Cancelled);
             }
-            Place::Out(worker) if kill => self.stop_running(worker, task),
-            Place::Out(worker) => {
+            Place::Assigned(worker) if kill => self.stop_running(worker, task),
+            Place::Assigned(worker) => {
                 self.interrupt(worker, task);
                 self.answer_early(task, Outcome::Cancelled);
             }
@@ -30,14 +30,14 @@ impl Core {
     /// does that.
     pub(crate) fn interrupt(&mut self, worker: WorkerId, task: TaskId) {
         self.send_cancel(worker, task);
-        if self.workers[worker].soft_cancel && self.tasks[task].reached {
-            self.out.push(Action::Nudge { worker });
+        if self.workers[worker].soft_cancel && self.tasks[task].begun {
+            self.actions.push(Action::SoftSignal { worker });
         }
     }
 
     fn send_cancel(&mut self, worker: WorkerId, task: TaskId) {
         if self.workers[worker].soft_cancel {
-            self.out.push(Action::CancelOn { worker, task });
+            self.actions.push(Action::CancelOn { worker, task });
         }
     }
 
@@ -49,25 +49,25 @@ impl Core {
             self.send_cancel(worker, task);
             return;
         }
-        if self.workers[worker].soft_cancel && self.tasks[task].nudged.is_none() {
+        if self.workers[worker].soft_cancel && self.tasks[task].signalled_at.is_none() {
             self.send_soft_signal(worker, task);
         } else {
-            self.kill(worker, Why::Cancelled);
+            self.kill(worker, StopReason::Cancelled);
         }
     }
 
     /// Sends the soft signal for a running task; the kill follows after the grace period.
     pub(crate) fn send_soft_signal(&mut self, worker: WorkerId, task: TaskId) {
-        self.tasks[task].nudged = Some(self.now);
-        self.out.push(Action::CancelOn { worker, task });
-        self.out.push(Action::Nudge { worker });
+        self.tasks[task].signalled_at = Some(self.now);
+        self.actions.push(Action::CancelOn { worker, task });
+        self.actions.push(Action::SoftSignal { worker });
         self.set_worker_timer(worker);
     }
 
     /// Maximum duration of a task's current run: its own limit or its pool's.
     pub(crate) fn limit_of(&self, task: TaskId) -> Span {
         let task = &self.tasks[task];
-        let Place::Out(worker) = task.place else {
+        let Place::Assigned(worker) = task.place else {
             return Span::FOREVER;
         };
         let pool = self.workers[worker].pool;

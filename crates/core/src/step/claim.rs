@@ -12,7 +12,7 @@ impl Core {
         let task_of = &mut self.tasks[task];
         if queue.config.ack_on_delivery && task_of.is_job() && task_of.claim == Claim::None {
             task_of.claim = Claim::Requested;
-            self.out.push(Action::Claim { task });
+            self.actions.push(Action::Claim { task });
         }
     }
 
@@ -24,13 +24,13 @@ impl Core {
             return;
         };
         known.claim = Claim::Recorded;
-        let Place::Out(worker) = known.place else {
+        let Place::Assigned(worker) = known.place else {
             return;
         };
         if self.workers[worker].is_live() {
             // The run starts now: the time that recording took does not count against the job.
             known.started = Some(self.now);
-            known.reached = self.workers[worker].slots == 1;
+            known.begun = self.workers[worker].slots == 1;
             self.deliver(worker, task);
             self.set_worker_timer(worker);
         }
@@ -38,7 +38,7 @@ impl Core {
 
     /// Marks the one run of a recorded job as used when the job is sent, however the run ends, and as unused
     /// when the worker returns the job.
-    pub(crate) fn use_up(&mut self, task: TaskId, used: bool) {
+    pub(crate) fn set_run_used(&mut self, task: TaskId, used: bool) {
         let task = &mut self.tasks[task];
         if task.claim == Claim::Recorded {
             task.wanted = !used && !task.cancelled;
@@ -48,24 +48,24 @@ impl Core {
     /// Handles an unanswered task of a worker that leaves. By leaving, the worker states that it has not begun
     /// the task. For the task in its slot that may be wrong, so a job that may run only once is cancelled.
     pub(crate) fn on_left_unanswered(&mut self, task: TaskId) {
-        match self.tasks[task].claim == Claim::Recorded && self.tasks[task].reached {
+        match self.tasks[task].claim == Claim::Recorded && self.tasks[task].begun {
             true => self.finish(task, Outcome::Cancelled),
             false => self.on_returned(task),
         }
     }
 
     /// Takes back the tasks of a worker that have not been sent yet.
-    pub(crate) fn recall(&mut self, worker: WorkerId) {
+    pub(crate) fn unassign_all_unsent(&mut self, worker: WorkerId) {
         while let Some(task) = self.last_assigned(worker, crate::task::Task::is_held_back) {
-            self.take_back(worker, task);
+            self.unassign(worker, task);
             self.requeue(task);
             self.note_idle(worker);
         }
     }
 
     /// Takes back one job that has not been sent yet. Its worker may get another one instead.
-    pub(crate) fn take_unsent(&mut self, worker: WorkerId, task: TaskId) {
-        self.take_back(worker, task);
+    pub(crate) fn unassign_unsent(&mut self, worker: WorkerId, task: TaskId) {
+        self.unassign(worker, task);
         self.note_idle(worker);
         self.offer(worker);
     }

@@ -2,7 +2,7 @@
 
 use crate::task::Place;
 use crate::worker::Life;
-use crate::{Action, Core, Outcome, PoolId, QueueId, Span, TaskId, Why, WorkerId};
+use crate::{Action, Core, Outcome, PoolId, QueueId, Span, StopReason, TaskId, WorkerId};
 
 impl Core {
     pub(crate) fn pause(&mut self, queue: QueueId, paused: bool) {
@@ -17,7 +17,7 @@ impl Core {
         for worker in self.pools[pool.index()].workers.clone() {
             self.set_worker_timer(worker);
         }
-        self.resize(pool);
+        self.request_resize(pool);
     }
 
     /// Starts the drain: no new calls are accepted and no jobs are started. Waiting calls are served while
@@ -29,7 +29,7 @@ impl Core {
         self.draining = Some(self.now);
         for id in self.workers.ids().collect::<Vec<WorkerId>>() {
             match self.workers[id].life {
-                Life::Starting { .. } => self.kill(id, Why::Shutdown),
+                Life::Starting { .. } => self.kill(id, StopReason::Shutdown),
                 _ => self.set_worker_timer(id),
             }
         }
@@ -38,7 +38,7 @@ impl Core {
                 self.end_reload(pool, false);
             }
         }
-        self.resize_all();
+        self.request_resize_all();
     }
 
     /// Completes the drain once the last worker has gone: tasks that still wait are released.
@@ -54,12 +54,12 @@ impl Core {
             }
             if self.tasks[task].is_job() {
                 self.forget(task);
-                self.out.push(Action::Return { task });
+                self.actions.push(Action::Return { task });
             } else {
                 let retry_after = Span::from_secs(1);
                 self.finish(task, Outcome::Unavailable { retry_after });
             }
         }
-        self.out.push(Action::Drained);
+        self.actions.push(Action::Drained);
     }
 }

@@ -1,18 +1,20 @@
 //! Handles the end of a worker's process: what happens to its tasks and its place in the pool.
 
-use crate::pool::FAILING;
+use crate::pool::UNHEALTHY_AFTER_FAILED_BOOTS;
 use crate::worker::{Life, Worker};
-use crate::{Action, Cause, Core, Exit, Notice, Origin, Outcome, Span, TaskId, Why, WorkerId};
+use crate::{
+    Action, Cause, Core, Exit, Notice, Origin, Outcome, Span, StopReason, TaskId, WorkerId,
+};
 
 /// Wait before the next boot after a first failed one; doubles with each further failure up to
 /// [`BOOT_BACKOFF_MAX`].
 const BOOT_BACKOFF: Span = Span::from_millis(200);
 const BOOT_BACKOFF_MAX: Span = Span::from_secs(30);
 /// A worker that was ready for this long was of use, even if it ran no task.
-pub(super) const OF_USE: Span = Span::from_secs(2);
+pub(super) const USEFUL_AFTER: Span = Span::from_secs(2);
 /// Minimum time from the start of a process without the protocol that exits as planned (see
 /// [`Core::is_planned`]) to the next boot of its pool.
-const PLANNED_EVERY: Span = Span::from_secs(1);
+const PLANNED_EXIT_INTERVAL: Span = Span::from_secs(1);
 
 impl Core {
     /// Handles the end of a worker's process. Each of its tasks ends or is put back, depending on how far it
@@ -30,31 +32,34 @@ impl Core {
         self.pools[pool.index()]
             .workers
             .retain(|other| *other != id);
-        self.pools[pool.index()].not_idle(id);
+        self.pools[pool.index()].remove_idle(id);
         if !worker.spawned && self.pools[pool.index()].workers.is_empty() {
-            self.release_guests(pool);
+            self.unbind_guests_of_pool(pool);
         }
-        self.report(id, &worker, exit, crashed);
-        self.out.push(Action::Release { worker: id });
-        self.resize_all();
+        self.report_exit(id, &worker, exit, crashed);
+        self.actions.push(Action::Release { worker: id });
+        self.request_resize_all();
     }
 
     /// Settles every task of a dead worker. Returns the task that the worker died on.
     fn settle_tasks(&mut self, id: WorkerId, exit: Exit) -> Option<TaskId> {
-        while let Some(task) = self.last_assigned(id, |task| !task.reached) {
-            self.take_back(id, task);
+        while let Some(task) = self.last_assigned(id, |task| !task.begun) {
+            self.unassign(id, task);
             self.requeue(task);
         }
         let forced = why_forced(&self.workers[id]);
-        let by_task = matches!(forced, None | Some(Why::Memory | Why::Misbehaved));
+        let by_task = matches!(
+            forced,
+            None | Some(StopReason::Memory | StopReason::Misbehaved)
+        );
         let crashed = self.workers[id].tasks.front().copied().filter(|_| by_task);
         if let Some(task) = crashed {
             self.blame(id, task);
         }
         while let Some(task) = self.workers[id].tasks.front().copied() {
-            let overdue = forced == Some(Why::TaskTimeout) && self.is_overdue(task);
-            let ran = self.take_back(id, task);
-            self.queue_of(task).learn(ran);
+            let overdue = forced == Some(StopReason::TaskTimeout) && self.is_overdue(task);
+            let ran = self.unassign(id, task);
+            self.queue_of(task).record_run(ran);
             self.tasks[task].ran = true;
             if by_task {
                 self.crash(id, task, exit);
@@ -76,8 +81,14 @@ impl Core {
         crashed
     }
 
-    fn note_cut_off(&mut self, worker: WorkerId, task: TaskId, why: Option<Why>, again: bool) {
-        self.out.push(Action::Notice(Notice::CutOff {
+    fn note_cut_off(
+        &mut self,
+        worker: WorkerId,
+        task: TaskId,
+        why: Option<StopReason>,
+        again: bool,
+    ) {
+        self.actions.push(Action::Notice(Notice::CutOff {
             worker,
             task,
             why,
@@ -111,7 +122,7 @@ impl Core {
         } else if crashes >= budget {
             self.finish(task, Outcome::Quarantined { crashes, exit });
         } else {
-            self.out.push(Action::Notice(Notice::Crashed {
+            self.actions.push(Action::Notice(Notice::Crashed {
                 worker,
                 exit,
                 task,
@@ -135,7 +146,7 @@ impl Core {
             return;
         };
         self.tasks[task].attempt = self.tasks[task].attempt.saturating_add(1);
-        if self.is_spent(task, tries) {
+        if self.has_used_all_tries(task, tries) {
             self.finish(task, Outcome::TimedOut);
         } else {
             self.retry(task, None, Cause::TimedOut);
@@ -158,45 +169,55 @@ impl Core {
             .is_some_and(|started| self.now.since(started) >= limit)
     }
 
-    fn report(&mut self, id: WorkerId, worker: &Worker, exit: Exit, crashed: Option<TaskId>) {
+    fn report_exit(&mut self, id: WorkerId, worker: &Worker, exit: Exit, crashed: Option<TaskId>) {
         let why = match worker.life {
             Life::Starting { .. } | Life::Live { .. } => None,
             Life::Draining { why } | Life::Stopping { why, .. } | Life::Killed { why } => Some(why),
         };
-        let is_present =
+        let is_current =
             worker.spawned && worker.version == self.pools[worker.pool.index()].version;
         // A worker was no failed boot if it was ready for a while, even if it had no task or its tasks are
         // invisible to the core. Its lifetime alone limits how often it is restarted.
-        let lived = self.now.since(worker.greeted) >= OF_USE;
+        let lived = self.now.since(worker.hello_at) >= USEFUL_AFTER;
         let planned = self.is_planned(worker, exit);
         if planned {
             let pool = &mut self.pools[worker.pool.index()];
-            pool.next_boot = pool.next_boot.max(worker.greeted + PLANNED_EVERY);
+            pool.next_boot = pool.next_boot.max(worker.hello_at + PLANNED_EXIT_INTERVAL);
         }
         self.note_version(worker);
-        let left_task = worker.left_task && self.is_proven(worker);
-        if left_task {
+        let left_during_task = worker.left_during_task && self.is_proven(worker);
+        if left_during_task {
             // A worker of a version that works left in the middle of a task. The task caused that, and the
             // limit on returns bounds it. Each return may cost a process, so the next boot is delayed.
             let pool = &mut self.pools[worker.pool.index()];
             pool.next_boot = pool.next_boot.max(self.now + BOOT_BACKOFF);
         }
-        let was_of_use =
-            worker.done > 0 || lived || planned || crashed.is_some() || !is_present || left_task;
+        let was_of_use = worker.done > 0
+            || lived
+            || planned
+            || crashed.is_some()
+            || !is_current
+            || left_during_task;
         let by_itself = matches!(
             why,
-            None | Some(Why::BootTimeout | Why::Misbehaved | Why::Left)
+            None | Some(StopReason::BootTimeout | StopReason::Misbehaved | StopReason::Left)
         );
         if by_itself && !was_of_use {
             return self.boot_failed(id, worker, exit);
         }
-        let was_told_to_leave = matches!(
+        let was_stopped = matches!(
             why,
-            Some(Why::Shutdown | Why::Surplus | Why::Replaced | Why::Left | Why::Spent)
+            Some(
+                StopReason::Shutdown
+                    | StopReason::Surplus
+                    | StopReason::Replaced
+                    | StopReason::Left
+                    | StopReason::TaskLimit
+            )
         );
-        let expected = crashed.is_none() && (planned || was_told_to_leave);
+        let expected = crashed.is_none() && (planned || was_stopped);
         let quiet = expected && worker.is_short_lived() && exit == Exit::Code(0);
-        self.out.push(Action::Notice(Notice::Died {
+        self.actions.push(Action::Notice(Notice::Died {
             worker: id,
             exit,
             expected,
@@ -209,7 +230,7 @@ impl Core {
     /// Records that a version works, when a worker of it that ran at least one task has ended.
     fn note_version(&mut self, worker: &Worker) {
         if worker.done > 0 {
-            self.pools[worker.pool.index()].works = Some(worker.version);
+            self.pools[worker.pool.index()].proven_version = Some(worker.version);
         }
     }
 
@@ -218,15 +239,15 @@ impl Core {
         let pool = &self.pools[worker.pool.index()];
         let mut others = pool.workers.iter().map(|id| &self.workers[*id]);
         let has_run = |other: &Worker| other.version == worker.version && other.done > 0;
-        pool.works == Some(worker.version) || others.any(has_run)
+        pool.proven_version == Some(worker.version) || others.any(has_run)
     }
 
     /// Whether a process without the protocol exited because it had finished its work: `queue:work` exits with
     /// code 0 after its maximum number of jobs and with code 12 above its memory limit.
     fn is_planned(&self, worker: &Worker, exit: Exit) -> bool {
         let silent = !self.pools[worker.pool.index()].config.protocol;
-        let greeted = worker.greeted <= self.now;
-        silent && greeted && matches!(exit, Exit::Code(0 | 12))
+        let hello_at = worker.hello_at <= self.now;
+        silent && hello_at && matches!(exit, Exit::Code(0 | 12))
     }
 
     /// Handles a worker that died before it was of any use. The wait before the next boot grows with each
@@ -235,15 +256,15 @@ impl Core {
         let pool = &self.pools[worker.pool.index()];
         // Workers that were ready at the same time and die together count as one failed boot.
         let together = worker
-            .after_failed
+            .failed_boots_at_hello
             .map(|before| pool.failed_boots.max(before + 1));
         let failed = together.unwrap_or(pool.failed_boots + 1);
-        let gives_up = pool.fallback.is_some() && failed >= FAILING;
+        let gives_up = pool.fallback.is_some() && failed >= UNHEALTHY_AFTER_FAILED_BOOTS;
         let again_in = match gives_up {
             true => Span::ZERO,
             false => boot_backoff(failed, self.rng.below(1 << 40)),
         };
-        self.out.push(Action::Notice(Notice::BootFailed {
+        self.actions.push(Action::Notice(Notice::BootFailed {
             worker: id,
             exit,
             again_in,
@@ -261,11 +282,11 @@ impl Core {
 
 /// Why a worker was ended by force, or `None` if it was not. A worker that died by itself while it drained was
 /// not ended by force.
-fn why_forced(worker: &Worker) -> Option<Why> {
+fn why_forced(worker: &Worker) -> Option<StopReason> {
     match worker.life {
         Life::Killed { why } => Some(why),
         Life::Draining { why } | Life::Stopping { why, .. } if worker.term_sent => Some(why),
-        Life::Live { .. } if worker.term_sent => Some(Why::Shutdown),
+        Life::Live { .. } if worker.term_sent => Some(StopReason::Shutdown),
         _ => None,
     }
 }
@@ -283,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn boots_are_retried_after_a_doubling_wait_with_an_end() {
+    fn the_boot_backoff_doubles_up_to_a_maximum() {
         for (failed, full) in [(1, 200), (2, 400), (5, 3_200), (9, 30_000), (40, 30_000)] {
             for jitter in [0, 1, 77_777, (1 << 20) - 1] {
                 let wait = boot_backoff(failed, jitter);

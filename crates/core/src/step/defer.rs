@@ -10,7 +10,7 @@ impl Core {
         if !self.workers.get(id).is_some_and(holds) {
             return;
         }
-        self.take_back(id, task);
+        self.unassign(id, task);
         if self.workers[id].demand.is_pull() {
             self.workers[id].demand = crate::worker::Demand::OnRequest;
         }
@@ -20,8 +20,8 @@ impl Core {
             let deferred = &mut self.tasks[task];
             deferred.place = Place::Deferred;
             deferred.started = None;
-            deferred.reached = false;
-            deferred.nudged = None;
+            deferred.begun = false;
+            deferred.signalled_at = None;
             let (queue, key) = (deferred.queue, deferred.key);
             self.queues[queue.index()].keys[key].deferred += 1;
         }
@@ -51,22 +51,23 @@ impl Core {
 
     /// Records that the edge stops reading a worker's answers, or resumes. The time in between does not count
     /// against the worker's tasks.
-    pub(crate) fn unread(&mut self, id: WorkerId, unread: bool) {
+    pub(crate) fn reading_paused(&mut self, id: WorkerId, paused: bool) {
         let now = self.now;
         let Some(worker) = self.workers.get_mut(id) else {
             return;
         };
-        match (unread, worker.unread) {
-            (true, None) => worker.unread = Some(now),
+        match (paused, worker.reading_paused_since) {
+            (true, None) => worker.reading_paused_since = Some(now),
             (false, Some(since)) => {
-                worker.unread = None;
+                worker.reading_paused_since = None;
                 for at in 0..self.workers[id].tasks.len() {
                     let task = self.workers[id].tasks[at];
                     let task = &mut self.tasks[task];
                     let since = task.started.map(|started| started.max(since));
                     let excused = since.map(|since| now.since(since)).unwrap_or_default();
                     task.excused.0 += excused.0;
-                    task.nudged = task.nudged.map(|nudged| nudged + excused);
+                    task.signalled_at =
+                        task.signalled_at.map(|signalled_at| signalled_at + excused);
                 }
             }
             _ => return,

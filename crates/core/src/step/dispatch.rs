@@ -7,7 +7,7 @@ use crate::{Action, Core, Kind, Outcome, PoolId, QueueId, Span, TaskId, Time, Wo
 
 /// Minimum interval at which running tasks are charged, so that a ten-minute job does not look free until it
 /// ends.
-const RECHARGE: Span = Span::from_millis(100);
+const CHARGE_INTERVAL: Span = Span::from_millis(100);
 
 impl Core {
     /// Assigns waiting tasks to free workers until there are no more tasks or no more free workers.
@@ -56,8 +56,8 @@ impl Core {
         // not chosen. An empty worker that has not requested a task can't take the suspect.
         let fits = |id: &WorkerId| {
             let worker = &self.workers[*id];
-            let takes = worker.demand.takes() || !worker.tasks.is_empty();
-            worker.is_live() && !worker.is_spent() && worker.calls_to_own_pool == 0 && takes
+            let takes = worker.demand.allows_assignment() || !worker.tasks.is_empty();
+            worker.is_live() && !worker.is_at_task_limit() && worker.calls_to_own_pool == 0 && takes
         };
         let fit = pool.workers.iter().copied().filter(fits);
         fit.min_by_key(|id| (self.workers[*id].tasks.len(), *id))
@@ -71,7 +71,7 @@ impl Core {
         for (pool, _) in &queue.pools {
             let pool = &mut self.pools[pool.index()];
             if first {
-                queue.had = queue.had.max(pool.served);
+                queue.virtual_time = queue.virtual_time.max(pool.last_virtual_time);
                 pool.activate(id);
             }
         }
@@ -79,7 +79,7 @@ impl Core {
     }
 
     /// The counterpart of [`Self::activate`], called after a task was withdrawn.
-    pub(crate) fn settle_queue(&mut self, id: QueueId) {
+    pub(crate) fn deactivate_if_empty(&mut self, id: QueueId) {
         if self.queues[id.index()].waiting > 0 {
             return;
         }
@@ -96,7 +96,7 @@ impl Core {
         let below_reserve = |queue: &Queue| queue.running < queue.config.reserve;
         self.least_served(pool, alone, below_reserve).or_else(|| {
             let any = self.least_served(pool, alone, |_| true)?;
-            Some(any).filter(|_| self.may_borrow(pool))
+            Some(any).filter(|_| self.has_unreserved_slot(pool))
         })
     }
 
@@ -111,7 +111,7 @@ impl Core {
         let mut best: Option<((u64, QueueId), TaskId)> = None;
         for id in &self.pools[pool.index()].active {
             let queue = &self.queues[id.index()];
-            let rank = (queue.had, *id);
+            let rank = (queue.virtual_time, *id);
             if which(queue) && best.is_none_or(|(least, _)| rank < least) {
                 let next = self.next_of(*id, pool, alone);
                 best = next.map(|next| (rank, next)).or(best);
@@ -135,7 +135,7 @@ impl Core {
 
     /// Whether a free slot may be lent to a queue that is not below its reserve: only if enough slots stay free
     /// for the parts of reserves that are never lent.
-    fn may_borrow(&self, pool: PoolId) -> bool {
+    fn has_unreserved_slot(&self, pool: PoolId) -> bool {
         let pool = &self.pools[pool.index()];
         let queues = pool.queues.iter().map(|id| &self.queues[id.index()]);
         let kept_free = queues.map(|queue| {
@@ -173,29 +173,31 @@ impl Core {
             return;
         }
         let queue = &mut self.queues[queue_id.index()];
-        let had = queue.had;
+        let virtual_time = queue.virtual_time;
         queue.assign(&mut self.tasks, task);
-        self.tasks[task].place = Place::Out(worker);
+        self.tasks[task].place = Place::Assigned(worker);
         let pool = self.workers[worker].pool;
         let pool = &mut self.pools[pool.index()];
-        pool.served = pool.served.max(had);
+        pool.last_virtual_time = pool.last_virtual_time.max(virtual_time);
         if suspect {
             pool.suspect = Some(task);
         }
         self.claim(task);
         self.workers[worker].tasks.push_back(task);
         if self.workers[worker].demand.is_pull() {
-            self.workers[worker].demand = Demand::Silent { crossed: false };
+            self.workers[worker].demand = Demand::NotRequested {
+                task_in_flight: false,
+            };
         }
         if self.workers[worker].tasks.len() <= usize::from(self.workers[worker].slots) {
             self.begin(worker, task);
         }
         if suspect || !self.workers[worker].has_free_slot() {
-            self.pool_of(worker).not_idle(worker);
+            self.pool_of(worker).remove_idle(worker);
         }
-        if self.workers[worker].is_spent() {
+        if self.workers[worker].is_at_task_limit() {
             // The worker's successor may start at once.
-            self.resize(self.workers[worker].pool);
+            self.request_resize(self.workers[worker].pool);
         }
         self.touch_sharing_pools(queue_id);
         if !self.tasks[task].is_held_back() {
@@ -204,12 +206,12 @@ impl Core {
     }
 
     pub(crate) fn deliver(&mut self, worker: WorkerId, task: TaskId) {
-        self.use_up(task, true);
+        self.set_run_used(task, true);
         let assigned = &self.tasks[task];
         let time_left =
             (assigned.deadline < Time::NEVER).then(|| assigned.deadline.since(self.now));
         let (attempt, crashes) = (assigned.attempt, assigned.crashes);
-        self.out.push(Action::Deliver {
+        self.actions.push(Action::Deliver {
             worker,
             task,
             time_left,
@@ -224,7 +226,7 @@ impl Core {
         self.tasks[task].started = Some(self.now);
         self.tasks[task].excused = Span::ZERO;
         let is_sent = !self.tasks[task].is_held_back();
-        self.tasks[task].reached = is_sent && self.workers[worker].slots == 1;
+        self.tasks[task].begun = is_sent && self.workers[worker].slots == 1;
         let queue_id = self.tasks[task].queue;
         let queue = &mut self.queues[queue_id.index()];
         queue.running += 1;
@@ -252,7 +254,7 @@ impl Core {
             self.touch_pools_of(queue_id);
         }
         self.queues[queue_id.index()].withdraw(&mut self.tasks, task);
-        self.settle_queue(queue_id);
+        self.deactivate_if_empty(queue_id);
         self.request_more(task);
     }
 
@@ -270,21 +272,21 @@ impl Core {
     pub(crate) fn would_miss_deadline(&mut self, task: TaskId, left: Span) -> bool {
         let task = &mut self.tasks[task];
         let estimate = &mut self.names.all[task.name.index()].estimate;
-        if task.spared || !estimate.exceeds(left) {
+        if task.is_probe || !estimate.exceeds(left) {
             return false;
         }
-        task.spared = estimate.admits_probe();
-        !task.spared
+        task.is_probe = estimate.admits_probe();
+        !task.is_probe
     }
 
     /// Charges running tasks for the time by which they exceed what they have been charged so far.
     fn charge_overruns(&mut self, pool: PoolId) {
         if self.pools[pool.index()].active.is_empty()
-            || self.now.since(self.pools[pool.index()].recharged) < RECHARGE
+            || self.now.since(self.pools[pool.index()].charged_at) < CHARGE_INTERVAL
         {
             return;
         }
-        self.pools[pool.index()].recharged = self.now;
+        self.pools[pool.index()].charged_at = self.now;
         for at in 0..self.pools[pool.index()].workers.len() {
             let worker = self.pools[pool.index()].workers[at];
             for at in 0..self.workers[worker].tasks.len() {

@@ -10,7 +10,7 @@ impl Core {
         let facts = self.facts(id);
         let wanted = self.tasks[id].wanted;
         self.forget(id);
-        self.out.push(match wanted {
+        self.actions.push(match wanted {
             true => Action::Finish {
                 task: id,
                 outcome,
@@ -30,8 +30,8 @@ impl Core {
     pub(crate) fn answer_early(&mut self, id: TaskId, outcome: Outcome) {
         let facts = self.facts(id);
         if std::mem::replace(&mut self.tasks[id].wanted, false) {
-            self.unblock(id);
-            self.out.push(Action::Answer {
+            self.release_caller(id);
+            self.actions.push(Action::Answer {
                 task: id,
                 outcome,
                 facts,
@@ -42,9 +42,9 @@ impl Core {
     /// Returns a job to its store for another run.
     pub(crate) fn retry(&mut self, id: TaskId, after: Option<Span>, cause: Cause) {
         let facts = self.facts(id);
-        self.block_behind(id);
+        self.block_key_of(id);
         self.forget(id);
-        self.out.push(Action::Retry {
+        self.actions.push(Action::Retry {
             task: id,
             after,
             cause,
@@ -69,7 +69,7 @@ impl Core {
     }
 
     pub(crate) fn forget(&mut self, id: TaskId) {
-        self.unblock(id);
+        self.release_caller(id);
         let task = self.tasks.remove(id);
         if self.queues[task.queue.index()].retire(task.key) {
             self.request_keys(task.queue);
@@ -77,7 +77,7 @@ impl Core {
     }
 
     /// Records that the worker that made this call no longer waits for it.
-    fn unblock(&mut self, id: TaskId) {
+    fn release_caller(&mut self, id: TaskId) {
         let parent = self.tasks[id].parent.take();
         if let Some(parent) = parent.and_then(|parent| self.workers.get_mut(parent)) {
             parent.calls_to_own_pool -= 1;
@@ -90,7 +90,7 @@ impl Core {
     fn facts(&self, id: TaskId) -> Facts {
         let task = &self.tasks[id];
         let worker = match task.place {
-            Place::Out(worker) => Some(worker),
+            Place::Assigned(worker) => Some(worker),
             Place::Lane | Place::Suspects | Place::Deferred => None,
         };
         Facts {

@@ -2,10 +2,12 @@
 
 use crate::pool::Health;
 use crate::queue::{Kind, Queue};
-use crate::step::death::OF_USE;
+use crate::step::death::USEFUL_AFTER;
 use crate::task::Task;
 use crate::worker::{Demand, Life, Worker};
-use crate::{Action, Core, Notice, Offer, PoolId, Recycled, Span, TaskId, Time, Why, WorkerId};
+use crate::{
+    Action, Core, Notice, Offer, PoolId, Recycled, Span, StopReason, TaskId, Time, WorkerId,
+};
 use std::collections::VecDeque;
 
 impl Core {
@@ -28,9 +30,9 @@ impl Core {
             },
             tasks: VecDeque::with_capacity(2),
             done: 0,
-            left_task: false,
-            hurried: None,
-            done_max: if max_tasks == 0 {
+            left_during_task: false,
+            grace_cut_at: None,
+            recycle_after_tasks: if max_tasks == 0 {
                 u64::MAX
             } else {
                 less_jitter(max_tasks, &mut self.rng)
@@ -39,20 +41,20 @@ impl Core {
                 Span::FOREVER => Time::NEVER,
                 age => now + Span(less_jitter(age.0, &mut self.rng)),
             },
-            tasks_max: match pool.config.tasks {
+            task_limit: match pool.config.tasks_per_worker {
                 0 => u64::MAX,
                 most => most,
             },
             ends_itself: false,
-            after_failed: None,
-            greeted: Time::NEVER,
-            proof: Time::NEVER,
+            failed_boots_at_hello: None,
+            hello_at: Time::NEVER,
+            proven_at: Time::NEVER,
             outdated: false,
             term_sent: false,
             rss: 0,
             measure_at: Time::ZERO,
             unmeasured: false,
-            unread: None,
+            reading_paused_since: None,
             calls_to_own_pool: 0,
         };
         let id = self.workers.insert(worker);
@@ -69,38 +71,40 @@ impl Core {
             Some(_) => return self.misbehaved(id),
         }
         self.booting -= 1;
-        self.resize_all();
-        self.welcome(id, offer);
+        self.request_resize_all();
+        self.make_ready(id, offer);
     }
 
     /// Adds a worker that dialled in and is ready at once.
     pub(crate) fn join(&mut self, pool: PoolId, ticket: u32, offer: &Offer<'_>) {
         let id = self.new_worker(pool, false);
-        self.out.push(Action::Admit {
+        self.actions.push(Action::Admit {
             worker: id,
             ticket,
             number: self.workers[id].number,
         });
-        self.welcome(id, offer);
+        self.make_ready(id, offer);
         if self.draining.is_some() {
-            self.stop(id, Why::Shutdown);
+            self.stop(id, StopReason::Shutdown);
             // The drain must not wait for workers that dial in now, because they could do so again and again.
             if self.is_idle_guest(id) {
-                self.kill(id, Why::Shutdown);
+                self.kill(id, StopReason::Shutdown);
             }
         }
     }
 
-    fn welcome(&mut self, id: WorkerId, offer: &Offer<'_>) {
+    fn make_ready(&mut self, id: WorkerId, offer: &Offer<'_>) {
         let worker = &mut self.workers[id];
         worker.slots = offer.slots.max(1);
         worker.soft_cancel = offer.soft_cancel;
         if offer.tasks > 0 {
-            worker.tasks_max = worker.tasks_max.min(offer.tasks);
-            worker.ends_itself = offer.tasks == worker.tasks_max;
+            worker.task_limit = worker.task_limit.min(offer.tasks);
+            worker.ends_itself = offer.tasks == worker.task_limit;
         }
         if offer.pull && worker.slots == 1 {
-            worker.demand = Demand::Silent { crossed: false };
+            worker.demand = Demand::NotRequested {
+                task_in_flight: false,
+            };
         }
         worker.life = Life::Live {
             idle_since: self.now,
@@ -110,15 +114,15 @@ impl Core {
             self.misbehaved(id);
             return;
         }
-        self.workers[id].after_failed = Some(self.pools[pool.index()].failed_boots);
-        self.workers[id].greeted = self.now;
+        self.workers[id].failed_boots_at_hello = Some(self.pools[pool.index()].failed_boots);
+        self.workers[id].hello_at = self.now;
         if !self.pools[pool.index()].config.protocol {
-            self.workers[id].proof = self.now + OF_USE;
+            self.workers[id].proven_at = self.now + USEFUL_AFTER;
         }
         let quiet = self.workers[id].is_short_lived();
-        self.out
+        self.actions
             .push(Action::Notice(Notice::Ready { worker: id, quiet }));
-        self.resize(pool);
+        self.request_resize(pool);
         self.note_health(pool, |pool, _| {
             pool.ever_ready = true;
             // Neither a worker that dialled in nor the mere start of a process without the protocol proves that
@@ -127,7 +131,7 @@ impl Core {
                 pool.failed_boots = 0;
             }
         });
-        self.end_orphans();
+        self.end_unserved_calls();
         self.retire_one_stale(id);
         self.set_worker_timer(id);
         self.offer(id);
@@ -140,8 +144,8 @@ impl Core {
             return self.misbehaved(id);
         }
         // A repeated report must not restart the task's clock.
-        if !self.tasks[task].reached {
-            self.tasks[task].reached = true;
+        if !self.tasks[task].begun {
+            self.tasks[task].begun = true;
             self.tasks[task].started = Some(self.now);
             self.set_worker_timer(id);
         }
@@ -164,11 +168,11 @@ impl Core {
             self.workers[id].demand = Demand::OnRequest;
             self.offer(id);
         } else if !wanted {
-            self.recall(id);
+            self.unassign_all_unsent(id);
             let worker = &mut self.workers[id];
-            let crossed = !worker.tasks.is_empty();
-            worker.demand = Demand::Silent { crossed };
-            self.pool_of(id).not_idle(id);
+            let task_in_flight = !worker.tasks.is_empty();
+            worker.demand = Demand::NotRequested { task_in_flight };
+            self.pool_of(id).remove_idle(id);
         }
     }
 
@@ -187,12 +191,12 @@ impl Core {
             return self.misbehaved(id);
         }
         let slots = self.workers[id].slots;
-        while let Some(task) = self.last_assigned(id, |task| slots == 1 || !task.reached) {
-            self.workers[id].left_task |= self.tasks[task].started.is_some();
-            self.take_back(id, task);
+        while let Some(task) = self.last_assigned(id, |task| slots == 1 || !task.begun) {
+            self.workers[id].left_during_task |= self.tasks[task].started.is_some();
+            self.unassign(id, task);
             self.on_left_unanswered(task);
         }
-        self.stop(id, Why::Left);
+        self.stop(id, StopReason::Left);
         self.stop_drained(id);
     }
 
@@ -220,19 +224,19 @@ impl Core {
 
     /// Stops a worker that has run its maximum number of tasks. A worker that knows this limit exits by itself
     /// within its grace period; any other is sent GOAWAY.
-    pub(crate) fn spend(&mut self, id: WorkerId) {
+    pub(crate) fn stop_at_task_limit(&mut self, id: WorkerId) {
         if !self.workers[id].ends_itself {
-            return self.stop(id, Why::Spent);
+            return self.stop(id, StopReason::TaskLimit);
         }
-        let (why, since) = (Why::Spent, self.now);
+        let (why, since) = (StopReason::TaskLimit, self.now);
         self.workers[id].life = Life::Stopping { why, since };
-        self.resize(self.workers[id].pool);
+        self.request_resize(self.workers[id].pool);
     }
 
     /// Kills a worker that broke the protocol, because nothing that it sends can be trusted any more.
     pub(crate) fn misbehaved(&mut self, id: WorkerId) {
         if self.workers.get(id).is_some() {
-            self.kill(id, Why::Misbehaved);
+            self.kill(id, StopReason::Misbehaved);
         }
     }
 
@@ -252,7 +256,7 @@ impl Core {
             Life::Live { .. } | Life::Draining { .. }
                 if (!protocol || !worker.tasks.is_empty()) && rss > limit + limit / 2 =>
             {
-                self.kill(id, Why::Memory);
+                self.kill(id, StopReason::Memory);
             }
             Life::Live { .. } if !worker.outdated => self.recycle(id, Recycled::Memory { rss }),
             _ => {}
@@ -264,17 +268,17 @@ impl Core {
     pub(crate) fn recycle(&mut self, id: WorkerId, why: Recycled) {
         self.workers[id].outdated = true;
         let worker = id;
-        self.out
+        self.actions
             .push(Action::Notice(Notice::Recycled { worker, why }));
         if !self.workers[id].spawned {
-            self.stop(id, Why::Replaced);
+            self.stop(id, StopReason::Replaced);
         }
-        self.resize(self.workers[id].pool);
+        self.request_resize(self.workers[id].pool);
     }
 
     /// Sends GOAWAY to a worker: it must finish its tasks and exit. A worker that is not ready yet is killed.
-    pub(crate) fn stop(&mut self, id: WorkerId, why: Why) {
-        self.recall(id);
+    pub(crate) fn stop(&mut self, id: WorkerId, why: StopReason) {
+        self.unassign_all_unsent(id);
         let since = self.now;
         self.workers[id].life = match self.workers[id].life {
             Life::Starting { .. } => return self.kill(id, why),
@@ -282,12 +286,13 @@ impl Core {
             Life::Live { .. } => Life::Draining { why },
             Life::Draining { .. } | Life::Stopping { .. } | Life::Killed { .. } => return,
         };
-        self.resize(self.workers[id].pool);
-        self.pool_of(id).not_idle(id);
-        self.out.push(Action::Goaway { worker: id, why });
+        self.request_resize(self.workers[id].pool);
+        self.pool_of(id).remove_idle(id);
+        self.actions.push(Action::Goaway { worker: id, why });
         // An idle worker that dialled in and has not requested a task may not read GOAWAY for a long time, so
         // its connection is closed at once.
-        if self.is_idle_guest(id) && matches!(self.workers[id].demand, Demand::Silent { .. }) {
+        if self.is_idle_guest(id) && matches!(self.workers[id].demand, Demand::NotRequested { .. })
+        {
             return self.kill(id, why);
         }
         self.set_worker_timer(id);
@@ -301,17 +306,17 @@ impl Core {
 
     /// Kills a worker and all processes that it started, or closes the connection of an idle worker that
     /// dialled in. The worker is removed when its exit is reported.
-    pub(crate) fn kill(&mut self, id: WorkerId, why: Why) {
+    pub(crate) fn kill(&mut self, id: WorkerId, why: StopReason) {
         match self.workers[id].life {
             Life::Killed { .. } => return,
             Life::Starting { .. } => self.booting -= 1,
             _ => {}
         }
-        self.recall(id);
+        self.unassign_all_unsent(id);
         self.workers[id].life = Life::Killed { why };
-        self.pool_of(id).not_idle(id);
-        self.resize_all();
-        self.out.push(match self.is_idle_guest(id) {
+        self.pool_of(id).remove_idle(id);
+        self.request_resize_all();
+        self.actions.push(match self.is_idle_guest(id) {
             true => Action::Disconnect { worker: id },
             false => Action::Kill { worker: id, why },
         });
@@ -330,13 +335,13 @@ impl Core {
         let before = std::mem::replace(&mut pool.reported, health);
         let fails = |health| matches!(health, Health::Failing { .. });
         if before != health && !(fails(before) && fails(health)) {
-            self.out
+            self.actions
                 .push(Action::Notice(Notice::Health { pool: id, health }));
         }
     }
 
     /// Ends waiting calls that no pool serves, once every pool has been ready.
-    pub(crate) fn end_orphans(&mut self) {
+    pub(crate) fn end_unserved_calls(&mut self) {
         let is_unserved = |queue: &Queue| queue.pools.is_empty() && !queue.configured;
         let waits = |queue: &Queue| queue.kind == Kind::Calls && queue.waiting > 0;
         let has_some = self

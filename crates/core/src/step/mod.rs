@@ -18,4 +18,4 @@ mod size;
 mod tick;
 mod window;
 
-pub use announce::NotItsOwn;
+pub use announce::ServedByOtherPool;

@@ -5,7 +5,7 @@ use crate::{Core, QueueId, TaskId};
 impl Core {
     /// Blocks the key of a job that is about to go back to the store for another run: in an ordered queue, no
     /// other job of the key may overtake it.
-    pub(crate) fn block_behind(&mut self, id: TaskId) {
+    pub(crate) fn block_key_of(&mut self, id: TaskId) {
         let (queue, key) = (self.tasks[id].queue, self.tasks[id].key);
         let queue = &mut self.queues[queue.index()];
         if queue.config.ordered {
@@ -28,7 +28,7 @@ impl Core {
     }
 
     /// Adds a task to its lane: at the end or, if the task was parked and blocked its key, at the front.
-    pub(crate) fn enter(&mut self, id: TaskId, queue: QueueId, was_parked: bool) {
+    pub(crate) fn enqueue(&mut self, id: TaskId, queue: QueueId, was_parked: bool) {
         let queue = &mut self.queues[queue.index()];
         if queue.config.ordered && was_parked {
             let key = self.tasks[id].key;

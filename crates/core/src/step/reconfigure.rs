@@ -1,7 +1,7 @@
 //! Removes pools and queues that a new configuration no longer has, while the server runs. New ones are added
 //! in the same way as at the start.
 
-use crate::{Core, Kind, PoolId, QueueConfig, QueueId, Why};
+use crate::{Core, Kind, PoolId, QueueConfig, QueueId, StopReason};
 
 impl Core {
     /// Removes a pool: it serves no queue any more, and its workers finish their tasks and exit.
@@ -15,7 +15,7 @@ impl Core {
             self.end_reload(id, false);
         }
         self.names.any_jobs.retain(|any| *any != id);
-        self.release_guests(id);
+        self.unbind_guests_of_pool(id);
         for queue in &mut self.queues {
             queue.announced.retain(|announced| *announced != id);
         }
@@ -24,10 +24,10 @@ impl Core {
             self.bind_if_unserved(queue);
         }
         for worker in self.pools[id.index()].workers.clone() {
-            self.stop(worker, Why::Surplus);
+            self.stop(worker, StopReason::Surplus);
         }
-        self.resize(id);
-        self.end_orphans();
+        self.request_resize(id);
+        self.end_unserved_calls();
     }
 
     /// Removes the configuration of a queue. Its waiting tasks stay, and so does `ordered`, because tasks may
@@ -39,7 +39,7 @@ impl Core {
             ordered: queue.config.ordered,
             ..QueueConfig::default()
         };
-        queue.relist(&self.tasks);
+        queue.relist_all(&self.tasks);
         let announced = queue.announced.clone();
         self.unbind_except(id, |bound| announced.contains(&bound));
         for pool in announced {
@@ -47,12 +47,12 @@ impl Core {
         }
         self.bind_if_unserved(id);
         self.touch_pools_of(id);
-        self.end_orphans();
+        self.end_unserved_calls();
     }
 
     /// Unbinds a queue from all pools except these. Tasks that were already assigned to workers of other pools
     /// stay there.
-    pub fn keep_pools(&mut self, queue: QueueId, pools: &[PoolId]) {
+    pub fn unbind_other_pools(&mut self, queue: QueueId, pools: &[PoolId]) {
         self.unbind_except(queue, |bound| pools.contains(&bound));
     }
 
@@ -69,7 +69,7 @@ impl Core {
             self.bind(id, self.names.any_jobs[at], 1);
         }
         for at in 0..self.names.any_guests.len() {
-            self.take_in(id, self.names.any_guests[at]);
+            self.bind_guest(id, self.names.any_guests[at]);
         }
     }
 

@@ -105,7 +105,7 @@ impl Core {
         let lane = &mut queue_of.keys[key].lanes[class];
         if lane.more && !lane.requested && lane.len <= window / 2 {
             lane.requested = true;
-            self.out.push(Action::Refill {
+            self.actions.push(Action::Refill {
                 queue,
                 class: class as u8,
                 key,
@@ -119,7 +119,7 @@ impl Core {
         if queue_of.more_keys && queue_of.keys.has_room() && self.draining.is_none() {
             // Cleared so that only one request is outstanding; the response says whether there are more keys.
             queue_of.more_keys = false;
-            self.out.push(Action::RefillKeys { queue });
+            self.actions.push(Action::RefillKeys { queue });
         }
     }
 }

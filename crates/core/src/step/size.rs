@@ -2,7 +2,7 @@
 
 use crate::pool::GROW_AFTER;
 use crate::worker::{Life, Worker};
-use crate::{Action, Core, Notice, PoolId, QueueId, Time, Why, WorkerId};
+use crate::{Action, Core, Notice, PoolId, QueueId, StopReason, Time, WorkerId};
 
 /// The spawned workers of a pool, counted by state. Workers that dialled in are not counted, because the server
 /// can't start a replacement for them.
@@ -22,30 +22,30 @@ struct Census {
 
 /// A pool starts no new process while this number of its processes (or `max`, if that is greater) are still
 /// ending.
-const LEAVING: u32 = 4;
+const MAX_ENDING_PROCESSES: u32 = 4;
 
 impl Census {
     /// Workers that take tasks, or will after their boot.
-    fn there(self) -> u32 {
+    fn available(self) -> u32 {
         self.starting + self.fresh + self.stale
     }
 
-    /// Workers counted by [`Self::there`], plus workers at their last task.
+    /// Workers counted by [`Self::available`], plus workers at their last task.
     fn all(self) -> u32 {
-        self.there() + self.spent
+        self.available() + self.spent
     }
 }
 
 impl Core {
     /// Brings a pool to its intended size: its minimum, one more worker while work starves, and a successor for
     /// each worker that is to be replaced.
-    pub(crate) fn size(&mut self, pool: PoolId) {
+    pub(crate) fn adjust_size(&mut self, pool: PoolId) {
         self.count_slots(pool);
         if self.draining.is_some() {
             self.stop_idle(pool);
             return;
         }
-        self.pools[pool.index()].sized = true;
+        self.pools[pool.index()].is_size_current = true;
         self.stop_beyond_max(pool);
         self.stop_long_idle(pool);
         let mut boot_wanted = false;
@@ -82,7 +82,7 @@ impl Core {
             let stale = worker.outdated || worker.version != pool.version;
             match worker.life {
                 Life::Starting { .. } => census.starting += 1,
-                Life::Live { .. } if worker.is_spent() => census.spent += 1,
+                Life::Live { .. } if worker.is_at_task_limit() => census.spent += 1,
                 Life::Live { .. } if stale => census.stale += 1,
                 Life::Live { .. } => census.fresh += 1,
                 _ => census.leaving += 1,
@@ -100,7 +100,7 @@ impl Core {
         if self.is_crowded(id, census) {
             return false;
         }
-        if census.there() < pool.config.min && census.all() < pool.config.max {
+        if census.available() < pool.config.min && census.all() < pool.config.max {
             return true;
         }
         let starved = pool
@@ -113,7 +113,7 @@ impl Core {
     /// Whether too many processes of a pool are still ending. Ending workers make room for new ones, but must
     /// not pile up when workers leave faster than they end.
     fn is_crowded(&self, id: PoolId, census: Census) -> bool {
-        census.leaving >= self.pools[id.index()].config.max.max(LEAVING)
+        census.leaving >= self.pools[id.index()].config.max.max(MAX_ENDING_PROCESSES)
     }
 
     /// Cuts the grace period of a stopping worker if work starves because all of the pool's processes are still
@@ -137,7 +137,7 @@ impl Core {
         // A draining worker still has a task to finish, so only a stopping one is chosen.
         let is_stopping = |id: &&WorkerId| matches!(self.workers[**id].life, Life::Stopping { .. });
         if let Some(oldest) = own.find(is_stopping).copied() {
-            self.workers[oldest].hurried = Some(self.now);
+            self.workers[oldest].grace_cut_at = Some(self.now);
             self.escalate(oldest);
             self.set_worker_timer(oldest);
         }
@@ -155,7 +155,7 @@ impl Core {
         let (version, number) = (self.workers[id].version, self.workers[id].number);
         // The pool grows by one worker at a time: the next one starts only after work has starved again.
         self.pools[pool.index()].starved_since = None;
-        self.out.push(Action::Spawn {
+        self.actions.push(Action::Spawn {
             worker: id,
             pool,
             version,
@@ -196,12 +196,12 @@ impl Core {
             .map_or(Time::NEVER, |since| since + GROW_AFTER);
         // A starved pool that may not start a worker yet is checked again when something changes.
         let grow = if grow <= self.now { Time::NEVER } else { grow };
-        let forgiven = if self.now < pool.blamed_until {
+        let blame_ends = if self.now < pool.blamed_until {
             pool.blamed_until
         } else {
             Time::NEVER
         };
-        self.pool_timers.wake(id.0, boot.min(grow).min(forgiven));
+        self.pool_timers.wake(id.0, boot.min(grow).min(blame_ends));
     }
 
     /// Stops workers above the maximum: booting ones first, then idle ones. Does nothing while workers are
@@ -223,7 +223,7 @@ impl Core {
             else {
                 return;
             };
-            self.stop(worker, Why::Surplus);
+            self.stop(worker, StopReason::Surplus);
         }
     }
 
@@ -246,7 +246,7 @@ impl Core {
         let long_idle = pool.idle.iter().copied().filter(is_long_idle);
         let surplus: Vec<WorkerId> = long_idle.take(surplus as usize).collect();
         for worker in surplus {
-            self.stop(worker, Why::Surplus);
+            self.stop(worker, StopReason::Surplus);
         }
     }
 
@@ -285,7 +285,7 @@ impl Core {
             return;
         }
         if let Some(stale) = self.most_dispensable(pool, Self::is_stale) {
-            self.stop(stale, Why::Replaced);
+            self.stop(stale, StopReason::Replaced);
         }
     }
 
@@ -305,7 +305,7 @@ impl Core {
         };
         let idle: Vec<WorkerId> = pool.workers.iter().copied().filter(has_nothing).collect();
         for worker in idle {
-            self.stop(worker, Why::Shutdown);
+            self.stop(worker, StopReason::Shutdown);
         }
     }
 
@@ -324,14 +324,14 @@ impl Core {
         });
         for worker in self.pools[id.index()].workers.clone() {
             match self.workers[worker].life {
-                Life::Starting { .. } => self.kill(worker, Why::Replaced),
+                Life::Starting { .. } => self.kill(worker, StopReason::Replaced),
                 Life::Live { .. } if !self.workers[worker].spawned => {
-                    self.stop(worker, Why::Replaced);
+                    self.stop(worker, StopReason::Replaced);
                 }
                 _ => {}
             }
         }
-        self.resize(id);
+        self.request_resize(id);
     }
 
     /// Gives up a reload because the new version can't boot or kills its workers. The pool goes back to the old
@@ -347,13 +347,13 @@ impl Core {
         });
         for worker in self.pools[id.index()].workers.clone() {
             if matches!(self.workers[worker].life, Life::Starting { .. }) {
-                self.kill(worker, Why::Replaced);
+                self.kill(worker, StopReason::Replaced);
             }
         }
-        self.out
+        self.actions
             .push(Action::Notice(Notice::ReloadGivenUp { pool: id }));
         self.end_reload(id, false);
-        self.resize(id);
+        self.request_resize(id);
     }
 
     /// Completes a reload when the last worker of an older version has gone and the new version has a ready
@@ -373,7 +373,7 @@ impl Core {
 
     pub(crate) fn end_reload(&mut self, id: PoolId, done: bool) {
         self.pools[id.index()].fallback = None;
-        self.out.push(Action::Reloaded { pool: id, done });
+        self.actions.push(Action::Reloaded { pool: id, done });
     }
 
     /// When an idle worker's idle timeout ends.

@@ -1,39 +1,39 @@
 //! Handles what is due: deadlines, timeouts, memory measurements, recycling and the end of grace periods.
 
 use crate::task::Place;
-use crate::worker::{Life, Worker, escalation, last_call};
-use crate::{Action, Core, Outcome, PoolId, Recycled, Span, TaskId, Time, Why, WorkerId};
+use crate::worker::{Life, Worker, escalation, term_to_kill};
+use crate::{Action, Core, Outcome, PoolId, Recycled, Span, StopReason, TaskId, Time, WorkerId};
 
 /// How often the memory of a busy worker is measured during one task.
-const WATCH_EVERY: Span = Span::from_millis(250);
+const MEASURE_RUNNING_INTERVAL: Span = Span::from_millis(250);
 /// How often the memory of a process without the protocol is measured.
-const WATCH_SILENT_EVERY: Span = Span::from_secs(2);
+const MEASURE_NO_PROTOCOL_INTERVAL: Span = Span::from_secs(2);
 
 /// Minimum time between two memory measurements after tasks: one measurement costs as much as a short task.
-pub(super) const MEASURE_EVERY: Span = Span::from_millis(100);
+pub(super) const MIN_MEASURE_INTERVAL: Span = Span::from_millis(100);
 
 impl Core {
     /// Handles everything that is due.
     pub(crate) fn tick(&mut self) {
-        while let Some(task) = self.task_timers.ring(self.now) {
+        while let Some(task) = self.task_timers.pop_due(self.now) {
             self.task_due(TaskId(task));
         }
-        while let Some(slot) = self.worker_timers.ring(self.now) {
+        while let Some(slot) = self.worker_timers.pop_due(self.now) {
             if let Some(worker) = self.workers.in_slot(slot) {
                 self.worker_due(worker);
             }
         }
-        while let Some(pool) = self.pool_timers.ring(self.now) {
+        while let Some(pool) = self.pool_timers.pop_due(self.now) {
             // The blame on a version expires with time, without any other event.
             self.note_health(PoolId(pool), |_, _| ());
-            self.resize(PoolId(pool));
+            self.request_resize(PoolId(pool));
         }
     }
 
     /// Handles a due task timer, which may have been set for an earlier task with the same number.
     fn task_due(&mut self, id: TaskId) {
         match self.tasks.get(id) {
-            Some(task) if task.wanted && task.deadline <= self.now => self.out_of_time(id),
+            Some(task) if task.wanted && task.deadline <= self.now => self.on_deadline(id),
             Some(task) if task.wanted => self.task_timers.wake(id.0, task.deadline),
             _ => {}
         }
@@ -41,7 +41,7 @@ impl Core {
 
     /// Handles a task whose deadline has passed. A worker that still has the task may finish it, but its answer
     /// is no longer wanted.
-    fn out_of_time(&mut self, task: TaskId) {
+    fn on_deadline(&mut self, task: TaskId) {
         match self.tasks[task].place {
             Place::Lane | Place::Suspects => {
                 let ran = self.tasks[task].ran;
@@ -51,12 +51,12 @@ impl Core {
                 let ran = self.tasks[task].ran;
                 self.finish_deferred(task, Outcome::Deadline { ran });
             }
-            Place::Out(worker) if self.tasks[task].is_held_back() => {
-                self.take_unsent(worker, task);
+            Place::Assigned(worker) if self.tasks[task].is_held_back() => {
+                self.unassign_unsent(worker, task);
                 self.finish(task, Outcome::Deadline { ran: false });
             }
-            Place::Out(worker) => {
-                let ran = self.tasks[task].ran || self.tasks[task].reached;
+            Place::Assigned(worker) => {
+                let ran = self.tasks[task].ran || self.tasks[task].begun;
                 self.interrupt(worker, task);
                 self.answer_early(task, Outcome::Deadline { ran });
             }
@@ -66,7 +66,7 @@ impl Core {
     /// Handles what is due for a worker: boot timeout, task timeout, age, idle timeout or grace period.
     fn worker_due(&mut self, id: WorkerId) {
         match self.workers[id].life {
-            Life::Starting { until } if until <= self.now => self.kill(id, Why::BootTimeout),
+            Life::Starting { until } if until <= self.now => self.kill(id, StopReason::BootTimeout),
             Life::Starting { .. } | Life::Killed { .. } => {}
             Life::Live { idle_since } => self.live_due(id, idle_since),
             Life::Draining { .. } => {
@@ -84,12 +84,12 @@ impl Core {
     fn live_due(&mut self, id: WorkerId, idle_since: Time) {
         let worker = &self.workers[id];
         if worker.tasks.is_empty() && self.idle_until(worker, idle_since) <= self.now {
-            self.resize(worker.pool);
+            self.request_resize(worker.pool);
         }
         if self.workers[id].expires <= self.now && !self.workers[id].outdated {
             self.recycle(id, Recycled::Age);
         }
-        self.prove(id);
+        self.check_proven(id);
         self.watch_memory(id);
         self.check_tasks(id);
         if self.draining.is_some() {
@@ -99,12 +99,12 @@ impl Core {
 
     /// Resets the failed boots of a pool, once a process without the protocol has lived for a while. A process
     /// of an older version does not count.
-    fn prove(&mut self, id: WorkerId) {
-        if self.workers[id].proof > self.now {
+    fn check_proven(&mut self, id: WorkerId) {
+        if self.workers[id].proven_at > self.now {
             return;
         }
         let worker = &mut self.workers[id];
-        worker.proof = Time::NEVER;
+        worker.proven_at = Time::NEVER;
         let (pool, version) = (worker.pool, worker.version);
         if version == self.pools[pool.index()].version {
             self.note_health(pool, |pool, _| pool.failed_boots = 0);
@@ -117,9 +117,9 @@ impl Core {
         }
         let is_silent = !self.pool_of(id).config.protocol;
         let pause = match (is_silent, self.workers[id].tasks.is_empty()) {
-            (true, _) => WATCH_SILENT_EVERY,
-            (false, false) => WATCH_EVERY,
-            (false, true) => MEASURE_EVERY,
+            (true, _) => MEASURE_NO_PROTOCOL_INTERVAL,
+            (false, false) => MEASURE_RUNNING_INTERVAL,
+            (false, true) => MIN_MEASURE_INTERVAL,
         };
         self.measure(id, pause);
     }
@@ -129,22 +129,22 @@ impl Core {
         let worker = &mut self.workers[id];
         worker.measure_at = self.now + pause;
         worker.unmeasured = false;
-        self.out.push(Action::Measure { worker: id });
+        self.actions.push(Action::Measure { worker: id });
     }
 
     /// Ends tasks that ran too long: with the soft signal if the worker supports it, then by killing the
     /// worker.
     fn check_tasks(&mut self, id: WorkerId) {
         while let Some(task) = self.overdue_task(id) {
-            let is_signalled = self.tasks[task].nudged.is_some();
+            let is_signalled = self.tasks[task].signalled_at.is_some();
             if self.workers[id].soft_cancel && !is_signalled {
                 self.send_soft_signal(id, task);
                 continue;
             }
             let why = if self.is_overdue(task) {
-                Why::TaskTimeout
+                StopReason::TaskTimeout
             } else {
-                Why::Cancelled
+                StopReason::Cancelled
             };
             return self.kill(id, why);
         }
@@ -159,13 +159,13 @@ impl Core {
         if kill_at <= self.now {
             let why = match self.workers[id].life {
                 Life::Draining { why } | Life::Stopping { why, .. } => why,
-                _ => Why::Shutdown,
+                _ => StopReason::Shutdown,
             };
             self.kill(id, why);
         } else if term_at <= self.now && !self.workers[id].term_sent {
             self.workers[id].term_sent = true;
             if !self.is_idle_guest(id) {
-                self.out.push(Action::Terminate { worker: id });
+                self.actions.push(Action::Terminate { worker: id });
             }
         }
     }
@@ -180,8 +180,8 @@ impl Core {
         let since = since?;
         let grace = self.pools[worker.pool.index()].config.stop_grace;
         let (term_at, kill_at) = escalation(since, grace);
-        Some(match worker.hurried {
-            Some(at) => (term_at.min(at), kill_at.min(at + last_call(grace))),
+        Some(match worker.grace_cut_at {
+            Some(at) => (term_at.min(at), kill_at.min(at + term_to_kill(grace))),
             None => (term_at, kill_at),
         })
     }
@@ -222,7 +222,7 @@ impl Core {
             return expires
                 .min(idle_until)
                 .min(self.watch_deadline(worker))
-                .min(worker.proof);
+                .min(worker.proven_at);
         }
         expires
             .min(self.watch_deadline(worker))
@@ -242,31 +242,31 @@ impl Core {
         }
         let first = worker.tasks.front();
         match first.and_then(|task| self.tasks[*task].started) {
-            Some(started) => worker.measure_at.max(started + WATCH_EVERY),
+            Some(started) => worker.measure_at.max(started + MEASURE_RUNNING_INTERVAL),
             None => Time::NEVER,
         }
     }
 
     fn overdue_task(&self, id: WorkerId) -> Option<TaskId> {
         let worker = &self.workers[id];
-        let mut begun = begun(worker);
-        begun.find(|task| self.end_of(worker, *task) <= self.now)
+        let mut tasks_in_slots = tasks_in_slots(worker);
+        tasks_in_slots.find(|task| self.task_end(worker, *task) <= self.now)
     }
 
     fn task_deadline(&self, worker: &Worker) -> Time {
-        let ends = begun(worker).map(|task| self.end_of(worker, task));
+        let ends = tasks_in_slots(worker).map(|task| self.task_end(worker, task));
         ends.min().unwrap_or(Time::NEVER)
     }
 
     /// When a task must be ended: by the soft signal or, if that was sent already, by killing the worker.
-    fn end_of(&self, worker: &Worker, task: TaskId) -> Time {
-        if worker.unread.is_some() {
+    fn task_end(&self, worker: &Worker, task: TaskId) -> Time {
+        if worker.reading_paused_since.is_some() {
             return Time::NEVER;
         }
         let config = &self.pools[worker.pool.index()].config;
         let task = &self.tasks[task];
-        match (task.nudged, task.started) {
-            (Some(nudged), _) => nudged + config.kill_grace,
+        match (task.signalled_at, task.started) {
+            (Some(signalled_at), _) => signalled_at + config.kill_grace,
             (None, Some(started)) if !task.is_held_back() => {
                 started + task.limit_of_run(config.task_timeout)
             }
@@ -283,7 +283,7 @@ impl Core {
     }
 }
 
-fn begun(worker: &Worker) -> impl Iterator<Item = TaskId> {
+fn tasks_in_slots(worker: &Worker) -> impl Iterator<Item = TaskId> {
     let slots = usize::from(worker.slots);
     worker.tasks.iter().take(slots).copied()
 }

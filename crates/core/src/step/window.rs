@@ -14,16 +14,16 @@ impl Core {
         // Only the worker that answered last and the next one in turn are checked: checking all workers at
         // every step would cost more than prefetching saves.
         let pool_of = &mut self.pools[pool.index()];
-        let runs_low = pool_of.runs_low.take();
-        pool_of.round = (pool_of.round + 1) % pool_of.workers.len().max(1);
-        let next = pool_of.workers.get(pool_of.round).copied();
-        for worker in runs_low.into_iter().chain(next) {
+        let answered_last = pool_of.answered_last.take();
+        pool_of.next_window_check = (pool_of.next_window_check + 1) % pool_of.workers.len().max(1);
+        let next = pool_of.workers.get(pool_of.next_window_check).copied();
+        for worker in answered_last.into_iter().chain(next) {
             // A window is filled only when it is at most half full, because many small refills would mean many
             // small writes.
             let half = self.limits.window / 2;
             let held = self.workers.get(worker).map(|worker| worker.tasks.len());
             if held.is_some_and(|held| held <= half)
-                && self.takes_window(worker)
+                && self.may_prefetch(worker)
                 && self.cleared_for_suspect(pool) != Some(worker)
             {
                 self.fill_window(pool, worker);
@@ -53,7 +53,7 @@ impl Core {
         1 + waiting as usize / pool.workers.len().max(1)
     }
 
-    fn takes_window(&self, id: WorkerId) -> bool {
+    fn may_prefetch(&self, id: WorkerId) -> bool {
         let Some(worker) = self.workers.get(id) else {
             return false;
         };

@@ -30,7 +30,7 @@ impl Checks {
 }
 
 /// The time that the last process may need to exit after the end of the longest grace period.
-const LAST_MOMENT: Span = Span::from_millis(120);
+const EXIT_TOLERANCE: Span = Span::from_millis(120);
 
 impl Sim {
     pub fn check_step(&mut self, before: &Before, actions: &[Action], is_tick: bool) {
@@ -67,7 +67,7 @@ impl Sim {
             let replaced = actions.iter().filter(|action| match action {
                 Action::Goaway {
                     worker,
-                    why: Why::Replaced,
+                    why: StopReason::Replaced,
                 } => {
                     of_pool(worker)
                         && self
@@ -79,7 +79,7 @@ impl Sim {
             });
             let (own, guests) = before.live[pool.index()];
             let others = actions.iter().filter(|action| match action {
-                Action::Goaway { worker, why } => of_pool(worker) && *why != Why::Replaced,
+                Action::Goaway { worker, why } => of_pool(worker) && *why != StopReason::Replaced,
                 Action::Kill { worker, .. } => of_pool(worker),
                 _ => false,
             });
@@ -102,7 +102,7 @@ impl Sim {
             .pools()
             .map(|pool| self.core.pool(pool).1.stop_grace);
         let grace = graces.max().unwrap_or(Span::ZERO);
-        let end = since + grace + LAST_MOMENT;
+        let end = since + grace + EXIT_TOLERANCE;
         assert!(
             self.books.drained || self.now <= end,
             "a drain beyond its grace"
@@ -116,7 +116,7 @@ impl Sim {
             let (Action::Deliver { task, .. } | Action::Claim { task }) = *action else {
                 continue;
             };
-            let Some((job, lane)) = self.untouched(task, action) else {
+            let Some((job, lane)) = self.first_delivery(task, action) else {
                 continue;
             };
             for other in self
@@ -140,7 +140,7 @@ impl Sim {
     }
 
     /// The job of a task that is assigned to a worker for the first time, if it is a job.
-    fn untouched(&self, task: TaskId, action: &Action) -> Option<(JobId, Lane)> {
+    fn first_delivery(&self, task: TaskId, action: &Action) -> Option<(JobId, Lane)> {
         let known = &self.tasks[&task];
         let id = known.job?;
         let job = self.store.job(id);
@@ -188,7 +188,7 @@ impl Sim {
         }
     }
 
-    pub fn cover(&mut self, event: &Event<'_>) {
+    pub fn count_event(&mut self, event: &Event<'_>) {
         let about = worker_of(event).or_else(|| match event {
             Event::Cancel { task, .. } => {
                 let holder = self.books.holder.get(task).copied();
@@ -235,7 +235,7 @@ fn worker_of(event: &Event<'_>) -> Option<WorkerId> {
         | Event::Answered { worker, .. }
         | Event::Acknowledged { worker, .. }
         | Event::Ready { worker, .. }
-        | Event::Unread { worker, .. }
+        | Event::ReadingPaused { worker, .. }
         | Event::Deferred { worker, .. }
         | Event::Left { worker }
         | Event::Misbehaved { worker }

@@ -34,7 +34,7 @@ const EVENTS: [&str; 24] = [
     "tick",
 ];
 /// A pair with fewer hits counts as untested.
-const ENOUGH: u64 = 100;
+const MIN_HITS: u64 = 100;
 
 /// Pairs that cannot occur, and why.
 const UNREACHABLE: [(&str, &[&str], &str); 10] = [
@@ -71,13 +71,13 @@ const UNREACHABLE: [(&str, &[&str], &str); 10] = [
 ];
 /// Events about a pool, a queue or the whole server. They meet every existing worker, and none that
 /// is gone.
-const GENERAL: [&str; 6] = ["paused", "scale", "reload", "unconfigured", "drain", "tick"];
+const GENERAL_EVENTS: [&str; 6] = ["paused", "scale", "reload", "unconfigured", "drain", "tick"];
 
 #[derive(Default)]
 pub struct Coverage {
     met: [[u64; STATES.len()]; EVENTS.len()],
     /// The number of workers whose grace period was cut because work waited for their room.
-    pub hurried: u64,
+    pub grace_cut: u64,
 }
 
 impl Coverage {
@@ -89,7 +89,7 @@ impl Coverage {
     }
 
     pub fn add(&mut self, other: &Self) {
-        self.hurried += other.hurried;
+        self.grace_cut += other.grace_cut;
         for (event, row) in other.met.iter().enumerate() {
             for (state, hits) in row.iter().enumerate() {
                 self.met[event][state] += hits;
@@ -99,13 +99,16 @@ impl Coverage {
 
     /// Panics if a pair that can occur was met too rarely, or if one that cannot occur was met.
     pub fn check(&self) {
-        let hurried = self.hurried;
-        assert!(hurried >= ENOUGH / 4, "only {hurried} workers were hurried");
+        let grace_cut = self.grace_cut;
+        assert!(
+            grace_cut >= MIN_HITS / 4,
+            "only {grace_cut} grace periods were cut"
+        );
         for (row, event) in self.met.iter().zip(EVENTS) {
             for (hits, state) in row.iter().zip(STATES) {
                 match unreachable(event, state) {
                     Some(why) => assert_eq!(*hits, 0, "{event} × {state} is met, though {why}"),
-                    None => assert!(*hits >= ENOUGH, "{event} × {state}: only {hits} hits"),
+                    None => assert!(*hits >= MIN_HITS, "{event} × {state}: only {hits} hits"),
                 }
             }
         }
@@ -113,7 +116,7 @@ impl Coverage {
 }
 
 fn unreachable(event: &str, state: &str) -> Option<&'static str> {
-    if GENERAL.contains(&event) && state == "gone" {
+    if GENERAL_EVENTS.contains(&event) && state == "gone" {
         return Some("not about one worker");
     }
     let row = UNREACHABLE
@@ -143,7 +146,7 @@ fn name_of(event: &Event<'_>) -> &'static str {
         Event::Blocked { .. } => "blocked",
         Event::Ready { .. } => "ready",
         // Not simulated yet: events caused by a lack of memory (see `table/memory.rs`).
-        Event::Unread { .. } => "unread",
+        Event::ReadingPaused { .. } => "reading paused",
         Event::Deferred { .. } => "deferred",
         Event::Resumed { .. } => "resumed",
         Event::Left { .. } => "left",
@@ -162,7 +165,7 @@ fn name_of(event: &Event<'_>) -> &'static str {
 
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} workers were hurried", self.hurried)?;
+        writeln!(f, "{} grace periods were cut", self.grace_cut)?;
         write!(f, "{:<14}", "")?;
         STATES
             .iter()

@@ -8,7 +8,7 @@ use stoker_core::*;
 
 /// Something that a process sends or does at a given time.
 #[derive(Clone, Copy, Debug)]
-pub enum Word {
+pub enum Act {
     Hello,
     Started(TaskId),
     /// The run with this number ends.
@@ -25,7 +25,7 @@ pub enum Word {
     /// The process decides to exit.
     Ends(Exit),
     /// A late event of a worker whose end has already been reported.
-    Haunts(u8),
+    LateEvent(u8),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ struct Run {
     task: TaskId,
     fate: Fate,
     /// Whether the run waits for a call that it has made.
-    inner: bool,
+    waits_for_call: bool,
     over: bool,
 }
 
@@ -65,18 +65,18 @@ pub struct Proc {
     /// The number of tasks that it has run.
     done: u64,
     /// Whether it has asked for a task, or is about to, and has got none yet.
-    asked: bool,
+    has_requested: bool,
     /// Whether it has withdrawn its request and may return one task that was already on its way.
-    crossed: bool,
+    may_return_one: bool,
     ready: bool,
-    pub greeted: Option<Time>,
+    pub hello_at: Option<Time>,
     goaway: bool,
     left: bool,
     /// When it announced that it leaves.
     left_at: Option<Time>,
     /// Whether its end is certain, although not reported yet.
     dying: bool,
-    pub deaf: bool,
+    pub ignores_signals: bool,
     pub rss: u64,
     inbox: VecDeque<TaskId>,
     runs: Vec<Run>,
@@ -99,20 +99,20 @@ impl Sim {
             Action::Spawn { worker, pool, .. } => self.spawn(worker, pool),
             Action::Admit { worker, ticket, .. } => self.admit(worker, ticket as usize),
             Action::Deliver { worker, task, .. } => self.deliver(worker, task),
-            Action::CancelOn { worker, task } => self.told_to_cancel(worker, task),
-            Action::Nudge { worker } => self.nudged(worker),
-            Action::Goaway { worker, .. } => self.told_to_go(worker),
-            Action::Disconnect { worker } => self.disconnected(worker),
-            Action::Terminate { worker } => self.terminated(worker),
+            Action::CancelOn { worker, task } => self.on_cancel(worker, task),
+            Action::SoftSignal { worker } => self.on_soft_signal(worker),
+            Action::Goaway { worker, .. } => self.on_goaway(worker),
+            Action::Disconnect { worker } => self.on_disconnect(worker),
+            Action::Terminate { worker } => self.on_terminate(worker),
             Action::Kill { worker, .. } => {
                 self.edge.killed.insert(worker);
-                self.dies(worker, Exit::Signal(9), Span(40_000));
+                self.schedule_exit(worker, Exit::Signal(9), Span(40_000));
                 // Operators are more active at such a moment.
                 if self.trouble && self.chance.percent(40) {
                     self.after(Span(500), Due::Operator(Some(worker)));
                 }
             }
-            Action::Release { worker } => self.released(worker),
+            Action::Release { worker } => self.on_release(worker),
             Action::Measure { worker } => self.measured(worker),
             _ => unreachable!("{action:?} is not for workers"),
         }
@@ -126,17 +126,17 @@ impl Sim {
             slots: usize::from(plan.slots),
             soft: plan.soft_cancel,
             pull: plan.pull && plan.slots <= 1,
-            tasks: [plan.tasks, self.setup.pools[pool].config.tasks],
+            tasks: [plan.tasks, self.setup.pools[pool].config.tasks_per_worker],
             done: 0,
-            asked: false,
-            crossed: false,
+            has_requested: false,
+            may_return_one: false,
             ready: false,
-            greeted: None,
+            hello_at: None,
             goaway: false,
             left: false,
             left_at: None,
             dying: false,
-            deaf: self.trouble && self.chance.percent(if leaves { 60 } else { 15 }),
+            ignores_signals: self.trouble && self.chance.percent(if leaves { 60 } else { 15 }),
             rss: 50,
             inbox: VecDeque::new(),
             runs: Vec::new(),
@@ -154,29 +154,29 @@ impl Sim {
         let is_counted = self.edge.procs[&worker].tasks.iter().any(|most| *most > 0);
         let slow = if is_counted && !self.trouble { 20 } else { 250 };
         let boot = self.chance.ms(5, slow);
-        let word = match self.trouble {
+        let act = match self.trouble {
             true => self.chance.weighted(&[
-                (80, Some(Word::Hello)),
-                (8, Some(Word::Exits(Exit::Code(255)))),
-                (3, Some(Word::Exits(Exit::NotStarted))),
-                (3, Some(Word::Garbage)),
-                (1, Some(Word::Left)),
-                (2, Some(Word::Answer(TaskId(0), Answer::Done))),
-                (1, Some(Word::Answer(TaskId(0), Answer::Returned))),
-                (2, Some(Word::Started(TaskId(0)))),
+                (80, Some(Act::Hello)),
+                (8, Some(Act::Exits(Exit::Code(255)))),
+                (3, Some(Act::Exits(Exit::NotStarted))),
+                (3, Some(Act::Garbage)),
+                (1, Some(Act::Left)),
+                (2, Some(Act::Answer(TaskId(0), Answer::Done))),
+                (1, Some(Act::Answer(TaskId(0), Answer::Returned))),
+                (2, Some(Act::Started(TaskId(0)))),
                 (3, None),
             ]),
-            false => Some(Word::Hello),
+            false => Some(Act::Hello),
         };
-        match word {
-            Some(Word::Exits(exit)) => self.dies(worker, exit, boot),
-            Some(word) => self.say(worker, boot, word),
+        match act {
+            Some(Act::Exits(exit)) => self.schedule_exit(worker, exit, boot),
+            Some(act) => self.schedule_act(worker, boot, act),
             None => {}
         }
     }
 
     /// A worker dials in, unless the server drains.
-    pub fn guest(&mut self, pool: usize) {
+    pub fn dial_in(&mut self, pool: usize) {
         if self.core.is_draining() && !self.chance.percent(20) {
             return;
         }
@@ -195,25 +195,25 @@ impl Sim {
             ..self.new_proc(pool)
         };
         self.edge.procs.insert(worker, proc);
-        self.ask(worker);
+        self.request_task(worker);
     }
 
     /// Lets a pull worker without work ask for a task after a while, and sometimes withdraw the request.
-    fn ask(&mut self, worker: WorkerId) {
+    fn request_task(&mut self, worker: WorkerId) {
         let Some(proc) = self.edge.procs.get_mut(&worker) else {
             return;
         };
         let is_free = proc.runs.is_empty() && proc.inbox.is_empty() && proc.dropped.is_empty();
         let goes = proc.goaway || proc.left || proc.dying;
-        if !proc.pull || !proc.ready || proc.asked || !is_free || goes {
+        if !proc.pull || !proc.ready || proc.has_requested || !is_free || goes {
             return;
         }
-        proc.asked = true;
+        proc.has_requested = true;
         let wait = self.chance.ms(0, 20);
-        self.say(worker, wait, Word::Ready(true));
+        self.schedule_act(worker, wait, Act::Ready(true));
         if self.trouble && self.chance.percent(20) {
             let longer = Span(wait.0 + self.chance.below(3_000));
-            self.say(worker, longer, Word::Ready(false));
+            self.schedule_act(worker, longer, Act::Ready(false));
         }
     }
 
@@ -223,67 +223,67 @@ impl Sim {
             return;
         }
         if proc.pull && wanted {
-            proc.asked = true;
+            proc.has_requested = true;
         } else if proc.pull {
-            proc.asked = false;
-            proc.crossed = !proc.inbox.is_empty() || !proc.runs.is_empty();
+            proc.has_requested = false;
+            proc.may_return_one = !proc.inbox.is_empty() || !proc.runs.is_empty();
         }
         self.step(Event::Ready { worker, wanted });
     }
 
     /// The worker's connection is closed. Its process continues outside the simulation.
-    fn disconnected(&mut self, worker: WorkerId) {
+    fn on_disconnect(&mut self, worker: WorkerId) {
         let mut tasks = self.core.assigned_to(worker);
         assert_eq!(tasks.next(), None, "{worker:?} is let go with a task");
         drop(tasks);
         self.edge.killed.insert(worker);
-        self.dies(worker, Exit::Gone, Span(100));
+        self.schedule_exit(worker, Exit::ConnectionLost, Span(100));
     }
 
-    pub fn say(&mut self, worker: WorkerId, wait: Span, word: Word) {
-        self.after(wait, Due::Says(worker, word));
+    pub fn schedule_act(&mut self, worker: WorkerId, wait: Span, act: Act) {
+        self.after(wait, Due::Act(worker, act));
     }
 
-    pub fn says(&mut self, worker: WorkerId, word: Word) {
-        if let Word::Haunts(how) = word {
-            return self.haunt(worker, how);
+    pub fn perform_act(&mut self, worker: WorkerId, act: Act) {
+        if let Act::LateEvent(how) = act {
+            return self.late_event(worker, how);
         }
         let Some(proc) = self.edge.procs.get_mut(&worker) else {
             return;
         };
-        match word {
-            Word::Hello => {
+        match act {
+            Act::Hello => {
                 proc.ready = true;
-                proc.greeted = Some(self.now);
+                proc.hello_at = Some(self.now);
                 let hello = self.setup.pools[proc.pool].hello.clone();
                 self.step(Event::Hello {
                     worker,
                     offer: hello.offer(),
                 });
             }
-            Word::Started(task) => self.step(Event::Started { worker, task }),
-            Word::RunEnds(number) => self.run_ends(worker, number),
-            Word::Dropped(task, answer) => {
+            Act::Started(task) => self.step(Event::Started { worker, task }),
+            Act::RunEnds(number) => self.run_ends(worker, number),
+            Act::Dropped(task, answer) => {
                 let held = proc.dropped.remove(&task);
                 if held && self.has(worker, task) {
                     self.answer(worker, task, answer);
                 }
             }
-            Word::Answer(task, answer) => self.answer(worker, task, answer),
-            Word::Left => self.leave(worker),
-            Word::Ready(wanted) => self.ready(worker, wanted),
-            Word::Garbage => self.step(Event::Misbehaved { worker }),
-            Word::Measured(rss) if proc.ready => self.step(Event::Measured { worker, rss }),
-            Word::Measured(_) => {}
-            Word::Ends(exit) => self.dies(worker, exit, Span(100)),
-            Word::Exits(exit) => self.exits(worker, exit),
-            Word::Haunts(_) => unreachable!("handled above"),
+            Act::Answer(task, answer) => self.answer(worker, task, answer),
+            Act::Left => self.leave(worker),
+            Act::Ready(wanted) => self.ready(worker, wanted),
+            Act::Garbage => self.step(Event::Misbehaved { worker }),
+            Act::Measured(rss) if proc.ready => self.step(Event::Measured { worker, rss }),
+            Act::Measured(_) => {}
+            Act::Ends(exit) => self.schedule_exit(worker, exit, Span(100)),
+            Act::Exits(exit) => self.report_exit(worker, exit),
+            Act::LateEvent(_) => unreachable!("handled above"),
         }
         self.pump(worker);
     }
 
     /// An event of a worker that is gone arrives too late.
-    fn haunt(&mut self, worker: WorkerId, how: u8) {
+    fn late_event(&mut self, worker: WorkerId, how: u8) {
         let task = self.tasks.keys().next().copied().unwrap_or(TaskId(0));
         match how {
             0 => self.answer(worker, task, Answer::Done),
@@ -302,7 +302,7 @@ impl Sim {
             }),
             _ => self.step(Event::Exited {
                 worker,
-                exit: Exit::Gone,
+                exit: Exit::ConnectionLost,
             }),
         }
     }
@@ -347,10 +347,10 @@ impl Sim {
         }
         if proc.pull {
             assert!(
-                std::mem::take(&mut proc.asked),
+                std::mem::take(&mut proc.has_requested),
                 "{worker:?} did not ask for a task"
             );
-            proc.crossed = false;
+            proc.may_return_one = false;
         }
         proc.inbox.push_back(task);
         self.pump(worker);
@@ -374,23 +374,23 @@ impl Sim {
             }
             let proc = &self.edge.procs[&worker];
             if proc.dropped.contains(&task) {
-                self.say(worker, Span(10), Word::Dropped(task, Answer::Cancelled));
+                self.schedule_act(worker, Span(10), Act::Dropped(task, Answer::Cancelled));
                 if proc_is_ordered(&self.edge.procs[&worker]) {
                     break;
                 }
                 continue;
             }
-            let gives_back = (proc.goaway || proc.crossed) && self.chance.percent(30);
-            if gives_back {
+            let returns = (proc.goaway || proc.may_return_one) && self.chance.percent(30);
+            if returns {
                 let proc = self.edge.procs.get_mut(&worker).expect("it is there");
                 proc.dropped.insert(task);
-                self.say(worker, Span(10), Word::Dropped(task, Answer::Returned));
+                self.schedule_act(worker, Span(10), Act::Dropped(task, Answer::Returned));
                 break;
             }
             self.begin_run(worker, task);
         }
-        self.go_if_done(worker);
-        self.ask(worker);
+        self.exit_if_done(worker);
+        self.request_task(worker);
     }
 
     fn begin_run(&mut self, worker: WorkerId, task: TaskId) {
@@ -400,25 +400,25 @@ impl Sim {
         self.edge.runs += 1;
         let number = self.edge.runs;
         let proc = self.edge.procs.get_mut(&worker).expect("it is there");
-        let inner = false;
+        let waits_for_call = false;
         proc.runs.push(Run {
             number,
             task,
             fate,
-            inner,
+            waits_for_call,
             over: false,
         });
         if proc.slots > 1 {
-            self.say(worker, Span(20), Word::Started(task));
+            self.schedule_act(worker, Span(20), Act::Started(task));
         }
         if fate != Fate::Hangs {
-            self.say(worker, script.cost.max(Span(30)), Word::RunEnds(number));
+            self.schedule_act(worker, script.cost.max(Span(30)), Act::RunEnds(number));
         }
         let queue = self.tasks[&task].queue;
         if self.chance.percent(self.setup.queues[queue].nested)
             && self.tasks[&task].inside.is_none()
         {
-            self.make_inner(worker, task, number);
+            self.make_nested_call(worker, task, number);
         }
     }
 
@@ -441,7 +441,7 @@ impl Sim {
     }
 
     /// Lets the run make a call and wait for its answer.
-    fn make_inner(&mut self, worker: WorkerId, task: TaskId, number: u64) {
+    fn make_nested_call(&mut self, worker: WorkerId, task: TaskId, number: u64) {
         let calls =
             (0..self.setup.queues.len()).filter(|at| self.setup.queues[*at].kind == Kind::Calls);
         let calls: Vec<usize> = calls.collect();
@@ -449,28 +449,28 @@ impl Sim {
             return;
         }
         let queue = self.chance.of(&calls);
-        self.set_inner(worker, number, true);
+        self.set_waits_for_call(worker, number, true);
         self.new_call(queue, Some((worker, task)));
     }
 
-    fn set_inner(&mut self, worker: WorkerId, number: u64, inner: bool) {
+    fn set_waits_for_call(&mut self, worker: WorkerId, number: u64, waits_for_call: bool) {
         let proc = self.edge.procs.get_mut(&worker);
         let mut runs = proc.into_iter().flat_map(|proc| &mut proc.runs);
         if let Some(run) = runs.find(|run| run.number == number) {
-            run.inner = inner;
+            run.waits_for_call = waits_for_call;
         }
     }
 
-    pub fn inner_ended(&mut self, worker: WorkerId, task: TaskId) {
+    pub fn nested_call_ended(&mut self, worker: WorkerId, task: TaskId) {
         let proc = self.edge.procs.get_mut(&worker);
         let mut runs = proc.into_iter().flat_map(|proc| &mut proc.runs);
-        let Some(run) = runs.find(|run| run.task == task && run.inner) else {
+        let Some(run) = runs.find(|run| run.task == task && run.waits_for_call) else {
             return;
         };
-        run.inner = false;
+        run.waits_for_call = false;
         let (number, over) = (run.number, run.over);
         if over {
-            self.say(worker, Span(10), Word::RunEnds(number));
+            self.schedule_act(worker, Span(10), Act::RunEnds(number));
         }
     }
 
@@ -512,7 +512,7 @@ impl Sim {
         let Some(at) = proc.runs.iter().position(|run| run.number == number) else {
             return;
         };
-        if proc.runs[at].inner {
+        if proc.runs[at].waits_for_call {
             proc.runs[at].over = true;
             return;
         }
@@ -546,7 +546,7 @@ impl Sim {
                 });
             }
             Fate::SaysGarbage => self.step(Event::Misbehaved { worker }),
-            Fate::Dies => self.dies(worker, Exit::Signal(11), Span(2_000)),
+            Fate::Dies => self.schedule_exit(worker, Exit::Signal(11), Span(2_000)),
             Fate::Grows => {
                 let proc = self.edge.procs.get_mut(&worker).expect("it is there");
                 proc.rss += 40;
@@ -580,7 +580,7 @@ impl Sim {
         }
     }
 
-    fn told_to_cancel(&mut self, worker: WorkerId, task: TaskId) {
+    fn on_cancel(&mut self, worker: WorkerId, task: TaskId) {
         if !self.chance.percent(70) {
             return;
         }
@@ -592,7 +592,7 @@ impl Sim {
         self.end_early(worker, |run| run.task == task);
     }
 
-    fn nudged(&mut self, worker: WorkerId) {
+    fn on_soft_signal(&mut self, worker: WorkerId) {
         if self.chance.percent(60) {
             self.end_early(worker, |_| true);
         }
@@ -603,65 +603,65 @@ impl Sim {
         let Some(run) = proc.runs.iter_mut().find(|run| which(run)) else {
             return;
         };
-        (run.fate, run.inner) = (Fate::Answers(Answer::Cancelled), false);
+        (run.fate, run.waits_for_call) = (Fate::Answers(Answer::Cancelled), false);
         let number = run.number;
-        self.say(worker, Span(500), Word::RunEnds(number));
+        self.schedule_act(worker, Span(500), Act::RunEnds(number));
     }
 
-    fn told_to_go(&mut self, worker: WorkerId) {
+    fn on_goaway(&mut self, worker: WorkerId) {
         if self.is_silent(worker) {
-            return self.told_to_end(worker);
+            return self.terminate_silent(worker);
         }
         let proc = self.edge.procs.get_mut(&worker).expect("it is there");
         proc.goaway = true;
         if self.trouble && !proc.runs.is_empty() && self.chance.percent(50) {
-            let (word, wait) = (
-                self.chance.weighted(&last_words()),
+            let (act, wait) = (
+                self.chance.weighted(&late_acts()),
                 Span(self.chance.below(900)),
             );
-            self.say(worker, wait, word);
+            self.schedule_act(worker, wait, act);
             self.after(wait, Due::Operator(Some(worker)));
         } else if self.trouble && self.chance.percent(10) {
-            self.dies(worker, Exit::Signal(11), Span(900));
+            self.schedule_exit(worker, Exit::Signal(11), Span(900));
         } else if self.setup.drain_at.is_some() && self.chance.percent(10) {
             self.after(Span(50), Due::Drain(30));
         }
-        self.go_if_done(worker);
+        self.exit_if_done(worker);
     }
 
-    fn go_if_done(&mut self, worker: WorkerId) {
+    fn exit_if_done(&mut self, worker: WorkerId) {
         let Some(proc) = self.edge.procs.get(&worker) else {
             return;
         };
         let done = proc.runs.is_empty() && proc.inbox.is_empty() && proc.dropped.is_empty();
         let is_spent = proc.tasks[0] > 0 && proc.done >= proc.tasks[0];
-        let goes = proc.left || (proc.goaway || is_spent) && done && !proc.deaf;
+        let goes = proc.left || (proc.goaway || is_spent) && done && !proc.ignores_signals;
         let finishes = proc.left && !proc.runs.is_empty();
-        if goes && !finishes && !proc.deaf && !proc.dying {
+        if goes && !finishes && !proc.ignores_signals && !proc.dying {
             if self.trouble && self.chance.percent(10) {
-                let (word, wait) = (self.chance.weighted(&last_words()), Span(300));
-                self.say(worker, wait, word);
+                let (act, wait) = (self.chance.weighted(&late_acts()), Span(300));
+                self.schedule_act(worker, wait, act);
             }
-            self.dies(worker, Exit::Code(0), Span(30_000));
+            self.schedule_exit(worker, Exit::Code(0), Span(30_000));
         }
     }
 
-    fn terminated(&mut self, worker: WorkerId) {
+    fn on_terminate(&mut self, worker: WorkerId) {
         if self.is_silent(worker) {
-            return self.told_to_end(worker);
+            return self.terminate_silent(worker);
         }
         let proc = &self.edge.procs[&worker];
         let grace = self.setup.pools[proc.pool].config.stop_grace;
         let is_early = |left_at: Time| self.now < left_at + Span(grace.0 / 2);
         if !self.core.is_draining() && proc.left_at.is_some_and(is_early) {
-            self.coverage.hurried += 1;
+            self.coverage.grace_cut += 1;
         }
-        if !self.edge.procs[&worker].deaf {
-            self.dies(worker, Exit::Signal(15), Span(5_000));
+        if !self.edge.procs[&worker].ignores_signals {
+            self.schedule_exit(worker, Exit::Signal(15), Span(5_000));
         }
     }
 
-    pub fn dies(&mut self, worker: WorkerId, exit: Exit, within: Span) {
+    pub fn schedule_exit(&mut self, worker: WorkerId, exit: Exit, within: Span) {
         let wait = Span(self.chance.within(1, within.0));
         let Some(proc) = self.edge.procs.get_mut(&worker) else {
             return;
@@ -669,15 +669,15 @@ impl Sim {
         // A kill takes effect before every other way to end.
         if !proc.dying || exit == Exit::Signal(9) {
             proc.dying = true;
-            self.say(worker, wait, Word::Exits(exit));
+            self.schedule_act(worker, wait, Act::Exits(exit));
             if self.trouble && !self.is_silent(worker) && self.chance.percent(8) {
-                let word = self.chance.weighted(&last_words());
-                self.say(worker, Span(wait.0 / 2), word);
+                let act = self.chance.weighted(&late_acts());
+                self.schedule_act(worker, Span(wait.0 / 2), act);
             }
         }
     }
 
-    fn exits(&mut self, worker: WorkerId, exit: Exit) {
+    fn report_exit(&mut self, worker: WorkerId, exit: Exit) {
         let forced = self.edge.killed.contains(&worker);
         if self.is_silent(worker) {
             self.ends_silently(worker, exit);
@@ -692,13 +692,13 @@ impl Sim {
         self.step(Event::Exited { worker, exit });
     }
 
-    fn released(&mut self, worker: WorkerId) {
+    fn on_release(&mut self, worker: WorkerId) {
         let proc = self.edge.procs.remove(&worker).expect("it was there");
         self.edge.killed.remove(&worker);
         self.edge.gone.push(worker);
         if self.trouble && self.chance.percent(20) {
             let how = self.chance.below(9) as u8;
-            self.say(worker, Span(700), Word::Haunts(how));
+            self.schedule_act(worker, Span(700), Act::LateEvent(how));
         }
         let plan = &self.setup.pools[proc.pool];
         let here = self
@@ -716,7 +716,7 @@ impl Sim {
     }
 
     /// Lets a worker do something at an unexpected moment.
-    pub fn mischief(&mut self) {
+    pub fn unexpected_event(&mut self) {
         // Every state is chosen equally often, however few workers are in it.
         let mut by_state: BTreeMap<&str, Vec<WorkerId>> = BTreeMap::new();
         for worker in self.edge.procs.keys() {
@@ -732,11 +732,11 @@ impl Sim {
         let state = self.chance.of(&states);
         let worker = self.chance.of(state);
         match self.chance.below(3) {
-            _ if self.is_silent(worker) => self.dies(worker, Exit::Signal(9), Span(500)),
-            0 => self.dies(worker, Exit::Signal(11), Span(500)),
+            _ if self.is_silent(worker) => self.schedule_exit(worker, Exit::Signal(9), Span(500)),
+            0 => self.schedule_exit(worker, Exit::Signal(11), Span(500)),
             _ => {
-                let word = self.chance.weighted(&last_words());
-                self.say(worker, Span(10), word);
+                let act = self.chance.weighted(&late_acts());
+                self.schedule_act(worker, Span(10), act);
             }
         }
     }
@@ -744,7 +744,7 @@ impl Sim {
     fn measured(&mut self, worker: WorkerId) {
         let wait = Span(self.chance.within(10, 3_000));
         let rss = self.edge.procs[&worker].rss;
-        self.say(worker, wait, Word::Measured(rss));
+        self.schedule_act(worker, wait, Act::Measured(rss));
     }
 }
 
@@ -753,16 +753,16 @@ fn proc_is_ordered(proc: &Proc) -> bool {
 }
 
 /// Events that a worker may still send while it ends.
-fn last_words() -> [(u64, Word); 9] {
+fn late_acts() -> [(u64, Act); 9] {
     [
-        (2, Word::Ready(true)),
-        (2, Word::Ready(false)),
-        (2, Word::Measured(60)),
-        (2, Word::Hello),
-        (2, Word::Left),
-        (2, Word::Started(TaskId(0))),
-        (2, Word::Answer(TaskId(0), Answer::Done)),
-        (2, Word::Answer(TaskId(0), Answer::Returned)),
-        (2, Word::Garbage),
+        (2, Act::Ready(true)),
+        (2, Act::Ready(false)),
+        (2, Act::Measured(60)),
+        (2, Act::Hello),
+        (2, Act::Left),
+        (2, Act::Started(TaskId(0))),
+        (2, Act::Answer(TaskId(0), Answer::Done)),
+        (2, Act::Answer(TaskId(0), Answer::Returned)),
+        (2, Act::Garbage),
     ]
 }

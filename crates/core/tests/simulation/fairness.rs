@@ -66,11 +66,11 @@ impl Market {
             queue_of: Vec::new(),
             free: Vec::new(),
         };
-        market.open();
+        market.boot();
         market
     }
 
-    fn open(&mut self) {
+    fn boot(&mut self) {
         let hello = Hello::default();
         for action in self.step(Event::Tick) {
             if let Action::Spawn { worker, .. } = action {
@@ -90,7 +90,7 @@ impl Market {
         }
         for queue in 0..self.queues.len() {
             for _ in 0..8 {
-                self.bring(queue);
+                self.submit(queue);
             }
         }
         for queue in 0..self.queues.len() {
@@ -102,7 +102,7 @@ impl Market {
         }
     }
 
-    fn bring(&mut self, queue: usize) {
+    fn submit(&mut self, queue: usize) {
         let next = TaskId(self.queue_of.len() as u32);
         let id = self.free.pop().unwrap_or(next);
         if id == next {
@@ -126,7 +126,7 @@ impl Market {
                     let cost = Span(self.chance.within(low.0, high.0));
                     self.running
                         .push(Reverse((self.now + cost, queue, worker, task)));
-                    self.bring(queue);
+                    self.submit(queue);
                 }
                 Action::Finish { task, .. } => self.free.push(task),
                 _ => {}
@@ -135,8 +135,8 @@ impl Market {
         actions
     }
 
-    /// Lets this time pass, and calls `look` whenever a run has ended.
-    fn run(&mut self, span: Span, mut look: impl FnMut(&[Backlogged])) {
+    /// Lets this time pass, and calls `inspect` whenever a run has ended.
+    fn run(&mut self, span: Span, mut inspect: impl FnMut(&[Backlogged])) {
         let until = self.now + span;
         while let Some(Reverse((end, ..))) = self.running.peek().copied() {
             let spent = end.min(until).since(self.now).0;
@@ -147,7 +147,7 @@ impl Market {
             if end > until {
                 return;
             }
-            look(&self.queues);
+            inspect(&self.queues);
             let Some(Reverse((_, _, worker, task))) = self.running.pop() else {
                 return;
             };
@@ -165,7 +165,7 @@ impl Market {
 /// With weights 6, 3 and 1 and runs of 10 ms, 1 s and a minute on 16 slots, the shares of time are 60,
 /// 30 and 10 %, although the durations differ so much.
 #[test]
-fn shares_of_time_are_as_the_weights() {
+fn shares_of_time_match_the_weights() {
     let of = |weight, cost| (weight, cost, cost);
     let queues = [of(6, ms(10)), of(3, secs(1)), of(1, secs(60))];
     let mut market = Market::new(1, 16, &queues);
@@ -189,7 +189,7 @@ fn shares_of_time_are_as_the_weights() {
 /// For two queues that always have work, and over every period of time, the busy time per weight differs
 /// by at most their longest runs times the number of slots (the bound of start-time fair queueing).
 #[test]
-fn no_queue_is_ever_far_behind() {
+fn the_share_of_each_queue_stays_within_the_fairness_bound() {
     for seed in 0..40 {
         let mut chance = Chance::new(seed);
         let slots = chance.of(&[1, 2, 4]);
@@ -200,7 +200,7 @@ fn no_queue_is_ever_far_behind() {
                 (chance.within(1, 9) as u32, Span(longest.0 / 4), longest)
             })
             .collect();
-        let had = |queue: &Backlogged| queue.busy as f64 / f64::from(queue.weight);
+        let virtual_time = |queue: &Backlogged| queue.busy as f64 / f64::from(queue.weight);
         let pairs: Vec<(usize, usize)> = (0..queues.len())
             .flat_map(|a| (0..a).map(move |b| (a, b)))
             .collect();
@@ -208,7 +208,7 @@ fn no_queue_is_ever_far_behind() {
         let mut market = Market::new(seed, slots, &queues);
         market.run(secs(60), |queues| {
             for ((a, b), (low, high)) in pairs.iter().zip(&mut extremes) {
-                let ahead = had(&queues[*a]) - had(&queues[*b]);
+                let ahead = virtual_time(&queues[*a]) - virtual_time(&queues[*b]);
                 (*low, *high) = (low.min(ahead), high.max(ahead));
             }
         });

@@ -17,7 +17,7 @@ struct Flood {
     store: BTreeMap<u32, u32>,
     /// The tenant of each task.
     tenants: BTreeMap<TaskId, u32>,
-    asked: VecDeque<Action>,
+    requests: VecDeque<Action>,
     served: BTreeSet<u32>,
     steps: u32,
 }
@@ -35,13 +35,15 @@ impl Flood {
         for action in actions {
             match action {
                 Action::Finish { task, .. } => {
-                    let tenant = self.tenants.remove(&task).expect("it was brought");
+                    let tenant = self.tenants.remove(&task).expect("it was submitted");
                     self.served.insert(tenant);
                 }
                 Action::Deliver { worker, task, .. } => {
                     self.w.books.holder.insert(task, worker);
                 }
-                Action::Refill { .. } | Action::RefillKeys { .. } => self.asked.push_back(action),
+                Action::Refill { .. } | Action::RefillKeys { .. } => {
+                    self.requests.push_back(action);
+                }
                 _ => {}
             }
         }
@@ -85,9 +87,9 @@ impl Flood {
         self.offer(tenant);
     }
 
-    fn answer_the_core(&mut self) {
-        while let Some(asked) = self.asked.pop_front() {
-            match asked {
+    fn answer_requests(&mut self) {
+        while let Some(requests) = self.requests.pop_front() {
+            match requests {
                 Action::Refill { queue, class, key } => {
                     let name = self.w.core.key_name(queue, key).to_vec();
                     let tenant = String::from_utf8(name)
@@ -149,7 +151,7 @@ fn a_flood_of_tenants_is_served() {
         mail,
         store: BTreeMap::new(),
         tenants: BTreeMap::new(),
-        asked: VecDeque::new(),
+        requests: VecDeque::new(),
         served: BTreeSet::new(),
         steps: 0,
     };
@@ -171,7 +173,7 @@ fn a_flood_of_tenants_is_served() {
             answer,
             worked,
         });
-        flood.answer_the_core();
+        flood.answer_requests();
     }
     assert!(
         flood.store.is_empty(),

@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SEEDS: u64 = 360;
 
 #[test]
-fn whatever_goes_wrong_everything_ends_well() {
+fn the_core_recovers_from_random_faults() {
     if let Some(seed) = number("STOKER_SEED") {
         let mut sim = Sim::new(seed, true);
         let ended = catch_unwind(AssertUnwindSafe(|| sim.run()));
@@ -74,7 +74,7 @@ fn whatever_goes_wrong_everything_ends_well() {
         eprintln!("{}\n{}", sim.trace.tail(60), trace::summary(&sim.core));
         panic!(
             "seeds {failed:?} failed; replay: \
-             STOKER_SEED={seed} cargo test -p stoker-core --test simulation whatever -- --nocapture"
+             STOKER_SEED={seed} cargo test -p stoker-core --test simulation random_faults -- --nocapture"
         );
     }
     let coverage = coverage.into_inner().expect("nobody panics with it");

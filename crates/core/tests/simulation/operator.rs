@@ -22,7 +22,7 @@ impl Sim {
                 self.step(Event::Scale { pool, min, max });
             }
             3 | 4 => self.step(Event::Reload { pool }),
-            5..=8 => self.mischief(),
+            5..=8 => self.unexpected_event(),
             9..=11 if self.core.is_draining() => self.step(Event::Drain),
             12 | 13 | 21 => self.acknowledge_one(about),
             14..=17 => self.reconfigure_one(),
@@ -67,7 +67,7 @@ impl Sim {
         let shares: Vec<(PoolId, u32)> = pools.iter().map(|pool| (*pool, 1)).collect();
         let (kind, name, config) = (plan.kind, plan.name.clone(), plan.config.clone());
         let queue = self.core.add_queue(kind, &name, config, &shares);
-        self.core.keep_pools(queue, &pools);
+        self.core.unbind_other_pools(queue, &pools);
         self.step(Event::Tick);
     }
 

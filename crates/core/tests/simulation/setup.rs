@@ -53,7 +53,7 @@ pub fn setup(chance: &mut Chance) -> Setup {
     // The first pool always speaks the protocol, because the others may not.
     for pool in &mut pools[1..] {
         if chance.percent(20) {
-            be_silent(pool);
+            make_silent(pool);
         }
     }
     let count = chance.within(2, 5);
@@ -71,7 +71,7 @@ pub fn setup(chance: &mut Chance) -> Setup {
         }
         setup.queues.push(queue);
     }
-    keep_within_minimum(&mut setup);
+    limit_reserves_to_minimum(&mut setup);
     setup.drain_at = chance
         .percent(70)
         .then(|| Time(0) + chance.ms(4_000, 60_000));
@@ -90,7 +90,7 @@ fn pool(chance: &mut Chance) -> PoolPlan {
         kill_grace: chance.ms(50, 500),
         memory_limit: chance.of(&[0, 100]),
         max_tasks: chance.of(&[0, 5, 40]),
-        tasks: chance.of(&[0, 0, 0, 0, 0, 0, 1, 3]),
+        tasks_per_worker: chance.of(&[0, 0, 0, 0, 0, 0, 1, 3]),
         isolated: chance.percent(20),
         max_age: chance.of(&[Span::FOREVER, secs(4)]),
         idle_timeout: chance.ms(100, 3_000),
@@ -119,10 +119,10 @@ fn pool(chance: &mut Chance) -> PoolPlan {
 
 /// Turns a pool into one whose processes do not speak the protocol. Settings that the configuration
 /// refuses for such a pool are reset.
-fn be_silent(pool: &mut PoolPlan) {
+fn make_silent(pool: &mut PoolPlan) {
     let config = &mut pool.config;
     (config.protocol, config.spawned) = (false, true);
-    (config.min, config.max_tasks, config.tasks) = (config.max, 0, 0);
+    (config.min, config.max_tasks, config.tasks_per_worker) = (config.max, 0, 0);
     config.isolated = false;
     pool.guests = 0;
     pool.hello = Hello::slots(1);
@@ -184,7 +184,7 @@ fn announce(pools: &mut [PoolPlan], queue: &QueuePlan, chance: &mut Chance) {
 
 /// Limits the kept slots so that at least one slot is left for other queues, which would otherwise
 /// wait forever.
-fn keep_within_minimum(setup: &mut Setup) {
+fn limit_reserves_to_minimum(setup: &mut Setup) {
     for at in 0..setup.pools.len() {
         let mut kept = 0;
         for queue in setup

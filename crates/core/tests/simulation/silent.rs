@@ -1,6 +1,6 @@
 //! Processes that do not speak the protocol: they run, grow, exit on their own, and end on TERM.
 
-use crate::edge::Word;
+use crate::edge::Act;
 use crate::sim::Sim;
 use crate::support::*;
 use stoker_core::*;
@@ -20,10 +20,10 @@ impl Sim {
             "one that ends well is followed more than once a second"
         );
         if self.trouble && self.chance.percent(5) {
-            return self.dies(worker, Exit::NotStarted, Span(30_000));
+            return self.schedule_exit(worker, Exit::NotStarted, Span(30_000));
         }
         let starts = Span(self.chance.within(300, 20_000));
-        self.say(worker, starts, Word::Hello);
+        self.schedule_act(worker, starts, Act::Hello);
         self.live_silently(worker, starts);
     }
 
@@ -45,7 +45,7 @@ impl Sim {
         let least = if self.trouble { 0 } else { 3_000 };
         let lives = self.chance.of(&[ms(5), ms(900), ms(3_000), ms(20_000)]);
         let ends = Span(starts.0 + lives.max(ms(least)).0);
-        self.say(worker, ends, Word::Ends(exit));
+        self.schedule_act(worker, ends, Act::Ends(exit));
         if self.trouble && self.chance.percent(30) {
             let rss = self.chance.of(&[60, 120, 200]);
             self.edge.procs.get_mut(&worker).expect("it is there").rss = rss;
@@ -53,24 +53,24 @@ impl Sim {
     }
 
     /// When a reload begins or ends, the next process may start at once.
-    pub fn need_not_wait(&mut self, pool: PoolId) {
+    pub fn clear_start_delay(&mut self, pool: PoolId) {
         self.edge.not_before.remove(&pool.index());
     }
 
     /// The process understands only TERM: it ends, unless it ignores signals.
-    pub fn told_to_end(&mut self, worker: WorkerId) {
-        if !self.edge.procs[&worker].deaf {
+    pub fn terminate_silent(&mut self, worker: WorkerId) {
+        if !self.edge.procs[&worker].ignores_signals {
             let exit = self.chance.of(&[Exit::Code(0), Exit::Signal(15)]);
-            self.dies(worker, exit, Span(800_000));
+            self.schedule_exit(worker, exit, Span(800_000));
         }
     }
 
     /// After a process has exited cleanly, the next one may start only one second after that one became ready.
     pub fn ends_silently(&mut self, worker: WorkerId, exit: Exit) {
         let proc = &self.edge.procs[&worker];
-        if let (Some(greeted), Exit::Code(0 | 12)) = (proc.greeted, exit) {
+        if let (Some(hello_at), Exit::Code(0 | 12)) = (proc.hello_at, exit) {
             let not_before = self.edge.not_before.entry(proc.pool).or_insert(Time(0));
-            *not_before = (*not_before).max(greeted + secs(1));
+            *not_before = (*not_before).max(hello_at + secs(1));
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::chance::Chance;
 use crate::checks::Checks;
 use crate::coverage::Coverage;
-use crate::edge::{Edge, Word};
+use crate::edge::{Act, Edge};
 use crate::setup::{Setup, setup};
 use crate::source::Known;
 use crate::store::{JobId, Store};
@@ -25,7 +25,7 @@ pub enum Due {
     Refill(QueueId, u8, KeyId),
     RefillKeys(QueueId),
     /// A worker sends something, or its process does something.
-    Says(WorkerId, Word),
+    Act(WorkerId, Act),
     Guest(usize),
     /// An operator does something, possibly to this worker.
     Operator(Option<WorkerId>),
@@ -40,8 +40,8 @@ pub struct Sim {
     pub now: Time,
     pub setup: Setup,
     pub names: Vec<NameId>,
-    /// The number of tasks that each queue has brought.
-    pub brought: Vec<u64>,
+    /// The number of tasks that each queue has submitted.
+    pub submitted: Vec<u64>,
     pub edge: Edge,
     pub store: Store,
     pub books: Books,
@@ -57,7 +57,7 @@ pub struct Sim {
 }
 
 /// The maximum time to recover after the trouble: the longest backoff, and the accumulated backlog.
-const AFTERMATH: Span = Span::from_secs(600);
+const RECOVERY_TIMEOUT: Span = Span::from_secs(600);
 
 impl Sim {
     pub fn new(seed: u64, print: bool) -> Self {
@@ -83,7 +83,7 @@ impl Sim {
             chance,
             core,
             now: Time(0),
-            brought: vec![0; setup.queues.len()],
+            submitted: vec![0; setup.queues.len()],
             setup,
             names,
             edge: Edge::default(),
@@ -103,7 +103,7 @@ impl Sim {
     pub fn run(&mut self) {
         self.begin();
         self.pass_until(|sim| !sim.trouble || sim.books.drained);
-        let until = self.now + AFTERMATH;
+        let until = self.now + RECOVERY_TIMEOUT;
         if !self.core.is_draining() {
             self.pass_until(|sim| sim.is_quiet() || sim.now > until);
             self.check_recovery();
@@ -156,7 +156,7 @@ impl Sim {
             } else {
                 self.now = self.now.max(next);
                 let (_, due) = self.agenda.pop_first().expect("there is one");
-                self.happen(due);
+                self.handle_due(due);
             }
         }
     }
@@ -166,15 +166,15 @@ impl Sim {
         self.agenda.insert((self.now + wait, self.count), due);
     }
 
-    fn happen(&mut self, due: Due) {
+    fn handle_due(&mut self, due: Due) {
         match due {
             Due::Burst(queue) => self.burst(queue),
             Due::Job(job) => self.push(job),
             Due::Claimed(task, job) => self.claimed(task, job),
             Due::Refill(queue, class, key) => self.refill(queue, class, key),
             Due::RefillKeys(queue) => self.refill_keys(queue),
-            Due::Says(worker, word) => self.says(worker, word),
-            Due::Guest(pool) => self.guest(pool),
+            Due::Act(worker, act) => self.perform_act(worker, act),
+            Due::Guest(pool) => self.dial_in(pool),
             Due::Operator(about) => self.operate(about),
             Due::Drain(more) => self.drain(more),
             Due::Calm => self.calm(),
@@ -183,12 +183,12 @@ impl Sim {
 
     /// Processes one event: counts it, applies it, checks the result, and carries out its actions.
     pub fn step(&mut self, event: Event<'_>) {
-        self.cover(&event);
+        self.count_event(&event);
         if let Event::Reload { pool } = event {
-            self.need_not_wait(pool);
+            self.clear_start_delay(pool);
         }
         let before = self.checks.before(&self.core);
-        let (told, state) = match self.trace.is_on() {
+        let (label, state) = match self.trace.is_on() {
             true => (trace::event(&event), self.state_at(&event)),
             false => (String::new(), ""),
         };
@@ -196,7 +196,7 @@ impl Sim {
         let mut actions = Vec::new();
         self.core.step(self.now, event, &mut actions);
         if self.trace.is_on() {
-            self.trace.line(self.now, &told, state, &actions);
+            self.trace.line(self.now, &label, state, &actions);
         }
         for action in &actions {
             self.books.record(action);
@@ -204,15 +204,15 @@ impl Sim {
         self.core.check_invariants();
         self.check_step(&before, &actions, is_tick);
         for action in actions {
-            self.act(&action);
+            self.perform(&action);
         }
     }
 
-    fn act(&mut self, action: &Action) {
+    fn perform(&mut self, action: &Action) {
         match *action {
             Action::Finish { task, outcome, .. } => self.ended(task, Some(outcome)),
             Action::Drop { task } => self.ended(task, None),
-            Action::Answer { task, outcome, .. } => self.heard(task, outcome),
+            Action::Answer { task, outcome, .. } => self.report_early(task, outcome),
             Action::Retry {
                 task, after, facts, ..
             } => self.retried(task, after, facts),
@@ -223,7 +223,7 @@ impl Sim {
                 self.after(wait, Due::Refill(queue, class, key));
             }
             Action::RefillKeys { queue } => self.after(ms(1), Due::RefillKeys(queue)),
-            Action::Reloaded { pool, .. } => self.need_not_wait(pool),
+            Action::Reloaded { pool, .. } => self.clear_start_delay(pool),
             Action::Notice(_) | Action::Drained => {}
             _ => self.carry_out(action),
         }

@@ -1,4 +1,4 @@
-//! The sources of tasks: they bring bursts of calls and jobs of many tenants, some of them poison, and
+//! The sources of tasks: they send bursts of calls and jobs of many tenants, some of them poison, and
 //! receive the outcomes.
 
 use crate::sim::{Due, Sim};
@@ -40,11 +40,12 @@ impl Known {
 }
 
 /// The total run time of the tasks of one queue, after which it brings no more.
-const ENOUGH: Span = Span::from_secs(30);
+const MAX_QUEUE_RUN_TIME: Span = Span::from_secs(30);
 
 impl Sim {
     pub fn burst(&mut self, queue: usize) {
-        let enough = Span(self.brought[queue] * self.setup.queues[queue].cost.0) > ENOUGH;
+        let enough =
+            Span(self.submitted[queue] * self.setup.queues[queue].cost.0) > MAX_QUEUE_RUN_TIME;
         if !self.trouble || enough {
             return;
         }
@@ -61,7 +62,7 @@ impl Sim {
     }
 
     fn script(&mut self, queue: usize) -> Script {
-        self.brought[queue] += 1;
+        self.submitted[queue] += 1;
         let usual = self.setup.queues[queue].cost.0;
         let cost = Span(self.chance.within(usual / 2, usual * 3 / 2));
         let short = usual < 100;
@@ -129,7 +130,7 @@ impl Sim {
             was_parked: false,
             parent: inside.map(|(worker, _)| worker),
         };
-        self.bring(
+        self.submit(
             task,
             Known {
                 inside,
@@ -139,9 +140,9 @@ impl Sim {
     }
 
     /// Gives a task to the core under a free id. The id that was freed last is used first.
-    pub fn bring(&mut self, task: NewTask<'_>, known: Known) {
+    pub fn submit(&mut self, task: NewTask<'_>, known: Known) {
         let id = self.free.pop().unwrap_or(TaskId(self.tasks.len() as u32));
-        self.books.bring(id);
+        self.books.submit(id);
         assert!(self.tasks.insert(id, known).is_none(), "{id:?} is in use");
         self.step(Event::Arrived(NewTask { id, ..task }));
     }
@@ -153,13 +154,13 @@ impl Sim {
     }
 
     /// The outcome is reported to the source while a worker still has the task.
-    pub fn heard(&mut self, task: TaskId, outcome: Outcome) {
+    pub fn report_early(&mut self, task: TaskId, outcome: Outcome) {
         let known = self
             .tasks
             .get_mut(&task)
             .expect("the edge knows every task");
         let (job, inside) = (known.job, known.inside.take());
-        self.heard_of(job, inside, outcome);
+        self.report_outcome(job, inside, outcome);
     }
 
     /// The task has ended. An outcome of `None` means that it was already reported.
@@ -175,11 +176,11 @@ impl Sim {
         }
         if let Some(outcome) = outcome {
             self.check_outcome(&known, outcome);
-            self.heard_of(known.job, known.inside, outcome);
+            self.report_outcome(known.job, known.inside, outcome);
         }
     }
 
-    fn heard_of(
+    fn report_outcome(
         &mut self,
         job: Option<JobId>,
         inside: Option<(WorkerId, TaskId)>,
@@ -195,7 +196,7 @@ impl Sim {
             job.place = Place::Ended;
         }
         if let Some((worker, task)) = inside {
-            self.inner_ended(worker, task);
+            self.nested_call_ended(worker, task);
         }
     }
 

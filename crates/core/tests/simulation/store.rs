@@ -149,7 +149,7 @@ impl Sim {
             was_parked,
             parent: None,
         };
-        self.bring(task, known);
+        self.submit(task, known);
     }
 
     pub fn refill(&mut self, queue: QueueId, class: u8, key: KeyId) {

@@ -6,7 +6,7 @@ use stoker_core::{Action, Answer, Cause, Facts, Outcome, Span, TaskId, WorkerId}
 /// What was reported to the source of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    Told(Outcome, Facts),
+    Reported(Outcome, Facts),
     Retry {
         after: Option<Span>,
         cause: Cause,
@@ -23,7 +23,7 @@ pub struct Books {
     /// Tasks that the core has.
     pub held: BTreeSet<TaskId>,
     /// Outcomes that were reported while a worker still had the task.
-    pub told: BTreeMap<TaskId, End>,
+    pub reported: BTreeMap<TaskId, End>,
     /// Tasks that a worker has returned since they were last assigned.
     returned: BTreeSet<TaskId>,
     /// Tasks for which the core has asked to be recorded before they are sent.
@@ -34,13 +34,13 @@ pub struct Books {
     pub workers: BTreeSet<WorkerId>,
     /// How each task ended, by its id. When an id is used again, its entry is replaced.
     pub ends: BTreeMap<TaskId, End>,
-    /// The number of deliveries of each task since it was brought.
+    /// The number of deliveries of each task since it was submitted.
     pub deliveries: BTreeMap<TaskId, u32>,
     pub drained: bool,
 }
 
 impl Books {
-    pub fn bring(&mut self, id: TaskId) {
+    pub fn submit(&mut self, id: TaskId) {
         assert!(self.held.insert(id), "{id:?} is in use");
         self.ends.remove(&id);
         self.claimed.remove(&id);
@@ -62,7 +62,10 @@ impl Books {
             }
             Action::Deliver { worker, task, .. } => {
                 self.expect(worker, task);
-                assert!(!self.told.contains_key(&task), "{task:?} runs for nobody");
+                assert!(
+                    !self.reported.contains_key(&task),
+                    "{task:?} runs for nobody"
+                );
                 let again = self.holder.insert(task, worker) == Some(worker);
                 let was_returned = self.returned.remove(&task);
                 assert!(!again || was_returned, "{task:?} again");
@@ -80,7 +83,7 @@ impl Books {
                     "{task:?} is elsewhere"
                 );
             }
-            Action::Nudge { worker }
+            Action::SoftSignal { worker }
             | Action::Goaway { worker, .. }
             | Action::Terminate { worker }
             | Action::Disconnect { worker }
@@ -94,14 +97,14 @@ impl Books {
                 facts,
             } => {
                 assert!(self.held.contains(&task), "{task:?} is not held");
-                let before = self.told.insert(task, End::Told(outcome, facts));
-                assert_eq!(before, None, "{task:?} is told twice");
+                let before = self.reported.insert(task, End::Reported(outcome, facts));
+                assert_eq!(before, None, "{task:?} is reported twice");
             }
             Action::Finish {
                 task,
                 outcome,
                 facts,
-            } => self.end(task, End::Told(outcome, facts)),
+            } => self.end(task, End::Reported(outcome, facts)),
             Action::Retry {
                 task,
                 after,
@@ -119,9 +122,9 @@ impl Books {
             }
             Action::Return { task } => self.end(task, End::Returned),
             Action::Drop { task } => {
-                let told = self.told.remove(&task);
+                let reported = self.reported.remove(&task);
                 let was_claimed = self.claimed.contains(&task).then_some(End::Claimed);
-                let end = told.or(was_claimed);
+                let end = reported.or(was_claimed);
                 self.end(task, end.expect("only what its source knows is dropped"));
             }
             Action::Drained => {
@@ -152,7 +155,10 @@ impl Books {
 
     fn end(&mut self, task: TaskId, end: End) {
         assert!(self.held.remove(&task), "{task:?} ends and was not held");
-        assert!(!self.told.contains_key(&task), "{task:?} has two outcomes");
+        assert!(
+            !self.reported.contains_key(&task),
+            "{task:?} has two outcomes"
+        );
         self.holder.remove(&task);
         self.ends.insert(task, end);
     }

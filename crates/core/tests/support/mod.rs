@@ -8,14 +8,14 @@
 )]
 #![allow(
     clippy::needless_pass_by_value,
-    reason = "a task is made where it is brought"
+    reason = "a task is made where it is submitted"
 )]
 #![allow(unreachable_pub, reason = "a module of a test is public to nobody")]
 
 pub mod books;
-pub mod bring;
+pub mod builders;
 pub mod world;
 
 pub use books::{Books, End};
-pub use bring::{Bring, Hello, call, job};
+pub use builders::{Hello, TestTask, call, job};
 pub use world::{World, ms, secs, workers};

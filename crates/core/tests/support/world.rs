@@ -1,10 +1,10 @@
 //! A core with a clock that only the test advances, and methods for everything that can happen to
 //! it.
 
-use super::{Books, Bring, End, Hello};
+use super::{Books, End, Hello, TestTask};
 use stoker_core::{
     Action, Answer, Core, Event, Exit, Kind, Limits, NameId, NewTask, Notice, Outcome, PoolConfig,
-    PoolId, QueueConfig, QueueId, Span, TaskId, Time, Why, WorkerId, WorkerView,
+    PoolId, QueueConfig, QueueId, Span, StopReason, TaskId, Time, WorkerId, WorkerView,
 };
 
 pub fn ms(ms: u64) -> Span {
@@ -29,10 +29,10 @@ pub struct World {
     pub core: Core,
     pub now: Time,
     pub books: Books,
-    /// Every action since the last call of [`World::look`].
+    /// Every action since the last call of [`World::take_actions`].
     pub seen: Vec<Action>,
     /// The name of each task, by its id.
-    brought: Vec<NameId>,
+    submitted: Vec<NameId>,
 }
 
 impl Default for World {
@@ -52,7 +52,7 @@ impl World {
             now: Time(1_000_000),
             books: Books::default(),
             seen: Vec::new(),
-            brought: Vec::new(),
+            submitted: Vec::new(),
         }
     }
 
@@ -108,20 +108,20 @@ impl World {
         assert_eq!(self.core.tasks(), self.books.held.len(), "tasks held");
     }
 
-    pub fn bring(&mut self, task: Bring) -> TaskId {
-        let id = TaskId(self.brought.len() as u32);
-        self.brought.push(task.0.name);
-        self.bring_as(id, task);
+    pub fn submit(&mut self, task: TestTask) -> TaskId {
+        let id = TaskId(self.submitted.len() as u32);
+        self.submitted.push(task.0.name);
+        self.submit_as(id, task);
         id
     }
 
-    pub fn bring_as(&mut self, id: TaskId, task: Bring) {
-        self.books.bring(id);
+    pub fn submit_as(&mut self, id: TaskId, task: TestTask) {
+        self.books.submit(id);
         self.step(Event::Arrived(NewTask { id, ..task.0 }));
     }
 
-    pub fn bring_many(&mut self, count: usize, task: &Bring) -> Vec<TaskId> {
-        (0..count).map(|_| self.bring(task.clone())).collect()
+    pub fn submit_many(&mut self, count: usize, task: &TestTask) -> Vec<TaskId> {
+        (0..count).map(|_| self.submit(task.clone())).collect()
     }
 
     /// Starts all workers that the core wants and has each one say HELLO, until no more are wanted.
@@ -206,9 +206,9 @@ impl World {
     }
 
     /// Runs 64 tasks of a name for this time each, so that the core expects that duration.
-    pub fn learn(&mut self, task: &Bring, span: Span) {
+    pub fn train(&mut self, task: &TestTask, span: Span) {
         for _ in 0..64 {
-            let id = self.bring(task.clone());
+            let id = self.submit(task.clone());
             self.run(id, span);
         }
         self.seen.clear();
@@ -224,7 +224,7 @@ impl World {
     }
 
     /// The worker that has a task dies.
-    pub fn kill_by(&mut self, task: TaskId) {
+    pub fn crash_worker_of(&mut self, task: TaskId) {
         let worker = self.on(task).expect("only a running task kills");
         self.die(worker);
     }
@@ -237,12 +237,12 @@ impl World {
 /// Methods that inspect the state.
 impl World {
     /// Returns the actions since the last call.
-    pub fn look(&mut self) -> Vec<Action> {
+    pub fn take_actions(&mut self) -> Vec<Action> {
         std::mem::take(&mut self.seen)
     }
 
-    /// Whether this action was returned since the last call of [`World::look`].
-    pub fn saw(&self, wanted: &Action) -> bool {
+    /// Whether this action was returned since the last call of [`World::take_actions`].
+    pub fn has_seen(&self, wanted: &Action) -> bool {
         self.seen.contains(wanted)
     }
 
@@ -266,7 +266,7 @@ impl World {
     }
 
     pub fn name_of(&self, task: TaskId) -> NameId {
-        self.brought[task.index()]
+        self.submitted[task.index()]
     }
 
     pub fn waits(&self, task: TaskId) -> bool {
@@ -282,12 +282,12 @@ impl World {
     /// What was reported to the source of a task.
     pub fn end(&self, task: TaskId) -> Option<End> {
         let ended = self.books.ends.get(&task);
-        ended.or(self.books.told.get(&task)).copied()
+        ended.or(self.books.reported.get(&task)).copied()
     }
 
     pub fn outcome(&self, task: TaskId) -> Option<Outcome> {
         match self.end(task)? {
-            End::Told(outcome, _) => Some(outcome),
+            End::Reported(outcome, _) => Some(outcome),
             other => panic!("{task:?} has no outcome: {other:?}"),
         }
     }
@@ -317,7 +317,7 @@ impl World {
         found.expect("the worker exists")
     }
 
-    pub fn was_killed(&self, worker: WorkerId, why: Why) -> bool {
-        self.saw(&Action::Kill { worker, why })
+    pub fn was_killed(&self, worker: WorkerId, why: StopReason) -> bool {
+        self.has_seen(&Action::Kill { worker, why })
     }
 }

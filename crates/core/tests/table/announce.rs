@@ -49,7 +49,7 @@ fn a_worker_that_dials_in_may_not_join_with_a_name_of_another_pool() {
 
 /// Even an admitted worker takes over nothing that another pool serves.
 #[test]
-fn a_worker_that_dials_in_takes_nothing_that_is_served() {
+fn a_worker_that_dials_in_takes_no_queue_from_another_pool() {
     let (mut w, ours, theirs) = two();
     w.join(theirs, &Hello::serving(&["users.get"], &["mail"]));
     w.join(ours, &Hello::serving(&["users.get"], &["mail", "*"]));
@@ -58,7 +58,7 @@ fn a_worker_that_dials_in_takes_nothing_that_is_served() {
 }
 
 #[test]
-fn what_nobody_serves_is_its_to_serve_until_a_pools_own_worker_does() {
+fn a_worker_that_dials_in_serves_a_queue_until_a_spawned_worker_announces_it() {
     let mut w = World::default();
     let guests = w.core.add_pool("guests", dialled());
     let app = w.core.add_pool("app", workers(1));
@@ -67,7 +67,7 @@ fn what_nobody_serves_is_its_to_serve_until_a_pools_own_worker_does() {
     w.join(guests, &hello);
     assert_eq!(pools_of(&w, Kind::Calls, "users"), [guests]);
     let mail = w.core.resolve_job("mail").expect("it is served");
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     assert!(w.on(task).is_some());
     w.boot_as(&hello);
     assert_eq!(pools_of(&w, Kind::Calls, "users"), [app]);
@@ -78,21 +78,21 @@ fn what_nobody_serves_is_its_to_serve_until_a_pools_own_worker_does() {
 }
 
 #[test]
-fn what_a_pool_served_for_those_that_dialled_in_is_anybodys_once_they_have_gone() {
+fn queues_are_unbound_when_the_last_worker_that_dialled_in_has_gone() {
     let (mut w, ours, theirs) = two();
     let hello = Hello::serving(&["users.get"], &["mail"]);
     let worker = w.join(theirs, &hello);
     assert!(w.core.may_join(ours, &hello.offer()).is_err());
-    w.exit(worker, Exit::Gone);
+    w.exit(worker, Exit::ConnectionLost);
     assert_eq!(w.core.may_join(ours, &hello.offer()), Ok(()));
     let waits = w.core.resolve_job("mail").expect("its name is known");
-    let waits = w.bring(job(waits));
+    let waits = w.submit(job(waits));
     w.join(ours, &hello);
     assert!(w.on(waits).is_some(), "what was pushed meanwhile");
 }
 
 #[test]
-fn what_is_configured_later_is_taken_from_those_that_dialled_in() {
+fn a_queue_configured_later_is_unbound_from_workers_that_dialled_in() {
     let (mut w, ours, theirs) = two();
     w.join(theirs, &Hello::serving(&["users.get"], &["mail"]));
     w.calls(ours, "users.get", QueueConfig::default());
@@ -102,7 +102,7 @@ fn what_is_configured_later_is_taken_from_those_that_dialled_in() {
 }
 
 #[test]
-fn whoever_names_no_pool_joins_the_one_that_serves_what_it_offers() {
+fn a_worker_without_a_pool_name_joins_the_pool_that_serves_its_queues() {
     let (mut w, _, theirs) = two();
     w.jobs(theirs, "mail", QueueConfig::default());
     let hello = Hello::serving(&[], &["other", "mail"]);

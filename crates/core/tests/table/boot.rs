@@ -63,7 +63,7 @@ fn a_worker_that_is_not_ready_in_time_is_killed() {
     w.pass(ms(2_999));
     assert_eq!(w.starting(), [slow]);
     w.pass(ms(1));
-    assert!(w.was_killed(slow, Why::BootTimeout));
+    assert!(w.was_killed(slow, StopReason::BootTimeout));
     w.hello(slow, &Hello::default());
     assert!(w.live().is_empty(), "too late");
     w.exit(slow, Exit::Signal(9));
@@ -73,7 +73,7 @@ fn a_worker_that_is_not_ready_in_time_is_killed() {
 
 /// The delay between boots doubles, with jitter, up to half a minute.
 #[test]
-fn failed_boots_are_tried_again_later_and_later() {
+fn the_delay_between_failed_boots_doubles() {
     let (mut w, _) = World::of(workers(1));
     w.step(Event::Tick);
     let mut full = 200;
@@ -85,7 +85,7 @@ fn failed_boots_are_tried_again_later_and_later() {
             "{wait:?} of {full} ms"
         );
         assert!(w.starting().is_empty());
-        w.look();
+        w.take_actions();
         w.pass(wait);
         full = (full * 2).min(30_000);
     }
@@ -95,7 +95,7 @@ fn failed_boots_are_tried_again_later_and_later() {
 fn three_failed_boots_make_a_pool_unhealthy_until_one_succeeds() {
     let (mut w, pool) = World::of(workers(1));
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let patient = w.bring(call(users).time_left(secs(60)));
+    let patient = w.submit(call(users).time_left(secs(60)));
     w.step(Event::Tick);
     for failed in 1..=3 {
         assert_eq!(
@@ -110,13 +110,13 @@ fn three_failed_boots_make_a_pool_unhealthy_until_one_succeeds() {
     let health = Health::Failing { boots: 3 };
     assert_eq!(w.core.pool(pool).2, health);
     assert!(w.notices().contains(&Notice::Health { pool, health }));
-    let refused = w.bring(call(users));
+    let refused = w.submit(call(users));
     let retry_after = secs(1);
     assert_eq!(
         w.outcome(refused),
         Some(Outcome::Unavailable { retry_after })
     );
-    w.look();
+    w.take_actions();
     fail_boots(&mut w);
     let told = |notice: &Notice| matches!(notice, Notice::Health { .. });
     assert!(!w.notices().iter().any(told), "still failing is no news");
@@ -139,7 +139,7 @@ fn a_failing_pool_with_a_live_worker_is_not_down() {
         fail_boots(&mut w);
     }
     assert!(matches!(w.core.pool(pool).2, Health::Failing { .. }));
-    let task = w.bring(call(users));
+    let task = w.submit(call(users));
     assert!(w.on(task).is_some());
 }
 
@@ -153,7 +153,7 @@ fn jobs_wait_while_a_pool_is_down() {
         fail_boots(&mut w);
         w.pass(secs(10));
     }
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     assert!(w.waits(task));
 }
 
@@ -171,7 +171,7 @@ type Way<'a> = &'a dyn Fn(&mut World, WorkerId);
 /// Workers that send garbage instead of HELLO, that offer more than the limits allow, or that die
 /// right after HELLO have never been of use. None of them is started again without a delay.
 #[test]
-fn a_worker_that_never_was_of_use_is_a_failed_boot() {
+fn a_worker_that_dies_before_it_was_useful_is_a_failed_boot() {
     let endless: Vec<String> = (0..40).map(|n| format!("queue {n}")).collect();
     let limits = || Limits {
         boots_at_once: 100,
@@ -229,7 +229,7 @@ fn a_worker_that_never_was_of_use_is_a_failed_boot() {
 /// When many idle workers die at once, they are all replaced within moments, as after a single
 /// failure.
 #[test]
-fn idle_workers_that_die_together_are_replaced_within_moments() {
+fn idle_workers_that_die_together_count_as_one_failed_boot() {
     let (mut w, pool) = World::ready(workers(50));
     for worker in w.live() {
         w.exit(worker, Exit::Signal(9));
@@ -242,10 +242,10 @@ fn idle_workers_that_die_together_are_replaced_within_moments() {
 
 /// A worker that has completed a task and then dies idle is replaced at once.
 #[test]
-fn a_worker_that_was_of_use_is_replaced_at_once() {
+fn a_worker_that_completed_a_task_is_replaced_at_once() {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     w.done(task);
     w.die(w.live()[0]);
     assert_eq!(w.starting().len(), 1);
@@ -272,11 +272,11 @@ fn a_worker_that_dials_in_does_not_end_the_backoff() {
 /// The death of a worker that dialled in, or of one of an older version, says nothing about the pool's
 /// present command.
 #[test]
-fn who_is_not_of_the_present_kind_fails_no_boot() {
+fn deaths_of_dialled_in_or_older_workers_are_not_failed_boots() {
     let (mut w, pool) = World::ready(workers(2));
     let guest = w.join(pool, &Hello::default());
     let old = w.live()[0];
-    w.exit(guest, Exit::Gone);
+    w.exit(guest, Exit::ConnectionLost);
     w.step(Event::Reload { pool });
     w.exit(old, Exit::Code(1));
     assert_eq!(waits(&w), []);
@@ -289,7 +289,7 @@ fn who_is_not_of_the_present_kind_fails_no_boot() {
 
 /// Workers that failed together are not started again at the same moment.
 #[test]
-fn waits_between_boots_are_spread() {
+fn delays_between_boots_have_jitter() {
     let (mut w, _) = World::of(workers(12));
     w.step(Event::Tick);
     fail_boots(&mut w);
@@ -304,7 +304,7 @@ fn waits_between_boots_are_spread() {
 
 /// Work that arrives meanwhile does not delay a boot.
 #[test]
-fn a_boot_that_is_due_soon_is_not_put_off() {
+fn new_work_does_not_delay_a_due_boot() {
     let (mut w, pool) = World::of(PoolConfig {
         max: 2,
         ..workers(1)
@@ -314,7 +314,7 @@ fn a_boot_that_is_due_soon_is_not_put_off() {
     fail_boots(&mut w);
     let wait = waits(&w)[0];
     w.pass(Span(wait.0 - 10_000));
-    w.bring(job(mail));
+    w.submit(job(mail));
     assert!(w.starting().is_empty());
     w.pass(ms(10));
     assert_eq!(w.starting().len(), 1);
@@ -322,28 +322,28 @@ fn a_boot_that_is_due_soon_is_not_put_off() {
 
 /// A worker that replaces a dead one gets its full time to boot, whatever deadline the dead one had.
 #[test]
-fn a_successor_has_its_own_time_to_boot() {
+fn a_successor_has_its_own_boot_timeout() {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let task = w.bring(job(mail).limit(secs(5)));
-    w.kill_by(task);
+    let task = w.submit(job(mail).limit(secs(5)));
+    w.crash_worker_of(task);
     let successor = w.starting();
     assert_eq!(successor.len(), 1);
     w.pass(secs(59));
     assert_eq!(w.starting(), successor);
     w.pass(secs(1));
-    assert!(w.was_killed(successor[0], Why::BootTimeout));
+    assert!(w.was_killed(successor[0], StopReason::BootTimeout));
 }
 
 /// The worker may do work that does not come from the server, or there was none.
 #[test]
-fn one_that_was_ready_for_a_while_is_no_failed_boot() {
+fn a_worker_that_was_ready_for_a_while_is_not_a_failed_boot() {
     let (mut w, _) = World::ready(workers(1));
     let worker = w.live()[0];
     w.pass(secs(2));
-    w.look();
+    w.take_actions();
     w.exit(worker, Exit::Code(0));
-    let again = w.look();
+    let again = w.take_actions();
     assert!(
         again
             .iter()

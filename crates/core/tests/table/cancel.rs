@@ -13,19 +13,19 @@ fn with(hello: &Hello) -> (World, NameId, NameId) {
 /// A worker with prefetched short jobs: the first one runs, and the others wait behind it.
 fn windowed(hello: &Hello) -> (World, Vec<TaskId>) {
     let (mut w, mail, _) = with(hello);
-    w.learn(&job(mail), Span(50));
-    let tasks = w.bring_many(9, &job(mail));
+    w.train(&job(mail), Span(50));
+    let tasks = w.submit_many(9, &job(mail));
     // The first answer shows that more jobs wait than run, so the rest is prefetched.
     assert!(w.assigned(&tasks).len() > 2);
     (w, tasks)
 }
 
 #[test]
-fn what_waits_is_gone_at_once() {
+fn a_waiting_task_is_cancelled_at_once() {
     let (mut w, mail, users) = with(&Hello::default());
-    let running = w.bring(job(mail));
+    let running = w.submit(job(mail));
     for task in [job(mail), call(users)] {
-        let waiting = w.bring(task);
+        let waiting = w.submit(task);
         w.cancel(waiting, false);
         assert_eq!(w.outcome(waiting), Some(Outcome::Cancelled));
     }
@@ -36,27 +36,33 @@ fn what_waits_is_gone_at_once() {
 /// Without `kill`, the outcome is reported to the source at once, and the worker finishes the task
 /// without anyone using the result.
 #[test]
-fn what_runs_goes_on_for_nobody() {
+fn a_cancelled_running_task_is_reported_at_once_and_continues() {
     let (mut w, _, users) = with(&Hello::default());
-    let task = w.bring(call(users));
+    let task = w.submit(call(users));
     w.cancel(task, false);
     assert_eq!(w.outcome(task), Some(Outcome::Cancelled));
     assert!(w.on(task).is_some(), "its worker can't be told");
     w.cancel(task, false);
     w.done(task);
-    assert!(w.saw(&Action::Drop { task }));
+    assert!(w.has_seen(&Action::Drop { task }));
 }
 
 #[test]
-fn a_worker_that_understands_is_told() {
+fn a_worker_with_soft_cancel_receives_the_cancellation() {
     let (mut w, mail, _) = with(&Hello::soft());
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     let worker = w.on(task).expect("it runs");
     w.cancel(task, false);
-    assert!(w.saw(&Action::CancelOn { worker, task }));
-    assert!(w.saw(&Action::Nudge { worker }), "and interrupted");
+    assert!(w.has_seen(&Action::CancelOn { worker, task }));
+    assert!(
+        w.has_seen(&Action::SoftSignal { worker }),
+        "and interrupted"
+    );
     w.pass(secs(30));
-    assert!(!w.was_killed(worker, Why::Cancelled), "nobody insists");
+    assert!(
+        !w.was_killed(worker, StopReason::Cancelled),
+        "nobody insists"
+    );
     w.answer(task, Answer::Cancelled);
     assert_eq!(
         (w.outcome(task), w.core.tasks()),
@@ -76,7 +82,7 @@ fn a_cancelled_job_has_one_outcome_whatever_its_worker_says() {
     ];
     for answer in answers {
         let (mut w, mail, _) = with(&Hello::default());
-        let task = w.bring(job(mail).tries(9));
+        let task = w.submit(job(mail).tries(9));
         w.cancel(task, false);
         w.answer(task, answer);
         assert_eq!(w.outcome(task), Some(Outcome::Cancelled), "{answer:?}");
@@ -87,13 +93,13 @@ fn a_cancelled_job_has_one_outcome_whatever_its_worker_says() {
 /// With `kill`, a worker that does not support soft cancellation is killed, and the task is not blamed
 /// for the death.
 #[test]
-fn with_kill_a_deaf_worker_dies() {
+fn with_kill_a_worker_without_soft_cancel_is_killed() {
     let (mut w, mail, users) = with(&Hello::default());
     for task in [job(mail), call(users)] {
-        let task = w.bring(task);
+        let task = w.submit(task);
         let worker = w.on(task).expect("it runs");
         w.cancel(task, true);
-        assert!(w.was_killed(worker, Why::Cancelled));
+        assert!(w.was_killed(worker, StopReason::Cancelled));
         assert_eq!(w.outcome(task), None, "not before the worker is gone");
         w.exit(worker, Exit::Signal(9));
         assert_eq!(w.outcome(task), Some(Outcome::Cancelled));
@@ -104,22 +110,25 @@ fn with_kill_a_deaf_worker_dies() {
 /// With `kill`, a worker that supports soft cancellation gets the signal and a grace period, and is then
 /// killed.
 #[test]
-fn with_kill_a_worker_that_understands_has_a_grace() {
+fn with_kill_a_worker_with_soft_cancel_has_a_grace_period() {
     let (mut w, mail, _) = with(&Hello::soft());
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     let worker = w.on(task).expect("it runs");
     w.cancel(task, true);
-    assert!(w.saw(&Action::CancelOn { worker, task }) && w.saw(&Action::Nudge { worker }));
+    assert!(
+        w.has_seen(&Action::CancelOn { worker, task })
+            && w.has_seen(&Action::SoftSignal { worker })
+    );
     w.pass(ms(1_999));
-    assert!(!w.was_killed(worker, Why::Cancelled));
+    assert!(!w.was_killed(worker, StopReason::Cancelled));
     w.pass(ms(1));
-    assert!(w.was_killed(worker, Why::Cancelled));
+    assert!(w.was_killed(worker, StopReason::Cancelled));
 }
 
 #[test]
-fn with_kill_a_worker_that_listens_lives() {
+fn with_kill_a_worker_that_answers_in_time_is_not_killed() {
     let (mut w, mail, _) = with(&Hello::soft());
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     w.cancel(task, true);
     w.pass(ms(1_000));
     w.answer(task, Answer::Cancelled);
@@ -130,20 +139,20 @@ fn with_kill_a_worker_that_listens_lives() {
 
 /// A second cancellation with `kill` ends the grace period.
 #[test]
-fn asked_twice_there_is_no_grace() {
+fn a_second_cancel_with_kill_ends_the_grace_period() {
     let (mut w, mail, _) = with(&Hello::soft());
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     let worker = w.on(task).expect("it runs");
     w.cancel(task, true);
     w.cancel(task, true);
-    assert!(w.was_killed(worker, Why::Cancelled));
+    assert!(w.was_killed(worker, StopReason::Cancelled));
 }
 
 /// A cancelled job that nevertheless succeeds counts as successful.
 #[test]
-fn what_was_done_is_done() {
+fn a_cancelled_job_that_succeeds_counts_as_successful() {
     let (mut w, mail, _) = with(&Hello::soft());
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     w.cancel(task, true);
     w.answer(task, Answer::Done);
     assert_eq!(w.outcome(task), Some(Outcome::Answered));
@@ -153,14 +162,14 @@ fn what_was_done_is_done() {
 fn a_cancelled_job_does_not_run_again() {
     let (mut w, mail, _) = with(&Hello::soft());
     for answer in [Answer::Error, Answer::Retry(None), Answer::Failed] {
-        let task = w.bring(job(mail).tries(9));
+        let task = w.submit(job(mail).tries(9));
         w.cancel(task, true);
         w.answer(task, answer);
         assert_eq!(w.outcome(task), Some(Outcome::Cancelled), "{answer:?}");
     }
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     w.cancel(task, true);
-    w.kill_by(task);
+    w.crash_worker_of(task);
     assert_eq!(
         w.outcome(task),
         Some(Outcome::Cancelled),
@@ -170,13 +179,13 @@ fn a_cancelled_job_does_not_run_again() {
 
 /// A prefetched task cannot be taken back from its worker, but its outcome is reported to its source.
 #[test]
-fn what_stands_behind_is_cancelled_early() {
+fn a_cancelled_prefetched_task_is_reported_at_once() {
     let (mut w, tasks) = windowed(&Hello::default());
     w.cancel(tasks[1], false);
     assert_eq!(w.outcome(tasks[1]), Some(Outcome::Cancelled));
     w.done(tasks[0]);
     w.done(tasks[1]);
-    assert!(w.saw(&Action::Drop { task: tasks[1] }));
+    assert!(w.has_seen(&Action::Drop { task: tasks[1] }));
 }
 
 /// A prefetched task that is cancelled with `kill` is killed when its turn comes. The task that runs
@@ -188,7 +197,7 @@ fn with_kill_what_stands_behind_ends_at_its_turn() {
     w.cancel(tasks[1], true);
     assert_eq!(w.live(), [worker], "the one before it is not disturbed");
     w.done(tasks[0]);
-    assert!(w.was_killed(worker, Why::Cancelled));
+    assert!(w.was_killed(worker, StopReason::Cancelled));
     w.exit(worker, Exit::Signal(9));
     assert_eq!(w.outcome(tasks[1]), Some(Outcome::Cancelled));
     assert!(w.waits(tasks[2]), "and those behind it go back");
@@ -196,11 +205,11 @@ fn with_kill_what_stands_behind_ends_at_its_turn() {
 
 /// A worker that supports soft cancellation drops a cancelled task before it begins.
 #[test]
-fn with_kill_what_stands_behind_is_dropped_by_a_worker_that_understands() {
+fn with_kill_what_stands_behind_is_dropped_by_a_worker_with_soft_cancel() {
     let (mut w, tasks) = windowed(&Hello::soft());
     let worker = w.on(tasks[1]).expect("it is assigned");
     w.cancel(tasks[1], true);
-    assert!(w.saw(&Action::CancelOn {
+    assert!(w.has_seen(&Action::CancelOn {
         worker,
         task: tasks[1]
     }));
@@ -208,7 +217,7 @@ fn with_kill_what_stands_behind_is_dropped_by_a_worker_that_understands() {
     w.answer(tasks[1], Answer::Cancelled);
     assert_eq!(w.outcome(tasks[1]), Some(Outcome::Cancelled));
     w.pass(secs(5));
-    assert!(!w.was_killed(worker, Why::Cancelled));
+    assert!(!w.was_killed(worker, StopReason::Cancelled));
 }
 
 /// If the worker dies before the cancelled task begins, the task is not returned to its queue.
@@ -217,19 +226,19 @@ fn a_cancelled_task_is_not_put_back() {
     let (mut w, tasks) = windowed(&Hello::default());
     w.cancel(tasks[1], true);
     w.cancel(tasks[2], false);
-    w.kill_by(tasks[0]);
+    w.crash_worker_of(tasks[0]);
     assert_eq!(w.outcome(tasks[1]), Some(Outcome::Cancelled));
     assert_eq!(w.outcome(tasks[2]), Some(Outcome::Cancelled));
     assert!(w.waits(tasks[3]));
 }
 
 #[test]
-fn a_task_that_is_gone_can_be_cancelled() {
+fn cancelling_an_ended_task_does_nothing() {
     let (mut w, mail, _) = with(&Hello::default());
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     w.done(task);
-    w.look();
+    w.take_actions();
     w.cancel(task, true);
     w.cancel(TaskId(4_000), false);
-    assert_eq!(w.look(), []);
+    assert_eq!(w.take_actions(), []);
 }

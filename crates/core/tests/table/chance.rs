@@ -5,7 +5,7 @@ use stoker_core::*;
 /// The numbers published by the authors of splitmix64. A generator that had lost some of its bits would
 /// still look random.
 #[test]
-fn chance_is_splitmix64() {
+fn the_generator_is_splitmix64() {
     let mut rng = Rng::new(1_234_567);
     assert_eq!(
         [0; 5].map(|_| rng.next_u64()),
@@ -20,7 +20,7 @@ fn chance_is_splitmix64() {
 }
 
 #[test]
-fn chance_keeps_below_its_limit() {
+fn random_numbers_stay_below_their_limit() {
     let mut rng = Rng::new(5);
     let mut seen = [0; 4];
     for _ in 0..400 {
@@ -31,7 +31,7 @@ fn chance_keeps_below_its_limit() {
 }
 
 #[test]
-fn times_have_both_ends() {
+fn time_arithmetic_saturates() {
     let now = Time(1_500);
     assert_eq!((now + ms(1), now - ms(1)), (Time(2_500), Time(500)));
     assert_eq!((now + Span::FOREVER, now - secs(1)), (Time::NEVER, Time(0)));

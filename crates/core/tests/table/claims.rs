@@ -35,29 +35,32 @@ fn was_sent(w: &World, task: TaskId) -> bool {
 #[test]
 fn a_job_is_recorded_before_it_is_sent() {
     let (mut w, _, once) = with(1, &Hello::default());
-    let task = w.bring(job(once));
-    assert!(w.saw(&Action::Claim { task }));
+    let task = w.submit(job(once));
+    assert!(w.has_seen(&Action::Claim { task }));
     assert!(!was_sent(&w, task));
     claimed(&mut w, task);
     assert!(was_sent(&w, task));
     w.done(task);
-    assert!(w.saw(&Action::Drop { task }), "its source knows already");
+    assert!(
+        w.has_seen(&Action::Drop { task }),
+        "its source knows already"
+    );
 }
 
 /// Nothing is prefetched behind a job that waits to be recorded, and such a job is not prefetched behind another: they
 /// would overtake each other on the wire.
 #[test]
-fn short_jobs_are_not_prefetched_past_one_that_is_to_be_recorded() {
+fn short_jobs_are_not_prefetched_past_a_job_that_waits_to_be_recorded() {
     let (mut w, pool, once) = with(1, &Hello::default());
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    w.learn(&job(mail), SHORT);
+    w.train(&job(mail), SHORT);
     for _ in 0..64 {
-        let task = w.bring(job(once));
+        let task = w.submit(job(once));
         claimed(&mut w, task);
         w.run(task, SHORT);
     }
     let tasks: Vec<TaskId> = (0..40)
-        .map(|at| w.bring(job(if at % 2 == 0 { once } else { mail })))
+        .map(|at| w.submit(job(if at % 2 == 0 { once } else { mail })))
         .collect();
     for _ in 0..200 {
         let worker = w.live()[0];
@@ -86,7 +89,7 @@ fn short_jobs_are_not_prefetched_past_one_that_is_to_be_recorded() {
 fn a_worker_that_dies_before_it_has_the_job_costs_it_nothing() {
     for claimed_first in [true, false] {
         let (mut w, _, once) = with(2, &Hello::default());
-        let task = w.bring(job(once));
+        let task = w.submit(job(once));
         let first = slot_of(&w, task).expect("it has a slot");
         w.die(first);
         let second = slot_of(&w, task).expect("the other worker has it now");
@@ -112,15 +115,15 @@ fn a_worker_that_dies_before_it_has_the_job_costs_it_nothing() {
 fn a_job_whose_worker_died_on_it_does_not_run_again() {
     for slots in [1, 3] {
         let (mut w, _, once) = with(1, &Hello::slots(slots));
-        let task = w.bring(job(once));
+        let task = w.submit(job(once));
         claimed(&mut w, task);
-        w.kill_by(task);
-        assert!(w.saw(&Action::Drop { task }), "{slots} slots");
+        w.crash_worker_of(task);
+        assert!(w.has_seen(&Action::Drop { task }), "{slots} slots");
     }
 }
 
 #[test]
-fn whatever_a_run_ends_in_it_was_the_only_one() {
+fn a_recorded_job_runs_only_once_however_its_run_ends() {
     for answer in [
         Answer::Error,
         Answer::Failed,
@@ -128,18 +131,18 @@ fn whatever_a_run_ends_in_it_was_the_only_one() {
         Answer::Cancelled,
     ] {
         let (mut w, _, once) = with(1, &Hello::default());
-        let task = w.bring(job(once).tries(5));
+        let task = w.submit(job(once).tries(5));
         claimed(&mut w, task);
         w.answer(task, answer);
-        assert!(w.saw(&Action::Drop { task }), "{answer:?}");
+        assert!(w.has_seen(&Action::Drop { task }), "{answer:?}");
     }
 }
 
 /// A draining worker reports that it did not begin the job.
 #[test]
-fn a_job_that_comes_back_unbegun_runs_elsewhere() {
+fn a_job_that_is_returned_unbegun_runs_on_another_worker() {
     let (mut w, pool, once) = with(1, &Hello::default());
-    let task = w.bring(job(once));
+    let task = w.submit(job(once));
     claimed(&mut w, task);
     let first = slot_of(&w, task).expect("it runs");
     w.step(Event::Reload { pool });
@@ -148,40 +151,40 @@ fn a_job_that_comes_back_unbegun_runs_elsewhere() {
     let second = slot_of(&w, task).expect("it runs elsewhere");
     assert_ne!(first, second);
     w.done(task);
-    assert!(w.saw(&Action::Drop { task }));
+    assert!(w.has_seen(&Action::Drop { task }));
 }
 
 #[test]
 fn a_job_that_cannot_be_recorded_ends_and_its_worker_goes_on() {
     let (mut w, _, once) = with(1, &Hello::soft());
-    let task = w.bring(job(once));
+    let task = w.submit(job(once));
     let worker = slot_of(&w, task).expect("it has a slot");
     w.cancel(task, true);
     assert_eq!(w.outcome(task), Some(Outcome::Cancelled));
-    let next = w.bring(job(once));
+    let next = w.submit(job(once));
     assert_eq!(slot_of(&w, next), Some(worker));
     assert!(
-        !w.saw(&Action::CancelOn { worker, task }),
+        !w.has_seen(&Action::CancelOn { worker, task }),
         "it never had it"
     );
 }
 
 /// A worker that receives GOAWAY has no tasks that were not sent to it.
 #[test]
-fn a_worker_that_is_replaced_gives_up_what_it_was_not_sent() {
+fn a_worker_that_is_replaced_loses_its_unsent_jobs() {
     let (mut w, pool, once) = with(1, &Hello::default());
-    let task = w.bring(job(once));
+    let task = w.submit(job(once));
     let old = slot_of(&w, task).expect("it has a slot");
     w.step(Event::Reload { pool });
     let new = w.starting()[0];
     w.hello(new, &Hello::default());
-    assert!(w.saw(&Action::Goaway {
+    assert!(w.has_seen(&Action::Goaway {
         worker: old,
-        why: Why::Replaced
+        why: StopReason::Replaced
     }));
     assert_eq!(slot_of(&w, task), Some(new));
     claimed(&mut w, task);
-    assert!(w.saw(&Action::Deliver {
+    assert!(w.has_seen(&Action::Deliver {
         worker: new,
         task,
         time_left: None,
@@ -192,34 +195,34 @@ fn a_worker_that_is_replaced_gives_up_what_it_was_not_sent() {
 
 /// A drain waits for a job that is being recorded as it does for a running job.
 #[test]
-fn a_job_that_is_being_recorded_still_runs_when_the_server_goes() {
+fn a_job_that_is_being_recorded_still_runs_during_a_drain() {
     let (mut w, _, once) = with(1, &Hello::default());
-    let task = w.bring(job(once));
+    let task = w.submit(job(once));
     w.step(Event::Drain);
     claimed(&mut w, task);
     assert!(was_sent(&w, task));
     w.done(task);
     let worker = w.in_state("stopping")[0];
     w.exit(worker, Exit::Code(0));
-    assert!(w.saw(&Action::Drained));
+    assert!(w.has_seen(&Action::Drained));
 }
 
 /// The time that a slow disk takes does not count as the job's run time.
 #[test]
-fn the_time_that_recording_takes_is_not_the_runs() {
+fn recording_time_does_not_count_as_run_time() {
     let (mut w, _, once) = with(1, &Hello::default());
-    let task = w.bring(job(once));
+    let task = w.submit(job(once));
     let worker = slot_of(&w, task).expect("it has a slot");
     w.pass(secs(300));
     claimed(&mut w, task);
     w.pass(secs(59));
-    assert!(!w.was_killed(worker, Why::TaskTimeout));
+    assert!(!w.was_killed(worker, StopReason::TaskTimeout));
     w.pass(secs(2));
-    assert!(w.was_killed(worker, Why::TaskTimeout));
+    assert!(w.was_killed(worker, StopReason::TaskTimeout));
 }
 
 #[test]
-fn what_a_worker_was_not_sent_it_can_neither_answer_nor_begin() {
+fn a_worker_can_neither_answer_nor_begin_an_unsent_job() {
     for slots in [1, 3] {
         let forbidden: [fn(WorkerId, TaskId) -> Event<'static>; 3] = [
             |worker, task| Event::Started { worker, task },
@@ -233,10 +236,10 @@ fn what_a_worker_was_not_sent_it_can_neither_answer_nor_begin() {
         ];
         for event in forbidden {
             let (mut w, _, once) = with(1, &Hello::slots(slots));
-            let task = w.bring(job(once));
+            let task = w.submit(job(once));
             let worker = slot_of(&w, task).expect("it has a slot");
             w.step(event(worker, task));
-            assert!(w.was_killed(worker, Why::Misbehaved));
+            assert!(w.was_killed(worker, StopReason::Misbehaved));
             assert!(slot_of(&w, task).is_none(), "it was recalled at once");
         }
     }
@@ -246,11 +249,11 @@ fn what_a_worker_was_not_sent_it_can_neither_answer_nor_begin() {
 #[test]
 fn a_job_whose_worker_leaves_in_the_middle_does_not_run_again() {
     let (mut w, _, once) = with(2, &Hello::default());
-    let task = w.bring(job(once));
+    let task = w.submit(job(once));
     claimed(&mut w, task);
     let worker = slot_of(&w, task).expect("it runs");
     w.step(Event::Left { worker });
-    assert!(w.saw(&Action::Drop { task }));
+    assert!(w.has_seen(&Action::Drop { task }));
 }
 
 /// The job was never sent, so no worker has returned it. If it counted as a failed run, it would be retried while the
@@ -258,7 +261,7 @@ fn a_job_whose_worker_leaves_in_the_middle_does_not_run_again() {
 #[test]
 fn workers_that_leave_while_a_job_is_being_recorded_cost_it_nothing() {
     let (mut w, _, once) = with(10, &Hello::default());
-    let task = w.bring(job(once).tries(1));
+    let task = w.submit(job(once).tries(1));
     for _ in 0..6 {
         let worker = slot_of(&w, task).expect("it goes to another worker at once");
         w.step(Event::Left { worker });
@@ -267,5 +270,5 @@ fn workers_that_leave_while_a_job_is_being_recorded_cost_it_nothing() {
     claimed(&mut w, task);
     assert!(was_sent(&w, task));
     w.done(task);
-    assert!(w.saw(&Action::Drop { task }));
+    assert!(w.has_seen(&Action::Drop { task }));
 }

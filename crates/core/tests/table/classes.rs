@@ -12,15 +12,15 @@ fn ageing(step: Span) -> (World, NameId, TaskId) {
             ..QueueConfig::default()
         },
     );
-    let first = w.bring(job(mail));
+    let first = w.submit(job(mail));
     (w, mail, first)
 }
 
 #[test]
 fn a_lower_class_goes_first() {
     let (mut w, mail, running) = ageing(secs(5));
-    let low = w.bring(job(mail).class(7));
-    let high = w.bring(job(mail).class(0));
+    let low = w.submit(job(mail).class(7));
+    let high = w.submit(job(mail).class(0));
     w.done(running);
     assert!(w.on(high).is_some());
     w.done(high);
@@ -30,7 +30,7 @@ fn a_lower_class_goes_first() {
 #[test]
 fn within_a_class_it_is_first_come_first_served() {
     let (mut w, mail, running) = ageing(secs(5));
-    let tasks = w.bring_many(3, &job(mail));
+    let tasks = w.submit_many(3, &job(mail));
     w.done(running);
     for task in tasks {
         assert!(w.on(task).is_some());
@@ -43,9 +43,9 @@ fn within_a_class_it_is_first_come_first_served() {
 fn age_overcomes_priority() {
     for (wait, old_first) in [(secs(9), false), (secs(11), true)] {
         let (mut w, mail, running) = ageing(secs(5));
-        let old = w.bring(job(mail).class(2));
+        let old = w.submit(job(mail).class(2));
         w.pass(wait);
-        let young = w.bring(job(mail).class(0));
+        let young = w.submit(job(mail).class(0));
         w.done(running);
         assert_eq!(w.on(old).is_some(), old_first, "after {wait:?}");
         assert_eq!(w.on(young).is_some(), !old_first, "after {wait:?}");
@@ -55,10 +55,10 @@ fn age_overcomes_priority() {
 #[test]
 fn without_ageing_classes_are_strict() {
     let (mut w, mail, running) = ageing(Span::FOREVER);
-    let old = w.bring(job(mail).class(2));
-    let older_still = w.bring(job(mail).class(1));
+    let old = w.submit(job(mail).class(2));
+    let older_still = w.submit(job(mail).class(1));
     w.pass(secs(50));
-    let young = w.bring(job(mail).class(0));
+    let young = w.submit(job(mail).class(0));
     w.done(running);
     assert!(w.on(young).is_some());
     w.done(young);
@@ -71,8 +71,8 @@ fn without_ageing_classes_are_strict() {
 #[test]
 fn there_are_eight_classes() {
     let (mut w, mail, running) = ageing(secs(5));
-    let beyond = w.bring(job(mail).class(200));
-    let last = w.bring(job(mail).class(7));
+    let beyond = w.submit(job(mail).class(200));
+    let last = w.submit(job(mail).class(7));
     w.done(running);
     assert!(w.on(beyond).is_some());
     w.done(beyond);

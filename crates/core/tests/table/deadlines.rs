@@ -11,7 +11,7 @@ fn one_worker() -> (World, NameId) {
 /// A queue in which every run took this long, and whose worker is idle.
 fn slow(run: Span) -> (World, NameId) {
     let (mut w, users) = one_worker();
-    w.learn(&call(users).time_left(secs(3_600)), run);
+    w.train(&call(users).time_left(secs(3_600)), run);
     (w, users)
 }
 
@@ -20,20 +20,20 @@ const DEADLINE: Outcome = Outcome::Deadline { ran: false };
 #[test]
 fn a_call_that_cannot_finish_in_time_is_refused_at_arrival() {
     let (mut w, users) = slow(ms(20));
-    let hopeless = w.bring(call(users).time_left(ms(3)));
+    let hopeless = w.submit(call(users).time_left(ms(3)));
     assert_eq!(w.outcome(hopeless), Some(DEADLINE));
-    let hopeful = w.bring(call(users).time_left(ms(21)));
+    let hopeful = w.submit(call(users).time_left(ms(21)));
     assert!(w.on(hopeful).is_some());
 }
 
 /// One in twenty hopeless calls is run all the same. Otherwise one slow hour would cause refusals
 /// forever.
 #[test]
-fn one_hopeless_call_in_twenty_is_run() {
+fn one_in_twenty_hopeless_calls_runs_as_a_probe() {
     let (mut w, users) = slow(ms(20));
     let mut ran = 0;
     for _ in 0..200 {
-        let task = w.bring(call(users).time_left(ms(3)));
+        let task = w.submit(call(users).time_left(ms(3)));
         if w.on(task).is_some() {
             ran += 1;
             w.run(task, ms(1));
@@ -47,20 +47,20 @@ fn one_hopeless_call_in_twenty_is_run() {
 fn a_service_that_recovers_is_trusted_again() {
     let (mut w, users) = slow(ms(20));
     for _ in 0..2_000 {
-        let task = w.bring(call(users).time_left(ms(3)));
+        let task = w.submit(call(users).time_left(ms(3)));
         if w.on(task).is_some() {
             w.run(task, ms(1));
         }
     }
-    let task = w.bring(call(users).time_left(ms(3)));
+    let task = w.submit(call(users).time_left(ms(3)));
     assert!(w.on(task).is_some());
 }
 
 #[test]
 fn a_call_that_waits_too_long_ends() {
     let (mut w, users) = one_worker();
-    let running = w.bring(call(users));
-    let waiting = w.bring(call(users).time_left(ms(500)));
+    let running = w.submit(call(users));
+    let waiting = w.submit(call(users).time_left(ms(500)));
     w.pass(ms(499));
     assert_eq!(w.outcome(waiting), None);
     w.pass(ms(1));
@@ -69,7 +69,7 @@ fn a_call_that_waits_too_long_ends() {
 }
 
 #[test]
-fn a_queue_has_a_default_for_calls_that_name_no_time() {
+fn calls_without_a_timeout_get_the_queues_default() {
     let (mut w, pool) = World::ready(workers(1));
     let users = w.calls(
         pool,
@@ -80,8 +80,8 @@ fn a_queue_has_a_default_for_calls_that_name_no_time() {
         },
     );
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    w.bring(job(mail));
-    let [waiting, patient] = [call(users), job(mail)].map(|task| w.bring(task));
+    w.submit(job(mail));
+    let [waiting, patient] = [call(users), job(mail)].map(|task| w.submit(task));
     w.pass(secs(2));
     assert_eq!(w.outcome(waiting), Some(DEADLINE));
     w.pass(secs(30));
@@ -90,14 +90,14 @@ fn a_queue_has_a_default_for_calls_that_name_no_time() {
 
 /// A worker receives the remaining time, not the original time.
 #[test]
-fn the_wait_is_taken_off_the_time_left() {
+fn waiting_time_is_subtracted_from_the_time_left() {
     let (mut w, users) = one_worker();
-    let running = w.bring(call(users));
-    let waiting = w.bring(call(users).time_left(ms(1_000)));
+    let running = w.submit(call(users));
+    let waiting = w.submit(call(users).time_left(ms(1_000)));
     w.run(running, ms(400));
     let worker = w.on(waiting).expect("it is its turn");
     let (time_left, attempt, crashes) = (Some(ms(600)), 0, 0);
-    assert!(w.saw(&Action::Deliver {
+    assert!(w.has_seen(&Action::Deliver {
         worker,
         task: waiting,
         time_left,
@@ -110,8 +110,8 @@ fn the_wait_is_taken_off_the_time_left() {
 #[test]
 fn a_call_that_became_hopeless_is_ended_at_dispatch() {
     let (mut w, users) = slow(ms(100));
-    let running = w.bring(call(users).time_left(secs(60)));
-    let waiting = w.bring(call(users).time_left(ms(290)));
+    let running = w.submit(call(users).time_left(secs(60)));
+    let waiting = w.submit(call(users).time_left(ms(290)));
     w.run(running, ms(200));
     assert_eq!(w.outcome(waiting), Some(DEADLINE));
     assert!(w.live().len() == 1 && w.core.tasks() == 0);
@@ -122,35 +122,35 @@ fn a_call_that_became_hopeless_is_ended_at_dispatch() {
 #[test]
 fn a_call_that_runs_too_long_is_answered_early() {
     let (mut w, users) = one_worker();
-    let task = w.bring(call(users).time_left(ms(100)));
+    let task = w.submit(call(users).time_left(ms(100)));
     w.pass(ms(100));
     assert_eq!(w.outcome(task), Some(Outcome::Deadline { ran: true }));
     assert!(
         w.on(task).is_some() && w.count(|action| matches!(action, Action::CancelOn { .. })) == 0
     );
     w.run(task, ms(50));
-    assert!(w.saw(&Action::Drop { task }));
+    assert!(w.has_seen(&Action::Drop { task }));
     assert_eq!(w.core.tasks(), 0);
 }
 
 /// A worker that supports soft cancellation is notified that the answer is no longer needed.
 #[test]
-fn a_worker_that_understands_is_told_of_the_deadline() {
+fn a_worker_with_soft_cancel_is_notified_of_the_deadline() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::soft());
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let task = w.bring(call(users).time_left(ms(100)));
+    let task = w.submit(call(users).time_left(ms(100)));
     w.pass(ms(100));
     let worker = w.on(task).expect("it still runs");
-    assert!(w.saw(&Action::CancelOn { worker, task }));
+    assert!(w.has_seen(&Action::CancelOn { worker, task }));
 }
 
 /// A worker with several slots reports which tasks it began. A task that it did not begin has not
 /// run.
 #[test]
-fn what_a_worker_did_not_begin_has_not_run() {
+fn a_task_that_was_not_begun_has_not_run() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(2));
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let [begun, not_begun] = [0, 1].map(|_| w.bring(call(users).time_left(ms(100))));
+    let [begun, not_begun] = [0, 1].map(|_| w.submit(call(users).time_left(ms(100))));
     w.step(Event::Started {
         worker: w.live()[0],
         task: begun,
@@ -162,12 +162,12 @@ fn what_a_worker_did_not_begin_has_not_run() {
 
 /// A task that runs again keeps its deadline, and its caller learns that it had run.
 #[test]
-fn a_second_run_gets_no_new_time() {
+fn a_second_run_keeps_the_deadline() {
     let (mut w, pool) = World::ready(workers(1));
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let task = w.bring(call(users).idempotent().time_left(ms(1_000)));
+    let task = w.submit(call(users).idempotent().time_left(ms(1_000)));
     w.pass(ms(300));
-    w.kill_by(task);
+    w.crash_worker_of(task);
     w.pass(ms(699));
     assert_eq!(w.outcome(task), None);
     w.pass(ms(1));
@@ -178,7 +178,7 @@ fn a_second_run_gets_no_new_time() {
 #[test]
 fn everything_that_is_due_happens_in_one_tick() {
     let (mut w, users) = one_worker();
-    let tasks = w.bring_many(5, &call(users).time_left(ms(100)));
+    let tasks = w.submit_many(5, &call(users).time_left(ms(100)));
     w.now = w.now + ms(5_000);
     w.tick();
     assert!(tasks.iter().all(|task| w.outcome(*task).is_some()));
@@ -188,9 +188,9 @@ fn everything_that_is_due_happens_in_one_tick() {
 #[test]
 fn time_never_goes_back() {
     let (mut w, users) = one_worker();
-    let running = w.bring(call(users).time_left(secs(9)));
+    let running = w.submit(call(users).time_left(secs(9)));
     w.now = Time(5);
-    let waiting = w.bring(call(users).time_left(ms(10)));
+    let waiting = w.submit(call(users).time_left(ms(10)));
     w.tick();
     assert_eq!(w.outcome(waiting), None);
     assert!(w.on(running).is_some());
@@ -198,12 +198,12 @@ fn time_never_goes_back() {
 
 /// A reused task id has the deadline of its new task.
 #[test]
-fn a_number_used_again_has_a_new_deadline() {
+fn a_reused_task_id_has_a_new_deadline() {
     let (mut w, users) = one_worker();
     let id = TaskId(0);
-    w.bring_as(id, call(users).time_left(secs(1)));
+    w.submit_as(id, call(users).time_left(secs(1)));
     w.done(id);
-    w.bring_as(id, call(users).time_left(secs(3)));
+    w.submit_as(id, call(users).time_left(secs(3)));
     w.pass(ms(2_999));
     assert_eq!(w.outcome(id), None);
     w.pass(ms(1));
@@ -221,23 +221,23 @@ fn a_call_is_interrupted_at_its_deadline_and_its_worker_is_not_killed_for_it() {
         };
         let (mut w, pool) = World::ready_as(workers(1), &hello);
         let users = w.calls(pool, "users.get", QueueConfig::default());
-        let task = w.bring(call(users).time_left(ms(100)));
+        let task = w.submit(call(users).time_left(ms(100)));
         let worker = w.on(task).expect("it runs");
         if slots > 1 {
             w.step(Event::Started { worker, task });
         }
         w.pass(ms(99));
-        assert!(!w.saw(&Action::Nudge { worker }));
+        assert!(!w.has_seen(&Action::SoftSignal { worker }));
         w.pass(ms(1));
         assert_eq!(w.outcome(task), Some(Outcome::Deadline { ran: true }));
-        assert!(w.saw(&Action::CancelOn { worker, task }));
-        assert!(w.saw(&Action::Nudge { worker }));
+        assert!(w.has_seen(&Action::CancelOn { worker, task }));
+        assert!(w.has_seen(&Action::SoftSignal { worker }));
         w.pass(secs(30));
         assert!(
-            !w.was_killed(worker, Why::Cancelled),
+            !w.was_killed(worker, StopReason::Cancelled),
             "its own limit is 60 s"
         );
         w.pass(secs(40));
-        assert!(w.was_killed(worker, Why::TaskTimeout));
+        assert!(w.was_killed(worker, StopReason::TaskTimeout));
     }
 }

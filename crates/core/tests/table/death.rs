@@ -14,8 +14,8 @@ fn one_worker() -> (World, NameId, NameId) {
 /// A worker with prefetched short jobs.
 fn windowed() -> (World, Vec<TaskId>) {
     let (mut w, mail, _) = one_worker();
-    w.learn(&job(mail), Span(50));
-    let tasks = w.bring_many(9, &job(mail));
+    w.train(&job(mail), Span(50));
+    let tasks = w.submit_many(9, &job(mail));
     let worker = w.on(tasks[0]).expect("the first runs");
     assert_eq!(
         w.core.assigned_to(worker).collect::<Vec<_>>(),
@@ -26,21 +26,21 @@ fn windowed() -> (World, Vec<TaskId>) {
 }
 
 #[test]
-fn what_was_answered_stays_answered() {
+fn answered_tasks_do_not_run_again_after_a_death() {
     let (mut w, tasks) = windowed();
     w.done(tasks[0]);
-    w.kill_by(tasks[1]);
+    w.crash_worker_of(tasks[1]);
     assert_eq!(w.outcome(tasks[0]), Some(Outcome::Answered));
 }
 
 /// The first unanswered task is the one that ran. The tasks prefetched behind it return to the queue at no cost and in
 /// their order.
 #[test]
-fn the_rest_of_a_window_goes_back_in_order_at_no_cost() {
+fn prefetched_tasks_are_requeued_in_order_at_no_cost() {
     let (mut w, tasks) = windowed();
     w.done(tasks[0]);
-    w.look();
-    w.kill_by(tasks[1]);
+    w.take_actions();
+    w.crash_worker_of(tasks[1]);
     w.boot();
     let mut order = Vec::new();
     while let Some(task) = w
@@ -69,11 +69,11 @@ fn the_rest_of_a_window_goes_back_in_order_at_no_cost() {
 #[test]
 fn a_call_that_may_not_run_again_is_lost() {
     let (mut w, _, users) = one_worker();
-    let task = w.bring(call(users));
+    let task = w.submit(call(users));
     w.pass(ms(30));
     let worker = w.on(task).expect("it runs");
     w.die(worker);
-    let Some(End::Told(outcome, facts)) = w.end(task) else {
+    let Some(End::Reported(outcome, facts)) = w.end(task) else {
         panic!()
     };
     assert_eq!(outcome, Outcome::WorkerDied(SEGV));
@@ -87,8 +87,8 @@ fn a_call_that_may_not_run_again_is_lost() {
 fn jobs_and_idempotent_calls_run_again() {
     let (mut w, mail, users) = one_worker();
     for task in [job(mail), call(users).idempotent()] {
-        let task = w.bring(task);
-        w.kill_by(task);
+        let task = w.submit(task);
+        w.crash_worker_of(task);
         assert!(w.waits(task));
         w.boot();
         w.done(task);
@@ -116,22 +116,22 @@ fn a_method_declared_idempotent_runs_again() {
         let [get, set] = ["users.get", "users.set"].map(|call| w.core.resolve_call(call));
         let [get, set] = [get, set].map(|name| name.expect("it is served"));
         assert!(w.core.is_idempotent(get) && !w.core.is_idempotent(set));
-        let task = w.bring(call(get));
-        w.kill_by(task);
+        let task = w.submit(call(get));
+        w.crash_worker_of(task);
         assert!(w.waits(task));
     }
 }
 
 #[test]
-fn a_task_that_kills_three_is_put_in_quarantine() {
+fn a_task_that_kills_three_workers_is_quarantined() {
     let (mut w, mail, users) = one_worker();
     for task in [job(mail), call(users).idempotent()] {
-        let task = w.bring(task);
+        let task = w.submit(task);
         for _ in 0..2 {
-            w.kill_by(task);
+            w.crash_worker_of(task);
             w.boot();
         }
-        w.kill_by(task);
+        w.crash_worker_of(task);
         assert_eq!(
             w.outcome(task),
             Some(Outcome::Quarantined {
@@ -147,8 +147,8 @@ fn a_task_that_kills_three_is_put_in_quarantine() {
 #[test]
 fn earlier_deaths_count() {
     let (mut w, mail, _) = one_worker();
-    let task = w.bring(job(mail).crashes(2));
-    w.kill_by(task);
+    let task = w.submit(job(mail).crashes(2));
+    w.crash_worker_of(task);
     assert_eq!(
         w.outcome(task),
         Some(Outcome::Quarantined {
@@ -161,13 +161,13 @@ fn earlier_deaths_count() {
 /// A run that the code ended counts as an attempt, and one that the process did not survive as a crash. The two are
 /// counted separately.
 #[test]
-fn deaths_are_no_attempts() {
+fn crashes_are_not_counted_as_attempts() {
     let (mut w, mail, _) = one_worker();
-    let task = w.bring(job(mail).tries(2).attempt(1));
-    w.kill_by(task);
+    let task = w.submit(job(mail).tries(2).attempt(1));
+    w.crash_worker_of(task);
     w.boot();
     w.answer(task, Answer::Error);
-    let Some(End::Told(Outcome::Failed, facts)) = w.end(task) else {
+    let Some(End::Reported(Outcome::Failed, facts)) = w.end(task) else {
         panic!("{:?}", w.end(task))
     };
     assert_eq!((facts.attempt, facts.crashes), (2, 1));
@@ -175,15 +175,15 @@ fn deaths_are_no_attempts() {
 
 /// A crash budget of 0 is treated as 1: the first crash is the last.
 #[test]
-fn a_budget_is_one_at_least() {
+fn the_crash_budget_is_at_least_one() {
     for budget in [0, 1] {
         let (mut w, pool) = World::ready(PoolConfig {
             crash_budget: budget,
             ..workers(1)
         });
         let mail = w.jobs(pool, "mail", QueueConfig::default());
-        let task = w.bring(job(mail));
-        w.kill_by(task);
+        let task = w.submit(job(mail));
+        w.crash_worker_of(task);
         assert_eq!(
             w.outcome(task),
             Some(Outcome::Quarantined {
@@ -198,9 +198,9 @@ fn a_budget_is_one_at_least() {
 #[test]
 fn a_death_is_reported() {
     let (mut w, mail, _) = one_worker();
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     let worker = w.on(task).expect("it runs");
-    w.look();
+    w.take_actions();
     w.die(worker);
     let died = Notice::Died {
         worker,
@@ -211,27 +211,27 @@ fn a_death_is_reported() {
         crashed: Some(task),
     };
     assert!(w.notices().contains(&died), "{:?}", w.notices());
-    assert!(w.saw(&Action::Release { worker }));
+    assert!(w.has_seen(&Action::Release { worker }));
 }
 
 /// A clean exit in the middle of a task counts as a death as well.
 #[test]
 fn an_exit_of_zero_with_a_task_is_a_death() {
     let (mut w, _, users) = one_worker();
-    let task = w.bring(call(users));
+    let task = w.submit(call(users));
     w.exit(w.live()[0], Exit::Code(0));
     assert_eq!(w.outcome(task), Some(Outcome::WorkerDied(Exit::Code(0))));
 }
 
 #[test]
-fn nobody_dies_twice() {
+fn a_second_exit_of_a_worker_is_ignored() {
     let (mut w, mail, _) = one_worker();
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     let worker = w.on(task).expect("it runs");
     w.die(worker);
-    w.look();
+    w.take_actions();
     w.die(worker);
-    assert_eq!(w.look(), []);
+    assert_eq!(w.take_actions(), []);
 }
 
 /// A run that times out uses up a try, not the crash budget.
@@ -242,10 +242,10 @@ fn a_job_that_takes_too_long_is_tried_again() {
         ..workers(1)
     });
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let task = w.bring(job(mail).tries(2));
+    let task = w.submit(job(mail).tries(2));
     let worker = w.on(task).expect("it runs");
     w.pass(secs(5));
-    assert!(w.was_killed(worker, Why::TaskTimeout));
+    assert!(w.was_killed(worker, StopReason::TaskTimeout));
     w.exit(worker, Exit::Signal(9));
     let Some(End::Retry {
         after: None,
@@ -257,7 +257,7 @@ fn a_job_that_takes_too_long_is_tried_again() {
     };
     assert_eq!((facts.attempt, facts.crashes, facts.ran), (1, 0, secs(5)));
     w.boot();
-    let again = w.bring(job(mail).tries(2).attempt(1));
+    let again = w.submit(job(mail).tries(2).attempt(1));
     w.pass(secs(5));
     w.exit(w.on(again).expect("it runs"), Exit::Signal(9));
     assert_eq!(w.outcome(again), Some(Outcome::TimedOut));
@@ -266,22 +266,25 @@ fn a_job_that_takes_too_long_is_tried_again() {
 #[test]
 fn a_call_that_takes_too_long_is_ended() {
     let (mut w, _, users) = one_worker();
-    let task = w.bring(call(users).time_left(secs(9)).limit(ms(100)));
+    let task = w.submit(call(users).time_left(secs(9)).limit(ms(100)));
     w.pass(ms(100));
-    w.kill_by(task);
+    w.crash_worker_of(task);
     assert_eq!(w.outcome(task), Some(Outcome::TimedOut));
 }
 
 /// A worker that supports soft cancellation gets the signal first, and time to answer.
 #[test]
-fn a_worker_that_understands_has_time_to_end_its_task() {
+fn a_worker_with_soft_cancel_has_time_to_end_its_task() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::soft());
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let task = w.bring(job(mail).limit(secs(1)));
+    let task = w.submit(job(mail).limit(secs(1)));
     let worker = w.on(task).expect("it runs");
     w.pass(secs(1));
-    assert!(w.saw(&Action::CancelOn { worker, task }) && w.saw(&Action::Nudge { worker }));
-    assert!(!w.was_killed(worker, Why::TaskTimeout));
+    assert!(
+        w.has_seen(&Action::CancelOn { worker, task })
+            && w.has_seen(&Action::SoftSignal { worker })
+    );
+    assert!(!w.was_killed(worker, StopReason::TaskTimeout));
     w.pass(ms(1_999));
     w.answer(task, Answer::Error);
     assert!(matches!(
@@ -293,9 +296,9 @@ fn a_worker_that_understands_has_time_to_end_its_task() {
     ));
     w.pass(secs(5));
     assert_eq!(w.live(), [worker]);
-    let task = w.bring(job(mail).limit(secs(1)));
+    let task = w.submit(job(mail).limit(secs(1)));
     w.pass(secs(3));
-    assert!(w.was_killed(worker, Why::TaskTimeout));
+    assert!(w.was_killed(worker, StopReason::TaskTimeout));
     w.exit(worker, Exit::Signal(9));
     assert!(matches!(
         w.end(task),
@@ -312,7 +315,7 @@ fn a_worker_that_understands_has_time_to_end_its_task() {
 fn a_job_that_was_not_begun_in_its_time_runs_again() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::soft());
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let task = w.bring(job(mail).limit(secs(1)));
+    let task = w.submit(job(mail).limit(secs(1)));
     w.pass(secs(1));
     w.answer(task, Answer::Cancelled);
     assert!(matches!(
@@ -326,7 +329,7 @@ fn a_job_that_was_not_begun_in_its_time_runs_again() {
 
 /// A job whose code fails or asks for a retry goes back to its store, with the requested delay.
 #[test]
-fn a_job_that_retries_goes_back_to_its_store() {
+fn a_job_that_retries_returns_to_its_store() {
     let (mut w, mail, _) = one_worker();
     let cases = [
         (Answer::Error, None),
@@ -334,7 +337,7 @@ fn a_job_that_retries_goes_back_to_its_store() {
         (Answer::Retry(Some(ms(7))), Some(ms(7))),
     ];
     for (answer, wait) in cases {
-        let task = w.bring(job(mail));
+        let task = w.submit(job(mail));
         w.answer(task, answer);
         let Some(End::Retry {
             after,
@@ -347,7 +350,7 @@ fn a_job_that_retries_goes_back_to_its_store() {
         assert_eq!((after, facts.attempt), (wait, 1));
     }
     for answer in [Answer::Error, Answer::Retry(None)] {
-        let last = w.bring(job(mail).tries(3).attempt(2));
+        let last = w.submit(job(mail).tries(3).attempt(2));
         w.answer(last, answer);
         assert_eq!(
             w.outcome(last),
@@ -355,14 +358,14 @@ fn a_job_that_retries_goes_back_to_its_store() {
             "its tries are spent"
         );
     }
-    let given_up = w.bring(job(mail));
+    let given_up = w.submit(job(mail));
     w.answer(given_up, Answer::Failed);
     assert_eq!(w.outcome(given_up), Some(Outcome::Failed));
 }
 
 /// Whatever answer a worker gives to a call is the answer of the call.
 #[test]
-fn a_call_is_answered_with_whatever_its_worker_says() {
+fn every_answer_to_a_call_is_passed_on() {
     let (mut w, _, users) = one_worker();
     for answer in [
         Answer::Done,
@@ -371,7 +374,7 @@ fn a_call_is_answered_with_whatever_its_worker_says() {
         Answer::Retry(None),
         Answer::Cancelled,
     ] {
-        let task = w.bring(call(users));
+        let task = w.submit(call(users));
         w.answer(task, answer);
         assert_eq!(w.outcome(task), Some(Outcome::Answered));
     }
@@ -381,7 +384,7 @@ fn a_call_is_answered_with_whatever_its_worker_says() {
 #[test]
 fn a_draining_worker_can_die_on_its_task() {
     let (mut w, mail, _) = one_worker();
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     w.step(Event::Reload { pool: PoolId(0) });
     w.boot();
     let worker = w.on(task).expect("it runs");
@@ -392,12 +395,12 @@ fn a_draining_worker_can_die_on_its_task() {
         exit: SEGV,
         expected: false,
         quiet: false,
-        why: Some(Why::Replaced),
+        why: Some(StopReason::Replaced),
         crashed: Some(task),
     };
     assert!(w.notices().contains(&died), "{:?}", w.notices());
     let (worker, time_left) = (w.on(task).expect("the successor has it"), None);
-    assert!(w.saw(&Action::Deliver {
+    assert!(w.has_seen(&Action::Deliver {
         worker,
         task,
         time_left,
@@ -410,10 +413,10 @@ fn a_draining_worker_can_die_on_its_task() {
 #[test]
 fn the_death_of_an_idle_worker_is_reported() {
     let (mut w, mail, _) = one_worker();
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     let worker = w.on(task).expect("it runs");
     w.done(task);
-    w.look();
+    w.take_actions();
     w.die(worker);
     let died = Notice::Died {
         worker,

@@ -33,7 +33,7 @@ fn an_idle_server_is_drained_as_soon_as_its_workers_are_gone() {
         matches!(
             action,
             Action::Goaway {
-                why: Why::Shutdown,
+                why: StopReason::Shutdown,
                 ..
             }
         )
@@ -52,10 +52,10 @@ fn a_server_without_workers_is_drained_at_once() {
 }
 
 #[test]
-fn what_runs_finishes_and_waiting_calls_are_served() {
+fn running_tasks_finish_and_waiting_calls_are_served() {
     let Drain { mut w, mail, users } = pool(workers(1));
-    let running = w.bring(job(mail));
-    let waiting = w.bring_many(3, &call(users));
+    let running = w.submit(job(mail));
+    let waiting = w.submit_many(3, &call(users));
     w.step(Event::Drain);
     w.done(running);
     assert_eq!(w.outcome(running), Some(Outcome::Answered));
@@ -70,7 +70,7 @@ fn what_runs_finishes_and_waiting_calls_are_served() {
 
 /// During a drain no waiting job is started, so no slot is kept for a queue of jobs.
 #[test]
-fn what_is_kept_for_jobs_serves_the_calls_that_wait() {
+fn slots_kept_for_jobs_serve_waiting_calls() {
     let (mut w, pool) = World::ready(workers(2));
     let config = QueueConfig {
         reserve: 1,
@@ -79,7 +79,7 @@ fn what_is_kept_for_jobs_serves_the_calls_that_wait() {
     };
     w.jobs(pool, "mail", config);
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let (running, waiting) = (w.bring(call(users)), w.bring(call(users)));
+    let (running, waiting) = (w.submit(call(users)), w.submit(call(users)));
     assert!(w.on(running).is_some() && w.waits(waiting));
     w.step(Event::Drain);
     assert!(w.on(waiting).is_some());
@@ -88,7 +88,7 @@ fn what_is_kept_for_jobs_serves_the_calls_that_wait() {
 /// New calls are refused during a drain, so slots are kept only for the calls that are already waiting
 /// (simulation, seed 3675).
 #[test]
-fn nothing_is_kept_for_calls_that_will_not_come() {
+fn no_slots_are_kept_for_future_calls() {
     let (mut w, pool) = World::ready(workers(1));
     let config = QueueConfig {
         reserve: 1,
@@ -97,17 +97,17 @@ fn nothing_is_kept_for_calls_that_will_not_come() {
     };
     w.calls(pool, "pages.get", config);
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let waiting = w.bring(call(users));
+    let waiting = w.submit(call(users));
     assert!(w.waits(waiting));
     w.step(Event::Drain);
     assert!(w.on(waiting).is_some());
 }
 
 #[test]
-fn jobs_that_wait_are_not_started_and_go_back() {
+fn waiting_jobs_are_returned_without_being_started() {
     let Drain { mut w, mail, .. } = pool(workers(1));
-    let running = w.bring(job(mail));
-    let waiting = w.bring_many(2, &job(mail));
+    let running = w.submit(job(mail));
+    let waiting = w.submit_many(2, &job(mail));
     w.step(Event::Drain);
     w.done(running);
     assert!(waiting.iter().all(|task| w.waits(*task)));
@@ -120,11 +120,11 @@ fn jobs_that_wait_are_not_started_and_go_back() {
 }
 
 #[test]
-fn new_jobs_wait_for_the_end_and_new_calls_are_refused() {
+fn new_jobs_wait_until_drained_and_new_calls_are_refused() {
     let Drain { mut w, mail, users } = pool(workers(1));
-    let running = w.bring(job(mail));
+    let running = w.submit(job(mail));
     w.step(Event::Drain);
-    let (late_job, late_call) = (w.bring(job(mail)), w.bring(call(users)));
+    let (late_job, late_call) = (w.submit(job(mail)), w.submit(call(users)));
     assert!(w.waits(late_job), "it may still be cancelled");
     assert_eq!(
         w.outcome(late_call),
@@ -135,30 +135,30 @@ fn new_jobs_wait_for_the_end_and_new_calls_are_refused() {
     w.done(running);
     leave(&mut w);
     assert_eq!(w.end(late_job), Some(End::Returned));
-    let later = w.bring(job(mail));
+    let later = w.submit(job(mail));
     assert_eq!(w.end(later), Some(End::Returned), "after the end too");
 }
 
 /// A worker that does not end gets TERM late in the grace period and KILL at its end, so a drain always
 /// ends.
 #[test]
-fn a_worker_that_does_not_end_is_ended() {
+fn a_worker_that_does_not_exit_is_terminated_and_killed() {
     let Drain { mut w, mail, users } = pool(workers(1));
-    let running = w.bring(job(mail).limit(secs(999)));
-    let waiting = w.bring(call(users).time_left(secs(999)));
+    let running = w.submit(job(mail).limit(secs(999)));
+    let waiting = w.submit(call(users).time_left(secs(999)));
     let worker = w.live()[0];
     w.step(Event::Drain);
     w.pass(ms(6_999));
-    assert!(!w.saw(&Action::Terminate { worker }));
+    assert!(!w.has_seen(&Action::Terminate { worker }));
     w.pass(ms(1));
     assert!(
-        w.saw(&Action::Terminate { worker }),
+        w.has_seen(&Action::Terminate { worker }),
         "a second before the end"
     );
     w.pass(ms(999));
-    assert!(!w.was_killed(worker, Why::Shutdown));
+    assert!(!w.was_killed(worker, StopReason::Shutdown));
     w.pass(ms(1));
-    assert!(w.was_killed(worker, Why::Shutdown));
+    assert!(w.was_killed(worker, StopReason::Shutdown));
     w.exit(worker, Exit::Signal(9));
     assert_eq!(
         w.end(running),
@@ -176,11 +176,11 @@ fn a_worker_that_does_not_end_is_ended() {
 
 /// A worker that ends by TERM, late in its grace period, did not die of its task.
 #[test]
-fn a_death_by_our_term_is_nobodys_fault() {
+fn a_death_by_term_is_not_blamed_on_the_task() {
     let Drain { mut w, mail, users } = pool(workers(2));
     let tasks = [
-        w.bring(job(mail).limit(secs(999))),
-        w.bring(call(users).time_left(secs(999))),
+        w.submit(job(mail).limit(secs(999))),
+        w.submit(call(users).time_left(secs(999))),
     ];
     w.step(Event::Drain);
     w.pass(secs(7));
@@ -206,27 +206,27 @@ fn a_death_by_our_term_is_nobodys_fault() {
 
 /// In a short grace period, a quarter of it is left between TERM and KILL.
 #[test]
-fn a_short_grace_is_divided_too() {
+fn a_short_grace_period_has_time_between_term_and_kill() {
     let Drain { mut w, mail, .. } = pool(workers(1));
     let config = PoolConfig {
         stop_grace: ms(400),
         ..workers(1)
     };
     w.core.configure_pool(PoolId(0), config);
-    w.bring(job(mail).limit(secs(999)));
+    w.submit(job(mail).limit(secs(999)));
     let worker = w.live()[0];
     w.step(Event::Drain);
     w.pass(ms(299));
-    assert!(!w.saw(&Action::Terminate { worker }));
+    assert!(!w.has_seen(&Action::Terminate { worker }));
     w.pass(ms(1));
-    assert!(w.saw(&Action::Terminate { worker }));
+    assert!(w.has_seen(&Action::Terminate { worker }));
     w.pass(ms(100));
-    assert!(w.was_killed(worker, Why::Shutdown));
+    assert!(w.was_killed(worker, StopReason::Shutdown));
 }
 
 /// Without a grace period, workers are killed at once, by the next tick.
 #[test]
-fn without_a_grace_workers_are_killed() {
+fn without_a_grace_period_workers_are_killed_at_once() {
     let (mut w, _) = World::ready(PoolConfig {
         stop_grace: Span::ZERO,
         ..workers(2)
@@ -238,33 +238,33 @@ fn without_a_grace_workers_are_killed() {
 
 /// A worker that was already leaving keeps its own grace period, but never longer than the server's.
 #[test]
-fn who_was_going_already_goes_no_later() {
+fn a_leaving_worker_keeps_its_earlier_grace_period() {
     let Drain { mut w, .. } = pool(workers(1));
     let worker = w.live()[0];
     w.step(Event::Left { worker });
     w.pass(secs(6));
     w.step(Event::Drain);
     w.pass(secs(2));
-    assert!(w.was_killed(worker, Why::Left));
+    assert!(w.was_killed(worker, StopReason::Left));
 }
 
 /// When the last call is served late in the grace period, its worker gets no second grace period to exit.
 #[test]
 fn there_is_one_grace_in_all() {
     let Drain { mut w, users, .. } = pool(workers(1));
-    let task = w.bring(call(users).time_left(secs(999)));
+    let task = w.submit(call(users).time_left(secs(999)));
     let worker = w.on(task).expect("it runs");
     w.step(Event::Drain);
     w.pass(ms(6_500));
     w.done(task);
     assert_eq!(w.view(worker).state, WorkerState::Stopping);
     w.pass(ms(1_500));
-    assert!(w.was_killed(worker, Why::Shutdown));
+    assert!(w.was_killed(worker, StopReason::Shutdown));
 }
 
 /// Booting workers are killed, because the tasks that they would serve are not accepted.
 #[test]
-fn boots_are_ended() {
+fn booting_workers_are_killed() {
     let (mut w, _) = World::of(workers(2));
     w.step(Event::Tick);
     let starting = w.starting();
@@ -272,7 +272,7 @@ fn boots_are_ended() {
     assert!(
         starting
             .iter()
-            .all(|worker| w.was_killed(*worker, Why::Shutdown))
+            .all(|worker| w.was_killed(*worker, StopReason::Shutdown))
     );
     starting
         .iter()
@@ -287,14 +287,14 @@ fn boots_are_ended() {
 
 /// No worker is started any more, whichever one dies.
 #[test]
-fn nobody_is_replaced() {
+fn dead_workers_are_not_replaced() {
     let Drain { mut w, mail, users } = pool(workers(2));
-    let tasks = [w.bring(job(mail)), w.bring(call(users).idempotent())];
-    let waiting = w.bring(call(users));
+    let tasks = [w.submit(job(mail)), w.submit(call(users).idempotent())];
+    let waiting = w.submit(call(users));
     w.step(Event::Drain);
-    w.kill_by(tasks[0]);
+    w.crash_worker_of(tasks[0]);
     assert!(w.starting().is_empty());
-    w.kill_by(tasks[1]);
+    w.crash_worker_of(tasks[1]);
     assert!(w.starting().is_empty() && w.books.drained);
     assert_eq!(w.end(tasks[0]), Some(End::Returned));
     for task in [tasks[1], waiting] {
@@ -309,32 +309,32 @@ fn nobody_is_replaced() {
 
 /// A worker that dials in during a drain is admitted and sent GOAWAY.
 #[test]
-fn guests_are_sent_away() {
+fn workers_that_dial_in_are_sent_goaway() {
     let Drain { mut w, mail, .. } = pool(workers(1));
-    w.bring(job(mail));
+    w.submit(job(mail));
     w.step(Event::Drain);
     let guest = w.join(PoolId(0), &Hello::default());
-    assert!(w.saw(&Action::Goaway {
+    assert!(w.has_seen(&Action::Goaway {
         worker: guest,
-        why: Why::Shutdown
+        why: StopReason::Shutdown
     }));
 }
 
 /// An operator's process manager may restart workers that dial in all the time.
 #[test]
-fn guests_that_come_while_it_lasts_do_not_hold_it_up() {
+fn workers_that_dial_in_do_not_delay_the_drain() {
     let Drain { mut w, mail, .. } = pool(workers(1));
-    w.bring(job(mail));
+    w.submit(job(mail));
     w.step(Event::Drain);
     let guest = w.join(PoolId(0), &Hello::default());
-    assert!(w.saw(&Action::Disconnect { worker: guest }));
+    assert!(w.has_seen(&Action::Disconnect { worker: guest }));
 }
 
 /// A second drain changes nothing, and neither does any operator command during the drain.
 #[test]
-fn a_drain_cannot_be_stopped() {
+fn operator_commands_do_not_stop_a_drain() {
     let Drain { mut w, mail, .. } = pool(workers(1));
-    let running = w.bring(job(mail).limit(secs(999)));
+    let running = w.submit(job(mail).limit(secs(999)));
     w.step(Event::Drain);
     w.pass(secs(4));
     w.step(Event::Drain);
@@ -349,7 +349,7 @@ fn a_drain_cannot_be_stopped() {
     });
     assert!(w.starting().is_empty());
     w.pass(secs(4));
-    w.kill_by(running);
+    w.crash_worker_of(running);
     assert!(w.books.drained);
 }
 
@@ -362,7 +362,7 @@ fn paused_calls_are_not_waited_for() {
         queue,
         paused: true,
     });
-    let task = w.bring(call(users));
+    let task = w.submit(call(users));
     w.step(Event::Drain);
     leave(&mut w);
     assert_eq!(
@@ -375,12 +375,12 @@ fn paused_calls_are_not_waited_for() {
 
 /// Waiting calls of one pool do not keep another pool's workers.
 #[test]
-fn each_pool_goes_as_soon_as_it_can() {
+fn each_pool_stops_as_soon_as_it_has_no_calls() {
     let (mut w, first) = World::ready(workers(1));
     let second = w.core.add_pool("second", workers(1));
     w.boot();
     let users = w.calls(first, "users.get", QueueConfig::default());
-    w.bring_many(2, &call(users));
+    w.submit_many(2, &call(users));
     w.step(Event::Drain);
     let going = w.in_state("stopping");
     assert_eq!(going.len(), 1);
@@ -389,23 +389,23 @@ fn each_pool_goes_as_soon_as_it_can() {
 
 /// A death by the server's TERM is not blamed on the task of a worker that was already being replaced.
 #[test]
-fn a_death_by_our_term_is_nobodys_fault_while_it_drains() {
+fn a_death_by_term_of_a_draining_worker_is_not_blamed_on_the_task() {
     let Drain { mut w, mail, .. } = pool(workers(1));
-    let task = w.bring(job(mail).limit(secs(999)));
+    let task = w.submit(job(mail).limit(secs(999)));
     let worker = w.on(task).expect("it runs");
     w.step(Event::Reload { pool: PoolId(0) });
     w.boot();
     w.step(Event::Drain);
     w.pass(secs(7));
-    assert!(w.saw(&Action::Terminate { worker }));
-    w.look();
+    assert!(w.has_seen(&Action::Terminate { worker }));
+    w.take_actions();
     w.exit(worker, Exit::Signal(15));
     assert!(w.notices().contains(&Notice::Died {
         worker,
         exit: Exit::Signal(15),
         expected: true,
         quiet: false,
-        why: Some(Why::Replaced),
+        why: Some(StopReason::Replaced),
         crashed: None
     }));
 }
@@ -413,7 +413,7 @@ fn a_death_by_our_term_is_nobodys_fault_while_it_drains() {
 /// A worker that is asked to end its task during a drain keeps its whole grace period, and receives TERM
 /// once.
 #[test]
-fn a_task_that_ends_hastens_no_term() {
+fn ending_a_task_does_not_hasten_term() {
     let (mut w, pool) = World::ready_as(
         PoolConfig {
             stop_grace: secs(8),
@@ -423,12 +423,12 @@ fn a_task_that_ends_hastens_no_term() {
         &Hello::soft(),
     );
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    w.bring(job(mail).limit(secs(1)));
+    w.submit(job(mail).limit(secs(1)));
     let worker = w.live()[0];
     w.step(Event::Drain);
     w.pass(ms(6_999));
-    assert!(w.saw(&Action::Nudge { worker }));
-    assert!(!w.saw(&Action::Terminate { worker }));
+    assert!(w.has_seen(&Action::SoftSignal { worker }));
+    assert!(!w.has_seen(&Action::Terminate { worker }));
     w.pass(ms(1));
     w.tick();
     assert_eq!(
@@ -439,32 +439,32 @@ fn a_task_that_ends_hastens_no_term() {
 
 /// Idle workers stay while a call waits that one of them could serve.
 #[test]
-fn the_idle_stay_for_calls_that_wait_for_their_turn() {
+fn idle_workers_stay_while_calls_wait() {
     let (mut w, pool) = World::ready(workers(2));
     let one = QueueConfig {
         per_key: 1,
         ..QueueConfig::default()
     };
     let users = w.calls(pool, "users.get", one);
-    let [first, second] = [0, 1].map(|_| w.bring(call(users).key("a")));
+    let [first, second] = [0, 1].map(|_| w.submit(call(users).key("a")));
     assert!(w.waits(second));
     w.step(Event::Drain);
     assert_eq!(w.live().len(), 2);
-    w.kill_by(first);
+    w.crash_worker_of(first);
     assert!(w.on(second).is_some());
 }
 
 /// The job is not to blame and runs again, but its history records what happened (issue 9, A23).
 #[test]
-fn a_job_that_is_cut_off_is_noted() {
+fn a_job_that_is_cut_off_is_reported() {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     let worker = w.on(task).expect("it runs");
     w.step(Event::Drain);
     w.pass(secs(100));
     w.exit(worker, Exit::Signal(9));
-    let why = Some(Why::Shutdown);
+    let why = Some(StopReason::Shutdown);
     let noted = Notice::CutOff {
         worker,
         task,
@@ -477,20 +477,20 @@ fn a_job_that_is_cut_off_is_noted() {
 
 /// The job has had its only run, and no client waits for its end (issue 9, A26).
 #[test]
-fn a_job_that_counts_as_done_and_is_cut_off_is_noted_and_does_not_run_again() {
+fn a_recorded_job_that_is_cut_off_is_reported_and_does_not_run_again() {
     let (mut w, pool) = World::ready(workers(1));
     let on_delivery = QueueConfig {
         ack_on_delivery: true,
         ..QueueConfig::default()
     };
     let mail = w.jobs(pool, "mail", on_delivery);
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     w.step(Event::Claimed { task });
     let worker = w.on(task).expect("it runs");
     w.step(Event::Drain);
     w.pass(secs(100));
     w.exit(worker, Exit::Signal(9));
-    let why = Some(Why::Shutdown);
+    let why = Some(StopReason::Shutdown);
     let noted = Notice::CutOff {
         worker,
         task,

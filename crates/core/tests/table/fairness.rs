@@ -6,7 +6,7 @@ use stoker_core::*;
 /// used by each name; `costs` are the milliseconds of one run of each.
 fn shares(w: &mut World, names: &[NameId], costs: &[u64], span: Span) -> Vec<u64> {
     for (name, cost) in names.iter().zip(costs) {
-        w.bring_many((span.as_millis() / cost + 1) as usize, &job(*name));
+        w.submit_many((span.as_millis() / cost + 1) as usize, &job(*name));
     }
     let (worker, until) = (w.live()[0], w.now + span);
     let mut busy = vec![0; names.len()];
@@ -45,7 +45,7 @@ fn a_weight_is_a_share_of_time() {
 /// A queue that becomes active again starts level with the others. Time without work is no credit, or
 /// a queue could save up for a burst.
 #[test]
-fn time_away_is_no_credit() {
+fn an_inactive_queue_gets_no_credit() {
     let (mut w, pool) = World::ready(workers(1));
     let steady = w.jobs(pool, "steady", QueueConfig::default());
     let away = w.jobs(pool, "away", QueueConfig::default());
@@ -56,7 +56,7 @@ fn time_away_is_no_credit() {
 
 /// A queue that gets its first pool while tasks already wait in it also starts level with the others.
 #[test]
-fn a_queue_that_finds_its_pool_late_starts_level() {
+fn a_queue_that_gets_its_pool_late_starts_level() {
     let (mut w, pool) = World::ready(workers(1));
     w.core.add_pool(
         "boots late",
@@ -71,8 +71,8 @@ fn a_queue_that_finds_its_pool_late_starts_level() {
         .core
         .resolve_job("orphan")
         .expect("a pool may still serve it");
-    let waiting = w.bring_many(20, &job(orphan));
-    w.bring_many(20, &job(steady));
+    let waiting = w.submit_many(20, &job(orphan));
+    w.submit_many(20, &job(steady));
     w.core
         .add_queue(Kind::Jobs, "orphan", QueueConfig::default(), &[(pool, 1)]);
     for _ in 0..20 {
@@ -88,13 +88,13 @@ fn a_queue_that_finds_its_pool_late_starts_level() {
 
 /// A long run is charged while it runs, not only when it has ended.
 #[test]
-fn a_run_that_goes_on_is_not_free() {
+fn a_long_run_is_charged_while_it_runs() {
     let (mut w, pool) = World::ready(workers(2));
     let long = w.jobs(pool, "long", QueueConfig::default());
     let short = w.jobs(pool, "short", QueueConfig::default());
-    let endless = w.bring(job(long));
-    w.bring_many(100, &job(long).limit(secs(60)));
-    let quick = w.bring_many(100, &job(short));
+    let endless = w.submit(job(long));
+    w.submit_many(100, &job(long).limit(secs(60)));
+    let quick = w.submit_many(100, &job(short));
     let other = w
         .live()
         .into_iter()
@@ -114,12 +114,12 @@ fn a_run_that_goes_on_is_not_free() {
 
 /// With equal weights and equal runs, queues take turns.
 #[test]
-fn equals_take_turns() {
+fn queues_of_equal_weight_take_turns() {
     let (mut w, pool) = World::ready(workers(1));
     let names = ["a", "b", "c"].map(|name| w.jobs(pool, name, QueueConfig::default()));
     let tasks: Vec<Vec<TaskId>> = names
         .iter()
-        .map(|name| w.bring_many(4, &job(*name)))
+        .map(|name| w.submit_many(4, &job(*name)))
         .collect();
     let mut order = Vec::new();
     for _ in 0..12 {
@@ -148,7 +148,7 @@ fn a_paused_queue_waits_and_resumes() {
         queue,
         paused: true,
     });
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     assert!(w.waits(task) && w.core.queue(queue).paused);
     w.step(Event::Paused {
         queue,

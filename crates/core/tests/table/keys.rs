@@ -5,7 +5,7 @@ use stoker_core::*;
 fn one_worker() -> (World, NameId, TaskId) {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let first = w.bring(job(mail));
+    let first = w.submit(job(mail));
     (w, mail, first)
 }
 
@@ -13,10 +13,10 @@ fn one_worker() -> (World, NameId, TaskId) {
 #[test]
 fn a_tenant_with_one_task_is_served_within_two_runs() {
     let (mut w, mail, running) = one_worker();
-    let flood = w.bring_many(100, &job(mail).key("flood"));
+    let flood = w.submit_many(100, &job(mail).key("flood"));
     w.run(running, ms(1));
     w.run(flood[0], ms(1));
-    let alone = w.bring(job(mail).key("alone"));
+    let alone = w.submit(job(mail).key("alone"));
     w.run(flood[1], ms(1));
     assert!(w.on(alone).is_some());
 }
@@ -24,8 +24,8 @@ fn a_tenant_with_one_task_is_served_within_two_runs() {
 #[test]
 fn tenants_share_time_not_counts() {
     let (mut w, mail, running) = one_worker();
-    w.bring_many(200, &job(mail).key("quick"));
-    let slow = w.bring_many(20, &job(mail).key("slow"));
+    w.submit_many(200, &job(mail).key("quick"));
+    let slow = w.submit_many(20, &job(mail).key("slow"));
     w.run(running, ms(1));
     let mut busy = [0, 0];
     for _ in 0..60 {
@@ -40,13 +40,13 @@ fn tenants_share_time_not_counts() {
 
 /// A tenant that has used its share keeps its debt when it pauses for a moment.
 #[test]
-fn a_debt_is_not_washed_off_by_a_pause() {
+fn a_debt_outlasts_a_pause() {
     let (mut w, mail, running) = one_worker();
     w.run(running, ms(1));
-    let rich = w.bring(job(mail).key("rich"));
+    let rich = w.submit(job(mail).key("rich"));
     w.run(rich, secs(10));
-    let first = w.bring(job(mail).key("poor"));
-    let [poor, rich] = ["poor", "rich"].map(|key| w.bring_many(20, &job(mail).key(key)));
+    let first = w.submit(job(mail).key("poor"));
+    let [poor, rich] = ["poor", "rich"].map(|key| w.submit_many(20, &job(mail).key(key)));
     w.run(first, ms(100));
     for task in &poor[..19] {
         assert!(w.on(*task).is_some(), "the one who had nothing goes first");
@@ -56,7 +56,7 @@ fn a_debt_is_not_washed_off_by_a_pause() {
 }
 
 #[test]
-fn a_tenant_has_only_so_many_tasks_out() {
+fn per_key_limits_the_assigned_tasks_of_a_tenant() {
     let (mut w, pool) = World::ready(workers(4));
     let mail = w.jobs(
         pool,
@@ -66,23 +66,23 @@ fn a_tenant_has_only_so_many_tasks_out() {
             ..QueueConfig::default()
         },
     );
-    let a = w.bring_many(4, &job(mail).key("a"));
+    let a = w.submit_many(4, &job(mail).key("a"));
     assert_eq!(w.assigned(&a), a[..2]);
-    let b = w.bring_many(1, &job(mail).key("b"));
+    let b = w.submit_many(1, &job(mail).key("b"));
     assert_eq!(w.assigned(&b), b, "another tenant's tasks go past");
     w.done(a[0]);
     assert_eq!(w.assigned(&a), a[1..3]);
 }
 
 #[test]
-fn a_changed_bound_per_tenant_counts_at_once() {
+fn a_changed_per_key_limit_applies_at_once() {
     let (mut w, pool) = World::ready(workers(4));
     let one = QueueConfig {
         per_key: 1,
         ..QueueConfig::default()
     };
     let mail = w.jobs(pool, "mail", one.clone());
-    let tasks = w.bring_many(3, &job(mail).key("a"));
+    let tasks = w.submit_many(3, &job(mail).key("a"));
     assert_eq!(w.assigned(&tasks).len(), 1);
     w.core
         .configure_queue(w.queue(mail), QueueConfig { per_key: 3, ..one });
@@ -92,7 +92,7 @@ fn a_changed_bound_per_tenant_counts_at_once() {
 
 /// A suspect counts towards the tenant's limit too, and has to wait for its turn.
 #[test]
-fn a_suspect_counts_for_its_tenant() {
+fn a_suspect_counts_towards_its_tenants_limit() {
     let (mut w, pool) = World::ready(workers(2));
     let mail = w.jobs(
         pool,
@@ -102,10 +102,10 @@ fn a_suspect_counts_for_its_tenant() {
             ..QueueConfig::default()
         },
     );
-    let [b, a] = ["b", "a"].map(|key| w.bring(job(mail).key(key)));
-    let next = w.bring(job(mail).key("a"));
-    w.kill_by(b);
-    w.kill_by(a);
+    let [b, a] = ["b", "a"].map(|key| w.submit(job(mail).key(key)));
+    let next = w.submit(job(mail).key("a"));
+    w.crash_worker_of(b);
+    w.crash_worker_of(a);
     w.boot();
     assert_eq!(
         w.assigned(&[a, b, next]),
@@ -130,7 +130,7 @@ fn a_flood_of_tenants_shares_buckets() {
         let id = TaskId(n);
         let key = format!("tenant {n}");
         let task = call(users).time_left(Span::FOREVER).0;
-        w.books.bring(id);
+        w.books.submit(id);
         let mut out = Vec::new();
         let task = NewTask {
             id,
@@ -157,10 +157,10 @@ fn a_flood_of_tenants_shares_buckets() {
 
 /// A tenant without debt is forgotten when its last task ends.
 #[test]
-fn a_tenant_that_owes_nothing_is_forgotten() {
+fn a_tenant_without_debt_is_forgotten() {
     let (mut w, mail, _) = one_worker();
     let queue = w.queue(mail);
-    let passing = w.bring(job(mail).key("passing"));
+    let passing = w.submit(job(mail).key("passing"));
     assert!(w.core.knows_key(queue, b"passing"));
     w.cancel(passing, false);
     assert!(!w.core.knows_key(queue, b"passing"));
@@ -168,15 +168,15 @@ fn a_tenant_that_owes_nothing_is_forgotten() {
 
 /// A debt is remembered only until the other tenants have used as much time.
 #[test]
-fn a_debt_is_forgiven_when_the_others_caught_up() {
+fn a_debt_is_forgotten_when_the_others_have_caught_up() {
     let (mut w, mail, first) = one_worker();
     let queue = w.queue(mail);
     w.run(first, ms(1));
-    let rich = w.bring(job(mail).key("rich"));
+    let rich = w.submit(job(mail).key("rich"));
     w.run(rich, secs(1));
     for run in 0..5 {
         assert!(run > 3 || w.core.knows_key(queue, b"rich"), "after {run}");
-        let poor = w.bring(job(mail).key("poor"));
+        let poor = w.submit(job(mail).key("poor"));
         w.run(poor, ms(300));
     }
     assert!(!w.core.knows_key(queue, b"rich"));

@@ -17,15 +17,15 @@ fn defer(w: &mut World, worker: WorkerId, task: TaskId) {
     w.step(Event::Deferred { worker, task });
 }
 
-fn unread(w: &mut World, worker: WorkerId, unread: bool) {
-    w.step(Event::Unread { worker, unread });
+fn pause_reading(w: &mut World, worker: WorkerId, paused: bool) {
+    w.step(Event::ReadingPaused { worker, paused });
 }
 
 #[test]
 fn a_deferred_task_makes_room_for_the_next_and_goes_first_afterwards() {
     let (mut w, users, worker) = one_worker();
-    let first = w.bring(call(users).key("a"));
-    let [second, third] = [0; 2].map(|_| w.bring(call(users).key("b")));
+    let first = w.submit(call(users).key("a"));
+    let [second, third] = [0; 2].map(|_| w.submit(call(users).key("b")));
     defer(&mut w, worker, first);
     assert!(w.core.is_deferred(first) && w.on(first).is_none());
     assert_eq!(w.on(second), Some(worker));
@@ -40,8 +40,8 @@ fn a_deferred_task_makes_room_for_the_next_and_goes_first_afterwards() {
 #[test]
 fn a_deferred_tasks_key_outlives_its_other_tasks() {
     let (mut w, users, worker) = one_worker();
-    let first = w.bring(call(users).key("a"));
-    let second = w.bring(call(users).key("a"));
+    let first = w.submit(call(users).key("a"));
+    let second = w.submit(call(users).key("a"));
     defer(&mut w, worker, first);
     w.run(second, ms(1));
     w.step(Event::Resumed { task: first });
@@ -52,7 +52,7 @@ fn a_deferred_tasks_key_outlives_its_other_tasks() {
 fn a_deferred_call_ends_by_its_deadline_by_its_client_and_by_a_drain() {
     let (mut w, users, worker) = one_worker();
     let calls =
-        [ms(500), secs(9), secs(9)].map(|time_left| w.bring(call(users).time_left(time_left)));
+        [ms(500), secs(9), secs(9)].map(|time_left| w.submit(call(users).time_left(time_left)));
     calls.iter().for_each(|call| defer(&mut w, worker, *call));
     assert!(calls.iter().all(|call| w.core.is_deferred(*call)));
     w.pass(ms(500));
@@ -66,13 +66,13 @@ fn a_deferred_call_ends_by_its_deadline_by_its_client_and_by_a_drain() {
         w.outcome(calls[2]),
         Some(Outcome::Unavailable { .. })
     ));
-    assert!(w.saw(&Action::Drained));
+    assert!(w.has_seen(&Action::Drained));
 }
 
 #[test]
-fn what_was_never_assigned_there_is_not_deferred() {
+fn a_task_that_is_not_assigned_to_the_worker_is_not_deferred() {
     let (mut w, users, worker) = one_worker();
-    let [running, waiting] = [0; 2].map(|_| w.bring(call(users)));
+    let [running, waiting] = [0; 2].map(|_| w.submit(call(users)));
     w.step(Event::Deferred {
         worker,
         task: waiting,
@@ -85,7 +85,7 @@ fn what_was_never_assigned_there_is_not_deferred() {
 #[test]
 fn a_task_that_was_cancelled_meanwhile_is_not_deferred() {
     let (mut w, users, worker) = one_worker();
-    let running = w.bring(call(users));
+    let running = w.submit(call(users));
     w.cancel(running, false);
     defer(&mut w, worker, running);
     assert_eq!(w.outcome(running), Some(Outcome::Cancelled));
@@ -93,40 +93,40 @@ fn a_task_that_was_cancelled_meanwhile_is_not_deferred() {
 }
 
 #[test]
-fn time_in_which_a_worker_is_not_read_is_no_time_of_its_task() {
+fn paused_reading_does_not_count_as_run_time() {
     let (mut w, users, worker) = one_worker();
-    let running = w.bring(call(users).time_left(secs(60)));
+    let running = w.submit(call(users).time_left(secs(60)));
     w.pass(ms(900));
-    unread(&mut w, worker, true);
+    pause_reading(&mut w, worker, true);
     w.pass(secs(5));
-    assert!(!w.was_killed(worker, Why::TaskTimeout));
-    unread(&mut w, worker, false);
+    assert!(!w.was_killed(worker, StopReason::TaskTimeout));
+    pause_reading(&mut w, worker, false);
     w.pass(ms(99));
     assert!(
-        !w.was_killed(worker, Why::TaskTimeout),
+        !w.was_killed(worker, StopReason::TaskTimeout),
         "it had 100 ms left"
     );
     w.pass(ms(1));
-    assert!(w.was_killed(worker, Why::TaskTimeout));
+    assert!(w.was_killed(worker, StopReason::TaskTimeout));
     w.exit(worker, Exit::Signal(9));
     assert_eq!(w.outcome(running), Some(Outcome::TimedOut));
 }
 
 #[test]
-fn a_task_that_began_after_the_pause_had_its_whole_time_before() {
+fn a_pause_before_a_task_began_does_not_extend_its_limit() {
     let (mut w, users, worker) = one_worker();
-    unread(&mut w, worker, true);
-    let first = w.bring(call(users).time_left(secs(60)));
+    pause_reading(&mut w, worker, true);
+    let first = w.submit(call(users).time_left(secs(60)));
     w.pass(secs(2));
-    unread(&mut w, worker, false);
+    pause_reading(&mut w, worker, false);
     w.pass(ms(999));
     w.done(first);
-    let second = w.bring(call(users).time_left(secs(60)));
+    let second = w.submit(call(users).time_left(secs(60)));
     w.pass(ms(999));
-    assert!(!w.was_killed(worker, Why::TaskTimeout));
+    assert!(!w.was_killed(worker, StopReason::TaskTimeout));
     w.pass(ms(1));
     assert!(
-        w.was_killed(worker, Why::TaskTimeout),
+        w.was_killed(worker, StopReason::TaskTimeout),
         "the second has no excuse"
     );
     assert!(w.on(second).is_some());

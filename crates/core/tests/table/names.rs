@@ -11,16 +11,16 @@ fn unknown_calls_wait_until_every_pool_was_ready() {
     w.step(Event::Tick);
     let starting = w.starting();
     let [served, unserved] = ["late.get", "never.get"].map(|name| w.core.resolve_call(name));
-    let served = w.bring(call(served.expect("a pool may serve it")));
+    let served = w.submit(call(served.expect("a pool may serve it")));
     let unserved_name = unserved.expect("a pool may serve it");
-    let unserved = w.bring(call(unserved_name));
+    let unserved = w.submit(call(unserved_name));
     w.hello(starting[0], &Hello::default());
     assert!(w.waits(served) && w.waits(unserved));
     w.hello(starting[1], &Hello::serving(&["late.get"], &[]));
     assert!(w.on(served).is_some());
     assert_eq!(w.outcome(unserved), Some(Outcome::NoWorker));
-    assert_eq!(w.core.resolve_call("other.get"), Err(Unknown));
-    let again = w.bring(call(unserved_name));
+    assert_eq!(w.core.resolve_call("other.get"), Err(UnknownName));
+    let again = w.submit(call(unserved_name));
     assert_eq!(
         w.outcome(again),
         Some(Outcome::NoWorker),
@@ -37,7 +37,7 @@ fn unknown_calls_wait_for_their_deadline() {
         .core
         .resolve_call("late.get")
         .expect("a pool may serve it");
-    let task = w.bring(call(name).time_left(secs(2)));
+    let task = w.submit(call(name).time_left(secs(2)));
     w.pass(secs(2));
     assert_eq!(w.outcome(task), Some(Outcome::Deadline { ran: false }));
 }
@@ -49,7 +49,7 @@ fn pools_without_a_minimum_are_not_waited_for() {
         min: 0,
         ..workers(1)
     });
-    assert_eq!(w.core.resolve_call("late.get"), Err(Unknown));
+    assert_eq!(w.core.resolve_call("late.get"), Err(UnknownName));
     w.step(Event::Tick);
 }
 
@@ -63,18 +63,18 @@ fn calls_to_a_configured_queue_wait_for_its_workers() {
         .core
         .resolve_call("users.get")
         .expect("its service is configured");
-    let task = w.bring(call(name));
+    let task = w.submit(call(name));
     assert!(w.waits(task));
 }
 
 #[test]
-fn jobs_of_unknown_queues_wait_for_whoever_serves_them() {
+fn jobs_of_unknown_queues_wait_for_a_worker_that_serves_them() {
     let (mut w, _) = World::of(workers(1));
     let name = w.core.resolve_job("mail").expect("a pool may serve it");
-    let task = w.bring(job(name));
+    let task = w.submit(job(name));
     w.boot_as(&Hello::serving(&[], &["mail"]));
     assert!(w.on(task).is_some());
-    assert_eq!(w.core.resolve_job("other"), Err(Unknown));
+    assert_eq!(w.core.resolve_job("other"), Err(UnknownName));
 }
 
 /// A worker that serves `*` serves every queue of jobs, including those that are created later.
@@ -82,11 +82,11 @@ fn jobs_of_unknown_queues_wait_for_whoever_serves_them() {
 fn a_star_serves_every_queue() {
     let (mut w, pool) = World::of(workers(2));
     let early = w.core.resolve_job("early").expect("a pool may serve it");
-    let early = w.bring(job(early));
+    let early = w.submit(job(early));
     w.boot_as(&Hello::serving(&[], &["*"]));
     assert!(w.on(early).is_some());
     let late = w.core.resolve_job("late").expect("the star serves it");
-    let late = w.bring(job(late));
+    let late = w.submit(job(late));
     assert!(w.on(late).is_some());
     let named = w.core.find_queue(Kind::Jobs, "late").expect("it was made");
     assert_eq!(w.core.queue(named).pools, [(pool, 1)]);
@@ -145,7 +145,7 @@ fn two_pools_can_serve_one_queue() {
     w.core.add_pool("second", workers(1));
     w.boot_as(&Hello::serving(&["users.get"], &[]));
     let users = w.core.resolve_call("users.get").expect("it is served");
-    let tasks = w.bring_many(2, &call(users));
+    let tasks = w.submit_many(2, &call(users));
     assert_eq!(w.assigned(&tasks).len(), 2);
     w.core.add_queue(
         Kind::Calls,
@@ -160,16 +160,16 @@ fn two_pools_can_serve_one_queue() {
 
 /// The number of undeclared methods that callers can name is limited.
 #[test]
-fn made_up_methods_have_an_end() {
+fn the_number_of_undeclared_methods_is_limited() {
     let (mut w, _) = World::ready_as(workers(1), &Hello::serving(&["users.get"], &[]));
-    let made_up = (0..2_000).filter(|n| w.core.resolve_call(&format!("users.get{n}")).is_ok());
-    assert_eq!(made_up.count(), 999);
+    let undeclared = (0..2_000).filter(|n| w.core.resolve_call(&format!("users.get{n}")).is_ok());
+    assert_eq!(undeclared.count(), 999);
     assert!(w.core.resolve_call("users.get").is_ok());
 }
 
 /// Undeclared methods do not keep a worker from serving its own.
 #[test]
-fn made_up_methods_keep_out_no_worker() {
+fn undeclared_methods_do_not_keep_a_worker_out() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::serving(&["users.get"], &[]));
     for n in 0..2_000 {
         let _made_up = w.core.resolve_call(&format!("users.get{n}"));
@@ -186,7 +186,7 @@ fn made_up_methods_keep_out_no_worker() {
 
 /// The number of undeclared queues is limited too, also while pools boot.
 #[test]
-fn made_up_queues_have_an_end() {
+fn the_number_of_undeclared_queues_is_limited() {
     let (mut w, _) = World::of(workers(1));
     let jobs = (0..200)
         .filter(|n| w.core.resolve_job(&format!("jobs{n}")).is_ok())
@@ -206,7 +206,7 @@ fn made_up_queues_have_an_end() {
 
 /// A worker that offers more queues than there is room for is not admitted.
 #[test]
-fn an_offer_beyond_all_bounds_is_refused() {
+fn an_offer_beyond_the_queue_limit_is_refused() {
     let mut w = World::with(Limits {
         queues: 3,
         ..Limits::default()
@@ -215,11 +215,11 @@ fn an_offer_beyond_all_bounds_is_refused() {
     w.step(Event::Tick);
     let worker = w.starting()[0];
     w.hello(worker, &Hello::serving(&["a.x", "b.x"], &["c", "d"]));
-    assert!(w.was_killed(worker, Why::Misbehaved));
+    assert!(w.was_killed(worker, StopReason::Misbehaved));
 }
 
 #[test]
-fn views_tell_what_there_is() {
+fn views_show_pools_queues_and_workers() {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(
         pool,
@@ -230,9 +230,9 @@ fn views_tell_what_there_is() {
         },
     );
     let came = w.now;
-    let tasks = w.bring_many(3, &job(mail));
+    let tasks = w.submit_many(3, &job(mail));
     w.pass(secs(2));
-    let suspect = w.bring(job(mail).crashes(1));
+    let suspect = w.submit(job(mail).crashes(1));
     let view = w.core.queue(w.queue(mail));
     assert_eq!(
         (view.name, view.kind, view.config.weight),
@@ -262,7 +262,7 @@ fn views_tell_what_there_is() {
 
 /// If a worker serves `*`, the number of undeclared queues is bounded by the limit of all queues.
 #[test]
-fn a_star_leaves_room_for_what_is_configured() {
+fn a_star_leaves_room_for_configured_queues() {
     let mut w = World::with(Limits {
         queues: 3,
         boots_at_once: 2,
@@ -278,7 +278,7 @@ fn a_star_leaves_room_for_what_is_configured() {
 
 /// Logs and assertions print a worker as its index and the number of earlier workers with this index.
 #[test]
-fn workers_are_told_apart_in_print() {
+fn worker_ids_are_distinguishable_when_printed() {
     let (mut w, _) = World::ready(workers(2));
     let second = w.live()[1];
     assert_eq!(format!("{second:?}"), "w1.0");
@@ -289,10 +289,10 @@ fn workers_are_told_apart_in_print() {
 
 /// Methods that report the state of a single task or worker.
 #[test]
-fn views_tell_of_one_alone() {
+fn views_of_a_single_task_or_worker() {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let [running, waiting] = [0, 1].map(|_| w.bring(job(mail)));
+    let [running, waiting] = [0, 1].map(|_| w.submit(job(mail)));
     assert!(w.core.is_running(running) && !w.core.is_running(waiting));
     let worker = w.live()[0];
     assert_eq!(
@@ -342,11 +342,11 @@ fn a_star_takes_no_queue_away() {
 
 /// Issue 9, A10: the id and name of a removed queue can be used again.
 #[test]
-fn a_removed_queues_number_and_name_are_used_again_and_nothing_of_it_is_left() {
+fn the_id_and_name_of_a_removed_queue_can_be_reused() {
     let (mut w, _) = World::ready_as(workers(1), &Hello::serving(&[], &["*"]));
     let first = w.core.resolve_job("typo").expect("any is served");
     let id = w.core.queue_of_name(first);
-    let running = w.bring(job(first));
+    let running = w.submit(job(first));
     assert!(!w.core.remove_queue(id), "a job runs");
     w.done(running);
     assert!(w.core.remove_queue(id));
@@ -361,14 +361,14 @@ fn a_removed_queues_number_and_name_are_used_again_and_nothing_of_it_is_left() {
         "used again"
     );
     assert_eq!(w.core.name(next), "mails");
-    let task = w.bring(job(next));
+    let task = w.submit(job(next));
     assert!(w.on(task).is_some(), "its pool serves it");
     w.done(task);
 }
 
 /// Issue 9, A10: removing undeclared queues makes room for others.
 #[test]
-fn made_up_queues_that_are_removed_make_room_for_others() {
+fn removed_undeclared_queues_make_room_for_others() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::serving(&[], &["*"]));
     let made = |w: &mut World, n: u32| w.core.resolve_job(&format!("q{n}"));
     let names: Vec<_> = (0..1_000).map(|n| made(&mut w, n)).collect();

@@ -23,10 +23,10 @@ fn block(w: &mut World, name: NameId, key: &str, blocked: bool) {
 }
 
 #[test]
-fn one_of_a_key_at_a_time_and_keys_side_by_side() {
+fn jobs_of_one_key_run_one_at_a_time_and_keys_run_in_parallel() {
     let (mut w, mail) = ordered(4);
-    let a = w.bring_many(3, &job(mail).key("a"));
-    let b = w.bring(job(mail).key("b"));
+    let a = w.submit_many(3, &job(mail).key("a"));
+    let b = w.submit(job(mail).key("b"));
     assert!(w.on(a[0]).is_some() && w.on(b).is_some());
     assert!(w.waits(a[1]), "there are free workers, and it waits");
     w.done(a[0]);
@@ -34,9 +34,9 @@ fn one_of_a_key_at_a_time_and_keys_side_by_side() {
 }
 
 #[test]
-fn jobs_without_a_key_are_one_line() {
+fn jobs_without_a_key_share_one_order() {
     let (mut w, mail) = ordered(2);
-    let jobs = w.bring_many(2, &job(mail));
+    let jobs = w.submit_many(2, &job(mail));
     assert!(w.on(jobs[0]).is_some() && w.waits(jobs[1]));
 }
 
@@ -44,13 +44,13 @@ fn jobs_without_a_key_are_one_line() {
 #[test]
 fn nothing_overtakes_a_job_that_has_to_run_again() {
     let (mut w, mail) = ordered(2);
-    let first = w.bring(job(mail).key("a"));
-    let second = w.bring(job(mail).key("a"));
+    let first = w.submit(job(mail).key("a"));
+    let second = w.submit(job(mail).key("a"));
     w.answer(first, Answer::Error);
     assert!(w.waits(second), "the first is in the store");
     w.pass(secs(60));
     assert!(w.waits(second));
-    let again = w.bring(job(mail).key("a").attempt(1).was_parked());
+    let again = w.submit(job(mail).key("a").attempt(1).was_parked());
     assert!(w.on(again).is_some(), "before the one that came earlier");
     w.done(again);
     assert!(w.on(second).is_some());
@@ -58,30 +58,30 @@ fn nothing_overtakes_a_job_that_has_to_run_again() {
 
 /// A job can have earlier attempts because it was imported, for example, or moved here from another queue.
 #[test]
-fn one_that_ran_elsewhere_is_not_the_one_that_its_key_waits_for() {
+fn a_job_with_earlier_attempts_does_not_unblock_its_key() {
     let (mut w, mail) = ordered(1);
-    let first = w.bring(job(mail).key("a"));
+    let first = w.submit(job(mail).key("a"));
     w.answer(first, Answer::Error);
-    let stranger = w.bring(job(mail).key("a").attempt(3));
+    let stranger = w.submit(job(mail).key("a").attempt(3));
     assert!(w.waits(stranger));
-    let again = w.bring(job(mail).key("a").attempt(1).was_parked());
+    let again = w.submit(job(mail).key("a").attempt(1).was_parked());
     assert!(w.on(again).is_some());
 }
 
 #[test]
-fn runs_are_counted_up_to_a_bound() {
+fn the_attempt_counter_saturates() {
     let (mut w, mail) = ordered(1);
-    let task = w.bring(job(mail).attempt(u16::MAX));
+    let task = w.submit(job(mail).attempt(u16::MAX));
     w.answer(task, Answer::Retry(None));
-    let again = w.bring(job(mail).attempt(u16::MAX).was_parked());
+    let again = w.submit(job(mail).attempt(u16::MAX).was_parked());
     assert!(w.on(again).is_some());
 }
 
 #[test]
-fn a_retry_that_does_not_come_back_lets_the_next_one_go() {
+fn unblocking_a_key_lets_its_next_job_run() {
     let (mut w, mail) = ordered(1);
-    let first = w.bring(job(mail).key("a"));
-    let second = w.bring(job(mail).key("a"));
+    let first = w.submit(job(mail).key("a"));
+    let second = w.submit(job(mail).key("a"));
     w.answer(first, Answer::Error);
     block(&mut w, mail, "a", false);
     assert!(w.on(second).is_some());
@@ -91,12 +91,12 @@ fn a_retry_that_does_not_come_back_lets_the_next_one_go() {
 fn a_key_is_blocked_before_any_of_its_jobs_is_known() {
     let (mut w, mail) = ordered(1);
     block(&mut w, mail, "a", true);
-    let second = w.bring(job(mail).key("a"));
+    let second = w.submit(job(mail).key("a"));
     assert!(w.waits(second));
-    let other = w.bring(job(mail).key("b"));
+    let other = w.submit(job(mail).key("b"));
     assert!(w.on(other).is_some(), "other keys go on");
     w.done(other);
-    let first = w.bring(job(mail).key("a").attempt(2).was_parked());
+    let first = w.submit(job(mail).key("a").attempt(2).was_parked());
     w.done(first);
     assert!(w.on(second).is_some());
 }
@@ -104,8 +104,8 @@ fn a_key_is_blocked_before_any_of_its_jobs_is_known() {
 #[test]
 fn nothing_overtakes_a_suspect() {
     let (mut w, mail) = ordered(2);
-    let first = w.bring(job(mail).key("a"));
-    let second = w.bring(job(mail).key("a"));
+    let first = w.submit(job(mail).key("a"));
+    let second = w.submit(job(mail).key("a"));
     let worker = w.on(first).expect("it runs");
     w.die(worker);
     assert!(w.on(first).is_some(), "it runs again, alone");
@@ -115,11 +115,11 @@ fn nothing_overtakes_a_suspect() {
 }
 
 #[test]
-fn other_queues_know_no_order() {
+fn a_queue_that_is_not_ordered_does_not_block_keys() {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let first = w.bring(job(mail).key("a"));
-    let second = w.bring(job(mail).key("a"));
+    let first = w.submit(job(mail).key("a"));
+    let second = w.submit(job(mail).key("a"));
     block(&mut w, mail, "a", true);
     w.answer(first, Answer::Error);
     assert!(w.on(second).is_some());
@@ -140,10 +140,10 @@ fn outcome(w: &World, task: TaskId) -> Option<Outcome> {
 }
 
 #[test]
-fn an_acknowledged_job_is_done_and_goes_on() {
+fn an_acknowledged_job_is_done_and_continues_to_run() {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let task = w.bring(job(mail).tries(3));
+    let task = w.submit(job(mail).tries(3));
     acknowledge(&mut w, task);
     assert_eq!(outcome(&w, task), Some(Outcome::Answered));
     assert!(w.on(task).is_some(), "its worker still has it");
@@ -156,7 +156,7 @@ fn an_acknowledged_job_is_done_and_goes_on() {
 fn a_death_after_the_acknowledgement_runs_nothing_again() {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     acknowledge(&mut w, task);
     let worker = w.on(task).expect("it runs");
     w.die(worker);
@@ -164,14 +164,14 @@ fn a_death_after_the_acknowledgement_runs_nothing_again() {
 }
 
 #[test]
-fn acknowledging_what_one_has_not_begun_is_a_fault() {
+fn acknowledging_a_task_that_was_not_begun_is_a_violation() {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
     let get = w.calls(pool, "users.get", QueueConfig::default());
-    let first = w.bring(call(get));
-    let waiting = w.bring(job(mail));
+    let first = w.submit(call(get));
+    let waiting = w.submit(job(mail));
     let worker = w.on(first).expect("it runs");
-    w.look();
+    w.take_actions();
     w.step(Event::Acknowledged {
         worker,
         task: waiting,
@@ -188,33 +188,33 @@ fn acknowledging_what_one_has_not_begun_is_a_fault() {
 fn a_call_cannot_be_acknowledged() {
     let (mut w, pool) = World::ready(workers(1));
     let get = w.calls(pool, "users.get", QueueConfig::default());
-    let task = w.bring(call(get));
+    let task = w.submit(call(get));
     acknowledge(&mut w, task);
     assert_eq!(w.end(task), None);
-    assert!(w.was_killed(w.books.holder[&task], Why::Misbehaved));
+    assert!(w.was_killed(w.books.holder[&task], StopReason::Misbehaved));
 }
 
 /// A prefetched job has not begun, so it cannot be done.
 #[test]
-fn what_is_lent_ahead_cannot_be_acknowledged() {
+fn a_prefetched_job_cannot_be_acknowledged() {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    w.learn(&job(mail), Span(50));
-    let tasks = w.bring_many(9, &job(mail));
+    w.train(&job(mail), Span(50));
+    let tasks = w.submit_many(9, &job(mail));
     let worker = w.on(tasks[1]).expect("it is assigned ahead");
     acknowledge(&mut w, tasks[1]);
-    assert!(w.was_killed(worker, Why::Misbehaved));
+    assert!(w.was_killed(worker, StopReason::Misbehaved));
     assert_eq!(w.end(tasks[1]), None);
 }
 
 /// Each job that waits in the store for its retry blocks its key, and each one unblocks it separately.
 #[test]
-fn a_key_waits_for_all_that_are_to_run_again() {
+fn a_key_waits_for_all_of_its_parked_jobs() {
     let (mut w, mail) = ordered(1);
     for blocked in [true, true] {
         block(&mut w, mail, "a", blocked);
     }
-    let task = w.bring(job(mail).key("a"));
+    let task = w.submit(job(mail).key("a"));
     block(&mut w, mail, "a", false);
     assert!(w.waits(task));
     block(&mut w, mail, "a", false);
@@ -223,7 +223,7 @@ fn a_key_waits_for_all_that_are_to_run_again() {
 
 /// A key is remembered only while a job of it waits for a retry.
 #[test]
-fn a_blocked_key_is_known_until_it_is_let_go() {
+fn a_blocked_key_is_remembered_until_it_is_unblocked() {
     let (mut w, mail) = ordered(1);
     let queue = w.queue(mail);
     block(&mut w, mail, "a", true);
@@ -234,11 +234,11 @@ fn a_blocked_key_is_known_until_it_is_let_go() {
 
 /// A retried job that its key was not blocked for goes to the end.
 #[test]
-fn a_second_run_that_nobody_waits_for_has_no_privilege() {
+fn a_retry_that_does_not_block_its_key_goes_to_the_end() {
     let (mut w, mail) = ordered(1);
-    let running = w.bring(job(mail).key("a"));
-    let next = w.bring(job(mail).key("a"));
-    let again = w.bring(job(mail).key("a").attempt(1));
+    let running = w.submit(job(mail).key("a"));
+    let next = w.submit(job(mail).key("a"));
+    let again = w.submit(job(mail).key("a").attempt(1));
     w.done(running);
     assert!(w.on(next).is_some() && w.waits(again));
 }
@@ -246,12 +246,12 @@ fn a_second_run_that_nobody_waits_for_has_no_privilege() {
 /// Order must not depend on free space: keys of an ordered queue never share a bucket, and the load window
 /// of a lane never shrinks to 0.
 #[test]
-fn an_ordered_queue_tells_all_keys_apart() {
+fn keys_of_an_ordered_queue_never_share_a_bucket() {
     let (mut w, mail) = ordered(1);
     let queue = w.queue(mail);
     for n in 0..6_000_u32 {
         let key = format!("order {n}");
-        w.books.bring(TaskId(n));
+        w.books.submit(TaskId(n));
         let task = NewTask {
             id: TaskId(n),
             key: key.as_bytes(),
@@ -271,9 +271,9 @@ fn an_ordered_queue_tells_all_keys_apart() {
 fn a_job_goes_before_those_of_a_higher_order() {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let running = w.bring(job(mail).order(90));
+    let running = w.submit(job(mail).order(90));
     let orders = [50, 70, 20, 70, 60, 10, 90];
-    let tasks = orders.map(|order| w.bring(job(mail).order(order)));
+    let tasks = orders.map(|order| w.submit(job(mail).order(order)));
     let mut ran = vec![running];
     for _ in orders {
         w.done(ran[ran.len() - 1]);
@@ -288,13 +288,13 @@ fn a_job_goes_before_those_of_a_higher_order() {
 }
 
 #[test]
-fn a_job_that_comes_back_unbegun_goes_where_its_order_says() {
+fn a_job_that_is_returned_unbegun_keeps_its_order() {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    w.learn(&job(mail), Span(50));
-    let late = w.bring_many(200, &job(mail).order(8));
+    w.train(&job(mail), Span(50));
+    let late = w.submit_many(200, &job(mail).order(8));
     let worker = w.on(late[1]).expect("it is prefetched");
-    let early = w.bring(job(mail).order(5));
+    let early = w.submit(job(mail).order(5));
     assert!(w.waits(early));
     w.step(Event::Left { worker });
     w.exit(worker, Exit::Code(0));
@@ -306,16 +306,16 @@ fn a_job_that_comes_back_unbegun_goes_where_its_order_says() {
 /// In an ordered queue, a job that has begun runs again first, even if another job is due before it by
 /// now.
 #[test]
-fn nothing_goes_before_what_has_begun_in_an_ordered_queue() {
+fn a_begun_job_of_an_ordered_queue_is_not_overtaken() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(2));
     let config = QueueConfig {
         ordered: true,
         ..QueueConfig::default()
     };
     let mail = w.jobs(pool, "mail", config);
-    let first = w.bring(job(mail).key("a").order(8));
-    let early = w.bring(job(mail).key("a").order(5));
-    let beside = w.bring(job(mail).key("b"));
+    let first = w.submit(job(mail).key("a").order(8));
+    let early = w.submit(job(mail).key("a").order(5));
+    let beside = w.submit(job(mail).key("b"));
     let worker = w.on(first).expect("it runs");
     for task in [first, beside] {
         w.step(Event::Started { worker, task });
@@ -325,7 +325,7 @@ fn nothing_goes_before_what_has_begun_in_an_ordered_queue() {
     w.boot_as(&Hello::slots(2));
     assert!(w.on(first).is_some() && w.waits(early), "{:?}", w.seen);
     w.answer(first, Answer::Error);
-    let again = w.bring(job(mail).key("a").order(8).attempt(1).was_parked());
+    let again = w.submit(job(mail).key("a").order(8).attempt(1).was_parked());
     assert!(w.on(again).is_some() && w.waits(early));
     w.done(again);
     assert!(w.on(early).is_some());

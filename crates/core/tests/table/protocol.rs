@@ -5,19 +5,19 @@ use stoker_core::*;
 fn busy() -> (World, PoolId, NameId, WorkerId, TaskId) {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     let worker = w.on(task).expect("it runs");
     (w, pool, mail, worker, task)
 }
 
 #[test]
-fn an_answer_to_somebody_elses_task_is_a_fault() {
+fn answering_a_task_of_another_worker_is_a_violation() {
     let (mut w, pool) = World::ready(workers(2));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let [a, b] = [0, 1].map(|_| w.bring(job(mail)));
+    let [a, b] = [0, 1].map(|_| w.submit(job(mail)));
     let liar = w.on(a).expect("it runs");
     w.answer_as(liar, b, Answer::Done);
-    assert!(w.was_killed(liar, Why::Misbehaved));
+    assert!(w.was_killed(liar, StopReason::Misbehaved));
     assert_eq!((w.end(a), w.end(b)), (None, None));
     w.exit(liar, Exit::Signal(9));
     w.done(b);
@@ -25,11 +25,11 @@ fn an_answer_to_somebody_elses_task_is_a_fault() {
 }
 
 #[test]
-fn a_second_answer_is_a_fault() {
+fn a_second_answer_is_a_violation() {
     let (mut w, _, _, worker, task) = busy();
     w.done(task);
     w.answer_as(worker, task, Answer::Done);
-    assert!(w.was_killed(worker, Why::Misbehaved));
+    assert!(w.was_killed(worker, StopReason::Misbehaved));
     assert_eq!(
         w.outcome(task),
         Some(Outcome::Answered),
@@ -38,35 +38,35 @@ fn a_second_answer_is_a_fault() {
 }
 
 #[test]
-fn an_answer_to_no_task_at_all_is_a_fault() {
+fn answering_an_unknown_task_is_a_violation() {
     let (mut w, _, _, worker, _) = busy();
     w.answer_as(worker, TaskId(9_999), Answer::Done);
-    assert!(w.was_killed(worker, Why::Misbehaved));
+    assert!(w.was_killed(worker, StopReason::Misbehaved));
 }
 
 /// A worker with one slot must answer in order. Otherwise the server could not know which task ran
 /// when the worker dies.
 #[test]
-fn an_answer_out_of_order_is_a_fault() {
+fn an_answer_out_of_order_is_a_violation() {
     let (mut w, _, mail, worker, first) = busy();
     w.done(first);
-    w.learn(&job(mail), Span(50));
-    let tasks = w.bring_many(9, &job(mail));
+    w.train(&job(mail), Span(50));
+    let tasks = w.submit_many(9, &job(mail));
     assert_eq!(w.on(tasks[1]), Some(worker), "assigned ahead");
     w.answer_as(worker, tasks[1], Answer::Done);
-    assert!(w.was_killed(worker, Why::Misbehaved));
+    assert!(w.was_killed(worker, StopReason::Misbehaved));
 }
 
 /// Only a draining worker may return tasks. If others could, a task could be returned forever.
 #[test]
-fn a_live_worker_returns_nothing() {
+fn a_live_worker_may_not_return_its_task() {
     let (mut w, _, _, worker, task) = busy();
     w.answer(task, Answer::Returned);
-    assert!(w.was_killed(worker, Why::Misbehaved));
+    assert!(w.was_killed(worker, StopReason::Misbehaved));
 }
 
 #[test]
-fn a_worker_that_was_told_to_go_may_return_its_task() {
+fn a_worker_may_return_its_task_after_goaway() {
     let (mut w, pool, mail, worker, task) = busy();
     w.step(Event::Reload { pool });
     w.boot();
@@ -78,7 +78,7 @@ fn a_worker_that_was_told_to_go_may_return_its_task() {
     w.done(task);
     assert_eq!(w.outcome(task), Some(Outcome::Answered));
     assert_eq!(w.view(worker).done, done, "nothing was done");
-    let Some(End::Told(_, facts)) = w.end(task) else {
+    let Some(End::Reported(_, facts)) = w.end(task) else {
         panic!()
     };
     assert_eq!(
@@ -92,12 +92,12 @@ fn a_worker_that_was_told_to_go_may_return_its_task() {
 
 /// A returned task does not count as a measured run.
 #[test]
-fn what_was_returned_teaches_nothing() {
+fn a_returned_task_is_not_measured() {
     let (mut w, pool) = World::ready(workers(1));
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    w.learn(&call(users).time_left(secs(60)), ms(100));
+    w.train(&call(users).time_left(secs(60)), ms(100));
     for _ in 0..40 {
-        let task = w.bring(call(users).time_left(secs(60)));
+        let task = w.submit(call(users).time_left(secs(60)));
         w.step(Event::Reload { pool });
         w.boot();
         let old = w.on(task).expect("it runs");
@@ -105,32 +105,32 @@ fn what_was_returned_teaches_nothing() {
         w.exit(old, Exit::Code(0));
         w.run(task, ms(100));
     }
-    let hopeless = w.bring(call(users).time_left(ms(50)));
+    let hopeless = w.submit(call(users).time_left(ms(50)));
     assert_eq!(w.outcome(hopeless), Some(Outcome::Deadline { ran: false }));
 }
 
 /// The tasks of a leaving worker return to their queue as if they had never been assigned, and the
 /// worker may exit.
 #[test]
-fn a_worker_that_leaves_gives_its_tasks_back() {
+fn tasks_of_a_leaving_worker_are_requeued() {
     let (mut w, pool) = World::ready(workers(1));
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let before = w.bring(call(users));
+    let before = w.submit(call(users));
     w.done(before);
-    let task = w.bring(call(users));
+    let task = w.submit(call(users));
     let worker = w.on(task).expect("it is assigned");
     w.step(Event::Left { worker });
     assert!(
         w.waits(task)
-            && w.saw(&Action::Goaway {
+            && w.has_seen(&Action::Goaway {
                 worker,
-                why: Why::Left
+                why: StopReason::Left
             })
     );
     assert_eq!(w.view(worker).state, WorkerState::Stopping);
     w.boot();
     assert!(w.on(task).is_some(), "another has it");
-    w.look();
+    w.take_actions();
     w.exit(worker, Exit::Code(0));
     let exit = Exit::Code(0);
     let died = Notice::Died {
@@ -138,7 +138,7 @@ fn a_worker_that_leaves_gives_its_tasks_back() {
         exit,
         expected: true,
         quiet: false,
-        why: Some(Why::Left),
+        why: Some(StopReason::Left),
         crashed: None,
     };
     assert!(w.notices().contains(&died));
@@ -147,7 +147,7 @@ fn a_worker_that_leaves_gives_its_tasks_back() {
 /// A worker that announces that it leaves and then does not exit is killed, even if it was already
 /// being replaced.
 #[test]
-fn a_worker_that_leaves_and_stays_is_killed() {
+fn a_worker_that_leaves_but_does_not_exit_is_killed() {
     for replaced in [false, true] {
         let (mut w, pool, _, worker, _) = busy();
         if replaced {
@@ -158,7 +158,10 @@ fn a_worker_that_leaves_and_stays_is_killed() {
         w.step(Event::Left { worker });
         w.boot();
         w.pass(secs(10));
-        assert!(w.saw(&Action::Terminate { worker }), "replaced: {replaced}");
+        assert!(
+            w.has_seen(&Action::Terminate { worker }),
+            "replaced: {replaced}"
+        );
         assert!(
             w.count(|action| matches!(action, Action::Kill { worker: of, .. } if *of == worker))
                 == 1
@@ -168,10 +171,10 @@ fn a_worker_that_leaves_and_stays_is_killed() {
 
 /// A worker with several slots has reported which tasks it began, and it finishes these.
 #[test]
-fn what_a_leaving_worker_began_it_finishes() {
+fn a_leaving_worker_finishes_the_tasks_that_it_began() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(3));
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let [begun, not_begun] = [0, 1].map(|_| w.bring(call(users)));
+    let [begun, not_begun] = [0, 1].map(|_| w.submit(call(users)));
     let worker = w.on(begun).expect("it is assigned");
     w.step(Event::Started {
         worker,
@@ -188,12 +191,12 @@ fn what_a_leaving_worker_began_it_finishes() {
 
 /// Events of a worker that is gone or is being killed are ignored.
 #[test]
-fn events_of_the_dead_are_ignored() {
+fn events_of_gone_workers_are_ignored() {
     let (mut w, _, _, worker, task) = busy();
     w.die(worker);
     w.boot();
     let state = format!("{:?}", w.live());
-    w.look();
+    w.take_actions();
     let offer = Hello::default();
     w.step(Event::Hello {
         worker,
@@ -208,10 +211,13 @@ fn events_of_the_dead_are_ignored() {
         rss: 1 << 40,
     });
     w.die(worker);
-    assert_eq!((w.look(), format!("{:?}", w.live())), (vec![], state));
+    assert_eq!(
+        (w.take_actions(), format!("{:?}", w.live())),
+        (vec![], state)
+    );
     let worker = w.live()[0];
     w.step(Event::Misbehaved { worker });
-    w.look();
+    w.take_actions();
     w.step(Event::Hello {
         worker,
         offer: offer.offer(),
@@ -222,7 +228,7 @@ fn events_of_the_dead_are_ignored() {
         worker,
         rss: 1 << 40,
     });
-    assert_eq!(w.look(), [], "it is on its way out");
+    assert_eq!(w.take_actions(), [], "it is on its way out");
 }
 
 /// Answers that a worker wrote before it was killed still count.
@@ -236,10 +242,10 @@ fn a_killed_workers_last_answer_counts() {
 }
 
 #[test]
-fn a_second_hello_is_a_fault() {
+fn a_second_hello_is_a_violation() {
     let (mut w, _, _, worker, task) = busy();
     w.hello(worker, &Hello::default());
-    assert!(w.was_killed(worker, Why::Misbehaved));
+    assert!(w.was_killed(worker, StopReason::Misbehaved));
     w.exit(worker, Exit::Signal(9));
     assert!(w.end(task).is_none());
 }
@@ -252,7 +258,7 @@ fn a_task_on_which_its_worker_misbehaves_is_a_suspect() {
     w.exit(worker, Exit::Signal(9));
     w.boot();
     let (worker, time_left) = (w.on(task).expect("it runs again"), None);
-    assert!(w.saw(&Action::Deliver {
+    assert!(w.has_seen(&Action::Deliver {
         worker,
         task,
         time_left,

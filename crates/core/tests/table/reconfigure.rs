@@ -20,24 +20,24 @@ fn a_pool_that_is_added_starts_its_workers_and_serves() {
     let pool = w.core.add_pool("late", workers(2));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
     w.boot();
-    let tasks = w.bring_many(2, &job(mail));
+    let tasks = w.submit_many(2, &job(mail));
     assert!(tasks.iter().all(|task| pool_of(&w, *task) == pool));
 }
 
 #[test]
-fn workers_of_a_removed_pool_finish_what_they_run_and_go() {
+fn workers_of_a_removed_pool_finish_their_tasks_and_stop() {
     let (mut w, first, _) = two_pools(&Hello::default());
     let mail = w.jobs(first, "mail", QueueConfig::default());
-    let runs = w.bring(job(mail));
+    let runs = w.submit(job(mail));
     let busy = w.on(runs).expect("it runs");
     w.step(Event::PoolRemoved { pool: first });
-    assert!(w.saw(&Action::Goaway {
+    assert!(w.has_seen(&Action::Goaway {
         worker: busy,
-        why: Why::Surplus
+        why: StopReason::Surplus
     }));
     assert_eq!(w.core.find_pool("first"), None);
     assert_eq!(w.core.pools().count(), 1);
-    let waits = w.bring(job(mail));
+    let waits = w.submit(job(mail));
     w.done(runs);
     assert_eq!(w.outcome(runs), Some(Outcome::Answered));
     w.exit(busy, Exit::Code(0));
@@ -51,18 +51,18 @@ fn a_pool_that_boots_is_removed_at_once() {
     w.step(Event::Tick);
     let boots = w.starting();
     w.step(Event::PoolRemoved { pool });
-    assert!(w.was_killed(boots[0], Why::Surplus));
+    assert!(w.was_killed(boots[0], StopReason::Surplus));
     w.exit(boots[0], Exit::Signal(9));
     w.pass(secs(60));
     assert_eq!(w.core.workers().count(), 0);
 }
 
 #[test]
-fn a_removed_pool_that_comes_back_serves_what_waited() {
+fn a_pool_that_is_added_again_serves_the_waiting_tasks() {
     let (mut w, first, _) = two_pools(&Hello::default());
     let mail = w.jobs(first, "mail", QueueConfig::default());
     w.step(Event::PoolRemoved { pool: first });
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     let again = w.core.add_pool("first", workers(1));
     assert_ne!(again, first, "the old one has a worker yet");
     w.jobs(again, "mail", QueueConfig::default());
@@ -73,22 +73,22 @@ fn a_removed_pool_that_comes_back_serves_what_waited() {
     assert_eq!(third, first, "a number is used again");
     w.boot();
     let other = w.jobs(third, "other", QueueConfig::default());
-    let task = w.bring(job(other));
+    let task = w.submit(job(other));
     assert_eq!(pool_of(&w, task), third);
 }
 
 #[test]
-fn a_queue_that_is_given_to_another_pool_leaves_the_first() {
+fn a_queue_that_moves_to_another_pool_leaves_the_first() {
     let (mut w, first, second) = two_pools(&Hello::default());
     let mail = w.jobs(first, "mail", QueueConfig::default());
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     assert_eq!(pool_of(&w, task), first);
     w.jobs(second, "mail", QueueConfig::default());
-    w.core.keep_pools(w.queue(mail), &[second]);
-    let next = w.bring(job(mail));
+    w.core.unbind_other_pools(w.queue(mail), &[second]);
+    let next = w.submit(job(mail));
     assert_eq!(pool_of(&w, next), second);
     w.done(task);
-    let waits = w.bring(job(mail));
+    let waits = w.submit(job(mail));
     assert!(w.waits(waits), "the first pool has an idle worker");
     w.done(next);
     assert_eq!(pool_of(&w, waits), second);
@@ -96,7 +96,7 @@ fn a_queue_that_is_given_to_another_pool_leaves_the_first() {
 
 /// The jobs of a queue without a section are served by the pools that announced it, and otherwise wait.
 #[test]
-fn a_queue_without_a_section_is_as_its_workers_announce_it() {
+fn a_queue_without_a_section_is_served_by_the_pools_that_announced_it() {
     let (mut w, first) = World::ready_as(workers(1), &Hello::serving(&[], &["mail"]));
     let second = w.core.add_pool("second", workers(1));
     w.boot();
@@ -105,16 +105,16 @@ fn a_queue_without_a_section_is_as_its_workers_announce_it() {
         ..QueueConfig::default()
     };
     let mail = w.jobs(second, "mail", config.clone());
-    w.core.keep_pools(w.queue(mail), &[second]);
+    w.core.unbind_other_pools(w.queue(mail), &[second]);
     let print = w.jobs(second, "print", config);
     for name in [mail, print] {
         let queue = w.queue(name);
         w.step(Event::Unconfigured { queue });
         assert_eq!(*w.core.queue(queue).config, QueueConfig::default());
     }
-    let announced = w.bring(job(mail));
+    let announced = w.submit(job(mail));
     assert_eq!(pool_of(&w, announced), first);
-    let nobodys = w.bring(job(print));
+    let nobodys = w.submit(job(print));
     assert!(w.waits(nobodys));
     w.jobs(second, "print", QueueConfig::default());
     w.step(Event::Tick);
@@ -129,17 +129,17 @@ fn pools_that_serve_any_queue_serve_one_without_a_section() {
     let [mail, print] = ["mail", "print"].map(|name| w.jobs(second, name, QueueConfig::default()));
     let queue = w.queue(mail);
     w.step(Event::Unconfigured { queue });
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     assert_eq!(pool_of(&w, task), first);
     w.done(task);
     w.step(Event::PoolRemoved { pool: second });
-    let task = w.bring(job(print));
+    let task = w.submit(job(print));
     assert_eq!(pool_of(&w, task), first);
 }
 
 /// A call that waits for a service without workers would never be answered.
 #[test]
-fn calls_that_nobody_serves_any_more_are_ended() {
+fn calls_that_no_pool_serves_any_more_are_ended() {
     let (mut w, first, _) = two_pools(&Hello::default());
     let get = w.calls(first, "users.get", QueueConfig::default());
     let queue = w.queue(get);
@@ -147,14 +147,14 @@ fn calls_that_nobody_serves_any_more_are_ended() {
         queue,
         paused: true,
     });
-    let task = w.bring(call(get));
+    let task = w.submit(call(get));
     assert!(w.waits(task));
     w.step(Event::Unconfigured { queue });
     assert_eq!(w.outcome(task), Some(Outcome::NoWorker));
 }
 
 #[test]
-fn what_the_configuration_declares_idempotent_can_be_taken_back() {
+fn a_declaration_of_idempotence_can_be_removed() {
     let announced = Hello {
         idempotent: vec!["users.get".into()],
         ..Hello::serving(&["users.get", "users.set"], &[])
@@ -176,7 +176,7 @@ fn a_pool_is_removed_while_it_is_reloaded() {
     let (mut w, pool) = World::ready(workers(2));
     w.step(Event::Reload { pool });
     w.step(Event::PoolRemoved { pool });
-    assert!(w.saw(&Action::Reloaded { pool, done: false }));
+    assert!(w.has_seen(&Action::Reloaded { pool, done: false }));
     for worker in w.core.workers().map(|worker| worker.id).collect::<Vec<_>>() {
         w.exit(worker, Exit::Code(0));
     }

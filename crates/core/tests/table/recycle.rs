@@ -16,7 +16,7 @@ fn pool_with(config: PoolConfig) -> (World, NameId, WorkerId) {
 fn runs_until_replaced(w: &mut World, mail: NameId) -> u64 {
     (1..)
         .find(|_| {
-            let task = w.bring(job(mail));
+            let task = w.submit(job(mail));
             w.run(task, ms(1));
             !w.starting().is_empty()
         })
@@ -26,7 +26,7 @@ fn runs_until_replaced(w: &mut World, mail: NameId) -> u64 {
 /// A worker is replaced after `max_tasks` minus some jitter, so that workers that started together do
 /// not end together.
 #[test]
-fn a_worker_is_replaced_after_its_tasks() {
+fn a_worker_is_replaced_after_max_tasks() {
     let mut counts = Vec::new();
     for _ in 0..3 {
         let (mut w, mail, old) = pool_with(PoolConfig {
@@ -36,7 +36,7 @@ fn a_worker_is_replaced_after_its_tasks() {
         for _ in 0..3 {
             counts.push(runs_until_replaced(&mut w, mail));
             assert_eq!(w.live().len(), 1, "it serves until its successor is ready");
-            let task = w.bring(job(mail));
+            let task = w.submit(job(mail));
             w.done(task);
             w.boot();
             assert_eq!(w.live().len(), 1);
@@ -54,7 +54,7 @@ fn a_worker_is_replaced_after_its_tasks() {
 }
 
 #[test]
-fn a_few_tasks_are_exactly_so_many() {
+fn a_small_max_tasks_has_no_jitter() {
     let (mut w, mail, _) = pool_with(PoolConfig {
         max_tasks: 3,
         ..workers(1)
@@ -63,9 +63,9 @@ fn a_few_tasks_are_exactly_so_many() {
 }
 
 #[test]
-fn without_a_bound_nobody_is_replaced() {
+fn without_max_tasks_no_worker_is_replaced() {
     let (mut w, mail, worker) = pool_with(workers(1));
-    for task in w.bring_many(2_000, &job(mail)) {
+    for task in w.submit_many(2_000, &job(mail)) {
         w.done(task);
     }
     w.pass(secs(30 * 86_400));
@@ -73,12 +73,12 @@ fn without_a_bound_nobody_is_replaced() {
 }
 
 #[test]
-fn a_worker_is_replaced_at_its_age() {
+fn a_worker_is_replaced_at_max_age() {
     let (mut w, mail, old) = pool_with(PoolConfig {
         max_age: secs(1_000),
         ..workers(1)
     });
-    let task = w.bring(job(mail).limit(secs(9_999)));
+    let task = w.submit(job(mail).limit(secs(9_999)));
     w.pass(secs(849));
     assert!(w.starting().is_empty());
     w.pass(secs(151));
@@ -88,9 +88,9 @@ fn a_worker_is_replaced_at_its_age() {
     w.pass(secs(2_000));
     w.done(task);
     assert_eq!(w.outcome(task), Some(Outcome::Answered));
-    assert!(w.saw(&Action::Goaway {
+    assert!(w.has_seen(&Action::Goaway {
         worker: old,
-        why: Why::Replaced
+        why: StopReason::Replaced
     }));
 }
 
@@ -101,9 +101,9 @@ fn a_worker_that_grew_is_replaced_after_its_task() {
         memory_limit: 100 * MB,
         ..workers(1)
     });
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     w.done(task);
-    assert!(w.saw(&Action::Measure { worker: old }));
+    assert!(w.has_seen(&Action::Measure { worker: old }));
     w.step(Event::Measured {
         worker: old,
         rss: 100 * MB,
@@ -118,22 +118,22 @@ fn a_worker_that_grew_is_replaced_after_its_task() {
     });
     assert_eq!((w.starting().len(), w.view(old).rss), (1, 100 * MB + 1));
     w.boot();
-    assert!(w.saw(&Action::Goaway {
+    assert!(w.has_seen(&Action::Goaway {
         worker: old,
-        why: Why::Replaced
+        why: StopReason::Replaced
     }));
     assert_eq!(w.view(old).state, WorkerState::Stopping);
 }
 
 /// Reading the memory size takes as long as a short task, so it is not read after each task.
 #[test]
-fn memory_is_measured_ten_times_a_second_at_the_most() {
+fn memory_is_measured_at_most_ten_times_a_second() {
     let (mut w, mail, worker) = pool_with(PoolConfig {
         memory_limit: 100 * MB,
         ..workers(1)
     });
     for _ in 0..1_000 {
-        let task = w.bring(job(mail));
+        let task = w.submit(job(mail));
         w.run(task, ms(1));
     }
     let measured = w.count(|action| *action == Action::Measure { worker });
@@ -149,7 +149,7 @@ fn the_last_task_of_many_is_followed_by_a_measurement() {
     });
     let measured = |w: &World| w.count(|action| *action == Action::Measure { worker });
     for _ in 0..2 {
-        let task = w.bring(job(mail));
+        let task = w.submit(job(mail));
         w.run(task, ms(20));
     }
     assert_eq!(measured(&w), 1, "too soon after the first");
@@ -163,12 +163,12 @@ fn the_last_task_of_many_is_followed_by_a_measurement() {
 
 /// Memory is also measured during a long task. A worker that exceeds its limit by half is killed.
 #[test]
-fn a_worker_that_grows_without_end_is_killed_within_its_task() {
+fn a_worker_that_exceeds_its_limit_by_half_is_killed_during_its_task() {
     let (mut w, mail, worker) = pool_with(PoolConfig {
         memory_limit: 100 * MB,
         ..workers(1)
     });
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     w.pass(secs(1));
     let measured = w.count(|action| *action == Action::Measure { worker });
     assert_eq!(measured, 4, "four times a second");
@@ -181,12 +181,12 @@ fn a_worker_that_grows_without_end_is_killed_within_its_task() {
         worker,
         rss: 150 * MB + 1,
     });
-    assert!(w.was_killed(worker, Why::Memory));
+    assert!(w.was_killed(worker, StopReason::Memory));
     w.exit(worker, Exit::Signal(9));
     w.boot();
     let (worker, time_left) = (w.on(task).expect("it runs again"), None);
     assert!(
-        w.saw(&Action::Deliver {
+        w.has_seen(&Action::Deliver {
             worker,
             task,
             time_left,
@@ -199,12 +199,12 @@ fn a_worker_that_grows_without_end_is_killed_within_its_task() {
 
 /// A worker that is being replaced because of its size is still measured while its task runs.
 #[test]
-fn a_worker_that_grows_on_while_it_is_replaced_is_killed() {
+fn a_worker_that_keeps_growing_while_it_is_replaced_is_killed() {
     let (mut w, mail, old) = pool_with(PoolConfig {
         memory_limit: 100 * MB,
         ..workers(1)
     });
-    w.bring(job(mail));
+    w.submit(job(mail));
     w.pass(ms(300));
     w.step(Event::Measured {
         worker: old,
@@ -220,19 +220,19 @@ fn a_worker_that_grows_on_while_it_is_replaced_is_killed() {
         worker: old,
         rss: 150 * MB,
     });
-    assert!(!w.was_killed(old, Why::Memory));
+    assert!(!w.was_killed(old, StopReason::Memory));
     w.step(Event::Measured {
         worker: old,
         rss: 150 * MB + 1,
     });
-    assert!(w.was_killed(old, Why::Memory));
+    assert!(w.was_killed(old, StopReason::Memory));
 }
 
 /// A reload can set the limit while the worker runs a task (simulation, seed 858 of 2026-11-23).
 #[test]
-fn a_limit_that_a_reload_brings_holds_for_tasks_that_run() {
+fn a_memory_limit_set_by_a_reload_applies_to_running_tasks() {
     let (mut w, mail, worker) = pool_with(workers(1));
-    w.bring(job(mail));
+    w.submit(job(mail));
     w.pass(secs(1));
     let config = PoolConfig {
         memory_limit: 100 * MB,
@@ -264,12 +264,12 @@ fn an_idle_worker_is_not_killed_for_its_memory() {
 }
 
 #[test]
-fn without_a_limit_memory_is_only_shown() {
+fn without_a_limit_memory_is_only_reported() {
     let (mut w, mail, worker) = pool_with(workers(1));
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     w.pass(secs(5));
     w.done(task);
-    assert!(!w.saw(&Action::Measure { worker }));
+    assert!(!w.has_seen(&Action::Measure { worker }));
     w.step(Event::Measured {
         worker,
         rss: 1 << 50,
@@ -279,7 +279,7 @@ fn without_a_limit_memory_is_only_shown() {
 
 /// A worker that dialled in gets GOAWAY at once, because the server cannot start its successor.
 #[test]
-fn a_guest_is_not_replaced_but_let_go() {
+fn a_dialled_in_worker_is_stopped_instead_of_replaced() {
     let config = PoolConfig {
         max_tasks: 2,
         spawned: false,
@@ -288,54 +288,54 @@ fn a_guest_is_not_replaced_but_let_go() {
     let (mut w, pool) = World::of(config);
     let guest = w.join(pool, &Hello::default());
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    for task in w.bring_many(2, &job(mail)) {
+    for task in w.submit_many(2, &job(mail)) {
         w.done(task);
     }
-    assert!(w.saw(&Action::Goaway {
+    assert!(w.has_seen(&Action::Goaway {
         worker: guest,
-        why: Why::Replaced
+        why: StopReason::Replaced
     }));
     assert!(w.starting().is_empty());
 }
 
 /// A worker whose last task took long still has its whole grace period to exit.
 #[test]
-fn the_grace_to_go_begins_when_the_last_task_has_ended() {
+fn the_grace_period_begins_when_the_last_task_has_ended() {
     let (mut w, mail, old) = pool_with(PoolConfig {
         max_tasks: 1,
         stop_grace: secs(4),
         ..workers(1)
     });
-    let first = w.bring(job(mail));
+    let first = w.submit(job(mail));
     w.done(first);
-    let long = w.bring(job(mail).limit(secs(600)));
+    let long = w.submit(job(mail).limit(secs(600)));
     w.boot();
     assert_eq!(w.view(old).state, WorkerState::Draining);
     w.pass(secs(300));
     assert!(
-        !w.saw(&Action::Terminate { worker: old }),
+        !w.has_seen(&Action::Terminate { worker: old }),
         "a worker that is replaced may finish"
     );
     w.done(long);
     w.pass(ms(2_999));
-    assert!(!w.saw(&Action::Terminate { worker: old }));
+    assert!(!w.has_seen(&Action::Terminate { worker: old }));
     w.pass(ms(1));
-    assert!(w.saw(&Action::Terminate { worker: old }));
+    assert!(w.has_seen(&Action::Terminate { worker: old }));
     w.pass(ms(999));
-    assert!(!w.was_killed(old, Why::Replaced));
+    assert!(!w.was_killed(old, StopReason::Replaced));
     w.pass(ms(1));
-    assert!(w.was_killed(old, Why::Replaced));
+    assert!(w.was_killed(old, StopReason::Replaced));
 }
 
 /// A worker that is being replaced gets no prefetched tasks.
 #[test]
-fn an_outdated_worker_gets_no_window() {
+fn an_outdated_worker_prefetches_nothing() {
     let (mut w, mail, worker) = pool_with(PoolConfig {
         max_tasks: 65,
         ..workers(1)
     });
-    w.learn(&job(mail), Span(50));
-    let tasks = w.bring_many(60, &job(mail));
+    w.train(&job(mail), Span(50));
+    let tasks = w.submit_many(60, &job(mail));
     assert!(w.assigned(&tasks).len() > 1);
     while w.starting().is_empty() {
         let running = w.core.assigned_to(worker).next().expect("work waits");
@@ -351,13 +351,13 @@ fn an_outdated_worker_gets_no_window() {
 
 /// The memory of a worker without a limit is not read when the worker is checked for other reasons.
 #[test]
-fn without_a_limit_memory_is_not_read_on_the_way() {
+fn without_a_limit_memory_is_not_measured_by_the_timer() {
     let (mut w, mail, worker) = pool_with(PoolConfig {
         max_age: secs(10),
         ..workers(1)
     });
-    w.bring(job(mail).limit(secs(60)));
+    w.submit(job(mail).limit(secs(60)));
     w.pass(secs(10));
     assert_eq!(w.starting().len(), 1, "it is to be replaced");
-    assert!(!w.saw(&Action::Measure { worker }));
+    assert!(!w.has_seen(&Action::Measure { worker }));
 }

@@ -20,7 +20,7 @@ fn store() -> (Store, TaskId) {
     let pool = w.core.add_pool("app", workers(1));
     w.boot();
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let running = w.bring(job(mail));
+    let running = w.submit(job(mail));
     let queue = w.queue(mail);
     (Store { w, mail, queue }, running)
 }
@@ -57,18 +57,18 @@ impl Store {
 
     /// Fills the lane of tenant `a`.
     fn fill(&mut self) -> Vec<TaskId> {
-        let tasks = self.w.bring_many(LANE as usize, &job(self.mail).key("a"));
+        let tasks = self.w.submit_many(LANE as usize, &job(self.mail).key("a"));
         assert!(!self.has_room("a"));
         tasks
     }
 }
 
 #[test]
-fn a_lane_takes_so_many_and_no_more() {
+fn a_lane_loads_at_most_its_window() {
     let (mut s, _) = store();
     for _ in 0..LANE {
         assert!(s.has_room("a"));
-        s.w.bring(job(s.mail).key("a"));
+        s.w.submit(job(s.mail).key("a"));
     }
     assert!(!s.has_room("a"));
     assert!(s.has_room("b"), "each tenant has its own");
@@ -78,7 +78,7 @@ fn a_lane_takes_so_many_and_no_more() {
 
 /// Once the store has jobs of a lane, new ones go to the store too, so that they do not overtake.
 #[test]
-fn while_the_store_has_more_nothing_overtakes_it() {
+fn new_jobs_do_not_overtake_jobs_in_the_store() {
     let (mut s, running) = store();
     let tasks = s.fill();
     s.backlog("a");
@@ -88,11 +88,11 @@ fn while_the_store_has_more_nothing_overtakes_it() {
 }
 
 #[test]
-fn when_little_is_left_more_is_asked_for_once() {
+fn a_low_lane_requests_more_only_once() {
     let (mut s, running) = store();
     let tasks = s.fill();
     s.backlog("a");
-    s.w.look();
+    s.w.take_actions();
     s.w.done(running);
     for (done, task) in tasks[..5].iter().enumerate() {
         let left = LANE as usize - 1 - done;
@@ -107,16 +107,16 @@ fn when_little_is_left_more_is_asked_for_once() {
         panic!()
     };
     assert_eq!((class, s.w.core.key_name(s.queue, key)), (3, &b"a"[..]));
-    s.w.bring_many(2, &job(s.mail).key("a"));
+    s.w.submit_many(2, &job(s.mail).key("a"));
     s.refilled(key, true);
     assert_eq!(refills(&s.w).len(), 2, "still little, so once more");
-    s.w.bring_many(6, &job(s.mail).key("a"));
+    s.w.submit_many(6, &job(s.mail).key("a"));
     s.refilled(key, false);
     assert_eq!(refills(&s.w).len(), 2);
 }
 
 #[test]
-fn when_the_store_has_no_more_the_lane_is_open_again() {
+fn an_empty_store_reopens_the_lane() {
     let (mut s, running) = store();
     let tasks = s.fill();
     s.backlog("a");
@@ -130,10 +130,10 @@ fn when_the_store_has_no_more_the_lane_is_open_again() {
 
 /// A backlog reported for a lane that has room again is requested at once.
 #[test]
-fn a_backlog_that_comes_late_is_asked_for() {
+fn a_late_backlog_is_requested_at_once() {
     let (mut s, _) = store();
-    s.w.bring(job(s.mail).key("a"));
-    s.w.look();
+    s.w.submit(job(s.mail).key("a"));
+    s.w.take_actions();
     s.backlog("a");
     assert_eq!(refills(&s.w).len(), 1);
     s.backlog("a");
@@ -143,15 +143,15 @@ fn a_backlog_that_comes_late_is_asked_for() {
 /// A key is not forgotten while its tasks have been requested from the store, even if none of them is
 /// loaded.
 #[test]
-fn a_key_stays_while_its_tasks_are_asked_for() {
+fn a_key_stays_while_its_tasks_are_requested() {
     let (mut s, running) = store();
-    let task = s.w.bring(job(s.mail).key("a"));
+    let task = s.w.submit(job(s.mail).key("a"));
     s.backlog("a");
     s.w.done(running);
     s.w.done(task);
     let (_, key) = refills(&s.w)[0];
     assert!(s.w.core.knows_key(s.queue, b"a"));
-    let next = s.w.bring(job(s.mail).key("a"));
+    let next = s.w.submit(job(s.mail).key("a"));
     s.refilled(key, false);
     s.w.done(next);
     assert_eq!(s.w.outcome(next), Some(Outcome::Answered));
@@ -159,18 +159,18 @@ fn a_key_stays_while_its_tasks_are_asked_for() {
 
 /// The request must not be lost when another tenant's debt is forgotten meanwhile.
 #[test]
-fn no_question_is_lost() {
+fn no_request_for_keys_is_lost() {
     let (mut s, running) = store();
-    let rich = s.w.bring(job(s.mail).key("rich"));
+    let rich = s.w.submit(job(s.mail).key("rich"));
     s.w.done(running);
     s.w.run(rich, ms(1));
     assert!(s.w.core.knows_key(s.queue, b"rich"), "it owes");
-    let first = s.w.bring(job(s.mail).key("a"));
+    let first = s.w.submit(job(s.mail).key("a"));
     s.backlog("a");
     s.w.run(first, secs(1));
     let (_, key) = refills(&s.w)[0];
-    s.w.look();
-    let second = s.w.bring(job(s.mail).key("a"));
+    s.w.take_actions();
+    let second = s.w.submit(job(s.mail).key("a"));
     assert!(s.w.on(second).is_some());
     s.refilled(key, true);
     assert_eq!(
@@ -182,7 +182,7 @@ fn no_question_is_lost() {
 
 /// A response to a request that was not made is ignored.
 #[test]
-fn an_answer_to_nothing_is_ignored() {
+fn a_response_without_a_request_is_ignored() {
     let (mut s, _) = store();
     s.refilled(KeyId(77), true);
     s.refilled(KeyId(77), false);
@@ -191,7 +191,7 @@ fn an_answer_to_nothing_is_ignored() {
 
 /// Even the smallest load window requests one job.
 #[test]
-fn the_smallest_lane_asks_for_one() {
+fn the_smallest_lane_requests_one_job() {
     let mut w = World::with(Limits {
         lane: 1,
         ..Limits::default()
@@ -205,7 +205,7 @@ fn the_smallest_lane_asks_for_one() {
 fn crowd(s: &mut Store) {
     for n in 0..4_095_u32 {
         let (id, key) = (TaskId(100 + n), format!("tenant {n}"));
-        s.w.books.bring(id);
+        s.w.books.submit(id);
         let task = NewTask {
             id,
             key: key.as_bytes(),
@@ -230,7 +230,7 @@ fn tenants_without_room_wait_in_the_store() {
     s.w.cancel(TaskId(100), false);
     assert_eq!(key_refills(&s.w), 1, "one has gone");
     assert!(s.has_room("one more"));
-    s.w.bring(job(s.mail).key("one more"));
+    s.w.submit(job(s.mail).key("one more"));
     s.w.step(Event::RefilledKeys {
         queue: s.queue,
         more: true,
@@ -261,7 +261,7 @@ fn tenants_without_room_wait_in_the_store() {
 fn debtors_make_room() {
     let (mut s, running) = store();
     s.w.done(running);
-    let rich = s.w.bring(job(s.mail).key("rich"));
+    let rich = s.w.submit(job(s.mail).key("rich"));
     s.w.run(rich, secs(9));
     assert!(s.w.core.knows_key(s.queue, b"rich"));
     crowd(&mut s);
@@ -274,9 +274,9 @@ fn debtors_make_room() {
 fn a_debtor_with_a_backlog_stays() {
     let (mut s, running) = store();
     s.w.done(running);
-    let rich = s.w.bring(job(s.mail).key("rich"));
+    let rich = s.w.submit(job(s.mail).key("rich"));
     s.w.run(rich, secs(9));
-    s.w.look();
+    s.w.take_actions();
     s.backlog("rich");
     let (_, key) = refills(&s.w)[0];
     crowd(&mut s);
@@ -287,7 +287,7 @@ fn a_debtor_with_a_backlog_stays() {
 
 /// While the server drains, it requests no jobs from the store, because it would only return them.
 #[test]
-fn a_drain_asks_for_nothing() {
+fn nothing_is_requested_during_a_drain() {
     let (mut s, running) = store();
     let tasks = s.fill();
     s.backlog("a");
@@ -308,12 +308,12 @@ fn lanes_are_shorter_where_tenants_are_many() {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
     let queue = w.queue(mail);
-    w.bring(job(mail));
+    w.submit(job(mail));
     let room = |w: &World| (w.core.refill_size(queue), w.core.free_key_slots(queue));
     assert_eq!((room(&w), w.core.lane_size()), ((128, 4_095), 256));
     for n in 0..255_u32 {
         let (id, key) = (TaskId(100 + n), format!("tenant {n}"));
-        w.books.bring(id);
+        w.books.submit(id);
         let task = NewTask {
             id,
             key: key.as_bytes(),
@@ -326,15 +326,15 @@ fn lanes_are_shorter_where_tenants_are_many() {
     assert!(w.core.find_key(queue, b"tenant 7").is_some());
     assert_eq!(w.core.find_key(queue, b"tenant 999"), None);
     let has_room = |w: &World| w.core.has_room(queue, 3, b"tenant 7");
-    w.bring_many(50, &job(mail).key("tenant 7"));
+    w.submit_many(50, &job(mail).key("tenant 7"));
     assert!(has_room(&w));
-    w.bring_many(20, &job(mail).key("tenant 7"));
+    w.submit_many(20, &job(mail).key("tenant 7"));
     assert!(!has_room(&w));
 }
 
 /// A queue without tenants uses the whole room for its one lane.
 #[test]
-fn one_lane_alone_has_all_the_room() {
+fn a_queue_without_tenants_loads_a_full_lane() {
     let mut w = World::with(Limits {
         lane: 16_384,
         ..Limits::default()

@@ -5,20 +5,20 @@ use stoker_core::*;
 fn bounded(config: QueueConfig) -> (World, PoolId, NameId, TaskId) {
     let (mut w, pool) = World::ready(workers(1));
     let users = w.calls(pool, "users.get", config);
-    w.learn(&call(users), ms(100));
-    let running = w.bring(call(users));
+    w.train(&call(users), ms(100));
+    let running = w.submit(call(users));
     (w, pool, users, running)
 }
 
 #[test]
-fn a_full_queue_refuses_and_says_when_to_come_back() {
+fn a_full_queue_refuses_calls_with_a_retry_after() {
     let full = QueueConfig {
         max_waiting: 3,
         ..QueueConfig::default()
     };
     let (mut w, _, users, running) = bounded(full);
-    let waiting = w.bring_many(3, &call(users));
-    let refused = w.bring(call(users));
+    let waiting = w.submit_many(3, &call(users));
+    let refused = w.submit(call(users));
     let Some(Outcome::Exhausted { retry_after }) = w.outcome(refused) else {
         panic!("{:?}", w.end(refused));
     };
@@ -27,20 +27,20 @@ fn a_full_queue_refuses_and_says_when_to_come_back() {
         "three runs of 100 ms: {retry_after:?}"
     );
     w.done(running);
-    let admitted = w.bring(call(users));
+    let admitted = w.submit(call(users));
     assert!(w.on(waiting[0]).is_some() && w.waits(admitted));
 }
 
 /// `retry_after` has a minimum, so that clients do not retry at once.
 #[test]
-fn the_hint_has_a_floor() {
+fn retry_after_has_a_minimum() {
     let (mut w, pool) = World::ready(workers(1));
     let full = QueueConfig {
         max_waiting: 0,
         ..QueueConfig::default()
     };
     let users = w.calls(pool, "users.get", full);
-    let refused = w.bring(call(users));
+    let refused = w.submit(call(users));
     assert_eq!(
         w.outcome(refused),
         Some(Outcome::Exhausted {
@@ -59,7 +59,7 @@ fn jobs_are_never_refused() {
         ..QueueConfig::default()
     };
     let mail = w.jobs(pool, "mail", full);
-    let tasks = w.bring_many(5, &job(mail));
+    let tasks = w.submit_many(5, &job(mail));
     assert!(tasks.iter().all(|task| w.end(*task).is_none()));
 }
 
@@ -70,12 +70,12 @@ fn a_wait_that_is_too_long_is_shed() {
         ..QueueConfig::default()
     };
     let (mut w, _, users, _) = bounded(brief);
-    let waiting = w.bring_many(3, &call(users));
+    let waiting = w.submit_many(3, &call(users));
     assert!(
         waiting.iter().all(|task| w.waits(*task)),
         "behind two is 200 ms"
     );
-    let refused = w.bring(call(users));
+    let refused = w.submit(call(users));
     let Some(Outcome::Shed { retry_after }) = w.outcome(refused) else {
         panic!("{:?}", w.end(refused));
     };
@@ -87,22 +87,22 @@ fn a_wait_that_is_too_long_is_shed() {
 
 /// The expected wait is subtracted from the time that a call has for its run.
 #[test]
-fn a_call_whose_time_would_pass_in_the_queue_is_shed() {
+fn a_call_whose_deadline_would_pass_in_the_queue_is_shed() {
     let (mut w, _, users, _) = bounded(QueueConfig::default());
-    w.bring_many(5, &call(users));
-    let refused = w.bring(call(users).time_left(ms(550)));
+    w.submit_many(5, &call(users));
+    let refused = w.submit(call(users).time_left(ms(550)));
     assert!(
         matches!(w.outcome(refused), Some(Outcome::Shed { .. })),
         "{:?}",
         w.end(refused)
     );
-    let let_in = w.bring(call(users).time_left(ms(750)));
+    let let_in = w.submit(call(users).time_left(ms(750)));
     assert!(w.waits(let_in));
 }
 
 /// With more workers, the expected wait is shorter.
 #[test]
-fn the_wait_is_spread_over_the_workers() {
+fn the_expected_wait_is_divided_by_the_workers() {
     let (mut w, pool) = World::ready(workers(2));
     let users = w.calls(
         pool,
@@ -112,10 +112,10 @@ fn the_wait_is_spread_over_the_workers() {
             ..QueueConfig::default()
         },
     );
-    w.learn(&call(users), ms(100));
-    let tasks = w.bring_many(2 + 6, &call(users));
+    w.train(&call(users), ms(100));
+    let tasks = w.submit_many(2 + 6, &call(users));
     assert!(tasks.iter().all(|task| w.outcome(*task).is_none()));
-    let refused = w.bring(call(users));
+    let refused = w.submit(call(users));
     assert!(matches!(w.outcome(refused), Some(Outcome::Shed { .. })));
 }
 
@@ -125,15 +125,15 @@ fn the_wait_is_spread_over_the_workers() {
 fn a_call_that_would_wait_for_itself_is_refused() {
     let (mut w, pool) = World::ready(workers(2));
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let outer = w.bring_many(2, &call(users));
+    let outer = w.submit_many(2, &call(users));
     let [first, second] = [0, 1].map(|at| w.on(outer[at]).expect("both run"));
-    let inner = w.bring(call(users).inside(first));
+    let inner = w.submit(call(users).inside(first));
     assert!(w.waits(inner), "the other worker will be free some day");
-    let deadlock = w.bring(call(users).inside(second));
+    let deadlock = w.submit(call(users).inside(second));
     assert_eq!(w.outcome(deadlock), Some(Outcome::WouldDeadlock));
     w.done(outer[1]);
     w.done(inner);
-    let again = w.bring(call(users).inside(first));
+    let again = w.submit(call(users).inside(first));
     assert!(
         w.on(again).is_some(),
         "nothing waits for the first any more"
@@ -147,8 +147,8 @@ fn a_pool_that_may_grow_does_not_deadlock() {
         ..workers(1)
     });
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let outer = w.bring(call(users));
-    let inner = w.bring(call(users).inside(w.live()[0]));
+    let outer = w.submit(call(users));
+    let inner = w.submit(call(users).inside(w.live()[0]));
     w.pass(ms(50));
     w.boot();
     assert!(w.on(inner).is_some());
@@ -164,23 +164,23 @@ fn a_call_to_another_pool_does_not_deadlock() {
     w.boot();
     let users = w.calls(pool, "users.get", QueueConfig::default());
     let mail = w.calls(other, "mail.send", QueueConfig::default());
-    let outer = w.bring(call(users));
-    let inner = w.bring(call(mail).inside(w.on(outer).expect("it runs")));
+    let outer = w.submit(call(users));
+    let inner = w.submit(call(mail).inside(w.on(outer).expect("it runs")));
     assert!(w.on(inner).is_some());
 }
 
 /// A call no longer blocks its caller after its outcome has been reported.
 #[test]
-fn a_call_that_was_answered_early_blocks_nobody() {
+fn a_call_that_was_answered_early_does_not_block_its_caller() {
     let (mut w, pool) = World::ready(workers(2));
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let outer = w.bring(call(users));
+    let outer = w.submit(call(users));
     let first = w.on(outer).expect("it runs");
-    let inner = w.bring(call(users).time_left(ms(100)).inside(first));
+    let inner = w.submit(call(users).time_left(ms(100)).inside(first));
     let second = w.on(inner).expect("the other worker is free");
     w.pass(ms(100));
     assert_eq!(w.outcome(inner), Some(Outcome::Deadline { ran: true }));
-    let innermost = w.bring(call(users).inside(second));
+    let innermost = w.submit(call(users).inside(second));
     assert!(
         w.waits(innermost),
         "the first worker goes on and will be free"
@@ -197,29 +197,29 @@ fn workers_that_leave_do_not_help() {
     let [first, second] = [0, 1].map(|_| w.join(pool, &Hello::default()));
     let users = w.calls(pool, "users.get", QueueConfig::default());
     w.step(Event::Left { worker: second });
-    let outer = w.bring(call(users));
+    let outer = w.submit(call(users));
     assert_eq!(w.on(outer), Some(first));
-    let inner = w.bring(call(users).inside(first));
+    let inner = w.submit(call(users).inside(first));
     assert_eq!(w.outcome(inner), Some(Outcome::WouldDeadlock));
 }
 
 /// The worker that makes a call may have gone meanwhile.
 #[test]
-fn a_parent_that_is_gone_does_not_matter() {
+fn a_call_from_a_gone_worker_is_accepted() {
     let (mut w, pool) = World::ready(workers(1));
     let users = w.calls(pool, "users.get", QueueConfig::default());
     let parent = w.live()[0];
     w.die(parent);
     w.pass(secs(1));
     w.boot();
-    let task = w.bring(call(users).inside(parent));
+    let task = w.submit(call(users).inside(parent));
     w.done(task);
     assert_eq!(w.outcome(task), Some(Outcome::Answered));
 }
 
 /// A wait of exactly `max_wait` is permitted.
 #[test]
-fn a_wait_of_just_as_long_is_let_in() {
+fn a_wait_of_exactly_max_wait_is_accepted() {
     let (mut w, pool) = World::ready(workers(1));
     let brief = QueueConfig {
         max_wait: ms(2),
@@ -227,9 +227,9 @@ fn a_wait_of_just_as_long_is_let_in() {
     };
     let users = w.calls(pool, "users.get", brief);
     // Before the first run has been measured, a run is assumed to take a millisecond.
-    let let_in = w.bring_many(1 + 3, &call(users));
+    let let_in = w.submit_many(1 + 3, &call(users));
     assert!(let_in.iter().all(|task| w.end(*task).is_none()));
-    let shed = w.bring(call(users));
+    let shed = w.submit(call(users));
     let retry_after = ms(3);
     assert_eq!(w.outcome(shed), Some(Outcome::Shed { retry_after }));
 }
@@ -237,7 +237,7 @@ fn a_wait_of_just_as_long_is_let_in() {
 /// A call that finds a free worker does not wait, however many calls wait. Where there is no worker, no
 /// wait can be estimated.
 #[test]
-fn where_nobody_works_no_wait_is_known() {
+fn the_expected_wait_is_zero_with_an_idle_worker_or_without_workers() {
     let brief = QueueConfig {
         max_wait: ms(2),
         per_key: 1,
@@ -245,16 +245,16 @@ fn where_nobody_works_no_wait_is_known() {
     };
     let (mut w, pool) = World::ready(workers(2));
     let users = w.calls(pool, "users.get", brief.clone());
-    let crowd = w.bring_many(9, &call(users).key("a"));
+    let crowd = w.submit_many(9, &call(users).key("a"));
     assert!(crowd.iter().all(|task| w.end(*task).is_none()));
-    let other = w.bring(call(users).key("b"));
+    let other = w.submit(call(users).key("b"));
     assert!(w.on(other).is_some());
     let (mut w, pool) = World::of(PoolConfig {
         min: 0,
         ..workers(1)
     });
     let users = w.calls(pool, "users.get", brief);
-    let first = w.bring_many(9, &call(users));
+    let first = w.submit_many(9, &call(users));
     assert!(first.iter().all(|task| w.waits(*task)));
 }
 
@@ -267,8 +267,8 @@ fn the_expected_wait_counts_slots() {
         ..QueueConfig::default()
     };
     let users = w.calls(pool, "users.get", config);
-    w.learn(&call(users), ms(100));
-    let tasks = w.bring_many(400, &call(users));
+    w.train(&call(users), ms(100));
+    let tasks = w.submit_many(400, &call(users));
     assert!(
         tasks.iter().all(|task| w.end(*task).is_none()),
         "400 runs of 100 ms on 100 slots"

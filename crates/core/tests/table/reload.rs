@@ -17,7 +17,7 @@ fn pool_of(count: u32) -> (World, PoolId, NameId) {
     );
     w.boot();
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    w.look();
+    w.take_actions();
     (w, pool, mail)
 }
 
@@ -29,7 +29,7 @@ fn versions(w: &World) -> Vec<u32> {
 }
 
 /// Lets the workers that were asked to stop exit.
-fn let_go(w: &mut World) {
+fn stop_idle(w: &mut World) {
     for worker in w.in_state("stopping") {
         w.exit(worker, Exit::Code(0));
     }
@@ -45,13 +45,13 @@ fn reloaded(w: &World, pool: PoolId) -> Option<bool> {
 #[test]
 fn a_reload_never_has_fewer_workers_than_before() {
     let (mut w, pool, mail) = pool_of(5);
-    let tasks = w.bring_many(3, &job(mail).limit(secs(600)));
+    let tasks = w.submit_many(3, &job(mail).limit(secs(600)));
     w.step(Event::Reload { pool });
     while let Some(worker) = w.starting().first().copied() {
         assert!(w.starting().len() <= 2, "a few at a time");
         assert!(w.live().len() >= 5, "never below");
         w.hello(worker, &Hello::default());
-        let_go(&mut w);
+        stop_idle(&mut w);
     }
     assert_eq!(versions(&w), [2; 5]);
     assert_eq!(
@@ -62,7 +62,7 @@ fn a_reload_never_has_fewer_workers_than_before() {
     for task in tasks {
         w.done(task);
         assert_eq!(w.outcome(task), Some(Outcome::Answered));
-        let_go(&mut w);
+        stop_idle(&mut w);
     }
     assert_eq!(reloaded(&w, pool), Some(true));
     assert_eq!(w.core.pool(pool).3, 2);
@@ -70,9 +70,9 @@ fn a_reload_never_has_fewer_workers_than_before() {
 
 /// Idle workers are replaced first, then those that were assigned their task last.
 #[test]
-fn the_idle_are_replaced_first() {
+fn idle_workers_are_replaced_first() {
     let (mut w, pool, mail) = pool_of(2);
-    let task = w.bring(job(mail).limit(secs(600)));
+    let task = w.submit(job(mail).limit(secs(600)));
     let busy = w.on(task).expect("it runs");
     w.step(Event::Reload { pool });
     w.hello(w.starting()[0], &Hello::default());
@@ -81,7 +81,7 @@ fn the_idle_are_replaced_first() {
 
 /// A worker of the old version that still boots is not waited for.
 #[test]
-fn boots_of_the_old_version_are_ended() {
+fn booting_workers_of_the_old_version_are_killed() {
     let mut w = World::default();
     let pool = w.core.add_pool("app", workers(2));
     w.step(Event::Tick);
@@ -89,7 +89,7 @@ fn boots_of_the_old_version_are_ended() {
     w.step(Event::Reload { pool });
     assert!(
         old.iter()
-            .all(|worker| w.was_killed(*worker, Why::Replaced))
+            .all(|worker| w.was_killed(*worker, StopReason::Replaced))
     );
     assert_eq!(w.starting().len(), 2);
     w.boot();
@@ -117,8 +117,8 @@ fn a_version_that_does_not_boot_is_given_up() {
         Health::Healthy,
         "the old version is well"
     );
-    let task = w.bring(job(mail));
-    w.kill_by(task);
+    let task = w.submit(job(mail));
+    w.crash_worker_of(task);
     w.boot();
     assert_eq!(
         versions(&w),
@@ -130,7 +130,7 @@ fn a_version_that_does_not_boot_is_given_up() {
 /// The next reload starts a new version rather than the one that failed, even while workers of the failed
 /// one still run.
 #[test]
-fn a_version_that_was_given_up_does_not_come_back() {
+fn a_version_that_was_given_up_is_not_started_again() {
     let (mut w, pool, _) = pool_of(3);
     w.step(Event::Reload { pool });
     let bad = w.starting()[0];
@@ -153,18 +153,18 @@ fn a_version_that_was_given_up_does_not_come_back() {
 fn a_version_that_is_blamed_is_given_up() {
     let (mut w, pool, _) = pool_of(2);
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let long = w.bring(call(users).time_left(secs(9_999)).limit(secs(9_999)));
+    let long = w.submit(call(users).time_left(secs(9_999)).limit(secs(9_999)));
     w.step(Event::Reload { pool });
     w.boot();
     assert_eq!(versions(&w), [2, 2]);
-    for task in w.bring_many(8, &call(users)) {
-        w.kill_by(task);
-        let_go(&mut w);
+    for task in w.submit_many(8, &call(users)) {
+        w.crash_worker_of(task);
+        stop_idle(&mut w);
         w.boot();
     }
     assert_eq!(reloaded(&w, pool), Some(false));
     w.boot();
-    let_go(&mut w);
+    stop_idle(&mut w);
     assert_eq!(versions(&w), [1, 1]);
     w.done(long);
 }
@@ -174,10 +174,10 @@ fn a_version_that_is_blamed_is_given_up() {
 fn deaths_of_the_old_version_do_not_give_up_the_new_one() {
     let (mut w, pool, _) = pool_of(9);
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let tasks = w.bring_many(9, &call(users).time_left(secs(999)).limit(secs(999)));
+    let tasks = w.submit_many(9, &call(users).time_left(secs(999)).limit(secs(999)));
     w.step(Event::Reload { pool });
     for task in &tasks[..8] {
-        w.kill_by(*task);
+        w.crash_worker_of(*task);
     }
     assert_eq!(w.core.pool(pool).2, Health::Blamed);
     assert_eq!(reloaded(&w, pool), None);
@@ -187,16 +187,16 @@ fn deaths_of_the_old_version_do_not_give_up_the_new_one() {
 
 /// The new version can be given up even while the old version is blamed.
 #[test]
-fn a_version_is_judged_by_itself() {
+fn a_new_version_can_be_given_up_while_the_old_one_is_blamed() {
     let (mut w, pool, _) = pool_of(10);
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let tasks = w.bring_many(10, &call(users).time_left(secs(999)).limit(secs(999)));
-    tasks[..8].iter().for_each(|task| w.kill_by(*task));
+    let tasks = w.submit_many(10, &call(users).time_left(secs(999)).limit(secs(999)));
+    tasks[..8].iter().for_each(|task| w.crash_worker_of(*task));
     w.boot();
     w.step(Event::Reload { pool });
     w.boot();
-    for task in w.bring_many(8, &call(users)) {
-        w.kill_by(task);
+    for task in w.submit_many(8, &call(users)) {
+        w.crash_worker_of(task);
         w.boot();
     }
     assert_eq!(reloaded(&w, pool), Some(false));
@@ -206,9 +206,9 @@ fn a_version_is_judged_by_itself() {
 #[test]
 fn a_reload_is_not_done_before_a_new_worker_is_ready() {
     let (mut w, pool, mail) = pool_of(1);
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     w.step(Event::Reload { pool });
-    w.kill_by(task);
+    w.crash_worker_of(task);
     assert_eq!(
         reloaded(&w, pool),
         None,
@@ -232,9 +232,9 @@ fn a_reload_is_not_done_before_a_new_worker_is_ready() {
 #[test]
 fn a_death_during_a_reload_costs_no_second_worker() {
     let (mut w, pool, mail) = pool_of(3);
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     w.step(Event::Reload { pool });
-    w.kill_by(task);
+    w.crash_worker_of(task);
     assert_eq!(w.live().len(), 2);
     w.hello(w.starting()[0], &Hello::default());
     assert_eq!(w.live().len(), 3);
@@ -248,7 +248,7 @@ fn a_death_during_a_reload_costs_no_second_worker() {
 /// A reload during a reload replaces all workers. If it fails, the pool returns to the last version that
 /// worked.
 #[test]
-fn a_reload_upon_a_reload() {
+fn a_reload_during_a_reload_keeps_the_first_fallback() {
     let (mut w, pool, _) = pool_of(3);
     w.step(Event::Reload { pool });
     w.hello(w.starting()[0], &Hello::default());
@@ -265,7 +265,7 @@ fn a_reload_upon_a_reload() {
 
 /// Workers that dialled in get GOAWAY at once, because whatever started them starts the new ones.
 #[test]
-fn guests_are_let_go_and_come_back_by_themselves() {
+fn dialled_in_workers_are_sent_goaway_at_once() {
     let (mut w, pool) = World::of(PoolConfig {
         spawned: false,
         ..workers(2)
@@ -273,12 +273,12 @@ fn guests_are_let_go_and_come_back_by_themselves() {
     let guests = [0, 1].map(|_| w.join(pool, &Hello::default()));
     w.step(Event::Reload { pool });
     for guest in guests {
-        assert!(w.saw(&Action::Goaway {
+        assert!(w.has_seen(&Action::Goaway {
             worker: guest,
-            why: Why::Replaced
+            why: StopReason::Replaced
         }));
         assert_eq!(reloaded(&w, pool), None);
-        w.exit(guest, Exit::Gone);
+        w.exit(guest, Exit::ConnectionLost);
     }
     assert_eq!(reloaded(&w, pool), Some(true));
     let back = w.join(pool, &Hello::default());
@@ -324,7 +324,7 @@ fn a_reload_goes_on_while_a_pool_is_scaled_down() {
     let (mut w, pool, _) = pool_of(3);
     w.step(Event::Reload { pool });
     w.hello(w.starting()[0], &Hello::default());
-    w.look();
+    w.take_actions();
     w.step(Event::Scale {
         pool,
         min: 1,
@@ -332,6 +332,6 @@ fn a_reload_goes_on_while_a_pool_is_scaled_down() {
     });
     assert_eq!(w.count(|action| matches!(action, Action::Kill { .. })), 0);
     w.boot();
-    let_go(&mut w);
+    stop_idle(&mut w);
     assert_eq!((versions(&w), reloaded(&w, pool)), (vec![2], Some(true)));
 }

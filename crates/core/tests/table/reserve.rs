@@ -16,10 +16,10 @@ fn a_reserve_goes_before_shares() {
     let (mut w, pool) = World::ready(workers(2));
     let flood = w.jobs(pool, "flood", QueueConfig::default());
     let vip = w.jobs(pool, "vip", reserving(1));
-    let rich = w.bring(job(vip));
+    let rich = w.submit(job(vip));
     w.run(rich, secs(50));
-    let flood = w.bring_many(10, &job(flood));
-    let waiting = w.bring_many(2, &job(vip));
+    let flood = w.submit_many(10, &job(flood));
+    let waiting = w.submit_many(2, &job(vip));
     assert!(w.waits(waiting[0]), "nobody is interrupted");
     w.done(flood[0]);
     assert!(
@@ -34,16 +34,16 @@ fn a_reserve_goes_before_shares() {
 }
 
 #[test]
-fn what_is_reserved_is_lent_while_its_owner_is_away() {
+fn reserved_slots_serve_other_queues_while_their_queue_is_empty() {
     let (mut w, pool) = World::ready(workers(2));
     w.jobs(pool, "vip", reserving(1));
     let flood = w.jobs(pool, "flood", QueueConfig::default());
-    let tasks = w.bring_many(3, &job(flood));
+    let tasks = w.submit_many(3, &job(flood));
     assert_eq!(w.assigned(&tasks).len(), 2);
 }
 
 #[test]
-fn what_is_kept_is_never_lent() {
+fn kept_slots_never_serve_other_queues() {
     let (mut w, pool) = World::ready(workers(3));
     let vip = w.jobs(
         pool,
@@ -55,9 +55,9 @@ fn what_is_kept_is_never_lent() {
         },
     );
     let flood = w.jobs(pool, "flood", QueueConfig::default());
-    let tasks = w.bring_many(5, &job(flood));
+    let tasks = w.submit_many(5, &job(flood));
     assert_eq!(w.assigned(&tasks), tasks[..2], "one slot is kept");
-    let own = w.bring(job(vip));
+    let own = w.submit(job(vip));
     assert!(w.on(own).is_some(), "and is its owner's at once");
     w.done(tasks[0]);
     assert_eq!(
@@ -72,7 +72,7 @@ fn what_is_kept_is_never_lent() {
 /// A queue that is served by two pools has its kept slot only once: after it has got a slot in one pool,
 /// the other pool keeps none for it.
 #[test]
-fn what_is_kept_in_two_pools_is_had_once() {
+fn a_slot_kept_in_two_pools_is_taken_once() {
     let (mut w, first) = World::ready(workers(1));
     let second = w.core.add_pool("second", workers(1));
     w.boot();
@@ -92,9 +92,9 @@ fn what_is_kept_in_two_pools_is_had_once() {
         &[(second, 1)],
     );
     let mail = w.jobs(first, "mail", QueueConfig::default());
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     assert!(w.waits(task));
-    let own = w.bring(job(vip));
+    let own = w.submit(job(vip));
     let at = w.view(w.on(own).expect("either pool serves it")).pool;
     assert_eq!(w.on(task).is_some(), at == second);
 }
@@ -111,16 +111,16 @@ fn a_limit_is_never_exceeded() {
         },
     );
     let free = w.jobs(pool, "free", QueueConfig::default());
-    let tasks = w.bring_many(4, &job(limited));
+    let tasks = w.submit_many(4, &job(limited));
     assert_eq!(w.assigned(&tasks), tasks[..2]);
-    let others = w.bring_many(3, &job(free));
+    let others = w.submit_many(3, &job(free));
     assert_eq!(w.assigned(&others).len(), 2, "what it leaves is for others");
     w.done(tasks[0]);
     assert_eq!(w.assigned(&tasks), tasks[1..3]);
 }
 
 #[test]
-fn a_limit_that_is_raised_counts_at_once() {
+fn a_raised_limit_applies_at_once() {
     let (mut w, pool) = World::ready(workers(4));
     let limited = w.jobs(
         pool,
@@ -130,7 +130,7 @@ fn a_limit_that_is_raised_counts_at_once() {
             ..QueueConfig::default()
         },
     );
-    let tasks = w.bring_many(4, &job(limited));
+    let tasks = w.submit_many(4, &job(limited));
     w.core
         .configure_queue(w.core.queue_of_name(limited), reserving(0));
     w.step(Event::Tick);
@@ -139,7 +139,7 @@ fn a_limit_that_is_raised_counts_at_once() {
 
 /// `keep` counts slots, not workers.
 #[test]
-fn what_is_kept_is_a_slot() {
+fn keep_counts_slots_not_workers() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(3));
     let kept = QueueConfig {
         reserve: 1,
@@ -148,14 +148,14 @@ fn what_is_kept_is_a_slot() {
     };
     w.jobs(pool, "vip", kept);
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let tasks = w.bring_many(3, &job(mail));
+    let tasks = w.submit_many(3, &job(mail));
     assert_eq!(w.assigned(&tasks).len(), 2);
 }
 
 /// When a prefetched task of a queue begins, the queue has its slot, so the other pool no longer has to
 /// keep one for it.
 #[test]
-fn what_is_kept_is_given_back_when_a_window_moves_on() {
+fn a_kept_slot_is_released_when_a_prefetched_task_begins() {
     let (mut w, first) = World::ready(workers(1));
     let second = w.core.add_pool("second", workers(1));
     w.boot();
@@ -167,18 +167,18 @@ fn what_is_kept_is_given_back_when_a_window_moves_on() {
         .core
         .add_queue(Kind::Jobs, "vip", QueueConfig::default(), &both);
     let vip_job = job(w.core.resolve_job("vip").expect("it was just added"));
-    w.learn(&job(quick), Span(50));
-    w.learn(&vip_job, Span(50));
-    let running = w.bring(job(quick));
+    w.train(&job(quick), Span(50));
+    w.train(&vip_job, Span(50));
+    let running = w.submit(job(quick));
     let kept = QueueConfig {
         reserve: 1,
         keep: 1,
         ..QueueConfig::default()
     };
     w.core.configure_queue(vip, kept);
-    let waiting = w.bring(job(mail));
+    let waiting = w.submit(job(mail));
     assert!(w.waits(waiting), "the second pool keeps its slot");
-    let ahead = w.bring(vip_job);
+    let ahead = w.submit(vip_job);
     assert_eq!(w.on(ahead), w.on(running));
     assert!(w.waits(waiting));
     w.run(running, Span(50));

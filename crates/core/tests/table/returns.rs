@@ -14,14 +14,14 @@ fn a_task_that_is_returned_again_and_again_counts_as_a_failed_run() {
     for tries in [1, 2] {
         let (mut w, pool) = World::ready(workers(10));
         let mail = w.jobs(pool, "mail", QueueConfig::default());
-        let task = w.bring(job(mail).tries(tries));
+        let task = w.submit(job(mail).tries(tries));
         for _ in 0..3 {
             leave_with(&mut w, task);
             assert!(w.on(task).is_some(), "it goes to another worker at once");
         }
         leave_with(&mut w, task);
         match (tries, w.end(task)) {
-            (1, Some(End::Told(Outcome::Abandoned, facts))) => assert_eq!(facts.attempt, 1),
+            (1, Some(End::Reported(Outcome::Abandoned, facts))) => assert_eq!(facts.attempt, 1),
             (
                 2,
                 Some(End::Retry {
@@ -41,7 +41,7 @@ fn a_task_that_is_returned_again_and_again_counts_as_a_failed_run() {
 fn a_call_that_is_returned_again_and_again_is_answered() {
     let (mut w, pool) = World::ready(workers(10));
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let task = w.bring(call(users));
+    let task = w.submit(call(users));
     for _ in 0..4 {
         leave_with(&mut w, task);
     }
@@ -53,8 +53,8 @@ fn a_call_that_is_returned_again_and_again_is_answered() {
 fn only_a_task_that_may_have_begun_is_counted() {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    w.learn(&job(mail), Span(50));
-    let tasks = w.bring_many(20, &job(mail).tries(1));
+    w.train(&job(mail), Span(50));
+    let tasks = w.submit_many(20, &job(mail).tries(1));
     for _ in 0..6 {
         let worker = w.live()[0];
         let head = w.core.assigned_to(worker).next().expect("work waits");
@@ -78,7 +78,7 @@ fn workers_that_leave_faster_than_they_end_do_not_pile_up() {
     let mut left = Vec::new();
     for _ in 0..50 {
         w.boot();
-        let task = w.bring(job(mail));
+        let task = w.submit(job(mail));
         let Some(worker) = w.on(task) else { break };
         w.done(task);
         w.step(Event::Left { worker });
@@ -109,7 +109,7 @@ fn crowded() -> (World, NameId, Vec<WorkerId>) {
     let mail = w.jobs(pool, "mail", QueueConfig::default());
     let leave = |_| {
         w.boot();
-        let task = w.bring(job(mail));
+        let task = w.submit(job(mail));
         let worker = w.on(task).expect("it runs");
         w.done(task);
         w.step(Event::Left { worker });
@@ -123,7 +123,7 @@ fn crowded() -> (World, NameId, Vec<WorkerId>) {
 }
 
 #[test]
-fn work_does_not_wait_for_the_grace_of_those_that_left() {
+fn starving_work_cuts_the_grace_period_of_stopping_workers() {
     let (mut w, mail, left) = crowded();
     w.pass(secs(2));
     assert_eq!(
@@ -131,12 +131,15 @@ fn work_does_not_wait_for_the_grace_of_those_that_left() {
         0,
         "nothing waits"
     );
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     w.pass(ms(100));
     let terminated = Action::Terminate { worker: left[0] };
-    assert!(w.saw(&terminated), "the one that left first is to end now");
+    assert!(
+        w.has_seen(&terminated),
+        "the one that left first is to end now"
+    );
     w.pass(secs(1));
-    assert!(w.was_killed(left[0], Why::Left));
+    assert!(w.was_killed(left[0], StopReason::Left));
     w.pass(secs(1));
     assert_eq!(
         w.count(|action| matches!(action, Action::Terminate { .. })),
@@ -151,9 +154,9 @@ fn work_does_not_wait_for_the_grace_of_those_that_left() {
 }
 
 #[test]
-fn a_worker_that_heeds_its_term_makes_room_before_it_is_killed() {
+fn a_worker_that_exits_on_term_makes_room_before_it_is_killed() {
     let (mut w, mail, left) = crowded();
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     w.pass(ms(100));
     w.exit(left[0], Exit::Signal(15));
     w.boot();
@@ -163,17 +166,17 @@ fn a_worker_that_heeds_its_term_makes_room_before_it_is_killed() {
 
 /// A worker with several slots has reported which tasks it began.
 #[test]
-fn one_that_has_a_task_to_finish_is_given_its_time() {
+fn a_worker_with_a_task_to_finish_keeps_its_grace_period() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(2));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
     for _ in 0..4 {
         w.boot_as(&Hello::slots(2));
-        let task = w.bring(job(mail));
+        let task = w.submit(job(mail));
         let worker = w.on(task).expect("it runs");
         w.step(Event::Started { worker, task });
         w.step(Event::Left { worker });
     }
-    let waiting = w.bring(job(mail));
+    let waiting = w.submit(job(mail));
     w.pass(secs(30));
     assert!(w.waits(waiting) && w.starting().is_empty());
     assert_eq!(
@@ -205,14 +208,14 @@ fn leave_again_and_again(w: &mut World, task: TaskId) -> Span {
 /// The delay after failed boots grows, but a task that makes its workers leave proves nothing about the next
 /// boot.
 #[test]
-fn workers_that_left_in_a_task_are_no_failed_boots_of_a_version_that_works() {
+fn workers_that_leave_during_a_task_are_not_failed_boots_of_a_proven_version() {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let good = w.bring(job(mail));
+    let good = w.submit(job(mail));
     w.done(good);
     let mut all = Span::ZERO;
     for _ in 0..10 {
-        let bad = w.bring(job(mail).tries(1));
+        let bad = w.submit(job(mail).tries(1));
         let took = leave_again_and_again(&mut w, bad);
         assert!(
             took <= secs(1),
@@ -226,12 +229,12 @@ fn workers_that_left_in_a_task_are_no_failed_boots_of_a_version_that_works() {
 }
 
 #[test]
-fn a_version_that_never_worked_is_not_started_faster_for_leaving() {
+fn leaving_during_a_task_is_a_failed_boot_of_an_unproven_version() {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
     let mut all = Span::ZERO;
     for _ in 0..3 {
-        let bad = w.bring(job(mail).tries(1));
+        let bad = w.submit(job(mail).tries(1));
         all.0 += leave_again_and_again(&mut w, bad).0;
     }
     assert!(all > secs(5), "{all:?}");
@@ -252,13 +255,13 @@ fn a_version_that_never_worked_is_not_started_faster_for_leaving() {
 fn a_new_version_whose_workers_only_leave_fails() {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let good = w.bring(job(mail));
+    let good = w.submit(job(mail));
     w.done(good);
     let old = w.live()[0];
     w.step(Event::Reload { pool });
     w.boot();
     w.exit(old, Exit::Code(0));
-    let bad = w.bring(job(mail).tries(1));
+    let bad = w.submit(job(mail).tries(1));
     leave_again_and_again(&mut w, bad);
     let failed = |notice: &Notice| matches!(notice, Notice::BootFailed { .. });
     assert!(w.notices().iter().any(failed));

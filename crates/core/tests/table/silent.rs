@@ -22,7 +22,7 @@ fn one_after(config: PoolConfig, span: Span) -> (World, WorkerId) {
 
 /// `queue:work` exits with 0 after its maximum number of jobs, and with 12 if it exceeds its memory limit.
 #[test]
-fn one_that_ends_well_is_followed_at_once() {
+fn a_process_that_exits_as_planned_is_replaced_at_once() {
     for code in [0, 12] {
         let (mut w, worker) = one_after(silent(1), secs(1));
         let exit = Exit::Code(code);
@@ -42,7 +42,7 @@ fn one_that_ends_well_is_followed_at_once() {
 
 /// For example `queue:work --once`, or a process that was put into the background by mistake.
 #[test]
-fn one_that_ends_well_at_once_is_followed_once_a_second() {
+fn a_short_process_that_exits_as_planned_is_replaced_once_a_second() {
     let (mut w, _) = World::ready(silent(1));
     for _ in 0..10 {
         w.pass(ms(5));
@@ -58,7 +58,7 @@ fn one_that_ends_well_at_once_is_followed_once_a_second() {
 }
 
 #[test]
-fn one_that_ends_badly_at_once_waits_longer_and_longer() {
+fn a_process_that_fails_at_once_is_restarted_with_backoff() {
     for (span, exit) in [(ms(1_999), Exit::Code(1)), (ms(1_999), Exit::Signal(9))] {
         let (mut w, worker) = one_after(silent(1), span);
         w.exit(worker, exit);
@@ -72,7 +72,7 @@ fn one_that_ends_badly_at_once_waits_longer_and_longer() {
 
 /// For a worker that speaks the protocol and exits before it was of use, the exit code makes no difference.
 #[test]
-fn with_the_protocol_an_exit_code_says_nothing() {
+fn the_exit_code_of_a_worker_with_the_protocol_is_ignored() {
     let (mut w, worker) = one_after(workers(1), ms(500));
     w.exit(worker, Exit::Code(12));
     assert!(w.starting().is_empty());
@@ -80,7 +80,7 @@ fn with_the_protocol_an_exit_code_says_nothing() {
 
 /// Starting the process alone does not prove that the pool is healthy.
 #[test]
-fn its_pool_is_healthy_again_when_it_has_lived_a_while() {
+fn a_pool_is_healthy_once_its_process_has_lived_for_a_while() {
     let (mut w, pool) = World::ready(silent(1));
     for _ in 0..5 {
         w.exit(w.live()[0], Exit::Code(1));
@@ -105,7 +105,7 @@ fn its_pool_is_healthy_again_when_it_has_lived_a_while() {
 }
 
 #[test]
-fn its_memory_is_watched_all_the_time() {
+fn the_memory_of_a_process_is_measured_regularly() {
     let (mut w, worker) = one_after(
         PoolConfig {
             memory_limit: 100 * MB,
@@ -113,7 +113,7 @@ fn its_memory_is_watched_all_the_time() {
         },
         ms(1),
     );
-    w.look();
+    w.take_actions();
     w.pass(secs(10));
     let measured = w.count(|action| *action == Action::Measure { worker });
     assert_eq!(measured, 5, "every 2 seconds");
@@ -126,23 +126,23 @@ fn its_memory_is_watched_all_the_time() {
         worker,
         rss: 150 * MB + 1,
     });
-    assert!(w.was_killed(worker, Why::Memory));
+    assert!(w.was_killed(worker, StopReason::Memory));
 }
 
 #[test]
-fn without_a_limit_nothing_is_due_of_it() {
+fn without_a_memory_limit_no_timer_is_set() {
     let (w, _) = one_after(silent(2), secs(120));
     assert_eq!(w.core.next_deadline(), None);
 }
 
 #[test]
-fn a_reload_starts_the_new_before_it_ends_the_old() {
+fn a_reload_starts_the_new_process_before_it_stops_the_old_one() {
     let (mut w, old) = one_after(silent(1), secs(5));
     w.step(Event::Reload { pool: PoolId(0) });
     assert_eq!((w.live(), w.starting().len()), (vec![old], 1));
     w.boot();
-    assert!(w.saw(&Action::Goaway {
+    assert!(w.has_seen(&Action::Goaway {
         worker: old,
-        why: Why::Replaced
+        why: StopReason::Replaced
     }));
 }

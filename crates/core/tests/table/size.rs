@@ -14,14 +14,14 @@ fn between(min: u32, max: u32) -> PoolConfig {
 fn busy(config: PoolConfig) -> (World, PoolId, NameId, Vec<TaskId>) {
     let (mut w, pool) = World::ready(config);
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let tasks = w.bring_many(w.live().len(), &job(mail).limit(secs(3_600)));
+    let tasks = w.submit_many(w.live().len(), &job(mail).limit(secs(3_600)));
     (w, pool, mail, tasks)
 }
 
 #[test]
-fn a_pool_grows_when_work_has_starved_for_a_moment() {
+fn a_pool_grows_after_work_has_starved_for_a_while() {
     let (mut w, _, mail, _) = busy(between(1, 3));
-    w.bring_many(9, &job(mail).limit(secs(3_600)));
+    w.submit_many(9, &job(mail).limit(secs(3_600)));
     w.pass(Span(49_999));
     assert!(w.starting().is_empty());
     w.pass(Span(1));
@@ -41,13 +41,13 @@ fn a_pool_grows_when_work_has_starved_for_a_moment() {
 
 /// A burst that is over in a moment needs no new process.
 #[test]
-fn a_short_burst_grows_nothing() {
+fn a_short_burst_does_not_grow_a_pool() {
     let (mut w, _, mail, running) = busy(between(1, 3));
-    let burst = w.bring(job(mail));
+    let burst = w.submit(job(mail));
     w.pass(ms(40));
     w.done(running[0]);
     w.done(burst);
-    let again = w.bring_many(2, &job(mail));
+    let again = w.submit_many(2, &job(mail));
     w.pass(ms(40));
     w.done(again[0]);
     w.pass(secs(10));
@@ -56,7 +56,7 @@ fn a_short_burst_grows_nothing() {
 
 /// Tasks that could not be assigned even to a free worker need no new one.
 #[test]
-fn work_that_may_not_run_grows_nothing() {
+fn tasks_that_may_not_run_do_not_grow_a_pool() {
     let (mut w, pool) = World::ready(between(1, 3));
     let one = QueueConfig {
         limit: 1,
@@ -78,7 +78,7 @@ fn work_that_may_not_run_grows_nothing() {
         paused: true,
     });
     for name in [limited, paused] {
-        w.bring_many(3, &job(name));
+        w.submit_many(3, &job(name));
     }
     w.pass(secs(1));
     assert_eq!(w.live().len() + w.starting().len(), 1);
@@ -89,15 +89,15 @@ fn work_that_may_not_run_grows_nothing() {
     };
     let keyed_too = v.jobs(pool, "keyed", one_each);
     assert_eq!(w.name_of(TaskId(0)), limited);
-    v.bring_many(3, &job(keyed_too).key("a"));
+    v.submit_many(3, &job(keyed_too).key("a"));
     v.pass(secs(1));
     assert_eq!(v.live().len() + v.starting().len(), 1);
-    w.bring(job(keyed));
+    w.submit(job(keyed));
 }
 
 /// A slot that is kept for another queue does not help tasks that may not use it.
 #[test]
-fn a_pool_grows_for_those_who_may_not_have_what_is_kept() {
+fn a_pool_grows_for_tasks_that_may_not_use_kept_slots() {
     let (mut w, pool) = World::ready(between(1, 2));
     let kept = QueueConfig {
         reserve: 1,
@@ -106,7 +106,7 @@ fn a_pool_grows_for_those_who_may_not_have_what_is_kept() {
     };
     w.jobs(pool, "vip", kept);
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     assert!(w.waits(task));
     w.pass(ms(50));
     w.boot();
@@ -115,7 +115,7 @@ fn a_pool_grows_for_those_who_may_not_have_what_is_kept() {
 
 /// While the server boots as many workers as it may, growth waits, without a busy loop.
 #[test]
-fn growth_waits_for_its_turn_to_boot() {
+fn growth_waits_for_the_boot_limit() {
     let mut w = World::with(Limits {
         boots_at_once: 1,
         ..Limits::default()
@@ -125,7 +125,7 @@ fn growth_waits_for_its_turn_to_boot() {
     w.core.add_pool("slow to boot", workers(1));
     w.step(Event::Tick);
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    w.bring_many(3, &job(mail).limit(secs(3_600)));
+    w.submit_many(3, &job(mail).limit(secs(3_600)));
     w.pass(secs(1));
     let slow = w.starting();
     assert_eq!(slow.len(), 1);
@@ -141,7 +141,7 @@ fn a_pool_shrinks_to_its_minimum_when_idle() {
         idle_timeout: secs(9),
         ..between(1, 3)
     });
-    tasks.extend(w.bring_many(2, &job(mail).limit(secs(3_600))));
+    tasks.extend(w.submit_many(2, &job(mail).limit(secs(3_600))));
     for _ in 0..2 {
         w.pass(ms(50));
         w.boot();
@@ -153,9 +153,9 @@ fn a_pool_shrinks_to_its_minimum_when_idle() {
     w.pass(ms(1));
     assert_eq!((w.live().len(), w.in_state("stopping").len()), (1, 2));
     for worker in w.in_state("stopping") {
-        assert!(w.saw(&Action::Goaway {
+        assert!(w.has_seen(&Action::Goaway {
             worker,
-            why: Why::Surplus
+            why: StopReason::Surplus
         }));
         w.exit(worker, Exit::Code(0));
     }
@@ -171,12 +171,12 @@ fn the_warmest_worker_gets_the_work() {
         ..between(1, 3)
     });
     let warm = w.on(tasks[0]);
-    w.bring(job(mail).limit(secs(3_600)));
+    w.submit(job(mail).limit(secs(3_600)));
     w.pass(ms(50));
     w.boot();
     w.done(tasks[0]);
     for _ in 0..20 {
-        let next = w.bring(job(mail));
+        let next = w.submit(job(mail));
         assert_eq!(w.on(next), warm);
         w.run(next, secs(1));
     }
@@ -185,7 +185,7 @@ fn the_warmest_worker_gets_the_work() {
 /// A worker that dialled in does not count towards the minimum, so an idle worker of the minimum
 /// stays.
 #[test]
-fn a_guest_lets_nobody_idle_out() {
+fn a_dialled_in_worker_does_not_count_towards_the_minimum() {
     let (mut w, pool) = World::ready(PoolConfig {
         idle_timeout: secs(9),
         ..between(1, 3)
@@ -194,7 +194,7 @@ fn a_guest_lets_nobody_idle_out() {
     let first = w.live();
     let mail = w.jobs(pool, "mail", QueueConfig::default());
     let joined = w.join(pool, &Hello::default());
-    let task = w.bring(job(mail).limit(secs(3_600)));
+    let task = w.submit(job(mail).limit(secs(3_600)));
     assert_eq!(w.on(task), Some(joined));
     w.pass(secs(9));
     assert_eq!(w.view(first[0]).state, WorkerState::Ready);
@@ -203,14 +203,14 @@ fn a_guest_lets_nobody_idle_out() {
 /// A worker of the minimum that is idle beyond `idle_timeout`, while the workers above the minimum
 /// are already leaving, is neither stopped nor checked again and again.
 #[test]
-fn the_last_of_the_minimum_stays() {
+fn workers_of_the_minimum_stay_beyond_the_idle_timeout() {
     let (mut w, pool) = World::ready(PoolConfig {
         idle_timeout: secs(9),
         ..between(1, 2)
     });
     let mail = w.jobs(pool, "mail", QueueConfig::default());
     let joined = w.join(pool, &Hello::default());
-    let task = w.bring(job(mail).limit(secs(3_600)));
+    let task = w.submit(job(mail).limit(secs(3_600)));
     assert_eq!(w.on(task), Some(joined));
     w.step(Event::Misbehaved { worker: joined });
     w.pass(secs(60));
@@ -226,7 +226,7 @@ fn a_pool_without_a_minimum_starts_when_work_comes_and_ends_when_it_is_gone() {
     let mail = w.jobs(pool, "mail", QueueConfig::default());
     w.pass(secs(60));
     assert!(w.starting().is_empty());
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     w.pass(ms(50));
     w.boot();
     w.done(task);
@@ -249,7 +249,7 @@ fn scaling_up_starts_workers_at_once() {
 
 /// Idle workers are stopped first, and busy ones finish their tasks.
 #[test]
-fn scaling_down_lets_the_idle_go_first() {
+fn scaling_down_stops_idle_workers_first() {
     let (mut w, pool, _, tasks) = busy(between(3, 3));
     w.done(tasks[1]);
     let [first, idle, last] = [0, 1, 2].map(|at| w.books.workers.iter().nth(at).copied());
@@ -273,9 +273,9 @@ fn scaling_down_lets_the_idle_go_first() {
 
 /// A booting worker has no task, so it is ended before a worker that serves.
 #[test]
-fn scaling_down_ends_boots_first() {
+fn scaling_down_stops_booting_workers_first() {
     let (mut w, pool, mail, _) = busy(between(2, 4));
-    w.bring_many(4, &job(mail));
+    w.submit_many(4, &job(mail));
     w.pass(ms(50));
     assert_eq!(w.starting().len(), 1);
     w.step(Event::Scale {
@@ -288,7 +288,7 @@ fn scaling_down_ends_boots_first() {
 
 /// The bounds are corrected so that the maximum is at least 1 and the minimum is not above it.
 #[test]
-fn scaling_to_nonsense_is_made_sense_of() {
+fn scale_bounds_are_corrected() {
     let (mut w, pool) = World::ready(between(1, 1));
     w.step(Event::Scale {
         pool,
@@ -301,7 +301,7 @@ fn scaling_to_nonsense_is_made_sense_of() {
 
 /// Workers that dial in are not counted towards the maximum and replace no other worker.
 #[test]
-fn who_joins_comes_on_top() {
+fn dialled_in_workers_do_not_count_towards_the_maximum() {
     let (mut w, pool) = World::ready(between(2, 2));
     w.join(pool, &Hello::default());
     assert_eq!(w.live().len(), 3);
@@ -311,13 +311,13 @@ fn who_joins_comes_on_top() {
 
 /// A pool whose workers dial in starts none itself.
 #[test]
-fn a_pool_of_guests_starts_nobody() {
+fn a_pool_of_dialled_in_workers_starts_none() {
     let (mut w, pool) = World::of(PoolConfig {
         spawned: false,
         ..between(2, 4)
     });
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     w.pass(secs(60));
     assert!(w.starting().is_empty());
     let guest = w.join(pool, &Hello::default());
@@ -338,7 +338,7 @@ fn a_worker_with_a_task_is_not_idle() {
         &Hello::slots(2),
     );
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let [long, longer] = [0, 1].map(|_| w.bring(job(mail).limit(secs(3_600))));
+    let [long, longer] = [0, 1].map(|_| w.submit(job(mail).limit(secs(3_600))));
     w.step(Event::Scale {
         pool,
         min: 1,
@@ -354,18 +354,18 @@ fn a_worker_with_a_task_is_not_idle() {
 
 /// The core sets no deadline for a pool that cannot grow, nor for one whose waiting work has gone.
 #[test]
-fn nobody_is_woken_for_nothing() {
+fn no_timer_is_set_for_a_pool_that_cannot_grow() {
     let wakes = |w: &World| {
         w.core
             .next_deadline()
             .is_some_and(|at| at <= w.now + secs(1))
     };
     let (mut w, _, mail, running) = busy(between(1, 1));
-    w.bring(job(mail));
+    w.submit(job(mail));
     assert!(!wakes(&w));
     w.done(running[0]);
     let (mut w, _, mail, running) = busy(between(1, 2));
-    let waiting = w.bring(job(mail));
+    let waiting = w.submit(job(mail));
     assert!(wakes(&w), "it may grow");
     w.pass(ms(10));
     w.done(running[0]);
@@ -377,7 +377,7 @@ fn nobody_is_woken_for_nothing() {
         ..between(1, 2)
     });
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    w.bring(job(mail));
+    w.submit(job(mail));
     assert!(!wakes(&w), "its workers come by themselves");
 }
 

@@ -23,17 +23,17 @@ fn started(w: &mut World, worker: WorkerId, tasks: &[TaskId]) {
 }
 
 #[test]
-fn as_many_tasks_as_slots_and_no_window() {
+fn a_worker_with_slots_prefetches_nothing() {
     let (mut w, _, mail, _) = three_slots(false);
-    w.learn(&job(mail), Span(50));
-    let tasks = w.bring_many(50, &job(mail));
+    w.train(&job(mail), Span(50));
+    let tasks = w.submit_many(50, &job(mail));
     assert_eq!(w.assigned(&tasks), tasks[..3]);
 }
 
 #[test]
 fn answers_come_in_any_order() {
     let (mut w, _, mail, worker) = three_slots(false);
-    let tasks = w.bring_many(4, &job(mail));
+    let tasks = w.submit_many(4, &job(mail));
     started(&mut w, worker, &tasks[..3]);
     w.done(tasks[1]);
     assert_eq!(w.on(tasks[3]), Some(worker));
@@ -45,11 +45,11 @@ fn answers_come_in_any_order() {
 /// A task that had begun may have killed the worker. A task that had not begun returns to its queue at no
 /// cost.
 #[test]
-fn a_death_is_laid_to_what_had_begun() {
+fn a_death_is_blamed_on_begun_tasks_only() {
     let (mut w, _, mail, worker) = three_slots(false);
-    let tasks = w.bring_many(3, &job(mail));
+    let tasks = w.submit_many(3, &job(mail));
     started(&mut w, worker, &tasks[..2]);
-    w.look();
+    w.take_actions();
     w.die(worker);
     let crashed = w.notices().into_iter().filter_map(|notice| match notice {
         Notice::Crashed { task, .. } => Some(task),
@@ -67,7 +67,7 @@ fn a_death_is_laid_to_what_had_begun() {
     assert_eq!(w.assigned(&tasks), tasks[1..2]);
     w.done(tasks[1]);
     let (task, time_left) = (tasks[2], None);
-    assert!(w.saw(&Action::Deliver {
+    assert!(w.has_seen(&Action::Deliver {
         worker,
         task,
         time_left,
@@ -78,9 +78,9 @@ fn a_death_is_laid_to_what_had_begun() {
 
 /// The time limit of a task starts when the task begins, and a task begins only once.
 #[test]
-fn the_clock_starts_when_it_begins_and_only_once() {
+fn the_time_limit_starts_once_when_the_task_begins() {
     let (mut w, _, mail, worker) = three_slots(false);
-    let task = w.bring(job(mail).limit(ms(100)));
+    let task = w.submit(job(mail).limit(ms(100)));
     w.pass(ms(50));
     started(&mut w, worker, &[task]);
     w.pass(ms(99));
@@ -91,38 +91,38 @@ fn the_clock_starts_when_it_begins_and_only_once() {
 }
 
 #[test]
-fn only_a_worker_with_slots_says_what_it_began() {
+fn only_a_worker_with_several_slots_may_send_started() {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     let worker = w.on(task).expect("it runs");
     started(&mut w, worker, &[task]);
-    assert!(w.was_killed(worker, Why::Misbehaved));
+    assert!(w.was_killed(worker, StopReason::Misbehaved));
 }
 
 #[test]
-fn beginning_what_it_does_not_have_is_a_fault() {
+fn starting_a_task_of_another_worker_is_a_violation() {
     let (mut w, _, _, worker) = three_slots(false);
     started(&mut w, worker, &[TaskId(77)]);
-    assert!(w.was_killed(worker, Why::Misbehaved));
+    assert!(w.was_killed(worker, StopReason::Misbehaved));
 }
 
 /// Other tasks that succeed do not save a worker that has a hanging task.
 #[test]
-fn a_task_that_hangs_is_ended_while_others_go_on() {
+fn a_hanging_task_is_ended_while_others_continue() {
     let (mut w, _, mail, worker) = three_slots(true);
-    let hung = w.bring(job(mail).limit(secs(1)));
+    let hung = w.submit(job(mail).limit(secs(1)));
     started(&mut w, worker, &[hung]);
     for _ in 0..40 {
-        let quick = w.bring(job(mail));
+        let quick = w.submit(job(mail));
         if w.on(quick) == Some(worker) {
             started(&mut w, worker, &[quick]);
             w.run(quick, ms(100));
         }
     }
-    assert!(w.was_killed(worker, Why::TaskTimeout));
+    assert!(w.was_killed(worker, StopReason::TaskTimeout));
     assert_eq!(
-        w.count(|action| matches!(action, Action::Nudge { .. })),
+        w.count(|action| matches!(action, Action::SoftSignal { .. })),
         1,
         "one signal is enough"
     );
@@ -132,7 +132,7 @@ fn a_task_that_hangs_is_ended_while_others_go_on() {
 #[test]
 fn each_cancelled_task_has_its_own_grace() {
     let (mut w, _, mail, worker) = three_slots(true);
-    let tasks = w.bring_many(2, &job(mail));
+    let tasks = w.submit_many(2, &job(mail));
     started(&mut w, worker, &tasks);
     w.cancel(tasks[0], true);
     w.pass(ms(1_000));
@@ -146,7 +146,7 @@ fn each_cancelled_task_has_its_own_grace() {
     w.pass(ms(1_999));
     assert_eq!(w.live(), [worker]);
     w.pass(ms(1));
-    assert!(w.was_killed(worker, Why::Cancelled));
+    assert!(w.was_killed(worker, StopReason::Cancelled));
     w.exit(worker, Exit::Signal(9));
     assert_eq!(w.outcome(tasks[1]), Some(Outcome::Cancelled));
 }
@@ -155,8 +155,8 @@ fn each_cancelled_task_has_its_own_grace() {
 #[test]
 fn bystanders_of_a_timeout_run_again_at_no_cost() {
     let (mut w, _, mail, worker) = three_slots(false);
-    let hung = w.bring(job(mail).limit(secs(1)));
-    let beside = w.bring(job(mail));
+    let hung = w.submit(job(mail).limit(secs(1)));
+    let beside = w.submit(job(mail));
     started(&mut w, worker, &[hung, beside]);
     w.pass(secs(1));
     w.exit(worker, Exit::Signal(9));
@@ -169,7 +169,7 @@ fn bystanders_of_a_timeout_run_again_at_no_cost() {
     ));
     w.boot();
     let (worker, task, time_left) = (w.on(beside).expect("it runs again"), beside, None);
-    assert!(w.saw(&Action::Deliver {
+    assert!(w.has_seen(&Action::Deliver {
         worker,
         task,
         time_left,
@@ -181,16 +181,16 @@ fn bystanders_of_a_timeout_run_again_at_no_cost() {
 /// An idempotent call that ran beside a task that timed out is retried at no cost. Because it has run, its
 /// answer must not be flagged NOT_PROCESSED.
 #[test]
-fn a_bystanding_call_that_waits_again_has_run() {
+fn a_requeued_bystanding_call_has_run() {
     let (mut w, pool, mail, worker) = three_slots(false);
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let hung = w.bring(job(mail).limit(secs(1)));
-    let beside = w.bring(call(users).idempotent().time_left(secs(5)));
+    let hung = w.submit(job(mail).limit(secs(1)));
+    let beside = w.submit(call(users).idempotent().time_left(secs(5)));
     started(&mut w, worker, &[hung, beside]);
     w.pass(secs(1));
     w.exit(worker, Exit::Signal(9));
     w.pass(secs(4));
-    let Some(End::Told(Outcome::Deadline { ran: true }, facts)) = w.end(beside) else {
+    let Some(End::Reported(Outcome::Deadline { ran: true }, facts)) = w.end(beside) else {
         panic!("{:?}", w.end(beside))
     };
     assert_eq!((facts.has_run, facts.crashes), (true, 0));
@@ -202,8 +202,8 @@ fn a_bystanding_call_that_waits_again_has_run() {
 fn a_bystanding_call_is_lost() {
     let (mut w, pool, mail, worker) = three_slots(false);
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let hung = w.bring(job(mail).limit(secs(1)));
-    let beside = w.bring(call(users));
+    let hung = w.submit(job(mail).limit(secs(1)));
+    let beside = w.submit(call(users));
     started(&mut w, worker, &[hung, beside]);
     w.pass(secs(1));
     w.exit(worker, Exit::Signal(9));
@@ -215,7 +215,7 @@ fn a_bystanding_call_is_lost() {
 
 /// A worker that offers 0 slots has one.
 #[test]
-fn there_is_one_slot_at_least() {
+fn a_worker_has_at_least_one_slot() {
     let (mut w, pool) = World::of(workers(1));
     w.step(Event::Tick);
     let worker = w.starting()[0];
@@ -226,6 +226,6 @@ fn there_is_one_slot_at_least() {
     };
     w.step(Event::Hello { worker, offer });
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     assert_eq!((w.on(task), w.view(worker).slots), (Some(worker), 1));
 }

@@ -21,7 +21,7 @@ fn goaways(w: &World, worker: WorkerId) -> usize {
 #[test]
 fn a_one_task_worker_is_never_assigned_another_task() {
     let (mut w, _, mail) = one_task(1, 1);
-    let tasks = w.bring_many(20, &job(mail));
+    let tasks = w.submit_many(20, &job(mail));
     assert_eq!(w.assigned(&tasks), tasks[..1]);
     let worker = w.on(tasks[0]).unwrap();
     w.done(tasks[0]);
@@ -34,17 +34,17 @@ fn a_one_task_worker_is_never_assigned_another_task() {
 
 /// Short tasks are prefetched, but never more than the worker may still take.
 #[test]
-fn one_that_takes_three_is_assigned_three() {
+fn a_three_task_worker_is_assigned_three_tasks() {
     let (mut w, pool) = World::of(PoolConfig {
         spawned: false,
         ..workers(0)
     });
     let mail = w.jobs(pool, "mail", QueueConfig::default());
     let teacher = w.join(pool, &Hello::default());
-    w.learn(&job(mail), Span(50));
-    w.exit(teacher, Exit::Gone);
+    w.train(&job(mail), Span(50));
+    w.exit(teacher, Exit::ConnectionLost);
     let worker = w.join(pool, &Hello::tasks(3));
-    let tasks = w.bring_many(20, &job(mail));
+    let tasks = w.submit_many(20, &job(mail));
     assert_eq!(w.assigned(&tasks), tasks[..3]);
     w.done(tasks[0]);
     assert_eq!(w.assigned(&tasks), tasks[1..3]);
@@ -55,9 +55,9 @@ fn one_that_takes_three_is_assigned_three() {
 
 /// A successor boots while the task runs, if the maximum permits it.
 #[test]
-fn so_many_are_kept_ready() {
+fn the_minimum_is_kept_ready() {
     let (mut w, _, mail) = one_task(2, 4);
-    let tasks = w.bring_many(4, &job(mail));
+    let tasks = w.submit_many(4, &job(mail));
     assert_eq!(w.assigned(&tasks), tasks[..2]);
     assert_eq!(w.starting().len(), 2, "at once, without any starving");
     w.boot_as(&Hello::tasks(1));
@@ -71,25 +71,25 @@ fn so_many_are_kept_ready() {
 }
 
 #[test]
-fn one_that_does_not_end_by_itself_is_ended() {
+fn a_worker_that_does_not_exit_after_its_last_task_is_killed() {
     let (mut w, _, mail) = one_task(1, 1);
-    let task = w.bring(job(mail));
+    let task = w.submit(job(mail));
     let worker = w.on(task).unwrap();
     w.done(task);
     w.pass(secs(11));
-    assert!(w.was_killed(worker, Why::Spent));
+    assert!(w.was_killed(worker, StopReason::TaskLimit));
 }
 
 /// The `tasks` limit of a pool also applies to workers that do not know it: they receive GOAWAY after their
 /// last task.
 #[test]
-fn a_worker_that_knows_no_bound_is_told_to_go() {
+fn a_worker_that_does_not_know_its_limit_is_sent_goaway() {
     let (mut w, pool) = World::ready(PoolConfig {
-        tasks: 1,
+        tasks_per_worker: 1,
         ..workers(1)
     });
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let tasks = w.bring_many(2, &job(mail));
+    let tasks = w.submit_many(2, &job(mail));
     let worker = w.on(tasks[0]).unwrap();
     w.done(tasks[0]);
     assert_eq!(w.assigned(&tasks), []);
@@ -98,10 +98,10 @@ fn a_worker_that_knows_no_bound_is_told_to_go() {
 
 /// A short-lived worker that exits cleanly is not worth a log line; one that ends otherwise is.
 #[test]
-fn a_life_that_ends_well_is_quiet() {
+fn a_clean_exit_of_a_short_lived_worker_is_quiet() {
     for (exit, is_quiet) in [(Exit::Code(0), true), (Exit::Code(3), false)] {
         let (mut w, _, mail) = one_task(1, 1);
-        let task = w.bring(job(mail));
+        let task = w.submit(job(mail));
         let worker = w.on(task).unwrap();
         w.done(task);
         w.exit(worker, exit);
@@ -117,7 +117,7 @@ fn a_life_that_ends_well_is_quiet() {
 
 /// A worker that is ready and ends without a task was of no use, so its successor is delayed.
 #[test]
-fn those_that_end_without_a_task_are_started_ever_more_slowly() {
+fn workers_that_exit_without_a_task_are_restarted_with_backoff() {
     let (mut w, _, _) = one_task(1, 1);
     w.pass(ms(1));
     let worker = w.live()[0];
@@ -139,7 +139,7 @@ fn a_crash_within_a_worker_costs_only_its_task() {
         &Hello::slots(4),
     );
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    let tasks = w.bring_many(4, &job(mail));
+    let tasks = w.submit_many(4, &job(mail));
     let worker = w.on(tasks[0]).unwrap();
     for task in &tasks {
         w.step(Event::Started {
@@ -165,15 +165,15 @@ fn a_crash_within_a_worker_costs_only_its_task() {
 
 /// An adapter with one slot runs one program at a time, and gets no prefetched tasks.
 #[test]
-fn an_adapter_with_one_slot_gets_nothing_ahead() {
+fn an_adapter_with_one_slot_prefetches_nothing() {
     let config = PoolConfig {
         isolated: true,
         ..workers(1)
     };
     let (mut w, pool) = World::ready_as(config, &Hello::slots(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    w.learn(&job(mail), Span(50));
-    let tasks = w.bring_many(9, &job(mail));
+    w.train(&job(mail), Span(50));
+    let tasks = w.submit_many(9, &job(mail));
     for task in &tasks {
         assert_eq!(w.assigned(&tasks), [*task]);
         w.done(*task);
@@ -189,14 +189,14 @@ fn the_last_task_of_a_full_pool_may_not_call_its_own_pool() {
     };
     let (mut w, pool) = World::ready_as(workers(1), &hello);
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let outer = w.bring(call(users));
-    let inner = w.bring(call(users).inside(w.on(outer).unwrap()));
+    let outer = w.submit(call(users));
+    let inner = w.submit(call(users).inside(w.on(outer).unwrap()));
     assert_eq!(w.outcome(inner), Some(Outcome::WouldDeadlock));
 }
 
 /// Found by seed 30270: an idle worker is to be replaced while the others are busy with their only task.
 #[test]
-fn a_successor_replaces_one_though_others_are_at_their_last_task() {
+fn a_successor_replaces_a_worker_while_others_are_at_their_last_task() {
     let config = PoolConfig {
         min: 4,
         max: 4,
@@ -205,7 +205,7 @@ fn a_successor_replaces_one_though_others_are_at_their_last_task() {
     };
     let (mut w, pool) = World::ready_as(config, &Hello::tasks(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    w.bring_many(3, &job(mail).limit(secs(9_999)));
+    w.submit_many(3, &job(mail).limit(secs(9_999)));
     let idle = w.in_state("ready");
     assert_eq!(idle.len(), 1);
     w.pass(secs(100));

@@ -7,7 +7,7 @@ const SHORT: Span = Span(50);
 fn pool_with(count: u32, hello: &Hello) -> (World, PoolId, NameId) {
     let (mut w, pool) = World::ready_as(workers(count), hello);
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    w.learn(&job(mail), SHORT);
+    w.train(&job(mail), SHORT);
     (w, pool, mail)
 }
 
@@ -19,9 +19,9 @@ fn assigned(w: &World) -> Vec<usize> {
 }
 
 #[test]
-fn short_jobs_are_lent_ahead() {
+fn short_jobs_are_prefetched() {
     let (mut w, _, mail) = pool_with(1, &Hello::default());
-    let tasks = w.bring_many(200, &job(mail));
+    let tasks = w.submit_many(200, &job(mail));
     assert_eq!(
         w.assigned(&tasks),
         tasks[..33],
@@ -44,7 +44,7 @@ fn short_jobs_are_lent_ahead() {
 #[test]
 fn a_window_is_filled_when_half_empty() {
     let (mut w, _, mail) = pool_with(1, &Hello::default());
-    let tasks = w.bring_many(300, &job(mail));
+    let tasks = w.submit_many(300, &job(mail));
     w.done(tasks[0]);
     for assigned in (32..64).rev() {
         let delivered = w.count(|action| matches!(action, Action::Deliver { .. }));
@@ -61,17 +61,17 @@ fn a_window_is_filled_when_half_empty() {
 
 /// Nothing is prefetched while another worker is idle and could start the task at once.
 #[test]
-fn the_idle_go_first() {
+fn nothing_is_prefetched_while_a_worker_is_idle() {
     let (mut w, _, mail) = pool_with(3, &Hello::default());
-    w.bring_many(3, &job(mail));
+    w.submit_many(3, &job(mail));
     assert_eq!(assigned(&w), [1, 1, 1]);
 }
 
 /// Waiting tasks are spread over the workers.
 #[test]
-fn windows_share_what_waits() {
+fn waiting_tasks_are_spread_over_the_windows() {
     let (mut w, _, mail) = pool_with(2, &Hello::default());
-    let tasks = w.bring_many(42, &job(mail));
+    let tasks = w.submit_many(42, &job(mail));
     for task in &tasks[..2] {
         w.done(*task);
     }
@@ -84,17 +84,17 @@ fn windows_share_what_waits() {
 
 /// One run of 2 ms among the last 64 prevents prefetching.
 #[test]
-fn only_names_that_were_always_short() {
+fn one_long_run_prevents_prefetching() {
     let (mut w, _, mail) = pool_with(1, &Hello::default());
-    let slow = w.bring(job(mail));
+    let slow = w.submit(job(mail));
     w.run(slow, Span(2_000));
     for _ in 0..32 {
-        let tasks = w.bring_many(2, &job(mail));
+        let tasks = w.submit_many(2, &job(mail));
         assert_eq!(w.assigned(&tasks).len(), 1);
         w.run(tasks[0], SHORT);
         w.run(tasks[1], SHORT);
     }
-    let tasks = w.bring_many(2, &job(mail));
+    let tasks = w.submit_many(2, &job(mail));
     assert_eq!(w.assigned(&tasks).len(), 2, "but it is forgotten");
 }
 
@@ -103,7 +103,7 @@ fn nothing_is_concluded_from_a_few_runs() {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
     for runs in 0..16 {
-        let tasks = w.bring_many(2, &job(mail));
+        let tasks = w.submit_many(2, &job(mail));
         assert_eq!(w.assigned(&tasks).len(), 1, "after {runs} runs");
         w.cancel(tasks[1], false);
         w.run(tasks[0], SHORT);
@@ -113,11 +113,11 @@ fn nothing_is_concluded_from_a_few_runs() {
 /// If the worker reports its own measure of the run, that one counts, because it does not include
 /// the time on the wire.
 #[test]
-fn the_workers_own_measure_counts() {
+fn the_run_time_measured_by_the_worker_counts() {
     let (mut w, pool) = World::ready(workers(1));
     let mail = w.jobs(pool, "mail", QueueConfig::default());
     for _ in 0..16 {
-        let task = w.bring(job(mail));
+        let task = w.submit(job(mail));
         let worker = w.on(task).expect("it runs");
         w.pass(ms(5));
         w.step(Event::Answered {
@@ -127,20 +127,20 @@ fn the_workers_own_measure_counts() {
             worked: SHORT,
         });
     }
-    let tasks = w.bring_many(2, &job(mail));
+    let tasks = w.submit_many(2, &job(mail));
     assert_eq!(w.assigned(&tasks).len(), 2);
 }
 
 /// A worker's death affects everything assigned to it, so a call that may not run again is not
 /// prefetched, and nothing is prefetched behind it.
 #[test]
-fn calls_that_may_not_run_again_are_lent_alone() {
+fn calls_that_may_not_run_again_are_not_prefetched() {
     let (mut w, pool, mail) = pool_with(1, &Hello::default());
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    w.learn(&call(users), SHORT);
-    let calls = w.bring_many(3, &call(users));
+    w.train(&call(users), SHORT);
+    let calls = w.submit_many(3, &call(users));
     assert_eq!(w.assigned(&calls).len(), 1);
-    let jobs = w.bring_many(20, &job(mail));
+    let jobs = w.submit_many(20, &job(mail));
     assert_eq!(
         w.assigned(&jobs).len(),
         0,
@@ -149,7 +149,7 @@ fn calls_that_may_not_run_again_are_lent_alone() {
     calls.iter().for_each(|task| w.cancel(*task, false));
     w.done(calls[0]);
     assert!(w.assigned(&jobs).len() > 1);
-    let idempotent = w.bring_many(80, &call(users).idempotent());
+    let idempotent = w.submit_many(80, &call(users).idempotent());
     for task in &jobs {
         w.done(*task);
     }
@@ -158,7 +158,7 @@ fn calls_that_may_not_run_again_are_lent_alone() {
 
 /// A long task is not prefetched behind a short one, nor a short one behind a long one.
 #[test]
-fn long_tasks_are_neither_in_a_window_nor_before_it() {
+fn long_tasks_are_not_prefetched_and_prevent_prefetching() {
     let (mut w, pool, mail) = pool_with(1, &Hello::default());
     let long = w.jobs(
         pool,
@@ -168,10 +168,10 @@ fn long_tasks_are_neither_in_a_window_nor_before_it() {
             ..QueueConfig::default()
         },
     );
-    w.learn(&job(long), ms(5));
-    let running = w.bring(job(mail));
-    let next = w.bring(job(long));
-    let others = w.bring_many(20, &job(mail));
+    w.train(&job(long), ms(5));
+    let running = w.submit(job(mail));
+    let next = w.submit(job(long));
+    let others = w.submit_many(20, &job(mail));
     assert_eq!(
         w.assigned(&others),
         [],
@@ -194,15 +194,15 @@ fn windows_keep_within_the_limit() {
             ..QueueConfig::default()
         },
     );
-    w.learn(&job(mail), SHORT);
-    let tasks = w.bring_many(50, &job(mail));
+    w.train(&job(mail), SHORT);
+    let tasks = w.submit_many(50, &job(mail));
     w.done(tasks[0]);
     assert_eq!(w.assigned(&tasks).len(), 3);
 }
 
 /// Prefetching does not use up a slot that is kept for another queue.
 #[test]
-fn windows_leave_what_is_kept() {
+fn prefetching_leaves_kept_slots_free() {
     let (mut w, pool) = World::ready(workers(2));
     let kept = QueueConfig {
         reserve: 1,
@@ -211,23 +211,23 @@ fn windows_leave_what_is_kept() {
     };
     let vip = w.jobs(pool, "vip", kept);
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    w.learn(&job(mail), SHORT);
-    let tasks = w.bring_many(50, &job(mail));
+    w.train(&job(mail), SHORT);
+    let tasks = w.submit_many(50, &job(mail));
     w.done(tasks[0]);
     assert_eq!(
         w.assigned(&tasks).len(),
         1,
         "a worker is idle, if only for others"
     );
-    let own = w.bring(job(vip));
+    let own = w.submit(job(vip));
     assert!(w.on(own).is_some());
 }
 
 /// While the server drains, no job is prefetched.
 #[test]
-fn nothing_is_lent_ahead_to_a_worker_that_goes() {
+fn nothing_is_prefetched_during_a_drain() {
     let (mut w, _, mail) = pool_with(1, &Hello::default());
-    let tasks = w.bring_many(100, &job(mail));
+    let tasks = w.submit_many(100, &job(mail));
     let lent_before = w.assigned(&tasks).len();
     w.step(Event::Drain);
     w.done(tasks[0]);
@@ -244,8 +244,8 @@ fn windows_can_be_switched_off() {
     let pool = w.core.add_pool("app", workers(1));
     w.boot();
     let mail = w.jobs(pool, "mail", QueueConfig::default());
-    w.learn(&job(mail), SHORT);
-    let tasks = w.bring_many(50, &job(mail));
+    w.train(&job(mail), SHORT);
+    let tasks = w.submit_many(50, &job(mail));
     assert_eq!(w.assigned(&tasks), tasks[..1]);
 }
 
@@ -253,22 +253,22 @@ fn windows_can_be_switched_off() {
 #[test]
 fn windows_are_filled_in_turn() {
     let (mut w, _, mail) = pool_with(3, &Hello::default());
-    w.bring_many(30, &job(mail));
+    w.submit_many(30, &job(mail));
     let assigned = assigned(&w);
     assert!(assigned.iter().all(|count| *count > 2), "{assigned:?}");
 }
 
 /// However many tasks arrive at once, no worker prefetches a task that another could begin sooner.
 #[test]
-fn no_window_takes_more_than_its_part() {
+fn no_window_takes_more_than_its_share() {
     let (mut w, _, mail) = pool_with(2, &Hello::default());
-    w.bring_many(2, &job(mail));
+    w.submit_many(2, &job(mail));
     let queue = w.queue(mail);
     w.step(Event::Paused {
         queue,
         paused: true,
     });
-    w.bring_many(20, &job(mail));
+    w.submit_many(20, &job(mail));
     w.step(Event::Paused {
         queue,
         paused: false,
@@ -279,14 +279,14 @@ fn no_window_takes_more_than_its_part() {
 
 /// A few longer runs again and again do not add up, because older runs are forgotten.
 #[test]
-fn noise_that_is_forgotten_does_not_add_up() {
+fn forgotten_long_runs_do_not_add_up() {
     let (mut w, _, mail) = pool_with(1, &Hello::default());
     for _ in 0..6 {
         for run in 0..64 {
-            let task = w.bring(job(mail));
+            let task = w.submit(job(mail));
             w.run(task, if run < 4 { Span(300) } else { SHORT });
         }
     }
-    let tasks = w.bring_many(2, &job(mail));
+    let tasks = w.submit_many(2, &job(mail));
     assert_eq!(w.assigned(&tasks).len(), 2);
 }

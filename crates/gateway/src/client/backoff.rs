@@ -3,30 +3,30 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-const FIRST: Duration = Duration::from_millis(5);
-const LONGEST: Duration = Duration::from_secs(1);
+const MIN_DELAY: Duration = Duration::from_millis(5);
+const MAX_DELAY: Duration = Duration::from_secs(1);
 
 /// Delays that double up to one second. Half of each delay is random, so that clients do not all reconnect at once.
 pub(super) struct Backoff {
     next: Duration,
-    dice: RandomState,
-    drawn: u64,
+    random: RandomState,
+    draws: u64,
 }
 
 impl Backoff {
     pub(super) fn new() -> Self {
         Self {
-            next: FIRST,
-            dice: RandomState::new(),
-            drawn: 0,
+            next: MIN_DELAY,
+            random: RandomState::new(),
+            draws: 0,
         }
     }
 
-    pub(super) fn wait(&mut self) -> Duration {
-        self.drawn += 1;
-        let draw = self.dice.hash_one(self.drawn) % 1_000;
+    pub(super) fn next_delay(&mut self) -> Duration {
+        self.draws += 1;
+        let draw = self.random.hash_one(self.draws) % 1_000;
         let half = self.next / 2;
-        self.next = (self.next * 2).min(LONGEST);
+        self.next = (self.next * 2).min(MAX_DELAY);
         half + half * draw as u32 / 1_000
     }
 }
@@ -36,14 +36,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_grow_to_a_second_and_differ() {
+    fn delays_grow_to_one_second_and_differ() {
         let mut backoff = Backoff::new();
-        let waits: Vec<Duration> = (0..40).map(|_| backoff.wait()).collect();
-        assert!(waits[0] >= FIRST / 2 && waits[0] <= FIRST);
-        let late = &waits[10..];
+        let delays: Vec<Duration> = (0..40).map(|_| backoff.next_delay()).collect();
+        assert!(delays[0] >= MIN_DELAY / 2 && delays[0] <= MIN_DELAY);
+        let late = &delays[10..];
         assert!(
             late.iter()
-                .all(|wait| *wait >= LONGEST / 2 && *wait <= LONGEST)
+                .all(|wait| *wait >= MAX_DELAY / 2 && *wait <= MAX_DELAY)
         );
         assert!(late.windows(2).any(|two| two[0] != two[1]));
     }

@@ -3,7 +3,7 @@
 use super::frames::{Outgoing, ttl_of};
 use super::lane::Lane;
 use super::lost::Lost;
-use super::{Client, Failure, Level, Reply, Request, kept};
+use super::{Client, Failure, Level, Reply, Request, copy_bytes};
 use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -20,7 +20,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 /// How long the server may take to answer HELLO. During a restart of the server, connections wait in its backlog.
-const GREETING: Duration = Duration::from_secs(60);
+const HELLO_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Why a connection could not be opened.
 pub(super) enum OpenError {
@@ -28,7 +28,7 @@ pub(super) enum OpenError {
     Refused(Status, String),
 }
 
-type Greeting = Result<(), OpenError>;
+type HelloResult = Result<(), OpenError>;
 
 pub(super) struct Connection {
     /// The socket, registered for reading only: otherwise the kernel would also wake this process whenever the server
@@ -47,13 +47,13 @@ pub(super) struct Connection {
     is_closing: Cell<bool>,
     ended: Cell<bool>,
     closed: Notify,
-    greeting: RefCell<Option<oneshot::Sender<Greeting>>>,
+    greeting: RefCell<Option<oneshot::Sender<HelloResult>>>,
 }
 
 struct Waiter {
     answer: oneshot::Sender<Result<Reply, Lost>>,
     /// The offset of the request's frame among all bytes that are sent on the connection.
-    begins: u64,
+    offset: u64,
 }
 
 type Waiters = IdMap<u32, Waiter>;
@@ -69,7 +69,7 @@ impl Connection {
         let stream = tokio::net::UnixStream::connect(&settings.socket).await;
         let stream = stream.and_then(tokio::net::UnixStream::into_std);
         let stream = stream.map_err(|_| OpenError::Failed)?;
-        let fd = watched(stream, Interest::READABLE);
+        let fd = register(stream, Interest::READABLE);
         let fd = fd.map_err(|_| OpenError::Failed)?;
         let (greeted, greeting) = oneshot::channel();
         let connection = Rc::new(Self {
@@ -92,7 +92,7 @@ impl Connection {
         connection.wake.notify_one();
         tokio::task::spawn_local(read(connection.clone()));
         tokio::task::spawn_local(write(connection.clone()));
-        match timeout(GREETING, greeting).await {
+        match timeout(HELLO_TIMEOUT, greeting).await {
             Ok(Ok(Ok(()))) => {
                 let connects = &client.counters().connects;
                 connects.set(connects.get() + 1);
@@ -127,7 +127,7 @@ impl Connection {
             return Err(Failure::TooLarge(self.max_frame.get()));
         }
         let id = self.new_id();
-        let begins = self.outgoing.frame(Encode {
+        let offset = self.outgoing.frame(Encode {
             flags: request.flags,
             code: request.codec.0,
             prio: request.priority,
@@ -139,7 +139,7 @@ impl Connection {
         });
         self.wake.notify_one();
         let (answer, answered) = oneshot::channel();
-        let waiter = Waiter { answer, begins };
+        let waiter = Waiter { answer, offset };
         self.waiting.borrow_mut().insert(id, waiter);
         let _cancel = Cancel {
             connection: self,
@@ -187,9 +187,9 @@ impl Connection {
 
     fn take(&self, frame: &Frame<'_>) {
         match frame.kind {
-            Type::Res if frame.id == 0 => self.refused(frame),
-            Type::Res => self.answered(frame),
-            Type::Welcome => self.welcomed(frame),
+            Type::Res if frame.id == 0 => self.on_refusal(frame),
+            Type::Res => self.on_answer(frame),
+            Type::Welcome => self.on_welcome(frame),
             Type::Ping => {
                 self.outgoing.frame(Encode::new(Type::Pong, frame.id));
                 self.wake.notify_one();
@@ -202,60 +202,60 @@ impl Connection {
         }
     }
 
-    fn welcomed(&self, frame: &Frame<'_>) {
+    fn on_welcome(&self, frame: &Frame<'_>) {
         let welcome: Welcome = serde_json::from_slice(frame.body).unwrap_or_default();
         self.max_frame.set(welcome.max_frame.min(MAX_FRAME));
         self.max_inflight.set(welcome.max_inflight.max(1));
-        self.greet(Ok(()));
+        self.finish_greeting(Ok(()));
     }
 
-    fn refused(&self, frame: &Frame<'_>) {
+    fn on_refusal(&self, frame: &Frame<'_>) {
         let text = String::from_utf8_lossy(frame.body).into_owned();
         self.is_closing.set(true);
         if self.greeting.borrow().is_none() {
-            let text = format!("the server ends a connection: {text}");
+            let text = format!("the server closes a connection: {text}");
             return self.client.log(Level::Warn, text);
         }
-        self.greet(Err(OpenError::Refused(frame.status(), text)));
+        self.finish_greeting(Err(OpenError::Refused(frame.status(), text)));
     }
 
-    fn greet(&self, greeting: Greeting) {
+    fn finish_greeting(&self, greeting: HelloResult) {
         if let Some(greeted) = self.greeting.borrow_mut().take() {
             // The receiver has gone if it waited for too long.
             greeted.send(greeting).ok();
         }
     }
 
-    fn answered(&self, frame: &Frame<'_>) {
+    fn on_answer(&self, frame: &Frame<'_>) {
         let waiter = self.waiting.borrow_mut().remove(&frame.id);
         if let Some(waiter) = waiter {
             let reply = Reply {
                 status: frame.status(),
                 flags: frame.flags,
                 codec: Codec(frame.prio),
-                meta: kept(frame.meta.bytes()),
-                body: kept(frame.body),
+                meta: copy_bytes(frame.meta.bytes()),
+                body: copy_bytes(frame.body),
             };
             // The receiver has gone if the request was cancelled.
             waiter.answer.send(Ok(reply)).ok();
         }
         if let Some(lane) = self.lane.upgrade() {
-            lane.answered();
+            lane.on_answer();
         }
     }
 
     /// Called when the socket is closed: fails all unanswered requests.
-    fn lost(&self) {
+    fn on_close(&self) {
         self.is_closing.set(true);
         self.ended.set(true);
         let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
         let lost = &self.client.counters().lost;
         lost.set(lost.get() + waiting.len() as u64);
         for waiter in waiting.into_values() {
-            let was_sent = self.outgoing.was_sent(waiter.begins);
+            let was_sent = self.outgoing.was_sent(waiter.offset);
             waiter.answer.send(Err(Lost { was_sent })).ok();
         }
-        self.greet(Err(OpenError::Failed));
+        self.finish_greeting(Err(OpenError::Failed));
         if let Some(lane) = self.lane.upgrade() {
             lane.remove(self);
         }
@@ -289,7 +289,7 @@ async fn read(connection: Rc<Connection>) {
             Err(_) => break,
         }
     }
-    connection.lost();
+    connection.on_close();
 }
 
 /// Writes until the connection ends. All frames of one turn of the runtime are written with one system call.
@@ -320,7 +320,7 @@ async fn write(connection: Rc<Connection>) {
     deprecated,
     reason = "its successor is unsafe for the sake of types whose descriptor may change, and this one's can't"
 )]
-fn watched(stream: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixStream>> {
+fn register(stream: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixStream>> {
     AsyncFd::with_interest(stream, interest)
 }
 
@@ -330,7 +330,7 @@ async fn write_all(connection: &Connection, bytes: &[u8]) -> bool {
     while !rest.is_empty() {
         match stream.write(rest) {
             Ok(count) => {
-                connection.outgoing.note_sent(count);
+                connection.outgoing.record_sent(count);
                 rest = &rest[count..];
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -338,7 +338,7 @@ async fn write_all(connection: &Connection, bytes: &[u8]) -> bool {
                 let Ok(copy) = stream.try_clone() else {
                     return false;
                 };
-                match watched(copy, Interest::WRITABLE) {
+                match register(copy, Interest::WRITABLE) {
                     Ok(fd) if fd.writable().await.is_ok() => {}
                     _ => return false,
                 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use stoker_wire::{Encode, Hello, Role, Type, encode};
 
 /// The maximum capacity that an empty buffer keeps, in bytes.
-const KEPT: usize = 64 << 10;
+const MAX_SPARE_CAPACITY: usize = 64 << 10;
 
 /// The levels of a log line, which are sent in the field `prio` of its frame.
 const INFORMATION: u8 = 1;
@@ -17,7 +17,7 @@ pub(super) struct Outgoing {
     buffer: RefCell<Vec<u8>>,
     spare: RefCell<Vec<u8>>,
     /// The number of bytes that were appended so far. `sent` is the number of those that were sent.
-    put: Cell<u64>,
+    appended: Cell<u64>,
     sent: Cell<u64>,
 }
 
@@ -27,14 +27,14 @@ impl Outgoing {
         let mut buffer = self.buffer.borrow_mut();
         let before = buffer.len();
         encode(&mut buffer, frame);
-        let begins = self.put.get();
-        self.put.set(begins + (buffer.len() - before) as u64);
-        begins
+        let offset = self.appended.get();
+        self.appended.set(offset + (buffer.len() - before) as u64);
+        offset
     }
 
     /// Whether at least a part of the frame at this offset was sent.
-    pub(super) fn was_sent(&self, begins: u64) -> bool {
-        self.sent.get() > begins
+    pub(super) fn was_sent(&self, offset: u64) -> bool {
+        self.sent.get() > offset
     }
 
     /// Takes all bytes that are to be sent.
@@ -43,14 +43,14 @@ impl Outgoing {
         self.buffer.replace(spare)
     }
 
-    pub(super) fn note_sent(&self, count: usize) {
+    pub(super) fn record_sent(&self, count: usize) {
         self.sent.set(self.sent.get() + count as u64);
     }
 
     /// Returns a buffer from [`Self::take`], so that it is used again.
     pub(super) fn release(&self, mut buffer: Vec<u8>) {
         buffer.clear();
-        buffer.shrink_to(KEPT);
+        buffer.shrink_to(MAX_SPARE_CAPACITY);
         *self.spare.borrow_mut() = buffer;
     }
 

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 /// The maximum number of connections of one user and kind.
 const MAX_CONNECTIONS: usize = 16;
 /// How long requests fail after the server has rejected a connection, until another attempt is made.
-const REFUSED_FOR: Duration = Duration::from_secs(1);
+const REFUSAL_DURATION: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct Lane {
@@ -39,7 +39,7 @@ impl Lane {
         client: &Client,
         uid: u32,
     ) -> Result<Rc<Connection>, Failure> {
-        let _waits = Waits::new(&self.waiting);
+        let _waits = WaitGuard::new(&self.waiting);
         loop {
             let changed = self.changed.notified();
             if let Some(connection) = self.free() {
@@ -70,13 +70,13 @@ impl Lane {
                     break;
                 }
                 Err(OpenError::Refused(status, text)) => {
-                    client.log(Level::Warn, format!("the server refused it: {text}"));
+                    client.log(Level::Warn, format!("the server rejected it: {text}"));
                     *self.refused.borrow_mut() = Some((Instant::now(), status, text));
-                    sleep(backoff.wait()).await;
+                    sleep(backoff.next_delay()).await;
                     break;
                 }
                 Err(OpenError::Failed) if self.waiting.get() == 0 => break,
-                Err(OpenError::Failed) => sleep(backoff.wait()).await,
+                Err(OpenError::Failed) => sleep(backoff.next_delay()).await,
             }
         }
         self.is_opening.set(false);
@@ -86,7 +86,7 @@ impl Lane {
     fn refusal(&self) -> Option<Failure> {
         let mut refused = self.refused.borrow_mut();
         let (since, status, text) = refused.as_ref()?;
-        if since.elapsed() < REFUSED_FOR {
+        if since.elapsed() < REFUSAL_DURATION {
             return Some(Failure::Refused(*status, text.clone()));
         }
         *refused = None;
@@ -102,7 +102,7 @@ impl Lane {
     }
 
     /// Called when a request was answered: a waiting one may be sent now.
-    pub(super) fn answered(&self) {
+    pub(super) fn on_answer(&self) {
         if self.waiting.get() > 0 {
             self.wake();
         }
@@ -133,16 +133,16 @@ impl Lane {
 }
 
 /// Counts one waiting request until it is dropped.
-struct Waits<'a>(&'a Cell<usize>);
+struct WaitGuard<'a>(&'a Cell<usize>);
 
-impl<'a> Waits<'a> {
+impl<'a> WaitGuard<'a> {
     fn new(waiting: &'a Cell<usize>) -> Self {
         waiting.set(waiting.get() + 1);
         Self(waiting)
     }
 }
 
-impl Drop for Waits<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }

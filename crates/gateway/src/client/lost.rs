@@ -25,14 +25,14 @@ impl fmt::Display for Failure {
         match self {
             Self::Deadline => f.write_str("the deadline passed before the server answered"),
             Self::Unreachable => {
-                f.write_str("the server can't be reached; it may be starting again")
+                f.write_str("the server can't be reached; it may be restarting")
             }
             Self::Draining => f.write_str("the server is shutting down"),
             Self::Lost => f.write_str(
                 "the connection to the server was lost after the request was sent: it may have been processed",
             ),
             Self::Refused(_, text) => f.write_str(text),
-            Self::TooLarge(max) => write!(f, "the request is larger than the {max} bytes of a frame"),
+            Self::TooLarge(max) => write!(f, "the request is larger than the limit of {max} bytes"),
         }
     }
 }

@@ -25,17 +25,17 @@ use tokio::time::{Instant, timeout_at};
 use user::User;
 
 /// How long a request without a deadline waits for a connection.
-const PATIENCE: Duration = Duration::from_secs(30);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the client waits for the server's answer after a deadline before it fails the request itself.
-const SLACK: Duration = Duration::from_millis(500);
+const ANSWER_GRACE: Duration = Duration::from_millis(500);
 /// The maximum number of times that a repeatable request is sent: the request itself may be what crashes the server.
-const MAX_SENT: u32 = 4;
+const MAX_ATTEMPTS: u32 = 4;
 /// The number of users at which those without requests in flight are removed, with their connections.
 const MAX_USERS: usize = 64;
 /// The maximum number of log lines that are kept while there is no connection.
 const MAX_LINES: usize = 100;
 /// The maximum number of bytes in one read.
-const READ: usize = 64 << 10;
+const READ_SIZE: usize = 64 << 10;
 
 /// The server's socket, and the identity of this client.
 #[derive(Clone, Debug)]
@@ -89,7 +89,7 @@ impl Client {
             counters: Counters::default(),
             draining: Cell::new(false),
             lines: RefCell::default(),
-            buffer: RefCell::new(vec![0; READ]),
+            buffer: RefCell::new(vec![0; READ_SIZE]),
         }))
     }
 
@@ -138,12 +138,12 @@ impl Client {
         counters.requests.set(counters.requests.get() + 1);
         let Some(timeout) = request.timeout else {
             return self
-                .attempts(uid, request, Instant::now() + PATIENCE, None)
+                .attempts(uid, request, Instant::now() + CONNECT_TIMEOUT, None)
                 .await;
         };
         let deadline = Instant::now() + timeout;
         let attempts = self.attempts(uid, request, deadline, Some(deadline));
-        match timeout_at(deadline + SLACK, attempts).await {
+        match timeout_at(deadline + ANSWER_GRACE, attempts).await {
             Ok(answered) => answered,
             Err(_) => Err(Failure::Deadline),
         }
@@ -153,7 +153,7 @@ impl Client {
         &self,
         uid: u32,
         request: &Request,
-        patience: Instant,
+        give_up_at: Instant,
         deadline: Option<Instant>,
     ) -> Result<Reply, Failure> {
         let user = self.user(uid);
@@ -161,18 +161,22 @@ impl Client {
         let mut sent = 0;
         loop {
             let connection = self
-                .connection(&user, is_large, patience, deadline.is_some())
+                .connection(&user, is_large, give_up_at, deadline.is_some())
                 .await?;
             let ttl = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             match connection.exchange(request, ttl).await? {
                 Ok(reply) => {
-                    user.note_size(request, reply.body.len());
+                    user.record_size(request, reply.body.len());
                     return Ok(reply);
                 }
                 Err(lost) => {
                     sent += u32::from(lost.was_sent);
-                    let most = if request.may_be_repeated { MAX_SENT } else { 1 };
-                    if sent >= most || Instant::now() >= patience {
+                    let most = if request.is_repeatable {
+                        MAX_ATTEMPTS
+                    } else {
+                        1
+                    };
+                    if sent >= most || Instant::now() >= give_up_at {
                         return Err(Failure::Lost);
                     }
                     let retries = &self.counters().retries;
@@ -186,7 +190,7 @@ impl Client {
         &self,
         user: &Rc<User>,
         is_large: bool,
-        patience: Instant,
+        give_up_at: Instant,
         has_deadline: bool,
     ) -> Result<Rc<Connection>, Failure> {
         let lane = user.lane(is_large);
@@ -194,7 +198,7 @@ impl Client {
             return Ok(connection);
         }
         let opened = lane.connection(self, user.uid);
-        match timeout_at(patience, opened).await {
+        match timeout_at(give_up_at, opened).await {
             Ok(connection) => connection,
             Err(_) if has_deadline => Err(Failure::Deadline),
             Err(_) => Err(Failure::Unreachable),
@@ -255,7 +259,7 @@ impl Client {
 }
 
 /// Copies bytes of a frame, so that they outlive it.
-fn kept(bytes: &[u8]) -> Bytes {
+fn copy_bytes(bytes: &[u8]) -> Bytes {
     match bytes.is_empty() {
         true => Bytes::new(),
         false => Bytes::copy_from_slice(bytes),

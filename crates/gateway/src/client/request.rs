@@ -16,7 +16,7 @@ pub struct Request {
     /// How long to wait for the answer. Without a timeout, the server decides.
     pub timeout: Option<Duration>,
     /// The request may be sent more than once without harm.
-    pub may_be_repeated: bool,
+    pub is_repeatable: bool,
 }
 
 impl Request {
@@ -30,7 +30,7 @@ impl Request {
             meta: MetaBuf::new(),
             body,
             timeout: None,
-            may_be_repeated: false,
+            is_repeatable: false,
         }
     }
 }

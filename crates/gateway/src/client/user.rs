@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 /// The size in bytes above which a body is sent on a connection for large bodies.
-const LARGE: usize = 64 << 10;
+const LARGE_BODY: usize = 64 << 10;
 /// The maximum number of names that are remembered because their last answer was large.
 const MAX_NAMES: usize = 1_000;
 
@@ -16,7 +16,7 @@ pub(super) struct User {
     small: Rc<Lane>,
     large: Rc<Lane>,
     /// The names whose last answer was large, because their next one is probably large too.
-    answers: RefCell<HashMap<String, ()>>,
+    large_answers: RefCell<HashMap<String, ()>>,
 }
 
 impl User {
@@ -25,7 +25,7 @@ impl User {
             uid,
             small: Rc::default(),
             large: Rc::default(),
-            answers: RefCell::default(),
+            large_answers: RefCell::default(),
         })
     }
 
@@ -37,20 +37,20 @@ impl User {
     }
 
     pub(super) fn is_large(&self, request: &Request) -> bool {
-        let answers = self.answers.borrow();
-        request.body.len() > LARGE
-            || (!answers.is_empty() && answers.contains_key(request.name.as_str()))
+        let large_answers = self.large_answers.borrow();
+        request.body.len() > LARGE_BODY
+            || (!large_answers.is_empty() && large_answers.contains_key(request.name.as_str()))
     }
 
     /// Remembers whether the last answer for a name was large.
-    pub(super) fn note_size(&self, request: &Request, size: usize) {
-        let mut answers = self.answers.borrow_mut();
-        if size <= LARGE {
-            if !answers.is_empty() {
-                answers.remove(request.name.as_str());
+    pub(super) fn record_size(&self, request: &Request, size: usize) {
+        let mut large_answers = self.large_answers.borrow_mut();
+        if size <= LARGE_BODY {
+            if !large_answers.is_empty() {
+                large_answers.remove(request.name.as_str());
             }
-        } else if answers.len() < MAX_NAMES {
-            answers.insert(request.name.clone(), ());
+        } else if large_answers.len() < MAX_NAMES {
+            large_answers.insert(request.name.clone(), ());
         }
     }
 

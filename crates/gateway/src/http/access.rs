@@ -60,24 +60,24 @@ impl Access {
         // In HTTP/2 the host is in `:authority`.
         let authority = uri.authority().map(|authority| authority.as_str());
         let Some(host) = authority.or(host) else {
-            return Err(refused("the request has no Host"));
+            return Err(refused("the request has no Host header"));
         };
         if !self.is_own_host(host) {
             return Err(refused(
-                "this Host is not served here: use localhost or 127.0.0.1, or list the name in [http] hosts",
+                "this Host is not allowed: use localhost or 127.0.0.1, or add the name to [http] hosts",
             ));
         }
         let origin = headers.get(ORIGIN).map(|origin| origin.as_bytes());
         if origin.is_some_and(|origin| !is_origin_of(origin, host)) {
             return Err(refused(
-                "requests of pages of another origin are not served",
+                "requests from pages of another origin are not allowed",
             ));
         }
         let site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
         match site {
             None | Some(b"same-origin" | b"none") => Ok(()),
             Some(_) => Err(refused(
-                "requests of pages of another origin are not served",
+                "requests from pages of another origin are not allowed",
             )),
         }
     }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_those_of_this_machine() {
+    fn only_local_hosts_are_allowed_by_default() {
         for host in [
             "localhost",
             "localhost:80",
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn on_tcp_only_the_token_counts() {
+    fn tcp_requests_need_the_token() {
         let access = access();
         let token = "t".repeat(40);
         let given = |value: &str| access.caller(Peer::Tcp, &headers(&[("authorization", value)]));

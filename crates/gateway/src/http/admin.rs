@@ -15,7 +15,7 @@ use stoker_api::{Field, Operation};
 use stoker_wire::{Codec, Status};
 
 /// The prefix of the server's own methods.
-const OWN: &str = "stoker.";
+const METHOD_PREFIX: &str = "stoker.";
 
 pub(crate) async fn serve(
     gateway: &Rc<Gateway>,
@@ -39,7 +39,7 @@ pub(crate) async fn serve(
     }
     let query = request.uri().query().unwrap_or_default().to_owned();
     if !is_get && !query.is_empty() {
-        let text = "fields of a POST stand in its body, as JSON, not in the query";
+        let text = "send the fields of a POST as JSON in its body, not in the query";
         return Err(Problem::invalid(text));
     }
     let received = body::receive(gateway, request.into_body()).await?;
@@ -49,7 +49,7 @@ pub(crate) async fn serve(
     };
     let body = with_op(&fields, op)?;
     let mut ask = Request::new(operation.method, Codec::JSON, body);
-    ask.may_be_repeated = operation.only_reads;
+    ask.is_repeatable = operation.only_reads;
     let reply = gateway.client.request(caller.uid, &ask).await?;
     match reply.status {
         Status::OK => Ok(json_bytes(StatusCode::OK, reply.body)),
@@ -60,16 +60,14 @@ pub(crate) async fn serve(
 fn find(object: &str, op: &str) -> Result<&'static Operation, Problem> {
     let of_object = || {
         let all = stoker_api::OPERATIONS.iter();
-        all.filter(|known| known.method.strip_prefix(OWN) == Some(object))
+        all.filter(|known| known.method.strip_prefix(METHOD_PREFIX) == Some(object))
     };
     let not_found = |text: String| Problem::new(StatusCode::NOT_FOUND, "NOT_FOUND", text);
     if of_object().next().is_none() {
         let objects = stoker_api::OPERATIONS.iter();
-        let objects = objects.filter_map(|known| known.method.strip_prefix(OWN));
+        let objects = objects.filter_map(|known| known.method.strip_prefix(METHOD_PREFIX));
         let hint = stoker_api::suggest(object, objects);
-        return Err(not_found(format!(
-            "there is nothing at /admin/{object}: {hint}"
-        )));
+        return Err(not_found(format!("/admin/{object} does not exist: {hint}")));
     }
     of_object().find(|known| known.op == op).ok_or_else(|| {
         let hint = stoker_api::suggest(op, of_object().map(|known| known.op));
@@ -103,14 +101,16 @@ fn of_query(query: &str, known: &[Field]) -> Result<String, Problem> {
         let decode = |text: &str| super::path::decode(&text.replace('+', " "));
         let decoded = decode(name).zip(decode(value));
         let (name, value) =
-            decoded.ok_or_else(|| Problem::invalid("the query is badly encoded"))?;
+            decoded.ok_or_else(|| Problem::invalid("the query is not validly encoded"))?;
         let field = known.iter().find(|field| field.name == name);
         let value = field.map_or_else(
             || value.clone().into(),
             |field| typed(&field.schema, &value),
         );
         if fields.insert(name.clone(), value).is_some() {
-            return Err(Problem::invalid(format!("the query has \"{name}\" twice")));
+            return Err(Problem::invalid(format!(
+                "the query parameter \"{name}\" is given twice"
+            )));
         }
     }
     Ok(Value::Object(fields).to_string())
@@ -137,7 +137,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_operation_stands_before_its_fields() {
+    fn the_operation_is_the_first_field() {
         let with = |fields: &str| {
             with_op(fields.as_bytes(), "list").map(|body| String::from_utf8(body.to_vec()).unwrap())
         };
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_becomes_fields_of_their_types() {
+    fn query_parameters_become_typed_fields() {
         let fields = (find("job", "list").unwrap().fields)();
         let query = "queue=mails&limit=10&newest=true&states=done,failed&key=42&error=A%2BB";
         let read: Value = serde_json::from_str(&of_query(query, &fields).unwrap()).unwrap();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_not_is_not_found() {
+    fn unknown_operations_are_not_found() {
         assert_eq!(find("job", "list").unwrap().method, "stoker.job");
         let detail = |object, op| find(object, op).map(|_| ()).unwrap_err().0.detail;
         assert!(

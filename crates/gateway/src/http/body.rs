@@ -1,7 +1,7 @@
 //! Reads the bodies of requests as a whole, within limits of size, memory and time.
 
 use super::Gateway;
-use super::budget::Held;
+use super::budget::Reservation;
 use super::problem::Problem;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -11,12 +11,12 @@ use std::rc::Rc;
 use tokio::time::timeout;
 
 /// The time after which a client may try again when there is no memory, in milliseconds.
-const RETRY_MS: u64 = 1_000;
+const RETRY_AFTER_MS: u64 = 1_000;
 
 /// A body and the memory that is reserved for it.
 pub(crate) struct Received {
     pub(crate) bytes: Bytes,
-    _held: Option<Held>,
+    _reservation: Option<Reservation>,
 }
 
 /// Reads a body. The time limit is for the whole body, however many small parts it arrives in.
@@ -24,7 +24,7 @@ pub(crate) async fn receive(gateway: &Rc<Gateway>, body: Incoming) -> Result<Rec
     if body.is_end_stream() {
         return Ok(Received {
             bytes: Bytes::new(),
-            _held: None,
+            _reservation: None,
         });
     }
     let limit = gateway.settings.max_body;
@@ -32,15 +32,15 @@ pub(crate) async fn receive(gateway: &Rc<Gateway>, body: Incoming) -> Result<Rec
     if announced > limit as u64 {
         return Err(too_large(limit));
     }
-    let held = gateway.budget.take(announced as usize);
-    let held = held.ok_or_else(no_memory)?;
-    let gathered = gather(body, limit, held, announced as usize);
+    let reservation = gateway.budget.try_reserve(announced as usize);
+    let reservation = reservation.ok_or_else(no_memory)?;
+    let gathered = gather(body, limit, reservation, announced as usize);
     match timeout(gateway.settings.body_timeout, gathered).await {
         Ok(received) => received,
         Err(_) => Err(Problem::new(
             StatusCode::REQUEST_TIMEOUT,
             "DEADLINE_EXCEEDED",
-            "the body did not come in time ([http] body_timeout)",
+            "the body was not received in time ([http] body_timeout)",
         )),
     }
 }
@@ -48,14 +48,16 @@ pub(crate) async fn receive(gateway: &Rc<Gateway>, body: Incoming) -> Result<Rec
 async fn gather(
     mut body: Incoming,
     limit: usize,
-    mut held: Held,
+    mut reservation: Reservation,
     announced: usize,
 ) -> Result<Received, Problem> {
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
     let mut len = 0;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Problem::invalid("the body ended before its end"))?;
+        let frame = frame.map_err(|_| {
+            Problem::invalid("the connection ended before the whole body was received")
+        })?;
         let Ok(data) = frame.into_data() else {
             continue;
         };
@@ -63,7 +65,7 @@ async fn gather(
         if len > limit {
             return Err(too_large(limit));
         }
-        if len > announced && !held.grow(data.len()) {
+        if len > announced && !reservation.grow(data.len()) {
             return Err(no_memory());
         }
         // Most bodies arrive in one part, which is used without a copy.
@@ -81,8 +83,11 @@ async fn gather(
         true => first,
         false => whole.freeze(),
     };
-    let _held = Some(held);
-    Ok(Received { bytes, _held })
+    let _reservation = Some(reservation);
+    Ok(Received {
+        bytes,
+        _reservation,
+    })
 }
 
 fn too_large(limit: usize) -> Problem {
@@ -92,7 +97,7 @@ fn too_large(limit: usize) -> Problem {
 
 fn no_memory() -> Problem {
     Problem::busy(
-        "the gateway holds as many bytes of bodies as it may ([http] max_memory)",
-        RETRY_MS,
+        "the gateway's memory for bodies is full ([http] max_memory)",
+        RETRY_AFTER_MS,
     )
 }

@@ -11,7 +11,7 @@ pub(crate) struct Budget {
 
 /// Reserved memory. Dropping it releases the memory.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct Reservation {
     budget: Rc<Budget>,
     bytes: usize,
 }
@@ -27,23 +27,23 @@ impl Budget {
     }
 
     /// Reserves memory for a part of a request. `None` if the limit would be exceeded.
-    pub(crate) fn take(self: &Rc<Self>, bytes: usize) -> Option<Held> {
+    pub(crate) fn try_reserve(self: &Rc<Self>, bytes: usize) -> Option<Reservation> {
         let fits = self.used.get().saturating_add(bytes) <= self.limit;
-        fits.then(|| self.hold(bytes))
+        fits.then(|| self.reserve(bytes))
     }
 
     /// Reserves memory for an answer, even beyond the limit. Requests get none then.
-    pub(crate) fn hold(self: &Rc<Self>, bytes: usize) -> Held {
+    pub(crate) fn reserve(self: &Rc<Self>, bytes: usize) -> Reservation {
         self.used.set(self.used.get() + bytes);
         let budget = self.clone();
-        Held { budget, bytes }
+        Reservation { budget, bytes }
     }
 }
 
-impl Held {
+impl Reservation {
     /// Reserves more memory. False if the limit would be exceeded.
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {
-        let Some(mut more) = self.budget.take(bytes) else {
+        let Some(mut more) = self.budget.try_reserve(bytes) else {
             return false;
         };
         self.bytes += std::mem::take(&mut more.bytes);
@@ -51,7 +51,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.budget.used.set(self.budget.used.get() - self.bytes);
     }
@@ -62,15 +62,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_held_comes_back() {
+    fn dropped_reservations_are_returned() {
         let budget = Budget::new(10);
-        let mut held = budget.take(6).unwrap();
-        assert!(budget.take(5).is_none() && !held.grow(5));
-        assert!(held.grow(4));
+        let mut reservation = budget.try_reserve(6).unwrap();
+        assert!(budget.try_reserve(5).is_none() && !reservation.grow(5));
+        assert!(reservation.grow(4));
         assert_eq!(budget.used(), 10);
-        let answer = budget.hold(90);
+        let answer = budget.reserve(90);
         assert_eq!(budget.used(), 100);
-        drop((held, answer));
+        drop((reservation, answer));
         assert_eq!(budget.used(), 0);
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use stoker_wire::{Flags, Key, Status, check_name, service_of};
 
 /// The options of a call, for the message about an unknown one.
-const KNOWN: [&str; 4] = ["timeout", "idempotent", "priority", "key"];
+const OPTIONS: [&str; 4] = ["timeout", "idempotent", "priority", "key"];
 const WORKER: HeaderName = HeaderName::from_static("stoker-worker");
 const QUEUE_TIME: HeaderName = HeaderName::from_static("stoker-queue-time-us");
 
@@ -45,12 +45,12 @@ fn check_method(name: &str) -> Result<(), Problem> {
     check_name(name.as_bytes()).map_err(|error| Problem::invalid(error.to_string()))?;
     if name.starts_with("stoker.") {
         return Err(Problem::invalid(
-            "the broker's own methods are under /admin and /queues",
+            "the server's own methods are under /admin and /queues",
         ));
     }
     match service_of(name) == name {
         true => Err(Problem::invalid(format!(
-            "\"{name}\" is no method: expected SERVICE.METHOD, as /call/users.get"
+            "\"{name}\" is not a method: expected SERVICE.METHOD, such as /call/users.get"
         ))),
         false => Ok(()),
     }
@@ -63,21 +63,21 @@ fn put_options(call: &mut Request, headers: &HeaderMap) -> Result<(), Problem> {
             "timeout" => {
                 let timeout = time(name, value)?;
                 if timeout.is_zero() || timeout > Duration::from_millis(u64::from(u32::MAX)) {
-                    return Err(invalid(name, value, "a time from 1ms to 49 days"));
+                    return Err(invalid(name, value, "a duration from 1ms to 49 days"));
                 }
                 call.timeout = Some(timeout);
             }
             "idempotent" => match value {
                 "true" => {
                     call.flags = call.flags.with(Flags::IDEMPOTENT);
-                    call.may_be_repeated = true;
+                    call.is_repeatable = true;
                 }
                 "false" => {}
                 _ => return Err(invalid(name, value, "true or false")),
             },
             _ if put_shared(call, name, value)? => {}
             _ => {
-                let hint = stoker_api::suggest(name, KNOWN);
+                let hint = stoker_api::suggest(name, OPTIONS);
                 return Err(Problem::invalid(format!(
                     "unknown header Stoker-{} for a call: {hint}",
                     title(name)

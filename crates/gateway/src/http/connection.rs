@@ -2,7 +2,7 @@
 
 use super::Gateway;
 use super::stats::add;
-use super::watch::{Limits, Watch};
+use super::watch::{Activity, Limits};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,16 +11,16 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
 /// The longest and the shortest time between two checks of all connections.
-const SELDOM: Duration = Duration::from_secs(1);
-const OFTEN: Duration = Duration::from_millis(10);
+const MAX_INTERVAL: Duration = Duration::from_secs(1);
+const MIN_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The connections, by ascending numbers.
 pub(crate) struct Connections {
-    all: RefCell<HashMap<u64, (Rc<Watch>, AbortHandle)>>,
+    all: RefCell<HashMap<u64, (Rc<Activity>, AbortHandle)>>,
     next: Cell<u64>,
     /// The time of the last check, which connections use to record their activity.
     now: Rc<Cell<Instant>>,
-    is_looking: Cell<bool>,
+    is_checking: Cell<bool>,
     limit: usize,
 }
 
@@ -30,7 +30,7 @@ impl Connections {
             all: RefCell::default(),
             next: Cell::new(0),
             now: Rc::new(Cell::new(Instant::now())),
-            is_looking: Cell::new(false),
+            is_checking: Cell::new(false),
             limit,
         }
     }
@@ -48,8 +48,8 @@ impl Connections {
         self.all.borrow().values().all(|(watch, _)| watch.is_idle())
     }
 
-    pub(crate) fn watch(&self) -> Rc<Watch> {
-        Watch::new(self.now.clone())
+    pub(crate) fn watch(&self) -> Rc<Activity> {
+        Activity::new(self.now.clone())
     }
 
     pub(crate) fn new_number(&self) -> u64 {
@@ -58,7 +58,7 @@ impl Connections {
         number
     }
 
-    pub(crate) fn add(&self, number: u64, watch: Rc<Watch>, handle: AbortHandle) {
+    pub(crate) fn add(&self, number: u64, watch: Rc<Activity>, handle: AbortHandle) {
         self.all.borrow_mut().insert(number, (watch, handle));
     }
 
@@ -67,7 +67,7 @@ impl Connections {
     }
 
     /// Closes the connections for which `is_over` is true, and returns their number.
-    fn end(&self, is_over: impl Fn(&Watch) -> bool) -> u64 {
+    fn end(&self, is_over: impl Fn(&Activity) -> bool) -> u64 {
         let all = self.all.borrow();
         let over = all.values().filter(|(watch, _)| is_over(watch));
         over.map(|(_, handle)| handle.abort()).count() as u64
@@ -75,16 +75,16 @@ impl Connections {
 }
 
 /// Starts to check the connections, unless that is done already. It continues while there are connections.
-pub(crate) fn start_watching(gateway: &Rc<Gateway>) {
+pub(crate) fn start_checking(gateway: &Rc<Gateway>) {
     let connections = &gateway.connections;
-    if connections.is_looking.replace(true) {
+    if connections.is_checking.replace(true) {
         return;
     }
     connections.now.set(Instant::now());
     let gateway = gateway.clone();
     tokio::task::spawn_local(async move {
         check_connections(&gateway).await;
-        gateway.connections.is_looking.set(false);
+        gateway.connections.is_checking.set(false);
     });
 }
 
@@ -96,7 +96,7 @@ async fn check_connections(gateway: &Gateway) {
         write: settings.write_timeout,
     };
     let shortest = limits.header.min(limits.idle).min(limits.write);
-    let pause = (shortest / 4).clamp(OFTEN, SELDOM);
+    let pause = (shortest / 4).clamp(MIN_INTERVAL, MAX_INTERVAL);
     let connections = &gateway.connections;
     while connections.len() > 0 {
         sleep(pause).await;

@@ -14,16 +14,16 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 /// How long the state of the pools is cached. Requests for it need no token, so they must be cheap.
-const GOOD_FOR: Duration = Duration::from_secs(1);
-const PATIENCE: Duration = Duration::from_secs(2);
+const CACHE_DURATION: Duration = Duration::from_secs(1);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The last known state of the pools.
 #[derive(Default)]
 pub(crate) struct Cache {
-    known: RefCell<Option<(Instant, Result<(), String>)>>,
-    asking: Mutex<()>,
+    cached: RefCell<Option<(Instant, Result<(), String>)>>,
+    lock: Mutex<()>,
     /// The number of requests that were sent to the server.
-    pub(crate) asked: Cell<u64>,
+    pub(crate) requests: Cell<u64>,
 }
 
 pub(crate) fn health() -> Response<Answer> {
@@ -47,23 +47,23 @@ pub(crate) async fn ready(gateway: &Rc<Gateway>) -> Result<Response<Answer>, Pro
 /// Whether every pool is healthy and has the workers that it needs.
 async fn pools(gateway: &Rc<Gateway>) -> Result<(), String> {
     let cache = &gateway.ready;
-    let _one_asks = cache.asking.lock().await;
-    if let Some((since, known)) = &*cache.known.borrow()
-        && since.elapsed() < GOOD_FOR
+    let _one_asks = cache.lock.lock().await;
+    if let Some((since, cached)) = &*cache.cached.borrow()
+        && since.elapsed() < CACHE_DURATION
     {
-        return known.clone();
+        return cached.clone();
     }
-    cache.asked.set(cache.asked.get() + 1);
-    let known = request(gateway).await;
-    *cache.known.borrow_mut() = Some((Instant::now(), known.clone()));
-    known
+    cache.requests.set(cache.requests.get() + 1);
+    let cached = request(gateway).await;
+    *cache.cached.borrow_mut() = Some((Instant::now(), cached.clone()));
+    cached
 }
 
 async fn request(gateway: &Rc<Gateway>) -> Result<(), String> {
     let body = Bytes::from_static(br#"{"op":"list"}"#);
     let mut request = Request::new("stoker.worker", Codec::JSON, body);
-    request.may_be_repeated = true;
-    request.timeout = Some(PATIENCE);
+    request.is_repeatable = true;
+    request.timeout = Some(REQUEST_TIMEOUT);
     let reply = gateway.client.request(gateway.own_uid(), &request).await;
     let reply = reply.map_err(|failure| failure.to_string())?;
     let state: stoker_api::worker::Workers =

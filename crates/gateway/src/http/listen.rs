@@ -2,7 +2,7 @@
 
 use super::access::Peer;
 use super::stats::add;
-use super::watch::{Watch, Watched};
+use super::watch::{Activity, Tracked};
 use super::{Gateway, connection, route};
 use hyper::rt::Executor;
 use hyper::service::service_fn;
@@ -20,7 +20,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::sleep;
 
 /// The pause after a failure to accept, which means that there are no descriptors or no memory.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// The maximum number of concurrent requests on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 250;
 
@@ -44,7 +44,7 @@ impl Listener {
     }
 
     /// The address of the socket, for the log.
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn description(&self) -> String {
         match self {
             Self::Tcp(listener) => {
                 let address = listener.local_addr();
@@ -88,7 +88,7 @@ pub(crate) async fn accept(gateway: Rc<Gateway>, listener: Listener) {
         match listener.accept().await {
             Ok(socket) => start(&gateway, socket),
             Err(error) if is_client_error(&error) => {}
-            Err(_) => sleep(ACCEPT_AGAIN).await,
+            Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
         }
     }
 }
@@ -106,33 +106,33 @@ fn start(gateway: &Rc<Gateway>, socket: Socket) {
     add(&gateway.stats.accepted, 1);
     let number = gateway.connections.new_number();
     let watch = gateway.connections.watch();
-    let (shared, noted) = (gateway.clone(), watch.clone());
-    let counted = Counted {
+    let (shared, activity) = (gateway.clone(), watch.clone());
+    let guard = ConnectionGuard {
         gateway: gateway.clone(),
         number,
     };
     let task = tokio::task::spawn_local(async move {
-        let _counted = counted;
+        let _guard = guard;
         match socket {
             Socket::Tcp(socket) => {
                 if socket.readable().await.is_ok() {
-                    speak(shared, socket, Peer::Tcp, noted).await;
+                    serve_connection(shared, socket, Peer::Tcp, activity).await;
                 }
             }
             Socket::Unix(socket, uid) => {
                 if socket.readable().await.is_ok() {
-                    speak(shared, socket, Peer::Unix(uid), noted).await;
+                    serve_connection(shared, socket, Peer::Unix(uid), activity).await;
                 }
             }
         }
     });
     gateway.connections.add(number, watch, task.abort_handle());
-    connection::start_watching(gateway);
+    connection::start_checking(gateway);
 }
 
 /// Serves HTTP until the connection ends. Called only after the first byte has arrived, so that clients that send
 /// nothing cost little.
-async fn speak<S>(gateway: Rc<Gateway>, socket: S, peer: Peer, watch: Rc<Watch>)
+async fn serve_connection<S>(gateway: Rc<Gateway>, socket: S, peer: Peer, watch: Rc<Activity>)
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
@@ -144,7 +144,7 @@ where
     http2
         .max_header_list_size(u32::try_from(max_header).unwrap_or(u32::MAX))
         .max_concurrent_streams(MAX_STREAMS);
-    let watched = Watched {
+    let watched = Tracked {
         socket,
         watch: watch.clone(),
         gateway: gateway.clone(),
@@ -161,12 +161,12 @@ where
 }
 
 /// Removes a connection from the list when its task ends, also when it is aborted.
-struct Counted {
+struct ConnectionGuard {
     gateway: Rc<Gateway>,
     number: u64,
 }
 
-impl Drop for Counted {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.gateway.connections.remove(self.number);
         self.gateway.ended.notify_waiters();

@@ -13,15 +13,16 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
+use stoker_api::pool;
 use stoker_api::queue::{self, Percentiles, Queue, Queues};
 use stoker_api::server::{ServerStats, Stats};
 use stoker_api::worker::{State, Workers};
-use stoker_api::{Request as _, pool};
 use stoker_wire::{Codec, Status};
 
 /// How long to wait for the server.
-const PATIENCE: Duration = Duration::from_secs(5);
-const TYPE: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+const EXPOSITION_TYPE: HeaderValue =
+    HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
 pub(crate) async fn serve(
     gateway: &Rc<Gateway>,
@@ -31,9 +32,9 @@ pub(crate) async fn serve(
     let known = server(gateway, caller, &mut page).await;
     page.family("stoker_up", Kind::Gauge, "Whether the server answers.");
     page.sample(&[], u8::from(known.is_ok()));
-    this_gateway(gateway, &mut page);
+    write_gateway(gateway, &mut page);
     let mut response = with_body(page.into_text().into());
-    response.headers_mut().insert(CONTENT_TYPE, TYPE);
+    response.headers_mut().insert(CONTENT_TYPE, EXPOSITION_TYPE);
     Ok(response)
 }
 
@@ -42,11 +43,11 @@ async fn server(gateway: &Rc<Gateway>, caller: Caller, page: &mut Page) -> Resul
     let stats: ServerStats = request::<Stats>(gateway, caller).await?;
     let queues: Queues = request::<queue::List>(gateway, caller).await?;
     let workers: Workers = request::<stoker_api::worker::List>(gateway, caller).await?;
-    of_loop(&stats, page);
-    of_store(&stats, page);
-    of_queues(&queues.queues, page);
-    of_pools(&workers.pools, page);
-    of_workers(&workers, page);
+    write_loop(&stats, page);
+    write_store(&stats, page);
+    write_queues(&queues.queues, page);
+    write_pools(&workers.pools, page);
+    write_workers(&workers, page);
     Ok(())
 }
 
@@ -56,37 +57,37 @@ async fn request<R: stoker_api::Request>(
 ) -> Result<R::Answer, Problem> {
     let body = format!("{{\"op\":\"{}\"}}", R::OP);
     let mut request = Request::new(R::METHOD, Codec::JSON, Bytes::from(body));
-    request.may_be_repeated = true;
-    request.timeout = Some(PATIENCE);
+    request.is_repeatable = true;
+    request.timeout = Some(REQUEST_TIMEOUT);
     let reply = gateway.client.request(caller.uid, &request).await?;
     if reply.status != Status::OK {
         return Err(Problem::of_reply(&reply));
     }
     let read = serde_json::from_slice(&reply.body);
-    read.map_err(|error| Problem::invalid(format!("{} can't be read: {error}", Stats::METHOD)))
+    read.map_err(|error| Problem::invalid(format!("{} can't be read: {error}", R::METHOD)))
 }
 
 fn seconds(us: u64) -> f64 {
     us as f64 / 1e6
 }
 
-fn of_loop(stats: &ServerStats, page: &mut Page) {
+fn write_loop(stats: &ServerStats, page: &mut Page) {
     page.family(
         "stoker_loop_turns_total",
         Kind::Counter,
-        "Turns of the data plane.",
+        "Turns of the server's event loop.",
     )
     .sample(&[], stats.turns);
     page.family(
         "stoker_loop_busy_seconds_total",
         Kind::Counter,
-        "Time that they took.",
+        "Total time of all turns of the event loop.",
     )
     .sample(&[], seconds(stats.busy_us));
     page.family(
         "stoker_loop_longest_turn_seconds",
         Kind::Gauge,
-        "The longest of them.",
+        "Longest turn of the event loop.",
     )
     .sample(&[], seconds(stats.max_lag_us));
     page.family(
@@ -98,47 +99,47 @@ fn of_loop(stats: &ServerStats, page: &mut Page) {
     page.family(
         "stoker_memory_bytes",
         Kind::Gauge,
-        "Bodies, jobs and answers in memory.",
+        "Memory used by payloads, jobs and answers.",
     )
     .sample(&[], stats.memory_bytes);
     page.family(
         "stoker_memory_limit_bytes",
         Kind::Gauge,
-        "How much that may be.",
+        "Limit of stoker_memory_bytes.",
     )
     .sample(&[], stats.max_memory_bytes);
     page.family(
         "stoker_store_memory_bytes",
         Kind::Gauge,
-        "What the job store holds in memory.",
+        "Memory used by the job store.",
     )
     .sample(&[], stats.store_bytes);
     page.family(
         "stoker_store_durable",
         Kind::Gauge,
-        "Whether jobs are kept on disk.",
+        "Whether jobs are stored on disk.",
     )
     .sample(&[], u8::from(stats.durable));
     page.family(
         "stoker_draining",
         Kind::Gauge,
-        "Whether the server ends and takes nothing new.",
+        "Whether the server is shutting down.",
     )
     .sample(&[], u8::from(stats.draining));
 }
 
-fn of_store(stats: &ServerStats, page: &mut Page) {
+fn write_store(stats: &ServerStats, page: &mut Page) {
     page.family(
         "stoker_store_commits_total",
         Kind::Counter,
-        "Transactions of the job store, by their result.",
+        "Commits of the job store by result.",
     )
     .sample(&[("result", "committed")], stats.store_commits)
     .sample(&[("result", "failed")], stats.store_failed_commits);
     page.family(
         "stoker_store_commit_seconds_total",
         Kind::Counter,
-        "Time that they took, the disk's part included.",
+        "Total time of commits, including disk writes.",
     )
     .sample(&[], seconds(stats.store_commit_us));
     page.family(
@@ -150,7 +151,7 @@ fn of_store(stats: &ServerStats, page: &mut Page) {
     page.family(
         "stoker_store_journal_bytes",
         Kind::Gauge,
-        "Size of its write-ahead log.",
+        "Size of the job store's write-ahead log.",
     )
     .sample(&[], stats.store_journal_bytes);
 }
@@ -162,11 +163,11 @@ fn kind_of(queue: &Queue) -> &'static str {
     }
 }
 
-fn of_queues(queues: &[Queue], page: &mut Page) {
+fn write_queues(queues: &[Queue], page: &mut Page) {
     page.family(
         "stoker_queue_tasks",
         Kind::Gauge,
-        "Unfinished jobs and calls by state, and failed jobs that are kept.",
+        "Unfinished jobs and calls by state, and stored failed jobs.",
     );
     for queue in queues {
         let states = [
@@ -193,12 +194,12 @@ fn of_queues(queues: &[Queue], page: &mut Page) {
     let counters: [(&'static str, &str, Of); 4] = [
         (
             "stoker_queue_done_total",
-            "Jobs and calls that were done.",
+            "Jobs and calls that succeeded.",
             |queue| Some(queue.done),
         ),
         (
             "stoker_queue_retried_total",
-            "Runs of jobs that were followed by another one.",
+            "Runs of jobs that were retried.",
             |queue| queue.retried,
         ),
         (
@@ -208,7 +209,7 @@ fn of_queues(queues: &[Queue], page: &mut Page) {
         ),
         (
             "stoker_queue_call_errors_total",
-            "Calls that were not answered well.",
+            "Calls that failed.",
             |queue| (queue.kind == queue::Kind::Calls).then_some(queue.failed),
         ),
     ];
@@ -234,7 +235,7 @@ fn of_queues(queues: &[Queue], page: &mut Page) {
     page.family(
         "stoker_queue_oldest_seconds",
         Kind::Gauge,
-        "How long the oldest waits.",
+        "Age of the oldest waiting task.",
     );
     for queue in queues {
         if let Some(ms) = queue.oldest_ms {
@@ -247,14 +248,14 @@ fn of_queues(queues: &[Queue], page: &mut Page) {
     percentiles(
         page,
         "stoker_queue_wait_recent_seconds",
-        "How long tasks of the last minutes waited.",
+        "Waiting time of recent tasks.",
         queues,
         |queue| &queue.wait_ms,
     );
     percentiles(
         page,
         "stoker_queue_run_recent_seconds",
-        "How long tasks of the last minutes ran.",
+        "Run time of recent tasks.",
         queues,
         |queue| &queue.run_ms,
     );
@@ -283,32 +284,32 @@ fn percentiles(
     }
 }
 
-fn of_pools(pools: &[pool::Pool], page: &mut Page) {
+fn write_pools(pools: &[pool::Pool], page: &mut Page) {
     type Of = fn(&pool::Pool) -> u64;
     let gauges: [(&'static str, &str, Of); 5] = [
         (
             "stoker_pool_min_workers",
-            "The least workers that the pool keeps.",
+            "Minimum number of workers of the pool.",
             |pool| pool.min.into(),
         ),
         (
             "stoker_pool_max_workers",
-            "The most workers that it may have.",
+            "Maximum number of workers of the pool.",
             |pool| pool.max.into(),
         ),
         (
             "stoker_pool_ready_workers",
-            "Workers that wait for a task.",
+            "Workers that are ready for a task.",
             |pool| pool.ready as u64,
         ),
         (
             "stoker_pool_busy_workers",
-            "Workers that run one.",
+            "Workers that run a task.",
             |pool| pool.busy as u64,
         ),
         (
             "stoker_pool_healthy",
-            "Whether its workers can start and its version is not blamed.",
+            "Whether the pool's workers can start and its version does not crash on many tasks.",
             |pool| u64::from(pool.state == pool::Health::Healthy),
         ),
     ];
@@ -321,7 +322,7 @@ fn of_pools(pools: &[pool::Pool], page: &mut Page) {
     page.family(
         "stoker_pool_restarts_total",
         Kind::Counter,
-        "Workers that ended without having been told to.",
+        "Workers that ended unexpectedly.",
     );
     for pool in pools {
         page.sample(&[("pool", &pool.name)], pool.restarts);
@@ -330,7 +331,7 @@ fn of_pools(pools: &[pool::Pool], page: &mut Page) {
 
 /// Adds the metrics of workers, summed by pool. One series per worker would create more and more series, because
 /// workers are replaced.
-fn of_workers(workers: &Workers, page: &mut Page) {
+fn write_workers(workers: &Workers, page: &mut Page) {
     const STATES: [(State, &str); 5] = [
         (State::Starting, "starting"),
         (State::Ready, "ready"),
@@ -359,7 +360,7 @@ fn of_workers(workers: &Workers, page: &mut Page) {
     page.family(
         "stoker_workers_resident_bytes",
         Kind::Gauge,
-        "Memory of a pool's workers and of what they started.",
+        "Resident memory of the pool's workers and of their child processes.",
     );
     for (pool, bytes) in bytes {
         page.sample(&[("pool", pool)], bytes);
@@ -367,7 +368,7 @@ fn of_workers(workers: &Workers, page: &mut Page) {
     page.family(
         "stoker_workers_longest_run_seconds",
         Kind::Gauge,
-        "How long the longest of the present runs takes so far.",
+        "Duration of the longest current run.",
     );
     for (pool, ms) in longest {
         page.sample(&[("pool", pool)], ms as f64 / 1e3);
@@ -375,7 +376,7 @@ fn of_workers(workers: &Workers, page: &mut Page) {
     page.family(
         "stoker_reported",
         Kind::Gauge,
-        "What workers report, by the name that they give it.",
+        "Metrics reported by workers.",
     );
     for metric in &workers.metrics {
         let labels = metric.labels.iter().map(|(label, value)| {
@@ -396,7 +397,7 @@ fn of_workers(workers: &Workers, page: &mut Page) {
     }
 }
 
-fn this_gateway(gateway: &Gateway, page: &mut Page) {
+fn write_gateway(gateway: &Gateway, page: &mut Page) {
     let (own, counters) = (&gateway.stats, gateway.client.counters());
     let gauges = [
         (
@@ -411,7 +412,7 @@ fn this_gateway(gateway: &Gateway, page: &mut Page) {
         ),
         (
             "stoker_http_memory_bytes",
-            "Bodies of requests and answers in memory.",
+            "Memory used by bodies of requests and responses.",
             gateway.budget.used(),
         ),
         (
@@ -421,7 +422,7 @@ fn this_gateway(gateway: &Gateway, page: &mut Page) {
         ),
         (
             "stoker_http_server_requests_in_flight",
-            "Requests that the server has not answered.",
+            "Requests that the server has not answered yet.",
             gateway.client.in_flight(),
         ),
     ];
@@ -431,22 +432,22 @@ fn this_gateway(gateway: &Gateway, page: &mut Page) {
     let counts = [
         (
             "stoker_http_connections_total",
-            "Connections that were accepted.",
+            "Connections accepted.",
             own.accepted.get(),
         ),
         (
             "stoker_http_timeouts_total",
-            "Connections that were ended because their clients took too long.",
+            "Connections closed because of a timeout.",
             own.timed_out.get(),
         ),
         (
             "stoker_http_received_bytes_total",
-            "Bytes of requests.",
+            "Bytes received.",
             own.received_bytes.get(),
         ),
         (
             "stoker_http_sent_bytes_total",
-            "Bytes of the bodies of answers.",
+            "Bytes of response bodies sent.",
             own.sent_bytes.get(),
         ),
         (
@@ -456,22 +457,22 @@ fn this_gateway(gateway: &Gateway, page: &mut Page) {
         ),
         (
             "stoker_http_server_retries_total",
-            "Requests that were sent again because their connection was lost.",
+            "Requests sent again because the connection to the server was lost.",
             counters.retries.get(),
         ),
         (
             "stoker_http_server_lost_total",
-            "Requests that were unanswered when their connection was lost.",
+            "Requests without an answer when the connection to the server was lost.",
             counters.lost.get(),
         ),
         (
             "stoker_http_server_connects_total",
-            "Connections that were made to the server.",
+            "Connections opened to the server.",
             counters.connects.get(),
         ),
         (
             "stoker_http_restarts_total",
-            "How often the gateway's process was started again.",
+            "Restarts of the gateway process.",
             gateway.settings.restarts,
         ),
     ];
@@ -482,7 +483,7 @@ fn this_gateway(gateway: &Gateway, page: &mut Page) {
     page.family(
         "stoker_http_requests_total",
         Kind::Counter,
-        "Requests that were answered.",
+        "Requests answered.",
     );
     for (name, route) in routes.iter() {
         for (status, count) in &route.by_status {
@@ -492,7 +493,7 @@ fn this_gateway(gateway: &Gateway, page: &mut Page) {
     page.family(
         "stoker_http_request_duration_seconds",
         Kind::Histogram,
-        "How long answers took.",
+        "Duration of requests.",
     );
     for (name, route) in routes.iter() {
         let mut count = 0;

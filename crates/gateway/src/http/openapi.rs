@@ -1,14 +1,14 @@
 //! `/openapi.json`: the whole API as OpenAPI 3.1.
 
 use super::push_options::{Kind, OPTIONS};
-use super::request_meta::{MAX_KEY, OWN, title};
+use super::request_meta::{HEADER_PREFIX, MAX_KEY, title};
 use serde_json::{Map, Value, json};
 
 /// The OpenAPI description of everything that the gateway serves.
 #[must_use]
 pub fn openapi() -> Value {
     let errors = json!({
-        "431": {"description": "The header is larger than [http] max_header. This answer has no body."},
+        "431": {"description": "The header is larger than [http] max_header. This response has no body."},
         "default": {"$ref": "#/components/responses/Problem"},
     });
     let mut paths = stoker_api::openapi::paths(&errors);
@@ -19,7 +19,7 @@ pub fn openapi() -> Value {
         (
             "/health",
             "text/plain",
-            "Whether the gateway's process lives. Needs no token.",
+            "Whether the gateway process is alive. Needs no token.",
         ),
         (
             "/ready",
@@ -31,7 +31,11 @@ pub fn openapi() -> Value {
             "text/plain",
             "Metrics in the text format of Prometheus.",
         ),
-        ("/openapi.json", "application/json", "This description."),
+        (
+            "/openapi.json",
+            "application/json",
+            "This OpenAPI description.",
+        ),
     ] {
         paths.insert(path.to_owned(), get(path, kind, doc, &errors));
     }
@@ -51,12 +55,13 @@ pub fn openapi() -> Value {
             "securitySchemes": {"token": {
                 "type": "http",
                 "scheme": "bearer",
-                "description": "The content of [http] token_file. Only on TCP; on the unix socket the user counts.",
+                "description": "The content of [http] token_file. Required on TCP only; on the unix socket the kernel \
+                 identifies the user.",
             }},
             "responses": {"Problem": {
-                "description": "Why it was not done.",
+                "description": "Why the request failed.",
                 "headers": {"Retry-After": {
-                    "description": "Seconds after which it may be tried again",
+                    "description": "Seconds after which the request may be sent again",
                     "schema": {"type": "integer"},
                 }},
                 "content": {"application/problem+json": {
@@ -88,7 +93,7 @@ fn call(errors: &Value) -> Value {
         named("method", "A method: SERVICE.METHOD"),
         header(
             "timeout",
-            "Deadline, as 500ms or 2s; without it the service's default",
+            "Deadline, such as 500ms or 2s; the default is the service's",
             &json!({"type": "string"}),
         ),
         header(
@@ -101,8 +106,8 @@ fn call(errors: &Value) -> Value {
     parameters.push(header("key", "Fairness key: the tenant", &text(MAX_KEY)));
     json!({"post": {
         "operationId": "call",
-        "description": "Calls a method and answers with what its worker answers. The content type says which codec the \
-            body has: JSON, protobuf, msgpack, or raw for all others.",
+        "description": "Calls a method and returns its worker's answer. The content type tells the codec of the body: \
+         JSON, protobuf, msgpack, or raw for all others.",
         "parameters": parameters,
         "requestBody": {"content": {"application/json": {}, "application/octet-stream": {}}},
         "responses": with(errors, &json!({
@@ -126,7 +131,7 @@ fn push(errors: &Value) -> Value {
     }
     json!({"post": {
         "operationId": "push",
-        "description": "Pushes a job, whose payload is the body. The answer comes once the job is safe in its store.",
+        "description": "Pushes a job, whose payload is the body. Answered after the job has been written to its store.",
         "parameters": parameters,
         "requestBody": {"content": {"application/json": {}, "application/octet-stream": {}}},
         "responses": with(errors, &json!({
@@ -170,7 +175,7 @@ fn batch(errors: &Value) -> Value {
     let answered = json!({"application/json": {"schema": answered}});
     json!({"post": {
         "operationId": "push_batch",
-        "description": "Pushes many jobs. The answer has an id or a problem for each, in their order.",
+        "description": "Pushes many jobs. The answer has an id or a problem for each job, in the same order.",
         "parameters": [named("queue", "A queue")],
         "requestBody": {"required": true, "content": {"application/json": {"schema": body}}},
         "responses": with(errors, &json!({
@@ -198,15 +203,15 @@ fn problem_schema() -> Value {
         "type": "object",
         "required": ["status", "title", "code", "detail"],
         "properties": {
-            "status": {"type": "integer", "description": "The status of HTTP"},
+            "status": {"type": "integer", "description": "The HTTP status"},
             "title": {"type": "string"},
-            "code": {"type": "string", "description": "The status of the wire, as RESOURCE_EXHAUSTED"},
+            "code": {"type": "string", "description": "The status, such as RESOURCE_EXHAUSTED"},
             "detail": {"type": "string"},
             "class": {"type": "string", "description": "Class of the application's error"},
             "place": {"type": "string", "description": "Where it was thrown: file:line"},
             "retry_after_ms": {"type": "integer"},
-            "processed": {"const": false, "description": "No worker has begun with it"},
-            "item": {"type": "integer", "description": "Which part of the request is meant, from 1"},
+            "processed": {"const": false, "description": "No worker has started it"},
+            "item": {"type": "integer", "description": "The item of the request that the error is about, from 1"},
             "job": {"type": "string", "description": "The job that holds the key"},
         },
     })
@@ -221,7 +226,7 @@ fn named(name: &str, doc: &str) -> Value {
 }
 
 fn header(name: &str, doc: &str, schema: &Value) -> Value {
-    let name = title(&format!("{OWN}{name}"));
+    let name = title(&format!("{HEADER_PREFIX}{name}"));
     json!({"name": name, "in": "header", "description": doc, "schema": schema})
 }
 
@@ -236,7 +241,7 @@ fn shared() -> Vec<Value> {
         ),
         plain(
             "Idempotency-Key",
-            "The same key stands for the same request: it may be repeated",
+            "Requests with the same key are the same request and may be repeated",
             text(MAX_KEY),
         ),
         plain(

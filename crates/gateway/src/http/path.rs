@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_may_hold_an_encoded_slash() {
+    fn names_may_contain_an_encoded_slash() {
         assert_eq!(
             parts("/queues/a%2fb/batch").unwrap(),
             ["queues", "a/b", "batch"]

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_status_has_one_of_http() {
+    fn every_status_has_an_http_status() {
         for (status, name) in Status::ALL {
             let http = http_status(*status).as_u16();
             assert_eq!(http == 200, *status == Status::OK, "{name}");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_written_as_usual() {
+    fn job_ids_are_written_as_uuids() {
         let bytes: Vec<u8> = (0..16).collect();
         let text = uuid_text(&bytes);
         assert_eq!(

@@ -13,10 +13,10 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// How long clients may take at a shutdown to read their last answers.
-const LAST_ANSWERS: Duration = Duration::from_secs(3);
+const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The time between two calls of `beat`. The watchdog of the calling program allows at least one second.
-const BEAT: Duration = Duration::from_millis(250);
+const BEAT_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Serves HTTP on `listeners` until the server has shut down. Blocks the calling thread; `beat` is called four times a
 /// second while the gateway makes progress.
@@ -55,7 +55,7 @@ async fn serve(
         ended: tokio::sync::Notify::new(),
         settings,
     });
-    let places: Vec<String> = listeners.iter().map(Listener::place).collect();
+    let places: Vec<String> = listeners.iter().map(Listener::description).collect();
     let text = format!("listening on {}", places.join(", "));
     gateway.client.log(Level::Info, text);
     for listener in listeners {
@@ -64,7 +64,7 @@ async fn serve(
     tokio::task::spawn_local(async move {
         loop {
             beat();
-            sleep(BEAT).await;
+            sleep(BEAT_INTERVAL).await;
         }
     });
     gateway.client.watch_server().await;
@@ -74,7 +74,7 @@ async fn serve(
 
 /// Waits until clients have read the last answers, or have taken too long.
 async fn finish(gateway: &Gateway) {
-    let end = Instant::now() + LAST_ANSWERS;
+    let end = Instant::now() + FINAL_WRITE_TIMEOUT;
     loop {
         let ended = gateway.ended.notified();
         if gateway.connections.is_idle() {

@@ -101,7 +101,7 @@ pub(crate) async fn many(
 ) -> Result<Response<Answer>, Problem> {
     let (head, incoming) = request.into_parts();
     if head.headers.contains_key(IDEMPOTENCY_KEY) || own_headers(&head.headers).next().is_some() {
-        let text = "options of a batch stand with each job, not in headers";
+        let text = "in a batch, options belong to each job, not to headers";
         return Err(Problem::invalid(text));
     }
     let received = body::receive(gateway, incoming).await?;
@@ -159,10 +159,10 @@ fn put_field(push: &mut Request, name: &str, value: &Value) -> Result<(), Proble
             let key = value
                 .as_str()
                 .filter(|key| (1..=MAX_KEY).contains(&key.len()));
-            let key = key.ok_or_else(|| wrong("a text of 1 to 200 bytes"))?;
+            let key = key.ok_or_else(|| wrong("a string of 1 to 200 bytes"))?;
             push.meta.push(Key::IDEMPOTENCY, key.as_bytes());
             push.flags = push.flags.with(Flags::IDEMPOTENT);
-            push.may_be_repeated = true;
+            push.is_repeatable = true;
         }
         _ => {
             let Some(option) = OPTIONS.iter().find(|option| option.json == name) else {

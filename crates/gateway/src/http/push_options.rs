@@ -54,14 +54,14 @@ pub(crate) const OPTIONS: &[PushOption] = &[
         "delay_ms",
         Key::DELAY,
         Kind::Millis(8),
-        "Runs no sooner than after this time",
+        "Delay before the job may run",
     ),
     option(
         "due-at",
         "due_at_ms",
         Key::DUE_AT,
         Kind::Moment,
-        "Runs no sooner than at this time",
+        "Earliest time at which the job may run",
     ),
     option(
         "key",
@@ -75,63 +75,63 @@ pub(crate) const OPTIONS: &[PushOption] = &[
         "unique_key",
         Key::UNIQUE,
         Kind::Text(200),
-        "No second job with this key is accepted while this one is unfinished",
+        "While this job is unfinished, no other job with this key is accepted",
     ),
     option(
         "unique-for",
         "unique_for_ms",
         Key::UNIQUE_FOR,
         Kind::Millis(8),
-        "The unique key is held so long at the most",
+        "How long the unique key is held at most",
     ),
     option(
         "unique-until-start",
         "unique_until_start",
         Key::UNIQUE_UNTIL_START,
         Kind::Flag,
-        "The unique key is free as soon as the first run starts",
+        "Hold the unique key until the first run starts, not until the job has ended",
     ),
     option(
         "tries",
         "tries",
         Key::TRIES,
         Kind::Number(2),
-        "Runs allowed, the first included; 0 for no limit",
+        "Maximum number of attempts, including the first; 0 for no limit",
     ),
     option(
         "backoff",
         "backoff_ms",
         Key::BACKOFF,
         Kind::Waits,
-        "Delays before the second run, the third, and so on; the last repeats",
+        "Delays before the second attempt, the third, and so on; the last one repeats",
     ),
     option(
         "timeout",
         "timeout_ms",
         Key::TIMEOUT,
         Kind::Millis(4),
-        "The longest that one run may take",
+        "Maximum duration of one run",
     ),
     option(
         "fail-on-timeout",
         "fail_on_timeout",
         Key::FAIL_ON_TIMEOUT,
         Kind::Flag,
-        "A run that takes longer is the last",
+        "A run that times out is not retried",
     ),
     option(
         "retry-until",
         "retry_until_ms",
         Key::RETRY_UNTIL,
         Kind::Moment,
-        "A run that fails later is the last",
+        "A run that fails after this time is not retried",
     ),
     option(
         "max-exceptions",
         "max_exceptions",
         Key::MAX_EXCEPTIONS,
         Kind::Number(2),
-        "Runs that may end in an error",
+        "Maximum number of runs that end with an error",
     ),
     option(
         "type",
@@ -152,22 +152,24 @@ pub(crate) const OPTIONS: &[PushOption] = &[
         "cost",
         Key::COST,
         Kind::Number(4),
-        "Cost of a run beside that of others, 1 by default",
+        "Relative cost of a run, 1 by default",
     ),
 ];
 
 /// The maximum number of delays in a backoff.
-const MAX_WAITS: usize = 100;
+const MAX_DELAYS: usize = 100;
 
 impl Kind {
     /// The description of a valid value in a header.
     pub(crate) fn expected(self) -> String {
         match self {
-            Self::Millis(_) => "a time such as 500ms, 30s or 5m".to_owned(),
-            Self::Waits => format!("1 to {MAX_WAITS} times with commas between them, as 10s,1m,5m"),
+            Self::Millis(_) => "a duration such as 500ms, 30s or 5m".to_owned(),
+            Self::Waits => {
+                format!("1 to {MAX_DELAYS} durations separated by commas, such as 10s,1m,5m")
+            }
             Self::Moment => "milliseconds since 1970".to_owned(),
             Self::Number(bytes) => format!("a whole number from 0 to {}", largest(bytes)),
-            Self::Text(max) => format!("a text of 1 to {max} bytes"),
+            Self::Text(max) => format!("a string of 1 to {max} bytes"),
             Self::Flag => "true or false".to_owned(),
         }
     }
@@ -176,7 +178,7 @@ impl Kind {
     pub(crate) fn expected_in_json(self) -> String {
         match self {
             Self::Millis(_) => "a whole number of milliseconds".to_owned(),
-            Self::Waits => format!("a list of 1 to {MAX_WAITS} times in milliseconds"),
+            Self::Waits => format!("a list of 1 to {MAX_DELAYS} durations in milliseconds"),
             other => other.expected(),
         }
     }
@@ -187,7 +189,7 @@ impl PushOption {
     pub(crate) fn put_text(&self, meta: &mut MetaBuf, text: &str) -> bool {
         let bytes = match self.kind {
             Kind::Millis(bytes) => duration::parse(text).and_then(|time| millis(time, bytes)),
-            Kind::Waits => waits(
+            Kind::Waits => delays(
                 text.split(',')
                     .map(|part| duration::parse(part.trim()).map(|time| time.as_millis())),
             ),
@@ -212,7 +214,7 @@ impl PushOption {
             Kind::Moment => value.as_u64().and_then(|number| whole(number, 8)),
             Kind::Waits => value
                 .as_array()
-                .and_then(|list| waits(list.iter().map(|wait| wait.as_u64().map(u128::from)))),
+                .and_then(|list| delays(list.iter().map(|wait| wait.as_u64().map(u128::from)))),
             Kind::Text(max) => value.as_str().and_then(|text| bounded(text, max)),
             Kind::Flag => match value.as_bool() {
                 Some(true) => Some(Vec::new()),
@@ -237,12 +239,12 @@ fn millis(time: Duration, bytes: usize) -> Option<Vec<u8>> {
     whole(u64::try_from(time.as_millis()).ok()?, bytes)
 }
 
-fn waits(all: impl Iterator<Item = Option<u128>>) -> Option<Vec<u8>> {
+fn delays(all: impl Iterator<Item = Option<u128>>) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     for wait in all {
         bytes.extend(u32::try_from(wait?).ok()?.to_be_bytes());
     }
-    (4..=4 * MAX_WAITS).contains(&bytes.len()).then_some(bytes)
+    (4..=4 * MAX_DELAYS).contains(&bytes.len()).then_some(bytes)
 }
 
 fn bounded(text: &str, max: usize) -> Option<Vec<u8>> {
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_and_json_mean_the_same() {
+    fn headers_and_json_have_the_same_meaning() {
         for (header, text, value) in [
             ("delay", "30s", json!(30_000)),
             ("due-at", "1795324468599", json!(1_795_324_468_599_u64)),
@@ -284,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_is_refused() {
+    fn invalid_values_are_rejected() {
         let mut meta = MetaBuf::new();
         for (header, text) in [
             ("delay", "soon"),
@@ -298,7 +300,7 @@ mod tests {
         ] {
             assert!(!of(header).put_text(&mut meta, text), "{header} {text}");
         }
-        let long = vec![1; MAX_WAITS + 1];
+        let long = vec![1; MAX_DELAYS + 1];
         for (header, value) in [
             ("delay", json!("30s")),
             ("delay", json!(-1)),
@@ -325,7 +327,7 @@ mod tests {
             Key::CREATED_AT,
             Key::CHECKPOINT,
         ];
-        for (key, name) in Key::ALL.iter().filter(|(key, _)| key.is_for_push()) {
+        for (key, name) in Key::ALL.iter().filter(|(key, _)| key.is_for_server()) {
             let is_there = OPTIONS.iter().any(|option| option.key == *key);
             let is_no_option = elsewhere.contains(key) || of_workers.contains(key);
             assert!(is_there != is_no_option, "{name}");

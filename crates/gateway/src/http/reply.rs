@@ -1,6 +1,6 @@
 //! The responses to clients.
 
-use super::budget::Held;
+use super::budget::Reservation;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
@@ -14,14 +14,14 @@ use std::task::{Context, Poll};
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     bytes: Bytes,
-    held: Option<Held>,
+    reservation: Option<Reservation>,
 }
 
 impl Answer {
     /// Reserves the memory of the body.
-    pub(crate) fn count(&mut self, hold: impl FnOnce(usize) -> Held) {
+    pub(crate) fn count(&mut self, reserve: impl FnOnce(usize) -> Reservation) {
         if !self.bytes.is_empty() {
-            self.held = Some(hold(self.bytes.len()));
+            self.reservation = Some(reserve(self.bytes.len()));
         }
     }
 
@@ -54,7 +54,10 @@ impl Body for Answer {
 }
 
 pub(crate) fn with_body(bytes: Bytes) -> Response<Answer> {
-    Response::new(Answer { bytes, held: None })
+    Response::new(Answer {
+        bytes,
+        reservation: None,
+    })
 }
 
 pub(crate) fn text(status: StatusCode, text: &'static str) -> Response<Answer> {

@@ -7,7 +7,7 @@ use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use stoker_wire::{Codec, Flags, Key};
 
 /// The prefix of Stoker's own headers. An unknown one is rejected, because an option that is ignored would be worse.
-pub(crate) const OWN: &str = "stoker-";
+pub(crate) const HEADER_PREFIX: &str = "stoker-";
 
 /// The headers of W3C trace context, which are passed on unchanged.
 const TRACE: [(HeaderName, Key); 3] = [
@@ -65,7 +65,7 @@ pub(crate) fn put_common(request: &mut Request, headers: &HeaderMap) -> Result<(
         }
         request.meta.push(Key::IDEMPOTENCY, key);
         request.flags = request.flags.with(Flags::IDEMPOTENT);
-        request.may_be_repeated = true;
+        request.is_repeatable = true;
     }
     Ok(())
 }
@@ -96,7 +96,7 @@ pub(crate) fn own_headers(
     headers: &HeaderMap,
 ) -> impl Iterator<Item = Result<(&str, &str), Problem>> {
     let own = headers.iter().filter_map(|(name, value)| {
-        let name = name.as_str().strip_prefix(OWN)?;
+        let name = name.as_str().strip_prefix(HEADER_PREFIX)?;
         Some((name, value))
     });
     own.map(|(name, value)| {
@@ -106,7 +106,8 @@ pub(crate) fn own_headers(
 }
 
 pub(crate) fn time(name: &str, value: &str) -> Result<std::time::Duration, Problem> {
-    duration::parse(value).ok_or_else(|| invalid(name, value, "a time such as 500ms, 30s or 5m"))
+    duration::parse(value)
+        .ok_or_else(|| invalid(name, value, "a duration such as 500ms, 30s or 5m"))
 }
 
 pub(crate) fn invalid(name: &str, value: &str, expected: &str) -> Problem {

@@ -4,7 +4,7 @@ use super::access::Peer;
 use super::problem::Problem;
 use super::reply::{Answer, json};
 use super::stats::add;
-use super::watch::Watch;
+use super::watch::Activity;
 use super::{Gateway, admin, call, health, metrics, openapi, path, push};
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
@@ -16,7 +16,7 @@ use std::time::Instant;
 pub(crate) async fn serve(
     gateway: Rc<Gateway>,
     peer: Peer,
-    watch: Rc<Watch>,
+    watch: Rc<Activity>,
     request: Request<Incoming>,
 ) -> Response<Answer> {
     let _busy = watch.begin(&gateway, request.version() == Version::HTTP_2);
@@ -28,7 +28,7 @@ pub(crate) async fn serve(
         .stats
         .count(route, response.status(), began.elapsed());
     let budget = &gateway.budget;
-    response.body_mut().count(|bytes| budget.hold(bytes));
+    response.body_mut().count(|bytes| budget.reserve(bytes));
     add(&gateway.stats.sent_bytes, response.body().len() as u64);
     if is_http1 && gateway.client.is_draining() {
         let close = HeaderValue::from_static("close");
@@ -47,7 +47,7 @@ async fn answer(gateway: &Rc<Gateway>, peer: Peer, request: Request<Incoming>) -
     let Some(parts) = path::parts(uri.path()) else {
         return (
             "unknown",
-            Err(Problem::invalid("the path is badly encoded")),
+            Err(Problem::invalid("the path is not validly encoded")),
         );
     };
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
@@ -98,7 +98,8 @@ async fn guarded(
 }
 
 fn not_found() -> Problem {
-    let text = "there is nothing at this path: see /call/SERVICE.METHOD, /queues/QUEUE, /admin, /metrics, /openapi.json, /health, /ready";
+    let text = "this path does not exist: see /call/SERVICE.METHOD, /queues/QUEUE, /admin, /metrics, /openapi.json, \
+    /health, /ready";
     Problem::new(StatusCode::NOT_FOUND, "NOT_FOUND", text)
 }
 

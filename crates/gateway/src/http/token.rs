@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::{error, fmt};
 
 /// The minimum length of a token in bytes, so that it can't be guessed.
-const SHORTEST: usize = 32;
-const LONGEST: usize = 1_024;
+const MIN_LEN: usize = 32;
+const MAX_LEN: usize = 1_024;
 /// The bits of a file's mode that permit access for users other than its owner.
-const OTHERS: u32 = 0o077;
+const MODE_OF_OTHERS: u32 = 0o077;
 
 /// Why the token can't be used.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl fmt::Display for TokenError {
             Self::Failed(path, error) => {
                 write!(
                     f,
-                    "cannot read or make the token file {}: {error}",
+                    "cannot read or create the token file {}: {error}",
                     path.display()
                 )
             }
@@ -40,7 +40,8 @@ impl fmt::Display for TokenError {
             }
             Self::Length(path, len) => write!(
                 f,
-                "the token in {} has {len} bytes; expected {SHORTEST} to {LONGEST}. Remove the file to have a new one made",
+                "the token in {} has {len} bytes; expected {MIN_LEN} to {MAX_LEN}. Remove the file, and Stoker \
+                 creates a new one",
                 path.display()
             ),
         }
@@ -72,15 +73,15 @@ pub(crate) fn read_token(path: &Path) -> Result<String, TokenError> {
     let failed = |error| TokenError::Failed(path.to_owned(), error);
     let file = fs::File::open(path).map_err(failed)?;
     let mode = file.metadata().map_err(failed)?.mode() & 0o777;
-    if mode & OTHERS != 0 {
+    if mode & MODE_OF_OTHERS != 0 {
         return Err(TokenError::Open(path.to_owned(), mode));
     }
     let mut text = String::new();
-    let bounded = file.take(2 * LONGEST as u64).read_to_string(&mut text);
+    let bounded = file.take(2 * MAX_LEN as u64).read_to_string(&mut text);
     bounded.map_err(failed)?;
     let token = text.trim();
     match token.len() {
-        SHORTEST..=LONGEST => Ok(token.to_owned()),
+        MIN_LEN..=MAX_LEN => Ok(token.to_owned()),
         len => Err(TokenError::Length(path.to_owned(), len)),
     }
 }
@@ -103,7 +104,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_token_is_made_once_for_its_owner_alone() {
+    fn a_token_file_is_created_once_for_its_owner_only() {
         let path = std::env::temp_dir().join(format!("stoker-token-{}", std::process::id()));
         make_token_file(&path).unwrap();
         let token = read_token(&path).unwrap();
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_the_same_or_not() {
+    fn constant_time_eq_compares_all_bytes() {
         assert!(constant_time_eq(b"abc", b"abc"));
         assert!(
             !constant_time_eq(b"abc", b"abd")

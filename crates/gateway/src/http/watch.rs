@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
 /// The activity of one connection. Recorded times are those of the last check before the activity.
-pub(crate) struct Watch {
+pub(crate) struct Activity {
     /// When the connection was accepted, or when the last write succeeded or the last request ended.
     active: Cell<Instant>,
     /// When the first bytes of a request arrived whose header is not complete yet.
@@ -36,7 +36,7 @@ pub(crate) struct Limits {
     pub(crate) write: Duration,
 }
 
-impl Watch {
+impl Activity {
     pub(crate) fn new(now: Rc<Cell<Instant>>) -> Rc<Self> {
         Rc::new(Self {
             active: Cell::new(now.get()),
@@ -49,13 +49,13 @@ impl Watch {
     }
 
     /// Records the start of a request. The request ends when the returned value is dropped.
-    pub(crate) fn begin(self: &Rc<Self>, gateway: &Rc<Gateway>, is_http2: bool) -> Busy {
+    pub(crate) fn begin(self: &Rc<Self>, gateway: &Rc<Gateway>, is_http2: bool) -> RequestGuard {
         self.is_http2.set(is_http2);
         self.header.set(None);
         self.requests.set(self.requests.get() + 1);
         let in_flight = &gateway.stats.in_flight;
         in_flight.set(in_flight.get() + 1);
-        Busy {
+        RequestGuard {
             watch: self.clone(),
             gateway: gateway.clone(),
         }
@@ -80,19 +80,19 @@ impl Watch {
             true => limits.idle,
             false => limits.header,
         };
-        let rests = self.requests.get() == 0;
+        let is_idle = self.requests.get() == 0;
         is_over(self.blocked.get(), limits.write)
-            || rests && is_over(self.header.get(), header)
-            || rests && is_over(Some(self.active.get()), limits.idle)
+            || is_idle && is_over(self.header.get(), header)
+            || is_idle && is_over(Some(self.active.get()), limits.idle)
     }
 
-    fn note_read(&self) {
+    fn record_read(&self) {
         if self.requests.get() == 0 && self.header.get().is_none() {
             self.header.set(Some(self.now.get()));
         }
     }
 
-    fn note_write(&self, has_blocked: bool) {
+    fn record_write(&self, has_blocked: bool) {
         match has_blocked {
             true if self.blocked.get().is_none() => self.blocked.set(Some(self.now.get())),
             true => {}
@@ -105,12 +105,12 @@ impl Watch {
 }
 
 /// A request that is being served.
-pub(crate) struct Busy {
-    watch: Rc<Watch>,
+pub(crate) struct RequestGuard {
+    watch: Rc<Activity>,
     gateway: Rc<Gateway>,
 }
 
-impl Drop for Busy {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.watch.requests.set(self.watch.requests.get() - 1);
         self.watch.active.set(self.watch.now.get());
@@ -123,13 +123,13 @@ impl Drop for Busy {
 }
 
 /// A socket that records its activity.
-pub(crate) struct Watched<S> {
+pub(crate) struct Tracked<S> {
     pub(crate) socket: S,
-    pub(crate) watch: Rc<Watch>,
+    pub(crate) watch: Rc<Activity>,
     pub(crate) gateway: Rc<Gateway>,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for Tracked<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -139,21 +139,21 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let polled = Pin::new(&mut self.socket).poll_read(cx, buffer);
         let count = buffer.filled().len() - before;
         if count > 0 {
-            self.watch.note_read();
+            self.watch.record_read();
             add(&self.gateway.stats.received_bytes, count as u64);
         }
         polled
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Tracked<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.socket).poll_write(cx, bytes);
-        self.watch.note_write(polled.is_pending());
+        self.watch.record_write(polled.is_pending());
         polled
     }
 
@@ -163,7 +163,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.socket).poll_write_vectored(cx, parts);
-        self.watch.note_write(polled.is_pending());
+        self.watch.record_write(polled.is_pending());
         polled
     }
 

@@ -66,7 +66,7 @@ pub fn sync_file(file: &File) -> io::Result<()> {
 }
 
 /// Syncs the directory of a file, so that the names in it survive a power failure.
-pub fn sync_folder_of(path: &Path) -> io::Result<()> {
+pub fn sync_parent_dir(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }

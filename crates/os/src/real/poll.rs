@@ -7,7 +7,7 @@ use rustix::time::Timespec;
 use std::io;
 use std::time::Duration;
 
-const EVENTS: usize = 512;
+const MAX_EVENTS: usize = 512;
 
 pub struct Poll {
     epoll: Fd,
@@ -18,7 +18,7 @@ impl Poll {
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
-            ready: Vec::with_capacity(EVENTS),
+            ready: Vec::with_capacity(MAX_EVENTS),
         })
     }
 

@@ -40,7 +40,7 @@ pub fn signal_process(process: &Fd, signal: Signal) -> bool {
 }
 
 /// Waits at most `time` for a process to end. Returns whether it has ended.
-pub fn ends_within(process: &Fd, time: Duration) -> bool {
+pub fn wait_for_exit(process: &Fd, time: Duration) -> bool {
     let time = Timespec {
         tv_sec: time.as_secs() as i64,
         tv_nsec: i64::from(time.subsec_nanos()),
@@ -79,13 +79,13 @@ pub fn descendants(pid: i32) -> Vec<i32> {
 }
 
 /// The maximum number of generations searched between a process and its ancestor.
-const GENERATIONS: usize = 1_000;
+const MAX_GENERATIONS: usize = 1_000;
 
 /// Whether a process is a descendant of another running process. Either may end meanwhile; a caller that must be
 /// sure has to hold a pidfd.
-pub fn descends(pid: i32, ancestor: i32) -> bool {
+pub fn is_descendant(pid: i32, ancestor: i32) -> bool {
     let parents = std::iter::successors(Some(pid), |pid| parent(*pid));
-    let mut ancestors = parents.take(GENERATIONS).skip(1);
+    let mut ancestors = parents.take(MAX_GENERATIONS).skip(1);
     ancestors.any(|pid| pid == ancestor)
 }
 

@@ -26,7 +26,7 @@ pub fn accept(listener: &Fd) -> Result<Fd, Errno> {
 }
 
 /// Makes an inherited socket non-blocking.
-pub fn never_block(socket: &Fd) -> Result<(), Errno> {
+pub fn set_nonblocking(socket: &Fd) -> Result<(), Errno> {
     rustix::io::ioctl_fionbio(socket, true)
 }
 
@@ -44,7 +44,7 @@ pub fn write_gathered(to: &Fd, parts: &[IoSlice<'_>]) -> Result<usize, Errno> {
 }
 
 /// Shuts down the writing direction.
-pub fn end_writing(socket: &Fd) {
+pub fn shutdown_write(socket: &Fd) {
     shutdown(socket, Shutdown::Write).ok();
 }
 

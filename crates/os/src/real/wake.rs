@@ -15,13 +15,13 @@ impl Wake {
     }
 
     /// Makes the descriptor readable.
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         // The write fails only if the counter is at its maximum. The descriptor is readable then
         // anyway.
         rustix::io::write(&self.0, &1_u64.to_ne_bytes()).ok();
     }
 
-    /// Makes the descriptor unreadable until the next call of [`Wake::ring`].
+    /// Makes the descriptor unreadable until the next call of [`Wake::wake`].
     pub fn clear(&self) {
         // The read fails if the counter is already 0.
         rustix::io::read(&self.0, &mut [0; 8]).ok();

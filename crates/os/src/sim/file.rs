@@ -87,8 +87,8 @@ pub fn sync_file(file: &File) -> io::Result<()> {
 }
 
 /// Syncs the directory of a file, so that the names in it survive a power failure.
-pub fn sync_folder_of(path: &Path) -> io::Result<()> {
-    disk()?.sync_folder_of(path)
+pub fn sync_parent_dir(path: &Path) -> io::Result<()> {
+    disk()?.sync_parent_dir(path)
 }
 
 /// Locks a whole file while it is open. Returns whether the lock was granted.

@@ -8,11 +8,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// The capacity of a socket's buffer in bytes: Linux's default for unix sockets.
-const ROOM: usize = 208 << 10;
+const SOCKET_CAPACITY: usize = 208 << 10;
 /// The capacity of a pipe in bytes.
-const PIPE_ROOM: usize = 64 << 10;
+const PIPE_CAPACITY: usize = 64 << 10;
 /// The maximum number of unread records at one end.
-const RECORDS: usize = 64;
+const MAX_RECORDS: usize = 64;
 
 thread_local! {
     static STATE: RefCell<State> = RefCell::default();
@@ -69,10 +69,10 @@ pub(super) struct Stream {
     /// The other end has shut down its writing direction, or is closed.
     pub(super) ended: bool,
     /// The other end is closed.
-    pub(super) gone: bool,
+    pub(super) peer_closed: bool,
     /// This end has shut down its writing direction.
-    pub(super) silent: bool,
-    pub(super) room: usize,
+    pub(super) write_closed: bool,
+    pub(super) capacity: usize,
 }
 
 #[derive(Debug, Default)]
@@ -85,7 +85,7 @@ pub(super) struct Listener {
 pub(super) struct Records {
     pub(super) other: u32,
     pub(super) inbox: VecDeque<(Vec<u8>, Vec<u32>)>,
-    pub(super) gone: bool,
+    pub(super) peer_closed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -107,7 +107,7 @@ pub(super) struct Process {
 
 /// The readiness of an object.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Can {
+pub(super) struct Readiness {
     pub(super) read: bool,
     pub(super) write: bool,
     /// Both directions are shut down (EPOLLHUP). Like epoll, the kernel always reports this.
@@ -145,7 +145,7 @@ impl State {
         self.objects.get_mut(at as usize)?.as_mut()
     }
 
-    fn look(&self, no: u32) -> Option<&Object> {
+    fn get_ref(&self, no: u32) -> Option<&Object> {
         let at = no.checked_sub(self.first)?;
         self.objects.get(at as usize)?.as_ref()
     }
@@ -176,12 +176,12 @@ impl State {
         match object {
             Object::Stream(stream) => {
                 if let Some(other) = self.stream(stream.other) {
-                    (other.ended, other.gone) = (true, true);
+                    (other.ended, other.peer_closed) = (true, true);
                 }
             }
             Object::Records(records) => {
                 if let Some(Object::Records(other)) = self.get(records.other) {
-                    other.gone = true;
+                    other.peer_closed = true;
                 }
                 let carried = records.inbox.into_iter().flat_map(|(_, fds)| fds);
                 carried.for_each(|fd| self.close(fd));
@@ -197,52 +197,52 @@ impl State {
         }
     }
 
-    pub(super) fn can(&self, no: u32) -> Can {
-        match self.look(no) {
-            Some(Object::Stream(stream)) => Can {
+    pub(super) fn readiness(&self, no: u32) -> Readiness {
+        match self.get_ref(no) {
+            Some(Object::Stream(stream)) => Readiness {
                 read: !stream.inbox.is_empty() || stream.ended,
-                write: stream.gone || self.room_at(stream.other) > 0,
-                hung_up: stream.gone,
+                write: stream.peer_closed || self.free_space(stream.other) > 0,
+                hung_up: stream.peer_closed,
             },
-            Some(Object::Listener(listener)) => Can {
+            Some(Object::Listener(listener)) => Readiness {
                 read: !listener.borrow().waiting.is_empty(),
-                ..Can::default()
+                ..Readiness::default()
             },
-            Some(Object::Records(records)) => Can {
-                read: !records.inbox.is_empty() || records.gone,
-                write: records.gone || self.takes_records(records.other),
-                hung_up: records.gone,
+            Some(Object::Records(records)) => Readiness {
+                read: !records.inbox.is_empty() || records.peer_closed,
+                write: records.peer_closed || self.accepts_records(records.other),
+                hung_up: records.peer_closed,
             },
-            Some(Object::Wake(is_set)) => Can {
+            Some(Object::Wake(is_set)) => Readiness {
                 read: *is_set,
                 write: true,
                 hung_up: false,
             },
-            Some(Object::Process(pid)) => Can {
+            Some(Object::Process(pid)) => Readiness {
                 read: self.has_ended(*pid),
-                ..Can::default()
+                ..Readiness::default()
             },
-            Some(Object::Poll(_) | Object::Memory(_)) | None => Can::default(),
+            Some(Object::Poll(_) | Object::Memory(_)) | None => Readiness::default(),
         }
     }
 
-    pub(super) fn is_cut(&self, no: u32) -> bool {
-        matches!(self.look(no), Some(Object::Stream(stream)) if stream.gone)
+    pub(super) fn is_peer_closed(&self, no: u32) -> bool {
+        matches!(self.get_ref(no), Some(Object::Stream(stream)) if stream.peer_closed)
     }
 
     pub(super) fn has_ended(&self, pid: i32) -> bool {
         self.processes.get(&pid).is_none_or(|process| process.ended)
     }
 
-    pub(super) fn room_at(&self, no: u32) -> usize {
-        match self.look(no) {
-            Some(Object::Stream(stream)) => stream.room.saturating_sub(stream.inbox.len()),
+    pub(super) fn free_space(&self, no: u32) -> usize {
+        match self.get_ref(no) {
+            Some(Object::Stream(stream)) => stream.capacity.saturating_sub(stream.inbox.len()),
             _ => 0,
         }
     }
 
-    pub(super) fn takes_records(&self, no: u32) -> bool {
-        matches!(self.look(no), Some(Object::Records(records)) if records.inbox.len() < RECORDS)
+    pub(super) fn accepts_records(&self, no: u32) -> bool {
+        matches!(self.get_ref(no), Some(Object::Records(records)) if records.inbox.len() < MAX_RECORDS)
     }
 
     /// Creates the two ends of a stream. `peers` are the credentials of the first and second end's peer.
@@ -254,9 +254,13 @@ impl State {
                 peer,
                 inbox: VecDeque::new(),
                 ended: false,
-                gone: false,
-                silent: false,
-                room: if is_pipe { PIPE_ROOM } else { ROOM },
+                peer_closed: false,
+                write_closed: false,
+                capacity: if is_pipe {
+                    PIPE_CAPACITY
+                } else {
+                    SOCKET_CAPACITY
+                },
             })
         };
         let ends = (
@@ -273,7 +277,7 @@ impl State {
             Object::Records(Records {
                 other,
                 inbox: VecDeque::new(),
-                gone: false,
+                peer_closed: false,
             })
         };
         (self.add(end(first + 1)), self.add(end(first)))

@@ -35,7 +35,7 @@ pub fn advance(to: Duration) {
 }
 
 /// Starts the steady clock of a new process at the current wall time.
-pub fn start_clock() {
+pub fn reset_steady_clock() {
     with(|state| state.began_ms = state.wall_ms - state.now.as_millis() as u64);
 }
 
@@ -166,8 +166,8 @@ pub fn signals(pid: i32) -> Vec<Signal> {
 
 /// Whether the other end is closed.
 #[must_use]
-pub fn is_cut(fd: &Fd) -> bool {
-    with(|state| state.is_cut(fd.no()))
+pub fn is_peer_closed(fd: &Fd) -> bool {
+    with(|state| state.is_peer_closed(fd.no()))
 }
 
 /// Whether there are bytes to read, or the end of the stream.

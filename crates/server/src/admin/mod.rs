@@ -89,11 +89,11 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// The connection for a later answer: `ConnId::NOBODY`, which belongs to no connection, if the request is
+    /// The connection for a later answer: `ConnId::NONE`, which belongs to no connection, if the request is
     /// one-way.
-    pub(crate) fn answered_at(self) -> ConnId {
+    pub(crate) fn reply_conn(self) -> ConnId {
         match self.is_oneway {
-            true => ConnId::NOBODY,
+            true => ConnId::NONE,
             false => self.conn,
         }
     }
@@ -101,7 +101,7 @@ impl Caller {
 
 impl Plane {
     /// Handles a request for one of the server's own methods.
-    pub(crate) fn own_method(&mut self, conn: ConnId, frame: &Frame<'_>) {
+    pub(crate) fn handle_own_method(&mut self, conn: ConnId, frame: &Frame<'_>) {
         if frame.name == "stoker.push" {
             return self.push(conn, frame);
         }
@@ -133,7 +133,7 @@ impl Plane {
 
     /// Sends the answer of an operation that has been completed.
     pub(crate) fn answer_operation<A: Answer>(&mut self, caller: Caller, answer: &A) {
-        self.answer_json(caller.answered_at(), caller.id, answer);
+        self.answer_json(caller.reply_conn(), caller.id, answer);
     }
 
     fn refuse_operation(&mut self, caller: Caller, refused: &Refused) {
@@ -141,7 +141,7 @@ impl Plane {
         if let Some(item) = refused.item {
             meta.push(Key::ITEM, &item.to_be_bytes());
         }
-        let (conn, id) = (caller.answered_at(), caller.id);
+        let (conn, id) = (caller.reply_conn(), caller.id);
         self.send_refusal(conn, id, refused.status, &refused.text, &meta, true);
     }
 }
@@ -199,11 +199,11 @@ fn no_method(name: &str) -> Refused {
     let methods = Operation::ALL.iter().map(|operation| operation.method);
     let hint = stoker_api::nearest(name, methods.chain(["stoker.push"]));
     let hint = hint.map_or(String::new(), |hint| format!("; did you mean '{hint}'?"));
-    let text = format!("the broker has no method '{name}'{hint}");
+    let text = format!("unknown method '{name}'{hint}");
     Refused::new(Status::UNIMPLEMENTED, text)
 }
 
 fn not_permitted(what: &str) -> Refused {
-    let text = format!("{what} is for root and the user that Stoker runs as");
+    let text = format!("{what} requires root or the user that Stoker runs as");
     Refused::new(Status::PERMISSION_DENIED, text)
 }

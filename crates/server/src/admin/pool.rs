@@ -35,13 +35,13 @@ impl Plane {
         if self.guaranteed_slots_with(pool, min) < reserved {
             let least = reserved.div_ceil(self.guaranteed_slots_with(pool, 1).max(1));
             return Err(Refused::invalid(format!(
-                "the pool's queues reserve {}, so min is at least {least}",
+                "the pool's queues reserve {}, so min must be at least {least}",
                 counted(reserved, "worker")
             )));
         }
         self.step(Event::Scale { pool, min, max }, None);
         self.settle();
-        self.keep_sizes();
+        self.save_sizes();
         Ok(self.shown_pool(pool))
     }
 
@@ -50,7 +50,7 @@ impl Plane {
             let names = self.core.pools().map(|pool| self.core.pool(pool).0);
             let names: Vec<&str> = names.collect();
             Refused::not_found(format!(
-                "there is no pool '{}'; there is: {}",
+                "there is no pool '{}'; expected one of: {}",
                 stoker_api::printable(name),
                 names.join(", ")
             ))

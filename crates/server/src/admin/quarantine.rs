@@ -7,23 +7,23 @@ use crate::counted;
 use crate::observe::events;
 use crate::plane::Plane;
 use crate::sources::Origin;
-use crate::sources::end::{Victim, exit_text};
+use crate::sources::end::{CrashedProcess, exit_text};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use stoker_api::quarantine::{self, Kind};
 use stoker_core::{Facts, Kind as CoreKind, Outcome, PoolId, QueueId, Span, TaskId, Time};
 
 /// The maximum number of entries; the oldest are dropped.
-const KEPT: usize = 1_000;
+const MAX_ENTRIES: usize = 1_000;
 /// The maximum number of bytes that are kept of a body.
-const BODY: usize = 64 << 10;
+const MAX_BODY_BYTES: usize = 64 << 10;
 /// The number of deaths by calls with the same name and body after which such a call is refused.
-const DEATHS: u32 = 3;
+const REFUSAL_THRESHOLD: u32 = 3;
 /// How long such a call is refused at first. Every further death doubles the time, up to a day.
-const REFUSED_FOR: Span = Span::from_secs(600);
-const REFUSED_FOR_MAX: Span = Span::from_secs(86_400);
+const MIN_REFUSAL: Span = Span::from_secs(600);
+const MAX_REFUSAL: Span = Span::from_secs(86_400);
 /// After each such time without a death, half of the recorded deaths are forgotten.
-const HALVED_AFTER: Span = Span::from_secs(3_600);
+const DEATHS_HALF_LIFE: Span = Span::from_secs(3_600);
 
 struct Entry {
     number: u64,
@@ -38,18 +38,18 @@ struct Entry {
 }
 
 /// A call that has killed workers: how often, and until when it is refused.
-struct Killer {
+struct KillerCall {
     deaths: u32,
-    until: Time,
+    refused_until: Time,
     /// The time of the last death.
     last: Time,
     service: QueueId,
 }
 
-impl Killer {
+impl KillerCall {
     /// Forgets part of the deaths that are long ago: their cause may no longer exist.
     fn decay(&mut self, now: Time) {
-        let halvings = now.since(self.last).0 / HALVED_AFTER.0;
+        let halvings = now.since(self.last).0 / DEATHS_HALF_LIFE.0;
         self.deaths >>= halvings.min(31);
     }
 }
@@ -57,8 +57,8 @@ impl Killer {
 #[derive(Default)]
 pub(crate) struct Quarantine {
     entries: VecDeque<Entry>,
-    numbers: u64,
-    killers: HashMap<u64, Killer>,
+    last_number: u64,
+    killer_calls: HashMap<u64, KillerCall>,
 }
 
 fn fingerprint(name: &str, body: &[u8]) -> u64 {
@@ -70,57 +70,61 @@ fn fingerprint(name: &str, body: &[u8]) -> u64 {
 impl Quarantine {
     /// The reason why a call is refused, if it has killed workers before.
     pub(crate) fn refuses(&self, name: &str, body: &[u8], now: Time) -> Option<String> {
-        if self.killers.is_empty() {
+        if self.killer_calls.is_empty() {
             return None;
         }
         let killer = self
-            .killers
+            .killer_calls
             .get(&fingerprint(name, body))
-            .filter(|killer| now < killer.until)?;
-        let minutes = killer.until.since(now).as_millis().div_ceil(60_000);
+            .filter(|killer| now < killer.refused_until)?;
+        let minutes = killer.refused_until.since(now).as_millis().div_ceil(60_000);
         Some(format!(
-            "this very call killed {}; it is refused for {minutes} min",
+            "calls with this name and payload killed {}; they are rejected for {minutes} min",
             counted(killer.deaths, "worker")
         ))
     }
 
-    fn note_death(&mut self, service: QueueId, name: &str, body: &[u8], deaths: u32, now: Time) {
-        if self.killers.len() >= KEPT {
-            self.killers.retain(|_, killer| now < killer.until);
+    fn record_death(&mut self, service: QueueId, name: &str, body: &[u8], deaths: u32, now: Time) {
+        if self.killer_calls.len() >= MAX_ENTRIES {
+            self.killer_calls
+                .retain(|_, killer| now < killer.refused_until);
         }
-        if self.killers.len() >= KEPT {
-            let longest_ago = self.killers.iter().min_by_key(|(_, killer)| killer.last);
+        if self.killer_calls.len() >= MAX_ENTRIES {
+            let longest_ago = self
+                .killer_calls
+                .iter()
+                .min_by_key(|(_, killer)| killer.last);
             let longest_ago = longest_ago.map(|(call, _)| *call);
-            longest_ago.and_then(|call| self.killers.remove(&call));
+            longest_ago.and_then(|call| self.killer_calls.remove(&call));
         }
-        let killer = self.killers.entry(fingerprint(name, body));
-        let killer = killer.or_insert(Killer {
+        let killer = self.killer_calls.entry(fingerprint(name, body));
+        let killer = killer.or_insert(KillerCall {
             deaths: 0,
-            until: Time::ZERO,
+            refused_until: Time::ZERO,
             last: now,
             service,
         });
         killer.decay(now);
         killer.last = now;
         killer.deaths += deaths;
-        if killer.deaths >= DEATHS {
-            let doubled = REFUSED_FOR.0 << (killer.deaths - DEATHS).min(20);
-            killer.until = now + Span(doubled.min(REFUSED_FOR_MAX.0));
+        if killer.deaths >= REFUSAL_THRESHOLD {
+            let doubled = MIN_REFUSAL.0 << (killer.deaths - REFUSAL_THRESHOLD).min(20);
+            killer.refused_until = now + Span(doubled.min(MAX_REFUSAL.0));
         }
     }
 
     /// A call succeeded. Its earlier deaths are forgotten, because the call itself did not cause them.
-    pub(crate) fn note_success(&mut self, name: &str, body: &[u8]) {
-        if !self.killers.is_empty() {
-            self.killers.remove(&fingerprint(name, body));
+    pub(crate) fn record_success(&mut self, name: &str, body: &[u8]) {
+        if !self.killer_calls.is_empty() {
+            self.killer_calls.remove(&fingerprint(name, body));
         }
     }
 
     /// Accepts calls of these services again, and returns how many calls had deaths on record.
-    pub(crate) fn forgive(&mut self, which: impl Fn(QueueId) -> bool) -> usize {
-        let before = self.killers.len();
-        self.killers.retain(|_, killer| !which(killer.service));
-        before - self.killers.len()
+    pub(crate) fn clear(&mut self, which: impl Fn(QueueId) -> bool) -> usize {
+        let before = self.killer_calls.len();
+        self.killer_calls.retain(|_, killer| !which(killer.service));
+        before - self.killer_calls.len()
     }
 
     fn list(&self) -> quarantine::Quarantine {
@@ -129,8 +133,8 @@ impl Quarantine {
     }
 
     fn show(&self, id: &str) -> Option<quarantine::EntryWithBody> {
-        let is_meant = |entry: &&Entry| entry.number.to_string() == id || entry.task == id;
-        let entry = self.entries.iter().find(is_meant)?;
+        let is_match = |entry: &&Entry| entry.number.to_string() == id || entry.task == id;
+        let entry = self.entries.iter().find(is_match)?;
         Some(quarantine::EntryWithBody {
             body: String::from_utf8_lossy(&entry.body).into_owned(),
             entry: entry.shown(),
@@ -164,7 +168,8 @@ impl Handle for quarantine::Show {
     fn handle(self, plane: &mut Plane, _: Caller) -> Answered<quarantine::EntryWithBody> {
         let id = &self.id.0;
         let found = plane.admin.quarantine.show(id);
-        let missing = || Refused::not_found(format!("nothing in quarantine has the id {id:?}"));
+        let missing =
+            || Refused::not_found(format!("there is no quarantine entry with the id {id:?}"));
         found.map(Some).ok_or_else(missing)
     }
 }
@@ -182,19 +187,19 @@ impl Handle for quarantine::Clear {
         let count = plane
             .admin
             .quarantine
-            .forgive(|of| service.is_none_or(|service| of == service));
+            .clear(|of| service.is_none_or(|service| of == service));
         Ok(Some(quarantine::Cleared { count }))
     }
 }
 
 impl Plane {
     /// Records a task that ended because a worker died: counts the deaths of calls, and keeps quarantined tasks.
-    pub(crate) fn remember_killer(
+    pub(crate) fn record_killer(
         &mut self,
         task: TaskId,
         outcome: Outcome,
         facts: Facts,
-        victim: Victim,
+        crashed_process: CrashedProcess,
     ) {
         let (Outcome::Quarantined { exit, .. } | Outcome::WorkerDied(exit)) = outcome else {
             return;
@@ -211,7 +216,7 @@ impl Plane {
             _ => (Kind::Call, payload.body()),
         };
         let name = self.core.name(payload.name).to_owned();
-        let body = body[..body.len().min(BODY)].to_vec();
+        let body = body[..body.len().min(MAX_BODY_BYTES)].to_vec();
         if kind == Kind::Call {
             let deaths = u32::from(facts.crashes);
             let whole = payload.body().to_vec();
@@ -219,7 +224,7 @@ impl Plane {
             let now = self.now;
             self.admin
                 .quarantine
-                .note_death(service, &name, &whole, deaths, now);
+                .record_death(service, &name, &whole, deaths, now);
         }
         if !matches!(outcome, Outcome::Quarantined { .. }) {
             return;
@@ -231,7 +236,7 @@ impl Plane {
         let text = format!(
             "{what} {name} ({}) is quarantined: {}",
             self.task_label(task),
-            victim.quarantine_text(facts.crashes)
+            crashed_process.quarantine_text(facts.crashes)
         );
         let entry = events::QUARANTINED
             .message(text)
@@ -239,9 +244,9 @@ impl Plane {
         let label = self.task_label(task);
         let entry = entry.with("task", label).with("crashes", facts.crashes);
         self.log.put(entry);
-        self.admin.quarantine.numbers += 1;
+        self.admin.quarantine.last_number += 1;
         let entry = Entry {
-            number: self.admin.quarantine.numbers,
+            number: self.admin.quarantine.last_number,
             kind,
             task: self.task_label(task),
             name,
@@ -251,7 +256,7 @@ impl Plane {
             at_ms: wall_ms(),
             body,
         };
-        if self.admin.quarantine.entries.len() >= KEPT {
+        if self.admin.quarantine.entries.len() >= MAX_ENTRIES {
             self.admin.quarantine.entries.pop_front();
         }
         self.admin.quarantine.entries.push_back(entry);
@@ -259,10 +264,10 @@ impl Plane {
 
     /// A pool runs a new version, which may fix the cause of the deaths: the calls that it serves are accepted
     /// again.
-    pub(crate) fn forgive_calls_of(&mut self, pool: PoolId) {
+    pub(crate) fn clear_calls_of(&mut self, pool: PoolId) {
         let core = &self.core;
         let serves = |queue: QueueId| core.queue(queue).pools.iter().any(|(of, _)| *of == pool);
-        self.admin.quarantine.forgive(serves);
+        self.admin.quarantine.clear(serves);
     }
 }
 
@@ -271,20 +276,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_that_killed_is_refused_for_its_time_and_then_for_twice_as_long() {
+    fn a_call_that_killed_workers_is_refused_and_later_for_twice_as_long() {
         let mut quarantine = Quarantine::default();
         let at = |secs| Time::ZERO + Span::from_secs(secs);
         let refuses = |quarantine: &Quarantine, body: &[u8], secs| {
             quarantine.refuses("t.run", body, at(secs)).is_some()
         };
         let service = QueueId(0);
-        quarantine.note_death(service, "t.run", b"deadly", DEATHS - 1, at(0));
+        quarantine.record_death(service, "t.run", b"deadly", REFUSAL_THRESHOLD - 1, at(0));
         assert!(!refuses(&quarantine, b"deadly", 1));
-        quarantine.note_death(service, "t.run", b"deadly", 1, at(10));
+        quarantine.record_death(service, "t.run", b"deadly", 1, at(10));
         assert!(refuses(&quarantine, b"deadly", 609));
         assert!(!refuses(&quarantine, b"other", 609));
         assert!(!refuses(&quarantine, b"deadly", 610));
-        quarantine.note_death(service, "t.run", b"deadly", 1, at(1_000));
+        quarantine.record_death(service, "t.run", b"deadly", 1, at(1_000));
         assert!(refuses(&quarantine, b"deadly", 2_199));
         assert!(!refuses(&quarantine, b"deadly", 2_200));
     }

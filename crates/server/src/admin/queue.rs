@@ -4,7 +4,7 @@ use super::{Answered, Caller, Handle, Refused};
 use crate::counted;
 use crate::observe::events;
 use crate::plane::{Alarm, Plane};
-use crate::sources::jobs::{ANSWER_WITHIN, Waiter};
+use crate::sources::jobs::{ANSWER_TIMEOUT, Waiter};
 use serde_json::{Map, Value};
 use stoker_api::queue::{self, Found, Paused, Percentiles, Queue, Queues};
 use stoker_api::{Answer, Limit};
@@ -13,16 +13,16 @@ use stoker_store::{QueueNo, StoreRequest, Ticket};
 use stoker_wire::Status;
 
 /// How long an operator's request waits for a store that can't write. The failure may be over soon.
-const FAILING_WITHIN: Span = Span::from_millis(2_000);
+const FAILING_STORE_TIMEOUT: Span = Span::from_millis(2_000);
 
 /// The maximum number of queues without a pool that are logged one by one.
-const ORPHANS: usize = 20;
+const MAX_LOGGED_ORPHANS: usize = 20;
 
 /// The settings of a queue that an operator has changed at run time.
 #[derive(Clone)]
 pub(crate) struct Overrides {
     /// The settings of the configuration, or the defaults for a queue that it does not name.
-    own: QueueConfig,
+    configured: QueueConfig,
     /// The overrides by key, in the form in which the store saves them.
     set: Map<String, Value>,
 }
@@ -30,14 +30,14 @@ pub(crate) struct Overrides {
 impl Overrides {
     /// The effective settings: the configuration's, with the overrides applied.
     fn config(&self, now: &QueueConfig) -> QueueConfig {
-        let number = |share: Share| {
-            let set = self.set.get(share.key()).and_then(Value::as_u64);
-            set.map_or(share.of(&self.own), |number| number as u32)
+        let number = |setting: QueueSetting| {
+            let set = self.set.get(setting.key()).and_then(Value::as_u64);
+            set.map_or(setting.of(&self.configured), |number| number as u32)
         };
         QueueConfig {
-            weight: number(Share::Weight),
-            reserve: number(Share::Reserve),
-            limit: number(Share::Limit),
+            weight: number(QueueSetting::Weight),
+            reserve: number(QueueSetting::Reserve),
+            limit: number(QueueSetting::Limit),
             ..now.clone()
         }
     }
@@ -45,13 +45,13 @@ impl Overrides {
 
 /// The settings of a queue that can be overridden at run time.
 #[derive(Clone, Copy)]
-enum Share {
+enum QueueSetting {
     Weight,
     Reserve,
     Limit,
 }
 
-impl Share {
+impl QueueSetting {
     const ALL: [Self; 3] = [Self::Weight, Self::Reserve, Self::Limit];
 
     fn key(self) -> &'static str {
@@ -93,7 +93,7 @@ impl Share {
 
 impl Handle for queue::List {
     fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<Queues> {
-        plane.list_queues_next_turn(caller.answered_at(), caller.id);
+        plane.list_queues_next_turn(caller.reply_conn(), caller.id);
         Ok(None)
     }
 }
@@ -172,7 +172,7 @@ impl Plane {
             weight: config.weight,
             reserve: config.reserve,
             limit: (config.limit != u32::MAX).then_some(config.limit),
-            set: self.set_by_hand(id),
+            set: self.overridden_keys(id),
             paused: queue.paused,
             ready: match is_jobs {
                 true => counts.ready.saturating_sub(running),
@@ -221,26 +221,26 @@ impl Plane {
             return Ok(Some(answer));
         };
         let ticket = self.jobs.ticket(Waiter::Reply {
-            conn: caller.answered_at(),
+            conn: caller.reply_conn(),
             id: caller.id,
             value: serde_json::to_value(answer).unwrap_or_default(),
         });
         self.jobs.send(request(no, Some(ticket)));
-        let within = match self.jobs.failing {
-            Some(_) => FAILING_WITHIN,
-            None => ANSWER_WITHIN,
+        let timeout = match self.jobs.failing {
+            Some(_) => FAILING_STORE_TIMEOUT,
+            None => ANSWER_TIMEOUT,
         };
-        self.alarms.set(self.now + within, Alarm::Operator(ticket));
+        self.alarms.set(self.now + timeout, Alarm::Operator(ticket));
         Ok(None)
     }
 
     /// The overrides are in effect, but the store has not saved them within the time that an operator's request
     /// waits.
     pub(crate) fn on_operator_timeout(&mut self, ticket: Ticket) {
-        if let Some((conn, id)) = self.jobs.leave(ticket) {
+        if let Some((conn, id)) = self.jobs.stop_waiting(ticket) {
             let text = format!(
-                "this is in force, but not yet in the job store{}. It will be written as soon as that is possible; \
-                 until then a restart takes it back",
+                "this is in effect, but not stored yet{}. It will be stored as soon as possible; until then a restart \
+                 would undo it",
                 self.why_store_waits()
             );
             self.status(conn, id, Status::UNKNOWN, &text, None);
@@ -250,18 +250,20 @@ impl Plane {
     fn set_queue(&mut self, caller: Caller, set: &queue::Set) -> Answered<Queue> {
         let id = self.queue_of(&set.queue.0)?;
         let mut overrides = self.overrides_of(id);
-        for share in Share::ALL {
-            match (set.reset, share.requested(set)) {
-                (true, _) => drop(overrides.set.remove(share.key())),
+        for setting in QueueSetting::ALL {
+            match (set.reset, setting.requested(set)) {
+                (true, _) => drop(overrides.set.remove(setting.key())),
                 (false, Some(number)) => {
-                    overrides.set.insert(share.key().to_owned(), number.into());
+                    overrides
+                        .set
+                        .insert(setting.key().to_owned(), number.into());
                 }
                 (false, None) => {}
             }
         }
         let config = overrides.config(self.core.queue(id).config);
         if config.reserve > config.limit {
-            return Err(Refused::invalid("the reserve would be above the limit"));
+            return Err(Refused::invalid("the reserve would exceed the limit"));
         }
         self.check_reserves(id, config.reserve)?;
         let settings = match overrides.set.is_empty() {
@@ -290,10 +292,16 @@ impl Plane {
     }
 
     /// The configuration of a queue has changed. Its overrides still apply.
-    pub(crate) fn configure_overridden(&mut self, id: QueueId, own: QueueConfig) {
-        self.core.configure_queue(id, own.clone());
+    pub(crate) fn configure_overridden(&mut self, id: QueueId, configured: QueueConfig) {
+        self.core.configure_queue(id, configured.clone());
         if let Some(overrides) = self.admin.overrides.remove(&id) {
-            self.override_queue(id, Overrides { own, ..overrides });
+            self.override_queue(
+                id,
+                Overrides {
+                    configured,
+                    ..overrides
+                },
+            );
         }
     }
 
@@ -303,24 +311,25 @@ impl Plane {
         // The configuration may have changed since; overrides that no longer fit it are dropped.
         if self.check_reserves(id, config.reserve).is_err() || config.reserve > config.limit {
             let text = format!(
-                "queue {name}: what `stoker set` set does not fit the configuration any more, and is left \
-                 out; `stoker set {name} --reset` forgets it"
+                "queue {name}: the settings from `stoker set` no longer fit the configuration and are ignored; \
+                 `stoker set {name} --reset` deletes them"
             );
             self.log
                 .put(events::OVERRIDE_DROPPED.message(text).with("queue", name));
             return;
         }
-        let differing = Share::ALL
+        let differing = QueueSetting::ALL
             .iter()
-            .filter(|share| share.of(&config) != share.of(&overrides.own));
-        let differing = differing.map(|share| {
-            let (now, own) = (share.show(&config), share.show(&overrides.own));
-            format!("{} {now} (the configuration: {own})", share.key())
+            .filter(|setting| setting.of(&config) != setting.of(&overrides.configured));
+        let differing = differing.map(|setting| {
+            let (now, configured) = (setting.show(&config), setting.show(&overrides.configured));
+            format!("{} {now} (configured: {configured})", setting.key())
         });
         let differing = differing.collect::<Vec<String>>().join(", ");
         if !differing.is_empty() {
             let text = format!(
-                "queue {name} has by `stoker set`: {differing}; `stoker set {name} --reset` takes it back"
+                "queue {name} has settings from `stoker set`: {differing}; `stoker set {name} --reset` restores the \
+                 configuration"
             );
             let entry = events::QUEUE_OVERRIDDEN.message(text).with("queue", name);
             self.log.put(entry.with("keys", differing));
@@ -332,20 +341,21 @@ impl Plane {
     fn overrides_of(&self, id: QueueId) -> Overrides {
         let overrides = self.admin.overrides.get(&id).cloned();
         overrides.unwrap_or_else(|| Overrides {
-            own: self.core.queue(id).config.clone(),
+            configured: self.core.queue(id).config.clone(),
             set: Map::new(),
         })
     }
 
     /// The keys of a queue's settings that differ from the configuration.
-    pub(super) fn set_by_hand(&self, id: QueueId) -> Vec<String> {
+    pub(super) fn overridden_keys(&self, id: QueueId) -> Vec<String> {
         let Some(overrides) = self.admin.overrides.get(&id) else {
             return Vec::new();
         };
         let config = self.core.queue(id).config;
-        let shares = Share::ALL.iter();
-        let differing = shares.filter(|share| share.of(config) != share.of(&overrides.own));
-        differing.map(|share| share.key().to_owned()).collect()
+        let all_settings = QueueSetting::ALL.iter();
+        let differing =
+            all_settings.filter(|setting| setting.of(config) != setting.of(&overrides.configured));
+        differing.map(|setting| setting.key().to_owned()).collect()
     }
 
     /// Logs once after a start which queues have jobs but no pool. The queues that a pool's workers serve are
@@ -368,17 +378,17 @@ impl Plane {
             (jobs > 0).then(|| (queue.name.to_owned(), jobs))
         });
         let orphans: Vec<(String, u64)> = orphans.collect();
-        for (name, count) in orphans.iter().take(ORPHANS) {
+        for (name, count) in orphans.iter().take(MAX_LOGGED_ORPHANS) {
             let jobs = counted(*count, "unfinished job");
             let text = format!(
-                "queue {name} has {jobs}, and no pool serves it: name it in the configuration or in a worker, \
-                 or move them by `stoker jobs move --queue {name} --to …`"
+                "queue {name} has {jobs}, but no pool serves it: add it to the configuration or to a worker, or move \
+                 them with `stoker jobs move --queue {name} --to …`"
             );
             let entry = events::QUEUE_UNSERVED.message(text);
             self.log
                 .put(entry.with("queue", name.as_str()).with("jobs", *count));
         }
-        if let Some(more @ 1..) = orphans.len().checked_sub(ORPHANS) {
+        if let Some(more @ 1..) = orphans.len().checked_sub(MAX_LOGGED_ORPHANS) {
             let shown = counted(more as u64, "more queue");
             let text = format!("{shown} with jobs that no pool serves");
             self.log
@@ -397,7 +407,7 @@ impl Plane {
             let certain = self.guaranteed_slots_with(*pool, config.min);
             if sum > certain {
                 let text = format!(
-                    "pool {name} has only {} for certain, and {sum} would be reserved",
+                    "pool {name} guarantees only {}, but {sum} would be reserved",
                     counted(certain, "worker")
                 );
                 return Err(Refused::invalid(text));
@@ -423,7 +433,7 @@ impl Plane {
         let text = self.unknown_queue(Kind::Jobs, name);
         let hint = match self.core.accepts_job(name) {
             true => {
-                ". A queue is there once something was pushed to it; `--create` makes it before"
+                ". A queue exists after the first push to it; `--create` creates it without one"
             }
             false => "",
         };
@@ -435,9 +445,9 @@ impl Plane {
         if self.core.find_queue(Kind::Calls, name).is_some() {
             return Ok(());
         }
-        let made = self.queue_for_push(name, None);
-        let made = made.map_err(|(status, text)| Refused::new(status, text))?;
-        self.known_queue(made);
+        let created = self.queue_for_push(name, None);
+        let created = created.map_err(|(status, text)| Refused::new(status, text))?;
+        self.known_queue(created);
         Ok(())
     }
 
@@ -450,7 +460,8 @@ impl Plane {
         };
         if self.core.is_configured(id) {
             return refused(format!(
-                "queue '{name}' is in the configuration: take [queue.{name}] out of it and reload, then remove it"
+                "queue '{name}' is in the configuration: remove the section [queue.{name}] and reload, then remove \
+                 the queue"
             ));
         }
         let of_queue = self.jobs.queue(id);
@@ -466,8 +477,8 @@ impl Plane {
         }
         if !self.core.is_removable(id) {
             return refused(format!(
-                "queue '{name}' is named by workers, or a job of it is about to end: try again when those workers \
-                 have gone or it has"
+                "queue '{name}' is served by workers, or one of its jobs is ending: stop those workers or wait, then \
+                 try again"
             ));
         }
         if let Some(no) = of_queue.map(|queue| queue.no) {

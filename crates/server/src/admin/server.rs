@@ -20,7 +20,7 @@ impl Handle for Stats {
             store_commit_us: store.commit_us,
             store_file_bytes: store.file_bytes,
             store_journal_bytes: store.journal_bytes,
-            durable: plane.jobs.store.abilities().durable,
+            durable: plane.jobs.store.capabilities().durable,
             draining: plane.core.is_draining(),
         }))
     }

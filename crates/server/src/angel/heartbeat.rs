@@ -7,9 +7,9 @@ use stoker_angel::{Beat, Heartbeat, Stage, ToAngel};
 use stoker_core::{Span, Time};
 
 /// Reports per watchdog period, so that a slightly late report does not look like a stuck server.
-const BEATS: u64 = 3;
+const BEATS_PER_PERIOD: u64 = 3;
 /// The time between two reports of a server that is draining, for which the angel's timeout is shorter.
-const BEAT_WHILE_ENDING: Span = Span::from_secs(1);
+const SHUTDOWN_BEAT_INTERVAL: Span = Span::from_secs(1);
 
 /// Sends progress reports, and knows when the next one is due.
 pub(crate) struct HeartbeatSender {
@@ -49,9 +49,9 @@ impl Plane {
             false => Stage::Serving,
         });
         let pause = match (is_draining, self.config.watchdog) {
-            (true, _) => BEAT_WHILE_ENDING,
+            (true, _) => SHUTDOWN_BEAT_INTERVAL,
             (false, Span::FOREVER) => Span::FOREVER,
-            (false, watchdog) => Span(watchdog.0 / BEATS),
+            (false, watchdog) => Span(watchdog.0 / BEATS_PER_PERIOD),
         };
         self.angel.heartbeat.due = self.now + pause;
     }

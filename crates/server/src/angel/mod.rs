@@ -7,7 +7,7 @@ pub(crate) use heartbeat::HeartbeatSender;
 use crate::net::Source;
 use crate::observe::{LogEvent, events};
 use crate::plane::Plane;
-use stoker_angel::{AboutSocket, Channel, Level, ToAngel, ToServer};
+use stoker_angel::{Channel, Level, SocketEvent, ToAngel, ToServer};
 use stoker_os::Fd;
 
 /// The connection to the angel.
@@ -80,7 +80,7 @@ impl Plane {
                 command,
             } => {
                 let text = format!(
-                    "{worker} left a process behind, which is ended: {command} (pid {pid})"
+                    "{worker} left a process behind, which was killed: {command} (pid {pid})"
                 );
                 let entry = events::PROCESS_LEFT
                     .message(text)
@@ -111,7 +111,7 @@ impl Plane {
         }
     }
 
-    fn log_socket(&mut self, event: &'static LogEvent, about: AboutSocket) {
+    fn log_socket(&mut self, event: &'static LogEvent, about: SocketEvent) {
         let entry = event.message(about.text).with("path", about.path);
         self.log.put(entry.with("reason", about.reason));
     }

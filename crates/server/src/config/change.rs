@@ -43,11 +43,11 @@ impl Config {
     }
 
     /// Copies the server's own settings from a newer configuration, except those that need a restart.
-    pub(crate) fn renew_server(&mut self, new: &Self) {
-        STOKER.renew(self, new);
-        LOG.renew(&mut self.log, &new.log);
-        STORE.renew(&mut self.store, &new.store);
-        HTTP.renew(&mut self.http, &new.http);
+    pub(crate) fn update_server(&mut self, new: &Self) {
+        STOKER.update(self, new);
+        LOG.update(&mut self.log, &new.log);
+        STORE.update(&mut self.store, &new.store);
+        HTTP.update(&mut self.http, &new.http);
     }
 
     /// Warnings about settings that are valid but probably not intended.
@@ -57,8 +57,8 @@ impl Config {
         let warnings = cut_off.map(|pool| {
             let (name, grace) = (&pool.name, write_time(pool.core.stop_grace));
             format!(
-                "pool.{name}.stop_grace is below task_timeout: a task that needs longer than {grace} is cut off at \
-                 every restart; raise stop_grace, or give the tasks less time"
+                "pool.{name}.stop_grace is below task_timeout: a task that takes longer than {grace} is interrupted \
+                 by every restart; raise stop_grace or lower task_timeout"
             )
         });
         warnings.collect()
@@ -126,7 +126,7 @@ mod tests {
     use crate::config::resolve;
 
     #[test]
-    fn what_has_changed_is_told_by_its_keys() {
+    fn differences_are_reported_by_key() {
         let now = "[pool.a]\ncommand = [\"x\"]\n[pool.b]\ncommand = [\"x\"]\n[queue.q]\npool = \"a\"\n\
                    [queue.r]\npool = \"a\"\n[service.s]\npool = \"a\"\n";
         let new = "[stoker]\nmax_inflight = 5\n[log]\nformat = \"json\"\n[pool.a]\ncommand = [\"y\"]\n\

@@ -79,21 +79,23 @@ pub(super) fn check(section: &Section<'_, '_>, http: &HttpConfig, mistakes: &mut
                 "write 127.0.0.1:8080, [::1]:8080 or localhost:8080",
             ),
             Some(address) if !address.ip().is_loopback() => (
-                format!("\"{text}\" can be reached from other machines, and this HTTP has no TLS"),
+                format!(
+                    "\"{text}\" can be reached from other machines, but Stoker serves HTTP without TLS"
+                ),
                 "listen on 127.0.0.1 or [::1], and put a reverse proxy such as nginx in front",
             ),
             Some(_) => continue,
         };
-        section.wrong("listen", mistakes, what, Some(hint.to_owned()));
+        section.add_mistake("listen", mistakes, what, Some(hint.to_owned()));
     }
     if http.max_body > MAX_BODY {
-        let what = "expected at most \"15MB\", which is what a frame has room for".to_owned();
-        let hint = "put what is larger where workers can fetch it".to_owned();
-        section.wrong("max_body", mistakes, what, Some(hint));
+        let what = "expected at most \"15MB\", the limit of a frame".to_owned();
+        let hint = "store larger data where workers can fetch it".to_owned();
+        section.add_mistake("max_body", mistakes, what, Some(hint));
     }
     // hyper reads a header into a buffer of at least this size.
     if http.max_header < 8 << 10 {
-        section.wrong(
+        section.add_mistake(
             "max_header",
             mistakes,
             "expected at least \"8KB\"".to_owned(),
@@ -102,6 +104,6 @@ pub(super) fn check(section: &Section<'_, '_>, http: &HttpConfig, mistakes: &mut
     }
     if http.max_memory < http.max_body {
         let what = "expected at least as much as max_body".to_owned();
-        section.wrong("max_memory", mistakes, what, None);
+        section.add_mistake("max_memory", mistakes, what, None);
     }
 }

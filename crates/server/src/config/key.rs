@@ -23,7 +23,7 @@ pub(crate) enum Field<T: 'static> {
     Text(Access<T, Option<String>>),
     Path(Access<T, Option<PathBuf>>),
     Flag(Access<T, bool>),
-    /// A list of texts, with an example of such a list.
+    /// A list of strings, with an example of such a list.
     Texts(Access<T, Vec<String>>, &'static str),
     /// A number. A value outside the range means "none".
     Number {
@@ -69,14 +69,14 @@ pub(crate) struct Access<T: 'static, V> {
 }
 
 /// Any unsigned integer type. The range of a key guarantees that a number fits into the type of its field.
-pub(crate) trait Whole {
+pub(crate) trait UnsignedInteger {
     fn widen(self) -> u64;
     fn narrow(number: u64) -> Self;
 }
 
-macro_rules! whole {
+macro_rules! unsigned {
     ($($kind:ty)*) => {$(
-        impl Whole for $kind {
+        impl UnsignedInteger for $kind {
             fn widen(self) -> u64 {
                 self as u64
             }
@@ -88,7 +88,7 @@ macro_rules! whole {
     )*};
 }
 
-whole!(u8 u16 u32 u64 usize);
+unsigned!(u8 u16 u32 u64 usize);
 
 /// Access to a field, for example `at!(core.kill_grace)`.
 macro_rules! at {
@@ -105,8 +105,8 @@ macro_rules! number {
     ($($field:ident).+, $range:expr) => {
         crate::config::key::Field::Number {
             range: $range,
-            get: |of| crate::config::key::Whole::widen(of.$($field).+),
-            set: |of, number| of.$($field).+ = crate::config::key::Whole::narrow(number),
+            get: |of| crate::config::key::UnsignedInteger::widen(of.$($field).+),
+            set: |of, number| of.$($field).+ = crate::config::key::UnsignedInteger::narrow(number),
         }
     };
 }
@@ -115,8 +115,8 @@ macro_rules! size {
     ($($field:ident).+) => {
         crate::config::key::Field::Size {
             or_none: false,
-            get: |of| crate::config::key::Whole::widen(of.$($field).+),
-            set: |of, size| of.$($field).+ = crate::config::key::Whole::narrow(size),
+            get: |of| crate::config::key::UnsignedInteger::widen(of.$($field).+),
+            set: |of, size| of.$($field).+ = crate::config::key::UnsignedInteger::narrow(size),
         }
     };
 }
@@ -126,8 +126,8 @@ macro_rules! size_or_none {
     ($($field:ident).+) => {
         crate::config::key::Field::Size {
             or_none: true,
-            get: |of| crate::config::key::Whole::widen(of.$($field).+),
-            set: |of, size| of.$($field).+ = crate::config::key::Whole::narrow(size),
+            get: |of| crate::config::key::UnsignedInteger::widen(of.$($field).+),
+            set: |of, size| of.$($field).+ = crate::config::key::UnsignedInteger::narrow(size),
         }
     };
 }
@@ -204,16 +204,16 @@ impl<T> Key<T> {
     /// The permitted values, for the reference page.
     pub(crate) fn kind(&self) -> String {
         match &self.field {
-            Field::Text(_) => "text".to_owned(),
+            Field::Text(_) => "string".to_owned(),
             Field::Path(_) => "path".to_owned(),
             Field::Flag(_) => "true or false".to_owned(),
-            Field::Texts(..) => "list of texts".to_owned(),
+            Field::Texts(..) => "list of strings".to_owned(),
             Field::Number { range, .. } => {
                 let (from, to) = (grouped(*range.start()), grouped(*range.end()));
                 format!("number, {from} to {to}")
             }
-            Field::Time { or_none, .. } if *or_none => "time or \"none\"".to_owned(),
-            Field::Time { .. } => "time".to_owned(),
+            Field::Time { or_none, .. } if *or_none => "duration or \"none\"".to_owned(),
+            Field::Time { .. } => "duration".to_owned(),
             Field::Size { or_none, .. } if *or_none => "size or \"none\"".to_owned(),
             Field::Size { .. } => "size".to_owned(),
             Field::Word { words, .. } => one_of(words),
@@ -225,31 +225,33 @@ impl<T> Key<T> {
     pub(crate) fn read(&self, section: &Section<'_, '_>, into: &mut T, out: &mut Mistakes<'_>) {
         let key = self.name;
         match &self.field {
-            Field::Text(at) => take(section.text(key, out), |text| (at.set)(into, Some(text))),
-            Field::Path(at) => take(section.text(key, out), |text| {
+            Field::Text(at) => {
+                set_if_some(section.text(key, out), |text| (at.set)(into, Some(text)))
+            }
+            Field::Path(at) => set_if_some(section.text(key, out), |text| {
                 (at.set)(into, Some(PathBuf::from(text)));
             }),
-            Field::Flag(at) => take(section.flag(key, out), |flag| (at.set)(into, flag)),
-            Field::Texts(at, example) => take(section.texts(key, example, out), |texts| {
+            Field::Flag(at) => set_if_some(section.flag(key, out), |flag| (at.set)(into, flag)),
+            Field::Texts(at, example) => set_if_some(section.texts(key, example, out), |texts| {
                 (at.set)(into, texts);
             }),
             Field::Number { range, set, .. } => {
-                take(section.number(key, range, out), |n| set(into, n));
+                set_if_some(section.number(key, range, out), |n| set(into, n));
             }
             Field::Time {
                 least,
                 or_none,
                 access,
-            } => take(section.time(key, *least, *or_none, out), |time| {
+            } => set_if_some(section.time(key, *least, *or_none, out), |time| {
                 (access.set)(into, time);
             }),
             Field::Size { or_none, set, .. } => {
-                take(section.size(key, *or_none, out), |size| set(into, size));
+                set_if_some(section.size(key, *or_none, out), |size| set(into, size));
             }
             Field::Word { words, set, .. } => {
                 let place = |word: &str| words.iter().position(|known| *known == word);
                 let found = section.get(key, out, &one_of(words), |value| place(value.as_str()?));
-                take(found, |at| set(into, at));
+                set_if_some(found, |at| set(into, at));
             }
             Field::Other(other) => (other.read)(section, key, into, out),
         }
@@ -303,7 +305,7 @@ impl<T> Key<T> {
     }
 }
 
-fn take<V>(value: Option<V>, set: impl FnOnce(V)) {
+fn set_if_some<V>(value: Option<V>, set: impl FnOnce(V)) {
     if let Some(value) = value {
         set(value);
     }

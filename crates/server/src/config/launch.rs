@@ -1,7 +1,7 @@
 //! The state that the angel keeps for every server that it starts: the configuration and its location, the
 //! changes by reloads, and the sizes set by `stoker scale`.
 
-use super::resolve::resolve_own;
+use super::resolve::resolve_generated;
 use super::schema::{HTTP, LOG, POOL, QUEUE, SERVICE, STOKER, STORE};
 use super::{Config, ConfigError, MAX_FILE, Queue, Service, resolve};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 /// The separator of the encoded parts. Neither a path nor TOML can contain it.
-const BETWEEN: char = '\0';
+const SEPARATOR: char = '\0';
 
 /// The configuration in the form in which a server receives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,11 +44,11 @@ impl Launch {
             &self.text,
             &self.reloaded,
         ];
-        parts.map(String::as_str).join(&BETWEEN.to_string())
+        parts.map(String::as_str).join(&SEPARATOR.to_string())
     }
 
     pub(crate) fn decode(text: &str) -> Self {
-        let mut parts = text.splitn(6, BETWEEN).map(str::to_owned);
+        let mut parts = text.splitn(6, SEPARATOR).map(str::to_owned);
         let mut next = || parts.next().unwrap_or_default();
         let path = |text: String| {
             Some(text)
@@ -81,7 +81,7 @@ impl Launch {
     pub(crate) fn config(&self) -> Result<Config, ConfigError> {
         match self.reloaded.is_empty() {
             true => resolve("the configuration", &self.text),
-            false => resolve_own(&self.reloaded),
+            false => resolve_generated(&self.reloaded),
         }
     }
 }
@@ -172,21 +172,21 @@ mod tests {
     "#;
 
     #[test]
-    fn a_configuration_comes_back_as_it_was_written() {
+    fn a_configuration_written_as_toml_resolves_to_itself() {
         let config = resolve("test", FULL).unwrap();
         assert_eq!(resolve("test", &config.to_toml()).unwrap(), config);
     }
 
     /// The configuration is larger than a file may be, because it contains all keys.
     #[test]
-    fn what_the_angel_keeps_is_what_the_last_reload_left() {
+    fn the_last_reload_survives_encoding_and_is_used() {
         let reloaded = FULL
             .replace("\"5s\"", "\"7s\"")
             .replace("max = 3", "max = 9");
         let many: String = (0..9_000)
             .map(|n| format!("[queue.q{n}]\npool = \"far\"\n"))
             .collect();
-        let reloaded = resolve_own(&(reloaded + &many)).unwrap();
+        let reloaded = resolve_generated(&(reloaded + &many)).unwrap();
         let launch = Launch {
             file: Some("/srv/current/stoker.toml".into()),
             base: "/srv/releases/1".into(),

@@ -3,21 +3,23 @@
 use std::path::Path;
 
 /// The maximum of the default, in bytes.
-const MOST: u64 = 512 << 20;
+const MAX_DEFAULT: u64 = 512 << 20;
 /// The divisor for the memory of the machine or control group. The rest of the memory is for the workers.
-const PART: u64 = 4;
+const MEMORY_DIVISOR: u64 = 4;
 /// The minimum of the default, in bytes: less would not hold a single large frame.
-const LEAST: u64 = 16 << 20;
+const MIN_DEFAULT: u64 = 16 << 20;
 
 /// The default of `max_memory`: a quarter of the memory of the control group or the machine, but at most 512 MB.
 pub(crate) fn default_memory() -> usize {
-    default_under(Path::new("/")) as usize
+    default_memory_under(Path::new("/")) as usize
 }
 
-fn default_under(root: &Path) -> u64 {
-    let limits = [cgroup_limit(root), machine(root)];
+fn default_memory_under(root: &Path) -> u64 {
+    let limits = [cgroup_limit(root), machine_memory(root)];
     let limit = limits.into_iter().flatten().min();
-    limit.map_or(MOST, |limit| (limit / PART).clamp(LEAST, MOST))
+    limit.map_or(MAX_DEFAULT, |limit| {
+        (limit / MEMORY_DIVISOR).clamp(MIN_DEFAULT, MAX_DEFAULT)
+    })
 }
 
 /// The lowest memory limit of this process's control group and its ancestors, for cgroup versions 1 and 2.
@@ -33,14 +35,14 @@ fn cgroup_limit(root: &Path) -> Option<u64> {
             }
             _ => return None,
         };
-        least_above(&root.join(mount), path, file)
+        lowest_limit(&root.join(mount), path, file)
     });
     limits.min()
 }
 
 /// The lowest number in the file of this name, in a directory below `mount` and in all its ancestors up to
 /// `mount`.
-fn least_above(mount: &Path, path: &str, file: &str) -> Option<u64> {
+fn lowest_limit(mount: &Path, path: &str, file: &str) -> Option<u64> {
     let group = mount.join(path.trim_start_matches('/'));
     let up = group.ancestors().take_while(|dir| dir.starts_with(mount));
     let limits = up.filter_map(|dir| read(&dir.join(file)));
@@ -53,7 +55,7 @@ fn read(path: &Path) -> Option<String> {
     String::from_utf8(stoker_os::read_file(path).ok()?).ok()
 }
 
-fn machine(root: &Path) -> Option<u64> {
+fn machine_memory(root: &Path) -> Option<u64> {
     let info = read(&root.join("proc/meminfo"))?;
     let total = info
         .lines()
@@ -97,9 +99,9 @@ mod tests {
     );
 
     #[test]
-    fn without_a_limit_it_is_512_mb() {
+    fn the_default_without_a_limit_is_512_mb() {
         let none = Root::with("none", &[]);
-        assert_eq!(default_under(&none.0), 512 << 20);
+        assert_eq!(default_memory_under(&none.0), 512 << 20);
         let unlimited = Root::with(
             "max",
             &[
@@ -108,19 +110,19 @@ mod tests {
                 ("sys/fs/cgroup/user.slice/memory.max", "max\n"),
             ],
         );
-        assert_eq!(default_under(&unlimited.0), 512 << 20);
+        assert_eq!(default_memory_under(&unlimited.0), 512 << 20);
     }
 
     #[test]
-    fn a_small_machine_has_a_quarter() {
+    fn the_default_of_a_small_machine_is_a_quarter_of_its_memory() {
         let small = Root::with("small", &[("proc/meminfo", "MemTotal: 1048576 kB\n")]);
-        assert_eq!(default_under(&small.0), 256 << 20);
+        assert_eq!(default_memory_under(&small.0), 256 << 20);
         let tiny = Root::with("tiny", &[("proc/meminfo", "MemTotal: 1024 kB\n")]);
-        assert_eq!(default_under(&tiny.0), 16 << 20);
+        assert_eq!(default_memory_under(&tiny.0), 16 << 20);
     }
 
     #[test]
-    fn the_least_limit_of_all_groups_above_counts() {
+    fn the_lowest_limit_of_all_parent_groups_counts() {
         let nested = Root::with(
             "nested",
             &[
@@ -131,7 +133,7 @@ mod tests {
                 ("sys/fs/cgroup/kube/pod/app/memory.max", "max\n"),
             ],
         );
-        assert_eq!(default_under(&nested.0), 128 << 20);
+        assert_eq!(default_memory_under(&nested.0), 128 << 20);
         // Inside a container, the group's path is the root.
         let own = Root::with(
             "own",
@@ -141,11 +143,11 @@ mod tests {
                 ("sys/fs/cgroup/memory.max", "268435456\n"),
             ],
         );
-        assert_eq!(default_under(&own.0), 64 << 20);
+        assert_eq!(default_memory_under(&own.0), 64 << 20);
     }
 
     #[test]
-    fn version_1_has_its_own_tree() {
+    fn limits_of_cgroup_version_1_are_read() {
         let old = Root::with(
             "v1",
             &[
@@ -164,6 +166,6 @@ mod tests {
                 ),
             ],
         );
-        assert_eq!(default_under(&old.0), 256 << 20);
+        assert_eq!(default_memory_under(&old.0), 256 << 20);
     }
 }

@@ -115,7 +115,7 @@ pub struct LogConfig {
 impl LogConfig {
     /// Makes the path of the file absolute, because the file is opened again later. The directory may not exist,
     /// for example in a release that lacks a directory which another one had; then the path stays as it is.
-    pub(crate) fn within(&self, directory: &Path) -> Self {
+    pub(crate) fn with_absolute_path(&self, directory: &Path) -> Self {
         let file = self.file.as_ref().map(|file| directory.join(file));
         let is_place = |file: &PathBuf| file.parent().is_some_and(Path::is_dir);
         Self {
@@ -204,9 +204,9 @@ impl Pool {
 impl Pool {
     /// Applies the strategy. An adapter is a single process that replaces all of the pool's workers and has a
     /// slot for each.
-    fn settle(&mut self) {
+    fn apply_strategy(&mut self) {
         let core = &mut self.core;
-        (core.tasks, core.isolated) = (self.strategy.tasks, self.strategy.is_adapter);
+        (core.tasks_per_worker, core.isolated) = (self.strategy.tasks, self.strategy.is_adapter);
         self.slots = core.max;
         if self.strategy.is_adapter {
             (core.min, core.max) = (1, 1);
@@ -215,7 +215,7 @@ impl Pool {
 
     /// The part of the pool's configuration that the core needs. An adapter limits the memory of each of its
     /// programs itself, so the core applies no limit.
-    pub(crate) fn for_core(&self) -> PoolConfig {
+    pub(crate) fn core_config(&self) -> PoolConfig {
         let memory_limit = match self.strategy.is_adapter {
             true => 0,
             false => self.core.memory_limit,

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 
 /// The maximum length of a socket's path, in bytes (unix(7)).
-const SOCKET_PATH: usize = 107;
+const MAX_SOCKET_PATH: usize = 107;
 /// The search path for programs if PATH is not set, as in libc.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
@@ -32,20 +32,20 @@ pub struct Source<'a> {
 impl Source<'_> {
     /// Checks everything that would keep the server from starting.
     pub fn check_server(&self) -> Result<(), ConfigError> {
-        self.gather(|places| places.check_server())
+        self.run_checks(|places| places.check_server())
     }
 
     /// Checks everything that would keep the server or its workers from starting.
     pub fn check_all(&self) -> Result<(), ConfigError> {
-        self.gather(|places| {
+        self.run_checks(|places| {
             places.check_server();
             places.check_pools();
         })
     }
 
-    fn gather(&self, check: impl FnOnce(&mut Places<'_>)) -> Result<(), ConfigError> {
+    fn run_checks(&self, check: impl FnOnce(&mut PathChecks<'_>)) -> Result<(), ConfigError> {
         let base = fs::canonicalize(self.base).unwrap_or_else(|_| self.base.to_owned());
-        let mut places = Places {
+        let mut places = PathChecks {
             source: self,
             base,
             mistakes: Mistakes::new(self.text),
@@ -61,13 +61,13 @@ impl Source<'_> {
     }
 }
 
-struct Places<'a> {
+struct PathChecks<'a> {
     source: &'a Source<'a>,
     base: PathBuf,
     mistakes: Mistakes<'a>,
 }
 
-impl Places<'_> {
+impl PathChecks<'_> {
     fn check_server(&mut self) {
         let config = self.source.config;
         if !self.source.socket_is_named {
@@ -97,16 +97,16 @@ impl Places<'_> {
         // Symbolic links in the path stay part of the socket's name, and so of its length.
         let path = self.source.base.join(path);
         let len = path.as_os_str().len();
-        if len > SOCKET_PATH {
+        if len > MAX_SOCKET_PATH {
             let what = format!(
-                "{} has {len} bytes, and the path of a socket may have {SOCKET_PATH}",
+                "{} has {len} bytes, but the path of a socket may have at most {MAX_SOCKET_PATH}",
                 path.display()
             );
-            let hint = "name one in a shorter directory, as \"/run/stoker/stoker.sock\"";
-            self.wrong(key, what, hint);
+            let hint = "use a shorter path, such as \"/run/stoker/stoker.sock\"";
+            self.add_mistake(key, what, hint);
         } else if !is_in_directory(&path) {
             let (what, hint) = missing_directory(&path);
-            self.wrong(key, what, &hint);
+            self.add_mistake(key, what, &hint);
         }
     }
 
@@ -115,11 +115,11 @@ impl Places<'_> {
         let whole = self.base.join(path);
         if whole.is_dir() {
             let what = format!("{} is a directory", path.display());
-            let hint = format!("name a file, as \"{}\"", path.join(example).display());
-            self.wrong(key, what, &hint);
+            let hint = format!("name a file, such as \"{}\"", path.join(example).display());
+            self.add_mistake(key, what, &hint);
         } else if !is_in_directory(&whole) {
             let (what, hint) = missing_directory(&whole);
-            self.wrong(key, what, &hint);
+            self.add_mistake(key, what, &hint);
         }
     }
 
@@ -136,8 +136,9 @@ impl Places<'_> {
                 self.check_script(pool, &directory);
             } else {
                 let what = format!("there is no directory {}", directory.display());
-                let hint = "make it, or correct the path; it is relative to the configuration file";
-                self.wrong(&["pool", &pool.name, "directory"], what, hint);
+                let hint =
+                    "create it, or correct the path; it is relative to the configuration file";
+                self.add_mistake(&["pool", &pool.name, "directory"], what, hint);
             }
         }
     }
@@ -149,7 +150,7 @@ impl Places<'_> {
         let (what, hint) = match uid {
             Err(_) => (
                 format!("there is no user '{user}'"),
-                "name one of /etc/passwd, or give uid or uid:gid as numbers",
+                "use a name from /etc/passwd, or numbers: uid or uid:gid",
             ),
             Ok(uid) if own != 0 && uid != own => (
                 format!("only root can start workers as '{user}'"),
@@ -157,7 +158,7 @@ impl Places<'_> {
             ),
             Ok(_) => return,
         };
-        self.wrong(&["pool", &pool.name, "user"], what, hint);
+        self.add_mistake(&["pool", &pool.name, "user"], what, hint);
     }
 
     /// If the command is an interpreter with a script as its first argument, checks that the script exists.
@@ -175,9 +176,9 @@ impl Places<'_> {
         let path = directory.join(script);
         let is_script = Path::new(script).extension().is_some() && !script.starts_with('-');
         if is_interpreter && is_script && !path.is_file() {
-            let what = format!("there is no file {}", path.display());
+            let what = format!("file not found: {}", path.display());
             let hint = "correct the path; it is relative to the pool's directory";
-            self.wrong(&["pool", &pool.name, "command"], what, hint);
+            self.add_mistake(&["pool", &pool.name, "command"], what, hint);
         }
     }
 
@@ -190,14 +191,14 @@ impl Places<'_> {
         if program.contains('/') {
             let path = directory.join(program);
             if !path.is_file() {
-                let what = format!("there is no file {}", path.display());
+                let what = format!("file not found: {}", path.display());
                 let hint = "correct the path; it is relative to the pool's directory";
-                self.wrong(&key, what, hint);
+                self.add_mistake(&key, what, hint);
             } else if !is_executable(&path) {
                 let what = format!("{} is not executable", path.display());
-                let hint = "make it so with chmod +x, or name its interpreter first, as \
+                let hint = "make it executable with chmod +x, or put its interpreter first, such as \
                             [\"php\", \"worker.php\"]";
-                self.wrong(&key, what, hint);
+                self.add_mistake(&key, what, hint);
             }
             return;
         }
@@ -209,13 +210,13 @@ impl Places<'_> {
             .any(|place| is_executable(&directory.join(place).join(program)));
         if !found {
             let search = search.to_string_lossy();
-            let what = format!("there is no program '{program}' in PATH ({search})");
-            self.wrong(&key, what, "install it, or name it by its whole path");
+            let what = format!("program '{program}' was not found in PATH ({search})");
+            self.add_mistake(&key, what, "install it, or give its full path");
         }
     }
 
     /// Reports a mistake at a key of the file, or without a line if the file does not contain the key.
-    fn wrong(&mut self, key: &[&str], what: String, hint: &str) {
+    fn add_mistake(&mut self, key: &[&str], what: String, hint: &str) {
         let dotted = key.join(".");
         let hint = Some(hint.to_owned());
         match offset_of(self.source.text, key) {
@@ -243,8 +244,8 @@ fn is_in_directory(path: &Path) -> bool {
 fn missing_directory(path: &Path) -> (String, String) {
     let parent = path.parent().unwrap_or(path).display();
     (
-        format!("there is no directory {parent} for it"),
-        "make it, or correct the path; it is relative to the configuration file".to_owned(),
+        format!("its directory {parent} does not exist"),
+        "create it, or correct the path; it is relative to the configuration file".to_owned(),
     )
 }
 

@@ -133,7 +133,7 @@ impl<'t, 'i> Section<'t, 'i> {
     }
 
     pub(crate) fn text(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<String> {
-        self.get(key, mistakes, "a text", |value| {
+        self.get(key, mistakes, "a string", |value| {
             value.as_str().map(str::to_owned)
         })
     }
@@ -148,7 +148,7 @@ impl<'t, 'i> Section<'t, 'i> {
         example: &str,
         mistakes: &mut Mistakes<'_>,
     ) -> Option<Vec<String>> {
-        let wanted = format!("a list of texts, as {example}");
+        let wanted = format!("a list of strings, such as {example}");
         self.get(key, mistakes, &wanted, |value| {
             let list = value.as_array()?.iter();
             list.map(|item| item.get_ref().as_str().map(str::to_owned))
@@ -175,7 +175,7 @@ impl<'t, 'i> Section<'t, 'i> {
             ""
         };
         let none = if or_none { ", or \"none\"" } else { "" };
-        let wanted = format!("a time{above} such as {example}\"30s\", \"5m\"{none}");
+        let wanted = format!("a duration{above} such as {example}\"30s\", \"5m\"{none}");
         self.get(key, mistakes, &wanted, |value| match value.as_str()? {
             "none" if or_none => Some(Span::FOREVER),
             text => parse_time(text).filter(|time| *time >= least),
@@ -198,7 +198,7 @@ impl<'t, 'i> Section<'t, 'i> {
     }
 
     /// Reports a mistake in a value that could be read.
-    pub(crate) fn wrong(
+    pub(crate) fn add_mistake(
         &self,
         key: &str,
         mistakes: &mut Mistakes<'_>,

@@ -7,16 +7,16 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 /// The maximum number of links that are followed one after another, as in the kernel.
-const LINKS: u32 = 40;
+const MAX_LINKS: u32 = 40;
 /// Names of links that are usually switched from release to release, wherever they point.
-const SWITCHED: [&str; 4] = ["current", "live", "latest", "active"];
+const SWITCHED_LINK_NAMES: [&str; 4] = ["current", "live", "latest", "active"];
 
 impl Config {
     /// The path of the job store without symbolic links, whether the file exists or not. `directory` is the
     /// configuration's.
     pub fn store_file(&self, directory: &Path) -> Option<PathBuf> {
         let path = self.store.path.as_deref()?;
-        real(&directory.join(path), LINKS).ok()
+        resolve_links(&directory.join(path), MAX_LINKS).ok()
     }
 
     /// A warning if the store is in the directory of a single release. `directory` is the configuration's, as it
@@ -26,9 +26,9 @@ impl Config {
         let release = release_of(&store, directory)?;
         let shown = store.display();
         Some(format!(
-            "the job store {shown} lies in a release directory ({}): the next release would begin with an empty one, \
-             and its jobs go when the directory is removed; put it where all releases share it, as [store] path = \
-             {:?}",
+            "the job store {shown} lies in a release directory ({}): the next release would start with an empty \
+             store, and jobs are lost when the directory is removed; use a path that all releases share, such as \
+             [store] path = {:?}",
             release.display(),
             shared_store(&store, &release)
         ))
@@ -83,14 +83,14 @@ fn switched_release(store: &Path, directory: &Path) -> Option<PathBuf> {
         let target = fs::canonicalize(link).ok()?;
         let beside = fs::canonicalize(link.parent()?).ok()?;
         let name = link.file_name().and_then(|name| name.to_str());
-        let is_switched = name.is_some_and(|name| SWITCHED.contains(&name));
+        let is_switched = name.is_some_and(|name| SWITCHED_LINK_NAMES.contains(&name));
         let is_beside = beside.parent().is_some() && target.starts_with(&beside);
         ((is_switched || is_beside) && store.starts_with(&target)).then_some(target)
     })
 }
 
 /// A path without symbolic links. Its last component need not exist, even if that is a link.
-fn real(path: &Path, links: u32) -> io::Result<PathBuf> {
+fn resolve_links(path: &Path, links: u32) -> io::Result<PathBuf> {
     if let Ok(real) = fs::canonicalize(path) {
         return Ok(real);
     }
@@ -102,7 +102,7 @@ fn real(path: &Path, links: u32) -> io::Result<PathBuf> {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     match fs::read_link(parent.join(name)) {
-        Ok(target) if links > 0 => real(&parent.join(target), links - 1),
+        Ok(target) if links > 0 => resolve_links(&parent.join(target), links - 1),
         _ => Ok(parent.join(name)),
     }
 }

@@ -11,16 +11,16 @@ use toml::de::{DeTable, DeValue};
 
 /// Resolves the text of a configuration file. `file` is its name in error messages.
 pub fn resolve(file: &str, text: &str) -> Result<Config, ConfigError> {
-    resolve_up_to(MAX_FILE, file, text)
+    resolve_with_limit(MAX_FILE, file, text)
 }
 
 /// Resolves a text that the program itself has written. It contains all keys, so the limit of a file does not
 /// apply.
-pub(super) fn resolve_own(text: &str) -> Result<Config, ConfigError> {
-    resolve_up_to(usize::MAX, "the configuration of the last reload", text)
+pub(super) fn resolve_generated(text: &str) -> Result<Config, ConfigError> {
+    resolve_with_limit(usize::MAX, "the configuration of the last reload", text)
 }
 
-fn resolve_up_to(limit: usize, file: &str, text: &str) -> Result<Config, ConfigError> {
+fn resolve_with_limit(limit: usize, file: &str, text: &str) -> Result<Config, ConfigError> {
     let mut mistakes = Mistakes::new(text);
     let config = read(limit, text, &mut mistakes);
     match (config, mistakes.found) {
@@ -129,7 +129,8 @@ fn named<'t, 'i, T>(
         let name = key.get_ref().to_string();
         let (path, at) = (format!("{kind}.{name}"), key.span().start);
         if stoker_wire::check_name(name.as_bytes()).is_err() || name.starts_with("stoker.") {
-            let what = "a name is 1 to 255 of A-Z a-z 0-9 _ . : / @ - and not stoker.…".to_owned();
+            let what = "expected a name of 1 to 255 characters of A-Z a-z 0-9 _ . : / @ - that does not start with \
+            stoker.".to_owned();
             mistakes.add(at, &path, what, None);
         }
         match value.get_ref().as_table() {
@@ -179,8 +180,8 @@ fn read_pools(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> Vec<Pool> {
     for (name, section, _) in named(root, &schema::POOL, mistakes) {
         let mut pool = Pool::new(name);
         schema::POOL.read(&section, &mut pool, mistakes);
-        pool.settle();
-        check_silent(&section, &pool.core, mistakes);
+        pool.apply_strategy();
+        check_without_protocol(&section, &pool.core, mistakes);
         check_strategy(&section, &pool, mistakes);
         pools.push(pool);
     }
@@ -215,7 +216,11 @@ fn read_services(root: &DeTable<'_>, pools: &[Pool], mistakes: &mut Mistakes<'_>
 
 /// Checks a pool without the protocol: Stoker must start its processes, and there is no demand by which to size
 /// it.
-fn check_silent(section: &Section<'_, '_>, core: &PoolConfig, mistakes: &mut Mistakes<'_>) {
+fn check_without_protocol(
+    section: &Section<'_, '_>,
+    core: &PoolConfig,
+    mistakes: &mut Mistakes<'_>,
+) {
     if core.protocol {
         return;
     }
@@ -228,20 +233,20 @@ fn check_silent(section: &Section<'_, '_>, core: &PoolConfig, mistakes: &mut Mis
         let hint = "name the command to start, or leave protocol = false out";
         wrong(
             "protocol",
-            "without the protocol no worker can dial in",
+            "without the protocol no worker can connect",
             hint,
         );
     }
     if core.min != core.max {
-        let hint = "give a fixed number, as workers = 2";
+        let hint = "give a fixed number, such as workers = 2";
         wrong(
             "workers",
-            "without the protocol nothing tells how many are wanted",
+            "without the protocol it is unknown how many workers are needed",
             hint,
         );
     }
     if core.max_tasks > 0 {
-        let hint = "use the program's own option, as queue:work --max-jobs";
+        let hint = "use the program's own option, such as queue:work --max-jobs";
         wrong(
             "max_tasks",
             "without the protocol no tasks are counted",
@@ -257,7 +262,7 @@ const MAX_SLOTS: u32 = 1000;
 /// tasks do not apply.
 fn check_strategy(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistakes<'_>) {
     let (name, core) = (pool.strategy.name, &pool.core);
-    if core.tasks == 0 && !core.isolated {
+    if core.tasks_per_worker == 0 && !core.isolated {
         return;
     }
     let mut wrong = |key: &str, what: &str, hint: &str| {
@@ -278,14 +283,14 @@ fn check_strategy(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistake
         );
     }
     if core.isolated && pool.slots > MAX_SLOTS {
-        let what = "an adapter runs 1000 programs at once at the most";
+        let what = "an adapter runs at most 1000 programs at once";
         wrong("workers", what, "write a number from 1 to 1000");
     }
     if core.max_tasks > 0 {
         let hint = "leave max_tasks out";
         wrong(
             "max_tasks",
-            "the strategy says how many tasks a worker takes",
+            "the strategy determines how many tasks a worker takes",
             hint,
         );
     }
@@ -313,7 +318,7 @@ fn pool_of(
             Some(_) => format!("pool '{name}' takes no tasks (protocol = false)"),
         };
         let hint = suggest(&name, names);
-        section.wrong("pool", mistakes, what, Some(hint));
+        section.add_mistake("pool", mistakes, what, Some(hint));
         return name;
     }
     let what = match speaking[..] {
@@ -332,12 +337,12 @@ fn check_reserves(config: &Config, root: &DeTable<'_>, mistakes: &mut Mistakes<'
         let reserved = config.reserved_of(&pool.name);
         if pool.core.spawned && reserved > u64::from(pool.guaranteed_slots()) {
             let what = format!(
-                "its queues reserve {}, but it has only {} for certain",
+                "its queues reserve {}, but it guarantees only {}",
                 counted(reserved, "worker"),
                 pool.guaranteed_slots()
             );
             let hint = format!("raise the minimum of workers to {reserved}, or lower a reserve");
-            let place = place_of(root, "pool", &pool.name);
+            let place = section_offset(root, "pool", &pool.name);
             let key = format!("pool.{}.workers", pool.name);
             mistakes.add(place, &key, what, Some(hint));
         }
@@ -349,14 +354,14 @@ fn check_reserves(config: &Config, root: &DeTable<'_>, mistakes: &mut Mistakes<'
     for (kind, name, core) in queues.chain(services) {
         if core.limit < core.reserve || core.keep > core.reserve {
             let what = "keep must not be above reserve, nor reserve above limit".to_owned();
-            let place = place_of(root, kind, name);
+            let place = section_offset(root, kind, name);
             mistakes.add(place, &format!("{kind}.{name}"), what, None);
         }
     }
 }
 
 /// The offset at which a section begins.
-fn place_of(root: &DeTable<'_>, kind: &str, name: &str) -> usize {
+fn section_offset(root: &DeTable<'_>, kind: &str, name: &str) -> usize {
     let sections = root
         .get(kind)
         .and_then(|sections| sections.get_ref().as_table());

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_sizes_read_as_written() {
+    fn times_and_sizes_are_parsed_as_they_are_written() {
         let times = [
             ("500ms", 500),
             ("1.5s", 1_500),

@@ -52,14 +52,14 @@ impl Plane {
         }
         self.peers.conns.iter().for_each(|(_, conn)| own.add(conn));
         for (task, user, bytes) in self.payloads.charged() {
-            assert!(self.core.holds(task), "a call that is gone is charged");
+            assert!(self.core.is_loaded(task), "a call that is gone is charged");
             own.users[user].inflight += 1;
             own.users[user].bytes += bytes;
         }
         for user in self.jobs.users_of_pushes() {
             own.users[user].pushes += 1;
         }
-        for user in self.jobs.makers() {
+        for user in self.jobs.creators() {
             own.users[user].queues += 1;
         }
         assert_eq!(self.memory.counters(), own.counters(), "counted and there");

@@ -7,18 +7,18 @@ use crate::users::UserId;
 use std::collections::VecDeque;
 use std::io;
 use stoker_core::{NameId, TaskId, Time, WorkerId};
-use stoker_os::{Errno, Fd, Peer, end_writing, peer, read};
+use stoker_os::{Errno, Fd, Peer, peer, read, shutdown_write};
 use stoker_store::Owner;
 use stoker_wire::IdMap;
 use stoker_wire::{Encode, Splitter, Type};
 
 /// Bytes of unsent output above which nothing more is read from the peer.
-const OUT_HIGH: usize = 4 << 20;
+const MAX_PENDING_OUTPUT: usize = 4 << 20;
 /// The minimum number of bytes that a client must read within the time of a stall to count as one that reads its
 /// answers.
-const TAKEN: usize = 64 << 10;
+const MIN_STALL_PROGRESS: usize = 64 << 10;
 /// The capacity of the table of unanswered requests above which it is freed when it becomes empty.
-const TABLE_KEPT: usize = 128;
+const MAX_EMPTY_TABLE: usize = 128;
 
 /// The client side of a connection: its unanswered requests and its identity.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl Client {
     /// Records that a request has been answered. Returns false if it was not awaited.
     pub(crate) fn answered(&mut self, id: u32) -> bool {
         let was_there = self.inflight.remove(&id).is_some();
-        if self.inflight.is_empty() && self.inflight.capacity() > TABLE_KEPT {
+        if self.inflight.is_empty() && self.inflight.capacity() > MAX_EMPTY_TABLE {
             self.inflight = IdMap::default();
         }
         was_there
@@ -103,7 +103,7 @@ pub(crate) struct Counted {
 pub(crate) enum Flow {
     Open,
     /// Nothing more can be read for now.
-    Dry,
+    Empty,
     Ended,
 }
 
@@ -134,8 +134,8 @@ pub(crate) struct Conn {
     /// The peer is a worker that is not read until there is memory for its answer.
     pub(crate) unread: bool,
     /// The alarm that watches a half-read frame, and whether it has found that frame once already.
-    pub(crate) half_frame: Option<AlarmKey>,
-    pub(crate) was_half: bool,
+    pub(crate) half_frame_alarm: Option<AlarmKey>,
+    pub(crate) half_frame_seen: bool,
     /// The output as it was last charged to memory.
     pub(crate) counted: Counted,
     /// The peer is a worker that has been sent GOAWAY.
@@ -146,7 +146,7 @@ pub(crate) struct Conn {
     pub(crate) dirty: bool,
     /// The connection is closed once its output has been written.
     pub(crate) closing: bool,
-    /// The start of the present stall: since then the peer has read less than `TAKEN` bytes of the pending
+    /// The start of the present stall: since then the peer has read less than `MIN_STALL_PROGRESS` bytes of the pending
     /// output.
     pub(crate) stalled: Option<Time>,
     /// Bytes that the peer has read since the stall began.
@@ -179,8 +179,8 @@ impl Conn {
             charged: Charge::Request(0),
             granted: false,
             unread: false,
-            half_frame: None,
-            was_half: false,
+            half_frame_alarm: None,
+            half_frame_seen: false,
             counted: Counted::default(),
             leaving: false,
             is_paused: false,
@@ -196,7 +196,7 @@ impl Conn {
 
     /// Appends a frame to the output.
     pub(crate) fn put(&mut self, frame: Encode<'_>) {
-        self.note_answer(&frame);
+        self.record_answer(&frame);
         if !self.closing {
             self.out.frame(frame);
         }
@@ -204,7 +204,7 @@ impl Conn {
 
     /// Appends a frame with an owned body.
     pub(crate) fn put_with(&mut self, frame: Encode<'_>, body: Vec<u8>) {
-        self.note_answer(&frame);
+        self.record_answer(&frame);
         if !self.closing {
             self.out.frame_with(frame, body);
         }
@@ -217,7 +217,7 @@ impl Conn {
         }
     }
 
-    fn note_answer(&mut self, frame: &Encode<'_>) {
+    fn record_answer(&mut self, frame: &Encode<'_>) {
         if frame.kind == Type::Res && frame.id != 0 {
             self.awaited = self.awaited.saturating_sub(1);
             self.answered = true;
@@ -225,13 +225,13 @@ impl Conn {
     }
 
     /// Whether this is a client whose requests have all been answered.
-    pub(crate) fn waits_for_nothing(&self) -> bool {
+    pub(crate) fn has_no_open_requests(&self) -> bool {
         matches!(self.role, Role::Client(_)) && !self.closing && self.awaited == 0
     }
 
     /// Whether this is a client without unanswered requests, half-read input or unsent output.
     pub(crate) fn is_idle(&self) -> bool {
-        self.waits_for_nothing() && self.partial == 0 && self.out.is_empty()
+        self.has_no_open_requests() && self.partial == 0 && self.out.is_empty()
     }
 
     /// The time since when the peer has neither sent a request nor read pending output.
@@ -245,9 +245,9 @@ impl Conn {
         match read(&self.fd, &mut *buffer) {
             Ok(0) => (0, Flow::Ended),
             // A short read has emptied the socket; another call would only return EAGAIN.
-            Ok(count) if count < buffer.len() => (count, Flow::Dry),
+            Ok(count) if count < buffer.len() => (count, Flow::Empty),
             Ok(count) => (count, Flow::Open),
-            Err(Errno::AGAIN | Errno::INTR) => (0, Flow::Dry),
+            Err(Errno::AGAIN | Errno::INTR) => (0, Flow::Empty),
             Err(_) => (0, Flow::Ended),
         }
     }
@@ -261,7 +261,7 @@ impl Conn {
             Written::All => self.stalled = None,
             Written::Blocked(taken) => {
                 self.taken += taken;
-                if self.stalled.is_none() || self.taken >= TAKEN {
+                if self.stalled.is_none() || self.taken >= MIN_STALL_PROGRESS {
                     (self.stalled, self.taken) = (Some(now), 0);
                 }
             }
@@ -280,8 +280,8 @@ impl Conn {
     }
 
     /// Whether the pending output exceeds the limit above which nothing more is read from this peer.
-    pub(crate) fn is_clogged(&self) -> bool {
-        self.unsent() > OUT_HIGH
+    pub(crate) fn exceeds_output_limit(&self) -> bool {
+        self.unsent() > MAX_PENDING_OUTPUT
     }
 
     /// Releases the buffers that are kept for the next frames.
@@ -292,7 +292,7 @@ impl Conn {
 
     /// Shuts down the sending side. Buffered output should be flushed first.
     pub(crate) fn half_close(&self) {
-        end_writing(&self.fd);
+        shutdown_write(&self.fd);
     }
 }
 
@@ -304,7 +304,7 @@ mod tests {
     /// A client that waited long for an answer has not been idle meanwhile: it may be about to send the next
     /// request.
     #[test]
-    fn who_was_just_answered_was_active_just_now() {
+    fn an_answer_counts_as_activity_of_the_client() {
         let pair = socketpair(
             AddressFamily::UNIX,
             SocketType::STREAM,
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(conn.inactive_since(), Time::ZERO, "a PONG is no answer");
         conn.put(Encode::new(Type::Res, 1));
         assert!(
-            conn.waits_for_nothing() && !conn.is_idle(),
+            conn.has_no_open_requests() && !conn.is_idle(),
             "it is not written yet"
         );
         conn.flush(Time(7)).expect("it is read");

@@ -6,6 +6,6 @@ mod poller;
 mod slots;
 
 pub(crate) use conn::{Charge, Client, Conn, Counted, Flow, Role};
-pub(crate) use out::{LARGE, Shared};
+pub(crate) use out::{LARGE_BODY, Shared};
 pub(crate) use poller::{Poller, Source};
 pub(crate) use slots::{ConnId, Slots};

@@ -7,13 +7,13 @@ use stoker_os::{Errno, Fd, write, write_gathered};
 use stoker_wire::{Encode, encode, encode_head};
 
 /// The minimum size of a body that becomes a piece of its own: it is copied at most once, and freed when written.
-pub(crate) const LARGE: usize = 64 << 10;
+pub(crate) const LARGE_BODY: usize = 64 << 10;
 /// The size up to which small frames are collected in one piece.
-const PIECE: usize = 256 << 10;
+const MAX_COLLECTED_PIECE: usize = 256 << 10;
 /// The maximum number of pieces in one write.
-const GATHERED: usize = 8;
+const MAX_GATHERED_PIECES: usize = 8;
 /// The maximum capacity that is kept for the next frames.
-const KEPT: usize = 16 << 10;
+const MAX_KEPT_CAPACITY: usize = 16 << 10;
 
 /// Bytes from `from` to the end of a buffer that is shared with another owner. That owner accounts for them.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ impl Piece {
     }
 
     /// The length of a shared buffer that has no other owner any more.
-    fn left_len(&self) -> usize {
+    fn unshared_len(&self) -> usize {
         match self {
             Self::Shared(shared) if Arc::strong_count(&shared.bytes) == 1 => shared.bytes.len(),
             _ => 0,
@@ -75,9 +75,9 @@ pub(crate) struct Out {
 
 impl Out {
     pub(crate) fn frame(&mut self, frame: Encode<'_>) {
-        if frame.body.len() < LARGE {
+        if frame.body.len() < LARGE_BODY {
             encode(&mut self.tail, frame);
-            if self.tail.len() >= PIECE {
+            if self.tail.len() >= MAX_COLLECTED_PIECE {
                 self.cut();
             }
             return;
@@ -100,7 +100,7 @@ impl Out {
             body: &body,
             ..frame
         };
-        if body.len() < LARGE {
+        if body.len() < LARGE_BODY {
             return self.frame(frame);
         }
         encode_head(&mut self.tail, &frame);
@@ -148,7 +148,7 @@ impl Out {
 
     fn write_gathered(&self, fd: &Fd) -> Result<usize, Errno> {
         let pieces = self.pieces.iter().map(Piece::bytes);
-        let mut slices = [IoSlice::new(&[]); GATHERED];
+        let mut slices = [IoSlice::new(&[]); MAX_GATHERED_PIECES];
         for (slice, bytes) in slices.iter_mut().zip(pieces.chain([&*self.tail])) {
             *slice = IoSlice::new(bytes);
         }
@@ -171,7 +171,7 @@ impl Out {
         if self.sent == self.tail.len() {
             self.sent = 0;
             self.tail.clear();
-            if self.tail.capacity() > KEPT {
+            if self.tail.capacity() > MAX_KEPT_CAPACITY {
                 self.tail = Vec::new();
             }
         }
@@ -189,7 +189,7 @@ impl Out {
     pub(crate) fn held(&self) -> usize {
         let left = match self.shared {
             0 => 0,
-            _ => self.pieces.iter().map(Piece::left_len).sum(),
+            _ => self.pieces.iter().map(Piece::unshared_len).sum(),
         };
         self.in_pieces + left + self.tail.capacity()
     }
@@ -243,14 +243,23 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_all_sizes_go_out_in_their_order() {
-        let sizes = [0, 10, LARGE - 1, LARGE, 3, 5 * LARGE, PIECE, 1];
+    fn frames_of_all_sizes_are_sent_in_order() {
+        let sizes = [
+            0,
+            10,
+            LARGE_BODY - 1,
+            LARGE_BODY,
+            3,
+            5 * LARGE_BODY,
+            MAX_COLLECTED_PIECE,
+            1,
+        ];
         let bodies: Vec<Vec<u8>> = (0..).zip(sizes).map(|(n, len)| vec![n; len]).collect();
         let mut out = Out::default();
         for (id, body) in (0..).zip(&bodies) {
             out.frame(answer(id, body));
         }
-        let shared: Arc<[u8]> = [b"meta".to_vec(), vec![9; 2 * LARGE]].concat().into();
+        let shared: Arc<[u8]> = [b"meta".to_vec(), vec![9; 2 * LARGE_BODY]].concat().into();
         let held = out.held();
         out.frame_of(
             &answer(8, &shared[4..]),
@@ -266,15 +275,15 @@ mod tests {
             .into_iter()
             .chain([shared[4..].to_vec(), b"end".to_vec()]);
         assert_eq!(came, (0..).zip(expected).collect::<Vec<_>>());
-        assert!(out.is_empty() && out.held() <= KEPT && out.unsent() == 0);
+        assert!(out.is_empty() && out.held() <= MAX_KEPT_CAPACITY && out.unsent() == 0);
         out.shrink();
         assert_eq!(out.held(), 0);
     }
 
     #[test]
-    fn what_was_written_is_freed_before_the_rest_is() {
+    fn written_pieces_are_freed_before_the_rest_is_written() {
         let mut out = Out::default();
-        let body = vec![1; 8 * LARGE];
+        let body = vec![1; 8 * LARGE_BODY];
         (0..4).for_each(|id| out.frame(answer(id, &body)));
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);

@@ -9,7 +9,7 @@ pub(crate) struct ConnId {
 
 impl ConnId {
     /// An id that no connection ever has: what is sent to it is dropped.
-    pub(crate) const NOBODY: Self = Self {
+    pub(crate) const NONE: Self = Self {
         slot: u32::MAX,
         generation: u32::MAX,
     };

@@ -47,7 +47,7 @@ macro_rules! events {
 
 events! {
     SERVING Info "serving" ["pools"] "The server is ready for clients.";
-    SERVER_RESTARTED Warn "server_restarted" ["restarts" "reason"] "The server process had ended and was started again.";
+    SERVER_RESTARTED Warn "server_restarted" ["restarts" "reason"] "The server process had ended and was restarted.";
     DRAINING Info "draining" [] "Stoker is shutting down: it accepts nothing new, and running tasks finish.";
     DRAINED Info "drained" [] "All running tasks have ended.";
     JOBS_LEFT Info "jobs_left" ["jobs"] "Unfinished jobs stay in the store.";
@@ -59,7 +59,8 @@ events! {
     GATEWAY Info "gateway" ["gateway"] "An informational line from a gateway.";
     GATEWAY_WARNING Warn "gateway_warning" ["gateway"] "A warning from a gateway.";
     GATEWAY_STARTED Info "gateway_started" ["gateway" "pid"] "A gateway's process was started.";
-    GATEWAY_DIED Warn "gateway_died" ["gateway" "pid" "exit"] "A gateway's process ended unexpectedly; it is started again.";
+    GATEWAY_DIED Warn "gateway_died" ["gateway" "pid" "exit"] "A gateway's process ended unexpectedly; it is \
+    restarted.";
     RUN_FAILED Warn "run_failed" ["job" "type" "queue" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "place" "final" "next_in_ms"] "A run of a job failed: its code threw, failed the job or asked for another run with an error. `final`: there is no further run.";
     RUN_TIMED_OUT Warn "run_timed_out" ["job" "type" "queue" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "place" "final" "next_in_ms"] "A run of a job took longer than its timeout.";
     RUN_CRASHED Warn "run_crashed" ["job" "type" "queue" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "place" "final" "next_in_ms"] "A worker died while it ran the job, or another job beside it.";
@@ -88,7 +89,7 @@ events! {
     RELOAD_STARTED Info "reload_started" ["pool" "version"] "The workers of a pool are being replaced.";
     RELOAD_DONE Info "reload_done" ["pool" "version"] "The workers of a pool have been replaced.";
     RELOAD_GIVEN_UP Error "reload_given_up" ["pool"] "The new version of a pool cannot run; the old one stays.";
-    RELOAD_NOT_KEPT Warn "reload_not_kept" [] "The configuration is too large to be passed to a server that is started again.";
+    RELOAD_NOT_KEPT Warn "reload_not_kept" [] "The configuration is too large to be passed to a restarted server.";
     DIRECTORY_CHANGED Info "directory_changed" ["from" "to"] "The configuration is in another directory than before, as after a deploy.";
     POOL_ADDED Info "pool_added" ["pool"] "The configuration has a new pool.";
     POOL_REMOVED Info "pool_removed" ["pool"] "A pool was removed from the configuration; its workers finish their tasks.";

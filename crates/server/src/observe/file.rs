@@ -71,8 +71,8 @@ impl LogFile {
                 self.file.set_len(0)?;
                 self.size = 0;
                 let text = format!(
-                    "cannot rotate the log {}: {error}; it had {lost}, which are dropped. Give Stoker's user the \
-                     right to write its directory, or have another program rotate it (max_size = \"none\")",
+                    "cannot rotate the log {}: {error}; it had {lost}, which were dropped. Allow Stoker's user to \
+                     write to its directory, or have another program rotate it (max_size = \"none\")",
                     self.path.display()
                 );
                 Err(io::Error::new(error.kind(), text))
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stood_there_at_the_start_counts() {
+    fn the_size_at_the_start_counts() {
         let folder = Folder::new("start");
         fs::write(folder.0.join("log"), "123456789\n").unwrap();
         put(&mut folder.log("log", 1), "new\n");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn none_is_kept_where_none_is_wanted() {
+    fn no_rotated_file_is_kept_if_none_is_configured() {
         let folder = Folder::new("none");
         let mut log = folder.log("log", 0);
         put(&mut log, "old line\n");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_stays() {
+    fn a_symbolic_link_is_kept() {
         let folder = Folder::new("link");
         fs::create_dir(folder.0.join("there")).unwrap();
         symlink("there/log", folder.0.join("log")).unwrap();
@@ -233,7 +233,7 @@ mod tests {
         let mut log = folder.log("log", 1);
         put(&mut log, "old line\n");
         let error = log.rotate().unwrap_err().to_string();
-        assert!(error.contains("it had 9 B, which are dropped"), "{error}");
+        assert!(error.contains("it had 9 B, which were dropped"), "{error}");
         put(&mut log, "new line\n");
         assert_eq!(folder.read("log"), "new line\n");
     }

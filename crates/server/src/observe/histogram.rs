@@ -3,8 +3,8 @@
 use stoker_core::{Span, Time};
 
 /// Sub-buckets per power of two. With 8 of them the error is at most 12.5 %.
-const STEPS: u32 = 8;
-const BUCKETS: usize = 41 * STEPS as usize;
+const SUB_BUCKETS: u32 = 8;
+const BUCKETS: usize = 41 * SUB_BUCKETS as usize;
 const MINUTE: Span = Span::from_secs(60);
 
 /// Counts of durations by size.
@@ -24,21 +24,24 @@ impl Default for Histogram {
 }
 
 fn bucket(us: u64) -> usize {
-    if us < u64::from(STEPS) {
+    if us < u64::from(SUB_BUCKETS) {
         return us as usize;
     }
-    let exponent = us.ilog2() - STEPS.ilog2();
-    let step = (us >> exponent) as u32 - STEPS;
-    (((exponent + 1) * STEPS + step) as usize).min(BUCKETS - 1)
+    let exponent = us.ilog2() - SUB_BUCKETS.ilog2();
+    let step = (us >> exponent) as u32 - SUB_BUCKETS;
+    (((exponent + 1) * SUB_BUCKETS + step) as usize).min(BUCKETS - 1)
 }
 
 /// The middle of a bucket, in µs.
 fn value(bucket: usize) -> u64 {
-    let (row, step) = (bucket as u32 / STEPS, u64::from(bucket as u32 % STEPS));
+    let (row, step) = (
+        bucket as u32 / SUB_BUCKETS,
+        u64::from(bucket as u32 % SUB_BUCKETS),
+    );
     if row == 0 {
         return step;
     }
-    let low = (u64::from(STEPS) + step) << (row - 1);
+    let low = (u64::from(SUB_BUCKETS) + step) << (row - 1);
     low + (1 << (row - 1)) / 2
 }
 
@@ -53,12 +56,12 @@ pub(crate) struct Recent {
 
 impl Recent {
     pub(crate) fn record(&mut self, now: Time, span: Span) {
-        self.turn(now);
+        self.rotate(now);
         self.now.counts[bucket(span.0)] += 1;
         self.now.total += 1;
     }
 
-    fn turn(&mut self, now: Time) {
+    fn rotate(&mut self, now: Time) {
         let age = now.since(self.since);
         if age < MINUTE {
             return;
@@ -119,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn every_duration_has_a_bucket_near_it() {
+    fn every_duration_is_close_to_the_value_of_its_bucket() {
         for us in (0..64)
             .map(|bit| 1u64 << bit)
             .chain([0, 3, 7, 9, 1_000_003])
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn old_minutes_fall_out() {
+    fn durations_of_old_minutes_are_dropped() {
         let at = |seconds: u64| Time::ZERO + Span::from_secs(seconds);
         let mut recent = Recent::default();
         let lowest = |recent: &Recent, seconds| Some(recent.quantiles(at(seconds), [1])?[0]);

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_passes_and_then_the_rate() {
+    fn a_burst_is_admitted_and_then_the_rate() {
         let mut allowance = allowance(100, 1_000);
         let mut line = [b'x'; 100];
         line[99] = b'\n';
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_whose_beginning_was_dropped_is_dropped_whole() {
+    fn a_line_whose_beginning_was_dropped_is_dropped_entirely() {
         let mut allowance = allowance(10, 10);
         allowance.admit(at(0), Stream::Stdout, b"ten bytes\n");
         allowance.admit(at(0), Stream::Stdout, b"half");
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_larger_than_the_bucket_passes_where_that_is_full() {
+    fn a_piece_larger_than_the_bucket_is_admitted_if_the_bucket_is_full() {
         let mut allowance = allowance(10, 10);
         let large = [b'x'; 100];
         assert_eq!(
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_all_passes() {
+    fn everything_is_admitted_without_a_limit() {
         let mut allowance = allowance(0, 1);
         let large = [b'x'; 1_000];
         for _ in 0..100 {

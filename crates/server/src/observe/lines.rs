@@ -12,8 +12,8 @@ pub(crate) enum Stream {
 /// The state of one stream of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
-    held: Vec<u8>,
-    /// The task that began the held line.
+    pending: Vec<u8>,
+    /// The task that began the pending line.
     tag: String,
     /// The number of parts of the present line that have been emitted already.
     parts: u32,
@@ -36,49 +36,49 @@ impl Lines {
         }
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            self.hold(&rest[..end], &mut each);
+            self.append(&rest[..end], &mut each);
             self.emit(&mut each);
             rest = &rest[end + 1..];
         }
-        self.hold(rest, &mut each);
+        self.append(rest, &mut each);
     }
 
     /// Emits a line without an end, because its writer has ended.
     pub(crate) fn finish(&mut self, mut each: impl FnMut(Line<'_>)) {
-        if !self.held.is_empty() || self.parts > 0 {
+        if !self.pending.is_empty() || self.parts > 0 {
             self.emit(&mut each);
         }
     }
 
-    fn hold(&mut self, mut bytes: &[u8], each: &mut impl FnMut(Line<'_>)) {
-        while self.held.len() + bytes.len() > MAX_LINE {
-            let (fits, rest) = bytes.split_at(MAX_LINE - self.held.len());
-            self.held.extend_from_slice(fits);
+    fn append(&mut self, mut bytes: &[u8], each: &mut impl FnMut(Line<'_>)) {
+        while self.pending.len() + bytes.len() > MAX_LINE {
+            let (fits, rest) = bytes.split_at(MAX_LINE - self.pending.len());
+            self.pending.extend_from_slice(fits);
             self.parts += 1;
             each(Line {
                 tag: &self.tag,
-                bytes: &self.held,
+                bytes: &self.pending,
                 part: self.parts,
             });
-            self.held.clear();
+            self.pending.clear();
             bytes = rest;
         }
-        self.held.extend_from_slice(bytes);
+        self.pending.extend_from_slice(bytes);
     }
 
     fn emit(&mut self, each: &mut impl FnMut(Line<'_>)) {
         let part = if self.parts == 0 { 0 } else { self.parts + 1 };
-        let bytes = self.held.strip_suffix(b"\r").unwrap_or(&self.held);
+        let bytes = self.pending.strip_suffix(b"\r").unwrap_or(&self.pending);
         each(Line {
             tag: &self.tag,
             bytes,
             part,
         });
         self.parts = 0;
-        if self.held.capacity() > 64 * 1024 {
-            self.held = Vec::new();
+        if self.pending.capacity() > 64 * 1024 {
+            self.pending = Vec::new();
         }
-        self.held.clear();
+        self.pending.clear();
     }
 }
 
@@ -98,21 +98,21 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_whole_however_they_arrive() {
+    fn lines_are_reassembled_from_any_pieces() {
         let got = lines(&[("a", b"one\ntw"), ("a", b"o\r\n\nthree")]);
         let texts: Vec<&[u8]> = got.iter().map(|(_, bytes, _)| bytes.as_slice()).collect();
         assert_eq!(texts, [&b"one"[..], b"two", b"", b"three"]);
     }
 
     #[test]
-    fn a_line_ends_where_another_task_writes() {
+    fn output_of_another_task_ends_a_line() {
         let got = lines(&[("a", b"half"), ("b", b"other\n")]);
         assert_eq!(got[0], ("a".into(), b"half".to_vec(), 0));
         assert_eq!(got[1], ("b".into(), b"other".to_vec(), 0));
     }
 
     #[test]
-    fn a_long_line_comes_in_numbered_parts_and_whole() {
+    fn a_long_line_is_split_into_numbered_parts() {
         let long = vec![b'x'; 2 * MAX_LINE + 5];
         let exact = vec![b'y'; MAX_LINE];
         let got = lines(&[("a", &long), ("a", b"\n"), ("a", &exact), ("a", b"\n")]);

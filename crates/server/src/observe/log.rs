@@ -21,16 +21,16 @@ use stoker_api::printable_json;
 use stoker_os::Wake;
 
 /// The maximum number of messages in the channel to the thread.
-const CHANNEL: usize = 4_096;
+const CHANNEL_CAPACITY: usize = 4_096;
 /// Bytes of one worker's pending output above which its pipes are not read.
-const WORKER_HIGH: usize = 256 << 10;
+const MAX_WORKER_PENDING: usize = 256 << 10;
 /// A higher bound for the last output of a task. It must be read before the task's answer, or it would be
 /// attributed to the next task.
-const WORKER_MOST: usize = 4 * WORKER_HIGH;
+const MAX_WORKER_PENDING_AT_ANSWER: usize = 4 * MAX_WORKER_PENDING;
 /// The maximum number of Stoker's own lines that are kept while the sink accepts nothing.
-const MOST_HELD: usize = 10_000;
+const MAX_HELD_LINES: usize = 10_000;
 /// How long the shutdown waits for a sink that accepts nothing.
-const LAST_WAIT: Duration = Duration::from_secs(3);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A worker's identity in its log lines.
 #[derive(Debug)]
@@ -64,18 +64,18 @@ impl WorkerLog {
     }
 
     /// Records that the worker has written something.
-    pub(crate) fn note_output(&mut self) {
+    pub(crate) fn record_output(&mut self) {
         self.has_written = true;
     }
 
     /// Whether the worker's pipes should be paused until the sink has caught up.
     pub(crate) fn is_full(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) >= WORKER_HIGH
+        self.waiting.load(Ordering::Relaxed) >= MAX_WORKER_PENDING
     }
 
     /// Whether not even the last output of a task can be accepted.
     pub(crate) fn is_overfull(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) >= WORKER_MOST
+        self.waiting.load(Ordering::Relaxed) >= MAX_WORKER_PENDING_AT_ANSWER
     }
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct Log {
 impl Log {
     pub(crate) fn start(config: &LogConfig) -> io::Result<Self> {
         let sink = Sink::open(config)?;
-        let (sender, receiver) = sync_channel(CHANNEL);
+        let (sender, receiver) = sync_channel(CHANNEL_CAPACITY);
         let (writing, written) = sync_channel(0);
         let wake = Arc::new(Wake::new()?);
         let writer = Writer {
@@ -220,7 +220,7 @@ impl Log {
     }
 
     fn send(&mut self, message: Message) {
-        if self.held.len() >= MOST_HELD && matches!(message, Message::Line(_)) {
+        if self.held.len() >= MAX_HELD_LINES && matches!(message, Message::Line(_)) {
             self.lost += 1;
             return;
         }
@@ -249,7 +249,7 @@ impl Log {
             let lost = std::mem::take(&mut self.lost);
             let shown = counted(lost, "line");
             let text = format!(
-                "{shown} of Stoker's own are missing here: the log took nothing for too long"
+                "{shown} of Stoker's own were dropped: the log could not be written for too long"
             );
             self.put(events::LINES_LOST.message(text).with("lines", lost));
         }
@@ -268,7 +268,7 @@ impl Log {
             .spawn(move || last.for_each(|message| drop(sender.send(message))))
             .ok();
         // The result is an error in both cases: the log thread has closed the channel, or the wait has timed out.
-        self.written.recv_timeout(LAST_WAIT).ok();
+        self.written.recv_timeout(SHUTDOWN_TIMEOUT).ok();
     }
 }
 
@@ -343,7 +343,7 @@ impl Writer {
             };
         }
         self.put(text);
-        self.wake.ring();
+        self.wake.wake();
         false
     }
 
@@ -354,7 +354,7 @@ impl Writer {
             return;
         };
         if let Err(error) = file.reopen() {
-            own_line(self.json, &trouble(&error), text);
+            own_line(self.json, &write_error_entry(&error), text);
         }
     }
 
@@ -363,7 +363,7 @@ impl Writer {
             && file.is_full(text.len())
             && let Err(error) = file.rotate()
         {
-            own_line(self.json, &trouble(&error), text);
+            own_line(self.json, &write_error_entry(&error), text);
         }
         // If the log itself can't be written, there is nowhere to report it.
         self.sink.write(text).ok();
@@ -411,7 +411,7 @@ impl Writer {
     }
 }
 
-fn trouble(error: &io::Error) -> Entry {
+fn write_error_entry(error: &io::Error) -> Entry {
     let text = error.to_string();
     events::LOG_TROUBLE
         .message(text.clone())
@@ -441,7 +441,7 @@ fn dropped_line(json: bool, origin: &Origin, dropped: Dropped, out: &mut Vec<u8>
     let Dropped { lines, bytes } = dropped;
     let (shown, size) = (counted(lines, "line"), size_text(bytes));
     let text = format!(
-        "{}[{}] wrote more than [log] rate_limit allows; dropped of its output: {shown}, {size}",
+        "{}[{}] wrote more than [log] rate_limit allows; dropped output: {shown}, {size}",
         origin.name, origin.pid
     );
     let entry = events::OUTPUT_DROPPED

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use stoker_api::worker::Metric;
 
 /// The maximum number of different metrics. A worker can report any names.
-const MOST: usize = 1_000;
+const MAX_METRICS: usize = 1_000;
 /// The maximum length of a name, and of the labels as JSON, in bytes.
-const NAME: usize = 200;
+const MAX_NAME: usize = 200;
 
 #[derive(Default)]
 pub(crate) struct Metrics(BTreeMap<(String, String, String), (f64, u64)>);
@@ -33,11 +33,12 @@ impl Metrics {
             return;
         };
         let labels = serde_json::Value::from(labels).to_string();
-        if name.is_empty() || name.len() > NAME || labels.len() > NAME || !value.is_finite() {
+        if name.is_empty() || name.len() > MAX_NAME || labels.len() > MAX_NAME || !value.is_finite()
+        {
             return;
         }
         let key = (pool.to_owned(), name, labels);
-        if self.0.len() >= MOST && !self.0.contains_key(&key) {
+        if self.0.len() >= MAX_METRICS && !self.0.contains_key(&key) {
             return;
         }
         let (last, reports) = self.0.entry(key).or_default();

@@ -8,18 +8,18 @@ use crate::net::ConnId;
 use crate::plane::Plane;
 use crate::sources::Origin;
 use stoker_core::{TaskId, WorkerId};
-use stoker_os::descends;
+use stoker_os::is_descendant;
 use stoker_store::{JobId, Owner};
 
 /// The maximum depth of nested calls that are followed to find the original caller.
-const DEPTH: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 impl Plane {
     /// The owner of a job that this connection pushes. `parent` is the number, on the worker's connection, of the
     /// task that pushes the job, if the client names it.
     pub(crate) fn owner_of_push(&mut self, conn: ConnId, parent: Option<u64>) -> Option<Owner> {
         match self.enclosing_worker(conn) {
-            Some(worker) => self.acts_for(worker, conn, parent, DEPTH),
+            Some(worker) => self.represented_owner(worker, conn, parent, MAX_DEPTH),
             None => self.user_name(conn),
         }
     }
@@ -39,16 +39,17 @@ impl Plane {
         let Some(worker) = self.enclosing_worker(conn) else {
             return false;
         };
-        self.running_at(worker).into_iter().any(|task| {
+        self.tasks_running_on(worker).into_iter().any(|task| {
             let loaded = self.jobs.loaded.get(task).map(|loaded| loaded.job.id);
             let is_it = job.is_some() && loaded == job;
-            is_it || (owner.is_some() && self.owner_of_task(task, conn, DEPTH).as_ref() == owner)
+            is_it
+                || (owner.is_some() && self.owner_of_task(task, conn, MAX_DEPTH).as_ref() == owner)
         })
     }
 
     /// Whether the peer of a connection may see the id of a task.
     pub(crate) fn may_see_task(&mut self, conn: ConnId, task: TaskId) -> bool {
-        let owner = self.owner_of_task(task, conn, DEPTH);
+        let owner = self.owner_of_task(task, conn, MAX_DEPTH);
         match self.payload(task).origin {
             Origin::Job(job) => self.may_see(conn, owner.as_ref(), Some(job)),
             Origin::Call { conn: caller, .. } => caller == conn || self.is_administrator(conn),
@@ -71,7 +72,7 @@ impl Plane {
         let (worker, known) = (client.worker?, client.is_inside);
         let process = self.worker_handle(worker)?.pid;
         let is_inside = known.unwrap_or_else(|| {
-            peer.pid > 0 && (peer.pid == process || descends(peer.pid, process))
+            peer.pid > 0 && (peer.pid == process || is_descendant(peer.pid, process))
         });
         if known.is_none()
             && let Some(client) = self.client(conn)
@@ -83,14 +84,14 @@ impl Plane {
 
     /// The owner for whom a client inside a worker acts: that of the task that it names, or else that of all
     /// running tasks, if they have the same.
-    fn acts_for(
+    fn represented_owner(
         &self,
         worker: WorkerId,
         conn: ConnId,
         parent: Option<u64>,
         depth: usize,
     ) -> Option<Owner> {
-        let running = self.running_at(worker);
+        let running = self.tasks_running_on(worker);
         let named = running.iter().find(|task| {
             let number = self.payloads.number(**task);
             parent == Some(u64::from(number))
@@ -111,7 +112,7 @@ impl Plane {
         }
     }
 
-    fn running_at(&self, worker: WorkerId) -> Vec<TaskId> {
+    fn tasks_running_on(&self, worker: WorkerId) -> Vec<TaskId> {
         let tasks = self.core.assigned_to(worker);
         tasks.filter(|task| self.core.is_running(*task)).collect()
     }
@@ -128,7 +129,9 @@ impl Plane {
                     return self.user_name(conn);
                 };
                 match client.worker.filter(|_| client.is_inside == Some(true)) {
-                    Some(worker) if depth > 0 => self.acts_for(worker, caller, None, depth - 1),
+                    Some(worker) if depth > 0 => {
+                        self.represented_owner(worker, caller, None, depth - 1)
+                    }
                     _ => client.owner.clone(),
                 }
             }

@@ -8,7 +8,7 @@ use stoker_store::JobError;
 use stoker_wire::{Key, Status};
 
 /// The maximum number of bytes of an error text that are kept for a job.
-const MESSAGE: usize = 16 << 10;
+const MAX_ERROR_TEXT: usize = 16 << 10;
 
 /// The error text of a task that workers have returned too often.
 pub(crate) const ABANDONED: &str =
@@ -26,8 +26,8 @@ pub(crate) fn exit_text(exit: Exit) -> String {
     match exit {
         Exit::Code(code) => format!("exit code {code}"),
         Exit::Signal(signal) => format!("signal {signal}{}", signal_name(signal)),
-        Exit::Gone => "its connection's end".to_owned(),
-        Exit::NotStarted => "not having started".to_owned(),
+        Exit::ConnectionLost => "a closed connection".to_owned(),
+        Exit::NotStarted => "a failed start".to_owned(),
     }
 }
 
@@ -49,12 +49,12 @@ fn signal_name(signal: i32) -> &'static str {
 
 /// The process that crashed: a worker, or only the program that an adapter ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Victim {
+pub(crate) enum CrashedProcess {
     Worker,
     Program,
 }
 
-impl Victim {
+impl CrashedProcess {
     /// Determined by the answer that ended the task, if there was one: an adapter reports the end of its program.
     pub(crate) fn of(answer: Option<&TaskAnswer<'_>>) -> Self {
         match answer.is_some_and(|answer| answer.status == Status::CRASHED) {
@@ -63,7 +63,7 @@ impl Victim {
         }
     }
 
-    pub(crate) fn died(self) -> &'static str {
+    pub(crate) fn crash_text(self) -> &'static str {
         match self {
             Self::Worker => "its worker died",
             Self::Program => "its program crashed",
@@ -78,13 +78,13 @@ impl Victim {
         }
     }
 
-    pub(crate) fn died_last(self, crashes: u8, exit: Exit) -> String {
+    pub(crate) fn last_crash_text(self, crashes: u8, exit: Exit) -> String {
         let last = match self {
             Self::Worker => "the last one",
             Self::Program => "the last time",
         };
         format!(
-            "{}, {last} by {}",
+            "{}, {last} with {}",
             self.quarantine_text(crashes),
             exit_text(exit)
         )
@@ -103,7 +103,7 @@ pub(crate) fn error_in_answer(answer: Option<&TaskAnswer<'_>>) -> JobError {
         };
     };
     let class = answer.meta.text(Key::ERROR_CLASS).map(str::to_owned);
-    let message = String::from_utf8_lossy(&answer.body[..answer.body.len().min(MESSAGE)]);
+    let message = String::from_utf8_lossy(&answer.body[..answer.body.len().min(MAX_ERROR_TEXT)]);
     JobError {
         class: class.unwrap_or_else(|| answer.status.name().to_owned()),
         message: message.into_owned(),

@@ -1,6 +1,6 @@
 //! The parts of tasks that the core does not need: origin, metadata and body.
 
-use crate::net::{ConnId, LARGE, Shared};
+use crate::net::{ConnId, LARGE_BODY, Shared};
 use crate::users::UserId;
 use std::sync::Arc;
 use stoker_core::{NameId, TaskId};
@@ -8,13 +8,13 @@ use stoker_store::JobId;
 use stoker_wire::Meta;
 
 /// The maximum capacity of a buffer that is kept for the next task in the same slot.
-const KEPT: usize = 4 << 10;
+const MAX_KEPT_BUFFER: usize = 4 << 10;
 /// The maximum total capacity of the buffers that are kept.
-const KEPT_OF_ALL: usize = 4 << 20;
+const MAX_KEPT_TOTAL: usize = 4 << 20;
 /// The memory that a task takes in the core and here, in bytes, without metadata and body.
-const TASK: usize = 384;
+const TASK_OVERHEAD: usize = 384;
 /// The number of bits in a task's number that contain its slot. The other bits count deliveries from that slot.
-const PLACE_BITS: u32 = 26;
+const SLOT_BITS: u32 = 26;
 /// A task id that no task has.
 const NO_TASK: TaskId = TaskId(u32::MAX);
 
@@ -49,11 +49,11 @@ pub(crate) struct Payload {
     /// The number of bytes that are reserved for the answer.
     reserved: usize,
     /// The room for the answer was reserved before the task was assigned.
-    cleared: bool,
+    is_admitted: bool,
     /// The end of the task has been logged already.
     logged: bool,
     /// The number of deliveries from this slot.
-    round: u32,
+    deliveries: u32,
 }
 
 impl Payload {
@@ -99,23 +99,23 @@ impl Payloads {
     /// second answer to an earlier delivery does not match the present task.
     pub(crate) fn renumber(&mut self, id: TaskId) -> u32 {
         let payload = &mut self.slots[id.index()];
-        payload.round = payload.round.wrapping_add(1);
+        payload.deliveries = payload.deliveries.wrapping_add(1);
         self.number(id)
     }
 
     /// The number of a task on its worker's connection.
     pub(crate) fn number(&self, id: TaskId) -> u32 {
-        self.slots[id.index()].round << PLACE_BITS | (id.0 + 1)
+        self.slots[id.index()].deliveries << SLOT_BITS | (id.0 + 1)
     }
 
     /// The task with this number, or [`NO_TASK`] if there is none.
     pub(crate) fn task(&self, number: u32) -> TaskId {
-        let place = (number & ((1 << PLACE_BITS) - 1)).wrapping_sub(1);
-        let payload = self.slots.get(place as usize);
+        let slot = (number & ((1 << SLOT_BITS) - 1)).wrapping_sub(1);
+        let payload = self.slots.get(slot as usize);
         let is_it = payload.is_some_and(|payload| {
-            payload.round << PLACE_BITS == number & (u32::MAX << PLACE_BITS)
+            payload.deliveries << SLOT_BITS == number & (u32::MAX << SLOT_BITS)
         });
-        if is_it { TaskId(place) } else { NO_TASK }
+        if is_it { TaskId(slot) } else { NO_TASK }
     }
 
     /// Records the number of bytes reserved for a task's answer. Returns the previous number.
@@ -127,22 +127,22 @@ impl Payloads {
     pub(crate) fn charge(&mut self, id: TaskId, user: UserId) -> usize {
         let payload = &mut self.slots[id.index()];
         payload.user = Some(user);
-        payload.len() + TASK
+        payload.len() + TASK_OVERHEAD
     }
 
     /// Ends the charge for a call. Returns its user and the number of bytes that it took.
     pub(crate) fn discharge(&mut self, id: TaskId) -> Option<(UserId, usize)> {
         let payload = &mut self.slots[id.index()];
         let user = payload.user.take()?;
-        Some((user, payload.len() + TASK))
+        Some((user, payload.len() + TASK_OVERHEAD))
     }
 
-    pub(crate) fn clear_for_worker(&mut self, id: TaskId) {
-        self.slots[id.index()].cleared = true;
+    pub(crate) fn admit(&mut self, id: TaskId) {
+        self.slots[id.index()].is_admitted = true;
     }
 
-    pub(crate) fn take_cleared(&mut self, id: TaskId) -> bool {
-        std::mem::take(&mut self.slots[id.index()].cleared)
+    pub(crate) fn take_admission(&mut self, id: TaskId) -> bool {
+        std::mem::take(&mut self.slots[id.index()].is_admitted)
     }
 
     pub(crate) fn set_logged(&mut self, id: TaskId) {
@@ -174,12 +174,12 @@ impl Payloads {
                 large: None,
                 user: None,
                 reserved: 0,
-                cleared: false,
+                is_admitted: false,
                 logged: false,
-                round: 0,
+                deliveries: 0,
             });
             assert!(
-                self.slots.len() < 1 << PLACE_BITS,
+                self.slots.len() < 1 << SLOT_BITS,
                 "so many tasks would need 24 GB"
             );
             TaskId(self.slots.len() as u32 - 1)
@@ -190,11 +190,11 @@ impl Payloads {
         payload.meta_len = meta.len();
         self.kept = self.kept.saturating_sub(payload.bytes.capacity());
         payload.bytes.extend_from_slice(meta);
-        match body.len() < LARGE {
+        match body.len() < LARGE_BODY {
             true => payload.bytes.extend_from_slice(body),
             false => payload.large = Some(body.into()),
         }
-        self.bytes += payload.len() + TASK;
+        self.bytes += payload.len() + TASK_OVERHEAD;
         id
     }
 
@@ -202,13 +202,13 @@ impl Payloads {
     pub(crate) fn remove(&mut self, id: TaskId) {
         let payload = &mut self.slots[id.index()];
         debug_assert!(payload.origin != Origin::Free);
-        self.bytes -= payload.len() + TASK;
+        self.bytes -= payload.len() + TASK_OVERHEAD;
         payload.origin = Origin::Free;
         payload.bytes.clear();
         payload.large = None;
-        (payload.cleared, payload.logged) = (false, false);
+        (payload.is_admitted, payload.logged) = (false, false);
         let capacity = payload.bytes.capacity();
-        if capacity > KEPT || self.kept + capacity > KEPT_OF_ALL {
+        if capacity > MAX_KEPT_BUFFER || self.kept + capacity > MAX_KEPT_TOTAL {
             payload.bytes = Vec::new();
         }
         self.kept += payload.bytes.capacity();
@@ -223,7 +223,11 @@ impl Payloads {
     pub(crate) fn charged(&self) -> impl Iterator<Item = (TaskId, UserId, usize)> {
         let slots = self.slots.iter().enumerate();
         slots.filter_map(|(at, payload)| {
-            Some((TaskId(at as u32), payload.user?, payload.len() + TASK))
+            Some((
+                TaskId(at as u32),
+                payload.user?,
+                payload.len() + TASK_OVERHEAD,
+            ))
         })
     }
 
@@ -233,16 +237,16 @@ impl Payloads {
     }
 
     /// The number of slots in use.
-    pub(crate) fn taken(&self) -> usize {
-        let taken = |payload: &&Payload| payload.origin != Origin::Free;
+    pub(crate) fn in_use(&self) -> usize {
+        let in_use = |payload: &&Payload| payload.origin != Origin::Free;
         let bytes: usize = self
             .slots
             .iter()
-            .filter(taken)
-            .map(|payload| payload.len() + TASK)
+            .filter(in_use)
+            .map(|payload| payload.len() + TASK_OVERHEAD)
             .sum();
         assert_eq!(self.bytes, bytes, "bytes of tasks");
-        self.slots.iter().filter(taken).count()
+        self.slots.iter().filter(in_use).count()
     }
 }
 

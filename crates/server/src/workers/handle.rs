@@ -2,7 +2,7 @@
 
 use crate::net::ConnId;
 use crate::observe::{Allowance, Stream, WorkerLog};
-use crate::workers::Shared;
+use crate::workers::SharedMemory;
 use stoker_angel::WorkerKey;
 use stoker_core::{Exit, PoolId, WorkerId};
 use stoker_os::Fd;
@@ -25,7 +25,7 @@ pub(crate) struct WorkerHandle {
     pub(crate) name: String,
     pub(crate) pid: i32,
     /// Memory that the worker shares with its children.
-    pub(crate) shared: Shared,
+    pub(crate) shared: SharedMemory,
     pub(crate) conn: Option<ConnId>,
     pub(crate) pipes: Vec<Pipe>,
     pub(crate) log: WorkerLog,
@@ -48,7 +48,7 @@ pub(crate) struct WorkerHandle {
 }
 
 /// The number of bytes of a worker's stderr that are kept to report the cause of its death.
-pub(crate) const LAST_STDERR: usize = 4 << 10;
+pub(crate) const MAX_LAST_STDERR: usize = 4 << 10;
 
 impl WorkerHandle {
     /// The worker's id as a key in messages between server and angel.
@@ -71,9 +71,9 @@ impl WorkerHandle {
         }
     }
 
-    pub(crate) fn remember_stderr(&mut self, bytes: &[u8]) {
+    pub(crate) fn keep_stderr(&mut self, bytes: &[u8]) {
         self.last_stderr.extend_from_slice(bytes);
-        let excess = self.last_stderr.len().saturating_sub(LAST_STDERR);
+        let excess = self.last_stderr.len().saturating_sub(MAX_LAST_STDERR);
         self.last_stderr.drain(..excess);
     }
 

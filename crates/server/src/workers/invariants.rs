@@ -1,7 +1,7 @@
 //! The invariants of worker handles, which hold after every turn. The simulation checks them; a violation panics
 //! with the name of the invariant.
 
-use super::handle::LAST_STDERR;
+use super::handle::MAX_LAST_STDERR;
 use crate::plane::Plane;
 
 impl Plane {
@@ -10,7 +10,7 @@ impl Plane {
         for handle in self.workers.handles.iter().flatten() {
             let kept = handle.last_stderr.len();
             assert!(
-                kept <= LAST_STDERR,
+                kept <= MAX_LAST_STDERR,
                 "{kept} bytes are kept of a worker's last words"
             );
         }

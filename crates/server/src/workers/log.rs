@@ -5,7 +5,7 @@ use crate::plane::{Alarm, Plane};
 use stoker_core::{Span, WorkerId};
 
 /// How often the amount of a worker's dropped output is logged.
-const REPORT_EVERY: Span = Span::from_secs(5);
+const REPORT_INTERVAL: Span = Span::from_secs(5);
 
 impl Plane {
     /// Logs what a worker wrote while it ran `tag`, as far as its rate limit allows.
@@ -15,13 +15,13 @@ impl Plane {
             return;
         };
         let admitted = handle.allowance.admit(now, stream, bytes);
-        handle.log.note_output();
+        handle.log.record_output();
         let log = handle.log.clone();
         if admitted.is_cut {
             self.log.cut(&log, stream);
         }
         if admitted.is_first_drop {
-            self.alarms.set(now + REPORT_EVERY, Alarm::Dropped(id));
+            self.alarms.set(now + REPORT_INTERVAL, Alarm::Dropped(id));
         }
         if !admitted.bytes.is_empty() {
             self.log.output(&log, stream, tag, admitted.bytes.to_vec());

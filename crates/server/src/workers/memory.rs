@@ -5,14 +5,14 @@ use stoker_core::{Span, Time, WorkerId};
 use stoker_os::{tree_proportional_bytes, tree_resident_bytes};
 
 /// The minimum time between two measurements of shared pages, which take milliseconds if memory is large.
-const LOOK_EVERY: Span = Span::from_secs(2);
+const SHARED_MEMORY_INTERVAL: Span = Span::from_secs(2);
 
 /// The memory that a worker and its children share.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Shared {
+pub(crate) struct SharedMemory {
     /// Bytes that were counted more than once.
     bytes: u64,
-    next_look: Time,
+    next_measurement: Time,
 }
 
 impl Plane {
@@ -27,7 +27,7 @@ impl Plane {
         };
         let limit = self.core.pool(pool).1.memory_limit;
         let rss = match processes > 1 && resident > limit {
-            true => self.count_once(worker, pid, resident),
+            true => self.subtract_shared(worker, pid, resident),
             false => resident,
         };
         self.todo.push_back(Todo::Measured { worker, rss });
@@ -35,16 +35,19 @@ impl Plane {
 
     /// Subtracts shared pages, which otherwise count for a parent and its forks. The amount of shared memory
     /// changes little between two measurements.
-    fn count_once(&mut self, worker: WorkerId, pid: i32, resident: u64) -> u64 {
+    fn subtract_shared(&mut self, worker: WorkerId, pid: i32, resident: u64) -> u64 {
         let now = self.now;
         let Some(handle) = self.worker_handle_mut(worker) else {
             return resident;
         };
-        if handle.shared.next_look <= now {
+        if handle.shared.next_measurement <= now {
             let bytes =
                 tree_proportional_bytes(pid).map_or(0, |once| resident.saturating_sub(once));
-            let next_look = now + LOOK_EVERY;
-            handle.shared = Shared { bytes, next_look };
+            let next_measurement = now + SHARED_MEMORY_INTERVAL;
+            handle.shared = SharedMemory {
+                bytes,
+                next_measurement,
+            };
         }
         resident.saturating_sub(handle.shared.bytes)
     }

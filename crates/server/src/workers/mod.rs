@@ -4,19 +4,19 @@
 //! the pipe before the answer was in the socket. So if only one task is assigned at a time, each line is
 //! attributed to the task that wrote it, and that takes no additional system calls.
 
-mod dialled;
+mod connected;
 mod handle;
 #[cfg(feature = "sim")]
 mod invariants;
 mod log;
 mod memory;
+mod peer_process;
 pub(crate) mod process;
-mod serving;
+mod protocol;
 mod state;
-mod talk;
 
 #[cfg(not(feature = "sim"))]
 pub(crate) use handle::kill_marked;
 pub(crate) use handle::{Pipe, WorkerHandle};
-pub(crate) use memory::Shared;
+pub(crate) use memory::SharedMemory;
 pub(crate) use state::Workers;

@@ -3,8 +3,8 @@
 use super::query::matches;
 use super::{Entry, MemoryStore};
 use crate::{
-    Bytes, Change, Changed, Ending, Filter, Holder, Import, JobId, QueueNo, Selection, State,
-    Trouble, What, lossless,
+    Bytes, Change, Changed, Ending, Filter, HistoryKind, Holder, Import, JobId, QueueNo, Selection,
+    State, Trouble, lossless_text,
 };
 
 impl MemoryStore {
@@ -23,7 +23,7 @@ impl MemoryStore {
                     return Err(Trouble::Taken(holder));
                 }
                 // A job that is already in the target queue is not moved.
-                match is_there(change, entry) {
+                match is_already_in_target(change, entry) {
                     true => Vec::new(),
                     false => vec![*id],
                 }
@@ -53,9 +53,10 @@ impl MemoryStore {
     fn change_loaded(&mut self, jobs: &[JobId], change: &Change) -> Changed {
         let mut changed = Changed::default();
         for id in jobs {
-            let is_meant =
-                |entry: &&Entry| change.applies_to(entry.state) && !is_there(change, entry);
-            let Some(entry) = self.jobs.get(id).filter(is_meant) else {
+            let applies = |entry: &&Entry| {
+                change.applies_to(entry.state) && !is_already_in_target(change, entry)
+            };
+            let Some(entry) = self.jobs.get(id).filter(applies) else {
                 continue;
             };
             // Another job may have taken the unique key since the request was made.
@@ -71,13 +72,15 @@ impl MemoryStore {
     }
 
     fn matching(&self, filter: &Filter, change: &Change) -> Vec<JobId> {
-        let fits = |entry: &&Entry| {
-            change.applies_to(entry.state) && matches(filter, entry) && !is_there(change, entry)
+        let applies = |entry: &&Entry| {
+            change.applies_to(entry.state)
+                && matches(filter, entry)
+                && !is_already_in_target(change, entry)
         };
         let mut jobs: Vec<JobId> = self
             .jobs
             .values()
-            .filter(fits)
+            .filter(applies)
             .map(|entry| entry.job.id)
             .collect();
         jobs.sort_unstable();
@@ -91,7 +94,7 @@ impl MemoryStore {
         let holder = holder_in(entry.job.queue);
         match change {
             Change::Retry { .. } => holder,
-            Change::Move { to } if !is_there(change, entry) => holder
+            Change::Move { to } if !is_already_in_target(change, entry) => holder
                 .filter(|holder| holder.job == entry.job.id)
                 .and_then(|_| holder_in(*to)),
             _ => None,
@@ -113,10 +116,10 @@ impl MemoryStore {
                 self.dequeue(id);
                 let now = self.now();
                 let entry = self.entry(id);
-                entry.note(now, What::Suspended, String::new());
+                entry.note(now, HistoryKind::Suspended, String::new());
                 entry.state = State::Suspended;
                 let queue = entry.job.queue;
-                self.queue(queue).counts_of(State::Suspended, 1);
+                self.queue(queue).adjust_count(State::Suspended, 1);
             }
             Change::Release => {
                 self.stop_timer(id);
@@ -131,7 +134,7 @@ impl MemoryStore {
         let now = self.now();
         let entry = &self.jobs[&id];
         let (queue, len, ended) = (entry.job.queue, entry.job.bytes.len(), entry.ended);
-        self.queues[queue.0 as usize].forget_end(entry, now);
+        self.queues[queue.0 as usize].remove_retried(entry, now);
         self.ended_bytes -= len;
         self.bytes += crate::Job::OVERHEAD + len;
         self.payloads.remove(&ended);
@@ -140,18 +143,18 @@ impl MemoryStore {
         entry.reset_for_retry(now);
         entry.is_delay = wait_ms > 0;
         entry.job.due_ms = wait_ms + if entry.is_delay { steady } else { now };
-        self.give_class(id);
-        self.enter(id, now);
+        self.update_class(id);
+        self.enter_by_due_time(id, now);
     }
 
-    fn give_class(&mut self, id: JobId) {
+    fn update_class(&mut self, id: JobId) {
         let policy = self.queues[self.jobs[&id].job.queue.0 as usize].policy;
         let entry = self.entry(id);
         entry.job.class = policy.class_of(entry.job.class);
     }
 
     /// Makes a job ready or delayed, depending on its due time.
-    fn enter(&mut self, id: JobId, now: u64) {
+    fn enter_by_due_time(&mut self, id: JobId, now: u64) {
         let steady = (self.steady)();
         let entry = self.entry(id);
         let now = if entry.is_delay { steady } else { now };
@@ -159,14 +162,14 @@ impl MemoryStore {
             true => State::Delayed,
             false => State::Ready,
         };
-        self.enter_as(state, id);
+        self.enter_state(state, id);
     }
 
-    fn enter_as(&mut self, state: State, id: JobId) {
+    fn enter_state(&mut self, state: State, id: JobId) {
         let entry = self.entry(id);
         entry.state = state;
         let queue = entry.job.queue;
-        self.queue(queue).counts_of(state, 1);
+        self.queue(queue).adjust_count(state, 1);
         match state {
             State::Delayed => self.start_timer(id),
             _ => self.enqueue_last(id),
@@ -183,25 +186,25 @@ impl MemoryStore {
         let until = self.queues[from.0 as usize].release_unique(entry);
         let name = self.queues[from.0 as usize].name.clone();
         if state.is_final() {
-            self.queues[from.0 as usize].leave_queue(entry);
-            self.queue(to).remember_ended(state, ended, id);
+            self.queues[from.0 as usize].remove_moved(entry);
+            self.queue(to).add_ended(state, ended, id);
         } else {
             self.dequeue(id);
         }
         let entry = self.entry(id);
-        entry.note(now, What::Moved, format!("from {name}"));
+        entry.note(now, HistoryKind::Moved, format!("from {name}"));
         entry.job.queue = to;
-        self.give_class(id);
+        self.update_class(id);
         if !state.is_final() {
             let entry = &self.jobs[&id];
             if let Some(until) = until {
                 self.queues[to.0 as usize].take_unique_until(entry, until, now);
             }
             match state {
-                State::Suspended => self.queue(to).counts_of(state, 1),
+                State::Suspended => self.queue(to).adjust_count(state, 1),
                 // The job was already due, even if the clock has been set back since then.
-                State::Ready => self.enter_as(state, id),
-                _ => self.enter(id, now),
+                State::Ready => self.enter_state(state, id),
+                _ => self.enter_by_due_time(id, now),
             }
         }
     }
@@ -209,19 +212,19 @@ impl MemoryStore {
     fn edit(&mut self, id: JobId, body: &Bytes) {
         let now = self.now();
         let entry = self.entry(id);
-        let before = lossless(entry.job.body());
-        entry.note(now, What::Edited, before);
+        let before = lossless_text(entry.job.body());
+        entry.note(now, HistoryKind::Edited, before);
         let (len, is_final) = (entry.job.bytes.len(), entry.state.is_final());
         let bytes = [entry.job.meta(), &body.bytes].concat();
         let now_len = bytes.len();
         entry.job.bytes = bytes.into();
         entry.job.codec = body.codec;
-        let held = if is_final {
+        let total_bytes = if is_final {
             &mut self.ended_bytes
         } else {
             &mut self.bytes
         };
-        *held = *held - len + now_len;
+        *total_bytes = *total_bytes - len + now_len;
     }
 
     pub(super) fn import(&mut self, jobs: Vec<Import>) -> Changed {
@@ -230,19 +233,19 @@ impl MemoryStore {
             let now = self.now();
             let id = self.ids.make(now);
             let of_queue = &self.queues[import.job.queue.0 as usize];
-            let here = of_queue.repeated(&import.job, now);
-            if here.is_some_and(|job| self.jobs.contains_key(&job)) {
+            let existing = of_queue.repeated_job(&import.job, now);
+            if existing.is_some_and(|job| self.jobs.contains_key(&job)) {
                 continue;
             }
             let mut entry = Entry::new(id, import.job, now, (self.steady)());
             entry.job.run = import.run;
             entry.job.checkpoint = import.checkpoint.map(Vec::into_boxed_slice);
-            entry.note(now, What::Imported, format!("was {}", import.was));
+            entry.note(now, HistoryKind::Imported, format!("was {}", import.was));
             let state = entry.state;
             self.bytes += crate::Job::OVERHEAD + entry.job.bytes.len();
             let of_queue = &mut self.queues[entry.job.queue.0 as usize];
-            of_queue.keep_keys(&entry, now);
-            of_queue.counts_of(state, 1);
+            of_queue.record_keys(&entry, now);
+            of_queue.adjust_count(state, 1);
             self.jobs.insert(id, entry);
             match (import.error, state) {
                 // The job is in no list of waiting jobs, and `finish` accepts that.
@@ -258,6 +261,6 @@ impl MemoryStore {
 }
 
 /// Whether the change is a move to the queue that the job is already in.
-fn is_there(change: &Change, entry: &Entry) -> bool {
+fn is_already_in_target(change: &Change, entry: &Entry) -> bool {
     matches!(change, Change::Move { to } if *to == entry.job.queue)
 }

@@ -1,14 +1,14 @@
 //! A job in memory.
 
 use crate::id::places_after;
-use crate::job::beginning;
+use crate::job::truncate_text;
 use crate::{
-    Bytes, Ending, Holder, Job, JobError, JobId, NewJob, Note, QueuePolicy, Run, State, View, What,
-    Whole,
+    Bytes, Ending, HistoryEntry, HistoryKind, Holder, Job, JobDetails, JobError, JobId, NewJob,
+    QueuePolicy, RunCounters, State, View,
 };
 
 /// The maximum number of history entries of one job; the oldest are dropped first.
-const NOTES: usize = 100;
+const MAX_HISTORY_ENTRIES: usize = 100;
 
 /// A job and everything that the memory engine knows about it.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Entry {
     /// When the payload of a done job expires.
     pub(super) payload_until: u64,
     pub(super) output: Option<Vec<u8>>,
-    pub(super) history: Vec<Note>,
+    pub(super) history: Vec<HistoryEntry>,
     pub(super) ended_ms: u64,
     /// The job's position among all ended jobs, in the order in which they ended.
     pub(super) ended: u64,
@@ -58,7 +58,7 @@ impl Entry {
                 bytes: new.bytes,
                 meta_len: new.meta_len,
                 options: new.options,
-                run: Run::default(),
+                run: RunCounters::default(),
                 due_ms,
                 checkpoint: None,
                 owner: new.owner,
@@ -79,11 +79,11 @@ impl Entry {
         }
     }
 
-    pub(super) fn note(&mut self, at_ms: u64, what: What, text: String) {
-        if self.history.len() >= NOTES {
+    pub(super) fn note(&mut self, at_ms: u64, what: HistoryKind, text: String) {
+        if self.history.len() >= MAX_HISTORY_ENTRIES {
             self.history.remove(0);
         }
-        self.history.push(Note {
+        self.history.push(HistoryEntry {
             at_ms,
             what,
             text,
@@ -106,22 +106,22 @@ impl Entry {
             }
             Ending::Failed(error) => {
                 let text = format!("{}: {}", error.class, first_line(&error.message));
-                self.note(now, What::Failed, text);
+                self.note(now, HistoryKind::Failed, text);
                 self.error = Some(error);
             }
-            Ending::Cancelled => self.note(now, What::Cancelled, String::new()),
+            Ending::Cancelled => self.note(now, HistoryKind::Cancelled, String::new()),
         }
     }
 
     /// Resets the counters and limits of a job for an operator's retry.
     pub(super) fn reset_for_retry(&mut self, now: u64) {
         let mut notes = self.history.iter().rev();
-        let last_retry = notes.find(|note| note.what == What::RetriedByOperator);
-        let began = last_retry.map_or(self.job.id.made_ms(), |note| note.at_ms);
-        self.note(now, What::RetriedByOperator, String::new());
+        let last_retry = notes.find(|note| note.what == HistoryKind::RetriedByOperator);
+        let began = last_retry.map_or(self.job.id.created_ms(), |note| note.at_ms);
+        self.note(now, HistoryKind::RetriedByOperator, String::new());
         let options = self.job.options.take();
         self.job.options = options.map(|options| Box::new(options.for_retry(began, now)));
-        self.job.run = Run::default();
+        self.job.run = RunCounters::default();
         self.error = None;
         self.progress = None;
         (self.ended_ms, self.ended) = (0, 0);
@@ -155,7 +155,7 @@ impl Entry {
             class: job.class,
             key: job.key.clone(),
             run: job.run,
-            created_ms: job.id.made_ms(),
+            created_ms: job.id.created_ms(),
             due_ms: job.due_ms,
             ended_ms: (self.ended_ms > 0).then_some(self.ended_ms),
             options: job.options.clone(),
@@ -167,26 +167,26 @@ impl Entry {
     }
 
     /// The job with one entry of its history, if that entry exists.
-    pub(super) fn line(&self, now: u64, number: u64) -> View {
+    pub(super) fn history_entry(&self, now: u64, number: u64) -> View {
         let at = usize::try_from(number)
             .ok()
             .and_then(|at| at.checked_sub(1));
-        let line = at.and_then(|at| self.history.get(at));
+        let history_entry = at.and_then(|at| self.history.get(at));
         View {
-            whole: Some(Box::new(Whole {
-                history: line.cloned().into_iter().collect(),
-                ..Whole::default()
+            whole: Some(Box::new(JobDetails {
+                history: history_entry.cloned().into_iter().collect(),
+                ..JobDetails::default()
             })),
             ..self.view(now, false)
         }
     }
 
-    fn whole(&self, now: u64) -> Whole {
+    fn whole(&self, now: u64) -> JobDetails {
         let has_payload = match self.state {
             State::Done => now < self.payload_until && !self.job.bytes.is_empty(),
             _ => true,
         };
-        Whole {
+        JobDetails {
             meta: if has_payload {
                 self.job.meta().to_vec()
             } else {
@@ -200,14 +200,14 @@ impl Entry {
             output: self.output.clone(),
             checkpoint: self.job.checkpoint.as_deref().map(<[u8]>::to_vec),
             idempotency: None,
-            history: self.history.iter().map(shortened).collect(),
+            history: self.history.iter().map(truncated).collect(),
         }
     }
 }
 
-fn shortened(note: &Note) -> Note {
-    let (text, cut) = beginning(&note.text);
-    Note { text, cut, ..*note }
+fn truncated(note: &HistoryEntry) -> HistoryEntry {
+    let (text, cut) = truncate_text(&note.text);
+    HistoryEntry { text, cut, ..*note }
 }
 
 pub(super) fn first_line(text: &str) -> &str {

@@ -7,11 +7,11 @@ mod queue;
 mod remains;
 
 use crate::{
-    Abilities, Clock, Driver, Ending, Ids, Job, JobError, JobId, JobMap, NewJob, Opened, Pushed,
-    QueueNo, QueuePolicy, Run, State, StoreEvent, StoreRequest, Ticket, What,
+    Capabilities, Clock, Driver, Ending, HistoryKind, Ids, Job, JobError, JobId, JobMap, NewJob,
+    Opened, Pushed, QueueNo, QueuePolicy, RunCounters, State, StoreEvent, StoreRequest, Ticket,
 };
 use entry::Entry;
-use queue::{Place, QueueOf};
+use queue::{MemoryQueue, Place};
 use remains::Remains;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -23,7 +23,7 @@ pub struct MemoryStore {
     steady: Clock,
     ids: Ids,
     jobs: JobMap<Entry>,
-    queues: Vec<QueueOf>,
+    queues: Vec<MemoryQueue>,
     /// Jobs with a due time by the wall clock, and jobs with a due time by the steady clock.
     due: [BTreeSet<(u64, JobId)>; 2],
     events: Vec<StoreEvent>,
@@ -45,7 +45,7 @@ impl MemoryStore {
         Self {
             clock,
             steady,
-            ids: Ids::new(stoker_os::chance(), 0),
+            ids: Ids::new(stoker_os::random_u64(), 0),
             jobs: JobMap::default(),
             queues: Vec::new(),
             due: Default::default(),
@@ -64,7 +64,7 @@ impl MemoryStore {
         (self.clock)()
     }
 
-    fn queue(&mut self, queue: QueueNo) -> &mut QueueOf {
+    fn queue(&mut self, queue: QueueNo) -> &mut MemoryQueue {
         &mut self.queues[queue.0 as usize]
     }
 
@@ -81,9 +81,9 @@ impl MemoryStore {
         let id = self.ids.make(now);
         let entry = Entry::new(id, new, now, (self.steady)());
         self.bytes += Job::OVERHEAD + entry.job.bytes.len();
-        self.queue(entry.job.queue).keep_keys(&entry, now);
+        self.queue(entry.job.queue).record_keys(&entry, now);
         let state = entry.state;
-        self.queue(entry.job.queue).counts_of(state, 1);
+        self.queue(entry.job.queue).adjust_count(state, 1);
         self.jobs.insert(id, entry);
         let mut handed = None;
         match state {
@@ -170,7 +170,7 @@ impl MemoryStore {
             .push(StoreEvent::RefilledLanes { queue, lanes, more });
     }
 
-    fn end(&mut self, id: JobId, run: Run, ending: Ending, output: Option<Vec<u8>>) {
+    fn end(&mut self, id: JobId, run: RunCounters, ending: Ending, output: Option<Vec<u8>>) {
         // A job that was acknowledged on delivery has already ended.
         let unfinished = |entry: &&mut Entry| !entry.state.is_final();
         let Some(entry) = self.jobs.get_mut(&id).filter(unfinished) else {
@@ -210,7 +210,7 @@ impl MemoryStore {
         let entry = &self.jobs[&id];
         let of_queue = &mut self.queues[queue.0 as usize];
         of_queue.release_unique(entry);
-        of_queue.remember_ended(state, ended, id);
+        of_queue.add_ended(state, ended, id);
         match state == State::Done && policy.payload_ms == 0 {
             true => self.drop_payload(id),
             false => drop(self.payloads.insert(ended, id)),
@@ -231,9 +231,9 @@ impl MemoryStore {
             self.stop_timer(id);
         }
         let of_queue = &mut self.queues[queue.0 as usize];
-        of_queue.counts_of(state, -1);
+        of_queue.adjust_count(state, -1);
         match state {
-            State::Ready if !loaded => of_queue.leave(&lane, place),
+            State::Ready if !loaded => of_queue.remove_waiting(&lane, place),
             _ => {}
         }
     }
@@ -288,7 +288,7 @@ impl MemoryStore {
         }
     }
 
-    fn retry(&mut self, id: JobId, run: Run, due_ms: u64, error: JobError, park: bool) {
+    fn retry(&mut self, id: JobId, run: RunCounters, due_ms: u64, error: JobError, park: bool) {
         let now = self.now();
         if self
             .jobs
@@ -304,7 +304,7 @@ impl MemoryStore {
             error.class,
             error.message.lines().next().unwrap_or_default()
         );
-        entry.note(now, What::Retried, text);
+        entry.note(now, HistoryKind::Retried, text);
         entry.state = State::Retrying;
         entry.job.run = run;
         entry.job.due_ms = due_ms;
@@ -312,7 +312,7 @@ impl MemoryStore {
         entry.error = Some(error);
         let queue = entry.job.queue;
         self.queue(queue).counts.retried += 1;
-        self.queue(queue).counts_of(State::Retrying, 1);
+        self.queue(queue).adjust_count(State::Retrying, 1);
         if !park {
             self.unload(id);
             self.start_timer(id);
@@ -348,16 +348,16 @@ impl MemoryStore {
         let entry = self.entry(id);
         let (queue, state) = (entry.job.queue, entry.state);
         entry.state = State::Ready;
-        self.queue(queue).counts_of(state, -1);
-        self.queue(queue).counts_of(State::Ready, 1);
+        self.queue(queue).adjust_count(state, -1);
+        self.queue(queue).adjust_count(State::Ready, 1);
         self.enqueue_last(id);
     }
 
-    fn note(&mut self, id: JobId, what: What, text: String) {
+    fn note(&mut self, id: JobId, what: HistoryKind, text: String) {
         let now = self.now();
         if let Some(entry) = self.jobs.get_mut(&id) {
             entry.note(now, what, text);
-            if what == What::Crashed {
+            if what == HistoryKind::Crashed {
                 entry.job.run.crashes = entry.job.run.crashes.saturating_add(1);
             }
         }
@@ -372,7 +372,7 @@ impl Driver for MemoryStore {
     fn open_queue(&mut self, name: &str, policy: QueuePolicy) -> Opened {
         let known = self.queues.iter().position(|queue| queue.name == name);
         let at = known.unwrap_or_else(|| {
-            self.queues.push(QueueOf::new(name));
+            self.queues.push(MemoryQueue::new(name));
             self.queues.len() - 1
         });
         self.queues[at].policy = policy;
@@ -431,7 +431,7 @@ impl Driver for MemoryStore {
             } => {
                 self.end(job, run, ending, output);
                 self.events
-                    .extend(ticket.map(|ticket| StoreEvent::Ended { ticket }));
+                    .extend(ticket.map(|ticket| StoreEvent::Completed { ticket }));
             }
             StoreRequest::Retry {
                 job,
@@ -492,7 +492,7 @@ impl Driver for MemoryStore {
             } => {
                 self.queue(queue).paused = paused;
                 self.events
-                    .extend(ticket.map(|ticket| StoreEvent::Ended { ticket }));
+                    .extend(ticket.map(|ticket| StoreEvent::Completed { ticket }));
             }
             StoreRequest::Settings {
                 queue,
@@ -501,14 +501,14 @@ impl Driver for MemoryStore {
             } => {
                 self.queue(queue).settings = settings;
                 self.events
-                    .extend(ticket.map(|ticket| StoreEvent::Ended { ticket }));
+                    .extend(ticket.map(|ticket| StoreEvent::Completed { ticket }));
             }
         }
     }
 
     fn flush(&mut self) {
         for (at, queue) in self.queues.iter_mut().enumerate() {
-            if std::mem::take(&mut queue.counted) {
+            if std::mem::take(&mut queue.counts_changed) {
                 self.events.push(StoreEvent::Counts {
                     queue: QueueNo(at as u32),
                     counts: queue.counts,
@@ -522,7 +522,7 @@ impl Driver for MemoryStore {
         events.append(&mut self.events);
     }
 
-    fn wake(&self) -> Option<BorrowedFd<'_>> {
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
@@ -544,8 +544,8 @@ impl Driver for MemoryStore {
         &self.ids
     }
 
-    fn abilities(&self) -> Abilities {
-        Abilities {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
             durable: false,
             longest_delay_ms: u64::MAX,
             lease_ms: None,

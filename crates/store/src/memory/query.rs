@@ -1,7 +1,7 @@
 //! Queries of jobs in memory.
 
 use super::{Entry, MemoryStore};
-use crate::job::WHOLE_BYTES;
+use crate::job::MAX_LIST_BYTES;
 use crate::{Filter, Found, Group, Query, State, View, fingerprint};
 use std::collections::HashMap;
 
@@ -13,9 +13,9 @@ impl MemoryStore {
                 let entry = self.jobs.get(id).or(self.remains.get(*id, now));
                 Found::One(entry.map(|entry| Box::new(self.view(entry, now, true))))
             }
-            Query::Line { job, number } => {
+            Query::HistoryEntry { job, number } => {
                 let entry = self.jobs.get(job).or(self.remains.get(*job, now));
-                Found::One(entry.map(|entry| Box::new(entry.line(now, *number))))
+                Found::One(entry.map(|entry| Box::new(entry.history_entry(now, *number))))
             }
             Query::List {
                 filter,
@@ -28,24 +28,25 @@ impl MemoryStore {
                     let id = entry.job.id;
                     after.is_none_or(|after| if *newest { id < after } else { id > after })
                 };
-                let mut found: Vec<&Entry> = self.found(filter).filter(is_after).collect();
-                found.sort_unstable_by_key(|entry| entry.job.id);
+                let mut matching_entries: Vec<&Entry> =
+                    self.matching_entries(filter).filter(is_after).collect();
+                matching_entries.sort_unstable_by_key(|entry| entry.job.id);
                 if *newest {
-                    found.reverse();
+                    matching_entries.reverse();
                 }
                 let (mut jobs, mut bytes) = (Vec::new(), 0);
-                for entry in found.iter().take(*limit) {
-                    if bytes >= WHOLE_BYTES {
+                for entry in matching_entries.iter().take(*limit) {
+                    if bytes >= MAX_LIST_BYTES {
                         break;
                     }
                     let view = self.view(entry, now, *whole);
                     bytes += view.whole.as_ref().map_or(0, |whole| whole.size());
                     jobs.push(view);
                 }
-                let more = found.len() > jobs.len();
+                let more = matching_entries.len() > jobs.len();
                 Found::List { jobs, more }
             }
-            Query::Count(filter) => Found::Count(self.found(filter).count() as u64),
+            Query::Count(filter) => Found::Count(self.matching_entries(filter).count() as u64),
             Query::Groups { filter, limit } => Found::Groups(self.groups(filter, *limit)),
         }
     }
@@ -54,13 +55,13 @@ impl MemoryStore {
         let mut view = entry.view(now, whole);
         if let (Some(whole), Some(key)) = (&mut view.whole, &entry.idempotency) {
             let of_queue = &self.queues[entry.job.queue.0 as usize];
-            let stands = of_queue.is_recognized(key, entry.job.id, now);
-            whole.idempotency = stands.then(|| key.to_vec());
+            let is_recognized = of_queue.is_recognized(key, entry.job.id, now);
+            whole.idempotency = is_recognized.then(|| key.to_vec());
         }
         view
     }
 
-    fn found<'a>(&'a self, filter: &'a Filter) -> impl Iterator<Item = &'a Entry> {
+    fn matching_entries<'a>(&'a self, filter: &'a Filter) -> impl Iterator<Item = &'a Entry> {
         self.jobs
             .values()
             .filter(move |entry| matches(filter, entry))
@@ -69,7 +70,7 @@ impl MemoryStore {
     fn groups(&self, filter: &Filter, limit: usize) -> Vec<Group> {
         let mut groups: HashMap<u64, Group> = HashMap::new();
         for entry in self
-            .found(filter)
+            .matching_entries(filter)
             .filter(|entry| entry.state == State::Failed)
         {
             let Some(error) = &entry.error else {
@@ -103,7 +104,7 @@ impl MemoryStore {
 
 pub(super) fn matches(filter: &Filter, entry: &Entry) -> bool {
     let at_ms = match entry.ended_ms {
-        0 => entry.job.id.made_ms(),
+        0 => entry.job.id.created_ms(),
         ended => ended,
     };
     let error = entry.error.as_ref();

@@ -40,14 +40,14 @@ struct Lane {
 
 /// Jobs of one queue.
 #[derive(Debug, Default)]
-pub(super) struct QueueOf {
+pub(super) struct MemoryQueue {
     pub(super) name: String,
     pub(super) policy: QueuePolicy,
     pub(super) paused: bool,
     pub(super) settings: String,
     pub(super) counts: Counts,
     /// The counts have changed since they were last reported.
-    pub(super) counted: bool,
+    pub(super) counts_changed: bool,
     lanes: HashMap<LaneKey, Lane>,
     /// Lanes with waiting jobs of which none is loaded. `last` is the lane that was served last.
     unloaded: BTreeSet<LaneKey>,
@@ -60,16 +60,16 @@ pub(super) struct QueueOf {
     pushes: VecDeque<(u64, Box<[u8]>)>,
 }
 
-impl QueueOf {
+impl MemoryQueue {
     pub(super) fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            counted: true,
+            counts_changed: true,
             ..Self::default()
         }
     }
 
-    pub(super) fn counts_of(&mut self, state: State, change: i64) {
+    pub(super) fn adjust_count(&mut self, state: State, change: i64) {
         let counts = &mut self.counts;
         let count = match state {
             State::Ready => &mut counts.ready,
@@ -80,12 +80,12 @@ impl QueueOf {
             State::Cancelled => &mut counts.cancelled,
         };
         *count = count.saturating_add_signed(change);
-        self.counted = true;
+        self.counts_changed = true;
     }
 
     /// The result of a push whose idempotency key or unique key belongs to an existing job.
     pub(super) fn find_existing(&self, new: &NewJob, now: u64) -> Option<Pushed> {
-        if let Some(known) = self.repeats(new, now) {
+        if let Some(known) = self.find_known_push(new, now) {
             return Some(Pushed::Repeated {
                 holder: known.holder.clone(),
                 same_body: known.body_checksum == checksum::of_body(new.body()),
@@ -100,11 +100,11 @@ impl QueueOf {
     }
 
     /// The job that the push's idempotency key belongs to.
-    pub(super) fn repeated(&self, new: &NewJob, now: u64) -> Option<JobId> {
-        self.repeats(new, now).map(|known| known.holder.job)
+    pub(super) fn repeated_job(&self, new: &NewJob, now: u64) -> Option<JobId> {
+        self.find_known_push(new, now).map(|known| known.holder.job)
     }
 
-    fn repeats(&self, new: &NewJob, now: u64) -> Option<&KnownPush> {
+    fn find_known_push(&self, new: &NewJob, now: u64) -> Option<&KnownPush> {
         let known = self.idempotency.get(new.idempotency.as_ref()?)?;
         (now < known.until).then_some(known)
     }
@@ -115,7 +115,7 @@ impl QueueOf {
         known.is_some_and(|known| known.holder.job == job && now < known.until)
     }
 
-    pub(super) fn keep_keys(&mut self, entry: &Entry, now: u64) {
+    pub(super) fn record_keys(&mut self, entry: &Entry, now: u64) {
         if let Some(key) = &entry.idempotency {
             let until = now.saturating_add(self.policy.idempotency_ms);
             let known = KnownPush {
@@ -238,7 +238,7 @@ impl QueueOf {
     }
 
     /// Removes a waiting job from its lane.
-    pub(super) fn leave(&mut self, key: &LaneKey, place: Place) {
+    pub(super) fn remove_waiting(&mut self, key: &LaneKey, place: Place) {
         let Some(lane) = self.lanes.get_mut(key) else {
             return;
         };
@@ -267,8 +267,8 @@ impl QueueOf {
         next
     }
 
-    pub(super) fn remember_ended(&mut self, state: State, ended: u64, id: JobId) {
-        self.counts_of(state, 1);
+    pub(super) fn add_ended(&mut self, state: State, ended: u64, id: JobId) {
+        self.adjust_count(state, 1);
         match state {
             State::Failed => self.failed.insert(ended, id),
             _ => self.done.insert(ended, id),
@@ -312,23 +312,23 @@ impl QueueOf {
         self.done.remove(&old.ended);
         self.failed.remove(&old.ended);
         if old.state == State::Failed {
-            self.counts_of(State::Failed, -1);
+            self.adjust_count(State::Failed, -1);
         }
     }
 
     /// Removes a job that is retried from the ended jobs.
-    pub(super) fn forget_end(&mut self, entry: &Entry, now: u64) {
+    pub(super) fn remove_retried(&mut self, entry: &Entry, now: u64) {
         self.done.remove(&entry.ended);
         self.failed.remove(&entry.ended);
-        self.counts_of(entry.state, -1);
+        self.adjust_count(entry.state, -1);
         self.take_unique(entry, now);
     }
 
     /// Removes an ended job that moves to another queue.
-    pub(super) fn leave_queue(&mut self, entry: &Entry) {
+    pub(super) fn remove_moved(&mut self, entry: &Entry) {
         self.done.remove(&entry.ended);
         self.failed.remove(&entry.ended);
-        self.counts_of(entry.state, -1);
+        self.adjust_count(entry.state, -1);
     }
 
     /// Releases the job's unique key if the key is only held until the first run starts.

@@ -106,15 +106,14 @@ impl fmt::Display for StoreError {
                 }
                 write!(
                     f,
-                    " works with the job store {}; stop it first, or give each Stoker a store of its own \
-                     ([store] path)",
+                    " uses the job store {}; stop it first, or give each Stoker a store of its own ([store] path)",
                     path.display()
                 )
             }
             Self::Symlink { link, who } => write!(
                 f,
-                "the job store's path leads over the symlink {}, and {who} can write to its directory and so \
-                 choose the file; name the file itself ([store] path), or allow only its owner to write to that \
+                "the job store's path contains the symlink {}, and {who} can write to its directory and so choose the \
+                 file; name the file itself ([store] path), or allow only its owner to write to that \
                  directory",
                 link.display()
             ),
@@ -129,7 +128,7 @@ impl fmt::Display for StoreError {
                 known,
             } => write!(
                 f,
-                "the job store {} has version {version}, and this Stoker knows versions up to {known}; \
+                "the job store {} has version {version}, but this Stoker supports versions up to {known}; \
                  use the Stoker that wrote it, or a newer one",
                 path.display()
             ),
@@ -148,8 +147,8 @@ impl fmt::Display for StoreError {
             ),
             Self::Damaged { path, text } => write!(
                 f,
-                "the job store {} is damaged ({text}); it was not touched. See what is left with \
-                 `stoker store check`, and put back a backup",
+                "the job store {} is damaged ({text}); the file was left unchanged. Run `stoker store check`, then \
+                 restore a backup",
                 path.display()
             ),
             Self::Replaced { path, text } => write!(

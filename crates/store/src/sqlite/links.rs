@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
 /// The maximum number of symlinks on one path, the same as in the kernel.
-const LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// The path of a store's file without symlinks. The file itself need not exist. A path that names something
 /// other than a regular file is rejected: opening a FIFO, for example, would block until another process
@@ -34,9 +34,9 @@ fn follow(path: &Path) -> Result<PathBuf, StoreError> {
         true => PathBuf::from("/"),
         false => std::env::current_dir().map_err(io)?,
     };
-    let mut rest: VecDeque<OsString> = parts(path);
+    let mut remaining: VecDeque<OsString> = parts(path);
     let mut links = 0;
-    while let Some(part) = rest.pop_front() {
+    while let Some(part) = remaining.pop_front() {
         // An absolute symlink target starts again at the root.
         real = match Path::new(&part).components().next() {
             Some(Component::RootDir) => PathBuf::from("/"),
@@ -52,14 +52,14 @@ fn follow(path: &Path) -> Result<PathBuf, StoreError> {
             continue;
         }
         links += 1;
-        if links > LINKS {
+        if links > MAX_LINKS {
             return Err(io(rustix::io::Errno::LOOP.into()));
         }
         let target = std::fs::read_link(&real).map_err(io)?;
-        check_trusted(&real, rest.is_empty())?;
+        check_trusted(&real, remaining.is_empty())?;
         real.pop();
         for part in parts(&target).into_iter().rev() {
-            rest.push_front(part);
+            remaining.push_front(part);
         }
     }
     // Returns the path as the user wrote it if it has no symlinks. A path with `..` is returned resolved,

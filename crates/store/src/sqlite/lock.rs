@@ -2,7 +2,7 @@
 
 use super::links::resolve;
 use super::path::beside;
-use super::{LockOwner, StoreError, log};
+use super::{LockOwner, StoreError, wal};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl Lock {
     /// open.
     pub(super) fn take(store: &Path, socket: Option<&Path>) -> Result<Self, StoreError> {
         let path = resolve(store)?;
-        log::check_has_store(&path)?;
+        wal::check_has_store(&path)?;
         let beside = lock_beside(&path)?;
         let file = Arc::new(lock_file(&path)?);
         let written = LockOwner::write(&beside, socket);
@@ -73,7 +73,9 @@ fn lock_file(store: &Path) -> Result<File, StoreError> {
     );
     match locked.identity == there.identity {
         true => Ok(file),
-        false => Err(io(io::Error::other("it was replaced while it was opened"))),
+        false => Err(io(io::Error::other(
+            "it was replaced while it was being opened",
+        ))),
     }
 }
 

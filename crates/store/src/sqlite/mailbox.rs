@@ -56,19 +56,19 @@ pub(super) struct Mailbox {
     pub(super) queries: AtomicUsize,
     pub(super) counters: Counters,
     /// Bytes of jobs in events that have not been received, and their limit.
-    handed: AtomicUsize,
-    allowed: AtomicUsize,
+    handed_bytes: AtomicUsize,
+    refill_limit: AtomicUsize,
     /// Bytes of query results that have not been received.
-    found: Mutex<usize>,
+    result_bytes: Mutex<usize>,
     received: Condvar,
 }
 
 /// Unreceived bytes of query results above which no further query is started.
-const FOUND: usize = 1 << 20;
+const MAX_UNRECEIVED_BYTES: usize = 1 << 20;
 
 /// How long to wait for query results to be received before checking again whether the handle still exists.
 #[cfg(not(feature = "sim"))]
-const RECEIVED_WITHIN: Duration = Duration::from_millis(250);
+const RECEIVE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 impl Mailbox {
     pub(super) fn new() -> io::Result<Self> {
@@ -83,9 +83,9 @@ impl Mailbox {
             bytes: AtomicUsize::new(0),
             queries: AtomicUsize::new(0),
             counters: Counters::default(),
-            handed: AtomicUsize::new(0),
-            allowed: AtomicUsize::new(usize::MAX),
-            found: Mutex::default(),
+            handed_bytes: AtomicUsize::new(0),
+            refill_limit: AtomicUsize::new(usize::MAX),
+            result_bytes: Mutex::default(),
             received: Condvar::new(),
         })
     }
@@ -105,7 +105,7 @@ impl Mailbox {
 
     /// From now on the reader does not wait for its results to be received.
     pub(super) fn stop_waiting(&self) {
-        *lock(&self.found) = 0;
+        *lock(&self.result_bytes) = 0;
         self.closing.store(true, Ordering::Relaxed);
         self.received.notify_all();
     }
@@ -129,22 +129,22 @@ impl Mailbox {
         if events.is_empty() {
             return;
         }
-        self.handed.fetch_add(
+        self.handed_bytes.fetch_add(
             events.iter().map(StoreEvent::job_bytes).sum(),
             Ordering::Relaxed,
         );
-        *lock(&self.found) += events.iter().map(StoreEvent::found_bytes).sum::<usize>();
+        *lock(&self.result_bytes) += events.iter().map(StoreEvent::result_bytes).sum::<usize>();
         let mut all = lock(&self.events);
         let was_empty = all.is_empty();
         all.append(events);
         drop(all);
         if was_empty {
-            self.ring();
+            self.wake();
         }
     }
 
-    pub(super) fn ring(&self) {
-        self.wake.ring();
+    pub(super) fn wake(&self) {
+        self.wake.wake();
     }
 
     /// Takes all events and returns how many bytes of them are query results. These count until
@@ -152,55 +152,57 @@ impl Mailbox {
     pub(super) fn take_events(&self, events: &mut Vec<StoreEvent>) -> usize {
         self.wake.clear();
         let mut new = std::mem::take(&mut *lock(&self.events));
-        self.handed.fetch_sub(
+        self.handed_bytes.fetch_sub(
             new.iter().map(StoreEvent::job_bytes).sum(),
             Ordering::Relaxed,
         );
-        let found = new.iter().map(StoreEvent::found_bytes).sum();
+        let result_bytes = new.iter().map(StoreEvent::result_bytes).sum();
         events.append(&mut new);
-        found
+        result_bytes
     }
 
     /// Reports that this many bytes of query results are no longer in use.
     pub(super) fn release(&self, bytes: usize) {
-        let mut found = lock(&self.found);
-        *found = found.saturating_sub(bytes);
-        drop(found);
+        let mut result_bytes = lock(&self.result_bytes);
+        *result_bytes = result_bytes.saturating_sub(bytes);
+        drop(result_bytes);
         self.received.notify_all();
     }
 
     /// Payload bytes in transit in either direction.
     pub(super) fn bytes(&self) -> usize {
-        let handed = self.handed.load(Ordering::Relaxed);
-        self.bytes.load(Ordering::Relaxed) + handed + *lock(&self.found)
+        let handed_bytes = self.handed_bytes.load(Ordering::Relaxed);
+        self.bytes.load(Ordering::Relaxed) + handed_bytes + *lock(&self.result_bytes)
     }
 
-    pub(super) fn allow(&self, bytes: usize) {
-        self.allowed.store(bytes, Ordering::Relaxed);
+    pub(super) fn set_refill_limit(&self, bytes: usize) {
+        self.refill_limit.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether another job may be handed over in addition to `about_to` pending bytes.
-    pub(super) fn may_load(&self, about_to: usize) -> bool {
-        let handed = self.handed.load(Ordering::Relaxed) + about_to;
-        handed < self.allowed.load(Ordering::Relaxed)
+    /// Whether another job may be handed over in addition to `pending_bytes` pending bytes.
+    pub(super) fn may_load(&self, pending_bytes: usize) -> bool {
+        let handed_bytes = self.handed_bytes.load(Ordering::Relaxed) + pending_bytes;
+        handed_bytes < self.refill_limit.load(Ordering::Relaxed)
     }
 
     /// Waits until most query results have been received, because many large ones at once would take too much
     /// memory.
     #[cfg(not(feature = "sim"))]
     pub(super) fn wait_until_received(&self) {
-        let mut found = lock(&self.found);
+        let mut result_bytes = lock(&self.result_bytes);
         let is_over = || self.is_abandoned() || self.closing.load(Ordering::Relaxed);
-        while *found > FOUND && !is_over() {
-            let waited = self.received.wait_timeout(found, RECEIVED_WITHIN);
-            found = waited.unwrap_or_else(PoisonError::into_inner).0;
+        while *result_bytes > MAX_UNRECEIVED_BYTES && !is_over() {
+            let waited = self
+                .received
+                .wait_timeout(result_bytes, RECEIVE_CHECK_INTERVAL);
+            result_bytes = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
     /// Whether the reader would have to wait in `wait_until_received`.
     #[cfg(feature = "sim")]
     pub(super) fn has_backlog_of_events(&self) -> bool {
-        *lock(&self.found) > FOUND
+        *lock(&self.result_bytes) > MAX_UNRECEIVED_BYTES
     }
 
     /// Whether there are items that the writer has not received.
@@ -209,7 +211,7 @@ impl Mailbox {
         !lock(&self.inbox).is_empty() || self.is_abandoned()
     }
 
-    pub(super) fn wake(&self) -> BorrowedFd<'_> {
+    pub(super) fn wake_fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 }

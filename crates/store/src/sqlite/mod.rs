@@ -2,24 +2,24 @@
 
 mod connection;
 mod error;
-mod holder;
 mod kinds;
 #[cfg(not(feature = "sim"))]
 mod links;
 mod lock;
-mod log;
+mod lock_owner;
 mod mailbox;
 mod path;
 mod queues;
 mod reader;
+mod row_checksum;
 mod schema;
-mod seal;
 #[cfg(feature = "sim")]
 mod steps;
 #[cfg(not(feature = "sim"))]
 mod threads;
 pub mod tools;
 mod trouble;
+mod wal;
 mod writer;
 
 #[cfg(feature = "sim")]
@@ -34,10 +34,10 @@ mod links {
 }
 
 pub use error::StoreError;
-pub use holder::LockOwner;
+pub use lock_owner::LockOwner;
 
 use crate::{
-    Abilities, Clock, Counts, Driver, Ids, Opened, Pushed, QueueNo, QueuePolicy, StoreEvent,
+    Capabilities, Clock, Counts, Driver, Ids, Opened, Pushed, QueueNo, QueuePolicy, StoreEvent,
     StoreRequest, StoreStats, Trouble, steady_clock, wall_clock,
 };
 use lock::Lock;
@@ -102,10 +102,10 @@ pub struct SqliteStore {
     mailbox: Arc<Mailbox>,
     outbox: Vec<Item>,
     /// Rejections of requests that were not sent to the writer.
-    refused: Vec<StoreEvent>,
+    rejected: Vec<StoreEvent>,
     ids: Ids,
     /// Queues by their numbers. The writer numbers queues in the same order.
-    queues: Vec<Known>,
+    queues: Vec<KnownQueue>,
     threads: Threads,
     /// Bytes of query results that were received and may still be in use.
     found: usize,
@@ -117,7 +117,7 @@ pub struct SqliteStore {
 
 /// What [`Driver::open_queue`] returns for a queue.
 #[derive(Clone, Debug, Default)]
-struct Known {
+struct KnownQueue {
     name: String,
     paused: bool,
     settings: String,
@@ -131,7 +131,7 @@ impl SqliteStore {
         let (path, file) = (lock.path().to_owned(), lock.file());
         match Self::open_locked(lock, options) {
             Err(error @ StoreError::Damaged { .. }) => {
-                Err(log::explain_damage(&path, &file, error))
+                Err(wal::explain_damage(&path, &file, error))
             }
             opened => opened,
         }
@@ -147,7 +147,7 @@ impl SqliteStore {
         let mut store = Self {
             mailbox,
             outbox: Vec::new(),
-            refused: Vec::new(),
+            rejected: Vec::new(),
             ids: writer.ids.clone(),
             queues: writer.known_queues()?,
             threads,
@@ -221,9 +221,9 @@ impl SqliteStore {
         }
     }
 
-    fn refuse(&mut self, request: &StoreRequest) {
-        let trouble = Trouble::Busy("more is under way than it takes in at once".to_owned());
-        self.refused.extend(match request {
+    fn reject(&mut self, request: &StoreRequest) {
+        let trouble = Trouble::Busy("too many requests are in progress".to_owned());
+        self.rejected.extend(match request {
             StoreRequest::Push { ticket, .. } => Some(StoreEvent::Pushed {
                 ticket: *ticket,
                 pushed: Pushed::Refused(trouble),
@@ -252,15 +252,15 @@ impl Driver for SqliteStore {
     fn open_queue(&mut self, name: &str, policy: QueuePolicy) -> Opened {
         let known = self.queues.iter().position(|known| known.name == name);
         let at = known.unwrap_or_else(|| {
-            self.queues.push(Known {
+            self.queues.push(KnownQueue {
                 name: name.to_owned(),
-                ..Known::default()
+                ..KnownQueue::default()
             });
             self.queues.len() - 1
         });
         let name = name.to_owned();
         self.outbox.push(Item::Open { name, policy });
-        let Known {
+        let KnownQueue {
             name: _,
             paused,
             settings,
@@ -282,7 +282,7 @@ impl Driver for SqliteStore {
         self.note_settings(&request);
         match !self.closed && self.has_room(&request) {
             true => self.outbox.push(Item::Request(request)),
-            false => self.refuse(&request),
+            false => self.reject(&request),
         }
     }
 
@@ -293,18 +293,18 @@ impl Driver for SqliteStore {
         if !self.outbox.is_empty() {
             self.mailbox.send(&mut self.outbox);
         }
-        if !self.refused.is_empty() {
-            self.mailbox.ring();
+        if !self.rejected.is_empty() {
+            self.mailbox.wake();
         }
     }
 
     fn receive(&mut self, events: &mut Vec<StoreEvent>) {
         self.found += self.mailbox.take_events(events);
-        events.append(&mut self.refused);
+        events.append(&mut self.rejected);
     }
 
-    fn wake(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.mailbox.wake())
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.mailbox.wake_fd())
     }
 
     fn next_due(&self) -> Option<u64> {
@@ -319,16 +319,16 @@ impl Driver for SqliteStore {
         self.mailbox.counters.read()
     }
 
-    fn allow(&mut self, bytes: usize) {
-        self.mailbox.allow(bytes);
+    fn set_refill_limit(&mut self, bytes: usize) {
+        self.mailbox.set_refill_limit(bytes);
     }
 
     fn ids(&self) -> &Ids {
         &self.ids
     }
 
-    fn abilities(&self) -> Abilities {
-        Abilities {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
             durable: true,
             longest_delay_ms: u64::MAX,
             lease_ms: None,

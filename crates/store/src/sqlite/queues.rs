@@ -1,7 +1,7 @@
 //! The writer's list of queues and their counts.
 
-use super::Known;
-use super::seal::QUEUES;
+use super::KnownQueue;
+use super::row_checksum::QUEUES;
 use crate::{Counts, QueueNo, QueuePolicy, State};
 use rusqlite::{Connection, Row, params};
 use std::sync::LazyLock;
@@ -25,12 +25,12 @@ pub(super) struct Queue {
     pub(super) is_open: bool,
     pub(super) tally: Tally,
     /// The tally in the file.
-    safe: Tally,
+    committed: Tally,
     is_touched: bool,
     /// Ready jobs of the last commit that have not been settled yet.
     pub(super) unsettled: u64,
     /// The class and key after which the next search for lanes starts.
-    pub(super) turn: Option<(u8, Box<[u8]>)>,
+    pub(super) search_after: Option<(u8, Box<[u8]>)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Queues {
         let tallies = loaded.chain(std::iter::repeat(Tally::default()));
         for (queue, tally) in self.queues.iter_mut().zip(tallies) {
             queue.tally = tally;
-            queue.safe = tally;
+            queue.committed = tally;
         }
         Ok(())
     }
@@ -151,7 +151,7 @@ impl Queues {
     }
 
     /// Counts ended jobs that are no longer kept. The counts of done and cancelled jobs include them.
-    pub(super) fn forgotten(&mut self, queue: QueueNo, state: State, count: u64) {
+    pub(super) fn count_forgotten(&mut self, queue: QueueNo, state: State, count: u64) {
         let Some(Tally { counts, kept }) = self.tally(queue) else {
             return;
         };
@@ -220,7 +220,7 @@ impl Queues {
         for queue in self.touched.drain(..) {
             let entry = &mut self.queues[queue.0 as usize];
             entry.is_touched = false;
-            entry.safe = entry.tally;
+            entry.committed = entry.tally;
             if entry.is_open {
                 report(queue, entry.tally.counts);
             }
@@ -232,7 +232,7 @@ impl Queues {
         for queue in self.touched.drain(..) {
             let entry = &mut self.queues[queue.0 as usize];
             entry.is_touched = false;
-            entry.tally = entry.safe;
+            entry.tally = entry.committed;
             entry.unsettled = 0;
         }
     }
@@ -256,20 +256,20 @@ fn queue(row: &Row<'_>) -> rusqlite::Result<Queue> {
     Ok(Queue {
         name: row.get(1)?,
         tally,
-        safe: tally,
+        committed: tally,
         ..Queue::default()
     })
 }
 
 /// All queues, for the handle that opens them.
-pub(super) fn known(db: &Connection) -> rusqlite::Result<Vec<Known>> {
+pub(super) fn load_known(db: &Connection) -> rusqlite::Result<Vec<KnownQueue>> {
     let mut rows = db.prepare("SELECT id, name, paused, settings FROM queues ORDER BY id")?;
     let mut rows = rows.query([])?;
     let mut queues = Vec::new();
     while let Some(row) = rows.next()? {
         let id: u32 = row.get(0)?;
-        queues.resize_with((id as usize).max(queues.len()), Known::default);
-        queues.push(Known {
+        queues.resize_with((id as usize).max(queues.len()), KnownQueue::default);
+        queues.push(KnownQueue {
             name: row.get(1)?,
             paused: row.get(2)?,
             settings: row.get(3)?,
@@ -281,7 +281,7 @@ pub(super) fn known(db: &Connection) -> rusqlite::Result<Vec<Known>> {
 
 /// A queue's name and counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Described {
+pub struct QueueDescription {
     pub name: String,
     pub paused: bool,
     pub counts: Counts,
@@ -290,7 +290,7 @@ pub struct Described {
 }
 
 /// All queues, for `describe`.
-pub(super) fn described(db: &Connection) -> rusqlite::Result<Vec<Described>> {
+pub(super) fn describe_queues(db: &Connection) -> rusqlite::Result<Vec<QueueDescription>> {
     let mut paused = db.prepare("SELECT paused FROM queues ORDER BY id")?;
     let paused = paused
         .query_map([], |row| row.get(0))?
@@ -300,7 +300,7 @@ pub(super) fn described(db: &Connection) -> rusqlite::Result<Vec<Described>> {
         .zip(paused)
         .map(|(Queue { name, tally, .. }, paused)| {
             let Tally { counts, kept } = tally;
-            Described {
+            QueueDescription {
                 name,
                 paused,
                 counts,
@@ -317,7 +317,7 @@ mod tests {
 
     /// Simulation, seed 10390: the first commit of a queue failed, and the file was opened again.
     #[test]
-    fn a_queue_that_is_not_in_the_file_has_nothing() {
+    fn a_queue_without_a_row_has_no_jobs() {
         let dir = stoker_testkit::Dir::new();
         let db = crate::sqlite::schema::open(&dir.path().join("jobs.db"), 64).unwrap();
         let mut queues = Queues::load(&db).unwrap();

@@ -2,7 +2,7 @@
 
 use super::connection::connect;
 use super::path::{beside, len};
-use super::{StoreError, log, seal};
+use super::{StoreError, row_checksum, wal};
 use rusqlite::config::DbConfig;
 use rusqlite::vtab::array;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use stoker_os::Mode;
 
 /// The application id in the file's header, "Stok", which distinguishes a job store from other databases.
-const APPLICATION: i64 = 0x5374_6f6b;
+const APPLICATION_ID: i64 = 0x5374_6f6b;
 
 /// The migrations. Applying the first `n` of them to an empty file gives version `n` of the schema. A
 /// released migration must never change.
@@ -25,14 +25,14 @@ const MIGRATIONS: [&str; 4] = [
 
 /// The page size in bytes. Compared with 8 KiB, half as much is written per scattered row, at the same speed
 /// in long commits.
-const PAGE: i64 = 4_096;
+const PAGE_LEN: i64 = 4_096;
 
 /// How long a commit waits while another program writes to the file.
-const PATIENCE: Duration = Duration::from_secs(2);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Opens the file for writing, creates it if necessary, and migrates it to the current version.
 pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError> {
-    log::check_has_store(path)?;
+    wal::check_has_store(path)?;
     let missing = find_truncation(path).map_err(|error| StoreError::io(path, &error))?;
     if let Some(text) = missing {
         return Err(StoreError::Damaged {
@@ -45,7 +45,7 @@ pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = connect(path, flags).map_err(error)?;
-    remove_log_on_close(&db, false).map_err(error)?;
+    remove_wal_on_close(&db, false).map_err(error)?;
     // SQLite opens a file for reading if it can't open it for writing, whatever the reason.
     if db.is_readonly("main").map_err(error)? {
         return Err(StoreError::io(
@@ -53,37 +53,38 @@ pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError
             &io::Error::other("it can't be opened for writing"),
         ));
     }
-    db.busy_timeout(PATIENCE).map_err(error)?;
-    seal::register(&db).map_err(error)?;
+    db.busy_timeout(BUSY_TIMEOUT).map_err(error)?;
+    row_checksum::register(&db).map_err(error)?;
     array::load_module(&db).map_err(error)?;
     // The triggers are for other programs.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)
         .map_err(error)?;
     let version = version(&db, path)?;
     if version == 0 {
-        db.pragma_update(None, "page_size", PAGE).map_err(error)?;
+        db.pragma_update(None, "page_size", PAGE_LEN)
+            .map_err(error)?;
     }
-    keep_log(&db, path)?;
+    require_wal(&db, path)?;
     prepare(&db, cache_kib).map_err(error)?;
     migrate(&mut db, version).map_err(error)?;
     // SQLite also syncs the directory at the first sync of the WAL, but does not report an error of that.
-    stoker_os::sync_folder_of(path).map_err(|error| StoreError::io(path, &error))?;
+    stoker_os::sync_parent_dir(path).map_err(|error| StoreError::io(path, &error))?;
     Ok(db)
 }
 
 /// Sets whether closing the last connection checkpoints the WAL and removes it. SQLite removes the WAL even
 /// if it could not read it because the shared memory for it could not be created. So removal is only enabled
 /// when the WAL is known to be empty.
-pub(super) fn remove_log_on_close(db: &Connection, remove: bool) -> rusqlite::Result<()> {
+pub(super) fn remove_wal_on_close(db: &Connection, remove: bool) -> rusqlite::Result<()> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !remove)
         .map(drop)
 }
 
 /// Opens a connection for checkpoints while other connections are open.
-pub(super) fn open_to_fold(path: &Path, sync: bool) -> rusqlite::Result<Connection> {
+pub(super) fn open_for_checkpoint(path: &Path, sync: bool) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = connect(path, flags)?;
-    remove_log_on_close(&db, false)?;
+    remove_wal_on_close(&db, false)?;
     db.pragma_update(None, "synchronous", if sync { "full" } else { "off" })?;
     db.pragma_update(None, "cache_size", 16)?;
     Ok(db)
@@ -91,16 +92,16 @@ pub(super) fn open_to_fold(path: &Path, sync: bool) -> rusqlite::Result<Connecti
 
 /// Opens the file for reading only.
 pub(super) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
-    log::check_has_store(path)?;
+    wal::check_has_store(path)?;
     let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = connect(path, flags).map_err(error)?;
-    remove_log_on_close(&db, false).map_err(error)?;
-    db.busy_timeout(PATIENCE).map_err(error)?;
+    remove_wal_on_close(&db, false).map_err(error)?;
+    db.busy_timeout(BUSY_TIMEOUT).map_err(error)?;
     db.pragma_update(None, "cache_size", -4_096)
         .map_err(error)?;
     db.set_prepared_statement_cache_capacity(64);
-    seal::register(&db).map_err(error)?;
+    row_checksum::register(&db).map_err(error)?;
     version(&db, path)?;
     Ok(db)
 }
@@ -120,12 +121,12 @@ pub(super) fn version(db: &Connection, path: &Path) -> Result<i64, StoreError> {
         .map_err(error)?
         == 0;
     match application {
-        APPLICATION if version > known => Err(StoreError::Newer {
+        APPLICATION_ID if version > known => Err(StoreError::Newer {
             path: path.to_owned(),
             version,
             known,
         }),
-        APPLICATION => Ok(version),
+        APPLICATION_ID => Ok(version),
         0 if is_empty => Ok(0),
         _ => Err(StoreError::Foreign {
             path: path.to_owned(),
@@ -134,8 +135,8 @@ pub(super) fn version(db: &Connection, path: &Path) -> Result<i64, StoreError> {
 }
 
 /// Switches the file to a WAL. Without one it is impossible to know what a failed sync has lost.
-fn keep_log(db: &Connection, path: &Path) -> Result<(), StoreError> {
-    let mode = switch_to_log(db).map_err(|error| StoreError::sqlite(path, &error))?;
+fn require_wal(db: &Connection, path: &Path) -> Result<(), StoreError> {
+    let mode = switch_to_wal(db).map_err(|error| StoreError::sqlite(path, &error))?;
     match mode == "wal" {
         true => Ok(()),
         false => Err(StoreError::NoLog {
@@ -146,7 +147,7 @@ fn keep_log(db: &Connection, path: &Path) -> Result<(), StoreError> {
 }
 
 /// Switches to a WAL and returns the journal mode that SQLite then uses.
-fn switch_to_log(db: &Connection) -> rusqlite::Result<String> {
+fn switch_to_wal(db: &Connection) -> rusqlite::Result<String> {
     let mut switch = db.prepare("PRAGMA journal_mode = wal")?;
     let mut rows = switch.query([])?;
     let mut mode = String::new();
@@ -182,20 +183,20 @@ fn migrate(db: &mut Connection, version: i64) -> rusqlite::Result<()> {
     }
     // Version 3 added checksums, and version 4 changed how they are computed.
     if version < 4 {
-        seal_all(&transaction)?;
+        write_checksums(&transaction)?;
     }
-    transaction.pragma_update(None, "application_id", APPLICATION)?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", known)?;
     transaction.commit()
 }
 
 /// Computes the checksum of every row.
-fn seal_all(db: &Connection) -> rusqlite::Result<()> {
-    for table in seal::ALL {
+fn write_checksums(db: &Connection) -> rusqlite::Result<()> {
+    for table in row_checksum::ALL {
         let (name, sum) = (table.name, table.sum(&[]));
         db.execute_batch(&format!("UPDATE {name} SET checksum = {sum}"))?;
         if table.has_payload {
-            let payload = seal::PAYLOAD_SUM;
+            let payload = row_checksum::PAYLOAD_SUM;
             db.execute_batch(&format!(
                 "UPDATE {name} SET payload_checksum = {payload} WHERE meta IS NOT NULL OR body IS NOT NULL"
             ))?;
@@ -232,7 +233,7 @@ fn find_truncation(path: &Path) -> io::Result<Option<String>> {
     let (expected, actual) = (page * u64::from(pages), stoker_os::stat_file(&file)?.len);
     let is_database = header.starts_with(b"SQLite format 3\0");
     Ok((is_database && actual < expected)
-        .then(|| format!("{actual} bytes of {expected} are there")))
+        .then(|| format!("the file has {actual} bytes of {expected}")))
 }
 
 #[cfg(test)]
@@ -241,9 +242,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_can_have_no_log_is_refused() {
+    fn a_file_that_cannot_have_a_wal_is_rejected() {
         let db = Connection::open_in_memory().unwrap();
-        let error = keep_log(&db, Path::new("jobs.db")).unwrap_err();
+        let error = require_wal(&db, Path::new("jobs.db")).unwrap_err();
         assert!(
             matches!(&error, StoreError::NoLog { mode, .. } if mode == "memory"),
             "{error:?}"

@@ -36,7 +36,7 @@ impl Threads {
 
     pub(super) fn join(&mut self) {
         if let Some(writer) = self.writer.take() {
-            writer.leave();
+            writer.shut_down();
         }
     }
 
@@ -53,7 +53,7 @@ impl Threads {
                     false => (!self.mailbox.has_backlog_of_events()).then_some(Duration::ZERO),
                 }
             }
-            Part::Folder => writer?.folding().map(|_| Duration::ZERO),
+            Part::WalCheckpointer => writer?.wal_checkpoint().map(|_| Duration::ZERO),
         }
     }
 
@@ -66,8 +66,8 @@ impl Threads {
                     stepped.reader.scrub();
                 }
             }
-            Part::Folder => {
-                if let Some(thread) = self.writer.as_ref().and_then(Writer::folding) {
+            Part::WalCheckpointer => {
+                if let Some(thread) = self.writer.as_ref().and_then(Writer::wal_checkpoint) {
                     thread.run();
                 }
             }

@@ -37,7 +37,7 @@ impl Threads {
 fn write(mut writer: Writer) {
     writer.allow_scrub();
     while writer.work(writer.time_to_wait()) {}
-    writer.leave();
+    writer.shut_down();
 }
 
 /// Handles messages until the writer has ended.

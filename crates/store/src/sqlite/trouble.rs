@@ -41,7 +41,7 @@ pub(super) fn is_replaced(error: &rusqlite::Error) -> bool {
 }
 
 /// The SQLite error for a file that could not be opened again.
-pub(super) fn broken(error: &StoreError) -> rusqlite::Error {
+pub(super) fn reopen_error(error: &StoreError) -> rusqlite::Error {
     let code = match error {
         StoreError::Full { .. } => rusqlite::ffi::SQLITE_FULL,
         StoreError::Replaced { text, .. } => {
@@ -56,13 +56,13 @@ pub(super) fn broken(error: &StoreError) -> rusqlite::Error {
 /// The SQLite error for files whose state could not be checked. The open connection may hold all that is left
 /// of the files, so it must not be closed because of this error, as it would be after an error reported by
 /// SQLite.
-pub(super) fn unseen(error: &StoreError) -> rusqlite::Error {
+pub(super) fn status_unknown(error: &StoreError) -> rusqlite::Error {
     match error {
         StoreError::Io { .. } => {
             let code = rusqlite::ffi::Error::new(SQLITE_PERM);
             rusqlite::Error::SqliteFailure(code, Some(error.to_string()))
         }
-        _ => broken(error),
+        _ => reopen_error(error),
     }
 }
 

@@ -3,39 +3,40 @@
 use crate::repeated;
 use crate::world::{World, job, job_of};
 use stoker_store::{
-    Bytes, Change, Changed, Filter, Found, Import, JobId, NewJob, Options, Pushed, Query, QueueNo,
-    QueuePolicy, Run, Selection, State, StoreEvent, StoreRequest, Ticket, Trouble, What,
+    Bytes, Change, Changed, Filter, Found, HistoryKind, Import, JobId, NewJob, Options, Pushed,
+    Query, QueueNo, QueuePolicy, RunCounters, Selection, State, StoreEvent, StoreRequest, Ticket,
+    Trouble,
 };
 
 crate::every_engine! {
     a_failed_job_runs_again,
     many_run_again_at_a_rate,
     a_waiting_job_is_cancelled,
-    a_held_job_is_told_back,
+    a_change_reports_loaded_jobs,
     ended_jobs_are_discarded,
     a_waiting_job_moves,
     a_failed_job_moves,
-    a_queue_keeps_no_more_than_it_is_to_of_what_moves_there,
-    a_queue_that_is_to_keep_less_forgets_the_rest,
+    retention_applies_to_moved_jobs,
+    a_shorter_retention_applies_to_existing_jobs,
     a_suspended_job_is_edited,
     a_failed_job_is_edited,
-    a_long_line_of_the_history_is_read_alone,
-    a_payload_that_is_no_text_is_kept_as_digits,
+    a_long_history_entry_is_read_alone,
+    a_binary_payload_is_recorded_as_hexadecimal,
     jobs_are_suspended,
     jobs_are_released,
-    what_makes_no_sense_is_refused,
-    many_are_changed,
-    an_export_is_taken_in,
-    what_an_export_has_of_a_job_goes_along,
-    held_jobs_are_given_back_and_moved,
-    an_export_comes_back_after_its_jobs_were_discarded,
+    impossible_changes_are_rejected,
+    jobs_are_changed_by_filter,
+    an_export_is_imported,
+    an_import_keeps_all_data_of_a_job,
+    loaded_jobs_are_released_and_moved,
+    discarded_jobs_can_be_imported_again,
     in_an_ordered_queue_a_moved_job_goes_to_the_end,
-    a_crash_is_counted_when_it_is_noted,
-    lists_with_payloads_are_cut,
-    a_revived_job_has_as_much_time_for_its_retries_as_before,
+    a_history_entry_of_a_crash_counts_it,
+    lists_with_payloads_are_truncated,
+    a_retried_job_has_its_full_retry_time_again,
 }
 
-fn a_revived_job_has_as_much_time_for_its_retries_as_before(world: &mut World) {
+fn a_retried_job_has_its_full_retry_time_again(world: &mut World) {
     let queue = world.queue("mails");
     let until = |world: &mut World, id| {
         let options = world.view(id).unwrap().options.unwrap();
@@ -80,7 +81,7 @@ fn failed(world: &mut World, queue: QueueNo) -> JobId {
     id
 }
 
-fn what_an_export_has_of_a_job_goes_along(world: &mut World) {
+fn an_import_keeps_all_data_of_a_job(world: &mut World) {
     let queue = world.queue("mails");
     let new = NewJob {
         idempotency: Some(b"order-7"[..].into()),
@@ -105,7 +106,7 @@ fn what_an_export_has_of_a_job_goes_along(world: &mut World) {
             queue,
             ..new.clone()
         },
-        run: Run::default(),
+        run: RunCounters::default(),
         was: "id-1".to_owned(),
         error: None,
         checkpoint: Some(b"page 3".to_vec()),
@@ -125,7 +126,7 @@ fn what_an_export_has_of_a_job_goes_along(world: &mut World) {
     assert_eq!(world.push(again), repeated(jobs[0].id));
 }
 
-fn held_jobs_are_given_back_and_moved(world: &mut World) {
+fn loaded_jobs_are_released_and_moved(world: &mut World) {
     let (queue, other) = (world.queue("mails"), world.queue("elsewhere"));
     let loaded: Vec<JobId> = (0..4).map(|_| world.load(job(queue)).id).collect();
     world.done(loaded[3]);
@@ -173,17 +174,17 @@ fn a_failed_job_runs_again(world: &mut World) {
     let view = world.view(id).unwrap();
     assert_eq!(
         (view.state, view.run, view.error),
-        (State::Ready, Run::default(), None)
+        (State::Ready, RunCounters::default(), None)
     );
     assert_eq!((view.ended_ms, view.due_ms), (None, world.now()));
     let history = view.whole.unwrap().history;
-    let what: Vec<What> = history.iter().map(|note| note.what).collect();
-    assert_eq!(what, [What::Failed, What::RetriedByOperator]);
+    let what: Vec<HistoryKind> = history.iter().map(|note| note.what).collect();
+    assert_eq!(what, [HistoryKind::Failed, HistoryKind::RetriedByOperator]);
     assert_eq!(world.backlogs(), [(0, vec![])]);
     let (jobs, _) = world.refill_jobs(queue, 0, b"", 5);
     assert_eq!(
         (jobs[0].id, jobs[0].body(), jobs[0].run),
-        (id, &b"body"[..], Run::default())
+        (id, &b"body"[..], RunCounters::default())
     );
     world.done(id);
     let counts = world.counts(queue);
@@ -254,7 +255,7 @@ fn a_waiting_job_is_cancelled(world: &mut World) {
     );
 }
 
-fn a_held_job_is_told_back(world: &mut World) {
+fn a_change_reports_loaded_jobs(world: &mut World) {
     let queue = world.queue_with(
         "mails",
         QueuePolicy {
@@ -366,7 +367,7 @@ fn keep_one() -> QueuePolicy {
     }
 }
 
-fn a_queue_keeps_no_more_than_it_is_to_of_what_moves_there(world: &mut World) {
+fn retention_applies_to_moved_jobs(world: &mut World) {
     let (from, to) = (world.queue("from"), world.queue_with("to", keep_one()));
     let ids = [0; 3].map(|_| failed(world, from));
     let all = Selection::Many(Filter::default());
@@ -376,7 +377,7 @@ fn a_queue_keeps_no_more_than_it_is_to_of_what_moves_there(world: &mut World) {
     });
 }
 
-fn a_queue_that_is_to_keep_less_forgets_the_rest(world: &mut World) {
+fn a_shorter_retention_applies_to_existing_jobs(world: &mut World) {
     let queue = world.queue("mails");
     let ids = [0; 3].map(|_| failed(world, queue));
     world.queue_with("mails", keep_one());
@@ -426,14 +427,17 @@ fn a_failed_job_is_edited(world: &mut World) {
     );
     assert_eq!(whole.meta, b"meta");
     let note = whole.history.last().unwrap();
-    assert_eq!((note.what, note.text.as_str()), (What::Edited, "body"));
+    assert_eq!(
+        (note.what, note.text.as_str()),
+        (HistoryKind::Edited, "body")
+    );
     world.change(Selection::One(id), RETRY).unwrap();
     let (jobs, _) = world.refill_jobs(queue, 0, b"", 1);
     assert_eq!(jobs[0].body(), b"better");
 }
 
 /// A history may be much longer than a frame, so a query for a job does not return all of its text.
-fn a_long_line_of_the_history_is_read_alone(world: &mut World) {
+fn a_long_history_entry_is_read_alone(world: &mut World) {
     let queue = world.queue("mails");
     let before = "\u{e9}".repeat(50_000);
     let new = NewJob {
@@ -449,7 +453,7 @@ fn a_long_line_of_the_history_is_read_alone(world: &mut World) {
     assert!(before.starts_with(&line.text) && line.text.len() <= 64 << 10);
     assert_eq!(line.text.len() + line.cut, before.len());
     let number = history.len() as u64;
-    let mut read = |number| match world.query(Query::Line { job: id, number }) {
+    let mut read = |number| match world.query(Query::HistoryEntry { job: id, number }) {
         Found::One(Some(view)) => view.whole.unwrap().history,
         other => panic!("{other:?}"),
     };
@@ -459,7 +463,7 @@ fn a_long_line_of_the_history_is_read_alone(world: &mut World) {
     assert_eq!(read(number + 1), []);
 }
 
-fn a_payload_that_is_no_text_is_kept_as_digits(world: &mut World) {
+fn a_binary_payload_is_recorded_as_hexadecimal(world: &mut World) {
     let queue = world.queue("mails");
     let new = NewJob {
         bytes: [0xff, 0x00, b'a'][..].into(),
@@ -504,7 +508,7 @@ fn jobs_are_suspended(world: &mut World) {
         assert_eq!(world.refill_lanes(queue, 9, 9).0, []);
     }
     let history = world.view(ready).unwrap().whole.unwrap().history;
-    assert_eq!(history[0].what, What::Suspended);
+    assert_eq!(history[0].what, HistoryKind::Suspended);
     assert_eq!(
         world.change(Selection::One(delayed), Change::Suspend),
         Err(Trouble::State(State::Suspended))
@@ -546,7 +550,7 @@ fn jobs_are_released(world: &mut World) {
     assert_eq!(world.refill(queue, b"", 10).0, []);
 }
 
-fn what_makes_no_sense_is_refused(world: &mut World) {
+fn impossible_changes_are_rejected(world: &mut World) {
     let queue = world.queue("mails");
     let loaded = world.load(job(queue)).id;
     let done = world.load(job(queue)).id;
@@ -578,7 +582,7 @@ fn what_makes_no_sense_is_refused(world: &mut World) {
     assert_eq!(world.view(nobody), None);
 }
 
-fn many_are_changed(world: &mut World) {
+fn jobs_are_changed_by_filter(world: &mut World) {
     let queue = world.queue_with(
         "mails",
         QueuePolicy {
@@ -593,7 +597,7 @@ fn many_are_changed(world: &mut World) {
         let error = world.error("x");
         world.send(StoreRequest::End {
             job: id,
-            run: Run::default(),
+            run: RunCounters::default(),
             ending: stoker_store::Ending::Failed(error),
             ticket: None,
             output: None,
@@ -628,10 +632,10 @@ fn many_are_changed(world: &mut World) {
     );
 }
 
-fn an_export_is_taken_in(world: &mut World) {
+fn an_export_is_imported(world: &mut World) {
     let queue = world.queue("mails");
     let later = world.now() + 1_000;
-    let run = Run {
+    let run = RunCounters {
         attempt: 2,
         exceptions: 1,
         crashes: 0,
@@ -698,7 +702,7 @@ fn an_export_is_taken_in(world: &mut World) {
     let history = |at: usize| &jobs[at].whole.as_ref().unwrap().history[0];
     assert_eq!(
         (history(0).what, history(0).text.as_str()),
-        (What::Imported, "was id-1")
+        (HistoryKind::Imported, "was id-1")
     );
     assert_eq!(
         (jobs[3].state, jobs[3].error.clone()),
@@ -715,7 +719,7 @@ fn an_export_is_taken_in(world: &mut World) {
     );
 }
 
-fn an_export_comes_back_after_its_jobs_were_discarded(world: &mut World) {
+fn discarded_jobs_can_be_imported_again(world: &mut World) {
     let queue = world.queue("mails");
     let new = NewJob {
         idempotency: Some(b"order 7"[..].into()),
@@ -725,7 +729,7 @@ fn an_export_comes_back_after_its_jobs_were_discarded(world: &mut World) {
     world.fail(id);
     let jobs = vec![Import {
         job: new,
-        run: Run::default(),
+        run: RunCounters::default(),
         was: String::new(),
         error: Some(world.error("boom")),
         checkpoint: None,
@@ -778,12 +782,12 @@ fn in_an_ordered_queue_a_moved_job_goes_to_the_end(world: &mut World) {
     assert_eq!(jobs, [id, failed]);
 }
 
-fn a_crash_is_counted_when_it_is_noted(world: &mut World) {
+fn a_history_entry_of_a_crash_counts_it(world: &mut World) {
     let queue = world.queue("mails");
     let id = world.load(job(queue)).id;
     world.send(StoreRequest::Note {
         job: id,
-        what: What::Crashed,
+        what: HistoryKind::Crashed,
         text: "its worker died".to_owned(),
     });
     world.settle();
@@ -797,7 +801,7 @@ fn a_crash_is_counted_when_it_is_noted(world: &mut World) {
 }
 
 /// A list has as many jobs as fit into an answer, and at least one.
-fn lists_with_payloads_are_cut(world: &mut World) {
+fn lists_with_payloads_are_truncated(world: &mut World) {
     let queue = world.queue("mails");
     for _ in 0..4 {
         world.push_to(

@@ -2,38 +2,38 @@
 
 use crate::world::{World, job};
 use stoker_store::{
-    Bytes, Change, Counts, Ending, Filter, Job, NewJob, Options, QueueNo, QueuePolicy, Run,
-    Selection, State, StoreRequest, Trouble, What,
+    Bytes, Change, Counts, Ending, Filter, HistoryKind, Job, NewJob, Options, QueueNo, QueuePolicy,
+    RunCounters, Selection, State, StoreRequest, Trouble,
 };
 
 crate::every_engine! {
     done,
-    many_that_are_pushed_and_end_together,
+    many_jobs_are_pushed_and_ended_together,
     done_after_a_failed_run,
     failed,
     cancelled,
-    everything_is_counted,
-    ending_twice_is_ending_once,
-    a_result_is_kept_for_its_time,
-    output_is_that_of_the_last_run_that_wrote,
+    every_state_is_counted,
+    a_second_end_is_ignored,
+    a_result_is_kept_until_it_expires,
+    the_output_of_the_last_run_with_output_is_kept,
     a_done_job_may_keep_its_payload,
-    the_oldest_are_forgotten_beyond_a_number,
-    the_order_is_that_in_which_they_ended,
-    the_old_are_forgotten_after_a_time,
-    failed_jobs_are_kept_apart,
-    a_forgotten_job_leaves_nothing,
+    the_oldest_jobs_above_the_limit_are_deleted,
+    jobs_are_deleted_in_the_order_of_their_ends,
+    old_jobs_are_deleted,
+    failed_jobs_have_their_own_retention,
+    a_deleted_job_leaves_no_data,
     a_result_outlives_its_job,
-    nothing_is_kept_where_nothing_is_to_be,
-    progress_is_told,
-    what_happens_after_the_end_is_told,
-    what_is_written_after_the_end_is_kept,
+    a_retention_of_zero_keeps_nothing,
+    progress_is_stored,
+    history_after_the_end_is_kept,
+    output_after_the_end_is_kept,
 }
 
 fn done(world: &mut World) {
     let queue = world.queue("mails");
     let id = world.load(job(queue)).id;
     world.advance(50);
-    let run = Run {
+    let run = RunCounters {
         attempt: 1,
         exceptions: 0,
         crashes: 0,
@@ -57,7 +57,7 @@ fn done(world: &mut World) {
 }
 
 // Engines may handle many jobs at once. Each job keeps its own data.
-fn many_that_are_pushed_and_end_together(world: &mut World) {
+fn many_jobs_are_pushed_and_ended_together(world: &mut World) {
     let queue = world.queue("mails");
     for number in 0..75_u8 {
         let ticket = world.ticket();
@@ -75,7 +75,7 @@ fn many_that_are_pushed_and_end_together(world: &mut World) {
     let (jobs, _) = world.refill_jobs(queue, 0, b"", 100);
     let numbers: Vec<u8> = jobs.iter().map(|job| job.bytes[1]).collect();
     assert_eq!(numbers, (0..75).collect::<Vec<u8>>());
-    let run_of = |number: u8| Run {
+    let run_of = |number: u8| RunCounters {
         attempt: 1 + u16::from(number),
         exceptions: number.into(),
         crashes: number % 3,
@@ -122,7 +122,7 @@ fn failed(world: &mut World) {
     let queue = world.queue("mails");
     let id = world.load(job(queue)).id;
     let error = world.error("boom\nsecond line");
-    let run = Run {
+    let run = RunCounters {
         attempt: 3,
         exceptions: 3,
         crashes: 1,
@@ -146,7 +146,7 @@ fn failed(world: &mut World) {
     let last = whole.history.last().unwrap();
     assert_eq!(
         (last.what, last.text.as_str()),
-        (What::Failed, "App\\Boom: boom")
+        (HistoryKind::Failed, "App\\Boom: boom")
     );
 }
 
@@ -158,10 +158,10 @@ fn cancelled(world: &mut World) {
     assert_eq!(view.state, State::Cancelled);
     let whole = view.whole.unwrap();
     assert!(whole.body.is_some());
-    assert_eq!(whole.history.last().unwrap().what, What::Cancelled);
+    assert_eq!(whole.history.last().unwrap().what, HistoryKind::Cancelled);
 }
 
-fn everything_is_counted(world: &mut World) {
+fn every_state_is_counted(world: &mut World) {
     let queue = world.queue("mails");
     let loaded: Vec<Job> = (0..6).map(|_| world.load(job(queue))).collect();
     let later = world.now() + 1_000;
@@ -214,7 +214,7 @@ fn everything_is_counted(world: &mut World) {
     );
 }
 
-fn ending_twice_is_ending_once(world: &mut World) {
+fn a_second_end_is_ignored(world: &mut World) {
     let queue = world.queue("mails");
     let id = world.load(job(queue)).id;
     world.done(id);
@@ -234,7 +234,7 @@ fn result(text: &str) -> Ending {
     }
 }
 
-fn a_result_is_kept_for_its_time(world: &mut World) {
+fn a_result_is_kept_until_it_expires(world: &mut World) {
     let policy = QueuePolicy {
         result_ms: 60_000,
         ..QueuePolicy::default()
@@ -271,10 +271,10 @@ fn a_result_is_kept_for_its_time(world: &mut World) {
     assert_eq!(of(world, long), None);
 }
 
-fn output_is_that_of_the_last_run_that_wrote(world: &mut World) {
+fn the_output_of_the_last_run_with_output_is_kept(world: &mut World) {
     let queue = world.queue("mails");
     let id = world.load(job(queue)).id;
-    let (error, run) = (world.error("once more"), Run::default());
+    let (error, run) = (world.error("once more"), RunCounters::default());
     let due_ms = world.now() + 10;
     let output = Some(b"first".to_vec());
     world.send(StoreRequest::Retry {
@@ -342,7 +342,7 @@ fn end_many(
     jobs
 }
 
-fn the_oldest_are_forgotten_beyond_a_number(world: &mut World) {
+fn the_oldest_jobs_above_the_limit_are_deleted(world: &mut World) {
     let queue = world.queue_with(
         "mails",
         QueuePolicy {
@@ -356,7 +356,7 @@ fn the_oldest_are_forgotten_beyond_a_number(world: &mut World) {
     assert_eq!(world.counts(queue).done, 12);
 }
 
-fn the_order_is_that_in_which_they_ended(world: &mut World) {
+fn jobs_are_deleted_in_the_order_of_their_ends(world: &mut World) {
     let queue = world.queue_with(
         "mails",
         QueuePolicy {
@@ -376,7 +376,7 @@ fn the_order_is_that_in_which_they_ended(world: &mut World) {
     assert_eq!(world.list(Filter::default()), [jobs[0], jobs[2]]);
 }
 
-fn the_old_are_forgotten_after_a_time(world: &mut World) {
+fn old_jobs_are_deleted(world: &mut World) {
     let policy = QueuePolicy {
         done_ms: 10_000,
         failed_ms: 20_000,
@@ -404,7 +404,7 @@ fn the_old_are_forgotten_after_a_time(world: &mut World) {
     assert_eq!(world.counts(queue).failed, 1);
 }
 
-fn failed_jobs_are_kept_apart(world: &mut World) {
+fn failed_jobs_have_their_own_retention(world: &mut World) {
     let queue = world.queue_with(
         "mails",
         QueuePolicy {
@@ -434,7 +434,7 @@ fn failed_jobs_are_kept_apart(world: &mut World) {
     );
 }
 
-fn a_forgotten_job_leaves_nothing(world: &mut World) {
+fn a_deleted_job_leaves_no_data(world: &mut World) {
     let queue = world.queue_with(
         "mails",
         QueuePolicy {
@@ -451,7 +451,7 @@ fn a_forgotten_job_leaves_nothing(world: &mut World) {
     });
     world.send(StoreRequest::Note {
         job: id,
-        what: What::Acknowledged,
+        what: HistoryKind::Acknowledged,
         text: String::new(),
     });
     world.end(id, result("gone"));
@@ -472,7 +472,7 @@ fn a_result_outlives_its_job(world: &mut World) {
         },
     );
     let id = world.load(job(queue)).id;
-    let run = Run {
+    let run = RunCounters {
         attempt: 2,
         exceptions: 1,
         crashes: 0,
@@ -501,7 +501,7 @@ fn a_result_outlives_its_job(world: &mut World) {
     assert_eq!(world.view(id), None);
 }
 
-fn nothing_is_kept_where_nothing_is_to_be(world: &mut World) {
+fn a_retention_of_zero_keeps_nothing(world: &mut World) {
     let queue = world.queue_with(
         "mails",
         QueuePolicy {
@@ -516,7 +516,7 @@ fn nothing_is_kept_where_nothing_is_to_be(world: &mut World) {
     assert_eq!(world.counts(queue).done, 20);
 }
 
-fn progress_is_told(world: &mut World) {
+fn progress_is_stored(world: &mut World) {
     let queue = world.queue("mails");
     let id = world.load(job(queue)).id;
     assert_eq!(world.view(id).unwrap().progress, None);
@@ -536,7 +536,7 @@ fn progress_is_told(world: &mut World) {
     );
 }
 
-fn what_is_written_after_the_end_is_kept(world: &mut World) {
+fn output_after_the_end_is_kept(world: &mut World) {
     let policy = QueuePolicy {
         done_ms: 1_000,
         ..QueuePolicy::default()
@@ -562,18 +562,18 @@ fn what_is_written_after_the_end_is_kept(world: &mut World) {
     assert_eq!(world.view(id), None);
 }
 
-fn what_happens_after_the_end_is_told(world: &mut World) {
+fn history_after_the_end_is_kept(world: &mut World) {
     let queue = world.queue("mails");
     let id = world.load(job(queue)).id;
     world.send(StoreRequest::Note {
         job: id,
-        what: What::Acknowledged,
+        what: HistoryKind::Acknowledged,
         text: "early".to_owned(),
     });
     world.done(id);
     world.send(StoreRequest::Note {
         job: id,
-        what: What::AfterAck,
+        what: HistoryKind::AfterAck,
         text: "it failed all the same".to_owned(),
     });
     let history = world.view(id).unwrap().whole.unwrap().history;
@@ -584,8 +584,8 @@ fn what_happens_after_the_end_is_told(world: &mut World) {
     assert_eq!(
         notes,
         [
-            (What::Acknowledged, "early"),
-            (What::AfterAck, "it failed all the same")
+            (HistoryKind::Acknowledged, "early"),
+            (HistoryKind::AfterAck, "it failed all the same")
         ]
     );
 }

@@ -7,12 +7,12 @@ use stoker_store::{
 };
 
 crate::every_engine! {
-    pushes_of_one_commit_are_all_found,
+    a_scheduler_finds_all_pushes_of_one_commit,
 }
 
 const KEYS: [&[u8]; 3] = [b"a", b"b", b"c"];
 
-fn pushes_of_one_commit_are_all_found(world: &mut World) {
+fn a_scheduler_finds_all_pushes_of_one_commit(world: &mut World) {
     for seed in 1..=15 {
         let policy = QueuePolicy {
             window: 2,

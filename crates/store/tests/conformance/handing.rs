@@ -4,22 +4,22 @@ use crate::world::{World, job, job_of};
 use stoker_store::{NewJob, Pushed, QueuePolicy, StoreRequest, Ticket};
 
 crate::every_engine! {
-    a_job_comes_back_as_it_was_pushed,
-    the_scheduler_has_no_room,
-    the_window_bounds_what_is_held,
+    a_job_is_loaded_as_it_was_pushed,
+    a_job_is_not_loaded_without_room,
+    the_window_limits_loaded_jobs,
     a_lane_is_handed_over_in_its_order,
-    a_job_that_comes_back_has_its_place_again,
-    a_backlog_is_told_once,
-    nothing_is_handed_over_twice,
-    an_ended_job_makes_room,
-    lanes_do_not_stand_in_each_others_way,
-    lanes_of_which_nothing_is_held_take_turns,
-    lanes_are_found_however_many_are_held,
-    what_a_lane_asks_for_may_be_nothing,
-    one_lane_among_very_many_that_are_held,
+    a_returning_job_keeps_its_place,
+    a_backlog_is_reported_once,
+    no_job_is_loaded_twice,
+    an_ended_job_frees_its_slot_in_the_window,
+    lanes_do_not_block_each_other,
+    unloaded_lanes_take_turns,
+    unloaded_lanes_are_found_among_loaded_ones,
+    a_refill_may_return_nothing,
+    one_unloaded_lane_is_found_among_many_loaded_ones,
 }
 
-fn a_job_comes_back_as_it_was_pushed(world: &mut World) {
+fn a_job_is_loaded_as_it_was_pushed(world: &mut World) {
     let queue = world.queue("mails");
     let new = NewJob {
         class: 3,
@@ -54,7 +54,7 @@ fn a_job_comes_back_as_it_was_pushed(world: &mut World) {
     assert_eq!(jobs[0].due_ms, world.now());
 }
 
-fn the_scheduler_has_no_room(world: &mut World) {
+fn a_job_is_not_loaded_without_room(world: &mut World) {
     let queue = world.queue("mails");
     assert!(matches!(
         world.push_to(false, job(queue)),
@@ -67,7 +67,7 @@ fn the_scheduler_has_no_room(world: &mut World) {
     assert_eq!(world.refill(queue, b"", 10).0.len(), 2);
 }
 
-fn the_window_bounds_what_is_held(world: &mut World) {
+fn the_window_limits_loaded_jobs(world: &mut World) {
     let queue = world.queue_with(
         "mails",
         QueuePolicy {
@@ -96,7 +96,7 @@ fn a_lane_is_handed_over_in_its_order(world: &mut World) {
 }
 
 /// Campaign of 2026-11-23: a returning job went behind the other jobs with its key.
-fn a_job_that_comes_back_has_its_place_again(world: &mut World) {
+fn a_returning_job_keeps_its_place(world: &mut World) {
     let queue = world.queue("mails");
     let loaded = [(); 2].map(|()| world.load(job(queue)));
     let wait = |world: &mut World, job| match world.push_to(false, job) {
@@ -117,7 +117,7 @@ fn a_job_that_comes_back_has_its_place_again(world: &mut World) {
     assert_eq!(world.refill(queue, b"", 10), (all, false));
 }
 
-fn a_backlog_is_told_once(world: &mut World) {
+fn a_backlog_is_reported_once(world: &mut World) {
     let queue = world.queue_with(
         "mails",
         QueuePolicy {
@@ -136,7 +136,7 @@ fn a_backlog_is_told_once(world: &mut World) {
     assert_eq!(world.backlogs(), [(0, vec![])]);
 }
 
-fn nothing_is_handed_over_twice(world: &mut World) {
+fn no_job_is_loaded_twice(world: &mut World) {
     let queue = world.queue_with(
         "mails",
         QueuePolicy {
@@ -160,7 +160,7 @@ fn nothing_is_handed_over_twice(world: &mut World) {
     assert_eq!(world.refill(queue, b"", 10), (vec![], false));
 }
 
-fn an_ended_job_makes_room(world: &mut World) {
+fn an_ended_job_frees_its_slot_in_the_window(world: &mut World) {
     let queue = world.queue_with(
         "mails",
         QueuePolicy {
@@ -178,7 +178,7 @@ fn an_ended_job_makes_room(world: &mut World) {
     assert_eq!(world.refill(queue, b"", 1), (vec![third], true));
 }
 
-fn lanes_do_not_stand_in_each_others_way(world: &mut World) {
+fn lanes_do_not_block_each_other(world: &mut World) {
     let queue = world.queue_with(
         "mails",
         QueuePolicy {
@@ -199,7 +199,7 @@ fn lanes_do_not_stand_in_each_others_way(world: &mut World) {
     assert!(world.accept(job_of(other, b"a")).1.is_some());
 }
 
-fn lanes_of_which_nothing_is_held_take_turns(world: &mut World) {
+fn unloaded_lanes_take_turns(world: &mut World) {
     let queue = world.queue("mails");
     for number in 0..10 {
         for _ in 0..3 {
@@ -233,7 +233,7 @@ fn lanes_of_which_nothing_is_held_take_turns(world: &mut World) {
     assert_eq!((&again[0].key, again[0].jobs.len()), (&lanes[0].key, 1));
 }
 
-fn lanes_are_found_however_many_are_held(world: &mut World) {
+fn unloaded_lanes_are_found_among_loaded_ones(world: &mut World) {
     let queue = world.queue("mails");
     for number in 0..50 {
         world.load(job_of(queue, format!("held{number}").as_bytes()));
@@ -248,13 +248,13 @@ fn lanes_are_found_however_many_are_held(world: &mut World) {
     assert_eq!(world.refill_lanes(queue, 1, 5), (vec![], false));
 }
 
-fn what_a_lane_asks_for_may_be_nothing(world: &mut World) {
+fn a_refill_may_return_nothing(world: &mut World) {
     let queue = world.queue("mails");
     assert_eq!(world.refill(queue, b"nobody", 5), (vec![], false));
     assert_eq!(world.refill_lanes(queue, 5, 5), (vec![], false));
 }
 
-fn one_lane_among_very_many_that_are_held(world: &mut World) {
+fn one_unloaded_lane_is_found_among_many_loaded_ones(world: &mut World) {
     let queue = world.queue("mails");
     for number in 0..5_000 {
         world.send(StoreRequest::Push {

@@ -12,17 +12,17 @@ crate::every_engine! {
     a_unique_key_is_held_while_a_job_retries,
     a_unique_key_may_be_held_until_the_start,
     a_unique_key_may_be_held_for_a_time,
-    a_job_that_comes_back_leaves_its_key_to_another,
-    unique_keys_are_each_queues_own,
+    a_returning_job_does_not_take_its_key_from_another,
+    unique_keys_are_per_queue,
     a_cancelled_job_frees_its_key,
-    a_revived_job_takes_its_key_again,
-    a_job_is_not_revived_while_another_holds_its_key,
-    a_moved_job_takes_its_key_along,
-    a_moved_job_holds_its_key_no_longer,
-    a_job_does_not_move_to_where_another_holds_its_key,
-    a_repeated_push_is_the_same_job,
-    a_push_is_recognised_for_a_time,
-    a_repetition_goes_before_a_taken_key,
+    a_retried_job_takes_its_key_again,
+    a_job_is_not_retried_while_another_holds_its_key,
+    a_moved_job_keeps_its_key,
+    a_moved_job_frees_its_key_in_the_old_queue,
+    a_job_does_not_move_to_a_queue_where_its_key_is_held,
+    a_repeated_push_returns_the_same_job,
+    a_repeated_push_is_recognised_until_its_key_expires,
+    a_repeated_push_is_detected_before_a_taken_key,
 }
 
 fn unique_with(queue: QueueNo, until_start: bool, for_ms: Option<u64>) -> NewJob {
@@ -84,7 +84,7 @@ fn a_unique_key_may_be_held_until_the_start(world: &mut World) {
 }
 
 /// Simulation, seed 59852 of 2026-11-23: the returning job was rejected and lost.
-fn a_job_that_comes_back_leaves_its_key_to_another(world: &mut World) {
+fn a_returning_job_does_not_take_its_key_from_another(world: &mut World) {
     let queue = world.queue("mails");
     let other = world.load(unique(queue)).id;
     let back = NewJob {
@@ -114,7 +114,7 @@ fn a_unique_key_may_be_held_for_a_time(world: &mut World) {
     assert_eq!(world.push(unique(queue)), Pushed::Taken(second.into()));
 }
 
-fn unique_keys_are_each_queues_own(world: &mut World) {
+fn unique_keys_are_per_queue(world: &mut World) {
     let (one, other) = (world.queue("one"), world.queue("other"));
     world.load(unique(one));
     world.load(unique(other));
@@ -137,7 +137,7 @@ fn a_cancelled_job_frees_its_key(world: &mut World) {
     world.load(unique(queue));
 }
 
-fn a_revived_job_takes_its_key_again(world: &mut World) {
+fn a_retried_job_takes_its_key_again(world: &mut World) {
     let queue = world.queue("mails");
     let id = world.load(unique(queue)).id;
     world.fail(id);
@@ -150,7 +150,7 @@ fn a_revived_job_takes_its_key_again(world: &mut World) {
     world.load(unique(queue));
 }
 
-fn a_job_is_not_revived_while_another_holds_its_key(world: &mut World) {
+fn a_job_is_not_retried_while_another_holds_its_key(world: &mut World) {
     let queue = world.queue("mails");
     let first = world.load(unique(queue)).id;
     world.fail(first);
@@ -172,7 +172,7 @@ fn a_job_is_not_revived_while_another_holds_its_key(world: &mut World) {
     assert_eq!(world.refill(queue, b"", 9).0, [first]);
 }
 
-fn a_moved_job_takes_its_key_along(world: &mut World) {
+fn a_moved_job_keeps_its_key(world: &mut World) {
     let (queue, other) = (world.queue("mails"), world.queue("other"));
     for (until_start, for_ms) in [(false, None), (false, Some(60_000)), (true, None)] {
         let new = |queue| unique_with(queue, until_start, for_ms);
@@ -190,7 +190,7 @@ fn a_moved_job_takes_its_key_along(world: &mut World) {
     }
 }
 
-fn a_moved_job_holds_its_key_no_longer(world: &mut World) {
+fn a_moved_job_frees_its_key_in_the_old_queue(world: &mut World) {
     let (queue, other) = (world.queue("mails"), world.queue("other"));
     let new = |queue| unique_with(queue, false, Some(1_000));
     let Pushed::Accepted { id, .. } = world.push_to(false, new(queue)) else {
@@ -206,7 +206,7 @@ fn a_moved_job_holds_its_key_no_longer(world: &mut World) {
     assert!(matches!(later, Pushed::Accepted { .. }), "{later:?}");
 }
 
-fn a_job_does_not_move_to_where_another_holds_its_key(world: &mut World) {
+fn a_job_does_not_move_to_a_queue_where_its_key_is_held(world: &mut World) {
     let (here, there) = (world.queue("mails"), world.queue("others"));
     let Pushed::Accepted { id: waiting, .. } = world.push_to(false, unique(here)) else {
         panic!("it is free");
@@ -243,7 +243,7 @@ fn idempotent(queue: QueueNo, key: &[u8]) -> NewJob {
     }
 }
 
-fn a_repeated_push_is_the_same_job(world: &mut World) {
+fn a_repeated_push_returns_the_same_job(world: &mut World) {
     let (queue, other) = (world.queue("mails"), world.queue("other"));
     let id = world.load(idempotent(queue, b"order \xff 1")).id;
     assert_eq!(world.push(idempotent(queue, b"order \xff 1")), repeated(id));
@@ -253,7 +253,7 @@ fn a_repeated_push_is_the_same_job(world: &mut World) {
     world.load(idempotent(other, b"order \xff 1"));
 }
 
-fn a_push_is_recognised_for_a_time(world: &mut World) {
+fn a_repeated_push_is_recognised_until_its_key_expires(world: &mut World) {
     let queue = world.queue_with(
         "mails",
         QueuePolicy {
@@ -269,7 +269,7 @@ fn a_push_is_recognised_for_a_time(world: &mut World) {
     assert_eq!(world.push(idempotent(queue, b"1")), repeated(second));
 }
 
-fn a_repetition_goes_before_a_taken_key(world: &mut World) {
+fn a_repeated_push_is_detected_before_a_taken_key(world: &mut World) {
     let queue = world.queue("mails");
     let new = NewJob {
         idempotency: Some(b"1"[..].into()),

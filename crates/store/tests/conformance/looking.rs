@@ -6,11 +6,11 @@ use stoker_store::{
 };
 
 crate::every_engine! {
-    a_list_goes_on_where_it_stopped,
+    a_list_continues_after_an_id,
     a_list_with_payloads,
-    filters,
+    jobs_are_filtered,
     failures_are_grouped,
-    a_job_that_waits_is_seen_whole,
+    a_waiting_job_is_returned_with_all_details,
 }
 
 fn pages(world: &mut World, filter: &Filter, limit: usize, newest: bool) -> Vec<JobId> {
@@ -37,7 +37,7 @@ fn pages(world: &mut World, filter: &Filter, limit: usize, newest: bool) -> Vec<
 }
 
 /// Issue 9, A27: a list can start from the oldest or from the newest job.
-fn a_list_goes_on_where_it_stopped(world: &mut World) {
+fn a_list_continues_after_an_id(world: &mut World) {
     let queues = [world.queue("one"), world.queue("two")];
     let mut all = Vec::new();
     for number in 0..60 {
@@ -102,7 +102,7 @@ fn kind(queue: QueueNo, kind: &str) -> NewJob {
     }
 }
 
-fn filters(world: &mut World) {
+fn jobs_are_filtered(world: &mut World) {
     let (one, two) = (world.queue("one"), world.queue("two"));
     let mail = world.load(kind(one, "App\\Mail")).id;
     let report = world.load(kind(two, "App\\Report")).id;
@@ -314,7 +314,7 @@ fn failures_are_grouped(world: &mut World) {
     assert_eq!(groups(world, done, 10), []);
 }
 
-fn a_job_that_waits_is_seen_whole(world: &mut World) {
+fn a_waiting_job_is_returned_with_all_details(world: &mut World) {
     let queue = world.queue_with("mails", QueuePolicy::default());
     let options = Options {
         tries: Some(3),

@@ -3,13 +3,13 @@
 use crate::world::{START, World};
 use std::collections::HashMap;
 use stoker_store::{
-    Bytes, Change, Counts, Ending, Filter, Found, Job, JobError, JobId, NewJob, Options, Owner,
-    Pushed, Query, QueueNo, QueuePolicy, Run, Selection, State, States, StoreEvent, StoreRequest,
-    Unique, View, What,
+    Bytes, Change, Counts, Ending, Filter, Found, HistoryKind, Job, JobError, JobId, NewJob,
+    Options, Owner, Pushed, Query, QueueNo, QueuePolicy, RunCounters, Selection, State, States,
+    StoreEvent, StoreRequest, Unique, View,
 };
 
 #[test]
-fn memory_and_disk_do_the_same() {
+fn memory_and_disk_behave_alike() {
     let seeds = std::env::var("STOKER_SEEDS")
         .ok()
         .and_then(|seeds| seeds.parse().ok());
@@ -42,7 +42,7 @@ impl Chance {
 }
 
 /// The parts of a job that both engines must hand over alike.
-type Handed = (usize, Run, u64, Vec<u8>, Option<Vec<u8>>);
+type Handed = (usize, RunCounters, u64, Vec<u8>, Option<Vec<u8>>);
 
 /// Two engines. A job has the same index in both lists of ids.
 struct Pair {
@@ -138,7 +138,7 @@ impl Pair {
                 let ms = self.chance.below(1_500);
                 self.worlds.iter_mut().for_each(|world| world.advance(ms));
             }
-            18 if self.moves => self.give_back(),
+            18 if self.moves => self.release_loaded(),
             _ => self.change(),
         }
     }
@@ -269,7 +269,7 @@ impl Pair {
         jobs.collect()
     }
 
-    fn take_held(&mut self) -> Option<usize> {
+    fn take_loaded(&mut self) -> Option<usize> {
         if self.loaded.is_empty() {
             return None;
         }
@@ -290,16 +290,16 @@ impl Pair {
         }
     }
 
-    fn run_of(&mut self) -> Run {
-        Run {
+    fn run_of(&mut self) -> RunCounters {
+        RunCounters {
             attempt: 1 + self.chance.below(3) as u16,
             ran_us: self.chance.below(100),
-            ..Run::default()
+            ..RunCounters::default()
         }
     }
 
     fn end(&mut self) {
-        let Some(place) = self.take_held() else {
+        let Some(place) = self.take_loaded() else {
             return;
         };
         let ending = match self.chance.below(4) {
@@ -321,7 +321,7 @@ impl Pair {
     }
 
     fn retry(&mut self) {
-        let Some(place) = self.take_held() else {
+        let Some(place) = self.take_loaded() else {
             return;
         };
         let park = self.chance.one_in(2);
@@ -365,7 +365,7 @@ impl Pair {
                 },
                 _ => StoreRequest::Note {
                     job,
-                    what: What::Acknowledged,
+                    what: HistoryKind::Acknowledged,
                     text: "note".to_owned(),
                 },
             });
@@ -394,8 +394,8 @@ impl Pair {
         }
     }
 
-    fn give_back(&mut self) {
-        let Some(place) = self.take_held() else {
+    fn release_loaded(&mut self) {
+        let Some(place) = self.take_loaded() else {
             return;
         };
         let change = Change::Move { to: self.queue() };

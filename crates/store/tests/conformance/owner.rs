@@ -4,16 +4,16 @@ use crate::keys::unique;
 use crate::world::{World, job};
 use stoker_store::{
     Change, Ending, Filter, Holder, Import, Job, JobId, NewJob, Owner, Pushed, QueueNo,
-    QueuePolicy, Run, Selection, State, StoreEvent, StoreRequest, Ticket, Trouble,
+    QueuePolicy, RunCounters, Selection, State, StoreEvent, StoreRequest, Ticket, Trouble,
 };
 
 crate::every_engine! {
-    an_owner_stays_with_a_job_through_its_life,
-    an_owner_stays_with_what_remains_of_a_job,
+    a_job_keeps_its_owner,
+    the_remains_of_a_job_keep_its_owner,
     an_import_keeps_the_owner,
     jobs_are_found_by_their_owner,
     a_repeated_push_is_answered_with_the_holders_owner,
-    a_repeated_push_with_another_body_is_answered_as_such,
+    a_repeated_push_with_another_body_is_reported,
     a_taken_unique_key_is_answered_with_the_holders_owner,
 }
 
@@ -36,7 +36,7 @@ fn fetched(world: &mut World, job: JobId) -> Job {
     }
 }
 
-fn an_owner_stays_with_a_job_through_its_life(world: &mut World) {
+fn a_job_keeps_its_owner(world: &mut World) {
     let uid = Some(Owner::from("uid:33"));
     let (queue, other) = (world.queue("mails"), world.queue("elsewhere"));
     let loaded = world.load(owned(queue, "uid:33"));
@@ -68,7 +68,7 @@ fn an_owner_stays_with_a_job_through_its_life(world: &mut World) {
     assert_eq!(owner_of(world, id), None);
 }
 
-fn an_owner_stays_with_what_remains_of_a_job(world: &mut World) {
+fn the_remains_of_a_job_keep_its_owner(world: &mut World) {
     let policy = QueuePolicy {
         done: 0,
         result_ms: 60_000,
@@ -92,7 +92,7 @@ fn an_import_keeps_the_owner(world: &mut World) {
     let queue = world.queue("mails");
     let import = |error| Import {
         job: owned(queue, "uid:34"),
-        run: Run::default(),
+        run: RunCounters::default(),
         was: "id-1".to_owned(),
         error,
         checkpoint: None,
@@ -149,7 +149,7 @@ fn a_repeated_push_is_answered_with_the_holders_owner(world: &mut World) {
     assert_eq!(world.push(new("uid:34")), repeated);
 }
 
-fn a_repeated_push_with_another_body_is_answered_as_such(world: &mut World) {
+fn a_repeated_push_with_another_body_is_reported(world: &mut World) {
     let queue = world.queue("mails");
     let new = |bytes: &[u8], meta_len| NewJob {
         idempotency: Some(b"order-7"[..].into()),

@@ -1,20 +1,20 @@
 //! Retries.
 
 use crate::world::{World, job, job_of};
-use stoker_store::{QueuePolicy, Run, State, StoreEvent, StoreRequest, What};
+use stoker_store::{HistoryKind, QueuePolicy, RunCounters, State, StoreEvent, StoreRequest};
 
 crate::every_engine! {
-    a_held_job_is_fetched_once_more,
+    a_loaded_job_is_fetched_again,
     a_retry_waits_for_its_time,
-    a_retry_goes_behind_what_came_meanwhile,
-    what_a_retry_has_been_through_comes_along,
-    a_checkpoint_comes_along,
+    a_retry_goes_behind_newer_jobs,
+    a_retry_keeps_its_counters,
+    a_retry_gets_its_checkpoint,
     a_checkpoint_is_dropped_when_the_job_is_done,
-    a_held_retry_is_not_handed_over,
-    a_held_retry_keeps_its_place_in_the_window,
-    a_held_retry_ends,
-    a_held_retry_may_be_let_go_later,
-    old_notes_make_room,
+    a_parked_job_is_not_handed_over,
+    a_parked_job_keeps_its_place_in_the_window,
+    a_parked_job_ends,
+    a_parked_job_can_be_released_later,
+    the_oldest_history_entries_are_dropped,
 }
 
 fn a_retry_waits_for_its_time(world: &mut World) {
@@ -28,7 +28,7 @@ fn a_retry_waits_for_its_time(world: &mut World) {
     let history = view.whole.unwrap().history;
     assert_eq!(
         (history[0].what, history[0].text.as_str()),
-        (What::Retried, "App\\Boom: not now")
+        (HistoryKind::Retried, "App\\Boom: not now")
     );
     assert_eq!(world.refill(queue, b"", 10).0, []);
     world.advance(999);
@@ -39,7 +39,7 @@ fn a_retry_waits_for_its_time(world: &mut World) {
     assert_eq!(world.state(id), Some(State::Ready));
 }
 
-fn a_retry_goes_behind_what_came_meanwhile(world: &mut World) {
+fn a_retry_goes_behind_newer_jobs(world: &mut World) {
     let queue = world.queue_with(
         "mails",
         QueuePolicy {
@@ -55,10 +55,10 @@ fn a_retry_goes_behind_what_came_meanwhile(world: &mut World) {
     assert_eq!(world.refill(queue, b"", 10).0, [second, first, third]);
 }
 
-fn what_a_retry_has_been_through_comes_along(world: &mut World) {
+fn a_retry_keeps_its_counters(world: &mut World) {
     let queue = world.queue("mails");
     let id = world.load(job(queue)).id;
-    let run = Run {
+    let run = RunCounters {
         attempt: 4,
         exceptions: 2,
         crashes: 1,
@@ -83,7 +83,7 @@ fn what_a_retry_has_been_through_comes_along(world: &mut World) {
     );
 }
 
-fn a_checkpoint_comes_along(world: &mut World) {
+fn a_retry_gets_its_checkpoint(world: &mut World) {
     let queue = world.queue("mails");
     let id = world.load(job(queue)).id;
     world.send(StoreRequest::Checkpoint {
@@ -118,7 +118,7 @@ fn a_checkpoint_is_dropped_when_the_job_is_done(world: &mut World) {
     assert!(of(world, jobs[1]).is_some(), "it may run again");
 }
 
-fn a_held_retry_is_not_handed_over(world: &mut World) {
+fn a_parked_job_is_not_handed_over(world: &mut World) {
     let queue = world.queue_with(
         "mails",
         QueuePolicy {
@@ -136,7 +136,7 @@ fn a_held_retry_is_not_handed_over(world: &mut World) {
     assert_eq!(world.state(id), Some(State::Retrying));
 }
 
-fn a_held_retry_keeps_its_place_in_the_window(world: &mut World) {
+fn a_parked_job_keeps_its_place_in_the_window(world: &mut World) {
     let policy = QueuePolicy {
         ordered: true,
         window: 1,
@@ -152,7 +152,7 @@ fn a_held_retry_keeps_its_place_in_the_window(world: &mut World) {
     assert_eq!(world.refill(queue, b"a", 10), (vec![next.0], false));
 }
 
-fn a_held_retry_ends(world: &mut World) {
+fn a_parked_job_ends(world: &mut World) {
     let queue = world.queue_with(
         "mails",
         QueuePolicy {
@@ -174,7 +174,7 @@ fn a_held_retry_ends(world: &mut World) {
     );
 }
 
-fn a_held_retry_may_be_let_go_later(world: &mut World) {
+fn a_parked_job_can_be_released_later(world: &mut World) {
     let queue = world.queue_with(
         "mails",
         QueuePolicy {
@@ -189,13 +189,13 @@ fn a_held_retry_may_be_let_go_later(world: &mut World) {
     assert_eq!(world.refill(queue, b"a", 10), (vec![id], false));
 }
 
-fn old_notes_make_room(world: &mut World) {
+fn the_oldest_history_entries_are_dropped(world: &mut World) {
     let queue = world.queue("mails");
     let id = world.load(job(queue)).id;
     for number in 0..150 {
         world.send(StoreRequest::Note {
             job: id,
-            what: What::AfterAck,
+            what: HistoryKind::AfterAck,
             text: number.to_string(),
         });
     }
@@ -207,7 +207,7 @@ fn old_notes_make_room(world: &mut World) {
     );
 }
 
-fn a_held_job_is_fetched_once_more(world: &mut World) {
+fn a_loaded_job_is_fetched_again(world: &mut World) {
     let queue = world.queue_with(
         "mails",
         QueuePolicy {

@@ -3,27 +3,27 @@
 use crate::repeated;
 use crate::world::{World, job, job_of};
 use stoker_store::{
-    Counts, NewJob, Pushed, QueuePolicy, Run, State, StoreEvent, StoreRequest, What,
+    Counts, HistoryKind, NewJob, Pushed, QueuePolicy, RunCounters, State, StoreEvent, StoreRequest,
 };
 
 crate::every_engine! {
-    queues_have_numbers,
+    queue_numbers_survive,
     a_queue_stays_paused,
     jobs_survive,
     order_survives,
     order_by_past_times_survives,
     counts_survive,
     keys_survive,
-    numbers_go_on,
-    what_ran_counts_as_crashed,
-    what_was_to_rest_rests,
-    what_waits_behind_a_rest_is_told,
+    job_numbers_continue_after_a_restart,
+    running_jobs_count_as_crashed,
+    parked_jobs_stay_parked,
+    jobs_behind_a_parked_job_are_reported,
     ends_of_the_same_commit_hide_no_backlog,
-    a_queue_that_is_no_longer_ordered_does_not_rest,
+    a_queue_that_is_no_longer_ordered_parks_no_jobs,
     due_times_survive,
 }
 
-fn queues_have_numbers(world: &mut World) {
+fn queue_numbers_survive(world: &mut World) {
     let (one, two) = (world.queue("one"), world.queue("two"));
     assert_ne!(one, two);
     assert_eq!(world.queue("one"), one);
@@ -181,7 +181,7 @@ fn keys_survive(world: &mut World) {
     assert_eq!(world.driver().ids().number(uuid), Some(id));
 }
 
-fn numbers_go_on(world: &mut World) {
+fn job_numbers_continue_after_a_restart(world: &mut World) {
     if !world.is_durable() {
         return;
     }
@@ -205,7 +205,7 @@ fn numbers_go_on(world: &mut World) {
     }
 }
 
-fn what_ran_counts_as_crashed(world: &mut World) {
+fn running_jobs_count_as_crashed(world: &mut World) {
     if !world.is_durable() {
         return;
     }
@@ -225,9 +225,9 @@ fn what_ran_counts_as_crashed(world: &mut World) {
     }
     // With two suspects, neither of them can be blamed.
     let other = world.load(job(queue)).id;
-    let run = Run {
+    let run = RunCounters {
         crashes: 2,
-        ..Run::default()
+        ..RunCounters::default()
     };
     let (error, due_ms) = (world.error("it died"), world.now());
     world.send(StoreRequest::Retry {
@@ -261,7 +261,7 @@ fn what_ran_counts_as_crashed(world: &mut World) {
     assert_eq!((view.state, view.run.crashes), (State::Failed, 3));
     assert_eq!(view.error.unwrap().class, "Quarantined");
     let history = view.whole.unwrap().history;
-    assert!(history.iter().any(|note| note.what == What::Crashed));
+    assert!(history.iter().any(|note| note.what == HistoryKind::Crashed));
     assert_eq!(world.view(waited).unwrap().run.crashes, 1);
     // Closing the store does not count as a crash.
     world.refill(queue, b"", 10);
@@ -270,7 +270,7 @@ fn what_ran_counts_as_crashed(world: &mut World) {
     assert_eq!(world.view(waited).unwrap().run.crashes, 1);
 }
 
-fn what_was_to_rest_rests(world: &mut World) {
+fn parked_jobs_stay_parked(world: &mut World) {
     if !world.is_durable() {
         return;
     }
@@ -301,7 +301,7 @@ fn what_was_to_rest_rests(world: &mut World) {
     assert_eq!((counts.ready, counts.delayed, counts.done), (0, 0, 2));
 }
 
-fn what_waits_behind_a_rest_is_told(world: &mut World) {
+fn jobs_behind_a_parked_job_are_reported(world: &mut World) {
     if !world.is_durable() {
         return;
     }
@@ -338,7 +338,7 @@ fn ends_of_the_same_commit_hide_no_backlog(world: &mut World) {
     });
     world.send(StoreRequest::End {
         job: loaded,
-        run: Run::default(),
+        run: RunCounters::default(),
         ending: stoker_store::Ending::Done { result: None },
         ticket: None,
         output: None,
@@ -356,7 +356,7 @@ fn ends_of_the_same_commit_hide_no_backlog(world: &mut World) {
     assert_eq!(world.refill(queue, b"b", 10).0, [first, id]);
 }
 
-fn a_queue_that_is_no_longer_ordered_does_not_rest(world: &mut World) {
+fn a_queue_that_is_no_longer_ordered_parks_no_jobs(world: &mut World) {
     if !world.is_durable() {
         return;
     }

@@ -7,20 +7,20 @@ use stoker_store::{
 
 crate::every_engine! {
     a_delayed_job_waits,
-    due_jobs_come_in_the_order_of_their_times,
-    delays_and_times_of_day_come_due_in_one_order,
-    many_come_due_at_once,
-    a_time_that_has_passed_goes_before_what_came_later,
-    times_that_have_passed_wait_in_their_order,
-    one_that_was_due_earlier_is_handed_over_though_others_are_held,
-    one_that_was_due_earlier_waits_where_there_is_no_room,
-    nothing_is_handed_over_twice_for_one_that_was_due_earlier,
-    very_many_were_due_at_the_same_time,
-    one_that_rests_has_no_say_in_the_place_of_another,
-    a_suspended_job_waits_for_ever,
-    a_delay_takes_its_time_however_the_clock_is_set,
-    a_time_of_day_follows_the_clock,
-    one_that_is_ready_stays_so_where_it_is_moved_however_the_clock_is_set,
+    due_jobs_are_handed_over_in_the_order_of_their_times,
+    delays_and_due_times_share_one_order,
+    many_jobs_are_due_at_once,
+    an_overdue_job_goes_before_newer_jobs,
+    overdue_jobs_keep_the_order_of_their_times,
+    an_overdue_job_is_handed_over_although_others_are_loaded,
+    an_overdue_job_waits_without_room,
+    an_overdue_job_causes_no_double_loading,
+    many_jobs_were_due_at_the_same_time,
+    a_parked_job_does_not_affect_the_places_of_others,
+    a_suspended_job_never_becomes_due,
+    a_delay_ignores_clock_changes,
+    a_due_time_follows_the_clock,
+    a_moved_ready_job_stays_ready_after_a_clock_change,
 }
 
 fn a_delayed_job_waits(world: &mut World) {
@@ -43,7 +43,7 @@ fn a_delayed_job_waits(world: &mut World) {
     world.done(id);
 }
 
-fn due_jobs_come_in_the_order_of_their_times(world: &mut World) {
+fn due_jobs_are_handed_over_in_the_order_of_their_times(world: &mut World) {
     let queue = world.queue("mails");
     let now = world.now();
     let delays = [30, 10, 20, 10];
@@ -63,7 +63,7 @@ fn due_jobs_come_in_the_order_of_their_times(world: &mut World) {
     );
 }
 
-fn delays_and_times_of_day_come_due_in_one_order(world: &mut World) {
+fn delays_and_due_times_share_one_order(world: &mut World) {
     let queue = world.queue("mails");
     let now = world.now();
     let due = |in_ms: u64| NewJob {
@@ -80,7 +80,7 @@ fn delays_and_times_of_day_come_due_in_one_order(world: &mut World) {
     assert_eq!(world.refill(queue, b"", 10).0, in_order);
 }
 
-fn many_come_due_at_once(world: &mut World) {
+fn many_jobs_are_due_at_once(world: &mut World) {
     let queue = world.queue("mails");
     let due_ms = world.now() + 10;
     for number in 0..1_500 {
@@ -104,7 +104,7 @@ fn overdue(world: &World, queue: QueueNo, ago: u64) -> NewJob {
 }
 
 /// Issue 9, A29.
-fn a_time_that_has_passed_goes_before_what_came_later(world: &mut World) {
+fn an_overdue_job_goes_before_newer_jobs(world: &mut World) {
     let queue = world.queue("mails");
     let first = world.load(job(queue));
     assert_eq!(first.due_ms, world.now());
@@ -118,7 +118,7 @@ fn a_time_that_has_passed_goes_before_what_came_later(world: &mut World) {
     assert!(same.order >= between.order && same.order < second.order);
 }
 
-fn times_that_have_passed_wait_in_their_order(world: &mut World) {
+fn overdue_jobs_keep_the_order_of_their_times(world: &mut World) {
     let queue = world.queue("mails");
     let now = world.now();
     let due = |ago: u64| NewJob {
@@ -139,7 +139,7 @@ fn times_that_have_passed_wait_in_their_order(world: &mut World) {
     assert_eq!(world.refill(queue, b"", 4), (vec![plain, now_due], false));
 }
 
-fn one_that_was_due_earlier_is_handed_over_though_others_are_held(world: &mut World) {
+fn an_overdue_job_is_handed_over_although_others_are_loaded(world: &mut World) {
     let policy = QueuePolicy {
         window: 2,
         ..QueuePolicy::default()
@@ -157,7 +157,7 @@ fn one_that_was_due_earlier_is_handed_over_though_others_are_held(world: &mut Wo
         .for_each(|id| world.done(id));
 }
 
-fn one_that_was_due_earlier_waits_where_there_is_no_room(world: &mut World) {
+fn an_overdue_job_waits_without_room(world: &mut World) {
     let queue = world.queue("mails");
     let loaded = [world.load(job(queue)).id, world.load(job(queue)).id];
     let news = [20, 30, 10].map(|ago| overdue(world, queue, ago));
@@ -173,7 +173,7 @@ fn one_that_was_due_earlier_waits_where_there_is_no_room(world: &mut World) {
     loaded.into_iter().for_each(|id| world.done(id));
 }
 
-fn nothing_is_handed_over_twice_for_one_that_was_due_earlier(world: &mut World) {
+fn an_overdue_job_causes_no_double_loading(world: &mut World) {
     let policy = QueuePolicy {
         window: 3,
         ..QueuePolicy::default()
@@ -197,7 +197,7 @@ fn nothing_is_handed_over_twice_for_one_that_was_due_earlier(world: &mut World) 
 }
 
 /// More jobs than one millisecond has places for.
-fn very_many_were_due_at_the_same_time(world: &mut World) {
+fn many_jobs_were_due_at_the_same_time(world: &mut World) {
     let queue = world.queue("mails");
     let new = overdue(world, queue, 500);
     for number in 0..17_000 {
@@ -219,7 +219,7 @@ fn very_many_were_due_at_the_same_time(world: &mut World) {
     );
 }
 
-fn one_that_rests_has_no_say_in_the_place_of_another(world: &mut World) {
+fn a_parked_job_does_not_affect_the_places_of_others(world: &mut World) {
     let policy = QueuePolicy {
         ordered: true,
         ..QueuePolicy::default()
@@ -237,7 +237,7 @@ fn one_that_rests_has_no_say_in_the_place_of_another(world: &mut World) {
     }
 }
 
-fn a_suspended_job_waits_for_ever(world: &mut World) {
+fn a_suspended_job_never_becomes_due(world: &mut World) {
     let queue = world.queue("mails");
     let due_ms = world.now() + 10;
     let (id, handed) = world.accept(NewJob {
@@ -252,7 +252,7 @@ fn a_suspended_job_waits_for_ever(world: &mut World) {
 }
 
 /// Issue 9, A20.
-fn a_delay_takes_its_time_however_the_clock_is_set(world: &mut World) {
+fn a_delay_ignores_clock_changes(world: &mut World) {
     const HOUR: i64 = 3_600_000;
     let queue = world.queue("mails");
     for set in [-HOUR, HOUR] {
@@ -297,7 +297,7 @@ fn a_delay_takes_its_time_however_the_clock_is_set(world: &mut World) {
     }
 }
 
-fn a_time_of_day_follows_the_clock(world: &mut World) {
+fn a_due_time_follows_the_clock(world: &mut World) {
     let queue = world.queue("mails");
     let due_ms = world.now() + 2_000;
     world.accept(NewJob {
@@ -313,7 +313,7 @@ fn a_time_of_day_follows_the_clock(world: &mut World) {
 }
 
 /// Seed 28420: a ready job stays ready when it is moved after the clock was set back.
-fn one_that_is_ready_stays_so_where_it_is_moved_however_the_clock_is_set(world: &mut World) {
+fn a_moved_ready_job_stays_ready_after_a_clock_change(world: &mut World) {
     let queue = world.queue("mails");
     let other = world.queue("others");
     let Pushed::Accepted { id, job: None } = world.push_to(false, job(queue)) else {

@@ -7,7 +7,7 @@ use stoker_store::State;
 
 /// What must be true of a job when the store is opened again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
+pub(crate) enum Expected {
     /// The job was reported to be in this state.
     Is(String),
     /// The job was rejected or deleted.
@@ -20,7 +20,7 @@ pub(crate) enum Due {
 
 /// Writes each line of the ledger at once, because the process may be killed at any time.
 pub(crate) struct Ledger {
-    is_told: bool,
+    is_printed: bool,
     faults: RefCell<Vec<String>>,
 }
 
@@ -30,14 +30,14 @@ impl Ledger {
         // Ends the line that the test harness has begun.
         println!();
         Self {
-            is_told: true,
+            is_printed: true,
             faults: RefCell::default(),
         }
     }
 
     pub(crate) fn silent() -> Self {
         Self {
-            is_told: false,
+            is_printed: false,
             faults: RefCell::default(),
         }
     }
@@ -85,7 +85,7 @@ impl Ledger {
     }
 
     fn line(&self, text: &str) {
-        if self.is_told {
+        if self.is_printed {
             println!("> {text}");
         }
     }
@@ -94,7 +94,7 @@ impl Ledger {
 /// A ledger as its reader parses it.
 #[derive(Debug, Default)]
 pub(crate) struct Read {
-    pub(crate) jobs: BTreeMap<String, Due>,
+    pub(crate) jobs: BTreeMap<String, Expected>,
     pub(crate) paused: Option<bool>,
     pub(crate) faults: Vec<String>,
     pub(crate) damage: Vec<String>,
@@ -113,13 +113,13 @@ impl Read {
 
     fn take(&mut self, verb: &str, rest: &str) {
         let due = match verb {
-            "asked" => Due::Unknown,
-            "absent" => Due::Absent,
-            "either" => Due::Either,
+            "asked" => Expected::Unknown,
+            "absent" => Expected::Absent,
+            "either" => Expected::Either,
             "is" => {
                 let (label, state) = rest.split_once(' ').unwrap();
                 self.jobs
-                    .insert(label.to_owned(), Due::Is(state.to_owned()));
+                    .insert(label.to_owned(), Expected::Is(state.to_owned()));
                 return;
             }
             "paused" => return self.paused = Some(rest == "true"),

@@ -18,13 +18,13 @@
 
 mod child;
 mod every;
-mod fold;
-mod hand;
 mod ledger;
-mod made;
+mod new_store;
 mod query;
 mod requests;
 mod runs;
 mod script;
 mod sync;
+mod user;
 mod verdict;
+mod wal;

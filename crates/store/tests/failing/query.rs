@@ -1,63 +1,63 @@
 //! Reading the status of one of the store's files fails, which says nothing about the file.
 
-use crate::hand::Hand;
 use crate::ledger::Ledger;
 use crate::runs::Script;
 use crate::sync;
+use crate::user::StoreUser;
 use stoker_store::{QueuePolicy, tools};
 use stoker_testkit::Dir;
-use stoker_testkit::failing::{Call, Fault, IO, IO_ONCE};
+use stoker_testkit::failing::{Call, Fault, IO_ONCE, IO_UNTIL_HEALED};
 
 /// A store with one job, where every commit checks the files.
-pub(crate) fn looks_fail(hand: &mut Hand) {
-    sync::begin(hand);
+pub(crate) fn stat_fails(user: &mut StoreUser) {
+    sync::begin(user);
     for label in ["one", "two"] {
-        let label = hand.push(label, |_| {});
-        hand.done(&label);
+        let label = user.push(label, |_| {});
+        user.done(&label);
     }
-    hand.end_trouble();
-    hand.push("end", |_| {});
-    hand.ledger.end();
+    user.end_trouble();
+    user.push("end", |_| {});
+    user.ledger.end();
 }
 
 /// Checks that an existing store is not reported as lost.
-pub(crate) fn lost(hand: &mut Hand) {
-    hand.open();
-    hand.queue("mails", QueuePolicy::default());
-    hand.push("safe", |_| {});
-    hand.crash();
-    hand.arm();
-    let store = hand.log().with_extension("db");
+pub(crate) fn lost(user: &mut StoreUser) {
+    user.open();
+    user.queue("mails", QueuePolicy::default());
+    user.push("safe", |_| {});
+    user.crash();
+    user.arm();
+    let store = user.wal_path().with_extension("db");
     if matches!(tools::is_lost(&store), Ok(true)) {
-        hand.ledger.fault("it was taken for lost");
+        user.ledger.fault("it was taken for lost");
     }
-    hand.end_trouble();
-    hand.open();
-    hand.queue("mails", QueuePolicy::default());
-    hand.push("end", |_| {});
-    hand.ledger.end();
+    user.end_trouble();
+    user.open();
+    user.queue("mails", QueuePolicy::default());
+    user.push("end", |_| {});
+    user.ledger.end();
 }
 
 /// The journal was deleted, and only this process still has its content open. A failed status call must not
 /// make the store close it.
-pub(crate) fn gone(hand: &mut Hand) {
-    hand.open();
-    hand.queue("mails", QueuePolicy::default());
-    hand.push("safe", |_| {});
-    std::fs::remove_file(hand.log()).unwrap();
-    hand.arm();
+pub(crate) fn journal_deleted(user: &mut StoreUser) {
+    user.open();
+    user.queue("mails", QueuePolicy::default());
+    user.push("safe", |_| {});
+    std::fs::remove_file(user.wal_path()).unwrap();
+    user.arm();
     // The store will report that the journal is gone, which the ledger would count as a fault.
-    let ledger = std::mem::replace(&mut hand.ledger, Ledger::silent());
+    let ledger = std::mem::replace(&mut user.ledger, Ledger::silent());
     ledger.either("one");
     ledger.either("probe1");
-    hand.push_once("one", |_| {});
-    hand.end_trouble();
-    hand.wait("the end of the trouble", |hand| {
-        hand.is_well().then_some(())
+    user.push_once("one", |_| {});
+    user.end_trouble();
+    user.wait("the end of the trouble", |user| {
+        user.is_working().then_some(())
     });
-    hand.ledger = ledger;
-    hand.crash();
-    hand.ledger.end();
+    user.ledger = ledger;
+    user.crash();
+    user.ledger.end();
 }
 
 fn run(script: &'static str, file: &str, number: u32, fault: Fault) {
@@ -73,22 +73,22 @@ fn run(script: &'static str, file: &str, number: u32, fault: Fault) {
 }
 
 #[test]
-fn files_that_cannot_be_looked_at_are_not_called_deleted_or_replaced() {
+fn a_failed_stat_does_not_report_files_as_deleted_or_replaced() {
     for file in ["jobs.db", "jobs.db-wal"] {
-        for fault in [IO_ONCE, IO] {
+        for fault in [IO_ONCE, IO_UNTIL_HEALED] {
             run("looks fail", file, 1, fault);
         }
     }
 }
 
 #[test]
-fn a_deleted_journal_that_cannot_be_looked_at_stays_open() {
+fn a_deleted_journal_stays_open_when_stat_fails() {
     run("gone", "jobs.db-wal", 1, IO_ONCE);
     run("gone", "jobs.db", 1, IO_ONCE);
 }
 
 #[test]
-fn a_store_that_cannot_be_looked_at_is_not_called_lost() {
+fn a_failed_stat_does_not_report_the_store_as_lost() {
     for number in 1..=3 {
         run("lost", "jobs.db", number, IO_ONCE);
     }

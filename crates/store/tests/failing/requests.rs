@@ -1,9 +1,9 @@
 //! Requests to a store, repeated if they are rejected. The answers go to the ledger.
 
-use crate::hand::{Hand, TRIES};
+use crate::user::{MAX_TRIES, StoreUser};
 use stoker_store::{
     Bytes, Change, Changed, Ending, Filter, Import, JobError, NewJob, Options, Pushed, QueueNo,
-    Run, Selection, State, StoreEvent, StoreRequest, Ticket, Trouble,
+    RunCounters, Selection, State, StoreEvent, StoreRequest, Ticket, Trouble,
 };
 
 /// The queue of most jobs.
@@ -39,17 +39,17 @@ fn first_state(job: &NewJob, now: u64) -> State {
     }
 }
 
-impl Hand {
+impl StoreUser {
     /// Pushes a job until it is accepted, with a new label each time. Returns the accepted label.
-    pub(crate) fn push(&mut self, label: &str, say: impl Fn(&mut NewJob)) -> String {
-        for number in 0..TRIES {
+    pub(crate) fn push(&mut self, label: &str, edit: impl Fn(&mut NewJob)) -> String {
+        for number in 0..MAX_TRIES {
             let label = match number {
                 0 => label.to_owned(),
                 number => format!("{label}.{number}"),
             };
-            match self.push_once(&label, &say) {
+            match self.push_once(&label, &edit) {
                 Pushed::Accepted { .. } => return label,
-                Pushed::Refused(_) => self.before_again(),
+                Pushed::Refused(_) => self.prepare_retry(),
                 pushed => panic!("{label}: {pushed:?}"),
             }
         }
@@ -73,14 +73,14 @@ impl Hand {
         accepted
     }
 
-    pub(crate) fn push_once(&mut self, label: &str, say: impl Fn(&mut NewJob)) -> Pushed {
-        let ticket = self.send(label, say);
+    pub(crate) fn push_once(&mut self, label: &str, edit: impl Fn(&mut NewJob)) -> Pushed {
+        let ticket = self.send(label, edit);
         self.pushed(label, ticket)
     }
 
-    pub(crate) fn send(&mut self, label: &str, say: impl Fn(&mut NewJob)) -> Sent {
+    pub(crate) fn send(&mut self, label: &str, edit: impl Fn(&mut NewJob)) -> Sent {
         let mut job = job(label);
-        say(&mut job);
+        edit(&mut job);
         let state = first_state(&job, self.now());
         self.ledger.asked(label);
         let ticket = self.ticket();
@@ -98,7 +98,7 @@ impl Hand {
         };
         match &pushed {
             Pushed::Accepted { id, .. } => {
-                self.know(label, *id);
+                self.record_id(label, *id);
                 self.is(label, state);
             }
             Pushed::Refused(trouble) => {
@@ -115,9 +115,9 @@ impl Hand {
         let state = ending.state();
         self.request(StoreRequest::End {
             job: self.id(label),
-            run: Run {
+            run: RunCounters {
                 attempt: 1,
-                ..Run::default()
+                ..RunCounters::default()
             },
             ending,
             ticket: Some(ticket),
@@ -153,9 +153,9 @@ impl Hand {
         let (job, error, due_ms) = (self.id(label), self.error(), self.now() + in_ms);
         self.request(StoreRequest::Retry {
             job,
-            run: Run {
+            run: RunCounters {
                 attempt: 1,
-                ..Run::default()
+                ..RunCounters::default()
             },
             due_ms,
             error,
@@ -197,7 +197,7 @@ impl Hand {
     /// Repeats a change until it is not reported as failed. Then `count` jobs must have been changed, because
     /// a change that was reported as failed must not have had an effect.
     fn change_until_done(&mut self, which: &Selection, change: &Change, count: u64) {
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             let (ticket, which, change) = (self.ticket(), which.clone(), change.clone());
             let text = format!("{change:?} of {which:?}");
             self.request(StoreRequest::Change {
@@ -220,19 +220,19 @@ impl Hand {
         };
         if let Err(trouble) = &result {
             self.ledger.note(&format!("changing: {trouble}"));
-            self.before_again();
+            self.prepare_retry();
         }
         result
     }
 
     /// Imports two jobs, one of them failed, and returns their labels.
     pub(crate) fn import(&mut self) -> [String; 2] {
-        for number in 0..TRIES {
+        for number in 0..MAX_TRIES {
             let labels = [format!("import{number}"), format!("imported{number}")];
             let jobs = labels.iter().zip([None, Some(self.error())]);
             let jobs = jobs.map(|(label, error)| Import {
                 job: job(label),
-                run: Run::default(),
+                run: RunCounters::default(),
                 was: "elsewhere".to_owned(),
                 checkpoint: None,
                 error,

@@ -10,11 +10,11 @@ use stoker_testkit::failing::{self, Call, Fault, Place};
 use stoker_testkit::{Dir, Spawn, procs};
 
 /// How long one run may take, seconds.
-const PATIENCE: f64 = 60.0;
+const TIMEOUT_S: f64 = 60.0;
 
 /// The number of children that run at once. They spend most of their time waiting for the store's next
 /// attempt.
-const AT_ONCE: usize = 12;
+const MAX_CHILDREN: usize = 12;
 
 /// The name of a child's script.
 #[derive(Clone, Copy)]
@@ -67,7 +67,7 @@ impl Script {
         let [to_out, to_err] = files;
         let mut child = spawn.stdout(to_out).stderr(to_err).start();
         let mut faults = Vec::new();
-        if !procs::ends_within(child.id() as i32, PATIENCE) {
+        if !procs::wait_for_exit(child.id() as i32, TIMEOUT_S) {
             faults.push("it hangs".to_owned());
             child.kill().ok();
         }
@@ -94,7 +94,7 @@ pub(crate) struct Summary {
 pub(crate) fn all(script: Script, failing: &[(Call, Fault)]) -> Summary {
     let (next, summary) = (AtomicUsize::new(0), Mutex::new(Summary::default()));
     std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
+        for _ in 0..MAX_CHILDREN {
             scope.spawn(|| {
                 while let Some((call, fault)) = failing.get(next.fetch_add(1, Ordering::Relaxed)) {
                     one(script, call, *fault, &summary);

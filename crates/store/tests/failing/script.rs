@@ -1,10 +1,10 @@
 //! What a child does with its store: always the same, as far as the trouble allows.
 
-use crate::hand::Hand;
 use crate::requests::{self, MAILS};
+use crate::user::StoreUser;
 use stoker_store::{
-    Bytes, Change, Filter, JobId, NewJob, Pushed, QueueNo, QueuePolicy, State, StoreRequest,
-    Unique, What,
+    Bytes, Change, Filter, HistoryKind, JobId, NewJob, Pushed, QueueNo, QueuePolicy, State,
+    StoreRequest, Unique,
 };
 
 const CHATS: QueueNo = QueueNo(1);
@@ -26,57 +26,57 @@ fn chats() -> QueuePolicy {
 }
 
 /// Uses every kind of request.
-pub(crate) fn live(hand: &mut Hand) {
-    hand.arm();
-    hand.open();
-    assert_eq!(hand.queue("mails", mails()), MAILS);
-    assert_eq!(hand.queue("chats", chats()), CHATS);
-    take_in(hand);
-    run(hand);
-    change(hand);
-    hand.import();
+pub(crate) fn use_store(user: &mut StoreUser) {
+    user.arm();
+    user.open();
+    assert_eq!(user.queue("mails", mails()), MAILS);
+    assert_eq!(user.queue("chats", chats()), CHATS);
+    push_jobs(user);
+    run(user);
+    change(user);
+    user.import();
     // Done jobs are kept for one minute.
-    hand.advance(100_000);
-    hand.check_held();
-    start_again(hand);
-    hand.end_trouble();
-    hand.push("end", |_| {});
-    hand.ledger.end();
+    user.advance(100_000);
+    user.check_loaded();
+    start_again(user);
+    user.end_trouble();
+    user.push("end", |_| {});
+    user.ledger.end();
 }
 
 /// Pushes jobs in every way.
-fn take_in(hand: &mut Hand) {
+fn push_jobs(user: &mut StoreUser) {
     for label in ["one", "two", "three", "four"] {
-        let label = hand.push(label, |_| {});
-        hand.done(&label);
-        hand.either(&label);
+        let label = user.push(label, |_| {});
+        user.done(&label);
+        user.either(&label);
     }
-    for label in hand.push_all(&["five", "six", "seven", "eight"]) {
-        hand.done(&label);
-        hand.either(&label);
+    for label in user.push_all(&["five", "six", "seven", "eight"]) {
+        user.done(&label);
+        user.either(&label);
     }
-    let big = hand.push("big", |_| {});
-    hand.fail(&big);
-    repeat(hand);
-    take_unique(hand);
+    let big = user.push("big", |_| {});
+    user.fail(&big);
+    repeat(user);
+    take_unique(user);
 }
 
-fn repeat(hand: &mut Hand) {
-    let say = |job: &mut NewJob| job.idempotency = Some(b"once"[..].into());
-    let first = hand.push("first", say);
-    let repeated = answered(hand, "repeated", say);
-    let holder = hand.id(&first).into();
+fn repeat(user: &mut StoreUser) {
+    let edit = |job: &mut NewJob| job.idempotency = Some(b"once"[..].into());
+    let first = user.push("first", edit);
+    let repeated = push_until_answered(user, "repeated", edit);
+    let holder = user.id(&first).into();
     // The body contains the label, so it differs.
     let same_body = false;
     if repeated != (Pushed::Repeated { holder, same_body }) {
-        hand.ledger.fault(&format!("repeated: {repeated:?}"));
+        user.ledger.fault(&format!("repeated: {repeated:?}"));
     }
-    hand.done(&first);
-    hand.either(&first);
+    user.done(&first);
+    user.either(&first);
 }
 
-fn take_unique(hand: &mut Hand) {
-    let say = |job: &mut NewJob| {
+fn take_unique(user: &mut StoreUser) {
+    let edit = |job: &mut NewJob| {
         let options = job.options.as_mut().unwrap();
         options.unique = Some(Unique {
             key: "only".to_owned(),
@@ -84,104 +84,104 @@ fn take_unique(hand: &mut Hand) {
             for_ms: None,
         });
     };
-    let only = hand.push("only", say);
-    let other = answered(hand, "taken", say);
-    if other != Pushed::Taken(hand.id(&only).into()) {
-        hand.ledger.fault(&format!("taken: {other:?}"));
+    let only = user.push("only", edit);
+    let other = push_until_answered(user, "taken", edit);
+    if other != Pushed::Taken(user.id(&only).into()) {
+        user.ledger.fault(&format!("taken: {other:?}"));
     }
-    hand.request(StoreRequest::Started {
-        job: hand.id(&only),
+    user.request(StoreRequest::Started {
+        job: user.id(&only),
     });
-    let next = hand.push("next", say);
-    hand.fail(&only);
-    hand.fail(&next);
+    let next = user.push("next", edit);
+    user.fail(&only);
+    user.fail(&next);
 }
 
 /// Pushes a job that must not be accepted, and repeats the push while the store can't write.
-fn answered(hand: &mut Hand, label: &str, say: impl Fn(&mut NewJob)) -> Pushed {
+fn push_until_answered(user: &mut StoreUser, label: &str, edit: impl Fn(&mut NewJob)) -> Pushed {
     loop {
-        match hand.push_once(label, &say) {
-            Pushed::Refused(_) => hand.before_again(),
+        match user.push_once(label, &edit) {
+            Pushed::Refused(_) => user.prepare_retry(),
             pushed => return pushed,
         }
     }
 }
 
 /// Runs jobs in every way.
-fn run(hand: &mut Hand) {
-    let runs = hand.push("runs", |_| {});
-    let job = hand.id(&runs);
-    hint(hand, job);
-    hand.request(StoreRequest::Note {
+fn run(user: &mut StoreUser) {
+    let runs = user.push("runs", |_| {});
+    let job = user.id(&runs);
+    hint(user, job);
+    user.request(StoreRequest::Note {
         job,
-        what: What::Acknowledged,
+        what: HistoryKind::Acknowledged,
         text: "done".to_owned(),
     });
-    hand.retry(&runs, 5_000, false);
-    let rests = hand.push("rests", in_chats);
-    hand.push("behind", in_chats);
-    hand.retry(&rests, 1_000_000, true);
-    let due_ms = hand.now() + 4_000;
-    let delayed = hand.push("delayed", |job| job.due_ms = due_ms);
-    let ended = hand.push("ended", in_chats);
-    hand.done(&ended);
-    hand.advance(10_000);
-    hand.is(&runs, State::Ready);
-    hand.is(&delayed, State::Ready);
+    user.retry(&runs, 5_000, false);
+    let rests = user.push("rests", into_chats);
+    user.push("behind", into_chats);
+    user.retry(&rests, 1_000_000, true);
+    let due_ms = user.now() + 4_000;
+    let delayed = user.push("delayed", |job| job.due_ms = due_ms);
+    let ended = user.push("ended", into_chats);
+    user.done(&ended);
+    user.advance(10_000);
+    user.is(&runs, State::Ready);
+    user.is(&delayed, State::Ready);
 }
 
 /// Sends requests whose effects a crash may lose.
-pub(crate) fn hint(hand: &mut Hand, job: JobId) {
-    hand.request(StoreRequest::Running { jobs: vec![job] });
-    hand.request(StoreRequest::Progress {
+pub(crate) fn hint(user: &mut StoreUser, job: JobId) {
+    user.request(StoreRequest::Running { jobs: vec![job] });
+    user.request(StoreRequest::Progress {
         job,
         percent: 50,
         text: "half".to_owned(),
     });
-    hand.request(StoreRequest::Checkpoint {
+    user.request(StoreRequest::Checkpoint {
         job,
         bytes: vec![7; 5_000],
     });
-    hand.settle();
+    user.settle();
 }
 
-fn in_chats(job: &mut NewJob) {
+fn into_chats(job: &mut NewJob) {
     job.queue = CHATS;
     job.key = b"tenant"[..].into();
 }
 
 /// Makes all changes that operators can make.
-fn change(hand: &mut Hand) {
-    hand.pause(true);
-    hand.set(CHATS, "{}");
+fn change(user: &mut StoreUser) {
+    user.pause(true);
+    user.set(CHATS, "{}");
     let suspended = |job: &mut NewJob| job.suspended = true;
-    let edited = hand.push("edited", suspended);
+    let edited = user.push("edited", suspended);
     let body = Bytes {
         codec: 0,
         bytes: requests::bytes(&edited),
     };
-    hand.change(&edited, Change::Edit { body }, Some(State::Suspended));
-    let moved = hand.push("moved", suspended);
-    hand.change(&moved, Change::Move { to: CHATS }, Some(State::Suspended));
-    let discarded = hand.push("discarded", suspended);
-    hand.change(&discarded, Change::Cancel, Some(State::Cancelled));
-    hand.change(&discarded, Change::Discard, None);
-    let released = hand.push("released", suspended);
-    hand.change(&released, Change::Release, Some(State::Ready));
-    let retried = hand.push("retried", |_| {});
-    hand.fail(&retried);
-    hand.change(
+    user.change(&edited, Change::Edit { body }, Some(State::Suspended));
+    let moved = user.push("moved", suspended);
+    user.change(&moved, Change::Move { to: CHATS }, Some(State::Suspended));
+    let discarded = user.push("discarded", suspended);
+    user.change(&discarded, Change::Cancel, Some(State::Cancelled));
+    user.change(&discarded, Change::Discard, None);
+    let released = user.push("released", suspended);
+    user.change(&released, Change::Release, Some(State::Ready));
+    let retried = user.push("retried", |_| {});
+    user.fail(&retried);
+    user.change(
         &retried,
         Change::Retry { per_second: None },
         Some(State::Ready),
     );
-    change_many(hand);
-    hand.pause(false);
+    change_many(user);
+    user.pause(false);
 }
 
-fn change_many(hand: &mut Hand) {
+fn change_many(user: &mut StoreUser) {
     let labels = ["anna", "bert", "carl"].map(|label| {
-        hand.push(label, |job| {
+        user.push(label, |job| {
             job.suspended = true;
             job.key = b"many"[..].into();
         })
@@ -190,22 +190,22 @@ fn change_many(hand: &mut Hand) {
         key: Some(b"many"[..].into()),
         ..Filter::default()
     };
-    hand.change_many(&filter, &Change::Cancel, &labels, State::Cancelled);
+    user.change_many(&filter, &Change::Cancel, &labels, State::Cancelled);
     let retry = Change::Retry { per_second: None };
-    hand.change_many(&filter, &retry, &labels, State::Ready);
+    user.change_many(&filter, &retry, &labels, State::Ready);
 }
 
 /// Closes and opens the store, and finds the jobs again.
-fn start_again(hand: &mut Hand) {
-    hand.close();
-    hand.open();
-    hand.queue("mails", mails());
-    hand.queue("chats", chats());
-    hand.refill_lanes(MAILS);
-    hand.refill_lanes(CHATS);
-    hand.check_held();
-    let late = hand.push("late", |_| {});
-    hand.done(&late);
-    hand.push("last", |_| {});
-    hand.check_held();
+fn start_again(user: &mut StoreUser) {
+    user.close();
+    user.open();
+    user.queue("mails", mails());
+    user.queue("chats", chats());
+    user.refill_lanes(MAILS);
+    user.refill_lanes(CHATS);
+    user.check_loaded();
+    let late = user.push("late", |_| {});
+    user.done(&late);
+    user.push("last", |_| {});
+    user.check_loaded();
 }

@@ -1,8 +1,8 @@
 //! Compares what a run left with its ledger.
 
-use crate::hand::Hand;
-use crate::ledger::{Due, Ledger, Read};
+use crate::ledger::{Expected, Ledger, Read};
 use crate::requests::bytes;
+use crate::user::StoreUser;
 use std::collections::BTreeMap;
 use stoker_store::{Filter, Found, Query, State, View, tools};
 use stoker_testkit::failing::Place;
@@ -24,13 +24,13 @@ pub(crate) fn faults(place: &Place<'_>, ledger: &Read) -> Vec<String> {
 }
 
 fn faults_of_jobs(place: &Place<'_>, ledger: &Read) -> Vec<String> {
-    let mut hand = Hand::new(&place.store(), &place.heal(), Ledger::silent());
-    if let Err(error) = hand.try_to_open() {
+    let mut user = StoreUser::new(&place.store(), &place.heal(), Ledger::silent());
+    if let Err(error) = user.try_to_open() {
         return vec![format!("afterwards: {error}")];
     }
-    let jobs = jobs(&mut hand);
-    let mut faults = hand.ledger.faults();
-    drop(hand);
+    let jobs = jobs(&mut user);
+    let mut faults = user.ledger.faults();
+    drop(user);
     for (label, due) in &ledger.jobs {
         let views = jobs.get(label).map_or(&[][..], Vec::as_slice);
         faults.extend(fault_of_job(label, due, views));
@@ -53,7 +53,7 @@ fn fault_of_pause(place: &Place<'_>, ledger: &Read) -> Option<String> {
 }
 
 /// All jobs in the store, by their labels.
-fn jobs(hand: &mut Hand) -> BTreeMap<String, Vec<View>> {
+fn jobs(user: &mut StoreUser) -> BTreeMap<String, Vec<View>> {
     let list = Query::List {
         filter: Filter::default(),
         after: None,
@@ -61,7 +61,7 @@ fn jobs(hand: &mut Hand) -> BTreeMap<String, Vec<View>> {
         newest: false,
         whole: true,
     };
-    let Found::List { jobs, .. } = hand.query(list) else {
+    let Found::List { jobs, .. } = user.query(list) else {
         panic!("that is no list");
     };
     let mut by_label: BTreeMap<String, Vec<View>> = BTreeMap::new();
@@ -78,16 +78,16 @@ fn jobs(hand: &mut Hand) -> BTreeMap<String, Vec<View>> {
     by_label
 }
 
-fn fault_of_job(label: &str, due: &Due, views: &[View]) -> Option<String> {
+fn fault_of_job(label: &str, due: &Expected, views: &[View]) -> Option<String> {
     match (due, views) {
         (_, [_, _, ..]) => Some(format!("{label} is there {} times", views.len())),
-        (Due::Unknown, _) => Some(format!("{label} was never answered")),
-        (Due::Absent, [view]) => {
+        (Expected::Unknown, _) => Some(format!("{label} was never answered")),
+        (Expected::Absent, [view]) => {
             let state = view.state.name();
             Some(format!("{label} is {state}, and was told not to be there"))
         }
-        (Due::Is(state), []) => Some(format!("{label} is gone, and was told to be {state}")),
-        (Due::Is(state), [view]) if view.state.name() != state => {
+        (Expected::Is(state), []) => Some(format!("{label} is gone, and was told to be {state}")),
+        (Expected::Is(state), [view]) if view.state.name() != state => {
             let is = view.state.name();
             Some(format!("{label} is {is}, and was told to be {state}"))
         }

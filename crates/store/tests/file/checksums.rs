@@ -79,7 +79,7 @@ fn problems(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_wrong_with_what_stoker_wrote() {
+fn all_rows_written_by_stoker_are_valid() {
     let (mut world, queue) = store();
     // These jobs have no result and no payload to keep, so they end by the plain path. One of them has had a
     // retry.
@@ -132,7 +132,7 @@ fn a_flipped_bit_in_any_record_is_found() {
 }
 
 #[test]
-fn a_damaged_job_is_named_set_aside_and_never_handed_over() {
+fn a_damaged_job_is_reported_and_set_aside() {
     for part in [&b"the body of a job that is ready"[..], b"uid:33"] {
         let (mut world, queue) = store();
         let whole = world.add(NewJob {
@@ -201,7 +201,7 @@ impl IntoFilter for State {
 
 /// A query returns the original data or an error.
 #[test]
-fn damage_is_not_shown_as_if_it_were_right() {
+fn queries_do_not_return_damaged_data() {
     let (mut world, _) = store();
     let ready = world.list(State::Ready.into_filter())[0];
     close(&mut world);
@@ -230,7 +230,7 @@ fn damage_is_not_shown_as_if_it_were_right() {
 
 /// Rows written by another program have no checksum and do not count as damaged.
 #[test]
-fn what_another_program_writes_is_reported_as_such() {
+fn rows_written_by_another_program_are_reported() {
     let (mut world, queue) = store();
     let id = world.list(State::Ready.into_filter())[0];
     let db = Connection::open(world.path()).unwrap();
@@ -275,7 +275,7 @@ fn what_another_program_writes_is_reported_as_such() {
 
 /// A change of a damaged row is possible, and does not make the damage look valid.
 #[test]
-fn a_change_does_not_seal_damage_in() {
+fn a_change_does_not_hide_damage() {
     let (mut world, _) = store();
     let retried = world.list(State::Retrying.into_filter())[0];
     close(&mut world);
@@ -306,7 +306,7 @@ fn a_change_does_not_seal_damage_in() {
 
 /// A bit is flipped in the body of one job after another: no damaged body is handed over.
 #[test]
-fn no_flipped_bit_changes_a_job_that_is_handed_over() {
+fn no_damaged_body_is_handed_over() {
     let (mut world, queue) = store();
     for n in 1..21_u8 {
         world.add(NewJob {

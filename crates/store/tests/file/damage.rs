@@ -21,7 +21,7 @@ fn open(path: &Path) -> Result<SqliteStore, StoreError> {
 }
 
 #[test]
-fn a_file_that_was_cut_short_is_named_and_left_alone() {
+fn a_truncated_file_is_reported_and_not_changed() {
     let world = store();
     let bytes = std::fs::read(world.path()).unwrap();
     for len in [bytes.len() - 1, bytes.len() / 2, 4_096, 100] {
@@ -38,7 +38,7 @@ fn a_file_that_was_cut_short_is_named_and_left_alone() {
 
 /// SQLite removes the WAL of an empty file, which would lose all accepted jobs.
 #[test]
-fn a_file_that_is_empty_or_gone_is_named_and_its_log_left_alone() {
+fn the_wal_of_an_empty_or_missing_file_is_not_changed() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
     let path = world.path().to_owned();
@@ -83,7 +83,7 @@ fn a_file_that_is_empty_or_gone_is_named_and_its_log_left_alone() {
 }
 
 #[test]
-fn what_is_overwritten_is_found() {
+fn overwritten_pages_are_found() {
     let world = store();
     let bytes = std::fs::read(world.path()).unwrap();
     assert_eq!(
@@ -105,7 +105,7 @@ fn what_is_overwritten_is_found() {
 }
 
 #[test]
-fn what_cannot_be_is_found() {
+fn inconsistent_rows_are_found() {
     let faults = [
         "UPDATE queues SET ready = ready + 1",
         "UPDATE queues SET failed = 1",
@@ -130,7 +130,7 @@ fn what_cannot_be_is_found() {
 
 /// A page that can't be read blocks only the requests that need it.
 #[test]
-fn what_is_not_damaged_goes_on() {
+fn a_damaged_page_blocks_only_requests_that_need_it() {
     let mut world = store();
     let bytes = std::fs::read(world.path()).unwrap();
     let mut damaged = bytes.clone();

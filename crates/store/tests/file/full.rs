@@ -4,8 +4,8 @@ use crate::world::{World, job, new_dir};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::path::{Path, PathBuf};
 use stoker_store::{
-    Ending, Filter, NewJob, Pushed, QueueNo, Run, State, StoreEvent, StoreRequest, Ticket, Trouble,
-    tools,
+    Ending, Filter, NewJob, Pushed, QueueNo, RunCounters, State, StoreEvent, StoreRequest, Ticket,
+    Trouble, tools,
 };
 
 /// A small file system in memory.
@@ -57,7 +57,7 @@ fn world_on(disk: &Path) -> World {
 }
 
 #[test]
-fn a_full_disk_refuses_and_recovers() {
+fn a_full_disk_rejects_pushes_and_recovers() {
     let Some(disk) = Disk::mount(8) else {
         return;
     };
@@ -89,9 +89,9 @@ fn a_full_disk_refuses_and_recovers() {
     assert_eq!(world.count(ready.clone()), accepted);
     let ticket = Ticket(77, 7);
     for job in &loaded {
-        let run = Run {
+        let run = RunCounters {
             attempt: 1,
-            ..Run::default()
+            ..RunCounters::default()
         };
         let ending = Ending::Done { result: None };
         world.send(StoreRequest::End {
@@ -108,7 +108,7 @@ fn a_full_disk_refuses_and_recovers() {
     let ended = world
         .events
         .iter()
-        .filter(|event| matches!(event, StoreEvent::Ended { .. }));
+        .filter(|event| matches!(event, StoreEvent::Completed { .. }));
     assert_eq!(ended.count(), 3);
     assert!(matches!(world.push(job(queue)), Pushed::Accepted { .. }));
     assert_eq!(world.count(ready), accepted - 3 + 1);

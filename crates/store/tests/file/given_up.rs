@@ -5,8 +5,8 @@ use crate::world::{World, job, job_of};
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 use stoker_store::{
-    Change, Changed, Ending, Filter, JobId, Pushed, QueueNo, QueuePolicy, Run, Selection, State,
-    StoreEvent, StoreRequest, Ticket,
+    Change, Changed, Ending, Filter, JobId, Pushed, QueueNo, QueuePolicy, RunCounters, Selection,
+    State, StoreEvent, StoreRequest, Ticket,
 };
 
 /// Damages a page of the file.
@@ -43,7 +43,7 @@ fn with_a_bad_job() -> (World, QueueNo, JobId) {
 }
 
 /// Checks that a new job of the lane is handed over.
-fn goes_on(world: &mut World, queue: QueueNo) {
+fn check_accepts_jobs(world: &mut World, queue: QueueNo) {
     let next = world.push(job_of(queue, b"lane"));
     assert!(
         matches!(next, Pushed::Accepted { job: Some(_), .. }),
@@ -52,11 +52,11 @@ fn goes_on(world: &mut World, queue: QueueNo) {
 }
 
 #[test]
-fn a_lane_goes_on_behind_an_end_that_was_given_up() {
+fn a_lane_continues_after_an_end_that_cannot_be_written() {
     let (mut world, queue, bad) = with_a_bad_job();
     break_body(&world);
     let ending = Ending::Done { result: None };
-    let ended = world.try_to_end(bad, Run::default(), ending);
+    let ended = world.try_to_end(bad, RunCounters::default(), ending);
     assert!(
         matches!(ended, StoreEvent::EndNotWritten { .. }),
         "{ended:?}"
@@ -64,15 +64,15 @@ fn a_lane_goes_on_behind_an_end_that_was_given_up() {
     let reported = damage(&mut world);
     assert_eq!(reported.len(), 1, "{reported:?}");
     assert!(
-        reported[0].contains("ended can't be written"),
+        reported[0].contains("ended; it may run again"),
         "{reported:?}"
     );
-    goes_on(&mut world, queue);
+    check_accepts_jobs(&mut world, queue);
     never_failed(&world);
 }
 
 #[test]
-fn a_lane_goes_on_behind_a_retry_that_was_given_up() {
+fn a_lane_continues_after_a_retry_that_cannot_be_written() {
     let (mut world, queue, bad) = with_a_bad_job();
     break_table(&world, "history");
     let due = world.now() + 10;
@@ -80,16 +80,16 @@ fn a_lane_goes_on_behind_a_retry_that_was_given_up() {
     let reported = damage(&mut world);
     assert_eq!(reported.len(), 1, "{reported:?}");
     assert!(
-        reported[0].contains("failed a run can't be written"),
+        reported[0].contains("failed a run; it may run again"),
         "{reported:?}"
     );
-    goes_on(&mut world, queue);
+    check_accepts_jobs(&mut world, queue);
 }
 
 /// One of the jobs that were running when the server died can't be read. The others are counted as crashed
 /// exactly once.
 #[test]
-fn a_crash_that_was_given_up_is_counted_once() {
+fn crashes_are_counted_once_if_one_job_cannot_be_read() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
     let bad = pushed(&mut world, marked(queue, b"bad"));
@@ -114,7 +114,7 @@ fn a_crash_that_was_given_up_is_counted_once() {
     for _ in 0..3 {
         let (jobs, _) = world.refill_jobs(queue, 0, b"good", 9);
         assert_eq!(jobs[0].run.crashes, 1);
-        let run = Run {
+        let run = RunCounters {
             attempt: jobs[0].run.attempt + 1,
             ..jobs[0].run
         };
@@ -134,7 +134,7 @@ fn a_crash_that_was_given_up_is_counted_once() {
 }
 
 #[test]
-fn a_change_of_what_cannot_be_read_is_refused_alone() {
+fn only_changes_of_unreadable_jobs_are_rejected() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
     let bad = pushed(&mut world, marked(queue, b"lane"));
@@ -148,7 +148,7 @@ fn a_change_of_what_cannot_be_read_is_refused_alone() {
 }
 
 #[test]
-fn a_change_goes_well_where_something_else_cannot_be_forgotten() {
+fn a_change_succeeds_although_expired_data_cannot_be_deleted() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
     let bad = pushed(&mut world, marked(queue, b"lane"));
@@ -178,7 +178,7 @@ fn a_change_goes_well_where_something_else_cannot_be_forgotten() {
 /// Another program keeps the file locked for longer than a commit waits. The answer lists the jobs that were
 /// not moved.
 #[test]
-fn of_held_jobs_it_is_told_which_were_not_changed() {
+fn a_change_reports_the_loaded_jobs_that_were_not_changed() {
     let mut world = World::sqlite();
     let policy = QueuePolicy {
         window: 100_000,
@@ -222,7 +222,7 @@ fn of_held_jobs_it_is_told_which_were_not_changed() {
 /// 500 ends that can't be written do not delay the requests behind them, because the file is not opened again
 /// for each.
 #[test]
-fn ends_that_cannot_be_written_hold_up_nobody() {
+fn ends_that_cannot_be_written_do_not_delay_other_requests() {
     let mut world = World::sqlite();
     let policy = QueuePolicy {
         window: 100_000,
@@ -241,7 +241,7 @@ fn ends_that_cannot_be_written_hold_up_nobody() {
     for job in &jobs {
         world.send(StoreRequest::End {
             job: *job,
-            run: Run::default(),
+            run: RunCounters::default(),
             ending: Ending::Done { result: None },
             ticket: None,
             output: None,

@@ -22,7 +22,7 @@ fn holder(error: &StoreError) -> Option<u32> {
 }
 
 #[test]
-fn a_store_in_use_is_refused_by_every_name_it_has() {
+fn a_store_in_use_is_locked_under_every_name() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
     let path = world.path().clone();
@@ -52,7 +52,7 @@ fn a_store_in_use_is_refused_by_every_name_it_has() {
 }
 
 #[test]
-fn whoever_is_refused_is_told_the_holders_socket() {
+fn the_lock_error_names_the_owners_socket() {
     let path = new_dir().join("jobs.db");
     let hard = path.with_file_name("hard.db");
     let options = SqliteOptions {
@@ -74,7 +74,7 @@ fn whoever_is_refused_is_told_the_holders_socket() {
 }
 
 #[test]
-fn a_symlink_has_its_journal_beside_the_file_itself() {
+fn the_journal_of_a_symlinked_store_is_beside_the_file() {
     let dir = new_dir();
     fs::create_dir(dir.join("shared")).unwrap();
     fs::create_dir_all(dir.join("releases/1")).unwrap();
@@ -104,7 +104,7 @@ fn a_symlink_has_its_journal_beside_the_file_itself() {
 }
 
 #[test]
-fn a_symlink_in_a_directory_that_others_can_write_to_is_refused() {
+fn a_symlink_in_a_writable_directory_is_rejected() {
     let dir = new_dir();
     let link = dir.join("jobs.db");
     symlink("/nowhere/jobs.db", &link).unwrap();
@@ -133,7 +133,7 @@ fn a_symlink_in_a_directory_that_others_can_write_to_is_refused() {
 }
 
 #[test]
-fn a_file_that_is_no_symlink_may_be_where_others_can_write() {
+fn a_regular_file_in_a_writable_directory_is_accepted() {
     let dir = new_dir();
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o1777)).unwrap();
     drop(open(&dir.join("jobs.db")).unwrap());
@@ -142,7 +142,7 @@ fn a_file_that_is_no_symlink_may_be_where_others_can_write() {
 
 /// Issue 9, A21: opening a FIFO blocks until another process opens it.
 #[test]
-fn what_is_no_file_is_refused_at_once() {
+fn special_files_are_rejected_at_once() {
     let dir = new_dir();
     let fifo = dir.join("fifo");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR).unwrap();

@@ -15,7 +15,7 @@ fn open(path: &Path) -> Result<SqliteStore, StoreError> {
 }
 
 #[test]
-fn one_process_at_a_time() {
+fn one_process_opens_a_store_at_a_time() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
     let error = open(world.path()).err().unwrap();
@@ -23,7 +23,7 @@ fn one_process_at_a_time() {
     assert!(
         error
             .to_string()
-            .contains(&format!("process {} works", std::process::id())),
+            .contains(&format!("process {} uses", std::process::id())),
         "{error}"
     );
     // The failed attempt did not affect the open store.
@@ -35,7 +35,7 @@ fn one_process_at_a_time() {
 }
 
 #[test]
-fn others_may_look_with_their_own_tools() {
+fn other_tools_can_read_the_store() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
     world.load(job(queue));
@@ -64,7 +64,7 @@ fn refused(path: &Path) -> StoreError {
 }
 
 #[test]
-fn a_newer_version_is_refused() {
+fn a_newer_version_is_rejected() {
     let mut world = World::sqlite();
     world.queue("mails");
     world.stop();
@@ -89,7 +89,7 @@ fn a_newer_version_is_refused() {
 }
 
 #[test]
-fn other_files_are_refused() {
+fn other_files_are_rejected() {
     let dir = new_dir();
     let path = dir.join("other.db");
     Connection::open(&path)
@@ -111,7 +111,7 @@ fn other_files_are_refused() {
 
 /// Files of version 1 must always be readable.
 #[test]
-fn a_file_of_version_1_goes_on() {
+fn a_file_of_version_1_is_migrated() {
     let path = new_dir().join("jobs.db");
     Connection::open(&path)
         .unwrap()
@@ -172,7 +172,7 @@ const DOWNGRADE: &str = include_str!("../../../../campaign/rig/downgrade.sql");
 
 /// Issue 9, A5: jobs from older versions have no owner, and are otherwise unchanged.
 #[test]
-fn a_file_of_version_2_goes_on() {
+fn a_file_of_version_2_is_migrated() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
     let owned = |queue| NewJob {
@@ -215,7 +215,7 @@ fn a_file_of_version_2_goes_on() {
 
 /// Version 3 computed checksums differently.
 #[test]
-fn a_file_of_version_3_goes_on() {
+fn a_file_of_version_3_is_migrated() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
     let failed = world.load(job(queue)).id;
@@ -243,7 +243,7 @@ fn a_file_of_version_3_goes_on() {
 }
 
 #[test]
-fn a_store_in_a_hurry_is_as_good() {
+fn a_store_dropped_right_after_opening_works_again() {
     let path = new_dir().join("jobs.db");
     let mut store = open(&path).unwrap();
     let queue = stoker_store::Driver::open_queue(&mut store, "mails", QueuePolicy::default()).queue;
@@ -272,7 +272,7 @@ fn modes(path: &Path) -> [u32; 4] {
 }
 
 #[test]
-fn a_new_store_is_its_owners_alone() {
+fn a_new_store_is_private_to_its_owner() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
     world.load(job(queue));
@@ -280,7 +280,7 @@ fn a_new_store_is_its_owners_alone() {
 }
 
 #[test]
-fn a_file_that_is_there_keeps_its_mode() {
+fn an_existing_file_keeps_its_mode() {
     let path = new_dir().join("jobs.db");
     std::fs::write(&path, "").unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
@@ -299,7 +299,7 @@ fn versions(path: &Path) -> [u8; 2] {
 
 /// Earlier versions could create such a store if the disk failed.
 #[test]
-fn a_store_without_a_log_gets_one_or_is_not_opened() {
+fn a_store_without_a_wal_gets_one_or_is_not_opened() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
     world.load(job(queue));
@@ -323,7 +323,7 @@ fn a_store_without_a_log_gets_one_or_is_not_opened() {
 /// The power failed while the store was being created: its rollback journal says that the file was empty
 /// before, and there is a WAL.
 #[test]
-fn a_store_that_was_being_made_is_made_anew() {
+fn a_half_created_store_is_created_again() {
     const PAGE: [u8; 4] = 4_096_u32.to_be_bytes();
     const SECTOR: [u8; 4] = 512_u32.to_be_bytes();
     let mut world = World::sqlite();

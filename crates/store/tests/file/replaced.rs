@@ -26,14 +26,14 @@ fn is_refused(world: &mut World, queue: QueueNo) -> String {
 }
 
 /// Pushes jobs until one is accepted.
-fn goes_on(world: &mut World, queue: QueueNo) {
+fn check_accepts_jobs(world: &mut World, queue: QueueNo) {
     world.until("it goes on", |world| {
         matches!(world.push(job(queue)), Pushed::Accepted { .. })
     });
 }
 
 #[test]
-fn a_deleted_store_takes_nothing_more_until_it_is_back() {
+fn a_deleted_store_accepts_no_jobs_until_it_is_restored() {
     let (mut world, queue) = store();
     let (path, away) = (world.path().clone(), world.path().with_extension("away"));
     fs::rename(&path, &away).unwrap();
@@ -42,13 +42,13 @@ fn a_deleted_store_takes_nothing_more_until_it_is_back() {
     world.wait(|event| matches!(event, StoreEvent::Failing(Some(Trouble::Replaced(_)))));
     assert!(!path.exists(), "none is made in its place");
     fs::rename(&away, &path).unwrap();
-    goes_on(&mut world, queue);
+    check_accepts_jobs(&mut world, queue);
     world.reopen();
     assert_eq!(world.list(stoker_store::Filter::default()).len(), 2);
 }
 
 #[test]
-fn a_store_that_another_file_took_the_place_of_takes_nothing_more() {
+fn a_replaced_store_accepts_no_jobs() {
     let (mut world, queue) = store();
     let copy = world.path().with_extension("copy");
     tools::backup(world.path(), &copy).unwrap();
@@ -61,7 +61,7 @@ fn a_store_that_another_file_took_the_place_of_takes_nothing_more() {
 }
 
 #[test]
-fn a_truncated_store_takes_nothing_more() {
+fn a_truncated_store_accepts_no_jobs() {
     let (mut world, queue) = store();
     // After the journal has been checkpointed, all jobs are in the file.
     world.reopen();
@@ -76,7 +76,7 @@ fn a_truncated_store_takes_nothing_more() {
 
 /// The deleted journal was still open, so its content could be checkpointed, and no accepted job is lost.
 #[test]
-fn with_a_deleted_journal_nothing_is_accepted_until_all_of_it_is_in_the_store() {
+fn a_deleted_journal_is_checkpointed_before_jobs_are_accepted() {
     let (mut world, queue) = store();
     fs::remove_file(journal(&world)).unwrap();
     let mut text = is_refused(&mut world, queue);
@@ -85,30 +85,30 @@ fn with_a_deleted_journal_nothing_is_accepted_until_all_of_it_is_in_the_store() 
         text = is_refused(&mut world, queue);
     }
     assert!(
-        text.contains("jobs.db-wal was deleted, and all of it is written to the store now"),
+        text.contains("jobs.db-wal was deleted, and all of it has been written to the store"),
         "{text}"
     );
     let found = tools::check(world.path()).unwrap();
     assert_eq!((found.jobs, found.problems), (1, Vec::<String>::new()));
-    goes_on(&mut world, queue);
+    check_accepts_jobs(&mut world, queue);
     assert!(journal(&world).exists());
     world.crash();
     assert_eq!(world.list(stoker_store::Filter::default()).len(), 2);
 }
 
 #[test]
-fn with_another_journal_nothing_is_accepted() {
+fn a_replaced_journal_accepts_no_jobs() {
     let (mut world, queue) = store();
     fs::rename(journal(&world), world.path().with_extension("away")).unwrap();
     fs::write(journal(&world), "what somebody else wrote").unwrap();
     let text = is_refused(&mut world, queue);
     assert!(text.contains("in the place of the journal"), "{text}");
     fs::rename(world.path().with_extension("away"), journal(&world)).unwrap();
-    goes_on(&mut world, queue);
+    check_accepts_jobs(&mut world, queue);
 }
 
 #[test]
-fn with_a_truncated_journal_nothing_is_accepted_until_a_restart() {
+fn a_truncated_journal_accepts_no_jobs_until_a_restart() {
     for keeps in [0, 5_000] {
         let (mut world, queue) = store();
         let file = File::options().write(true).open(journal(&world)).unwrap();
@@ -118,13 +118,13 @@ fn with_a_truncated_journal_nothing_is_accepted_until_a_restart() {
         is_refused(&mut world, queue);
         world.crash();
         world.queue("mails");
-        goes_on(&mut world, queue);
+        check_accepts_jobs(&mut world, queue);
     }
 }
 
 /// A user's tool may checkpoint the journal and make the file smaller, which is not damage.
 #[test]
-fn what_sqlite_itself_makes_smaller_goes_on() {
+fn a_vacuum_does_not_look_like_truncation() {
     let (mut world, queue) = store();
     for _ in 0..3 {
         for _ in 0..50 {

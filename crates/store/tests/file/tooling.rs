@@ -1,10 +1,10 @@
 //! Backup, compaction and statistics of a file.
 
 use crate::world::{World, job, job_of};
-use stoker_store::{Filter, QueuePolicy, StoreError, StoreRequest, What, tools};
+use stoker_store::{Filter, HistoryKind, QueuePolicy, StoreError, StoreRequest, tools};
 
 #[test]
-fn a_backup_is_a_whole_store() {
+fn a_backup_is_a_complete_store() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
     let ran = world.load(job_of(queue, b"a")).id;
@@ -18,11 +18,12 @@ fn a_backup_is_a_whole_store() {
     world.done(ran);
     let error = tools::backup(world.path(), &to).unwrap_err();
     assert!(
-        matches!(error, StoreError::Io { .. }) && error.to_string().contains("there is a file")
+        matches!(error, StoreError::Io { .. })
+            && error.to_string().contains("the file exists already")
     );
     assert_eq!(
         tools::check(&to).unwrap(),
-        tools::Checked {
+        tools::CheckReport {
             jobs: 3,
             problems: vec![],
             notes: vec![],
@@ -103,7 +104,7 @@ fn a_store_is_compacted() {
     for id in jobs {
         world.send(StoreRequest::End {
             job: id,
-            run: stoker_store::Run::default(),
+            run: stoker_store::RunCounters::default(),
             ending: stoker_store::Ending::Done { result: None },
             ticket: None,
             output: None,
@@ -135,7 +136,7 @@ fn a_store_is_compacted() {
 /// A job is deleted by its entry in `ages`, which it got when it ended. Data that it writes after that adds a
 /// later entry.
 #[test]
-fn what_is_written_after_the_end_goes_with_its_job() {
+fn data_written_after_the_end_is_deleted_with_its_job() {
     let mut world = World::sqlite();
     let policy = QueuePolicy {
         done: 0,
@@ -150,7 +151,7 @@ fn what_is_written_after_the_end_goes_with_its_job() {
     });
     world.send(StoreRequest::Note {
         job: id,
-        what: What::AfterAck,
+        what: HistoryKind::AfterAck,
         text: "it failed all the same".to_owned(),
     });
     world.advance(5_000);

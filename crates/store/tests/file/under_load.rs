@@ -2,12 +2,12 @@
 
 use crate::world::{World, job, job_of};
 use stoker_store::{
-    Change, Ending, Filter, NewJob, Pushed, Query, QueuePolicy, Run, Selection, State, StoreEvent,
-    StoreRequest, Ticket, Trouble, tools,
+    Change, Ending, Filter, NewJob, Pushed, Query, QueuePolicy, RunCounters, Selection, State,
+    StoreEvent, StoreRequest, Ticket, Trouble, tools,
 };
 
 #[test]
-fn more_than_it_takes_in_at_once_is_refused() {
+fn too_many_requests_are_rejected() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
     let push = |number| StoreRequest::Push {
@@ -71,7 +71,7 @@ fn more_than_it_takes_in_at_once_is_refused() {
 }
 
 #[test]
-fn bytes_are_bounded_too() {
+fn the_bytes_of_pending_pushes_are_limited() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
     let big = NewJob {
@@ -119,7 +119,7 @@ fn bytes_are_bounded_too() {
 
 /// The WAL is checkpointed and restarted, however long the store runs.
 #[test]
-fn the_log_does_not_grow_for_ever() {
+fn the_wal_does_not_grow_forever() {
     let mut world = World::sqlite();
     let queue = world.queue_with(
         "mails",
@@ -161,7 +161,7 @@ fn the_log_does_not_grow_for_ever() {
             let ending = Ending::Done { result: None };
             world.send(StoreRequest::End {
                 job: id,
-                run: Run::default(),
+                run: RunCounters::default(),
                 ending,
                 ticket: None,
                 output: None,
@@ -178,7 +178,7 @@ fn the_log_does_not_grow_for_ever() {
 
 /// Crashes a store at random points, again and again, and checks that no job is lost.
 #[test]
-fn crashes_lose_nothing() {
+fn crashes_lose_no_jobs() {
     let mut world = World::sqlite();
     let policy = QueuePolicy {
         window: 3,
@@ -244,7 +244,7 @@ fn crashes_lose_nothing() {
 
 /// Opening a queue never waits. Pushes to a new queue wait for its row.
 #[test]
-fn a_queue_is_opened_while_somebody_else_writes() {
+fn a_queue_is_opened_while_another_program_writes() {
     let mut world = World::sqlite();
     world.queue("mails");
     world.settle();
@@ -290,7 +290,7 @@ fn a_queue_is_opened_while_somebody_else_writes() {
 
 /// A change whose filter matches nothing runs in slices, and other requests are served in between.
 #[test]
-fn a_change_that_fits_nothing_lets_others_go_first() {
+fn a_change_that_matches_nothing_does_not_delay_other_requests() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
     for number in 0..50_000 {

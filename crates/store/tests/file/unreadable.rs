@@ -6,13 +6,13 @@ use std::os::unix::fs::FileExt;
 use stoker_store::{Ending, JobId, NewJob, Pushed, QueueNo, QueuePolicy, StoreEvent};
 
 /// A store, and the original content and position of its damaged page.
-struct Bad {
+struct DamagedPage {
     world: World,
     at: u64,
     page: Vec<u8>,
 }
 
-impl Bad {
+impl DamagedPage {
     /// Damages a page in the middle of the marked body. The page's first bytes contain the number of the next
     /// overflow page.
     fn new(mut world: World) -> Self {
@@ -33,13 +33,13 @@ impl Bad {
         file.unwrap().write_all_at(bytes, self.at).unwrap();
     }
 
-    fn mend(&self) {
+    fn repair(&self) {
         self.write(&self.page);
     }
 }
 
 /// Checks that the store accepts jobs and never reported that it could not.
-fn works(world: &mut World, queue: QueueNo) {
+fn check_accepts_jobs(world: &mut World, queue: QueueNo) {
     assert!(matches!(
         world.push_to(false, job_of(queue, b"new")),
         Pushed::Accepted { .. }
@@ -48,14 +48,14 @@ fn works(world: &mut World, queue: QueueNo) {
 }
 
 #[test]
-fn a_lane_is_handed_over_up_to_what_cannot_be_read() {
+fn a_lane_is_handed_over_up_to_an_unreadable_job() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
     let first = pushed(&mut world, job_of(queue, b"bad"));
     let bad = pushed(&mut world, marked(queue, b"bad"));
     let behind = pushed(&mut world, job_of(queue, b"bad"));
     let good = pushed(&mut world, job_of(queue, b"good"));
-    let mut bad_one = Bad::new(world);
+    let mut bad_one = DamagedPage::new(world);
     let world = &mut bad_one.world;
     world.restart();
     world.queue("mails");
@@ -79,10 +79,10 @@ fn a_lane_is_handed_over_up_to_what_cannot_be_read() {
         reported[0].starts_with("jobs of queue mails, priority 0, key bad can't be read: "),
         "{reported:?}"
     );
-    works(world, queue);
+    check_accepts_jobs(world, queue);
     world.done(good);
 
-    bad_one.mend();
+    bad_one.repair();
     let world = &mut bad_one.world;
     let event = world.wait(|event| matches!(event, StoreEvent::Refilled { .. }));
     let StoreEvent::Refilled { jobs, more, .. } = event else {
@@ -93,12 +93,12 @@ fn a_lane_is_handed_over_up_to_what_cannot_be_read() {
 }
 
 #[test]
-fn a_search_passes_over_a_lane_that_cannot_be_read() {
+fn a_search_skips_an_unreadable_lane() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
     pushed(&mut world, marked(queue, b"bad"));
     let good = pushed(&mut world, job_of(queue, b"good"));
-    let mut bad_one = Bad::new(world);
+    let mut bad_one = DamagedPage::new(world);
     let world = &mut bad_one.world;
     world.restart();
     world.queue("mails");
@@ -110,16 +110,16 @@ fn a_search_passes_over_a_lane_that_cannot_be_read() {
         }
     }
     assert_eq!(damage(world).len(), 1);
-    works(world, queue);
+    check_accepts_jobs(world, queue);
 
-    bad_one.mend();
+    bad_one.repair();
     let world = &mut bad_one.world;
     world.wait(|event| matches!(event, StoreEvent::Backlog { key, .. } if **key == *b"bad"));
     assert_eq!(world.refill(queue, b"bad", 9).0.len(), 1);
 }
 
 #[test]
-fn a_delayed_job_that_cannot_be_read_does_not_stop_commits() {
+fn an_unreadable_delayed_job_does_not_stop_commits() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
     let due_ms = world.now() + 1_000;
@@ -128,28 +128,28 @@ fn a_delayed_job_that_cannot_be_read_does_not_stop_commits() {
         ..marked(queue, b"")
     };
     let delayed = pushed(&mut world, delayed);
-    let mut bad_one = Bad::new(world);
+    let mut bad_one = DamagedPage::new(world);
     let world = &mut bad_one.world;
     world.restart();
     world.queue("mails");
     world.advance(2_000);
     for _ in 0..20 {
-        works(world, queue);
+        check_accepts_jobs(world, queue);
     }
     let reported = damage(world);
     assert!(
-        reported[0].starts_with("jobs whose time has come can't be made ready: "),
+        reported[0].starts_with("due jobs can't be made ready: "),
         "{reported:?}"
     );
 
-    bad_one.mend();
+    bad_one.repair();
     let world = &mut bad_one.world;
     world.wait(|event| matches!(event, StoreEvent::Backlog { key, .. } if key.is_empty()));
     assert_eq!(world.refill(queue, b"", 9).0, [delayed]);
 }
 
 #[test]
-fn an_ended_job_that_cannot_be_forgotten_does_not_stop_commits() {
+fn an_ended_job_that_cannot_be_deleted_does_not_stop_commits() {
     let mut world = World::sqlite();
     let policy = QueuePolicy {
         failed_ms: 1_000,
@@ -159,22 +159,22 @@ fn an_ended_job_that_cannot_be_forgotten_does_not_stop_commits() {
     let job = world.load(marked(queue, b"")).id;
     let error = world.error("boom");
     world.end(job, Ending::Failed(error));
-    let mut bad_one = Bad::new(world);
+    let mut bad_one = DamagedPage::new(world);
     let world = &mut bad_one.world;
     world.restart();
     world.queue_with("mails", policy);
     world.advance(2_000);
     for _ in 0..20 {
-        works(world, queue);
+        check_accepts_jobs(world, queue);
         world.advance(100);
     }
     let reported = damage(world);
     assert!(
-        reported[0].starts_with("what need not be kept can't be forgotten: "),
+        reported[0].starts_with("expired data can't be deleted: "),
         "{reported:?}"
     );
 
-    bad_one.mend();
+    bad_one.repair();
     let world = &mut bad_one.world;
     world.wait(|event| matches!(event, StoreEvent::Counts { counts, .. } if counts.failed == 0));
     assert_eq!(world.view(job), None);

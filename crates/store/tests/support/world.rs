@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stoker_store::{
     Change, Changed, Clock, Counts, Driver, Ending, Filter, Found, Job, JobError, JobId,
-    MemoryStore, NewJob, Pushed, Query, QueueNo, QueuePolicy, Run, Selection, SqliteOptions,
-    SqliteStore, StoreEvent, StoreRequest, Ticket, Trouble, View,
+    MemoryStore, NewJob, Pushed, Query, QueueNo, QueuePolicy, RunCounters, Selection,
+    SqliteOptions, SqliteStore, StoreEvent, StoreRequest, Ticket, Trouble, View,
 };
 
 /// The time at which every test starts.
@@ -80,7 +80,7 @@ impl World {
 
     /// Whether jobs survive a restart of the engine.
     pub(crate) fn is_durable(&mut self) -> bool {
-        self.driver().abilities().durable
+        self.driver().capabilities().durable
     }
 
     pub(crate) fn path(&self) -> &PathBuf {
@@ -179,7 +179,7 @@ impl World {
             if let Some(it) = self.events.iter().find(|event| is_it(event)) {
                 return it.clone();
             }
-            let wake = self.driver.as_ref().unwrap().wake();
+            let wake = self.driver.as_ref().unwrap().wake_fd();
             let wake = wake.expect("an engine that tells at once has told");
             let patience = rustix::event::Timespec {
                 tv_sec: 60,
@@ -283,22 +283,27 @@ impl World {
     pub(crate) fn end(&mut self, job: JobId, ending: Ending) {
         self.end_run(
             job,
-            Run {
+            RunCounters {
                 attempt: 1,
                 ran_us: 1_000,
-                ..Run::default()
+                ..RunCounters::default()
             },
             ending,
         );
     }
 
-    pub(crate) fn end_run(&mut self, job: JobId, run: Run, ending: Ending) {
+    pub(crate) fn end_run(&mut self, job: JobId, run: RunCounters, ending: Ending) {
         let event = self.try_to_end(job, run, ending);
-        assert!(matches!(event, StoreEvent::Ended { .. }), "{event:?}");
+        assert!(matches!(event, StoreEvent::Completed { .. }), "{event:?}");
     }
 
     /// Ends a job, and returns the event that reports whether its end was written.
-    pub(crate) fn try_to_end(&mut self, job: JobId, run: Run, ending: Ending) -> StoreEvent {
+    pub(crate) fn try_to_end(
+        &mut self,
+        job: JobId,
+        run: RunCounters,
+        ending: Ending,
+    ) -> StoreEvent {
         let ticket = self.ticket();
         self.send(StoreRequest::End {
             job,
@@ -308,7 +313,7 @@ impl World {
             output: None,
         });
         let event = self.wait(|event| {
-            matches!(event, StoreEvent::Ended { ticket: of } | StoreEvent::EndNotWritten { ticket: of } if *of == ticket)
+            matches!(event, StoreEvent::Completed { ticket: of } | StoreEvent::EndNotWritten { ticket: of } if *of == ticket)
         });
         self.settle();
         event
@@ -334,11 +339,11 @@ impl World {
 
     pub(crate) fn retry(&mut self, job: JobId, due_ms: u64, park: bool) {
         let error = self.error("not now");
-        let run = Run {
+        let run = RunCounters {
             attempt: 1,
             exceptions: 1,
             ran_us: 1_000,
-            ..Run::default()
+            ..RunCounters::default()
         };
         self.send(StoreRequest::Retry {
             job,

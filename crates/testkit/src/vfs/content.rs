@@ -54,7 +54,7 @@ impl Content {
 
     /// A sync that fails as on Linux: `kept` writes reach the disk, and the others count as written. A length is
     /// metadata: it is in the file system's journal, which does not fail with the data.
-    pub(super) fn lose(&mut self, kept: usize) {
+    pub(super) fn lose_dirty(&mut self, kept: usize) {
         let mut writes = 0;
         for change in std::mem::take(&mut self.queue) {
             if let Change::Write { .. } = change {
@@ -98,7 +98,7 @@ impl Content {
     }
 
     /// The content that is read, and the content that is durable.
-    pub(super) fn both(&self) -> [&[u8]; 2] {
+    pub(super) fn cache_and_disk(&self) -> [&[u8]; 2] {
         [&self.cache, &self.disk]
     }
 }

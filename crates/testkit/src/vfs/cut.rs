@@ -57,7 +57,7 @@ pub(super) fn content(changes: &[Change], rng: &mut Rng) -> Vec<Change> {
             }
             Change::Length(len) => limit = limit.min(*len),
             Change::Write { at: start, bytes } => match survivors {
-                Survivors::Sectors => keep_sectors(*start, bytes, limit, rng, &mut kept),
+                Survivors::Sectors => keep_some_sectors(*start, bytes, limit, rng, &mut kept),
                 _ if survivors.keeps(at, rng) => keep(*start, bytes, limit, &mut kept),
                 _ => {}
             },
@@ -66,7 +66,7 @@ pub(super) fn content(changes: &[Change], rng: &mut Rng) -> Vec<Change> {
     kept
 }
 
-fn keep_sectors(start: u64, bytes: &[u8], limit: u64, rng: &mut Rng, kept: &mut Vec<Change>) {
+fn keep_some_sectors(start: u64, bytes: &[u8], limit: u64, rng: &mut Rng, kept: &mut Vec<Change>) {
     let end = start + bytes.len() as u64;
     let mut at = start;
     while at < end {

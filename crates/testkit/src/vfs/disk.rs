@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// A disk in memory, and the kernel in front of it. Clones refer to the same disk.
 ///
-/// Methods other than those that model system calls (`open`, `metadata`, `remove`, `rename`, `sync_folder_of`) never
+/// Methods other than those that model system calls (`open`, `metadata`, `remove`, `rename`, `sync_parent_dir`) never
 /// fail, are not counted, and may be called at any time.
 #[derive(Clone)]
 pub struct Disk(pub(super) Arc<Shared>);
@@ -86,7 +86,7 @@ impl Disk {
 
     pub(super) fn stat(&self, path: &str) -> Result<Metadata, Errno> {
         let mut state = self.state();
-        state.pass(Kind::Stat, path)?;
+        state.check_fault(Kind::Stat, path)?;
         let inode = state.names.find(path)?;
         Ok(Metadata::of(&state, inode))
     }
@@ -103,7 +103,7 @@ impl Disk {
 
     pub(super) fn unlink(&self, path: &str) -> Result<(), Errno> {
         let mut state = self.state();
-        state.pass(Kind::Delete, path)?;
+        state.check_fault(Kind::Delete, path)?;
         state.names.unlink(path)?;
         state.forget_unreachable();
         Ok(())
@@ -113,20 +113,20 @@ impl Disk {
     pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
         let (from, to) = (text(from.as_ref()), text(to.as_ref()));
         let mut state = self.state();
-        state.pass(Kind::Rename, &from)?;
+        state.check_fault(Kind::Rename, &from)?;
         state.names.rename(&from, &to)?;
         state.forget_unreachable();
         Ok(())
     }
 
     /// Makes the names in the folder of this file durable.
-    pub fn sync_folder_of(&self, path: impl AsRef<Path>) -> io::Result<()> {
+    pub fn sync_parent_dir(&self, path: impl AsRef<Path>) -> io::Result<()> {
         Ok(self.sync_names(folder(&text(path.as_ref())))?)
     }
 
     pub(super) fn sync_names(&self, folder: &str) -> Result<(), Errno> {
         let mut state = self.state();
-        state.pass(Kind::SyncFolder, folder)?;
+        state.check_fault(Kind::SyncFolder, folder)?;
         state.names.sync(folder);
         state.forget_unreachable();
         Ok(())
@@ -219,7 +219,7 @@ impl Disk {
         hash.update(format!("{:?}", state.names).as_bytes());
         for (number, file) in &state.inodes {
             hash.update(&number.to_le_bytes());
-            for bytes in file.content.both() {
+            for bytes in file.content.cache_and_disk() {
                 hash.update(&(bytes.len() as u64).to_le_bytes());
                 hash.update(bytes);
             }

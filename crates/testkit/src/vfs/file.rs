@@ -151,7 +151,7 @@ impl File {
         let effect = state.begin(Kind::Sync, &self.path, 0, 0)?;
         let content = &mut self.file(&mut state)?.content;
         if let Effect::Lost { kept } = effect {
-            content.lose(kept);
+            content.lose_dirty(kept);
         }
         effect.whole()?;
         content.sync();
@@ -164,7 +164,7 @@ impl File {
 
     pub(super) fn stat(&self) -> Result<Metadata, Errno> {
         let mut state = self.alive()?;
-        state.pass(Kind::Size, &self.path)?;
+        state.check_fault(Kind::Size, &self.path)?;
         Ok(Metadata::of(&state, self.inode))
     }
 

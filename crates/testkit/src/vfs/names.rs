@@ -113,7 +113,7 @@ impl Names {
     }
 
     /// Files that have a visible name.
-    pub(super) fn seen(&self) -> BTreeSet<u64> {
+    pub(super) fn visible(&self) -> BTreeSet<u64> {
         self.cache.values().copied().collect()
     }
 

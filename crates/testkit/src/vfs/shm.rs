@@ -25,7 +25,7 @@ pub(super) struct Shm {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum LockMode {
     Shared,
     Exclusive,
 }
@@ -65,18 +65,18 @@ impl Shm {
     }
 
     /// Locks these bits. Returns whether the lock was granted.
-    pub(super) fn lock(&mut self, handle: u64, bits: u8, wish: Wish) -> bool {
-        let is_free = self.held.values().all(|held| match wish {
-            Wish::Shared => held.exclusive & bits == 0,
-            Wish::Exclusive => (held.exclusive | held.shared) & bits == 0,
+    pub(super) fn lock(&mut self, handle: u64, bits: u8, mode: LockMode) -> bool {
+        let is_free = self.held.values().all(|held| match mode {
+            LockMode::Shared => held.exclusive & bits == 0,
+            LockMode::Exclusive => (held.exclusive | held.shared) & bits == 0,
         });
         if !is_free {
             return false;
         }
         let own = self.held.entry(handle).or_default();
-        match wish {
-            Wish::Shared => own.shared |= bits,
-            Wish::Exclusive => own.exclusive |= bits,
+        match mode {
+            LockMode::Shared => own.shared |= bits,
+            LockMode::Exclusive => own.exclusive |= bits,
         }
         true
     }
@@ -100,7 +100,7 @@ impl File {
         }
         // Only the first connection of the process makes system calls for it.
         if self.file(&mut state)?.shm.is_none() {
-            state.pass(Kind::Open, &format!("{}-shm", self.path))?;
+            state.check_fault(Kind::Open, &format!("{}-shm", self.path))?;
         }
         let shm = &mut self.file(&mut state)?.shm;
         shm.get_or_insert_default().attach(self.handle);
@@ -135,10 +135,10 @@ impl File {
     }
 
     /// Requests some of the shared memory's eight locks. Returns whether they were granted.
-    pub(super) fn lock_shm(&self, bits: u8, wish: Wish) -> Result<bool, Errno> {
+    pub(super) fn lock_shm(&self, bits: u8, mode: LockMode) -> Result<bool, Errno> {
         let mut state = self.alive()?;
         let shm = self.file(&mut state)?.shm.as_mut().ok_or(Errno::INVAL)?;
-        Ok(shm.lock(self.handle, bits, wish))
+        Ok(shm.lock(self.handle, bits, mode))
     }
 
     pub(super) fn unlock_shm(&self, bits: u8) -> Result<(), Errno> {

@@ -89,13 +89,13 @@ impl State {
     }
 
     /// Begins a call that either does all of its work or fails.
-    pub(super) fn pass(&mut self, kind: Kind, file: &str) -> Result<(), Errno> {
+    pub(super) fn check_fault(&mut self, kind: Kind, file: &str) -> Result<(), Errno> {
         self.begin(kind, file, 0, 0)?.whole()
     }
 
     /// Returns the numbers of the file and of the open file.
     pub(super) fn open(&mut self, path: &str, mode: Mode) -> Result<(u64, u64), Errno> {
-        self.pass(Kind::Open, path)?;
+        self.check_fault(Kind::Open, path)?;
         let inode = match (self.names.find(path), mode) {
             (Ok(_), Mode::CreateNew) => return Err(Errno::EXIST),
             (Ok(inode), _) => inode,
@@ -111,7 +111,7 @@ impl State {
 
     /// Opens a file that has no name.
     pub(super) fn open_nameless(&mut self, called: &str) -> Result<(u64, u64), Errno> {
-        self.pass(Kind::Open, called)?;
+        self.check_fault(Kind::Open, called)?;
         let inode = self.number();
         Ok((inode, self.opened(inode)))
     }
@@ -150,8 +150,8 @@ impl State {
 
     /// The number of bytes in use. A removed file frees its bytes once no process has it open.
     pub(super) fn used(&self) -> u64 {
-        let seen = self.names.seen();
-        let counts = |number, file: &Inode| file.opens > 0 || seen.contains(number);
+        let visible = self.names.visible();
+        let counts = |number, file: &Inode| file.opens > 0 || visible.contains(number);
         let files = self.inodes.iter();
         files
             .filter(|(number, file)| counts(number, file))

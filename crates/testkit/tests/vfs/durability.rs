@@ -23,7 +23,7 @@ fn power_cuts(keeping: Keeping, seeds: u64) -> Vec<String> {
 }
 
 #[test]
-fn what_was_committed_and_synced_survives_a_power_cut_at_any_call() {
+fn synced_commits_survive_a_power_cut_at_any_call() {
     for keeping in [
         FULL,
         keeping("delete", "extra"),
@@ -35,7 +35,7 @@ fn what_was_committed_and_synced_survives_a_power_cut_at_any_call() {
 }
 
 #[test]
-fn the_cut_is_cruel_enough_to_lose_what_was_not_synced() {
+fn a_power_cut_can_lose_unsynced_commits() {
     let wrong = power_cuts(keeping("wal", "off"), 2);
     let has = |what: &str| wrong.iter().any(|wrong| wrong.contains(what));
     assert!(has("transactions"), "transactions are lost: {wrong:#?}");
@@ -52,7 +52,7 @@ fn the_cut_is_cruel_enough_to_lose_what_was_not_synced() {
 }
 
 #[test]
-fn a_removed_name_comes_back_unless_its_folder_was_synced() {
+fn a_removed_file_reappears_after_a_power_cut_unless_its_directory_was_synced() {
     // A journal whose name comes back undoes a commit; that is the only difference between EXTRA and FULL.
     let wrong = power_cuts(keeping("delete", "full"), 3);
     assert!(!wrong.is_empty());
@@ -62,7 +62,7 @@ fn a_removed_name_comes_back_unless_its_folder_was_synced() {
 }
 
 #[test]
-fn a_kill_at_any_call_loses_nothing_that_was_written() {
+fn a_kill_at_any_call_loses_no_written_data() {
     for keeping in [FULL, keeping("wal", "off"), keeping("delete", "off")] {
         let wrong: Vec<_> = (1..=calls(keeping))
             .filter_map(|number| cut(keeping, number, Fault::Kill))

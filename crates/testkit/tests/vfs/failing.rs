@@ -5,7 +5,7 @@ use rusqlite::{ErrorCode, ffi};
 use stoker_testkit::vfs::{Call, Disk, Errno, Fault, Kind};
 
 #[test]
-fn no_call_that_fails_once_costs_what_was_committed() {
+fn one_failed_call_loses_no_committed_data() {
     let half = |error| Fault::Torn { len: 2_000, error };
     let faults = [
         Fault::Error(Errno::IO),
@@ -30,7 +30,7 @@ fn no_call_that_fails_once_costs_what_was_committed() {
 }
 
 #[test]
-fn a_disk_that_fails_for_good_costs_nothing_that_was_committed() {
+fn a_permanently_failing_disk_loses_no_committed_data() {
     let kinds = [
         Kind::Read,
         Kind::Write,
@@ -53,7 +53,7 @@ fn a_disk_that_fails_for_good_costs_nothing_that_was_committed() {
 }
 
 #[test]
-fn a_full_disk_takes_no_more_and_loses_nothing() {
+fn a_full_disk_rejects_writes_and_loses_nothing() {
     let mut least = 0;
     for capacity in (0..300_000).step_by(3_000) {
         let disk = Disk::new(capacity);
@@ -69,7 +69,7 @@ fn a_full_disk_takes_no_more_and_loses_nothing() {
 }
 
 #[test]
-fn on_a_full_disk_sqlite_says_so_and_goes_on_when_there_is_room() {
+fn sqlite_reports_a_full_disk_and_continues_when_there_is_room() {
     let disk = Disk::new(1);
     let db = open(&disk).unwrap();
     ask(&db, "PRAGMA journal_mode = wal").unwrap();
@@ -125,7 +125,7 @@ fn code(db: &rusqlite::Connection, sql: &str) -> Option<i32> {
 }
 
 #[test]
-fn errors_of_the_disk_are_told_as_the_unix_vfs_tells_them() {
+fn disk_errors_are_reported_as_by_the_unix_vfs() {
     let disk = Disk::new(1);
     let db = open(&disk).unwrap();
     ask(&db, "PRAGMA journal_mode = wal").unwrap();
@@ -161,7 +161,7 @@ fn errors_of_the_disk_are_told_as_the_unix_vfs_tells_them() {
 }
 
 #[test]
-fn on_a_full_disk_there_is_no_room_for_shared_memory() {
+fn shared_memory_can_not_grow_on_a_full_disk() {
     let disk = Disk::new(1);
     let db = open(&disk).unwrap();
     ask(&db, "PRAGMA journal_mode = wal").unwrap();
@@ -178,7 +178,7 @@ fn on_a_full_disk_there_is_no_room_for_shared_memory() {
 }
 
 #[test]
-fn a_database_that_can_not_be_opened_for_writing_is_opened_for_reading() {
+fn a_read_only_database_is_opened_for_reading() {
     let disk = Disk::new(1);
     work(&disk, FULL);
     disk.set_faults(at(disk.calls() + 1, Fault::Error(Errno::IO)));

@@ -16,7 +16,7 @@ fn durable(disk: &Disk, path: &str, text: &str) -> File {
     let file = disk.open(path, Mode::CreateNew).unwrap();
     file.write_all_at(text.as_bytes(), 0).unwrap();
     file.sync_all().unwrap();
-    disk.sync_folder_of(path).unwrap();
+    disk.sync_parent_dir(path).unwrap();
     file
 }
 
@@ -37,7 +37,7 @@ fn errno<T>(result: io::Result<T>) -> Option<i32> {
 }
 
 #[test]
-fn a_sync_that_failed_may_lose_what_the_next_one_does_not_write() {
+fn a_failed_sync_may_lose_data_that_the_next_sync_does_not_write() {
     let disk = Disk::new(1);
     let file = durable(&disk, "/a/file", "....");
     file.write_all_at(b"1", 0).unwrap();
@@ -61,7 +61,7 @@ fn a_sync_that_failed_may_lose_what_the_next_one_does_not_write() {
 }
 
 #[test]
-fn a_sync_that_failed_otherwise_leaves_all_of_it_dirty() {
+fn other_failed_syncs_leave_all_data_dirty() {
     let disk = Disk::new(1);
     let file = durable(&disk, "/a/file", "....");
     file.write_all_at(b"1", 0).unwrap();
@@ -74,7 +74,7 @@ fn a_sync_that_failed_otherwise_leaves_all_of_it_dirty() {
 }
 
 #[test]
-fn writes_that_were_not_synced_survive_in_any_part() {
+fn any_subset_of_the_unsynced_writes_may_survive() {
     let left = after_cuts(|disk| {
         let file = durable(disk, "/a/file", "...");
         for at in 0..3 {
@@ -89,7 +89,7 @@ fn writes_that_were_not_synced_survive_in_any_part() {
 }
 
 #[test]
-fn sectors_of_a_write_are_torn_but_never_a_sector() {
+fn writes_are_torn_only_at_sector_boundaries() {
     let sectors = |text: &str| {
         text.as_bytes()
             .chunks(512)
@@ -111,7 +111,7 @@ fn sectors_of_a_write_are_torn_but_never_a_sector() {
 }
 
 #[test]
-fn what_was_written_behind_a_lost_truncation_is_lost() {
+fn writes_after_a_lost_truncation_are_lost() {
     let left = after_cuts(|disk| {
         let file = durable(disk, "/a/file", "......");
         file.set_len(3).unwrap();
@@ -125,12 +125,12 @@ fn what_was_written_behind_a_lost_truncation_is_lost() {
 }
 
 #[test]
-fn a_new_name_lasts_only_when_its_folder_was_synced() {
+fn a_new_file_survives_only_if_its_directory_was_synced() {
     let left = after_cuts(|disk| {
         let file = disk.open("/a/file", Mode::Create).unwrap();
         file.write_all_at(b"x", 0).unwrap();
         file.sync_all().unwrap();
-        disk.sync_folder_of("/b/file").unwrap();
+        disk.sync_parent_dir("/b/file").unwrap();
     });
     assert!(left.contains(&None) && left.contains(&Some("x".to_owned())));
     let left = after_cuts(|disk| drop(durable(disk, "/a/file", "x")));
@@ -138,7 +138,7 @@ fn a_new_name_lasts_only_when_its_folder_was_synced() {
 }
 
 #[test]
-fn a_renamed_file_has_one_of_its_contents() {
+fn a_replaced_file_has_its_old_or_its_new_content() {
     let left = after_cuts(|disk| {
         durable(disk, "/a/file", "old");
         durable(disk, "/a/part", "new");
@@ -153,7 +153,7 @@ fn a_renamed_file_has_one_of_its_contents() {
 }
 
 #[test]
-fn a_removed_file_comes_back_and_one_whose_folder_was_synced_does_not() {
+fn a_removed_file_reappears_unless_its_directory_was_synced() {
     let left = after_cuts(|disk| {
         durable(disk, "/a/file", "x");
         disk.remove("/a/file").unwrap();
@@ -162,13 +162,13 @@ fn a_removed_file_comes_back_and_one_whose_folder_was_synced_does_not() {
     let left = after_cuts(|disk| {
         durable(disk, "/a/file", "x");
         disk.remove("/a/file").unwrap();
-        disk.sync_folder_of("/a/file").unwrap();
+        disk.sync_parent_dir("/a/file").unwrap();
     });
     assert_eq!(left, vec![None; left.len()]);
 }
 
 #[test]
-fn a_removed_file_can_be_read_as_long_as_it_is_open() {
+fn a_removed_file_can_be_read_while_it_is_open() {
     let disk = Disk::new(1);
     let file = durable(&disk, "/a/file", "x");
     let known = file.metadata().unwrap();
@@ -186,7 +186,7 @@ fn a_removed_file_can_be_read_as_long_as_it_is_open() {
 }
 
 #[test]
-fn a_kill_keeps_what_was_written_and_frees_locks() {
+fn a_kill_keeps_written_data_and_releases_locks() {
     let disk = Disk::new(1);
     let file = disk.open("/a/file", Mode::Create).unwrap();
     file.write_all_at(b"x", 0).unwrap();
@@ -224,7 +224,7 @@ fn sqlite_and_plain_code_see_the_same_files() {
 }
 
 #[test]
-fn the_kernel_writes_some_of_its_own_accord() {
+fn the_kernel_may_write_back_dirty_data() {
     let mut early = 0;
     for seed in 0..20 {
         let disk = Disk::new(seed);
@@ -240,7 +240,7 @@ fn the_kernel_writes_some_of_its_own_accord() {
 }
 
 #[test]
-fn a_lock_is_free_when_its_file_is_closed() {
+fn closing_a_file_releases_its_lock() {
     let disk = Disk::new(1);
     let open = || disk.open("/a/file", Mode::Create).unwrap();
     let (one, other) = (open(), open());
@@ -250,7 +250,7 @@ fn a_lock_is_free_when_its_file_is_closed() {
 }
 
 #[test]
-fn a_write_that_is_torn_or_does_not_fit_has_done_some_of_it() {
+fn torn_and_too_large_writes_are_partly_done() {
     let disk = Disk::new(1);
     let file = durable(&disk, "/a/file", "....");
     let (len, error) = (2, Errno::IO);
@@ -273,7 +273,7 @@ fn a_write_that_is_torn_or_does_not_fit_has_done_some_of_it() {
 }
 
 #[test]
-fn a_trace_tells_calls_apart() {
+fn a_trace_distinguishes_calls() {
     let hash = |path: &str, at: u64, len: usize| {
         let disk = Disk::new(1);
         let file = disk.open(path, Mode::Create).unwrap();

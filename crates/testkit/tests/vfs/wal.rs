@@ -19,7 +19,7 @@ fn is_busy<T>(result: &Result<T, Error>) -> bool {
 }
 
 #[test]
-fn a_reader_keeps_its_snapshot_while_others_write_and_fold_the_log() {
+fn a_reader_keeps_its_snapshot_during_writes_and_checkpoints() {
     let disk = Disk::new(1);
     let (one, other) = (writer(&disk), open(&disk).unwrap());
     one.execute_batch("INSERT INTO t VALUES (1)").unwrap();
@@ -72,7 +72,7 @@ fn a_second_writer_waits_in_virtual_time() {
 }
 
 #[test]
-fn its_clock_is_the_virtual_one() {
+fn sqlite_uses_the_virtual_clock() {
     let disk = Disk::new(1);
     let db = open(&disk).unwrap();
     disk.time().set_micros(86_400_000_000 * 365);
@@ -88,7 +88,7 @@ fn its_clock_is_the_virtual_one() {
 }
 
 #[test]
-fn two_disks_have_nothing_in_common() {
+fn two_disks_are_independent() {
     let (one, other) = (Disk::new(1), Disk::new(1));
     let _db = writer(&one);
     assert!(other.names().is_empty());
@@ -99,7 +99,7 @@ fn two_disks_have_nothing_in_common() {
 }
 
 #[test]
-fn a_database_may_be_larger_than_its_cache_and_sort_more_than_fits() {
+fn a_database_and_a_sort_may_exceed_the_cache() {
     let disk = Disk::new(1);
     let db = writer(&disk);
     db.execute_batch(

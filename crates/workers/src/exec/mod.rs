@@ -24,7 +24,7 @@ use thread_pool::ThreadPool;
 use verdict::Verdict;
 
 /// Bytes that are read at once.
-const READ: usize = 64 << 10;
+const READ_SIZE: usize = 64 << 10;
 
 #[derive(Debug, Default)]
 struct Running {
@@ -86,7 +86,7 @@ pub fn serve(
 
 /// Until the server has gone, or all is over. One that is told to go still hears whom to cancel.
 fn read(mut socket: UnixStream, mut take: impl FnMut(Frame<'_>) -> bool) -> io::Result<()> {
-    let (mut splitter, mut buffer) = (Splitter::new(MAX_FRAME), vec![0; READ]);
+    let (mut splitter, mut buffer) = (Splitter::new(MAX_FRAME), vec![0; READ_SIZE]);
     let mut is_over = false;
     while !is_over {
         let count = match socket.read(&mut buffer) {

@@ -7,19 +7,19 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 
 /// What a result may be at the most; what is beyond is read and dropped.
-pub(super) const MOST: usize = 8 << 20;
+pub(super) const MAX_RESULT: usize = 8 << 20;
 /// The end of its standard error, which says why it failed.
-const WORDS: usize = 2 << 10;
-const READ: usize = 64 << 10;
+const MAX_ERROR_TEXT: usize = 2 << 10;
+const READ_SIZE: usize = 64 << 10;
 
 #[derive(Debug, Default)]
 pub(super) struct Captured {
-    /// Its standard output, up to [`MOST`].
+    /// Its standard output, up to [`MAX_RESULT`].
     pub(super) result: Vec<u8>,
     /// All of its standard output.
     pub(super) len: usize,
     /// The end of its standard error.
-    pub(super) words: Vec<u8>,
+    pub(super) error_text: Vec<u8>,
 }
 
 struct Pipes<'a> {
@@ -51,7 +51,7 @@ pub(super) fn read_output(
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or(ErrorKind::NotFound)?;
     let process = pidfd_open(pid, PidfdFlags::empty())?;
-    let (mut captured, mut buffer) = (Captured::default(), vec![0; READ]);
+    let (mut captured, mut buffer) = (Captured::default(), vec![0; READ_SIZE]);
     loop {
         pipes.feed();
         // Looked at first: what it wrote before its end is read then.
@@ -142,14 +142,14 @@ fn drain(
 impl Captured {
     fn keep(&mut self, bytes: &[u8]) {
         self.len += bytes.len();
-        let room = MOST - self.result.len();
+        let room = MAX_RESULT - self.result.len();
         self.result
             .extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
     fn note(&mut self, bytes: &[u8]) {
-        self.words.extend_from_slice(bytes);
-        let surplus = self.words.len().saturating_sub(WORDS);
-        self.words.drain(..surplus);
+        self.error_text.extend_from_slice(bytes);
+        let surplus = self.error_text.len().saturating_sub(MAX_ERROR_TEXT);
+        self.error_text.drain(..surplus);
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 /// Variables that are the adapter's own. `STOKER_COOKIE` stays: by it the angel finds what its workers have started.
-const OWN: [&str; 3] = ["STOKER_FD", SLOTS, MEMORY_LIMIT];
+const ADAPTER_VARIABLES: [&str; 3] = ["STOKER_FD", SLOTS, MEMORY_LIMIT];
 
 #[derive(Debug)]
 pub(super) struct Program {
@@ -28,7 +28,7 @@ impl Program {
         let mut words = self.words.iter().map(|word| task.fill(word));
         let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words).process_group(0);
-        for name in OWN {
+        for name in ADAPTER_VARIABLES {
             command.env_remove(name);
         }
         command

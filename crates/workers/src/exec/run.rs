@@ -35,10 +35,10 @@ impl Task {
         let captured = read_output(&mut child, &self.body, |lines| {
             connection.log(self.id, lines);
         });
-        let ended = end(&mut child, handle, group);
+        let ended = wait_and_kill_group(&mut child, handle, group);
         match (captured, ended) {
             (Ok(captured), Ok(status)) => self.verdict_of(&captured, status, handle),
-            (Err(error), _) | (_, Err(error)) => Verdict::not_followed(&error),
+            (Err(error), _) | (_, Err(error)) => Verdict::output_failed(&error),
         }
     }
 
@@ -54,15 +54,15 @@ impl Task {
 }
 
 /// Waits for the program, and ends what it has left behind. It is reaped last: until then nobody else has its number.
-fn end(child: &mut Child, handle: &Handle, group: i32) -> io::Result<ExitStatus> {
-    let ended = await_end(group);
+fn wait_and_kill_group(child: &mut Child, handle: &Handle, group: i32) -> io::Result<ExitStatus> {
+    let ended = wait_for_exit(group);
     handle.set(0);
     kill_group(group);
     let status = child.wait();
     ended.and(status)
 }
 
-fn await_end(pid: i32) -> io::Result<()> {
+fn wait_for_exit(pid: i32) -> io::Result<()> {
     let Some(pid) = Pid::from_raw(pid) else {
         return Ok(());
     };

@@ -21,7 +21,7 @@ impl Task {
         Self {
             id: frame.id,
             name: frame.name.to_owned(),
-            label: job.map_or(String::new(), hyphenated),
+            label: job.map_or(String::new(), format_uuid),
             attempt: frame.attempt,
             is_job: job.is_some(),
             body: frame.body.to_vec(),
@@ -42,7 +42,7 @@ impl Task {
 }
 
 /// The id of a job as people write it.
-fn hyphenated(id: &[u8]) -> String {
+fn format_uuid(id: &[u8]) -> String {
     let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     match hex.len() {
         32 => [

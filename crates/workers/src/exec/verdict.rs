@@ -1,7 +1,7 @@
 //! How a program ended, as an answer.
 
 use super::connection::Connection;
-use super::output::{Captured, MOST};
+use super::output::{Captured, MAX_RESULT};
 use super::task::Task;
 use rustix::process::Signal;
 use std::io;
@@ -10,9 +10,9 @@ use std::process::ExitStatus;
 use stoker_wire::{Encode, Key, MetaBuf, Status, Type};
 
 /// EX_TEMPFAIL of sysexits.h: try again later.
-const AGAIN: i32 = 75;
+const EX_TEMPFAIL: i32 = 75;
 /// The result of a job that is kept.
-const RESULT: usize = 64 << 10;
+const MAX_KEPT_RESULT: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(super) struct Verdict {
@@ -31,7 +31,7 @@ impl Verdict {
     }
 
     pub(super) fn cancelled() -> Self {
-        Self::new(Status::CANCELLED, "its program was ended")
+        Self::new(Status::CANCELLED, "its program was killed")
     }
 
     /// It was killed for its memory.
@@ -52,15 +52,17 @@ impl Verdict {
         )
     }
 
-    pub(super) fn not_followed(error: &io::Error) -> Self {
+    pub(super) fn output_failed(error: &io::Error) -> Self {
         Self::new(
             Status::EXCEPTION,
-            format!("its program can't be heard: {error}"),
+            format!("the output of its program can't be read: {error}"),
         )
     }
 
     pub(super) fn of(status: ExitStatus, captured: &Captured, is_job: bool) -> Self {
-        let words = String::from_utf8_lossy(&captured.words).trim().to_owned();
+        let words = String::from_utf8_lossy(&captured.error_text)
+            .trim()
+            .to_owned();
         let with_words = |what: String| match words.as_str() {
             "" => what,
             words => format!("{what}: {words}"),
@@ -68,7 +70,7 @@ impl Verdict {
         match (status.code(), status.signal()) {
             (Some(0), _) => Self::done(captured, is_job),
             // A call has one run.
-            (Some(AGAIN), _) if is_job => {
+            (Some(EX_TEMPFAIL), _) if is_job => {
                 Self::new(Status::RETRY, with_words("exit code 75".to_owned()))
             }
             (Some(code), _) => {
@@ -82,15 +84,15 @@ impl Verdict {
     }
 
     fn done(captured: &Captured, is_job: bool) -> Self {
-        if !is_job && captured.len > MOST {
+        if !is_job && captured.len > MAX_RESULT {
             let text = format!(
-                "its output has {} bytes, and {MOST} is the most",
+                "its output has {} bytes, but at most {MAX_RESULT} are allowed",
                 captured.len
             );
             return Self::new(Status::EXCEPTION, text);
         }
         // The work is done: to fail it for its output would be to do it again.
-        let is_kept = !is_job || captured.len <= RESULT;
+        let is_kept = !is_job || captured.len <= MAX_KEPT_RESULT;
         Self::new(Status::OK, if is_kept { &captured.result[..] } else { &[] })
     }
 

@@ -4,12 +4,12 @@ namespace App\Jobs;
 
 use RuntimeException;
 
-/** Throws on its first run, succeeds on the second. */
+/** Throws in its first run and succeeds in the second. */
 final class ChargeCard extends Job
 {
     public $tries = 3;
 
-    /** Seconds before the second run and before every later one. */
+    /** Seconds before the second run, and before each later run. */
     public $backoff = [0, 1];
 
     protected function work(): void

@@ -2,7 +2,7 @@
 
 namespace App\Jobs;
 
-/** Calls a library that ends the process whenever it meets this feed. */
+/** Calls a library that ends the process every time it reads this feed. */
 final class ImportLegacyFeed extends Job
 {
     protected function work(): void

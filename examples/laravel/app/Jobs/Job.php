@@ -9,14 +9,14 @@ use Illuminate\Foundation\Bus\Dispatchable;
 use Illuminate\Queue\InteractsWithQueue;
 use Throwable;
 
-/** What the jobs of this example share: each tells the ledger when it runs, ends and fails. */
+/** Base class of the example's jobs. It records in the ledger when a job starts, ends and fails. */
 abstract class Job implements ShouldQueue
 {
     use Dispatchable;
     use InteractsWithQueue;
     use Queueable;
 
-    /** By the monotonic clock, which all processes of one machine share. */
+    /** hrtime() in nanoseconds, a monotonic clock that all processes of a machine share. */
     private int $pushedAt;
 
     public function __construct(public int $number)

@@ -4,7 +4,7 @@ namespace App\Jobs;
 
 use DomainException;
 
-/** Never succeeds: runs `tries` times, then `failed()` is called. */
+/** Always fails: runs `tries` times, then `failed()` is called. */
 final class RefundOrder extends Job
 {
     public $tries = 2;

@@ -2,7 +2,7 @@
 
 namespace App\Jobs;
 
-/** The slow one. */
+/** A slow job: takes 200 ms. */
 final class RenderReport extends Job
 {
     public $timeout = 30;

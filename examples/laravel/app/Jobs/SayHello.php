@@ -2,7 +2,7 @@
 
 namespace App\Jobs;
 
-/** The fast one: what is left is the queue's own cost. */
+/** A job that does nothing, so that a measurement shows the cost of the queue itself. */
 final class SayHello extends Job
 {
     protected function work(): void

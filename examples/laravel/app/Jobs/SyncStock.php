@@ -2,7 +2,7 @@
 
 namespace App\Jobs;
 
-/** Finds the warehouse's rate limit used up and steps back for a second, once. */
+/** Hits the rate limit of the warehouse in its first run, and releases itself for a second. */
 final class SyncStock extends Job
 {
     public $tries = 3;

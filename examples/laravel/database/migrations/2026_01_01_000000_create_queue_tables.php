@@ -7,7 +7,7 @@ use Illuminate\Support\Facades\Schema;
 return new class extends Migration {
     public function up()
     {
-        // Stoker keeps no jobs here: this table belongs to Laravel's own `database` driver, which the demo measures.
+        // Stoker does not use this table. It belongs to Laravel's `database` driver, which the demo measures.
         Schema::create('jobs', function (Blueprint $table) {
             $table->bigIncrements('id');
             $table->string('queue')->index();

@@ -24,7 +24,7 @@ use WeakReference;
 final class Consumer
 {
     /** Maximum time to wait for one queue if there are several, in seconds, so that no queue waits long. */
-    private const TURN = 0.25;
+    private const MAX_WAIT = 0.25;
     /** Name in the container of the exception that kept this process from working. */
     private const FAILURE = 'stoker.worker-failure';
 
@@ -67,7 +67,7 @@ final class Consumer
     {
         try {
             $popped = $this->idle($queue);
-            $job = $popped?->next(count($this->popped) > 1 ? min($seconds, self::TURN) : $seconds, $this->isLooping);
+            $job = $popped?->next(count($this->popped) > 1 ? min($seconds, self::MAX_WAIT) : $seconds, $this->isLooping);
         } catch (StokerException|WireError $e) {
             // Laravel's worker only reports the exception: it would continue forever, or exit with code 0.
             $this->app->instance(self::FAILURE, $e);
@@ -83,7 +83,7 @@ final class Consumer
     }
 
     /** Called before queue:work polls for a job, unless it runs with --once. */
-    public function loops(): void
+    public function onLooping(): void
     {
         if (! $this->isLooping) {
             $this->isLooping = true;
@@ -185,19 +185,19 @@ final class Consumer
     {
         $self = WeakReference::create($this);
         $events = $this->app->make('events');
-        $events->listen(JobProcessing::class, static fn ($event) => $self->get()?->ofThis($event)?->begin());
-        $events->listen(JobProcessed::class, static fn ($event) => $self->get()?->ofThis($event)?->settle());
-        $events->listen(JobExceptionOccurred::class, static fn ($event) => $self->get()?->ofThis($event)?->hasThrown($event->exception));
-        $events->listen(WorkerStopping::class, static fn () => $self->get()?->stops());
+        $events->listen(JobProcessing::class, static fn ($event) => $self->get()?->ownJob($event)?->begin());
+        $events->listen(JobProcessed::class, static fn ($event) => $self->get()?->ownJob($event)?->settle());
+        $events->listen(JobExceptionOccurred::class, static fn ($event) => $self->get()?->ownJob($event)?->hasThrown($event->exception));
+        $events->listen(WorkerStopping::class, static fn () => $self->get()?->onStopping());
     }
 
-    private function ofThis(object $event): ?StokerJob
+    private function ownJob(object $event): ?StokerJob
     {
         return $event->job instanceof StokerJob && $event->connectionName === $this->connection ? $event->job : null;
     }
 
     /** Called when queue:work exits. The process may continue and run it again. */
-    private function stops(): void
+    private function onStopping(): void
     {
         $this->closeAll();
         $this->isLooping = false;

@@ -12,6 +12,6 @@ final class FailedBefore extends \RuntimeException
 {
     public function __construct(string $class, string $message)
     {
-        parent::__construct("$class: $message (a worker died in failed(), so it is called again)");
+        parent::__construct("$class: $message (a worker died in failed(), so failed() is called again)");
     }
 }

@@ -26,11 +26,11 @@ class FailedJobs implements FailedJobProviderInterface, PrunableFailedJobProvide
 
     /**
      * @param FailedJobProviderInterface        $others      provider for the jobs of other connections
-     * @param array<string, \Closure(): Client> $brokers     returns a client of each server, by the name of a
+     * @param array<string, \Closure(): Client> $clients     returns a client of each server, by the name of a
      *                                                       connection to it
      * @param list<string>                      $connections names of all connections to Stoker
      */
-    public function __construct(private FailedJobProviderInterface $others, private array $brokers, private array $connections)
+    public function __construct(private FailedJobProviderInterface $others, private array $clients, private array $connections)
     {
     }
 
@@ -63,7 +63,7 @@ class FailedJobs implements FailedJobProviderInterface, PrunableFailedJobProvide
 
     public function find($id)
     {
-        foreach ($this->brokers as $connection => $client) {
+        foreach ($this->clients as $connection => $client) {
             if (($job = $this->show($client(), (string) $id)) !== null) {
                 return $this->row($connection, $job, $job['ended_at']);
             }
@@ -74,7 +74,7 @@ class FailedJobs implements FailedJobProviderInterface, PrunableFailedJobProvide
 
     public function forget($id)
     {
-        foreach ($this->brokers as $client) {
+        foreach ($this->clients as $client) {
             if (($job = $this->show($client(), (string) $id)) !== null) {
                 return $client()->discard($job['id']) > 0;
             }
@@ -113,7 +113,7 @@ class FailedJobs implements FailedJobProviderInterface, PrunableFailedJobProvide
     /** @return \Generator<int, object> all failed jobs of Laravel in Stoker, as row() returns them */
     private function jobs(): \Generator
     {
-        foreach ($this->brokers as $connection => $client) {
+        foreach ($this->clients as $connection => $client) {
             foreach ($client()->export(['state' => 'failed']) as $job) {
                 $row = $this->row($connection, $job, null);
                 if ($row !== null) {

@@ -26,7 +26,7 @@ final class Pauses
     }
 
     /** Whether this version of Laravel can pause queues. */
-    public static function areKnown(): bool
+    public static function areSupported(): bool
     {
         return class_exists(QueuePaused::class);
     }
@@ -35,7 +35,7 @@ final class Pauses
      * Disables the pause check of Laravel's worker. While its queue is paused, that worker does not call pop(), so it
      * would not notice that Stoker tells it to exit, and with --sleep=0 it would loop without a pause.
      */
-    public static function leaveToStoker(): void
+    public static function disableLaravelCheck(): void
     {
         Worker::$pausable = false;
     }
@@ -55,7 +55,7 @@ final class Pauses
             return;
         }
         if (($event->ttl ?? null) !== null) {
-            throw new InvalidArgumentException('Stoker knows no pause that ends by itself: queue:pause it without a time');
+            throw new InvalidArgumentException('Stoker does not support a pause with a time limit: run queue:pause without one');
         }
         $queue->pause($event->queue);
     }

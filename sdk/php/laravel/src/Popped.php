@@ -20,10 +20,10 @@ use Stoker\Retry;
 final class Popped
 {
     /** Seconds between two checks of a worker whether maintenance mode has ended. */
-    private const GLANCE = 0.25;
+    private const MAINTENANCE_POLL = 0.25;
 
     /** Minimum seconds to wait for a job that was released without delay, which is written to disk before it returns. */
-    private const AGAIN = 1.0;
+    private const RELEASE_WAIT = 1.0;
 
     private ?StokerJob $job = null;
     /** The last job was released without delay. */
@@ -53,11 +53,11 @@ final class Popped
     public function next(float $seconds, bool $isWorker): ?StokerJob
     {
         if ($isWorker && $this->upkeep->condition() === Upkeep::DOWN) {
-            $this->inbox->rest(min($seconds, self::GLANCE));
+            $this->inbox->rest(min($seconds, self::MAINTENANCE_POLL));
 
             return null;
         }
-        $task = $this->inbox->take($this->hasReleased ? max($seconds, self::AGAIN) : $seconds);
+        $task = $this->inbox->take($this->hasReleased ? max($seconds, self::RELEASE_WAIT) : $seconds);
         $this->hasReleased = false;
         if ($task === null) {
             return null;

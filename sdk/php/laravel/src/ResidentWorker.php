@@ -94,16 +94,16 @@ final class ResidentWorker
         $this->stoker->onCall($method, function (Task $task) use ($method, $handler): mixed {
             $this->reset();
             try {
-                return $this->inside(static fn (Container $app) => is_string($handler) && class_exists($handler)
+                return $this->runInApplication(static fn (Container $app) => is_string($handler) && class_exists($handler)
                     ? $app->make($handler)($task)
                     : $handler($task));
             } catch (Throwable $e) {
                 $this->app->make(ExceptionHandler::class)->report($e);
-                $this->inWorker('stopWorkerIfLostConnection', $e);
+                $this->callLaravelWorker('stopWorkerIfLostConnection', $e);
                 throw $e;
             } finally {
                 $this->upkeep->closeTransactions($method);
-                $this->leaveIfDatabaseIsLost();
+                $this->stopIfDatabaseIsLost();
             }
         }, $idempotent);
 
@@ -122,10 +122,10 @@ final class ResidentWorker
             pcntl_signal(SIGTERM, function (int $signal): void {
                 Worker::stop();
                 // Laravel 13 notifies jobs that implement Interruptible.
-                method_exists($this->laravel, 'notifyJobOfSignal') && $this->inWorker('notifyJobOfSignal', $signal);
+                method_exists($this->laravel, 'notifyJobOfSignal') && $this->callLaravelWorker('notifyJobOfSignal', $signal);
             });
         }
-        $this->raise(WorkerStarting::class, '*', $this->options);
+        $this->dispatchEvent(WorkerStarting::class, '*', $this->options);
         $this->stoker->onJob('*', $this->work(...))->run();
         $this->laravel->stop(); // Only dispatches WorkerStopping.
     }
@@ -140,14 +140,14 @@ final class ResidentWorker
         if (! $this->upkeep->mayBegin($task)) {
             throw new Returned();
         }
-        $this->raise(Looping::class, $task->name, $this->options);
+        $this->dispatchEvent(Looping::class, $task->name, $this->options);
         $this->reset();
-        $verdict = $this->inside(function (Container $app) use ($task): ?Verdict {
+        $verdict = $this->runInApplication(function (Container $app) use ($task): ?Verdict {
             $job = new StokerJob($app, $task, $this->connection, $this->crashLimit, $this->show(...));
-            $this->raise(JobPopping::class, $task->name);
-            $this->raise(JobPopped::class, $job);
+            $this->dispatchEvent(JobPopping::class, $task->name);
+            $this->dispatchEvent(JobPopped::class, $job);
             try {
-                $this->inWorker('runJob', $job, $this->connection, $this->options);
+                $this->callLaravelWorker('runJob', $job, $this->connection, $this->options);
                 $this->upkeep->closeTransactions($job);
             } catch (Throwable $e) {
                 // Thrown by the application's exception handler. The outcome of the job has been decided
@@ -157,14 +157,14 @@ final class ResidentWorker
 
             return $job->verdict();
         });
-        $this->leaveIfDatabaseIsLost();
+        $this->stopIfDatabaseIsLost();
         if ($verdict !== null) {
             throw $verdict;
         }
     }
 
     /** Runs code with the application or, if $sandbox is set, with a copy of it. */
-    private function inside(callable $code): mixed
+    private function runInApplication(callable $code): mixed
     {
         if (! $this->sandbox) {
             return $code($this->app);
@@ -194,7 +194,7 @@ final class ResidentWorker
     }
 
     /** Stops this worker if its database connection is lost; the worker that replaces it connects again. */
-    private function leaveIfDatabaseIsLost(): void
+    private function stopIfDatabaseIsLost(): void
     {
         // The property has another name since Laravel 11.52 and 12.59.
         if ($this->laravel->shouldQuit || ($this->laravel->lostConnection ?? false)) {
@@ -206,13 +206,13 @@ final class ResidentWorker
      * Calls a protected method of Laravel's worker, so that it reports and records what it does under queue:work.
      * These methods have the same parameters in Laravel 8 to 13.
      */
-    private function inWorker(string $method, mixed ...$arguments): void
+    private function callLaravelWorker(string $method, mixed ...$arguments): void
     {
         (fn () => $this->$method(...$arguments))->call($this->laravel);
     }
 
     /** Dispatches an event that queue:work dispatches, if this version of Laravel has it. */
-    private function raise(string $event, mixed ...$arguments): void
+    private function dispatchEvent(string $event, mixed ...$arguments): void
     {
         // Cache the result, because a lookup of a missing class calls all autoloaders.
         if ($this->events[$event] ??= class_exists($event)) {

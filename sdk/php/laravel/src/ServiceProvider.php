@@ -28,8 +28,8 @@ final class ServiceProvider extends \Illuminate\Support\ServiceProvider
         });
 
         $this->app->extend('queue.failer', static function (FailedJobProviderInterface $failer, Application $app): FailedJobProviderInterface {
-            [$brokers, $connections] = self::brokers($app);
-            if ($brokers === []) {
+            [$clients, $connections] = self::clients($app);
+            if ($clients === []) {
                 return $failer;
             }
             if ($app['config']['queue.failed.driver'] === 'stoker') {
@@ -37,8 +37,8 @@ final class ServiceProvider extends \Illuminate\Support\ServiceProvider
             }
 
             return interface_exists(CountableFailedJobProvider::class)
-                ? new CountableFailedJobs($failer, $brokers, $connections)
-                : new FailedJobs($failer, $brokers, $connections);
+                ? new CountableFailedJobs($failer, $clients, $connections)
+                : new FailedJobs($failer, $clients, $connections);
         });
     }
 
@@ -49,8 +49,8 @@ final class ServiceProvider extends \Illuminate\Support\ServiceProvider
             // ResidentWorker dispatches this event too, for each job.
             if (! $this->app->bound(ResidentWorker::class)
                 && $this->app['config']["queue.connections.$event->connectionName.driver"] === 'stoker') {
-                Pauses::areKnown() && Pauses::leaveToStoker();
-                $this->app->make('queue')->connection($event->connectionName)->consumer()->loops();
+                Pauses::areSupported() && Pauses::disableLaravelCheck();
+                $this->app->make('queue')->connection($event->connectionName)->consumer()->onLooping();
             }
         });
         $events->listen(CommandStarting::class, function (CommandStarting $event): void {
@@ -67,9 +67,9 @@ final class ServiceProvider extends \Illuminate\Support\ServiceProvider
      *                                                                first connection to it; the names of all
      *                                                                connections
      */
-    private static function brokers(Application $app): array
+    private static function clients(Application $app): array
     {
-        $brokers = $sockets = $names = [];
+        $clients = $sockets = $names = [];
         foreach ($app['config']['queue.connections'] ?? [] as $name => $config) {
             if (($config['driver'] ?? null) !== 'stoker') {
                 continue;
@@ -77,10 +77,10 @@ final class ServiceProvider extends \Illuminate\Support\ServiceProvider
             $names[] = $name;
             if (! in_array($socket = $config['socket'] ?? '', $sockets, true)) {
                 $sockets[] = $socket;
-                $brokers[$name] = static fn (): Client => $app->make('queue')->connection($name)->client();
+                $clients[$name] = static fn (): Client => $app->make('queue')->connection($name)->client();
             }
         }
 
-        return [$brokers, $names];
+        return [$clients, $names];
     }
 }

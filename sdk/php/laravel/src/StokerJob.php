@@ -117,12 +117,12 @@ final class StokerJob extends Job implements JobContract
     public function retryUntil()
     {
         $until = parent::retryUntil();
-        if ($until === null || $this->currentTime() < $until || ($revived = $this->revivedAt()) === null) {
+        if ($until === null || $this->currentTime() < $until || ($retriedAt = $this->retriedAt()) === null) {
             return $until;
         }
         $isFree = $this->attempts() === 1 && ! $this->hasBegun;
 
-        return $isFree ? null : max($until, $revived + $until - (int) ($this->task->createdAt() ?? $until));
+        return $isFree ? null : max($until, $retriedAt + $until - (int) ($this->task->createdAt() ?? $until));
     }
 
     public function fire()
@@ -131,7 +131,7 @@ final class StokerJob extends Job implements JobContract
         if (! isset($this->payload()['job'])) {
             throw new InvalidPayloadException('This job was not pushed by Laravel: its body has no "job"');
         }
-        if (($e = $this->fateOfEarlierRuns()) !== null) {
+        if (($e = $this->failureFromEarlierRuns()) !== null) {
             // As for a job that exceeded its tries: failed() is called, JobFailed is dispatched, and the failure is
             // logged.
             $this->fail($e);
@@ -148,7 +148,7 @@ final class StokerJob extends Job implements JobContract
             throw $e;
         } finally {
             $this->isRunning = false;
-            $this->decided();
+            $this->settleIfDecided();
         }
     }
 
@@ -186,7 +186,7 @@ final class StokerJob extends Job implements JobContract
     }
 
     /** Answers a job that Laravel's worker does not run as soon as its outcome is decided, because no event follows. */
-    private function decided(): void
+    private function settleIfDecided(): void
     {
         if (! $this->isManaged && ! $this->isRunning && ($this->isDeletedOrReleased() || $this->hasFailed())) {
             $this->settle();
@@ -198,7 +198,7 @@ final class StokerJob extends Job implements JobContract
     {
         parent::release($delay);
         $this->delay = max(0, $this->secondsUntil($delay));
-        $this->endsWithRelease ? $this->settle() : $this->decided();
+        $this->endsWithRelease ? $this->settle() : $this->settleIfDecided();
     }
 
     /**
@@ -212,7 +212,7 @@ final class StokerJob extends Job implements JobContract
         if (! $this->failed && $caller !== CallQueuedHandler::class && $this->isLive()) {
             $this->isManaged || $this->isRunning || $this->answer === null ? $this->task->ack() : $this->settle();
         } elseif (! $this->failed) {
-            $this->decided();
+            $this->settleIfDecided();
         }
     }
 
@@ -229,7 +229,7 @@ final class StokerJob extends Job implements JobContract
         try {
             parent::fail($e);
         } finally {
-            $this->decided();
+            $this->settleIfDecided();
         }
     }
 
@@ -252,14 +252,14 @@ final class StokerJob extends Job implements JobContract
                 ? $this->container->make('config')->get("queue.connections.$this->connectionName")
                 : [];
 
-            return new Retry($config['retry_after'] ?? 90, 'was not deleted');
+            return new Retry($config['retry_after'] ?? 90, 'the handler neither deleted nor released the job');
         }
 
         return null;
     }
 
     /** The exception with which the job must fail before its code runs, because of earlier runs; null if it may run. */
-    private function fateOfEarlierRuns(): ?Throwable
+    private function failureFromEarlierRuns(): ?Throwable
     {
         $crashes = $this->task->crashes();
         if (($saved = $this->task->checkpointed()) !== null && str_starts_with($saved, self::FAILING)) {
@@ -277,11 +277,11 @@ final class StokerJob extends Job implements JobContract
             return new WorkerDied($this->resolveName(), $crashes);
         }
 
-        return $this->fateOfTimeout();
+        return $this->failureFromTimeout();
     }
 
-    /** As fateOfEarlierRuns(), for a run that exceeded its timeout and ended with its worker, unnoticed by Laravel. */
-    private function fateOfTimeout(): ?TimedOut
+    /** As failureFromEarlierRuns(), for a run that exceeded its timeout and ended with its worker, unnoticed by Laravel. */
+    private function failureFromTimeout(): ?TimedOut
     {
         if ($this->attempts() === 1 || ! $this->shouldFailOnTimeout() && $this->maxExceptions() === null) {
             return null; // A timeout of the last run would not matter, so the server is not asked.
@@ -313,11 +313,11 @@ final class StokerJob extends Job implements JobContract
     }
 
     /** Unix time in seconds at which an operator last retried the job; null if that never happened. */
-    private function revivedAt(): ?int
+    private function retriedAt(): ?int
     {
-        $revivals = array_filter($this->shown()['history'] ?? [], static fn (array $note) => $note['what'] === 'revived');
+        $retries = array_filter($this->shown()['history'] ?? [], static fn (array $note) => $note['what'] === 'revived');
 
-        return $revivals === [] ? null : strtotime(end($revivals)['at']);
+        return $retries === [] ? null : strtotime(end($retries)['at']);
     }
 
     /** @return array<string, mixed> what the server reports about the job, as Client::job() */

@@ -33,7 +33,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
     private ?Consumer $consumer = null;
 
     /** @var list<Pending>|null pushes that bulk() has started; null outside of bulk() */
-    private ?array $gathered = null;
+    private ?array $bulkPushes = null;
 
     /**
      * @param string      $default      name of the default queue
@@ -83,15 +83,15 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
     /** Pushes jobs in one round trip. Jobs with afterCommit are pushed when the open transaction has been committed. */
     public function bulk($jobs, $data = '', $queue = null)
     {
-        $this->gathered = [];
+        $this->bulkPushes = [];
         $failure = null;
         try {
             foreach ((array) $jobs as $job) {
                 $this->later(is_object($job) ? $this->delayOf($job) : 0, $job, $data, $queue);
             }
         } finally {
-            [$gathered, $this->gathered] = [$this->gathered, null];
-            foreach ($gathered as $push) {
+            [$bulkPushes, $this->bulkPushes] = [$this->bulkPushes, null];
+            foreach ($bulkPushes as $push) {
                 try {
                     $push->await();
                 } catch (StokerException $e) {
@@ -126,7 +126,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
             $this->socket,
             $this->crashes,
             static fn (string $id): ?array => $self->get()?->client()->job($id),
-            static fn (string $queue): ?string => array_values($self->get()?->figures($queue, 'pool') ?? [])[0] ?? null,
+            static fn (string $queue): ?string => array_values($self->get()?->queueField($queue, 'pool') ?? [])[0] ?? null,
         );
     }
 
@@ -163,22 +163,22 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
 
     public function pendingSize($queue = null)
     {
-        return (int) array_sum($this->figures($queue, 'ready'));
+        return (int) array_sum($this->queueField($queue, 'ready'));
     }
 
     public function delayedSize($queue = null)
     {
-        return (int) array_sum($this->figures($queue, 'delayed'));
+        return (int) array_sum($this->queueField($queue, 'delayed'));
     }
 
     public function reservedSize($queue = null)
     {
-        return (int) array_sum($this->figures($queue, 'running'));
+        return (int) array_sum($this->queueField($queue, 'running'));
     }
 
     public function creationTimeOfOldestPendingJob($queue = null)
     {
-        $ages = array_filter($this->figures($queue, 'oldest_ms'), 'is_int');
+        $ages = array_filter($this->queueField($queue, 'oldest_ms'), 'is_int');
 
         return $ages === [] ? null : time() - intdiv(max($ages), 1000);
     }
@@ -235,7 +235,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
     /** Pauses a queue on all workers; queue:pause of Laravel 12 and later uses it. "@" and a pool as for size(). */
     public function pause(string $queue): void
     {
-        foreach ($this->names($queue) as $name) {
+        foreach ($this->queueNames($queue) as $name) {
             $this->client()->pause($name, create: true);
         }
     }
@@ -243,7 +243,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
     /** Resumes a queue that was paused with pause(). */
     public function resume(string $queue): void
     {
-        foreach ($this->names($queue) as $name) {
+        foreach ($this->queueNames($queue) as $name) {
             $this->client()->resume($name);
         }
     }
@@ -303,8 +303,8 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
             // a repeat.
             idempotencyKey: bin2hex(random_bytes(16)),
         );
-        if ($this->gathered !== null) {
-            $this->gathered[] = $push;
+        if ($this->bulkPushes !== null) {
+            $this->bulkPushes[] = $push;
 
             return null;
         }
@@ -338,13 +338,13 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
     }
 
     /** @return list<string> names of the queues that $queue selects */
-    private function names(string $queue): array
+    private function queueNames(string $queue): array
     {
-        return str_starts_with($queue, '@') ? array_values($this->figures($queue, 'name')) : [$this->getQueue($queue)];
+        return str_starts_with($queue, '@') ? array_values($this->queueField($queue, 'name')) : [$this->getQueue($queue)];
     }
 
     /** @return array<string, mixed> one field of Client::queues(), by the name of the queue */
-    private function figures(string|UnitEnum|null $queue, string $what): array
+    private function queueField(string|UnitEnum|null $queue, string $what): array
     {
         $queue = $this->getQueue($queue);
         $pool = str_starts_with($queue, '@') ? substr($queue, 1) : null;

@@ -27,12 +27,12 @@ final class Upkeep
     /** Minimum nanoseconds between two checks of the cache and of maintenance mode, which may be network requests. */
     public static int $every = 1_000_000_000;
     /** Seconds for which a job without a timeout may wait for the end of maintenance mode. */
-    private const HOLD = 3600.0;
+    private const MAINTENANCE_WAIT = 3600.0;
     /** A waiting job is returned this many seconds before its timeout, or after half of its time if that is later. */
     private const MARGIN = 5.0;
 
     private mixed $restartedAt;
-    private int $lookedAt;
+    private int $checkedAt;
     /** @var array<string, int> transaction level before the job, by database connection */
     private array $levels = [];
 
@@ -45,7 +45,7 @@ final class Upkeep
     public function begin(): void
     {
         $this->restartedAt = $this->lastRestart();
-        $this->lookedAt = hrtime(true);
+        $this->checkedAt = hrtime(true);
     }
 
     /**
@@ -54,13 +54,13 @@ final class Upkeep
      */
     public function condition(): string
     {
-        if (hrtime(true) - $this->lookedAt < self::$every) {
+        if (hrtime(true) - $this->checkedAt < self::$every) {
             return self::UP;
         }
-        $this->lookedAt = hrtime(true);
+        $this->checkedAt = hrtime(true);
         try {
             if ($this->app->isDownForMaintenance()) {
-                $this->lookedAt = 0; // Check again on the next call.
+                $this->checkedAt = 0; // Check again on the next call.
 
                 return self::DOWN;
             }
@@ -83,7 +83,7 @@ final class Upkeep
     public function mayBegin(Task $task): bool
     {
         if (($condition = $this->condition()) === self::DOWN) {
-            $left = $task->remaining() ?? self::HOLD;
+            $left = $task->remaining() ?? self::MAINTENANCE_WAIT;
             $until = hrtime(true) + (int) (max($left / 2, $left - self::MARGIN) * 1e9);
             do {
                 if (hrtime(true) >= $until || ! $task->rest(0.25)) {
@@ -124,10 +124,10 @@ final class Upkeep
                 $done = 'rolled back';
             } catch (Throwable) {
                 $connection->disconnect();
-                $done = 'lost with its connection, which is closed';
+                $done = 'lost when its connection was closed';
             }
             $this->app->make(ExceptionHandler::class)->report(new \LogicException(
-                "$task has left a transaction of level $level open on the database connection \"$name\"; it is $done",
+                "$task has left a transaction of level $level open on the database connection \"$name\"; it was $done",
             ));
         }
     }

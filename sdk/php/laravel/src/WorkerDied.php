@@ -9,6 +9,6 @@ final class WorkerDied extends \RuntimeException
 {
     public function __construct(string $job, int $crashes)
     {
-        parent::__construct("$job ended its worker's process $crashes times");
+        parent::__construct("the worker died $crashes times while it ran $job");
     }
 }

@@ -24,7 +24,7 @@ use function Stoker\Tests\test;
 
 /** @var Harness $harness */
 
-test('scoped instances live for one job', function () use ($harness): void {
+test('scoped instances last for one job', function () use ($harness): void {
     $harness->app->scoped('tests.scoped', static fn () => new \stdClass());
     $seen = [];
     Act::reset(static function () use ($harness, &$seen): void {
@@ -36,7 +36,7 @@ test('scoped instances live for one job', function () use ($harness): void {
     holds($seen[0] !== $seen[1], 'the second job got an instance of its own');
 });
 
-test('what a job adds to the log context ends with it', function () use ($harness): void {
+test('the log context that a job adds is removed after it', function () use ($harness): void {
     $log = $harness->app->storagePath() . '/laravel.log';
     @unlink($log);
     Act::reset(static function (Act $job): void {
@@ -52,7 +52,7 @@ test('what a job adds to the log context ends with it', function () use ($harnes
     }
 });
 
-test('a warning in a job is an exception, a deprecation is a log line', function () use ($harness): void {
+test('a warning in a job becomes an exception, a deprecation is logged', function () use ($harness): void {
     Act::reset(static fn () => trigger_error('careful', E_USER_WARNING));
     same(['fail ErrorException'], $harness->life(new Act()));
     Act::reset(static fn () => trigger_error('old-fashioned', E_USER_DEPRECATED));
@@ -60,7 +60,7 @@ test('a warning in a job is an exception, a deprecation is a log line', function
     holds(str_contains(file_get_contents($harness->app->storagePath() . '/laravel.log'), 'old-fashioned'), 'it is logged');
 });
 
-test('an exception handler that fails changes nothing', function () use ($harness): void {
+test('an exception handler that throws does not change the outcome', function () use ($harness): void {
     $fails = true;
     $harness->app[ExceptionHandler::class]->reportable(static function (\DomainException $e) use (&$fails): void {
         $fails && throw new \LogicException('the handler failed');
@@ -93,7 +93,7 @@ test('the events are those of queue:work', function () use ($harness): void {
     ], $events);
 });
 
-test('before a job come the events of a look for one', function () use ($harness): void {
+test('the events of polling are dispatched before each job', function () use ($harness): void {
     $raised = [];
     // JobPopping and JobPopped exist since Laravel 10.
     foreach ($events = array_filter([Looping::class, JobPopping::class, JobPopped::class], 'class_exists') as $class) {
@@ -106,7 +106,7 @@ test('before a job come the events of a look for one', function () use ($harness
 });
 
 if (class_exists(Context::class)) {
-    test('the context of whoever dispatched is that of the job, and ends with it', function () use ($harness): void {
+    test('a job has the context of its dispatcher, and it is removed after the job', function () use ($harness): void {
         $payloads = [$harness->payload(new Act())];
         Context::add('trace', 'abc');
         array_unshift($payloads, $harness->payload(new Act()));
@@ -143,7 +143,7 @@ test('encrypted jobs run', function () use ($harness): void {
     same([1], Act::$runs);
 });
 
-test('a handler of the old kind that forgets its job gets it again', function () use ($harness): void {
+test('a handler of the form Class@method that neither deletes nor releases its job gets it again', function () use ($harness): void {
     $harness->app->bind('OldHandler', static fn () => new class () {
         public function fire($job, array $data): void
         {
@@ -163,13 +163,13 @@ test('job middleware may release', function () use ($harness): void {
     same([2], Act::$runs);
 });
 
-test('a job whose model is gone fails, or is dropped if it says so', function () use ($harness): void {
+test('a job whose model is missing fails, or is deleted with deleteWhenMissingModels', function () use ($harness): void {
     same(['fail ' . ModelNotFoundException::class], $harness->life(new MissingModel()));
     same(['done'], $harness->life(new MissingModelDeletes()));
     same([], Act::$runs);
 });
 
-test('failed() is preceded by a note that a worker which takes over finds', function () use ($harness): void {
+test('before failed() a checkpoint is saved, from which the next worker can continue', function () use ($harness): void {
     $payload = $harness->payload(new Act(['tries' => 3]));
     $note = "\0stoker/laravel failing\n{\"crashes\":0,\"class\":\"LogicException\",\"message\":\"why\"}\nsaved";
     $verdict = $harness->run($payload, crashes: 1, checkpoint: $note);
@@ -181,7 +181,7 @@ test('failed() is preceded by a note that a worker which takes over finds', func
 });
 
 // Issue 9, A27: pushes of a web request, which runs in public/, must use the same socket as the workers.
-test('a relative socket path is meant from the base of the application', function () use ($harness): void {
+test('a relative socket path is resolved against the application\'s base path', function () use ($harness): void {
     $socket = static fn (array $config) => (new \Stoker\Laravel\Connector())->connect($config)->socket;
     same(\Illuminate\Container\Container::getInstance()->basePath('run/stoker.sock'), $socket(['socket' => 'run/stoker.sock']));
     same('/run/stoker.sock', $socket(['socket' => '/run/stoker.sock']));

@@ -13,7 +13,7 @@ use function Stoker\Tests\test;
 
 $binary = Server::binary();
 if ($binary === null) {
-    echo "There is no built stoker: the end-to-end tests are left out.\n";
+    echo "stoker has not been built: the end-to-end tests are skipped.\n";
 
     return;
 }
@@ -26,7 +26,7 @@ foreach (['runs', 'failed_jobs', 'limits', 'both_ways', 'operation', 'queue_work
     require __DIR__ . "/live/$topic.php";
 }
 
-test('live: it drains, finishes what runs, and ends', function () use ($live, $story): void {
+test('live: the server drains, finishes running jobs, and exits', function () use ($live, $story): void {
     $go = getenv('APP_STORAGE') . '/go-drain';
     $live->queue->bulk([new Scripted('drain1', ["await $go"]), new Scripted('drain2', ["await $go"])]);
     $live->queue->push(new Scripted('drain3', ["await $go"]), '', 'pop');

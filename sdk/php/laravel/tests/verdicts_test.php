@@ -34,7 +34,7 @@ test('tries is exactly the number of runs, and failed() is called once', functio
     same('no', Act::$failures[0]->getMessage());
 });
 
-test('a retry tells what it was for', function () use ($harness): void {
+test('a retry has the exception as its reason', function () use ($harness): void {
     throwing();
     $verdict = $harness->run($harness->payload(new Act(['tries' => 2])));
     same([0.0, \DomainException::class], [$verdict->delay, get_debug_type($verdict->getPrevious())]);
@@ -54,7 +54,7 @@ test('a failed job is logged once, with its real queue', function () use ($harne
     same(['stoker', 'emails', $payload], [$rows[0]->connection, $rows[0]->queue, $rows[0]->payload]);
 });
 
-test('a job that mends itself is done', function () use ($harness): void {
+test('a job that succeeds on a retry is done', function () use ($harness): void {
     Act::reset(static fn (Act $job) => $job->attempts() < 3 ? throw new \DomainException('not yet') : null);
     same(['retry 0', 'retry 0', 'done'], $harness->life(new Act(['tries' => 5])));
     same([], Act::$failures);
@@ -65,7 +65,7 @@ test('release() inside handle() is a retry after that delay', function () use ($
     same(['retry 5', 'done'], $harness->life(new Act(['tries' => 2])));
 });
 
-test('release() takes an interval and a moment', function () use ($harness): void {
+test('release() accepts an interval and a date', function () use ($harness): void {
     Carbon::setTestNow(Carbon::now());
     try {
         Act::reset(static fn (Act $job) => $job->release(new \DateInterval('PT1M')));
@@ -84,7 +84,7 @@ test('releases count as attempts: the run after the last one is failed before it
     same(1, count(Act::$failures));
 });
 
-test('$this->fail() ends it, whatever tries it has left', function () use ($harness): void {
+test('$this->fail() fails the job, even if it has tries left', function () use ($harness): void {
     Act::reset(static fn (Act $job) => $job->fail(new \LogicException('hopeless')));
     same(['fail LogicException'], $harness->life(new Act(['tries' => 5])));
     same([1], Act::$runs);
@@ -102,7 +102,7 @@ test('$this->fail() and an exception after it is one failure', function () use (
     same(1, count($harness->failedJobs()));
 });
 
-test('an exception in failed() changes nothing', function () use ($harness): void {
+test('an exception in failed() does not change the outcome', function () use ($harness): void {
     throwing();
     Act::$failing = static fn () => throw new \RuntimeException('failed() failed');
     same(['fail DomainException'], $harness->life(new Act()));
@@ -110,7 +110,7 @@ test('an exception in failed() changes nothing', function () use ($harness): voi
     same(1, count($harness->failedJobs()));
 });
 
-test('$this->delete() is done', function () use ($harness): void {
+test('a job that calls $this->delete() is done', function () use ($harness): void {
     Act::reset(static fn (Act $job) => $job->delete());
     same(['done'], $harness->life(new Act()));
 });
@@ -121,27 +121,27 @@ test('maxExceptions counts exceptions, not releases', function () use ($harness)
     same(1, count(Act::$failures));
 });
 
-test('retryUntil outweighs tries', function () use ($harness): void {
+test('retryUntil takes precedence over tries', function () use ($harness): void {
     throwing();
     same(['retry 0', 'retry 0', 'retry 0'], $harness->life(new Act(['tries' => 1, 'retryUntil' => time() + 60]), 3));
     same(['fail ' . MaxAttemptsExceededException::class], $harness->life(new Act(['retryUntil' => time() - 1])));
     same([1, 2, 3], Act::$runs);
 });
 
-test('runs that ended with the process are no attempts', function () use ($harness): void {
+test('crashes do not count as attempts', function () use ($harness): void {
     same(null, $harness->run($harness->payload(new Act(['tries' => 1])), crashes: 1));
     same([1], Act::$runs);
 });
 
-test('a job that ended its process twice fails without a third chance', function () use ($harness): void {
+test('a job that crashed twice fails without a third run', function () use ($harness): void {
     $verdict = $harness->run($harness->payload(new Act(['tries' => 9])), crashes: 2);
     same(WorkerDied::class, get_debug_type($verdict->getPrevious()));
     same([], Act::$runs);
     same(1, count(Act::$failures));
-    holds(str_contains($harness->failedJobs()[0]->exception, '2 times'), 'the log tells of the deaths');
+    holds(str_contains($harness->failedJobs()[0]->exception, '2 times'), 'the message has the number of crashes');
 });
 
-test('a time-out is an attempt, and final with failOnTimeout', function () use ($harness): void {
+test('a timeout counts as an attempt, and fails the job with failOnTimeout', function () use ($harness): void {
     Act::reset(static fn () => throw new TaskTimeout('the time for this task is up'));
     same(['retry 3', 'fail ' . TaskTimeout::class], $harness->life(new Act(['tries' => 2, 'backoff' => 3])));
     same(1, count(Act::$failures));
@@ -149,7 +149,7 @@ test('a time-out is an attempt, and final with failOnTimeout', function () use (
     same(2, count(Act::$failures));
 });
 
-test('a body that Laravel did not write fails with a reason', function () use ($harness): void {
+test('a body that was not pushed by Laravel fails with a reason', function () use ($harness): void {
     foreach (['', 'hello', '"hello"', '7', '{"to":"me"}'] as $body) {
         holds(str_contains($harness->run($body)->getMessage(), 'not pushed by Laravel'), "\"$body\" is explained");
     }

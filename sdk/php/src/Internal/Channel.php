@@ -16,7 +16,7 @@ use function strlen;
 final class Channel
 {
     /** Maximum time that fread() may block after stream_select(), in microseconds. */
-    private const MOMENT = 10_000;
+    private const READ_LIMIT_US = 10_000;
 
     /** The connection has failed or was closed: nothing more is written. */
     public bool $broken = false;
@@ -75,7 +75,7 @@ final class Channel
         // Limit the time of this read, because there may be nothing to read: a signal handler may have read the bytes
         // in the meantime, or stream_select() failed because of a signal or because it does not support descriptors
         // from 1024.
-        stream_set_timeout($this->stream, 0, self::MOMENT);
+        stream_set_timeout($this->stream, 0, self::READ_LIMIT_US);
         $bytes = @fread($this->stream, Socket::CHUNK);
         stream_set_timeout($this->stream, -1);
 
@@ -99,7 +99,7 @@ final class Channel
         $this->writing = true;
         $sent = @fwrite($this->stream, $bytes);
         if ($sent !== strlen($bytes)) {
-            $this->rest($bytes, (int) $sent);
+            $this->writeRest($bytes, (int) $sent);
         }
         $this->writing = $wasBusy;
         $wasBusy || !$this->interrupted || $this->throwInterrupt();
@@ -110,12 +110,12 @@ final class Channel
     {
         if ($this->interrupted) {
             $this->interrupted = false;
-            Loop::strike();
+            Loop::softCancelActive();
         }
     }
 
     /** Writes the bytes that a short write left, until all are written or the connection fails. */
-    private function rest(string $bytes, int $sent): void
+    private function writeRest(string $bytes, int $sent): void
     {
         while ($sent < strlen($bytes) && !$this->broken) {
             $more = (int) @fwrite($this->stream, substr($bytes, $sent, Socket::CHUNK));

@@ -12,11 +12,11 @@ use Stoker\Wire\WireError;
 final class Connection
 {
     /**
-     * Writes of at most SMALL bytes nearly always fit into the socket's buffer, so they are first tried as one
-     * blocking write with a limit of SOON nanoseconds.
+     * Writes of at most SMALL_WRITE bytes nearly always fit into the socket's buffer, so they are first tried as one
+     * blocking write with a limit of WRITE_LIMIT_NS nanoseconds.
      */
-    private const SMALL = 32768;
-    private const SOON = 50_000_000;
+    private const SMALL_WRITE = 32768;
+    private const WRITE_LIMIT_NS = 50_000_000;
 
     private FrameReader $reader;
     /** @var list<Frame> */
@@ -60,9 +60,9 @@ final class Connection
     public function write(string $bytes, ?int $until): int
     {
         $sent = 0;
-        if (strlen($bytes) <= self::SMALL) {
-            $soon = hrtime(true) + self::SOON;
-            $this->limit(min($soon, $until ?? $soon));
+        if (strlen($bytes) <= self::SMALL_WRITE) {
+            $limit = hrtime(true) + self::WRITE_LIMIT_NS;
+            $this->setTimeLimit(min($limit, $until ?? $limit));
             $sent = (int) fwrite($this->stream, $bytes);
         }
 
@@ -78,7 +78,7 @@ final class Connection
      */
     public function read(?int $until): bool
     {
-        $this->limit($until);
+        $this->setTimeLimit($until);
 
         return $this->fill();
     }
@@ -114,7 +114,7 @@ final class Connection
                 if ($read !== [] && !$this->fill()) {
                     break;
                 }
-                $more = $write === [] ? 0 : fwrite($this->stream, substr($bytes, $sent, self::SMALL));
+                $more = $write === [] ? 0 : fwrite($this->stream, substr($bytes, $sent, self::SMALL_WRITE));
                 if ($more === false) {
                     break;
                 }
@@ -140,7 +140,7 @@ final class Connection
     }
 
     /** Sets the time limit of the next read or write. */
-    private function limit(?int $until): void
+    private function setTimeLimit(?int $until): void
     {
         if ($until === null) {
             stream_set_timeout($this->stream, -1);

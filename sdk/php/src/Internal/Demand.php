@@ -20,7 +20,7 @@ final class Demand
     }
 
     /** Requests one task, unless one has been requested already. */
-    public function ask(): void
+    public function request(): void
     {
         if (!$this->isOpen) {
             $this->isOpen = true;
@@ -49,7 +49,7 @@ final class Demand
     }
 
     /** A task has arrived. */
-    public function met(): void
+    public function fulfilled(): void
     {
         $this->isOpen = false;
     }

@@ -15,7 +15,7 @@ use Stoker\Wire\Status;
 final class Failure
 {
     /** Maximum size of message and stack trace together, in bytes. The server keeps them in the job's history. */
-    private const DETAILS = 16384;
+    private const MAX_DETAILS = 16384;
 
     /** @return array{int, string, string} status, metadata, body */
     public static function of(\Throwable $e, bool $isJob): array
@@ -33,7 +33,7 @@ final class Failure
         $message = ltrim($e->getMessage());
         $body = ($message !== '' ? $message : get_debug_type($e)) . ($cause === $verdict ? '' : self::trace($cause));
 
-        $body = rtrim(substr($body, 0, self::DETAILS));
+        $body = rtrim(substr($body, 0, self::MAX_DETAILS));
 
         return [$verdict === null ? Status::APPLICATION : $verdict::STATUS, Meta::encode($meta), $body];
     }

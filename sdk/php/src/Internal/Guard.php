@@ -21,7 +21,7 @@ use function set_error_handler;
 final class Guard
 {
     /** Maximum number of error handlers that are removed to find the one that was set before the task. */
-    private const DEPTH = 100;
+    private const MAX_HANDLERS = 100;
 
     private mixed $errors;
     private int $reporting;
@@ -43,12 +43,12 @@ final class Guard
         if (ini_get('max_execution_time') !== $this->limit) {
             set_time_limit((int) $this->limit);
         }
-        for ($i = 0; set_error_handler(null) !== $this->errors && $i < self::DEPTH; $i++) {
+        for ($i = 0; set_error_handler(null) !== $this->errors && $i < self::MAX_HANDLERS; $i++) {
             restore_error_handler(); // Removes the null that was set above.
             restore_error_handler(); // Removes the handler of the task.
         }
         restore_error_handler();
-        if ($i === self::DEPTH) {
+        if ($i === self::MAX_HANDLERS) {
             set_error_handler($this->errors); // The task had removed it from the stack.
         }
     }

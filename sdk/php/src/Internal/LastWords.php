@@ -16,7 +16,7 @@ final class LastWords
         E_RECOVERABLE_ERROR => 'E_RECOVERABLE_ERROR',
     ];
     /** Maximum size of the error message, in bytes. */
-    private const MESSAGE = 8192;
+    private const MAX_MESSAGE = 8192;
 
     /**
      * The JSON body of a last words event. It describes the fatal error or, if there was none, reports a call of exit().
@@ -32,7 +32,7 @@ final class LastWords
         if ($error !== null && isset(self::FATAL[$error['type']])) {
             $words = [
                 'class' => self::FATAL[$error['type']],
-                'message' => substr($error['message'], 0, self::MESSAGE),
+                'message' => substr($error['message'], 0, self::MAX_MESSAGE),
                 'file' => $error['file'],
                 'line' => $error['line'],
             ];
@@ -42,8 +42,8 @@ final class LastWords
             $words = [
                 'class' => 'exit',
                 'message' => "exit() or die() was called while $name ran"
-                    . ($isDropped ? ', or its inbox was dropped' : '')
-                    . ($code === null ? '' : '; the place is where its handler begins'),
+                    . ($isDropped ? ', or its Inbox was destroyed' : '')
+                    . ($code === null ? '' : '; file and line are the start of its handler'),
                 'file' => (string) $code?->getFileName(),
                 'line' => (int) $code?->getStartLine(),
             ];

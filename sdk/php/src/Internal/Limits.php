@@ -16,33 +16,33 @@ final class Limits
 {
     private const NAME = '/^[A-Za-z0-9_.:\/@-]{1,255}$/D';
     /** Maximum length of a fairness, unique or idempotency key, in bytes. */
-    private const KEY = 200;
+    private const MAX_KEY = 200;
 
     /** @throws InvalidRequest */
     public static function name(string $name): string
     {
         if (!preg_match(self::NAME, $name)) {
-            throw new InvalidRequest("\"$name\" can't be a name: 1 to 255 of A-Z a-z 0-9 _ . : / @ -");
+            throw new InvalidRequest("invalid name \"$name\": expected 1 to 255 characters of A-Z a-z 0-9 _ . : / @ -");
         }
 
         return $name;
     }
 
     /** @throws InvalidRequest */
-    public static function key(string $what, string $key, int $most = self::KEY): string
+    public static function key(string $what, string $key, int $most = self::MAX_KEY): string
     {
         if ($key === '' || strlen($key) > $most) {
-            throw new InvalidRequest(sprintf('%s has %d bytes; 1 to %d may be', $what, strlen($key), $most));
+            throw new InvalidRequest(sprintf('invalid %s: %d bytes, expected 1 to %d', $what, strlen($key), $most));
         }
 
         return $key;
     }
 
     /** @throws InvalidRequest */
-    public static function int(string $what, int $value, int $least, int $most): int
+    public static function int(string $what, int $value, int $least, int $most, string $unit = ''): int
     {
         if ($value < $least || $value > $most) {
-            throw new InvalidRequest("$what is $value; $least to $most may be");
+            throw new InvalidRequest("invalid $what $value$unit: expected $least to $most$unit");
         }
 
         return $value;
@@ -67,9 +67,9 @@ final class Limits
     public static function ms(string $what, float $seconds, int $least = 0, int $most = 0xFFFFFFFF): int
     {
         if (!is_finite($seconds) || $seconds < 0 || $seconds > 1e12) {
-            throw new InvalidRequest("$what is $seconds seconds");
+            throw new InvalidRequest("invalid $what $seconds seconds: expected 0 to 1e12");
         }
 
-        return self::int("$what in milliseconds", (int) ceil($seconds * 1000), $least, $most);
+        return self::int($what, (int) ceil($seconds * 1000), $least, $most, ' ms');
     }
 }

@@ -26,10 +26,10 @@ use Stoker\Wire\WireError;
 final class Link
 {
     /** Bytes of queued requests after which they are sent even if no request is awaited. */
-    private const BATCH = 65536;
+    private const BATCH_BYTES = 65536;
 
     /** Maximum number of requests in flight until WELCOME states the server's limit. */
-    private const FIRST_WINDOW = 64;
+    private const INITIAL_IN_FLIGHT = 64;
 
     /**
      * Nanoseconds to wait after a request's deadline for the server's own timeout answer, which also says whether the
@@ -46,13 +46,13 @@ final class Link
     private array $waiting = [];
     private int $lastId;
     /** Maximum number of requests in flight; null until WELCOME has been read. */
-    private ?int $window = null;
+    private ?int $maxInFlight = null;
     /** Maximum length of a request frame. Until WELCOME states it, 128 KiB less than the limit of the protocol. */
     private int $maxFrame = Frame::MAX - 131072;
     /** The server sent GOAWAY, or rejected a request as Unavailable: the next request needs a new connection. */
     private bool $draining = false;
     /** Set while step() runs. If step() finds it set, an exception of a signal handler interrupted the previous step. */
-    private bool $torn = false;
+    private bool $isStepping = false;
     /** Number of connections that were lost or refused since the last answer. */
     private int $failures = 0;
 
@@ -97,7 +97,7 @@ final class Link
             try {
                 $this->connection = new Connection(Socket::dial($this->socket, $this->connectTimeout, $this->persistent));
                 if ($this->connection->isUsed()) {
-                    $this->window = self::FIRST_WINDOW; // An earlier script has read its WELCOME.
+                    $this->maxInFlight = self::INITIAL_IN_FLIGHT; // An earlier script has read its WELCOME.
                 } else {
                     $hello = json_encode($this->hello + ['pid' => getmypid()], JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE);
                     $this->out = Frame::of(Type::HELLO, body: $hello)->encode();
@@ -113,7 +113,7 @@ final class Link
         }
     }
 
-    /** Queues a request. Queued requests are sent when one of them is awaited or BATCH bytes have accumulated. */
+    /** Queues a request. Queued requests are sent when one of them is awaited or BATCH_BYTES have accumulated. */
     public function submit(Pending $request): void
     {
         try {
@@ -127,7 +127,7 @@ final class Link
         } catch (ConnectionRefused $e) {
             $request->error = $e;
         }
-        if (strlen($this->out) >= self::BATCH) {
+        if (strlen($this->out) >= self::BATCH_BYTES) {
             $this->step($request, false);
         }
     }
@@ -138,7 +138,7 @@ final class Link
         while (!$request->isDone()) {
             isset($this->waiting[$request->id])
                 ? $this->step($request)
-                : $request->error = self::connectionLost($request, 'interrupted');
+                : $request->error = self::connectionLost($request, 'interrupted by an exception');
         }
     }
 
@@ -146,7 +146,7 @@ final class Link
     public function close(): void
     {
         foreach ($this->drop() as $request) {
-            $request->error = self::connectionLost($request, 'closed by its client');
+            $request->error = self::connectionLost($request, 'closed by close()');
         }
     }
 
@@ -157,8 +157,8 @@ final class Link
     private function mustWait(Pending $request): bool
     {
         return $this->draining
-            || count($this->waiting) >= ($this->window ?? self::FIRST_WINDOW)
-            || $this->window === null && $request->size() > self::BATCH;
+            || count($this->waiting) >= ($this->maxInFlight ?? self::INITIAL_IN_FLIGHT)
+            || $this->maxInFlight === null && $request->size() > self::BATCH_BYTES;
     }
 
     private function enqueue(Pending $request): void
@@ -168,10 +168,10 @@ final class Link
         } while (isset($this->waiting[$this->lastId]));
         $bytes = $request->encode($this->lastId);
         if ($bytes === null) {
-            $request->timeIsUp('its time was up before it was sent');
+            $request->expire('the deadline passed before the request was sent');
         } elseif (strlen($bytes) - 4 > $this->maxFrame) {
             $size = strlen($bytes);
-            $request->error = new InvalidRequest("{$request->name}: a request of $size bytes; {$this->maxFrame} is the most");
+            $request->error = new InvalidRequest("{$request->name}: the request has $size bytes, the maximum is {$this->maxFrame}");
         } else {
             $request->id = $this->lastId;
             $request->sent = false;
@@ -184,12 +184,12 @@ final class Link
     /** Sends the queued requests and, if $read is set and $for has no answer yet, reads once. */
     private function step(Pending $for, bool $read = true): void
     {
-        if ($this->torn) {
-            $this->lost('an exception interrupted its use', $for);
+        if ($this->isStepping) {
+            $this->onConnectionLost('interrupted by an exception', $for);
 
             return;
         }
-        $this->torn = true;
+        $this->isStepping = true;
         $until = $for->deadline === null ? null : $for->deadline + self::GRACE;
         // Silence warnings by a handler of our own: with @, an application's handler is still called and might throw.
         set_error_handler(static fn (): bool => true);
@@ -202,19 +202,19 @@ final class Link
             }
             if ($until !== null && !$for->isDone() && hrtime(true) >= $until) {
                 // The server did not even report the timeout, so give up the connection, with all requests on it.
-                $for->timeIsUp('no answer in time, not even from Stoker itself');
+                $for->expire('no answer before the deadline; Stoker did not respond');
                 unset($this->waiting[$for->id]);
                 $alive = false;
             }
             if (!$alive && $this->connection !== null) {
-                $this->lost('Stoker has closed it, or is silent', $for);
+                $this->onConnectionLost('closed by Stoker, or timed out', $for);
             }
         } catch (WireError $e) {
-            $this->lost($e->getMessage(), $for);
+            $this->onConnectionLost($e->getMessage(), $for);
         } finally {
             restore_error_handler();
         }
-        $this->torn = false;
+        $this->isStepping = false;
     }
 
     /** Writes the queued requests; false if not all of them could be written. */
@@ -247,11 +247,11 @@ final class Link
         foreach ($this->connection?->take() ?? [] as $frame) {
             switch ($frame->type) {
                 case Type::RES:
-                    $frame->id === 0 ? $this->refused($frame) : $this->answered($frame);
+                    $frame->id === 0 ? $this->onRejected($frame) : $this->onAnswer($frame);
                     break;
                 case Type::WELCOME:
                     $welcome = json_decode($frame->body, true);
-                    $this->window = $welcome['max_inflight'] ?? 1024;
+                    $this->maxInFlight = $welcome['max_inflight'] ?? 1024;
                     $this->maxFrame = $welcome['max_frame'] ?? Frame::MAX;
                     break;
                 case Type::PING:
@@ -262,17 +262,17 @@ final class Link
             }
         }
         if ($this->draining && array_filter($this->waiting, static fn (Pending $p): bool => $p->sent) === []) {
-            $this->lost('Stoker is draining', $for);
+            $this->onConnectionLost('Stoker is draining', $for);
         }
     }
 
-    private function answered(Frame $frame): void
+    private function onAnswer(Frame $frame): void
     {
         $request = $this->waiting[$frame->id] ?? null;
         if ($request === null) {
             return; // The answer is late, or belongs to an earlier script on a persistent connection.
         }
-        if ($frame->code === Status::UNAVAILABLE && $frame->flags & Flag::NOT_PROCESSED && $this->isPatient($request)) {
+        if ($frame->code === Status::UNAVAILABLE && $frame->flags & Flag::NOT_PROCESSED && $this->mayRetry($request)) {
             // The server is shutting down or starting up. Repeat the request on a new connection after a pause.
             $request->sent = false;
             $this->draining = true;
@@ -285,7 +285,7 @@ final class Link
     }
 
     /** The server rejected the connection itself. A retry would fail in the same way. */
-    private function refused(Frame $frame): void
+    private function onRejected(Frame $frame): void
     {
         foreach ($this->drop() as $request) {
             $request->error = StokerException::fromAnswer($frame, $request->name);
@@ -293,15 +293,15 @@ final class Link
     }
 
     /** Drops an unusable connection, repeats the requests that may be repeated on a new one, and fails the others. */
-    private function lost(string $why, Pending $for): void
+    private function onConnectionLost(string $why, Pending $for): void
     {
         $again = [];
         foreach ($this->drop() as $request) {
             $now = hrtime(true);
-            $hasTime = $request->lostAt === 0 || $this->isPatient($request); // At least one retry.
+            $hasTime = $request->lostAt === 0 || $this->mayRetry($request); // At least one retry.
             $request->lostAt = $request->lostAt ?: $now;
             if ($request->deadline !== null && $now >= $request->deadline) {
-                $request->timeIsUp("no answer in time; the connection was lost ($why)");
+                $request->expire("no answer before the deadline; the connection was lost ($why)");
             } elseif ($hasTime && ($request->isRepeatable || !$request->sent)) {
                 $again[] = $request;
             } else {
@@ -327,7 +327,7 @@ final class Link
     }
 
     /** Whether the request may still be retried: less than $reconnectFor has passed since its first loss. */
-    private function isPatient(Pending $request): bool
+    private function mayRetry(Pending $request): bool
     {
         $since = $request->lostAt ?: hrtime(true);
 
@@ -343,7 +343,7 @@ final class Link
 
     private static function connectionLost(Pending $request, string $why): ConnectionLost
     {
-        $known = $request->sent ? 'it may or may not have been carried out' : 'it has not been sent';
+        $known = $request->sent ? 'the request may or may not have been carried out' : 'the request was not sent';
         $e = new ConnectionLost("{$request->name}: the connection to Stoker was lost ($why); $known");
         $e->notProcessed = !$request->sent;
 
@@ -360,8 +360,8 @@ final class Link
         $orphans = $this->waiting;
         $this->waiting = $this->ends = [];
         $this->out = '';
-        $this->window = null;
-        $this->draining = $this->torn = false;
+        $this->maxInFlight = null;
+        $this->draining = $this->isStepping = false;
         $this->connection?->close();
         $this->connection = null;
 
@@ -374,7 +374,7 @@ final class Link
      */
     private function leave(): void
     {
-        if (!$this->persistent || $this->waiting !== [] || $this->out !== '' || $this->torn || $this->draining) {
+        if (!$this->persistent || $this->waiting !== [] || $this->out !== '' || $this->isStepping || $this->draining) {
             $this->close();
         }
     }

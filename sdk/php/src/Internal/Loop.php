@@ -34,9 +34,9 @@ use function strlen;
 final class Loop
 {
     /** Maximum size of a job's result that the server keeps, in bytes. */
-    private const RESULT = 65536;
+    private const MAX_RESULT = 65536;
     /** Maximum time of one wait, in seconds, if a signal must end the wait for tasks. */
-    private const LOOK_UP = 1.0;
+    private const WAIT_LIMIT = 1.0;
 
     /** The loop whose task runs in this process; if there are several, the one whose task started last. */
     public static ?self $active = null;
@@ -46,11 +46,11 @@ final class Loop
     /** A handler is running. A soft cancel may interrupt only then. */
     public bool $running = false;
     /** A CANCEL for the current task has been read. */
-    private bool $isStruck = false;
+    private bool $cancelReceived = false;
     /** @var (callable(Task): mixed)|null handler of the current task; null if an Inbox runs it */
     private $handler = null;
     /** The server sent GOAWAY or closed the connection: finish the received tasks, then exit. */
-    private bool $leaving = false;
+    private bool $draining = false;
     /** Maximum length of a frame that this worker may write. Frames from the server may be longer. */
     private int $maxFrame = Frame::MAX;
     /** @var array<int, Frame> received tasks that have not started, by id, in the order of their arrival */
@@ -71,11 +71,11 @@ final class Loop
     /** The worker's pool, from WELCOME; null before it has been read. */
     public ?string $pool = null;
     /** GOAWAY has been written. */
-    private bool $parted = false;
+    private bool $goAwaySent = false;
     /** Last words have been sent. */
-    private bool $isDying = false;
+    private bool $lastWordsSent = false;
     /** TERM and INT must end the wait for tasks, because the server does not tell this worker to exit. */
-    public bool $isWakeable = false;
+    public bool $stopsOnSignal = false;
     /** Memory that is freed when the process dies, so that it can send last words after it ran out of memory. */
     private ?string $reserve;
 
@@ -83,14 +83,14 @@ final class Loop
      * @param array<string, callable(Task): mixed> $calls
      * @param array<string, callable(Task): mixed>|null $jobs handlers by queue; null: accept any job, for an Inbox
      * @param ?Demand $demand set if the server assigns a task to this worker only after a READY
-     * @param ?int $left number of tasks after which the worker exits; null = no limit
+     * @param ?int $tasksLeft number of tasks after which the worker exits; null = no limit
      */
     public function __construct(
         public readonly Channel $channel,
         private array $calls,
         private ?array $jobs,
         private ?Demand $demand = null,
-        private ?int $left = null,
+        private ?int $tasksLeft = null,
     ) {
         $this->reader = new FrameReader();
         $this->output = new Output($channel);
@@ -123,21 +123,21 @@ final class Loop
             foreach ($this->waiting as $id => $frame) {
                 unset($this->waiting[$id]);
                 $this->serve($frame);
-                if ($this->isLeaving()) {
+                if ($this->mustStop()) {
                     // Usually the answer was written together with GOAWAY, but a signal may have arrived after it.
-                    $this->part();
+                    $this->sendGoAway();
 
                     return;
                 }
             }
             if ($this->waiting === []) {
-                if ($this->leaving || ($bytes = $this->wait()) === null) {
+                if ($this->draining || ($bytes = $this->wait()) === null) {
                     return;
                 }
                 $this->now = hrtime(true);
                 $this->take($bytes);
                 if ($this->stopping) { // A signal arrived between tasks.
-                    $this->part();
+                    $this->sendGoAway();
 
                     return;
                 }
@@ -149,7 +149,7 @@ final class Loop
     private function wait(): ?string
     {
         // A signal that arrives just before the wait starts does not interrupt it, so the wait has a time limit.
-        return $this->isWakeable ? $this->channel->readWithin(self::LOOK_UP) : $this->channel->read();
+        return $this->stopsOnSignal ? $this->channel->readWithin(self::WAIT_LIMIT) : $this->channel->read();
     }
 
     /** Starts the first waiting task and returns it; null if none is waiting. */
@@ -173,7 +173,7 @@ final class Loop
             return false;
         }
         $this->now = hrtime(true);
-        $bytes === null ? $this->leaving = true : $this->take($bytes);
+        $bytes === null ? $this->draining = true : $this->take($bytes);
 
         return true;
     }
@@ -200,23 +200,23 @@ final class Loop
     /** Whether the server has sent GOAWAY or the connection has ended. */
     public function isCutOff(): bool
     {
-        return $this->leaving || $this->channel->broken;
+        return $this->draining || $this->channel->broken;
     }
 
     /** Whether there will be no more tasks. */
     public function isOver(): bool
     {
-        return $this->isLeaving() || $this->leaving && $this->waiting === [];
+        return $this->mustStop() || $this->draining && $this->waiting === [];
     }
 
     /** Stops taking tasks and sends GOAWAY, which returns the unanswered ones. */
     public function leave(): void
     {
         $this->running = false;
-        $isTold = $this->leaving && $this->waiting === [];
-        if (!$isTold && $this->channel->isMine()) {
+        $isOver = $this->draining && $this->waiting === [];
+        if (!$isOver && $this->channel->isMine()) {
             $this->stopping = true;
-            $this->part();
+            $this->sendGoAway();
         }
     }
 
@@ -227,7 +227,7 @@ final class Loop
      * @param bool $isSpawned whether Stoker started this process. Then the signals are ignored, because GOAWAY says
      *                        when to exit and waiting tasks may still have to be served
      */
-    public function hearSignals(bool $isSpawned): void
+    public function installSignalHandlers(bool $isSpawned): void
     {
         if (!function_exists('pcntl_async_signals')) {
             return;
@@ -235,36 +235,36 @@ final class Loop
         pcntl_async_signals(true);
         foreach ([SIGTERM, SIGINT] as $signal) {
             // Not SIG_IGN, because programs that a task starts would inherit it.
-            pcntl_signal_get_handler($signal) !== SIG_DFL || pcntl_signal($signal, $this->hear(...));
+            pcntl_signal_get_handler($signal) !== SIG_DFL || pcntl_signal($signal, $this->onSignal(...));
         }
-        $this->isWakeable = !$isSpawned;
+        $this->stopsOnSignal = !$isSpawned;
     }
 
     /** Handler of TERM and INT. */
-    public function hear(int $signal): void
+    public function onSignal(int $signal): void
     {
         if (!$this->channel->isMine()) {
             // This is a child that a handler forked: the signal must kill it as usual.
             pcntl_signal($signal, SIG_DFL);
             function_exists('posix_kill') ? posix_kill(getmypid(), $signal) : exit(128 + $signal);
-        } elseif ($this->isWakeable) {
+        } elseif ($this->stopsOnSignal) {
             $this->stopping = true;
         }
     }
 
     /** Sends GOAWAY, once. */
-    private function part(): void
+    private function sendGoAway(): void
     {
-        if (!$this->parted && !$this->channel->broken) {
-            $this->parted = true;
+        if (!$this->goAwaySent && !$this->channel->broken) {
+            $this->goAwaySent = true;
             $this->channel->write(Frame::of(Type::GOAWAY)->encode());
         }
     }
 
     /** Handler of SIGUSR1: applies a soft cancel to the active loop of this process. */
-    public static function strike(): void
+    public static function softCancelActive(): void
     {
-        self::$active?->interrupt();
+        self::$active?->softCancel();
     }
 
     /**
@@ -272,14 +272,14 @@ final class Loop
      *
      * @throws TaskTimeout the soft cancel is meant for the current task
      */
-    public function interrupt(): void
+    public function softCancel(): void
     {
         if (!$this->running || !$this->channel->isMine()) {
             return;
         }
         if ($this->channel->writing) {
             $this->channel->interrupted = true; // Deferred until the frame is complete.
-        } elseif ($this->isMeant()) {
+        } elseif ($this->isCurrentTaskCancelled()) {
             // If this interrupts the callback of the output buffer, PHP disables the buffer, so it must be opened
             // again.
             $this->output->open = false;
@@ -288,23 +288,23 @@ final class Loop
     }
 
     /** Whether a soft cancel is meant for the current task: the server sends CANCEL with its id before the signal. */
-    private function isMeant(): bool
+    private function isCurrentTaskCancelled(): bool
     {
         do {
             $this->channel->interrupted = false;
             $this->channel->writing = true;
             try {
-                while (!$this->isStruck && !in_array($bytes = $this->channel->readWithin(0.0), ['', null], true)) {
+                while (!$this->cancelReceived && !in_array($bytes = $this->channel->readWithin(0.0), ['', null], true)) {
                     $this->take($bytes, hrtime(true));
                 }
             } finally {
                 $this->channel->writing = false;
             }
             // Another signal arrived after the last read: its CANCEL may have arrived since.
-        } while ($this->channel->interrupted && !$this->isStruck);
+        } while ($this->channel->interrupted && !$this->cancelReceived);
         $this->channel->interrupted = false;
 
-        return $this->isStruck;
+        return $this->cancelReceived;
     }
 
     /**
@@ -317,7 +317,7 @@ final class Loop
     public function acknowledge(Task $task): void
     {
         if ($this->task !== $task || !$this->channel->isMine()) {
-            throw new \LogicException('only a job that runs, in the process that got it, can be acknowledged');
+            throw new \LogicException("{$task->name}: ack() is only possible while the job runs, in the worker's own process");
         }
         unset($this->acked[$task->id]);
         $this->channel->event(Kind::ACK, $task->id, '');
@@ -325,7 +325,7 @@ final class Loop
             // A soft cancel may interrupt only this wait, not the processing of the frames below.
             $bytes = $this->channel->readWithin(null);
             if ($bytes === null || $this->channel->broken) {
-                throw new ConnectionLost("{$task->name}: the connection to Stoker was lost; whether the job is acknowledged nobody knows");
+                throw new ConnectionLost("{$task->name}: the connection to Stoker was lost; it is unknown whether the job was acknowledged");
             }
             if ($bytes !== '') {
                 $this->channel->writing = true;
@@ -340,19 +340,19 @@ final class Loop
     /**
      * Waits at most $seconds while a task cannot start its work yet. Returns false as soon as this worker must exit.
      */
-    public function rest(float $seconds): bool
+    public function sleep(float $seconds): bool
     {
         $until = hrtime(true) + (int) ($seconds * 1e9);
-        while (!$this->leaving && !$this->stopping && hrtime(true) < $until) {
+        while (!$this->draining && !$this->stopping && hrtime(true) < $until) {
             $bytes = $this->channel->readWithin(max(0.0, ($until - hrtime(true)) / 1e9));
             if ($bytes === null) {
-                $this->leaving = true;
+                $this->draining = true;
             } elseif ($bytes !== '') {
                 $this->take($bytes, hrtime(true));
             }
         }
 
-        return !$this->leaving && !$this->stopping;
+        return !$this->draining && !$this->stopping;
     }
 
     /**
@@ -360,12 +360,12 @@ final class Loop
      *
      * @param bool $isDropped the Inbox was destroyed, possibly not because of exit()
      */
-    public function die(bool $isDropped = false): void
+    public function sendLastWords(bool $isDropped = false): void
     {
         $this->reserve = null;
         $this->running = false;
-        if ($this->task !== null && !$this->isDying && $this->channel->isMine()) {
-            $this->isDying = true; // This method may be called again, when the owner of the loop is destroyed.
+        if ($this->task !== null && !$this->lastWordsSent && $this->channel->isMine()) {
+            $this->lastWordsSent = true; // This method may be called again, when the owner of the loop is destroyed.
             // Read the last error first, because code that runs from here on may raise another one.
             $words = LastWords::json($this->task->name, $this->handler, $isDropped);
             $this->output->close();
@@ -384,7 +384,7 @@ final class Loop
         foreach ($this->reader->feed($bytes) as $frame) {
             if ($frame->type === Type::REQ) {
                 $this->waiting[$frame->id] = $frame;
-                $this->demand?->met();
+                $this->demand?->fulfilled();
                 if ($arrived !== null) {
                     $this->arrivals[$frame->id] = $arrived;
                 }
@@ -393,12 +393,12 @@ final class Loop
             } elseif (isset($this->waiting[$frame->id])) {
                 $this->cancelled[$frame->id] = true;
             } elseif ($this->task?->id === $frame->id) {
-                $this->isStruck = true;
+                $this->cancelReceived = true;
             }
         }
     }
 
-    private function isLeaving(): bool
+    private function mustStop(): bool
     {
         return $this->stopping || $this->channel->broken;
     }
@@ -430,19 +430,19 @@ final class Loop
         $id = $frame->id;
         if ($this->cancelled !== [] && isset($this->cancelled[$id])) {
             unset($this->cancelled[$id], $this->arrivals[$id]);
-            $this->refuse($frame, Status::CANCELLED, 'cancelled before it began');
+            $this->reject($frame, Status::CANCELLED, 'cancelled before it started');
 
             return null;
         }
         $isJob = $frame->meta !== '' && Meta::has($frame->meta, Key::JOB_ID);
         $this->handler = $isJob ? $this->jobs[$frame->name] ?? $this->jobs['*'] ?? null : $this->calls[$frame->name] ?? null;
         if ($this->handler === null && !($isJob && $this->jobs === null)) {
-            $this->refuse($frame, Status::UNIMPLEMENTED, "this worker does not serve {$frame->name}");
+            $this->reject($frame, Status::UNIMPLEMENTED, "this worker has no handler for {$frame->name}");
 
             return null;
         }
         if ($frame->flags & Flag::CRITICAL && ($key = Meta::unknown($frame->meta)) !== null) {
-            $this->refuse($frame, Status::INVALID_ARGUMENT, "critical, and its metadata $key is unknown here");
+            $this->reject($frame, Status::INVALID_ARGUMENT, "critical frame with unknown metadata key $key");
 
             return null;
         }
@@ -451,7 +451,7 @@ final class Loop
             $arrived = $this->arrivals[$id] ?? $arrived;
             unset($this->arrivals[$id]);
         }
-        $this->isStruck = false;
+        $this->cancelReceived = false;
         $this->task = $task = new Task($frame, $isJob, $arrived);
         $this->output->task = $id;
         $this->start = hrtime(true);
@@ -486,20 +486,20 @@ final class Loop
             $this->stopping = $this->stopping || $thrown instanceof Returned;
         }
         $this->output->end();
-        if ($task->isJob && strlen($body) > self::RESULT) {
+        if ($task->isJob && strlen($body) > self::MAX_RESULT) {
             // Keep the job done without its result: if it failed now, its work would be repeated.
-            $task->log(sprintf('The result has %d bytes and is not kept: %d is the most.', strlen($body), self::RESULT));
+            $task->log(sprintf('The result of %d bytes exceeds the maximum of %d bytes and is dropped.', strlen($body), self::MAX_RESULT));
             [$codec, $body] = [Codec::RAW, ''];
         } elseif (strlen($body) + strlen($meta) + 16 > $this->maxFrame) {
             [$status, $codec, $meta] = [Status::APPLICATION, Codec::RAW, ''];
-            $body = sprintf('the answer has %d bytes, and a frame holds %d', strlen($body), $this->maxFrame - 16);
+            $body = sprintf('the answer has %d bytes, the maximum is %d', strlen($body), $this->maxFrame - 16);
         }
         $this->countDown();
         $bytes = $status === Status::RETURNED
             ? ''
             : Frame::answer($task->id, $status, $codec, min($micros, 0xFFFFFFFF), $meta, $body);
         if ($this->stopping) {
-            $this->parted = true;
+            $this->goAwaySent = true;
             $bytes .= Frame::of(Type::GOAWAY)->encode();
         }
         // Written before the next task starts, so that if this process dies, the first unanswered task is the one
@@ -508,7 +508,7 @@ final class Loop
         $this->task = null;
     }
 
-    private function refuse(Frame $frame, int $status, string $why): void
+    private function reject(Frame $frame, int $status, string $why): void
     {
         $this->channel->write(Frame::answer($frame->id, $status, Codec::RAW, 0, '', $why));
         $this->countDown();
@@ -517,7 +517,7 @@ final class Loop
     /** Counts an answered task, and stops the worker after the last one that it may take. */
     private function countDown(): void
     {
-        if ($this->left !== null && --$this->left <= 0) {
+        if ($this->tasksLeft !== null && --$this->tasksLeft <= 0) {
             $this->stopping = true;
         }
     }
@@ -526,7 +526,7 @@ final class Loop
     {
         switch ($frame->type) {
             case Type::GOAWAY:
-                $this->leaving = true;
+                $this->draining = true;
                 break;
             case Type::PING:
                 $this->channel->write(Frame::of(Type::PONG, id: $frame->id)->encode());
@@ -551,7 +551,7 @@ final class Loop
                 break;
             case Type::RES: // With id 0: a worker sends no requests, so a RES can only reject the connection.
                 $this->channel->broken = true;
-                throw StokerException::fromAnswer($frame, 'Stoker refused this worker');
+                throw StokerException::fromAnswer($frame, 'Stoker rejected this worker');
         }
     }
 }

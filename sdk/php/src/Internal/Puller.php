@@ -17,17 +17,17 @@ use function hrtime;
 final class Puller
 {
     /** Seconds within which the server must confirm a withdrawal; after that the connection counts as lost. */
-    private const CONFIRM = 10.0;
+    private const CONFIRM_TIMEOUT = 10.0;
     /** Seconds to wait for the server to close a connection on which GOAWAY was sent. */
-    private const PART = 1.0;
+    private const CLOSE_TIMEOUT = 1.0;
 
     /** @var \WeakMap<self, true>|null all pullers of this process, to be closed when it ends */
     private static ?\WeakMap $all = null;
 
     private Demand $demand;
     public readonly Loop $loop;
-    /** @var list<int> signals for which shield() has installed a handler */
-    private array $shielded = [];
+    /** @var list<int> signals for which installSignalHandlers() has installed a handler */
+    private array $handledSignals = [];
     /** The loop that was active when the task started. */
     private ?Loop $outer = null;
 
@@ -42,29 +42,29 @@ final class Puller
             register_shutdown_function(static function (): void {
                 foreach (self::$all as $puller => $_) {
                     // Send last words if a task runs, else GOAWAY.
-                    $puller->loop->task !== null ? $puller->loop->die() : $puller->loop->leave();
+                    $puller->loop->task !== null ? $puller->loop->sendLastWords() : $puller->loop->leave();
                 }
             });
         }
         self::$all[$this] = true;
         if ($isSpawned) {
-            $this->loop->hearSignals(true);
+            $this->loop->installSignalHandlers(true);
         }
-        $this->loop->isWakeable = !$isSpawned;
+        $this->loop->stopsOnSignal = !$isSpawned;
     }
 
     /** Waits at most $seconds for a task; null if none arrived, a signal arrived, or no more tasks will arrive. */
     public function next(float $seconds): ?Task
     {
-        $this->shield();
+        $this->installSignalHandlers();
         try {
             $task = $this->await(hrtime(true) + (int) ($seconds * 1e9));
         } catch (\Throwable $e) { // From a signal handler of the application, or because the worker was rejected.
-            $this->undo();
+            $this->cleanUp();
             throw $e;
         }
         if ($task === null) {
-            $this->unshield();
+            $this->removeSignalHandlers();
         } else {
             Loop::$active === $this->loop || $this->outer = Loop::$active;
             Loop::$active = $this->loop;
@@ -82,7 +82,7 @@ final class Puller
             if ($this->loop->isOver()) { // All waiting tasks had been cancelled.
                 break;
             }
-            $this->demand->ask();
+            $this->demand->request();
             if (!$this->loop->receive(($until - hrtime(true)) / 1e9)) {
                 $this->withdraw();
                 if (!$this->loop->isOver()) {
@@ -104,14 +104,14 @@ final class Puller
     }
 
     /** Waits at most $seconds without requesting a task. Returns early at a signal or if no more tasks will arrive. */
-    public function rest(float $seconds): void
+    public function sleep(float $seconds): void
     {
         $until = hrtime(true) + (int) ($seconds * 1e9);
-        $this->shield();
+        $this->installSignalHandlers();
         try {
             while (!$this->loop->isOver() && $this->loop->receive(($until - hrtime(true)) / 1e9));
         } finally {
-            $this->unshield();
+            $this->removeSignalHandlers();
         }
     }
 
@@ -121,7 +121,7 @@ final class Puller
         if ($this->loop->channel->isMine()) {
             $this->loop->end($result, $thrown);
         }
-        $this->ended();
+        $this->deactivate();
     }
 
     /** Returns the current task, whose code must not have run, at no cost to the task. */
@@ -130,7 +130,7 @@ final class Puller
         if ($this->loop->channel->isMine()) {
             $this->returnAll();
         }
-        $this->ended();
+        $this->deactivate();
     }
 
     /** Stops taking tasks. Tasks that were assigned here and not started go to other workers, at no cost to them. */
@@ -138,7 +138,7 @@ final class Puller
     {
         if ($this->loop->channel->isMine()) {
             $this->loop->leave();
-            $this->isSpawned || $this->hangUp(); // The inherited socket stays open until the process ends.
+            $this->isSpawned || $this->closeConnection(); // The inherited socket stays open until the process ends.
         }
     }
 
@@ -149,13 +149,13 @@ final class Puller
             $this->close();
         } elseif ($this->loop->channel->isMine()) {
             // exit() destroys the variables of active functions before it calls shutdown functions.
-            $this->loop->die(isDropped: true);
+            $this->loop->sendLastWords(isDropped: true);
             $this->isSpawned || $this->loop->channel->close();
         }
-        $this->ended();
+        $this->deactivate();
     }
 
-    private function ended(): void
+    private function deactivate(): void
     {
         if (Loop::$active === $this->loop) {
             Loop::$active = $this->outer;
@@ -165,18 +165,18 @@ final class Puller
             }
         }
         $this->outer = null;
-        $this->unshield();
+        $this->removeSignalHandlers();
     }
 
     /** After an exception in next(): makes sure that no task stays assigned to this process. */
-    private function undo(): void
+    private function cleanUp(): void
     {
         $hasSignals = function_exists('pcntl_async_signals');
         $wasAsync = $hasSignals && pcntl_async_signals(false);
         try {
             $this->withdraw();
             $this->returnAll();
-            $this->unshield();
+            $this->removeSignalHandlers();
         } finally {
             $hasSignals && pcntl_async_signals($wasAsync);
         }
@@ -186,7 +186,7 @@ final class Puller
     private function withdraw(): void
     {
         $this->demand->withdraw();
-        $until = hrtime(true) + (int) (self::CONFIRM * 1e9);
+        $until = hrtime(true) + (int) (self::CONFIRM_TIMEOUT * 1e9);
         while (!$this->demand->isSettled() && !$this->loop->isCutOff()) {
             if (!$this->loop->receive(($until - hrtime(true)) / 1e9) && hrtime(true) >= $until) {
                 $this->isSpawned || $this->loop->channel->close();
@@ -196,9 +196,9 @@ final class Puller
     }
 
     /** Waits until the server has read everything and closed the connection, then closes this end. */
-    private function hangUp(): void
+    private function closeConnection(): void
     {
-        $until = hrtime(true) + (int) (self::PART * 1e9);
+        $until = hrtime(true) + (int) (self::CLOSE_TIMEOUT * 1e9);
         $channel = $this->loop->channel;
         while (!$channel->broken && hrtime(true) < $until) {
             if ($channel->readWithin(max(0.0, ($until - hrtime(true)) / 1e9)) === null) {
@@ -212,26 +212,26 @@ final class Puller
      * Installs handlers for TERM and INT, unless the application has handlers of its own: they end a wait, or take
      * effect when the current task has ended.
      */
-    private function shield(): void
+    private function installSignalHandlers(): void
     {
-        if ($this->isSpawned || $this->shielded !== [] || !function_exists('pcntl_async_signals')) {
+        if ($this->isSpawned || $this->handledSignals !== [] || !function_exists('pcntl_async_signals')) {
             return;
         }
         pcntl_async_signals(true);
         foreach ([SIGTERM, SIGINT] as $signal) {
             if (pcntl_signal_get_handler($signal) === SIG_DFL) {
-                pcntl_signal($signal, $this->loop->hear(...));
-                $this->shielded[] = $signal;
+                pcntl_signal($signal, $this->loop->onSignal(...));
+                $this->handledSignals[] = $signal;
             }
         }
     }
 
-    /** Removes the handlers that shield() installed. */
-    private function unshield(): void
+    /** Removes the handlers that installSignalHandlers() installed. */
+    private function removeSignalHandlers(): void
     {
-        foreach ($this->shielded as $signal) {
+        foreach ($this->handledSignals as $signal) {
             pcntl_signal($signal, SIG_DFL);
         }
-        $this->shielded = [];
+        $this->handledSignals = [];
     }
 }

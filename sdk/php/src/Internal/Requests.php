@@ -18,7 +18,7 @@ use Stoker\Wire\WireError;
 /** Builds requests from the arguments of Client: checks them, and adds what the running task passes on. @internal */
 final class Requests
 {
-    private const USUAL_PRIORITY = 3;
+    private const DEFAULT_PRIORITY = 3;
 
     public function __construct(private Link $link, private ?float $timeout)
     {
@@ -39,7 +39,7 @@ final class Requests
         }
         $left = Task::current()?->remaining();
         if ($left !== null && $left <= 0) {
-            $e = new DeadlineExceeded("$name: the task that asks has no time left");
+            $e = new DeadlineExceeded("$name: the running task has no time left for this call");
             $e->status = Status::DEADLINE_EXCEEDED;
             $e->notProcessed = true;
             throw $e;
@@ -94,7 +94,7 @@ final class Requests
     {
         $meta = [];
         if (isset($o['delay'], $o['dueAt'])) {
-            throw new InvalidRequest('delay and dueAt both say when: give one');
+            throw new InvalidRequest('delay and dueAt are mutually exclusive');
         }
         if (($o['delay'] ?? null) instanceof \DateTimeInterface) {
             $o['dueAt'] = $o['delay'];
@@ -108,8 +108,8 @@ final class Requests
             $meta[Key::TRIES] = pack('n', Limits::int('tries', $o['tries'], 0, 0xFFFF));
         }
         if (($o['backoff'] ?? []) !== []) {
-            Limits::int('the number of backoff steps', count($o['backoff']), 1, 100);
-            $meta[Key::BACKOFF] = pack('N*', ...array_map(self::wait(...), array_values($o['backoff'])));
+            Limits::int('number of backoff steps', count($o['backoff']), 1, 100);
+            $meta[Key::BACKOFF] = pack('N*', ...array_map(self::backoffStep(...), array_values($o['backoff'])));
         }
         if (isset($o['timeout'])) {
             $meta[Key::TIMEOUT] = pack('N', Limits::ms('timeout', $o['timeout'], 1));
@@ -129,7 +129,7 @@ final class Requests
         if (isset($o['unique'])) {
             $meta[Key::UNIQUE] = Limits::key('unique', $o['unique']);
         } elseif (($o['uniqueUntilStart'] ?? false) || isset($o['uniqueFor'])) {
-            throw new InvalidRequest('uniqueUntilStart and uniqueFor say how long unique holds: give that too');
+            throw new InvalidRequest('uniqueUntilStart and uniqueFor need unique');
         }
         if ($o['uniqueUntilStart'] ?? false) {
             $meta[Key::UNIQUE_UNTIL_START] = '';
@@ -153,7 +153,7 @@ final class Requests
     private function make(string $name, mixed $body, ?int $deadline, ?int $priority, int $flags, array $meta): Pending
     {
         Limits::name($name);
-        $priority = Limits::int('priority', $priority ?? self::USUAL_PRIORITY, 0, 7);
+        $priority = Limits::int('priority', $priority ?? self::DEFAULT_PRIORITY, 0, 7);
         try {
             [$codec, $bytes] = $body === null ? [Codec::RAW, ''] : Codec::encode($body);
             $meta = Meta::encode($meta);
@@ -175,9 +175,9 @@ final class Requests
     }
 
     /** Converts one step of a backoff to milliseconds. */
-    private static function wait(mixed $seconds): int
+    private static function backoffStep(mixed $seconds): int
     {
-        is_numeric($seconds) || throw new InvalidRequest('backoff is a list of seconds, and ' . json_encode($seconds) . ' is no number');
+        is_numeric($seconds) || throw new InvalidRequest('invalid backoff ' . json_encode($seconds) . ': expected a list of numbers of seconds');
 
         return Limits::ms('backoff', (float) $seconds);
     }

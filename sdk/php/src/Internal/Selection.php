@@ -23,12 +23,12 @@ final class Selection
             return ['id' => $which];
         }
         if ($which === []) {
-            throw new InvalidRequest("an empty filter: for all jobs write ['all' => true]");
+            throw new InvalidRequest("empty filter: use ['all' => true] to select all jobs");
         }
 
         if (array_key_exists('all', $which)) {
             if ($which !== ['all' => true]) {
-                throw new InvalidRequest("'all' stands alone, as ['all' => true]");
+                throw new InvalidRequest("'all' cannot be combined with other filters, and must be true");
             }
 
             return $which;
@@ -44,22 +44,22 @@ final class Selection
      */
     public static function filter(array $filter): array
     {
-        $ask = [];
+        $fields = [];
         foreach ($filter as $key => $value) {
             if ($key === 'older' && (is_int($value) || is_float($value))) {
-                $ask['older_ms'] = Limits::ms('older', $value, 0, PHP_INT_MAX);
+                $fields['older_ms'] = Limits::ms('older', $value, 0, PHP_INT_MAX);
             } elseif ($key === 'state' && !in_array($value, self::STATES, true)) {
                 throw new InvalidRequest('invalid state ' . json_encode($value) . ' in a filter: expected one of ' . implode(', ', self::STATES));
             } elseif (in_array($key, self::KEYS, true) && is_string($value) && $value !== '') {
-                $ask[$key] = $value;
+                $fields[$key] = $value;
             } elseif ($key === 'older' || in_array($key, self::KEYS, true)) {
-                $expected = $key === 'older' ? 'a number of seconds' : 'a text that is not empty';
+                $expected = $key === 'older' ? 'a number of seconds' : 'a non-empty string';
                 throw new InvalidRequest("invalid $key in a filter: expected $expected, got " . json_encode($value));
             } else {
-                throw new InvalidRequest("unknown filter \"$key\": expected older (seconds), or as text " . implode(', ', self::KEYS));
+                throw new InvalidRequest("unknown filter \"$key\": expected one of " . implode(', ', self::KEYS) . ', older');
             }
         }
 
-        return $ask;
+        return $fields;
     }
 }

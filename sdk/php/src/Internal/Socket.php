@@ -27,10 +27,10 @@ final class Socket
     {
         $stream = ctype_digit($fd) ? @fopen("php://fd/$fd", 'r+') : false;
         if ($stream === false) {
-            throw new ConnectionRefused("STOKER_FD is \"$fd\", which is no open descriptor of this process");
+            throw new ConnectionRefused("STOKER_FD is \"$fd\", which is not an open descriptor of this process");
         }
 
-        return self::tuned($stream);
+        return self::configure($stream);
     }
 
     /**
@@ -55,7 +55,7 @@ final class Socket
         } else {
             $socket ??= getenv('STOKER_SOCKET') ?: null;
             if ($socket === null) {
-                throw new ConnectionRefused('neither STOKER_FD nor STOKER_SOCKET is set: run this script by `stoker serve`');
+                throw new ConnectionRefused('neither STOKER_FD nor STOKER_SOCKET is set: let `stoker serve` start this script, or set STOKER_SOCKET');
             }
             $stream = self::dial($socket, 5.0);
             $hello += array_filter(['pool' => $pool ?? getenv('STOKER_POOL'), 'token' => $token ?? getenv('STOKER_TOKEN')]);
@@ -80,36 +80,36 @@ final class Socket
         set_error_handler(static fn (): bool => true);
         try {
             $stream = stream_socket_client($address, $errno, $why, $timeout, $flags);
-            $whose = $stream === false && $errno === self::EACCES ? self::whose($socket) : null;
+            $access = $stream === false && $errno === self::EACCES ? self::describeAccess($socket) : null;
         } finally {
             restore_error_handler();
         }
-        if ($whose !== null) {
-            throw new ConnectionRefused("this user may not open Stoker's socket $socket ($why): $whose");
+        if ($access !== null) {
+            throw new ConnectionRefused("permission denied for Stoker's socket $socket ($why): $access");
         }
         if ($stream === false) {
             throw new ConnectionRefused(
-                "can't reach Stoker at $socket" . ($why !== '' ? " ($why)" : '')
-                . ': is `stoker serve` running? STOKER_SOCKET, or the path given to connect(), says where',
+                "cannot connect to Stoker at $socket" . ($why !== '' ? " ($why)" : '')
+                . ': is `stoker serve` running? If so, check STOKER_SOCKET or the path passed to connect()',
             );
         }
 
-        return self::tuned($stream);
+        return self::configure($stream);
     }
 
     /** Describes who may open the socket, for the error message to a user who may not. */
-    private static function whose(string $socket): string
+    private static function describeAccess(string $socket): string
     {
         $path = str_replace('unix://', '', $socket);
         clearstatcache(true, $path);
         if (($stat = stat($path)) === false) {
-            return 'a directory on the way to it is closed to this user';
+            return 'this user may not enter a directory of its path';
         }
         $user = function_exists('posix_getpwuid') ? posix_getpwuid($stat['uid'])['name'] ?? null : null;
         $group = function_exists('posix_getgrgid') ? posix_getgrgid($stat['gid'])['name'] ?? null : null;
 
         return sprintf(
-            'it is for user %s and group %s, with mode %04o; socket_group and socket_mode of [stoker] in the server\'s configuration say so',
+            'it belongs to user %s and group %s, with mode %04o; the server\'s configuration sets these as socket_group and socket_mode of [stoker]',
             $user ?? $stat['uid'],
             $group ?? $stat['gid'],
             $stat['mode'] & 0777,
@@ -120,7 +120,7 @@ final class Socket
      * @param resource $stream
      * @return resource
      */
-    private static function tuned($stream)
+    private static function configure($stream)
     {
         // With the default timeout of 60 s, fread() on an idle connection returns false, as at the end of the
         // connection.

@@ -15,8 +15,7 @@ final class Frame
     /** Maximum value of the length field in version 1; WELCOME may set a lower limit. */
     public const MAX = 0xFFFFFF;
 
-    // There is no constructor: FrameReader sets only the fields that differ from the defaults, which takes half the
-    // time.
+    // No constructor: FrameReader sets only the fields that differ from the defaults, which takes half the time.
     public int $type = 0;
     public int $flags = 0;
     public int $code = 0;

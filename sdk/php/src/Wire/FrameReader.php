@@ -20,7 +20,7 @@ final class FrameReader
     /** @var list<string> pieces of an incomplete frame; joined once, when it is complete */
     private array $parts = [];
     /** Number of bytes that must arrive before the next attempt to split can succeed. */
-    private int $lacking = 0;
+    private int $missingBytes = 0;
 
     /**
      * Adds the bytes of one read.
@@ -32,8 +32,8 @@ final class FrameReader
     {
         if ($this->parts !== []) {
             $this->parts[] = $bytes;
-            $this->lacking -= strlen($bytes);
-            if ($this->lacking > 0) {
+            $this->missingBytes -= strlen($bytes);
+            if ($this->missingBytes > 0) {
                 return [];
             }
             $bytes = implode('', $this->parts);
@@ -55,7 +55,7 @@ final class FrameReader
             $kind = $head['k'];
             $type = $kind >> 24;
             if ($type > 15 || !(Type::KNOWN >> $type & 1)) {
-                throw new WireError("frame of unknown type $type");
+                throw new WireError("unknown frame type $type");
             }
             if ($kind & Flag::RESERVED << 16) {
                 throw new WireError(sprintf('frame with reserved flags 0x%02x', $kind >> 16 & 0xFF));
@@ -65,7 +65,7 @@ final class FrameReader
             $meta = $sizes >> 16;
             $body = $len - 16 - $name - $meta;
             if ($body < 0) {
-                throw new WireError("a name of $name and metadata of $meta bytes overrun a frame of $len");
+                throw new WireError("a name of $name bytes and metadata of $meta bytes exceed a frame of $len bytes");
             }
             $frames[] = $frame = new Frame();
             $frame->type = $type;
@@ -108,11 +108,11 @@ final class FrameReader
             $need = $have < Frame::HEADER ? Frame::HEADER : 4 + $len;
         }
         $this->parts = [$rest];
-        $this->lacking = $need - $have;
+        $this->missingBytes = $need - $have;
     }
 
     private function badLength(int $len): WireError
     {
-        return new WireError("frame length $len is outside 16 to " . Frame::MAX);
+        return new WireError("invalid frame length $len: expected 16 to " . Frame::MAX);
     }
 }

@@ -16,13 +16,13 @@ final class Meta
         $meta = '';
         foreach ($entries as $key => $value) {
             if ($key < 1 || $key > 254) {
-                throw new WireError("metadata key $key is outside 1 to 254");
+                throw new WireError("invalid metadata key $key: expected 1 to 254");
             }
             $length = strlen($value);
             $meta .= chr($key) . ($length < 255 ? chr($length) : pack('Cn', 255, min($length, 0xFFFF))) . $value;
         }
         if (strlen($meta) > 0xFFFF) {
-            throw new WireError('metadata of ' . strlen($meta) . ' bytes; 65535 is the most');
+            throw new WireError('the metadata has ' . strlen($meta) . ' bytes, the maximum is 65535');
         }
 
         return $meta;
@@ -44,10 +44,10 @@ final class Meta
                 $at += 2;
             }
             if ($at + $length > $end) {
-                throw new WireError('metadata runs over its end');
+                throw new WireError('a metadata entry exceeds the metadata');
             }
             if ($key === 0 || $key === 255 || isset($entries[$key])) {
-                throw new WireError("metadata key $key " . (isset($entries[$key]) ? 'stands twice' : 'is not a key'));
+                throw new WireError(isset($entries[$key]) ? "duplicate metadata key $key" : "invalid metadata key $key: expected 1 to 254");
             }
             $entries[$key] = substr($meta, $at, $length);
             $at += $length;

@@ -4,25 +4,28 @@ declare(strict_types=1);
 
 namespace Stoker\Tests;
 
-/** What a worker is to do by the table: told the events, it says which frames follow. */
+/** A model of a worker that follows the table: given an event, it returns the frames that the worker must send. */
 final class Model
 {
-    /** @var array<int, string> what waits, in its order: how each of them begins */
+    /** @var array<int, string> waiting tasks in their order: the event with which each of them starts, by id */
     public array $held = [];
     public ?int $running = null;
-    /** Something was printed, and its line has no end yet. */
+    /** The task has printed an incomplete line that has not been sent. */
     private bool $half = false;
-    /** Withdrawals of READY that the broker has not confirmed. */
+    /** Number of withdrawals (READY 0) that the server has not confirmed. */
     public int $unconfirmed = 0;
-    /** @var list<int> tasks that have begun since the last look */
+    /** @var list<int> ids of tasks that have started since Walk last checked */
     public array $begun = [];
 
-    /** @param list<string> $flags */
+    /**
+     * @param list<string> $flags flags that are set at the start
+     * @param ?int         $left  number of tasks after which the worker exits; null = no limit
+     */
     public function __construct(public readonly Table $table, public string $state, public array $flags = [], private ?int $left = null)
     {
     }
 
-    /** What has happened to a task so far, as the events of the table name it. */
+    /** The state of a task, in the words of the table's events. */
     public function about(int $id): string
     {
         return match (true) {
@@ -41,9 +44,9 @@ final class Model
     }
 
     /**
-     * What follows from an event, until the worker waits for the next one.
+     * Applies an event and the steps that follow from it, until the worker waits for the next event.
      *
-     * @return list<string> the frames that are sent, each with the id that it has
+     * @return list<string> the frames that the worker sends, each with its id
      */
     public function on(string $event, ?int $id = null, string $kind = 'served'): array
     {
@@ -60,7 +63,7 @@ final class Model
     {
         $no = $this->row($event) ?? throw new Failure("the table has no row for \"$event\" in {$this->state}");
         if (($this->table->rows[$no]['task'] ?? '') === 'over' && $this->left !== null && --$this->left === 0) {
-            $this->flags[] = 'stops'; // It was the last that it takes.
+            $this->flags[] = 'stops'; // That was the last task that the worker may take.
             $no = $this->row($event);
         }
         $row = $this->table->rows[$no];
@@ -100,7 +103,7 @@ final class Model
         }
     }
 
-    /** GOAWAY and READY are about the connection. */
+    /** The frame with its id, which is 0 for GOAWAY and READY, because they are about the connection. */
     private static function named(string $frame, int $id): string
     {
         return in_array($frame, ['GOAWAY', 'READY 0', 'READY 1'], true) ? "$frame of 0" : "$frame of $id";

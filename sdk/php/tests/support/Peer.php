@@ -9,7 +9,7 @@ use Stoker\Wire\FrameReader;
 use Stoker\Wire\Meta;
 use Stoker\Wire\Type;
 
-/** The broker's side of one client's connection. */
+/** The server's side of one connection. */
 final class Peer
 {
     private FrameReader $reader;
@@ -25,7 +25,7 @@ final class Peer
         $this->reader = new FrameReader();
     }
 
-    /** @return array<string, mixed> what HELLO said */
+    /** @return array<string, mixed> the fields of HELLO, which is answered with WELCOME */
     public function welcome(array $more = []): array
     {
         $hello = $this->next();
@@ -35,7 +35,7 @@ final class Peer
         return json_decode($hello->body, true, 16, JSON_THROW_ON_ERROR);
     }
 
-    /** The next frame, or null at the end. */
+    /** The next frame; null at the end of the connection. */
     public function next(): ?Frame
     {
         while ($this->frames === []) {
@@ -54,7 +54,7 @@ final class Peer
     {
         $bytes = implode('', array_map(fn (Frame $f) => $f->encode(), $frames));
         for ($sent = 0; $sent < strlen($bytes); $sent += $n) {
-            $n = @fwrite($this->socket, substr($bytes, $sent)); // The client may have gone.
+            $n = @fwrite($this->socket, substr($bytes, $sent)); // The client may have closed the connection.
             if (!$n) {
                 return;
             }

@@ -9,10 +9,10 @@ use Stoker\Wire\FrameReader;
 use Stoker\Wire\Meta;
 use Stoker\Wire\Type;
 
-/** A broker of one worker: starts tests/fixtures/worker.php on a socket pair and speaks frames with it. */
+/** A fake server for one worker: starts a script of tests/fixtures on a socket pair and exchanges frames with it. */
 final class Probe
 {
-    /** Seconds after which a test that waits for a frame has failed. */
+    /** Seconds after which a wait for a frame fails. */
     private const PATIENCE = 20;
 
     public readonly int $pid;
@@ -30,8 +30,8 @@ final class Probe
     private ?string $printed = null;
 
     /**
-     * @param list<string> $arguments for the fixture
-     * @param list<string> $ini       such as "memory_limit=32M"
+     * @param list<string> $arguments arguments of the script
+     * @param list<string> $ini       PHP settings, such as "memory_limit=32M"
      */
     public function __construct(array $arguments = [], array $ini = [], string $script = 'worker.php')
     {
@@ -63,7 +63,7 @@ final class Probe
         return $this;
     }
 
-    /** @param Frame|string ...$frames written in one go */
+    /** @param Frame|string ...$frames written in one write */
     public function send(Frame|string ...$frames): void
     {
         $bytes = '';
@@ -73,7 +73,7 @@ final class Probe
         same(strlen($bytes), fwrite($this->socket, $bytes), 'bytes written to the worker');
     }
 
-    /** Sends one task and returns its answer; frames before it, events as a rule, go to $events. */
+    /** Sends a task and returns its answer. $events receives the frames before the answer, usually events. */
     public function ask(Frame $task, ?array &$events = null): Frame
     {
         $this->send($task);
@@ -83,7 +83,7 @@ final class Probe
         return $frame;
     }
 
-    /** Waits until the worker asks for a task, and sends it this one. */
+    /** Waits until the worker requests a task with READY, and sends this one. */
     public function grant(Frame $task): self
     {
         same([Type::READY, 0, 1], [($ready = $this->next())->type, $ready->id, $ready->ttl], 'READY');
@@ -92,7 +92,7 @@ final class Probe
         return $this;
     }
 
-    /** The same, and returns the answer. */
+    /** Calls grant() and returns the answer. $events receives the frames before the answer. */
     public function pulled(Frame $task, ?array &$events = null): Frame
     {
         $this->grant($task);
@@ -102,7 +102,7 @@ final class Probe
         return $frame;
     }
 
-    /** Signals the worker until it says something: a signal just before it begins to wait does not end the waiting. */
+    /** Repeats a signal until the worker sends something, because one that arrives just before a wait has no effect. */
     public function signal(int $signal): void
     {
         do {
@@ -112,10 +112,10 @@ final class Probe
         } while ($this->frames === [] && stream_select($read, $none, $none, 0, 100_000) === 0);
     }
 
-    /** The next frame; fails when the worker has closed, or says nothing for a long time. */
+    /** The next frame. Fails if the worker has closed the connection or sends nothing for PATIENCE seconds. */
     public function next(): Frame
     {
-        return $this->nextOrEnd() ?? throw new Failure('the worker has closed its socket');
+        return $this->nextOrEnd() ?? throw new Failure('the worker closed its socket');
     }
 
     public function nextOrEnd(): ?Frame
@@ -123,7 +123,7 @@ final class Probe
         while ($this->frames === []) {
             $bytes = fread($this->socket, 65536);
             if ($bytes === '' || $bytes === false) {
-                stream_get_meta_data($this->socket)['timed_out'] and throw new Failure('the worker says nothing');
+                stream_get_meta_data($this->socket)['timed_out'] and throw new Failure('the worker sent nothing');
                 same(false, $this->reader->isInsideFrame(), 'a frame cut short');
 
                 return null;
@@ -134,10 +134,10 @@ final class Probe
         return array_shift($this->frames);
     }
 
-    /** @return list<Frame> everything until the worker is gone */
+    /** @return list<Frame> all frames until the worker has ended */
     public function rest(): array
     {
-        // The worker holds a copy of our end too, so only its death closes the connection. Its stdout ends with it.
+        // The worker inherited a copy of this end too, so only its death closes the connection. Its stdout ends then.
         $this->stdout();
         stream_set_blocking($this->socket, false);
         for ($frames = $this->frames; ($bytes = (string) fread($this->socket, 65536)) !== '';) {
@@ -152,13 +152,13 @@ final class Probe
         stream_socket_shutdown($this->socket, STREAM_SHUT_WR);
     }
 
-    /** What the worker printed to its stdout, once it has ended. */
+    /** Waits until the worker has ended, and returns its stdout. */
     public function stdout(): string
     {
         return $this->printed ??= stream_get_contents($this->stdout);
     }
 
-    /** Waits for the end. Exit code, or 128 + signal. */
+    /** Waits until the worker has ended, and returns its exit code, or 128 + the signal. */
     public function exitCode(): int
     {
         $this->stdout();
@@ -182,7 +182,11 @@ final class Probe
         return Frame::of(Type::REQ, 0, 0, 3, $id, 0, $attempt, $queue, Meta::encode($meta), $body);
     }
 
-    /** @param list<Frame> $events the bytes of all logs of one task */
+    /**
+     * Joins the log events of one task.
+     *
+     * @param list<Frame> $events
+     */
     public static function logged(array $events, int $id, int $stream = 1): string
     {
         $bytes = '';

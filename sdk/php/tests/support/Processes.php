@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Tests;
 
-/** Every process that a test started, so that none outlives it. */
+/** All processes that tests have started, so that none outlives its test. */
 final class Processes
 {
     /** @var array<int, resource|null> by process id; null for a fork */
@@ -13,9 +13,9 @@ final class Processes
     /**
      * Starts a PHP script.
      *
-     * @param list<string> $arguments after `php`
-     * @param array<int, mixed> $descriptors as proc_open() has them
-     * @param array<string, string> $env beside ours
+     * @param list<string> $arguments arguments of `php`
+     * @param array<int, mixed> $descriptors as for proc_open()
+     * @param array<string, string> $env variables that are added to the environment
      * @return array{resource, array<int, resource>} the process and its pipes
      */
     public static function php(array $arguments, array $descriptors, array $env = []): array
@@ -32,7 +32,7 @@ final class Processes
         return [$process, $pipes];
     }
 
-    /** Forks; the child runs $main, and then is gone without any of PHP's goodbyes. */
+    /** Forks a child that runs $main and then ends without shutdown functions and destructors. Returns its pid. */
     public static function fork(\Closure $main): int
     {
         $pid = pcntl_fork();
@@ -49,7 +49,7 @@ final class Processes
         return $pid;
     }
 
-    /** Ends a process and waits until it is gone. */
+    /** Kills a process and waits until it has ended. */
     public static function end(int $pid): void
     {
         $process = self::$all[$pid];

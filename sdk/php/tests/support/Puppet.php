@@ -11,7 +11,7 @@ use Stoker\Wire\Meta;
 use Stoker\Wire\Status;
 use Stoker\Wire\Type;
 
-/** A process of tests/fixtures/puppet.php, with its broker's end of the connection, and what commands its handlers. */
+/** A process of tests/fixtures/puppet.php, with the server's end of its connection and the pipe for its commands. */
 final class Puppet
 {
     private const KINDS = [
@@ -29,8 +29,8 @@ final class Puppet
     private array $pipes;
 
     /**
-     * @param bool $dialled it connects by itself, and is no child of the broker
-     * @param ?int $tasks   that it takes in its life; null: as many as come
+     * @param bool $dialled whether the worker connects by itself instead of inheriting a socket
+     * @param ?int $tasks   number of tasks after which the worker exits; null = no limit
      */
     public function __construct(string $part, bool $dialled, ?int $tasks = null)
     {
@@ -59,7 +59,7 @@ final class Puppet
 
     public function end(): void
     {
-        @stream_socket_shutdown($this->peer->socket, STREAM_SHUT_WR); // It may be closed.
+        @stream_socket_shutdown($this->peer->socket, STREAM_SHUT_WR); // The worker may have closed the connection.
     }
 
     public function command(string $line): void
@@ -71,15 +71,15 @@ final class Puppet
     {
         $read = [$this->pipes[1]];
         $none = null;
-        stream_select($read, $none, $none, 20) === 1 || throw new Failure('the worker does not say how far it is');
+        stream_select($read, $none, $none, 20) === 1 || throw new Failure('the worker did not report its next step');
 
         return trim((string) fgets($this->pipes[1]));
     }
 
-    /** The next frame, as the table calls it, and of which task it is. */
+    /** The next frame, by its name in the table, and its id. */
     public function frame(): string
     {
-        $frame = $this->peer->next() ?? throw new Failure('the worker has closed, or says nothing');
+        $frame = $this->peer->next() ?? throw new Failure('the worker closed the connection, or sent nothing');
         $name = match ($frame->type) {
             Type::RES => self::STATUSES[$frame->code] ?? "RES $frame->code",
             Type::EVENT => self::KINDS[$frame->code] ?? "EVENT $frame->code",
@@ -92,7 +92,7 @@ final class Puppet
         return "$name of $frame->id";
     }
 
-    /** Waits for its end. Returns what it sent that nobody has looked at. */
+    /** Waits until the process has ended, and returns the frames that have not been read. */
     public function rest(): array
     {
         fclose($this->pipes[0]);

@@ -6,7 +6,7 @@ namespace Stoker\Tests;
 
 use Stoker\Client;
 
-/** `stoker serve` with one worker of tests/fixtures/live.php, in a directory of its own; gone when nobody needs it. */
+/** `stoker serve` with one worker of tests/fixtures/live.php, in a new directory, until this object is destroyed. */
 final class Server
 {
     public readonly Client $client;
@@ -14,7 +14,7 @@ final class Server
     /** @var resource */
     private $process;
 
-    /** The newest stoker that has been built, or what STOKER_BIN names; null if there is none. */
+    /** Path of the stoker binary: STOKER_BIN, else the newest build; null if there is none. */
     public static function binary(): ?string
     {
         $root = dirname(__DIR__, 4);
@@ -24,7 +24,7 @@ final class Server
         return getenv('STOKER_BIN') ?: $built[0] ?? null;
     }
 
-    /** @param string $pool further keys of the pool */
+    /** @param string $pool more lines for the pool's section of stoker.toml */
     public function __construct(string $binary, string $pool = '')
     {
         static $n = 0;
@@ -61,7 +61,7 @@ final class Server
         return file_get_contents("{$this->path}/log");
     }
 
-    /** How often the fixture has run a job with this body. */
+    /** The number of runs of jobs with this body. */
     public function runs(string $body): int
     {
         return (int) @filesize("{$this->path}/runs-$body");

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Tests;
 
-/** A broker that a test writes: it runs in a forked process and listens at $socket. */
+/** A fake server whose code is part of the test. It runs in a forked process and listens on $socket. */
 final class Stage
 {
     public readonly string $socket;
@@ -14,24 +14,24 @@ final class Stage
     /** @var resource */
     private $reports;
 
-    /** @param \Closure(self): void $broker what the broker does */
-    public function __construct(\Closure $broker, ?string $socket = null)
+    /** @param \Closure(self): void $serve code of the fake server */
+    public function __construct(\Closure $serve, ?string $socket = null)
     {
         $this->socket = $socket ?? self::path();
         @unlink($this->socket);
         $this->server = stream_socket_server("unix://{$this->socket}");
         [$this->reports, $child] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
         stream_set_timeout($this->reports, 20);
-        $this->pid = Processes::fork(function () use ($broker, $child): void {
+        $this->pid = Processes::fork(function () use ($serve, $child): void {
             fclose($this->reports);
             $this->reports = $child;
-            $broker($this);
+            $serve($this);
         });
-        fclose($this->server); // The broker's alone, so that its death is seen.
+        fclose($this->server); // Only the server's process keeps it open, so that its death closes it.
         fclose($child);
     }
 
-    /** A socket's path that nobody uses yet. Removed when the tests end. */
+    /** An unused path for a socket. It is removed when the tests end. */
     public static function path(): string
     {
         static $n = 0;
@@ -42,13 +42,13 @@ final class Stage
         return $path;
     }
 
-    /** Broker: the next connection, before its HELLO. */
+    /** For the server: the next connection, before its HELLO. */
     public function accept(): Peer
     {
         return new Peer(stream_socket_accept($this->server, 20));
     }
 
-    /** Broker: the next connection, HELLO and WELCOME exchanged. */
+    /** For the server: the next connection, after HELLO and WELCOME. */
     public function welcome(array $more = []): Peer
     {
         $peer = $this->accept();
@@ -57,17 +57,17 @@ final class Stage
         return $peer;
     }
 
-    /** Broker: tells the test something. */
+    /** For the server: reports a value to the test. */
     public function report(mixed $value): void
     {
         @fwrite($this->reports, json_encode($value, JSON_THROW_ON_ERROR | JSON_PRESERVE_ZERO_FRACTION) . "\n");
     }
 
-    /** Test: what the broker told. */
+    /** For the test: the next value that the server reported. */
     public function heard(): mixed
     {
         $line = fgets($this->reports);
-        $line === false and throw new Failure('the broker of this test has nothing to report');
+        $line === false and throw new Failure('the fake server of this test has nothing to report');
 
         return json_decode($line, true, 512, JSON_THROW_ON_ERROR);
     }

@@ -20,7 +20,7 @@ final class Table
     }
 
     /**
-     * The number of the row that holds: the first that names state and event, and of whose flags none is missing.
+     * The number of the row that applies: the first one for this state and event whose required flags are all set.
      *
      * @param list<string> $flags
      */
@@ -35,7 +35,7 @@ final class Table
         return null;
     }
 
-    /** @return list<string> the rows that no walk has used */
+    /** @return list<string> the rows that have not been used, as JSON */
     public function unused(): array
     {
         $unused = array_diff_key($this->rows, $this->used);

@@ -8,33 +8,34 @@ use Stoker\Wire\Frame;
 use Stoker\Wire\Kind;
 use Stoker\Wire\Type;
 
-/** A life of a worker, drawn: each event happens to the model and to a process of the SDK, which must send the same. */
+/** Random events, applied to the model and to a worker process of the SDK, which must send the same frames. */
 final class Walk
 {
-    /** So few that they are used again and again. */
+    /** Number of different task ids: few, so that ids are reused often. */
     private const IDS = 4;
+    /** States in which the worker reads frames. */
     private const READS = ['idle', 'acks', 'rests', 'asks', 'withdraws'];
 
     private Model $model;
     private Puppet $puppet;
-    /** @var list<array{string, int, string}> frames on the socket that it has not read */
+    /** @var list<array{string, int, string}> frames that were sent and that the worker has not read */
     private array $unread = [];
-    /** @var array<int, bool> whether each task was a job */
+    /** @var array<int, bool> whether the last task with an id was a job */
     private array $isJob = [];
-    /** The broker says nothing more. */
+    /** The server has closed its side of the connection. */
     private bool $ended = false;
-    /** Of one that pulls: a task may be sent. */
+    /** The worker pulls and has requested a task, so one may be sent. */
     private bool $isAsked = false;
-    /** What it waits for ends by itself, and soon. */
+    /** The worker waits with a short time limit. */
     private bool $isShort = false;
-    /** It does what it was told, and has not said that this is over. */
+    /** The worker executes a command and has not reported its end. */
     private bool $isBusy = false;
-    /** @var list<string> */
+    /** @var list<string> the events and frames so far, for the failure message */
     private array $story = [];
 
     public function __construct(private string $part, Table $table, private bool $dialled)
     {
-        // Every third worker takes so many tasks in its life.
+        // Every third worker is limited to a few tasks.
         $tasks = $part === 'runs' && mt_rand(0, 2) === 0 ? mt_rand(1, 3) : null;
         $this->model = new Model($table, $part === 'runs' ? 'idle' : 'away', $dialled ? ['dialled'] : [], $tasks);
         $this->puppet = new Puppet($part, $dialled, $tasks);
@@ -70,7 +71,7 @@ final class Walk
         };
     }
 
-    /** @return list<string> */
+    /** @return list<string> the events that may happen next */
     private function possible(): array
     {
         if ($this->isShort) {
@@ -80,7 +81,7 @@ final class Walk
         $events = in_array($state, self::READS, true) ? ['read', 'read'] : [];
         if ($this->part === 'runs') {
             $events[] = 'TERM';
-            // While it waits nothing tells when a signal that does not strike has been heard.
+            // In other states the test cannot detect when the worker has handled a signal that has no effect.
             if (in_array($state, ['idle', 'runs'], true) || in_array('struck', $this->model->flags, true)) {
                 $events[] = 'USR1';
             }
@@ -99,7 +100,7 @@ final class Walk
         return array_values($events);
     }
 
-    /** Only jobs are acknowledged, saved or released. */
+    /** Whether the event is possible for the current task: some events are possible only for jobs. */
     private function isAllowed(string $event): bool
     {
         $ofJobs = ['ack', 'checkpoint', 'retries', 'fails'];
@@ -107,7 +108,7 @@ final class Walk
         return !in_array($event, $ofJobs, true) || $this->isJob[$this->model->running ?? 0] ?? false;
     }
 
-    /** Its code does something. */
+    /** Lets the worker's own code cause an event. */
     private function does(string $event): void
     {
         if ($event === 'time is up') {
@@ -124,7 +125,7 @@ final class Walk
         $this->readAll();
     }
 
-    /** Whoever reads reads all that is there in one go. */
+    /** Applies all unread frames, if the worker is in a state in which it reads. */
     private function readAll(): void
     {
         if (in_array($this->model->state, self::READS, true) && ($this->unread !== [] || $this->ended)) {
@@ -133,7 +134,7 @@ final class Walk
         }
     }
 
-    /** The broker sends, and it reads that at once. */
+    /** Sends frames that the worker reads at once. */
     private function reads(): void
     {
         $this->sends();
@@ -141,7 +142,7 @@ final class Walk
         $this->readAll();
     }
 
-    /** Tells the model what it reads. @return list<string> */
+    /** @return list<string> the frames that the model sends after it has read all unread frames */
     private function take(): array
     {
         $sent = [];
@@ -160,7 +161,7 @@ final class Walk
         return [...$sent, ...$this->model->on('read')];
     }
 
-    /** The broker writes a few frames, in one go. */
+    /** Sends a few random frames in one write. */
     private function sends(): void
     {
         if ($this->ended) {
@@ -170,7 +171,7 @@ final class Walk
         for ($count = mt_rand(1, 5); $count > 0; $count--) {
             $frames[] = $this->frame();
         }
-        // Once the PONG comes back, the worker has read everything sent before.
+        // When the PONG arrives, the worker has read all frames that were sent before the PING.
         $this->unread[] = ['PING', $id = mt_rand(1, 9), ''];
         $frames[] = Frame::of(Type::PING, id: $id);
         $this->story[] = '  ' . implode(', ', array_map(fn (array $f) => "$f[0] $f[1] $f[2]", array_slice($this->unread, -count($frames))));
@@ -224,7 +225,7 @@ final class Walk
         return Frame::of(Type::EVENT, code: Kind::ACK, id: $id);
     }
 
-    /** Of a READY 0, each once. Behind the last one no task comes that is not asked for anew. */
+    /** Confirms a READY 0 that is not confirmed yet. After the last one, no task is sent until the next request. */
     private function confirmation(): ?Frame
     {
         $left = $this->model->unconfirmed - count(array_filter($this->unread, static fn (array $f): bool => $f[0] === 'READY'));
@@ -237,7 +238,7 @@ final class Walk
         return Frame::of(Type::READY);
     }
 
-    /** SIGUSR1: whoever runs a task reads first what is there, to learn whom it means. */
+    /** Sends SIGUSR1. A worker that runs a task first reads all frames, to find out whether its task is meant. */
     private function struck(): void
     {
         $sent = [];
@@ -250,7 +251,7 @@ final class Walk
         $this->settle();
     }
 
-    /** A handler that is there has heard the signal: what follows comes behind it. */
+    /** Waits until a running handler has handled the signal, so that later events come after it. */
     private function settle(): void
     {
         if ($this->model->state === 'runs') {
@@ -267,7 +268,7 @@ final class Walk
         $this->settle();
     }
 
-    /** @param list<string> $sent in this order, and no other frame between them */
+    /** @param list<string> $sent frames that the worker must send now, in this order and without others between them */
     private function expect(array $sent): void
     {
         foreach ($sent as $frame) {

@@ -8,7 +8,7 @@ final class Failure extends \Exception
 {
 }
 
-/** @return array<string, \Closure> every test, or, with arguments, one more of them */
+/** @return array<string, \Closure> all tests, by name; with arguments, a test is added first */
 function tests(?string $name = null, ?\Closure $run = null): array
 {
     static $tests = [];
@@ -39,6 +39,8 @@ function holds(bool $true, string $what): void
 }
 
 /**
+ * Runs code that must throw an exception of a class, and returns the exception.
+ *
  * @template T of \Throwable
  * @param class-string<T> $class
  * @return T

@@ -18,7 +18,7 @@ const VALUES: &[(&str, &[&str])] = &[
     ("true", &["true"]),
     ("7", &["number", "size"]),
     ("99999999999999999999", &[]),
-    ("\"5x\"", &["text", "path", "list", "table"]),
+    ("\"5x\"", &["string", "path", "list", "table"]),
 ];
 
 pub(crate) fn groups() -> Vec<Group> {
@@ -107,6 +107,6 @@ fn add(group: &mut Group, section: &str, key: &str, takes: &str) {
 fn is_right(key: &str, value: &str, words: &[&str], takes: &str) -> bool {
     let says = words.iter().any(|word| takes.contains(word));
     // Texts that name something in the system are only checked when they are used.
-    let is_free = takes.contains("text") || takes.contains("path");
+    let is_free = takes.contains("string") || takes.contains("path");
     says || (is_free && matches!(value, "\"a\\u001Bb\"" | "\"\"") && key != "socket_mode")
 }

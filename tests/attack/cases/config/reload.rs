@@ -3,7 +3,7 @@
 use crate::arena::Arena;
 use crate::case::Group;
 use serde_json::{Value, json};
-use stoker_testkit::{Ask, pool_of, until};
+use stoker_testkit::{Request, pool_of, until};
 use stoker_wire::Status;
 
 type Look = fn(&mut Arena);
@@ -36,7 +36,7 @@ fn changes() -> Vec<(&'static str, String, Look)> {
             "a removed queue",
             pool_of("serve", "workers = 1"),
             |arena| {
-                let id = arena.client().push(&Ask::push("q", "ok"));
+                let id = arena.client().push(&Request::push("q", "ok"));
                 arena.client().job_in(&id, "done");
             },
         ),
@@ -71,7 +71,7 @@ fn changes() -> Vec<(&'static str, String, Look)> {
             |arena| {
                 let answer = arena
                     .client()
-                    .ask(&Ask::call("t.run", "silence").ttl(8_000));
+                    .request(&Request::call("t.run", "silence").ttl(8_000));
                 assert_eq!(answer.status(), Status::DEADLINE_EXCEEDED);
                 assert!(arena.app().log().contains("timeout"));
             },
@@ -132,7 +132,10 @@ pub(crate) fn groups() -> Vec<Group> {
                 let server = arena.app().server();
                 let mut clients: Vec<_> = (0..20).map(|_| arena.client()).collect();
                 for client in &mut clients {
-                    client.send_all(&vec![Ask::call("stoker.pool", r#"{"op":"reload"}"#); 10]);
+                    client.send_all(&vec![
+                        Request::call("stoker.pool", r#"{"op":"reload"}"#);
+                        10
+                    ]);
                 }
                 drop(clients);
                 arena.still_serves(server);
@@ -146,11 +149,11 @@ pub(crate) fn groups() -> Vec<Group> {
 
 fn overrides(arena: &mut Arena) {
     let mut client = arena.client();
-    client.own(
+    client.call_server(
         "stoker.pool",
         &json!({"op": "scale", "pool": "p", "min": 2, "max": 2}),
     );
-    client.own(
+    client.call_server(
         "stoker.queue",
         &json!({"op": "set", "queue": "q", "weight": 9}),
     );

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
-use stoker_testkit::{App, Ask, frame, pause};
+use stoker_testkit::{App, Request, frame, pause};
 use stoker_wire::{Encode, Type};
 
 pub(super) struct Attacker {
@@ -31,19 +31,19 @@ pub(super) const ATTACKERS: &[Attacker] = &[
     },
     Attacker {
         name: "unread answers",
-        attack: |app, _| send(app, &vec![Ask::call("k.run", "big 3000000"); 20], 300),
+        attack: |app, _| send(app, &vec![Request::call("k.run", "big 3000000"); 20], 300),
     },
     Attacker {
         name: "killed workers",
-        attack: |app, _| send(app, &vec![Ask::call("k.run", "kill"); 4], 100),
+        attack: |app, _| send(app, &vec![Request::call("k.run", "kill"); 4], 100),
     },
     Attacker {
         name: "hanging calls",
-        attack: |app, _| send(app, &vec![Ask::call("k.run", "silence"); 4], 300),
+        attack: |app, _| send(app, &vec![Request::call("k.run", "silence"); 4], 300),
     },
     Attacker {
         name: "flooded logs",
-        attack: |app, _| send(app, &[Ask::call("k.run", "flood-stdout 20000")], 100),
+        attack: |app, _| send(app, &[Request::call("k.run", "flood-stdout 20000")], 100),
     },
     Attacker {
         name: "broken protocol",
@@ -51,11 +51,17 @@ pub(super) const ATTACKERS: &[Attacker] = &[
     },
     Attacker {
         name: "failing jobs",
-        attack: |app, _| send(app, &vec![Ask::push("evil", "fail 64 no"); 50], 50),
+        attack: |app, _| send(app, &vec![Request::push("evil", "fail 64 no"); 50], 50),
     },
     Attacker {
         name: "large pushes",
-        attack: |app, _| send(app, &vec![Ask::push("evil", vec![b' '; 2_000_000]); 5], 100),
+        attack: |app, _| {
+            send(
+                app,
+                &vec![Request::push("evil", vec![b' '; 2_000_000]); 5],
+                100,
+            )
+        },
     },
     Attacker {
         name: "names without end",
@@ -103,19 +109,19 @@ pub(super) const ATTACKERS: &[Attacker] = &[
         attack: |app, _| {
             send(
                 app,
-                &vec![Ask::call("stoker.worker", r#"{"op":"list"}"#); 200],
+                &vec![Request::call("stoker.worker", r#"{"op":"list"}"#); 200],
                 20,
             );
         },
     },
     Attacker {
         name: "calls that nobody waits for",
-        attack: |app, _| send(app, &vec![Ask::call("k.run", "ok"); 50], 0),
+        attack: |app, _| send(app, &vec![Request::call("k.run", "ok"); 50], 0),
     },
 ];
 
 /// Sends requests on a connection that is closed after `ms` milliseconds, whether the answers were read or not.
-fn send(app: &App, asks: &[Ask], ms: u64) {
+fn send(app: &App, asks: &[Request], ms: u64) {
     let Some(mut client) = stoker_testkit::Client::try_connect_to(&app.socket()) else {
         return;
     };
@@ -124,7 +130,7 @@ fn send(app: &App, asks: &[Ask], ms: u64) {
 }
 
 fn own(app: &App, method: &str, ask: &Value, ms: u64) {
-    send(app, &[Ask::call(method, ask.to_string())], ms);
+    send(app, &[Request::call(method, ask.to_string())], ms);
 }
 
 fn hello() -> Vec<u8> {
@@ -166,12 +172,12 @@ fn broken_protocol(app: &App, random: &mut Random) {
         "goaway",
         "returned",
     ]);
-    send(app, &[Ask::call("k.run", script)], 100);
+    send(app, &[Request::call("k.run", script)], 100);
 }
 
 fn names(app: &App, random: &mut Random) {
-    let asks: Vec<Ask> = (0..20)
-        .map(|_| Ask::push(&format!("n{}", random.below(100_000)), "ok"))
+    let asks: Vec<Request> = (0..20)
+        .map(|_| Request::push(&format!("n{}", random.below(100_000)), "ok"))
         .collect();
     send(app, &asks, 20);
 }
@@ -181,5 +187,5 @@ fn wrong_requests(app: &App, random: &mut Random) {
     let field = random.pick(&["queue_", "key", "older_ms", "states", "to", "id"]);
     let value = random.pick(&["42", "[]", "{}", "null", "true", "\"7d\"", "1e999", "["]);
     let body = format!("{{\"op\":\"{op}\",\"queue\":\"evil\",\"{field}\":{value}}}");
-    send(app, &[Ask::call("stoker.job", body)], 1);
+    send(app, &[Request::call("stoker.job", body)], 1);
 }

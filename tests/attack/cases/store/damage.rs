@@ -8,7 +8,7 @@ use crate::case::Group;
 use crate::random::Random;
 use std::fs;
 use std::path::Path;
-use stoker_testkit::{Ask, Dir, Spawn, run, until};
+use stoker_testkit::{Dir, Request, Spawn, run, until};
 use stoker_wire::Key;
 
 const JOBS: usize = 40;
@@ -90,7 +90,7 @@ fn make(arena: &mut Arena, path: &Path) {
     pause(&mut client, "q");
     for number in 0..JOBS {
         let text = |what: &str| format!("{what}-{number}-{number}");
-        let push = Ask::push("q", format!("note {number};ok payload-{number}-"));
+        let push = Request::push("q", format!("note {number};ok payload-{number}-"));
         let push = push.key(&text("tenant")).meta(Key::UNIQUE, text("unique"));
         client.push(
             &push

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use stoker_testkit::failing::{self, Call, Fault, Place};
-use stoker_testkit::{Ask, Client, procs};
+use stoker_testkit::{Client, Request, procs};
 
 const JOBS: u64 = 20;
 
@@ -49,7 +49,10 @@ fn commands() -> Vec<(&'static str, &'static str, Value)> {
 
 pub(crate) fn groups() -> Vec<Group> {
     let mut groups = Vec::new();
-    for (fault, what) in [(failing::FULL, "full"), (failing::IO, "broken")] {
+    for (fault, what) in [
+        (failing::FULL_UNTIL_HEALED, "full"),
+        (failing::IO_UNTIL_HEALED, "broken"),
+    ] {
         for (name, method, ask) in commands() {
             let bounds = Bounds {
                 seconds: 60.0,
@@ -74,17 +77,17 @@ fn command(arena: &mut Arena, fault: Fault, method: &str, ask: &Value) {
     let setup = arena.setup().config(&config).failing(&write, fault);
     arena.start(setup);
     let mut client = arena.client();
-    client.own(
+    client.call_server(
         "stoker.queue",
         &json!({"op": "pause", "queue": "q", "create": true}),
     );
     for _ in 0..JOBS {
-        client.push(&Ask::push("q", "note ran"));
+        client.push(&Request::push("q", "note ran"));
     }
     let before = states(&mut client);
     std::fs::write(Place(arena.app().dir.path()).arm(), "").expect("it can be written");
     let began = Instant::now();
-    let answered = client.try_own(method, ask);
+    let answered = client.try_call_server(method, ask);
     let took = began.elapsed();
     assert!(took < stoker_testkit::limit(12.0), "it took {took:?}");
     let shown = answered.is_ok().then(|| states(&mut client));
@@ -121,7 +124,7 @@ fn states(client: &mut Client) -> Value {
         unfinished += count(client, &json!({"queue": "q", "state": state}));
     }
     let queue = client.queue("q");
-    let paused = client.own("stoker.queue", &json!({"op": "list"}));
+    let paused = client.call_server("stoker.queue", &json!({"op": "list"}));
     let is_paused = |name: &str| {
         let all = paused["queues"].as_array().cloned().unwrap_or_default();
         all.iter()

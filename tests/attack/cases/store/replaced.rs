@@ -7,7 +7,7 @@ use crate::bounds::Bounds;
 use crate::case::Group;
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
-use stoker_testkit::{Ask, Client, Dir, procs};
+use stoker_testkit::{Client, Dir, Request, procs};
 use stoker_wire::Status;
 
 type Attack = fn(&Path);
@@ -79,12 +79,12 @@ fn replaced(arena: &mut Arena, attack: Attack) {
     let mut client = arena.client();
     crate::arena::pause(&mut client, "q");
     for _ in 0..5 {
-        client.push(&Ask::push("q", "ok"));
+        client.push(&Request::push("q", "ok"));
     }
     attack(&path);
     let mut accepted = Vec::new();
     for _ in 0..10 {
-        let id = client.send(&Ask::push("q", "ok"));
+        let id = client.send(&Request::push("q", "ok"));
         match client.try_answer(id) {
             Some(answer) if answer.status() == Status::OK => accepted.push(answer.text()),
             Some(answer) => assert!(!answer.text().is_empty(), "it says why"),
@@ -94,7 +94,7 @@ fn replaced(arena: &mut Arena, attack: Attack) {
     // Whatever happens to the server, the jobs that it accepted are in the file with that name.
     procs::kill(arena.app().angel());
     for pid in arena.app().processes() {
-        procs::ends_within(pid, 5.0);
+        procs::wait_for_exit(pid, 5.0);
     }
     arena.abandon();
     if accepted.is_empty() {

@@ -7,7 +7,7 @@ use crate::case::Group;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use stoker_testkit::{Ask, Dir, Spawn, as_nobody, run};
+use stoker_testkit::{Dir, Request, Spawn, as_nobody, run};
 
 /// Makes another path to the store, and returns it.
 type Way = fn(&Path, &Path) -> PathBuf;
@@ -125,7 +125,7 @@ fn second(arena: &mut Arena, way: Way) {
     let setup = arena.setup().config(&config(&path));
     let server = arena.start(setup).server();
     let mut client = arena.client();
-    client.push(&Ask::push("q", "ok"));
+    client.push(&Request::push("q", "ok"));
     let by = way(&path, other.path());
     other.write("stoker.toml", config(&by));
     let (code, said) = refused(&arena.binary, other.path()).expect("the second one is refused");
@@ -136,7 +136,7 @@ fn second(arena: &mut Arena, way: Way) {
     );
     // The first Stoker continues, unless its file has another name now.
     if path.exists() {
-        client.push(&Ask::push("q", "ok"));
+        client.push(&Request::push("q", "ok"));
     }
 }
 

@@ -11,18 +11,19 @@ const TCP: &str = "listen = [\"127.0.0.1:0\"]";
 
 #[track_caller]
 fn ask(http: &mut Http, path: &str, headers: &[(&str, &str)]) -> HttpAnswer {
-    http.ask("POST", path, headers, "ok").expect("an answer")
+    http.request("POST", path, headers, "ok")
+        .expect("an answer")
 }
 
 #[test]
-fn on_tcp_all_but_health_needs_the_token() {
+fn on_tcp_everything_except_health_needs_the_token() {
     let app = start(TCP);
     let file = std::fs::metadata(app.dir.file("stoker.token")).expect("it was made");
     assert_eq!(file.permissions().mode() & 0o777, 0o600);
     let address = app.http_address();
     let mut stranger = Http::tcp(address, None).expect("the angel listens");
     for path in ["/health", "/ready"] {
-        let answer = stranger.ask("GET", path, &[], "").expect("an answer");
+        let answer = stranger.request("GET", path, &[], "").expect("an answer");
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
     }
     for path in [
@@ -44,7 +45,7 @@ fn on_tcp_all_but_health_needs_the_token() {
 }
 
 #[test]
-fn a_page_of_another_origin_can_do_nothing() {
+fn pages_of_other_origins_are_rejected() {
     let app = start(TCP);
     let mut http = on_tcp(&app);
     let own = format!("http://{}", app.http_address());
@@ -60,7 +61,7 @@ fn a_page_of_another_origin_can_do_nothing() {
             assert_eq!(answer.header("access-control-allow-origin"), None);
         }
         let answer = http
-            .ask("OPTIONS", "/call/t.run", &headers, "")
+            .request("OPTIONS", "/call/t.run", &headers, "")
             .expect("an answer");
         assert_eq!(answer.status, 403, "no preflight passes");
     }
@@ -76,7 +77,7 @@ fn a_page_of_another_origin_can_do_nothing() {
 }
 
 #[test]
-fn on_the_unix_socket_the_user_counts() {
+fn the_unix_socket_identifies_the_user() {
     let config = pool_of(
         "serve",
         "workers = 1\n[stoker]\nsocket_mode = \"0666\"\n[http]\nsocket = \"http.sock\"",
@@ -85,19 +86,21 @@ fn on_the_unix_socket_the_user_counts() {
     as_nobody(|| {
         assert_eq!(post(&app, "/call/t.run", &[], "ok").status, 200);
     });
-    let stats = app.client().own("stoker.queue", &json!({"op": "list"}));
+    let stats = app
+        .client()
+        .call_server("stoker.queue", &json!({"op": "list"}));
     assert!(stats["queues"].is_array());
 }
 
 #[test]
-fn only_what_the_angel_started_is_a_gateway() {
+fn only_processes_started_by_the_angel_can_be_gateways() {
     let app = start("");
     for hello in [
         json!({"v": [1], "role": "gateway", "uid": 0}),
         json!({"v": [1], "role": "gateway", "uid": 0, "token": "0000"}),
         json!({"v": [1], "role": "gateway", "token": ""}),
     ] {
-        let mut client = Client::silent(&app.socket());
+        let mut client = Client::connect_without_hello(&app.socket());
         client.hello(&hello);
         let got = client.frame().expect("an answer");
         assert_eq!(got.status(), Status::UNAUTHENTICATED, "{hello}");
@@ -105,19 +108,19 @@ fn only_what_the_angel_started_is_a_gateway() {
 }
 
 #[test]
-fn tcp_beyond_this_machine_is_refused() {
+fn a_tcp_address_beyond_this_machine_is_rejected() {
     for (address, about) in [
-        ("0.0.0.0:80", "has no TLS"),
-        ("192.168.1.1:80", "has no TLS"),
-        ("[::]:80", "has no TLS"),
+        ("0.0.0.0:80", "without TLS"),
+        ("192.168.1.1:80", "without TLS"),
+        ("[::]:80", "without TLS"),
         ("example.com:80", "expected an address and a port"),
         ("127.0.0.1", "expected an address and a port"),
     ] {
         let toml = format!("workers = 1\n[http]\nlisten = [\"{address}\"]");
         let ended = setup()
             .config(&pool_of("serve", toml))
-            .launch_blind()
-            .ended();
+            .launch_without_waiting()
+            .wait_for_exit();
         assert_eq!(ended.code, 78, "{address}: {}", ended.log);
         assert!(
             ended.log.contains("http.listen") && ended.log.contains(about),
@@ -128,11 +131,11 @@ fn tcp_beyond_this_machine_is_refused() {
 }
 
 #[test]
-fn a_token_that_others_can_read_is_refused() {
+fn a_token_file_that_others_can_read_is_rejected() {
     let setup = setup().config(&pool_of("serve", format!("workers = 1\n[http]\n{TCP}")));
     let path = setup.dir().write("stoker.token", "x".repeat(40));
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("it is ours");
-    let ended = setup.launch_blind().ended();
+    let ended = setup.launch_without_waiting().wait_for_exit();
     assert_eq!(ended.code, 78);
     assert!(
         ended.log.contains("mode 0644") && ended.log.contains("chmod 600"),

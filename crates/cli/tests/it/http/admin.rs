@@ -6,7 +6,7 @@ use stoker_testkit::{App, HttpAnswer};
 
 #[track_caller]
 fn get(app: &App, path: &str) -> HttpAnswer {
-    app.http().ask("GET", path, &[], "").expect("an answer")
+    app.http().request("GET", path, &[], "").expect("an answer")
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn lists_have_pages() {
 }
 
 #[test]
-fn what_operators_do_is_done() {
+fn operator_requests_take_effect() {
     let app = start("");
     let paused = post(
         &app,
@@ -68,14 +68,14 @@ fn what_operators_do_is_done() {
 }
 
 #[test]
-fn what_is_asked_wrongly_is_said_so() {
+fn invalid_requests_are_rejected_with_a_reason() {
     let app = start("");
     for (method, path, body, status, about) in [
         ("GET", "/admin/queue/pause?queue=mails", "", 405, "use POST"),
         ("PUT", "/admin/job/list", "", 405, "use GET, HEAD, POST"),
         ("POST", "/admin/jobs/list", "", 404, "did you mean 'job'"),
         ("POST", "/admin/job/lst", "", 404, "did you mean 'list'"),
-        ("POST", "/admin/job", "", 404, "nothing at this path"),
+        ("POST", "/admin/job", "", 404, "this path does not exist"),
         (
             "POST",
             "/admin/job/list",
@@ -116,7 +116,10 @@ fn what_is_asked_wrongly_is_said_so() {
             "job",
         ),
     ] {
-        let answer = app.http().ask(method, path, &[], body).expect("an answer");
+        let answer = app
+            .http()
+            .request(method, path, &[], body)
+            .expect("an answer");
         let detail = answer.json()["detail"]
             .as_str()
             .unwrap_or_default()
@@ -128,7 +131,7 @@ fn what_is_asked_wrongly_is_said_so() {
 
 /// Each operation in the description exists, and its response has fields of its schema.
 #[test]
-fn the_description_is_true() {
+fn the_openapi_description_matches_the_answers() {
     let app = start("");
     post(&app, "/queues/mails", &[("stoker-delay", "1h")], "1");
     let described = get(&app, "/openapi.json").json();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const JSON: (&str, &str) = ("content-type", "application/json");
 
 #[test]
-fn a_call_is_answered_with_the_workers_answer() {
+fn a_call_returns_the_response_of_the_worker() {
     let app = start("");
     let answer = post(&app, "/call/t.run", &[], "ok hello");
     assert_eq!((answer.status, answer.text().as_str()), (200, "hello"));
@@ -47,7 +47,7 @@ fn options_and_trace_context_reach_the_worker() {
 }
 
 #[test]
-fn errors_are_problems_with_a_status_of_http() {
+fn errors_are_problem_documents_with_an_http_status() {
     let app = start("");
     for (script, status, code) in [
         ("fail 3 no id", 400, "INVALID_ARGUMENT"),
@@ -79,7 +79,7 @@ fn errors_are_problems_with_a_status_of_http() {
 }
 
 #[test]
-fn a_deadline_that_passes_is_504() {
+fn an_expired_deadline_is_504() {
     let app = start("");
     let gate = app.dir.gate("gate");
     let answer = post(
@@ -96,20 +96,22 @@ fn a_deadline_that_passes_is_504() {
 }
 
 #[test]
-fn a_limit_is_told_with_a_time_to_come_back() {
+fn an_exceeded_limit_is_answered_with_retry_after() {
     let app = start("[service.t]\nlimit = 1\nmax_waiting = 1");
     let gate = app.dir.gate("gate");
     let mut first = app.http();
     first
         .send("POST", "/call/t.run", &[], "gate gate;ok")
         .expect("it is sent");
-    let held = gate.meet();
+    let held = gate.wait_for_worker();
     let mut second = app.http();
     second
         .send("POST", "/call/t.run", &[], "ok")
         .expect("it is sent");
     let waits = || {
-        let queues = app.client().own("stoker.queue", &json!({"op": "list"}));
+        let queues = app
+            .client()
+            .call_server("stoker.queue", &json!({"op": "list"}));
         let mut queues = queues["queues"]
             .as_array()
             .cloned()
@@ -137,12 +139,12 @@ fn a_limit_is_told_with_a_time_to_come_back() {
 }
 
 #[test]
-fn what_is_asked_wrongly_is_said_so() {
+fn invalid_requests_are_rejected_with_a_reason() {
     let app = start("");
     for (path, headers, status, about) in [
         ("/call/t", &[][..], 400, "SERVICE.METHOD"),
         ("/call/stoker.job", &[], 400, "/admin"),
-        ("/call/t%", &[], 400, "badly encoded"),
+        ("/call/t%", &[], 400, "not validly encoded"),
         (
             "/call/t.run",
             &[("stoker-timeout", "soon")],
@@ -169,7 +171,7 @@ fn what_is_asked_wrongly_is_said_so() {
             400,
             "Idempotency-Key",
         ),
-        ("/calls/t.run", &[], 404, "nothing at this path"),
+        ("/calls/t.run", &[], 404, "this path does not exist"),
     ] {
         let answer = post(&app, path, headers, "ok");
         assert_eq!(answer.status, status, "{path}: {}", answer.text());
@@ -178,13 +180,13 @@ fn what_is_asked_wrongly_is_said_so() {
     }
     let answer = app
         .http()
-        .ask("GET", "/call/t.run", &[], "")
+        .request("GET", "/call/t.run", &[], "")
         .expect("an answer");
     assert_eq!((answer.status, answer.header("allow")), (405, Some("POST")));
 }
 
 #[test]
-fn who_goes_away_cancels_its_call() {
+fn a_client_that_disconnects_cancels_its_call() {
     let app = start("");
     // Both workers are busy, so that the next call waits.
     let gates = ["first", "second"].map(|name| (name, app.dir.gate(name)));
@@ -194,13 +196,15 @@ fn who_goes_away_cancels_its_call() {
         let script = format!("gate {name};ok");
         http.send("POST", "/call/t.run", &[], &script)
             .expect("it is sent");
-        busy.push((http, gate.meet()));
+        busy.push((http, gate.wait_for_worker()));
     }
     let mut gone = app.http();
     gone.send("POST", "/call/t.run", &[], "note ran;ok")
         .expect("it is sent");
     let ready = |count: u64| {
-        let queues = app.client().own("stoker.queue", &json!({"op": "list"}));
+        let queues = app
+            .client()
+            .call_server("stoker.queue", &json!({"op": "list"}));
         let mut queues = queues["queues"]
             .as_array()
             .cloned()

@@ -29,7 +29,7 @@ fn load(app: &App, seen: &Seen, headers: &[(&str, &str)]) {
                 outcome = &seen.refused;
                 break;
             };
-            match http.ask("POST", "/call/t.again", headers, "ok") {
+            match http.request("POST", "/call/t.again", headers, "ok") {
                 Ok(answer) if answer.status == 200 => {
                     outcome = &seen.answered;
                     break;
@@ -43,13 +43,13 @@ fn load(app: &App, seen: &Seen, headers: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_gateway_that_was_stopped_is_killed_and_started_again() {
+fn a_stopped_gateway_is_killed_and_restarted() {
     let app = start("[stoker]\nwatchdog = \"1s\"");
     post(&app, "/call/t.run", &[], "ok");
     let gateway = app.gateway("http");
     procs::signal(gateway, Signal::STOP);
-    assert!(procs::ends_within(gateway, 10.0), "somebody noticed");
-    let line = "gateway http (pid *) ended with *: it made no progress for 1 s and was killed; it is started again";
+    assert!(procs::wait_for_exit(gateway, 10.0), "somebody noticed");
+    let line = "gateway http (pid *) ended with *: it made no progress for 1 s and was killed; it is restarted";
     app.wait_for_log(line);
     // The angel holds the listener, so the call waits for the next process.
     assert_eq!(post(&app, "/call/t.run", &[], "ok").status, 200);
@@ -59,7 +59,7 @@ fn a_gateway_that_was_stopped_is_killed_and_started_again() {
 fn an_idle_gateway_makes_progress() {
     let app = start("[stoker]\nwatchdog = \"1s\"");
     let gateway = app.gateway("http");
-    assert!(!procs::ends_within(gateway, 4.0), "it is well");
+    assert!(!procs::wait_for_exit(gateway, 4.0), "it is well");
 }
 
 /// Runs `work` while clients call, and returns their counters.
@@ -86,7 +86,7 @@ fn more(seen: &Seen) {
 }
 
 #[test]
-fn a_gateway_that_is_killed_is_started_again_and_refuses_nobody() {
+fn a_killed_gateway_is_restarted_and_no_connection_is_refused() {
     let app = start("");
     let seen = under_load(&app, &[("stoker-idempotent", "true")], |seen| {
         for _ in 0..3 {
@@ -104,13 +104,13 @@ fn a_gateway_that_is_killed_is_started_again_and_refuses_nobody() {
 }
 
 #[test]
-fn a_server_that_is_killed_costs_no_idempotent_call() {
+fn a_killed_server_fails_no_idempotent_call() {
     let app = start("");
     let seen = under_load(&app, &[("stoker-idempotent", "true")], |seen| {
         for _ in 0..3 {
             let from = app.log().len();
             procs::kill(app.server());
-            app.wait_for_log_after(from, "the server was started again");
+            app.wait_for_log_after(from, "the server was restarted");
             more(seen);
         }
     });
@@ -120,7 +120,7 @@ fn a_server_that_is_killed_costs_no_idempotent_call() {
 }
 
 #[test]
-fn workers_that_are_killed_cost_no_idempotent_call() {
+fn killed_workers_fail_no_idempotent_call() {
     let app = start("");
     let seen = under_load(&app, &[("stoker-idempotent", "true")], |seen| {
         for _ in 0..3 {
@@ -135,40 +135,40 @@ fn workers_that_are_killed_cost_no_idempotent_call() {
 }
 
 #[test]
-fn of_a_call_that_may_not_be_repeated_the_client_hears_that_nobody_knows() {
+fn a_lost_call_that_is_not_idempotent_is_answered_with_unknown() {
     let app = start("");
     let gate = app.dir.gate("gate");
     let mut http = app.http();
     http.send("POST", "/call/t.run", &[], "gate gate;ok")
         .expect("it is sent");
-    let _held = gate.meet();
+    let _held = gate.wait_for_worker();
     procs::kill(app.server());
     let answer = http.answer().expect("an answer");
     assert_eq!(
         (answer.status, answer.json()["code"].as_str()),
         (502, Some("CONNECTION_LOST"))
     );
-    app.wait_for_log("the server was started again");
+    app.wait_for_log("the server was restarted");
 }
 
 #[test]
-fn what_runs_is_answered_before_the_end() {
+fn running_requests_are_answered_before_a_shutdown() {
     let app = start("");
     let gate = app.dir.gate("gate");
     let mut running = app.http();
     running
         .send("POST", "/call/t.run", &[], "gate gate;big 2000000")
         .expect("it is sent");
-    let held = gate.meet();
+    let held = gate.wait_for_worker();
     let mut idle = app.http();
     assert_eq!(
-        idle.ask("GET", "/ready", &[], "")
+        idle.request("GET", "/ready", &[], "")
             .expect("an answer")
             .status,
         200
     );
     app.term();
-    app.wait_for_log("draining");
+    app.wait_for_log("shutting down");
     let late = until("it is told", || {
         let answer = post(&app, "/call/t.run", &[], "ok");
         (answer.status == 503).then_some(answer)
@@ -176,14 +176,14 @@ fn what_runs_is_answered_before_the_end() {
     assert_eq!(late.header("connection"), Some("close"));
     assert_eq!(
         app.http()
-            .ask("GET", "/ready", &[], "")
+            .request("GET", "/ready", &[], "")
             .expect("an answer")
             .status,
         503
     );
     assert_eq!(
         app.http()
-            .ask("GET", "/health", &[], "")
+            .request("GET", "/health", &[], "")
             .expect("an answer")
             .status,
         200
@@ -192,7 +192,7 @@ fn what_runs_is_answered_before_the_end() {
     let answer = running.answer().expect("an answer");
     assert_eq!((answer.status, answer.body.len()), (200, 2_000_000));
     let socket = app.dir.file("http.sock");
-    let ended = app.ended();
+    let ended = app.wait_for_exit();
     assert_eq!(ended.code, 0, "{}", ended.log);
     assert!(
         ended.took < limit(4.0),
@@ -203,16 +203,16 @@ fn what_runs_is_answered_before_the_end() {
 }
 
 #[test]
-fn no_gateway_outlives_its_angel() {
+fn gateways_end_with_the_angel() {
     let app = start("");
     let gateway = app.gateway("http");
     procs::kill(app.angel());
-    assert!(procs::ends_within(gateway, 5.0));
-    assert_ne!(app.ended().code, 0);
+    assert!(procs::wait_for_exit(gateway, 5.0));
+    assert_ne!(app.wait_for_exit().code, 0);
 }
 
 #[test]
-fn signals_to_all_processes_are_the_angels() {
+fn signals_to_all_processes_are_handled_by_the_angel() {
     let app = setup().config(&super::config("")).start();
     let gateway = app.gateway("http");
     for signal in [
@@ -227,7 +227,7 @@ fn signals_to_all_processes_are_the_angels() {
 }
 
 #[test]
-fn without_the_section_there_is_no_gateway() {
+fn without_the_http_section_there_is_no_gateway() {
     let app = setup().config(&pool_of("serve", "workers = 1")).start();
     assert_eq!(procs::gateway_of(app.angel(), "http"), None);
 }

@@ -27,7 +27,7 @@ fn settings(app: &App) -> http::Settings {
 }
 
 #[test]
-fn another_process_can_hold_the_gateway() {
+fn the_gateway_can_run_inside_another_process() {
     let app = setup().config(&pool_of("serve", "workers = 1")).start();
     let server = client::Settings {
         socket: app.socket(),
@@ -42,7 +42,7 @@ fn another_process_can_hold_the_gateway() {
     rustix::fs::chmod(&settings.token_file, rustix::fs::Mode::RUSR).expect("it is ours");
     let gateway = thread::spawn(move || http::run(settings, server, vec![listener.into()], || ()));
     let mut client = Http::tcp(address, Some(TOKEN)).expect("it listens");
-    let answer = client.ask("POST", "/call/t.run", &[], "ok");
+    let answer = client.request("POST", "/call/t.run", &[], "ok");
     assert_eq!(answer.expect("an answer").status, 200);
     drop(app);
     let ended = gateway.join().expect("no panic");

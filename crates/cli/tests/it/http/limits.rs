@@ -4,12 +4,12 @@ use super::{post, start};
 use stoker_testkit::until;
 
 #[test]
-fn headers_and_bodies_have_a_size() {
+fn the_size_of_headers_and_bodies_is_limited() {
     let app = start("max_header = \"8KB\"\nmax_body = \"64KB\"");
     let long = "x".repeat(9 << 10);
     let answer = app
         .http()
-        .ask("POST", "/call/t.run", &[("long", &long)], "ok");
+        .request("POST", "/call/t.run", &[("long", &long)], "ok");
     assert_eq!(answer.expect("an answer").status, 431);
     let body = format!("ok;{}", " ".repeat((64 << 10) - 3));
     assert_eq!(
@@ -33,7 +33,7 @@ fn headers_and_bodies_have_a_size() {
 }
 
 #[test]
-fn bodies_of_all_clients_have_a_bound() {
+fn the_total_size_of_all_bodies_is_limited() {
     let app = start("max_body = \"1MB\"\nmax_memory = \"1MB\"");
     let mut first = app.http();
     // The rest of this body is missing.
@@ -79,7 +79,7 @@ fn slow_clients_are_disconnected() {
         .expect("it is sent");
     let mut idle = app.http();
     assert_eq!(
-        idle.ask("GET", "/health", &[], "")
+        idle.request("GET", "/health", &[], "")
             .expect("an answer")
             .status,
         200
@@ -100,7 +100,7 @@ fn slow_clients_are_disconnected() {
 }
 
 #[test]
-fn a_call_may_take_longer_than_any_timeout_of_the_client() {
+fn a_call_may_take_longer_than_the_connection_timeouts() {
     let app = start("header_timeout = \"50ms\"\nidle_timeout = \"50ms\"\nwrite_timeout = \"50ms\"");
     assert_eq!(post(&app, "/call/t.run", &[], "sleep 400;ok").status, 200);
 }
@@ -112,7 +112,7 @@ fn connections_beyond_the_limit_wait() {
     let mut second = app.http();
     for http in [&mut first, &mut second] {
         assert_eq!(
-            http.ask("GET", "/health", &[], "")
+            http.request("GET", "/health", &[], "")
                 .expect("an answer")
                 .status,
             200
@@ -124,7 +124,7 @@ fn connections_beyond_the_limit_wait() {
     assert_eq!(third.answer().expect("an answer").status, 200);
     assert_eq!(
         second
-            .ask("GET", "/health", &[], "")
+            .request("GET", "/health", &[], "")
             .expect("an answer")
             .status,
         200

@@ -7,7 +7,7 @@ use stoker_testkit::{App, HttpAnswer, procs, until};
 #[track_caller]
 fn scrape(app: &App) -> HttpAnswer {
     app.http()
-        .ask("GET", "/metrics", &[], "")
+        .request("GET", "/metrics", &[], "")
         .expect("an answer")
 }
 
@@ -95,7 +95,7 @@ fn check_labels(labels: &str, kind: &str, line: &str) {
 }
 
 #[test]
-fn the_server_and_the_gateway_are_measured() {
+fn metrics_cover_the_server_and_the_gateway() {
     let app = start("");
     for _ in 0..3 {
         post(&app, "/call/t.run", &[], "ok");
@@ -161,7 +161,7 @@ fn the_server_and_the_gateway_are_measured() {
 }
 
 #[test]
-fn buckets_add_up() {
+fn histogram_buckets_are_cumulative() {
     let app = start("");
     post(&app, "/call/t.run", &[], "sleep 30;ok");
     let samples = read(&scrape(&app).text());
@@ -178,7 +178,7 @@ fn buckets_add_up() {
 }
 
 #[test]
-fn deaths_are_counted() {
+fn worker_deaths_are_counted() {
     let app = start("");
     let from = app.log().len();
     procs::kill(app.gateway("http"));
@@ -188,7 +188,7 @@ fn deaths_are_counted() {
     });
     let from = app.log().len();
     procs::kill(app.server());
-    app.wait_for_log_after(from, "the server was started again");
+    app.wait_for_log_after(from, "the server was restarted");
     let samples = read(&scrape(&app).text());
     assert_eq!(samples["stoker_up"], 1.0);
     assert!(samples["stoker_http_server_connects_total"] >= 2.0);

@@ -29,7 +29,7 @@ fn start(more: &str) -> App {
 /// One call on a connection of its own.
 #[track_caller]
 fn post(app: &App, path: &str, headers: &[(&str, &str)], body: &str) -> HttpAnswer {
-    let answer = app.http().ask("POST", path, headers, body);
+    let answer = app.http().request("POST", path, headers, body);
     answer.expect("an answer")
 }
 

@@ -10,11 +10,11 @@ const JSON: (&str, &str) = ("content-type", "application/json");
 #[track_caller]
 fn shown(app: &App, id: &Value) -> Value {
     app.client()
-        .own("stoker.job", &json!({"op": "show", "id": id}))
+        .call_server("stoker.job", &json!({"op": "show", "id": id}))
 }
 
 #[test]
-fn a_push_is_answered_with_the_jobs_id() {
+fn a_push_returns_the_job_id() {
     let app = start("");
     let answer = post(&app, "/queues/mails", &[JSON], "\"ok\"");
     assert_eq!(answer.status, 201, "{}", answer.text());
@@ -26,7 +26,7 @@ fn a_push_is_answered_with_the_jobs_id() {
 }
 
 #[test]
-fn every_option_is_a_header() {
+fn every_push_option_is_a_header() {
     let app = start("");
     let headers = [
         JSON,
@@ -68,7 +68,7 @@ fn every_option_is_a_header() {
 }
 
 #[test]
-fn the_same_key_is_the_same_push() {
+fn pushes_with_the_same_idempotency_key_are_one_job() {
     let app = start("");
     let headers = [JSON, ("idempotency-key", "order-1")];
     let first = post(&app, "/queues/mails", &headers, "\"ok\"").json();
@@ -99,7 +99,7 @@ fn many_jobs_are_pushed_at_once() {
         "{\"n\":999}",
         "in their order"
     );
-    let count = app.client().own(
+    let count = app.client().call_server(
         "stoker.job",
         &json!({"op": "count", "queue": "mails", "state": "delayed"}),
     );
@@ -107,7 +107,7 @@ fn many_jobs_are_pushed_at_once() {
 }
 
 #[test]
-fn of_many_jobs_each_is_told_apart() {
+fn a_batch_reports_the_outcome_of_each_job() {
     let app = start("");
     let body = r#"{"jobs":[{"payload":1.50,"unique_key":"a","delay_ms":60000},{"payload":2,"unique_key":"a"},
         {"payload":"ok","idempotency_key":"k","priority":7,"tries":2,"backoff_ms":[1,2]}]}"#;
@@ -127,12 +127,12 @@ fn of_many_jobs_each_is_told_apart() {
 }
 
 #[test]
-fn wrong_options_are_named() {
+fn invalid_options_are_named() {
     let app = start("");
     for (headers, about) in [
         (
             ("stoker-delay", "soon"),
-            "Stoker-Delay: \"soon\": expected a time",
+            "Stoker-Delay: \"soon\": expected a duration",
         ),
         (("stoker-tries", "many"), "Stoker-Tries"),
         (("stoker-delai", "1s"), "did you mean 'delay'"),
@@ -157,7 +157,7 @@ fn wrong_options_are_named() {
         ),
         (
             "{\"jobs\":[{\"payload\":1,\"delay\":1}]}",
-            "job 1: unknown field \"delay\": there is: delay_ms",
+            "job 1: unknown field \"delay\": expected one of: delay_ms",
         ),
         (
             "{\"jobs\":[{\"payload\":1,\"delay_ms\":\"1s\"}]}",
@@ -180,7 +180,7 @@ fn wrong_options_are_named() {
 }
 
 #[test]
-fn a_job_belongs_to_the_user_at_the_other_end() {
+fn a_job_belongs_to_the_connected_user() {
     let config = pool_of(
         "serve",
         "workers = 1\n[stoker]\nsocket_mode = \"0666\"\n[http]\nsocket = \"http.sock\"",

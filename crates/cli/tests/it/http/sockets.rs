@@ -18,7 +18,7 @@ fn passing(setup: Setup, socket: OwnedFd) -> Setup {
 fn is_served(app: &App) {
     assert_eq!(
         app.http()
-            .ask("GET", "/ready", &[], "")
+            .request("GET", "/ready", &[], "")
             .expect("an answer")
             .status,
         200
@@ -26,7 +26,7 @@ fn is_served(app: &App) {
 }
 
 #[test]
-fn a_passed_socket_refuses_nobody_while_stoker_is_started_again() {
+fn a_systemd_socket_refuses_no_connection_during_a_restart() {
     let first = setup();
     let path = first.dir().file("http.sock");
     let listener = UnixListener::bind(&path).expect("it can be bound");
@@ -36,7 +36,7 @@ fn a_passed_socket_refuses_nobody_while_stoker_is_started_again() {
     is_served(&app);
     procs::kill(app.angel());
     let dir = app.dir.clone();
-    assert_ne!(app.ended().code, 0);
+    assert_ne!(app.wait_for_exit().code, 0);
     assert!(path.exists(), "it is not Stoker's to remove");
     // No Stoker runs now, and the client waits.
     let mut waiting = Http::unix(&path).expect("nothing is refused");
@@ -49,7 +49,7 @@ fn a_passed_socket_refuses_nobody_while_stoker_is_started_again() {
 }
 
 #[test]
-fn tcp_can_be_passed_too() {
+fn systemd_can_pass_a_tcp_socket() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it has one");
     let setup = setup().config(&config(&format!("listen = [\"{address}\"]")));
@@ -57,7 +57,7 @@ fn tcp_can_be_passed_too() {
     assert_eq!(app.http_address(), address);
     let mut http = Http::tcp(address, None).expect("it is listened on");
     assert_eq!(
-        http.ask("GET", "/ready", &[], "")
+        http.request("GET", "/ready", &[], "")
             .expect("an answer")
             .status,
         200
@@ -65,7 +65,7 @@ fn tcp_can_be_passed_too() {
 }
 
 #[test]
-fn stokers_own_socket_can_be_passed() {
+fn systemd_can_pass_stokers_own_socket() {
     let setup = setup();
     let path = setup.dir().file("stoker.sock");
     let listener = UnixListener::bind(&path).expect("it can be bound");
@@ -75,12 +75,12 @@ fn stokers_own_socket_can_be_passed() {
 }
 
 #[test]
-fn a_passed_socket_that_nothing_names_is_a_mistake() {
+fn an_unconfigured_systemd_socket_is_an_error() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it has one");
     let ended = passing(setup().config(&config("")), listener.into())
-        .launch_blind()
-        .ended();
+        .launch_without_waiting()
+        .wait_for_exit();
     assert_eq!(ended.code, 78, "{}", ended.log);
     assert!(ended.log.contains(&address.to_string()), "{}", ended.log);
 }

@@ -1,7 +1,7 @@
 //! Readiness of descriptors for reading and writing.
 
 use super::{AsFd, Fd};
-use crate::sim::state::{Can, Interest, Object, with};
+use crate::sim::state::{Interest, Object, Readiness, with};
 use crate::{Errno, Ready};
 use std::io;
 use std::time::Duration;
@@ -67,11 +67,11 @@ impl Poll {
                 _ => return Vec::new(),
             };
             let ready = all.iter().filter_map(|interest| {
-                let Can {
+                let Readiness {
                     read,
                     write,
                     hung_up,
-                } = state.can(interest.object);
+                } = state.readiness(interest.object);
                 let readable = interest.read && read || hung_up;
                 let writable = interest.write && write;
                 (readable || writable).then_some(Ready {

@@ -53,7 +53,7 @@ pub fn signal_process(process: &Fd, signal: Signal) -> bool {
 
 /// Whether a process has ended. This does not wait, because nothing happens in a simulation
 /// meanwhile.
-pub fn ends_within(process: &Fd, _time: Duration) -> bool {
+pub fn wait_for_exit(process: &Fd, _time: Duration) -> bool {
     with(|state| match state.get(process.no) {
         Some(Object::Process(pid)) => {
             let pid = *pid;
@@ -69,7 +69,7 @@ pub fn owner(pid: i32) -> Option<u32> {
 }
 
 /// Whether a process is a descendant of another one.
-pub fn descends(pid: i32, ancestor: i32) -> bool {
+pub fn is_descendant(pid: i32, ancestor: i32) -> bool {
     with(|state| {
         let parent = |pid: &i32| state.processes.get(pid).map(|process| process.parent);
         let mut ancestors = std::iter::successors(parent(&pid), parent).take(100);

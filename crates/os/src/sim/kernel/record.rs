@@ -23,11 +23,11 @@ pub fn send_record(socket: &Fd, bytes: &[u8], fds: &[Fd]) -> Result<(), Errno> {
         let Some(Object::Records(records)) = state.get(socket.no) else {
             return Err(Errno::BADF);
         };
-        let (gone, other) = (records.gone, records.other);
-        if gone {
+        let (peer_closed, other) = (records.peer_closed, records.other);
+        if peer_closed {
             return Err(Errno::PIPE);
         }
-        if !state.takes_records(other) {
+        if !state.accepts_records(other) {
             return Err(Errno::AGAIN);
         }
         if let Some(Object::Records(other)) = state.get(other) {
@@ -63,7 +63,7 @@ pub fn receive_record(socket: &Fd, buffer: &mut [u8]) -> Result<(usize, Vec<Fd>)
             return Err(Errno::BADF);
         };
         let Some((bytes, fds)) = records.inbox.pop_front() else {
-            return match records.gone {
+            return match records.peer_closed {
                 true => Ok((0, Vec::new())),
                 false => Err(Errno::AGAIN),
             };

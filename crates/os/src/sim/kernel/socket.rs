@@ -32,11 +32,11 @@ pub fn write(to: &Fd, bytes: &[u8]) -> Result<usize, Errno> {
         state.calls += 1;
         let most = state.share(bytes.len());
         let stream = state.stream(to.no).ok_or(Errno::BADF)?;
-        if stream.gone || stream.silent {
+        if stream.peer_closed || stream.write_closed {
             return Err(Errno::PIPE);
         }
         let other = stream.other;
-        let count = state.room_at(other).min(most);
+        let count = state.free_space(other).min(most);
         if count == 0 && !bytes.is_empty() {
             return Err(Errno::AGAIN);
         }
@@ -65,13 +65,13 @@ pub fn write_gathered(to: &Fd, parts: &[IoSlice<'_>]) -> Result<usize, Errno> {
 }
 
 /// Shuts down the writing direction.
-pub fn end_writing(socket: &Fd) {
+pub fn shutdown_write(socket: &Fd) {
     with(|state| {
         state.calls += 1;
         let Some(stream) = state.stream(socket.no) else {
             return;
         };
-        stream.silent = true;
+        stream.write_closed = true;
         let other = stream.other;
         if let Some(other) = state.stream(other) {
             other.ended = true;
@@ -100,7 +100,7 @@ pub fn accept(listener: &Fd) -> Result<Fd, Errno> {
 }
 
 /// Makes a socket non-blocking. Simulated sockets always are.
-pub fn never_block(_socket: &Fd) -> Result<(), Errno> {
+pub fn set_nonblocking(_socket: &Fd) -> Result<(), Errno> {
     Ok(())
 }
 
@@ -121,14 +121,14 @@ pub fn path_of(listener: BorrowedFd<'_>) -> Option<PathBuf> {
 /// could make it readable meanwhile.
 pub fn await_readable(fd: impl AsFd) -> Result<(), Errno> {
     let no = fd.as_fd().no;
-    match with(|state| state.can(no).read) {
+    match with(|state| state.readiness(no).read) {
         true => Ok(()),
         false => Err(Errno::DEADLK),
     }
 }
 
 pub(in crate::sim) fn has_room(fd: &Fd) -> bool {
-    with(|state| state.can(fd.no).write)
+    with(|state| state.readiness(fd.no).write)
 }
 
 /// Returns another descriptor of a listening socket, as a child process inherits it.

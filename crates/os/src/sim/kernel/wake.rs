@@ -15,11 +15,11 @@ impl Wake {
     }
 
     /// Makes the descriptor readable.
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         self.set(true);
     }
 
-    /// Makes the descriptor unreadable until the next call of [`Wake::ring`].
+    /// Makes the descriptor unreadable until the next call of [`Wake::wake`].
     pub fn clear(&self) {
         self.set(false);
     }

@@ -2,7 +2,7 @@
 
 use super::super::{Answered, Caller, Handle, Refused};
 use crate::plane::Plane;
-use crate::sources::jobs::{IS_RUNNING, Operator, Reach};
+use crate::sources::jobs::{IS_RUNNING, LoadedEffect, OperatorReply};
 use stoker_api::job::{self, Changed, State, Target};
 use stoker_store::{Bytes, Change, JobId, Selection, StoreRequest};
 use stoker_wire::{Codec, Status};
@@ -62,7 +62,7 @@ impl Handle for job::Edit {
 impl Plane {
     /// Rejects a change other than a cancellation for a job that is running.
     pub(super) fn check_running(&self, job: JobId, change: job::Change) -> Result<(), Refused> {
-        if change == job::Change::Cancel || !self.runs(job) {
+        if change == job::Change::Cancel || !self.is_job_running(job) {
             return Ok(());
         }
         Err(Refused::new(Status::FAILED_PRECONDITION, IS_RUNNING))
@@ -74,13 +74,13 @@ impl Plane {
         target: &Target,
         change: Change,
     ) -> Answered<Changed> {
-        let which = self.which(target)?;
+        let which = self.selection_of(target)?;
         let state = target.filter.state;
         match &which {
             Selection::One(job) => self.check_running(*job, kind_of(&change))?,
             Selection::Many(filter) if state == Some(State::Running) => {
                 if change != Change::Cancel {
-                    return Err(only_cancelled());
+                    return Err(running_job_refusal());
                 }
                 self.cancel_running(caller, filter);
                 return Ok(None);
@@ -89,8 +89,8 @@ impl Plane {
         }
         let alone = matches!(which, Selection::One(_));
         let names_states = state.is_some() || !target.filter.states.is_empty();
-        let reach = reach_of(&change, alone, names_states);
-        let ticket = self.admin_ticket(caller, Operator::Changed(reach));
+        let effect = loaded_effect(&change, alone, names_states);
+        let ticket = self.admin_ticket(caller, OperatorReply::Changed(effect));
         self.jobs.send(StoreRequest::Change {
             ticket,
             which,
@@ -100,21 +100,21 @@ impl Plane {
     }
 }
 
-pub(super) fn only_cancelled() -> Refused {
+pub(super) fn running_job_refusal() -> Refused {
     Refused::invalid("running jobs can only be cancelled: wait for their end, or name other states")
 }
 
 /// What a change does to loaded jobs.
-fn reach_of(change: &Change, alone: bool, names_states: bool) -> Reach {
+fn loaded_effect(change: &Change, alone: bool, names_states: bool) -> LoadedEffect {
     match change {
         // A request that names states of waiting jobs does not mean those that run.
-        Change::Cancel if names_states => Reach::CancelWaiting,
-        Change::Cancel if alone => Reach::CancelOne,
-        Change::Cancel => Reach::Cancel,
-        Change::Move { to } => Reach::Move { to: *to, alone },
-        Change::Suspend => Reach::Suspend { alone },
-        Change::Release => Reach::Release,
-        Change::Retry { .. } | Change::Discard | Change::Edit { .. } => Reach::None,
+        Change::Cancel if names_states => LoadedEffect::CancelWaiting,
+        Change::Cancel if alone => LoadedEffect::CancelOne,
+        Change::Cancel => LoadedEffect::Cancel,
+        Change::Move { to } => LoadedEffect::Move { to: *to, alone },
+        Change::Suspend => LoadedEffect::Suspend { alone },
+        Change::Release => LoadedEffect::Release,
+        Change::Retry { .. } | Change::Discard | Change::Edit { .. } => LoadedEffect::None,
     }
 }
 

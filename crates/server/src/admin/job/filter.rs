@@ -34,7 +34,7 @@ impl Plane {
     }
 
     /// The single job that a request names, or the jobs that its filter matches.
-    pub(super) fn which(&mut self, target: &job::Target) -> Result<Selection, Refused> {
+    pub(super) fn selection_of(&mut self, target: &job::Target) -> Result<Selection, Refused> {
         match target.which() {
             job::Which::One(id) => self.job_of(id).map(Selection::One),
             job::Which::Many(filter) => self.filter_of(filter).map(Selection::Many),
@@ -71,7 +71,7 @@ impl Plane {
 
     /// A job's number in the store.
     pub(super) fn job_of(&self, id: Uuid) -> Result<JobId, Refused> {
-        let missing = || Refused::not_found(format!("there is no job {id} (any more)"));
+        let missing = || Refused::not_found(format!("job {id} does not exist, or was deleted"));
         self.jobs.store.ids().number(id).ok_or_else(missing)
     }
 
@@ -81,7 +81,7 @@ impl Plane {
             return Ok(None);
         };
         let number = self.jobs.store.ids().number(id);
-        let foreign = || Refused::invalid(format!("'{id}' is not an id of this store"));
+        let foreign = || Refused::invalid(format!("'{id}' is not the id of a job in this store"));
         number.map(Some).ok_or_else(foreign)
     }
 }

@@ -1,9 +1,9 @@
 //! Operations that query jobs: show, list, export, groups, count.
 
 use super::super::{Answered, Caller, Handle};
-use super::change::only_cancelled;
+use super::change::running_job_refusal;
 use crate::plane::Plane;
-use crate::sources::jobs::{Operator, applicable};
+use crate::sources::jobs::{OperatorReply, applicable};
 use stoker_api::job::{self, State};
 use stoker_store::{Filter, Query, States, StoreRequest};
 
@@ -13,9 +13,12 @@ impl Handle for job::Show {
         let (what, query) = match self.note {
             Some(number) => {
                 let number = number.0;
-                (Operator::Note(number), Query::Line { job, number })
+                (
+                    OperatorReply::Note(number),
+                    Query::HistoryEntry { job, number },
+                )
             }
-            None => (Operator::Show, Query::One(job)),
+            None => (OperatorReply::Show, Query::One(job)),
         };
         plane.query(caller, what, query);
         Ok(None)
@@ -29,8 +32,8 @@ impl Handle for job::List {
             return plane.list_running(&filter, &self).map(Some);
         }
         let what = match self.filter.state {
-            Some(State::Ready) => Operator::ListReady,
-            _ => Operator::List,
+            Some(State::Ready) => OperatorReply::ListReady,
+            _ => OperatorReply::List,
         };
         let query = Query::List {
             filter,
@@ -56,7 +59,7 @@ impl Handle for job::Export {
                 whole: true,
             },
         };
-        plane.query(caller, Operator::Export, query);
+        plane.query(caller, OperatorReply::Export, query);
         Ok(None)
     }
 }
@@ -65,7 +68,11 @@ impl Handle for job::Groups {
     fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<job::GroupList> {
         let filter = plane.filter_of(&self.filter)?;
         let limit = self.limit.map_or(100, |limit| limit.0 as usize);
-        plane.query(caller, Operator::Groups, Query::Groups { filter, limit });
+        plane.query(
+            caller,
+            OperatorReply::Groups,
+            Query::Groups { filter, limit },
+        );
         Ok(None)
     }
 }
@@ -75,13 +82,13 @@ impl Handle for job::Count {
         if let (Some(id), Some(change)) = (self.id, self.of) {
             let job = plane.job_of(id)?;
             plane.check_running(job, change)?;
-            plane.query(caller, Operator::Fits(change), Query::One(job));
+            plane.query(caller, OperatorReply::Fits(change), Query::One(job));
             return Ok(None);
         }
         let filter = plane.filter_of(&self.filter)?;
         if self.filter.state == Some(State::Running) {
             if self.of.is_some_and(|change| change != job::Change::Cancel) {
-                return Err(only_cancelled());
+                return Err(running_job_refusal());
             }
             let count = plane.running(&filter).len() as u64;
             return Ok(Some(job::Counted { count }));
@@ -89,7 +96,7 @@ impl Handle for job::Count {
         let Some(filter) = narrowed(filter, self.of) else {
             return Ok(Some(job::Counted { count: 0 }));
         };
-        plane.query(caller, Operator::Count, Query::Count(filter));
+        plane.query(caller, OperatorReply::Count, Query::Count(filter));
         Ok(None)
     }
 }
@@ -106,7 +113,7 @@ fn narrowed(filter: Filter, change: Option<job::Change>) -> Option<Filter> {
 }
 
 impl Plane {
-    fn query(&mut self, caller: Caller, what: Operator, query: Query) {
+    fn query(&mut self, caller: Caller, what: OperatorReply, query: Query) {
         let ticket = self.admin_ticket(caller, what);
         self.jobs.send(StoreRequest::Query { ticket, query });
     }

@@ -4,7 +4,7 @@ use crate::MAX_FRAME;
 use crate::net::ConnId;
 use crate::plane::Plane;
 use crate::sources::jobs::{
-    Operator, applicable, failure, history_line, refusal_of, shown_job, whole_job,
+    OperatorReply, applicable, failure, history_line, job_details, job_summary, refusal_of,
 };
 use serde::Serialize;
 use stoker_api::job;
@@ -12,7 +12,7 @@ use stoker_store::{Found, Group, Trouble, View};
 use stoker_wire::Status;
 
 /// The maximum size of an answer's payload: a frame minus its header and metadata.
-const ROOM: usize = MAX_FRAME - 4096;
+const MAX_PAYLOAD: usize = MAX_FRAME - 4096;
 
 impl Plane {
     /// The store has applied an operator's change. The second number of the result counts loaded jobs that the
@@ -39,7 +39,7 @@ impl Plane {
         &mut self,
         conn: ConnId,
         id: u32,
-        what: Operator,
+        what: OperatorReply,
         found: Result<Found, Trouble>,
     ) {
         match found {
@@ -55,24 +55,26 @@ impl Plane {
         }
     }
 
-    fn answer_one(&mut self, conn: ConnId, id: u32, what: Operator, view: &View) {
+    fn answer_one(&mut self, conn: ConnId, id: u32, what: OperatorReply, view: &View) {
         if !self.may_see(conn, view.owner.as_ref(), Some(view.id)) {
             let text = "this job belongs to another user: only its owner, root and the user that Stoker runs as may see \
                         it";
             return self.status(conn, id, Status::PERMISSION_DENIED, text, None);
         }
         match what {
-            Operator::Fits(change) => match applicable(change).any(|state| state == view.state) {
-                true => self.answer_json(conn, id, &job::Counted { count: 1 }),
-                false => self.answer_trouble(conn, id, &Trouble::State(view.state)),
-            },
-            Operator::Note(number) => self.answer_note(conn, id, view, number),
-            Operator::Export => {
+            OperatorReply::Fits(change) => {
+                match applicable(change).any(|state| state == view.state) {
+                    true => self.answer_json(conn, id, &job::Counted { count: 1 }),
+                    false => self.answer_trouble(conn, id, &Trouble::State(view.state)),
+                }
+            }
+            OperatorReply::Note(number) => self.answer_note(conn, id, view, number),
+            OperatorReply::Export => {
                 let (jobs, next) = (vec![self.exported_json(view)], None);
                 self.answer_json(conn, id, &job::Exports { jobs, next });
             }
             _ => {
-                let job = whole_job(self, view);
+                let job = job_details(self, view);
                 self.answer_json(conn, id, &job);
             }
         }
@@ -87,20 +89,27 @@ impl Plane {
             Some(line) => self.answer_json(conn, id, &history_line(line)),
             None => {
                 let text = format!(
-                    "its history has no line {number}: 'stoker jobs show' shows those it has"
+                    "the job's history has no line {number}: 'stoker jobs show' lists them"
                 );
                 self.status(conn, id, Status::NOT_FOUND, &text, None);
             }
         }
     }
 
-    fn answer_page(&mut self, conn: ConnId, id: u32, what: Operator, views: &[View], more: bool) {
-        if what == Operator::Export {
+    fn answer_page(
+        &mut self,
+        conn: ConnId,
+        id: u32,
+        what: OperatorReply,
+        views: &[View],
+        more: bool,
+    ) {
+        if what == OperatorReply::Export {
             let (jobs, next) = self.fitting(views, more, Self::exported_json);
             return self.answer_json(conn, id, &job::Exports { jobs, next });
         }
-        let (mut jobs, next) = self.fitting(views, more, shown_job);
-        if what == Operator::ListReady {
+        let (mut jobs, next) = self.fitting(views, more, job_summary);
+        if what == OperatorReply::ListReady {
             jobs.retain(|job| job.state == job::State::Ready);
         }
         self.answer_json(conn, id, &job::Jobs { jobs, next });
@@ -118,7 +127,7 @@ impl Plane {
         for view in views {
             let job = shape(self, view);
             size += json_len(&job) + 1;
-            if size > ROOM && !jobs.is_empty() {
+            if size > MAX_PAYLOAD && !jobs.is_empty() {
                 break;
             }
             jobs.push(job);

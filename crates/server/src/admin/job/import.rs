@@ -3,9 +3,9 @@
 
 use super::super::{Answered, Caller, Handle, Refused};
 use crate::plane::Plane;
-use crate::sources::jobs::{Operator, Reach, stored_error, stored_options};
+use crate::sources::jobs::{LoadedEffect, OperatorReply, stored_error, stored_options};
 use stoker_api::job::{self, ExportedJob, State};
-use stoker_store::{Import, NewJob, Run, StoreRequest};
+use stoker_store::{Import, NewJob, RunCounters, StoreRequest};
 
 impl Handle for job::Import {
     fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<job::Changed> {
@@ -18,7 +18,7 @@ impl Handle for job::Import {
             };
             jobs.push(plane.import_of(job).map_err(wrong)?);
         }
-        let ticket = plane.admin_ticket(caller, Operator::Changed(Reach::None));
+        let ticket = plane.admin_ticket(caller, OperatorReply::Changed(LoadedEffect::None));
         plane.jobs.send(StoreRequest::Import { ticket, jobs });
         Ok(None)
     }
@@ -62,8 +62,8 @@ impl Plane {
     }
 }
 
-fn run_of(job: &ExportedJob) -> Run {
-    Run {
+fn run_of(job: &ExportedJob) -> RunCounters {
+    RunCounters {
         attempt: job.attempt.map_or(0, |attempt| attempt.0 as u16),
         exceptions: job.exceptions.map_or(0, |exceptions| exceptions.0 as u16),
         crashes: job.crashes.map_or(0, |crashes| crashes.0 as u8),

@@ -10,13 +10,13 @@ mod running;
 
 use super::Caller;
 use crate::plane::Plane;
-use crate::sources::jobs::{Operator, Waiter};
+use crate::sources::jobs::{OperatorReply, Waiter};
 use stoker_store::Ticket;
 
 impl Plane {
     /// A ticket for an answer of the store that an operator waits for.
-    fn admin_ticket(&mut self, caller: Caller, what: Operator) -> Ticket {
-        let (conn, id) = (caller.answered_at(), caller.id);
+    fn admin_ticket(&mut self, caller: Caller, what: OperatorReply) -> Ticket {
+        let (conn, id) = (caller.reply_conn(), caller.id);
         self.jobs.ticket(Waiter::Admin { conn, id, what })
     }
 }

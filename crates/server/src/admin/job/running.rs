@@ -2,7 +2,7 @@
 
 use super::super::{Caller, Refused};
 use crate::plane::Plane;
-use crate::sources::jobs::{Reach, shown_job, view_of};
+use crate::sources::jobs::{LoadedEffect, job_summary, view_of};
 use stoker_api::job;
 use stoker_store::{Filter, Job, JobId};
 
@@ -36,7 +36,7 @@ impl Plane {
         running.truncate(limit);
         let jobs = running
             .into_iter()
-            .map(|job| shown_job(self, &view_of(job)));
+            .map(|job| job_summary(self, &view_of(job)));
         Ok(job::Jobs {
             jobs: jobs.collect(),
             next: next.map(|id| self.jobs.uuid(id)),
@@ -45,7 +45,13 @@ impl Plane {
 
     pub(super) fn cancel_running(&mut self, caller: Caller, filter: &Filter) {
         let running: Vec<JobId> = self.running(filter).iter().map(|job| job.id).collect();
-        self.cancel_loaded(caller.answered_at(), caller.id, 0, running, Reach::Cancel);
+        self.cancel_loaded(
+            caller.reply_conn(),
+            caller.id,
+            0,
+            running,
+            LoadedEffect::Cancel,
+        );
     }
 }
 
@@ -59,6 +65,6 @@ fn matches(filter: &Filter, job: &Job) -> bool {
         && filter.key.as_ref().is_none_or(|key| *key == job.key)
         && filter
             .before_ms
-            .is_none_or(|before| job.id.made_ms() < before)
+            .is_none_or(|before| job.id.created_ms() < before)
         && (filter.owner.is_none() || filter.owner == job.owner)
 }

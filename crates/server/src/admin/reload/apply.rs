@@ -25,7 +25,7 @@ pub(super) struct Report {
 
 impl Plane {
     /// Reads the file again and applies it, either as a whole or the part about one pool.
-    pub(super) fn read_again(&mut self, only: Option<PoolId>) -> Result<Report, String> {
+    pub(super) fn reload_file(&mut self, only: Option<PoolId>) -> Result<Report, String> {
         let Some(file) = self.launch.file.clone() else {
             return Ok(Report::default());
         };
@@ -35,7 +35,7 @@ impl Plane {
         if self.core.is_draining() {
             return Err("the server is shutting down".to_owned());
         }
-        base::find_again(&mut self.launch, &mut self.log).map_err(|error| {
+        base::refresh_base(&mut self.launch, &mut self.log).map_err(|error| {
             let directory = self.launch.named_base().display();
             format!("cannot find {directory}: {error}")
         })?;
@@ -86,17 +86,17 @@ impl Plane {
         if new.socket_group.is_none() && users(&self.config) != users(&new) {
             report.restart.push("stoker.socket_group".to_owned());
         }
-        self.config.renew_server(&new);
-        let fresh = self.apply_pools(&new, file);
-        self.apply_queues(&new, &fresh);
-        self.apply_services(&new, &fresh);
-        self.count_places();
+        self.config.update_server(&new);
+        let new_pools = self.apply_pools(&new, file);
+        self.apply_queues(&new, &new_pools);
+        self.apply_services(&new, &new_pools);
+        self.set_connection_limit();
         self.send_timeouts();
         self.step(Event::Tick, None);
         self.settle();
-        self.keep_for_restarts();
+        self.save_for_restarts();
         report.kept = self.overridden();
-        report.added = fresh.into_iter().collect();
+        report.added = new_pools.into_iter().collect();
         report
     }
 
@@ -118,7 +118,8 @@ impl Plane {
     /// Returns the names of the new pools.
     fn apply_pools(&mut self, new: &Config, file: &str) -> HashSet<String> {
         let old = std::mem::replace(&mut self.config.pools, new.pools.clone());
-        let mut fresh: HashSet<String> = new.pools.iter().map(|pool| pool.name.clone()).collect();
+        let mut new_pools: HashSet<String> =
+            new.pools.iter().map(|pool| pool.name.clone()).collect();
         for before in &old {
             let Some(id) = self.core.find_pool(&before.name) else {
                 continue;
@@ -126,11 +127,14 @@ impl Plane {
             let after = new.pools.iter().find(|pool| pool.name == before.name);
             match after.filter(|after| before.can_become(after)) {
                 Some(after) => {
-                    fresh.remove(&before.name);
+                    new_pools.remove(&before.name);
                     self.change_pool(id, before, after, new.reserved_of(&after.name), file);
                 }
                 None => {
-                    let text = format!("pool {} is removed; its workers finish", before.name);
+                    let text = format!(
+                        "pool {} was removed; its workers finish their tasks",
+                        before.name
+                    );
                     let name = before.name.as_str();
                     self.log
                         .put(events::POOL_REMOVED.message(text).with("pool", name));
@@ -138,14 +142,18 @@ impl Plane {
                 }
             }
         }
-        for pool in new.pools.iter().filter(|pool| fresh.contains(&pool.name)) {
-            let text = format!("pool {} is added", pool.name);
+        for pool in new
+            .pools
+            .iter()
+            .filter(|pool| new_pools.contains(&pool.name))
+        {
+            let text = format!("pool {} was added", pool.name);
             let name = pool.name.as_str();
             self.log
                 .put(events::POOL_ADDED.message(text).with("pool", name));
             self.add_pool(pool);
         }
-        fresh
+        new_pools
     }
 
     /// Applies the new configuration of a pool. A changed way to start its workers becomes permanent once they
@@ -171,7 +179,7 @@ impl Plane {
             .or_insert_with(|| before.clone());
         self.configure_pool(id);
         let text = format!(
-            "pool {} as {file} says now: {}",
+            "pool {} was changed in {file}: {}",
             after.name,
             keys.join(", ")
         );
@@ -192,7 +200,7 @@ impl Plane {
         }
         if is_scaled {
             let text = format!(
-                "pool {} has its size of the configuration again: its queues reserve {reserved}, and 'stoker \
+                "pool {} has its configured size again: its queues reserve {reserved}, and 'stoker \
                  scale' had set a minimum of {}",
                 after.name, now.0
             );
@@ -206,12 +214,12 @@ impl Plane {
         }
     }
 
-    fn apply_queues(&mut self, new: &Config, fresh: &HashSet<String>) {
+    fn apply_queues(&mut self, new: &Config, new_pools: &HashSet<String>) {
         let old = std::mem::replace(&mut self.config.queues, new.queues.clone());
         let mut old: HashMap<&str, _> = old.iter().map(|queue| (&*queue.name, queue)).collect();
         for queue in &new.queues {
             let before = old.remove(&*queue.name);
-            if before != Some(queue) || fresh.contains(&queue.pool) {
+            if before != Some(queue) || new_pools.contains(&queue.pool) {
                 self.configure_queue(queue);
             }
         }
@@ -220,7 +228,7 @@ impl Plane {
         }
     }
 
-    fn apply_services(&mut self, new: &Config, fresh: &HashSet<String>) {
+    fn apply_services(&mut self, new: &Config, new_pools: &HashSet<String>) {
         let old = std::mem::replace(&mut self.config.services, new.services.clone());
         let named = |service: &'_ Service| service.name.clone();
         let mut old: HashMap<String, Service> = old
@@ -229,7 +237,7 @@ impl Plane {
             .collect();
         for service in &new.services {
             let before = old.remove(&service.name);
-            if before.as_ref() != Some(service) || fresh.contains(&service.pool) {
+            if before.as_ref() != Some(service) || new_pools.contains(&service.pool) {
                 self.configure_service(service);
             }
         }
@@ -245,7 +253,7 @@ impl Plane {
         let after = new.pools.iter().find(|pool| pool.name == name);
         let (Some(place), Some(after)) = (place, after) else {
             return Err(format!(
-                "{file} has no pool '{name}' any more; 'stoker reload' without a pool removes it"
+                "pool '{name}' is no longer in {file}; 'stoker reload' without a pool removes it"
             ));
         };
         let before = self.config.pools[place].clone();
@@ -258,7 +266,7 @@ impl Plane {
             report.applied = ours.map(|difference| difference.key).collect();
             self.config.pools[place] = after.clone();
             self.change_pool(id, &before, after, reserved, file);
-            self.keep_for_restarts();
+            self.save_for_restarts();
         }
         for difference in self.config.differences(&new) {
             match difference.needs_restart {
@@ -294,7 +302,7 @@ impl Plane {
                 Kind::Jobs => "queue",
                 Kind::Calls => "service",
             };
-            let keys = self.set_by_hand(queue.id).into_iter();
+            let keys = self.overridden_keys(queue.id).into_iter();
             keys.map(move |key| format!("{kind}.{}.{key}", queue.name))
         });
         pools.chain(queues).collect()

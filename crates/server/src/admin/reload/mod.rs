@@ -54,11 +54,11 @@ impl Reload {
 }
 
 impl Reloads {
-    pub(crate) fn boot_failed(&mut self, pool: PoolId, how: String) {
+    pub(crate) fn record_failed_boot(&mut self, pool: PoolId, how: String) {
         self.failed_boots.insert(pool, how);
     }
 
-    pub(crate) fn is_healthy(&mut self, pool: PoolId) {
+    pub(crate) fn clear_failed_boot(&mut self, pool: PoolId) {
         self.failed_boots.remove(&pool);
     }
 
@@ -95,10 +95,10 @@ impl Plane {
     ) -> Answered<Reloaded> {
         let only = pool.map(|name| self.pool_named(name)).transpose()?;
         let report = self
-            .read_again(only)
+            .reload_file(only)
             .map_err(|text| Refused::new(Status::FAILED_PRECONDITION, text))?;
         let pools = match only {
-            None => self.pools_but(&report.added),
+            None => self.pools_except(&report.added),
             Some(pool) => vec![pool],
         };
         let reload = Reload {
@@ -122,14 +122,14 @@ impl Plane {
 
     /// Reloads everything when the angel passes on the signal.
     pub(crate) fn reload_all(&mut self) {
-        match self.read_again(None) {
+        match self.reload_file(None) {
             Ok(report) => {
-                for pool in self.pools_but(&report.added) {
+                for pool in self.pools_except(&report.added) {
                     self.reload(pool);
                 }
             }
             Err(reason) => {
-                let text = format!("nothing is reloaded: {reason}");
+                let text = format!("the reload is rejected: {reason}");
                 self.log
                     .put(events::RELOAD_REFUSED.message(text).with("reason", reason));
             }
@@ -137,7 +137,7 @@ impl Plane {
     }
 
     /// Pools whose workers are to be replaced: all except those that were just added.
-    fn pools_but(&self, added: &[String]) -> Vec<PoolId> {
+    fn pools_except(&self, added: &[String]) -> Vec<PoolId> {
         let is_old = |pool: &PoolId| !added.iter().any(|name| *name == self.core.pool(*pool).0);
         self.core.pools().filter(is_old).collect()
     }
@@ -152,7 +152,7 @@ impl Plane {
         let config = PoolConfig {
             min: now.min,
             max: now.max,
-            ..spec.for_core()
+            ..spec.core_config()
         };
         self.core.configure_pool(id, config);
         self.send_timeouts();
@@ -164,7 +164,7 @@ impl Plane {
         self.step(Event::Reload { pool }, None);
         let (name, _, _, version) = self.core.pool(pool);
         if version != before {
-            let text = format!("pool {name} is reloaded as version {version}");
+            let text = format!("reloading pool {name} as version {version}");
             let entry = events::RELOAD_STARTED.message(text).with("pool", name);
             self.log.put(entry.with("version", version));
             if let Some(spec) = self.pool_spec(pool).map(|spec| self.spec_to_start(spec)) {
@@ -186,7 +186,7 @@ impl Plane {
         };
         let before = self.admin.reloads.before.remove(&pool);
         if done {
-            let text = format!("pool {name} runs version {version} only");
+            let text = format!("all workers of pool {name} run version {version}");
             let entry = events::RELOAD_DONE
                 .message(text)
                 .with("pool", name.as_str());
@@ -194,8 +194,8 @@ impl Plane {
             self.workers
                 .specs
                 .retain(|(of, old), _| *of != pool || *old >= version);
-            self.keep_for_restarts();
-            self.forgive_calls_of(pool);
+            self.save_for_restarts();
+            self.clear_calls_of(pool);
         } else if self.core.pools().all(|present| present != pool) {
             result.removed = true;
         } else {
@@ -224,7 +224,7 @@ impl Plane {
 
     /// Sends the current configuration to the angel, which passes it to the next server if this one dies. Pools
     /// on trial are included as they were before.
-    fn keep_for_restarts(&mut self) {
+    fn save_for_restarts(&mut self) {
         let mut config = self.config.clone();
         for pool in &mut config.pools {
             let id = self.core.find_pool(&pool.name);
@@ -238,18 +238,18 @@ impl Plane {
             reloaded: config.to_toml(),
             ..self.launch.clone()
         };
-        if self.keep(launch.clone()) {
+        if self.send_launch(launch.clone()) {
             self.launch = launch;
         }
     }
 
     /// Sends the sizes that operators have set to the angel.
-    pub(crate) fn keep_sizes(&mut self) {
-        self.keep(self.launch.clone());
+    pub(crate) fn save_sizes(&mut self) {
+        self.send_launch(self.launch.clone());
     }
 
     /// Returns whether the configuration fits into a message.
-    fn keep(&mut self, launch: Launch) -> bool {
+    fn send_launch(&mut self, launch: Launch) -> bool {
         let scaled = self.scaled_pools();
         let text = Launch { scaled, ..launch }.encode();
         // JSON takes at most six bytes for each byte of the text.
@@ -257,8 +257,8 @@ impl Plane {
             && serde_json::to_string(&text).is_ok_and(|json| json.len() + 100 > MAX_MESSAGE);
         if long {
             self.log.put(events::RELOAD_NOT_KEPT.message(
-                "the configuration is too large to be kept twice: a server that is started again after \
-                 a crash has it as it was at the start",
+                "the configuration is too large to be passed on: if the server process crashes, it restarts with the \
+                 configuration that Stoker was started with",
             ));
             return false;
         }

@@ -58,7 +58,7 @@ impl<T> Schema<T> {
     }
 
     /// Copies the values of `new` into `now`, except those whose change needs a restart.
-    pub(crate) fn renew(&self, now: &mut T, new: &T) {
+    pub(crate) fn update(&self, now: &mut T, new: &T) {
         let keys = self.keys.iter().filter(|key| !key.needs_restart);
         keys.for_each(|key| key.copy(new, now));
     }

@@ -133,7 +133,7 @@ pub(crate) const POOL: Schema<Pool> = Schema {
 };
 
 const STOP_GRACE: Other<Pool> = Other {
-    kind: "time",
+    kind: "duration",
     read: |section, key, pool, mistakes| {
         let given = section.time(key, Span::ZERO, false, mistakes);
         pool.core.stop_grace = given.unwrap_or(match pool.core.task_timeout {
@@ -146,12 +146,12 @@ const STOP_GRACE: Other<Pool> = Other {
 };
 
 const COMMAND: Other<Pool> = Other {
-    kind: "list of texts",
+    kind: "list of strings",
     read: |section, key, pool, mistakes| {
         let words = section.texts(key, "[\"php\", \"worker.php\"]", mistakes);
         let no_program = |words: &Vec<String>| words.first().is_none_or(String::is_empty);
         if words.as_ref().is_some_and(no_program) {
-            section.wrong(key, mistakes, "it names no program".to_owned(), None);
+            section.add_mistake(key, mistakes, "it names no program".to_owned(), None);
         }
         pool.command = words.unwrap_or_default();
         pool.core.spawned = !pool.command.is_empty();
@@ -169,7 +169,7 @@ const COMMAND: Other<Pool> = Other {
 };
 
 const STRATEGY: Other<Pool> = Other {
-    kind: "text",
+    kind: "string",
     read: |section, key, pool, mistakes| {
         let names: Vec<String> = STRATEGIES.iter().map(|known| quote(known.name)).collect();
         let wanted = format!("one of {}", names.join(", "));
@@ -181,12 +181,13 @@ const STRATEGY: Other<Pool> = Other {
     write: |pool| Some(quote(pool.strategy.name)),
     copy: |from, to| {
         to.strategy = from.strategy;
-        (to.core.tasks, to.core.isolated) = (from.core.tasks, from.core.isolated);
+        (to.core.tasks_per_worker, to.core.isolated) =
+            (from.core.tasks_per_worker, from.core.isolated);
     },
 };
 
 const ENV_PASS: Other<Pool> = Other {
-    kind: "list of texts",
+    kind: "list of strings",
     read: |section, key, pool, mistakes| {
         let Some(names) = section.texts(key, "[\"LANG\", \"AWS_*\"]", mistakes) else {
             return;
@@ -196,15 +197,15 @@ const ENV_PASS: Other<Pool> = Other {
             !name.is_empty() && !name.contains(['=', '*', '\0'])
         };
         if let Some(bad) = names.iter().find(|name| !is_name(name)) {
-            let hint = "write names of variables; a * may stand at the end of one";
+            let hint = "write names of variables; a * is allowed at the end of a name";
             let what = format!("invalid name {}", quote(bad));
-            section.wrong(key, mistakes, what, Some(hint.to_owned()));
+            section.add_mistake(key, mistakes, what, Some(hint.to_owned()));
         }
         if !pool.env_clear && !names.is_empty() {
             let hint =
                 "add env_clear = true, or leave env_pass out: without env_clear all variables pass";
             let what = "it has no effect without env_clear".to_owned();
-            section.wrong(key, mistakes, what, Some(hint.to_owned()));
+            section.add_mistake(key, mistakes, what, Some(hint.to_owned()));
         }
         pool.env_pass = names;
     },
@@ -216,9 +217,9 @@ const ENV_PASS: Other<Pool> = Other {
 };
 
 const ENV: Other<Pool> = Other {
-    kind: "table of texts",
+    kind: "table of strings",
     read: |section, key, pool, mistakes| {
-        let wanted = "a table of texts, as {APP_ENV = \"prod\"}";
+        let wanted = "a table of strings, such as {APP_ENV = \"prod\"}";
         let env = section.get(key, mistakes, wanted, |value| {
             let pairs = value.as_table()?.iter();
             pairs
@@ -267,7 +268,7 @@ fn read_workers(
     });
     let Some((min, max)) = range else { return };
     let what = if !valid.contains(&max) {
-        format!("max is a number from 1 to {MAX_WORKERS}, not {max}")
+        format!("max must be a number from 1 to {MAX_WORKERS}, not {max}")
     } else if min > max {
         format!("min ({min}) is above max ({max})")
     } else {
@@ -275,7 +276,7 @@ fn read_workers(
         return;
     };
     let hint = "write { min = 1, max = 8 }, or one number for a fixed size".to_owned();
-    section.wrong(key, mistakes, what, Some(hint));
+    section.add_mistake(key, mistakes, what, Some(hint));
 }
 
 fn parse_range(range: &DeTable<'_>) -> Option<(u64, u64)> {

@@ -14,7 +14,7 @@ use toml::de::DeValue;
 macro_rules! pool_field {
     () => {
         crate::config::key::Field::Other(crate::config::key::Other {
-            kind: "text",
+            kind: "string",
             read: |section, key, of, mistakes| {
                 of.pool = section.text(key, mistakes).unwrap_or_default();
             },
@@ -148,7 +148,7 @@ pub(crate) const QUEUE: Schema<Queue> = Schema {
 };
 
 const BACKOFF: Other<Queue> = Other {
-    kind: "\"exponential\", list of times, or {base, cap}",
+    kind: "\"exponential\", list of durations, or {base, cap}",
     read: read_backoff,
     write: |queue| Some(write_backoff(&queue.jobs.backoff)),
     copy: |from, to| to.jobs.backoff = from.jobs.backoff.clone(),
@@ -163,14 +163,14 @@ fn read_backoff(
     queue: &mut Queue,
     mistakes: &mut Mistakes<'_>,
 ) {
-    let wanted = "\"exponential\", a list of up to 100 times, or { base = \"1s\", cap = \"10m\" } with base \
+    let wanted = "\"exponential\", a list of up to 100 durations, or { base = \"1s\", cap = \"10m\" } with base \
                   not above cap";
     let Some(backoff) = section.get(key, mistakes, wanted, parse_backoff) else {
         return;
     };
     let what = match &backoff {
         Backoff::List(times) if times.len() > MAX_WAITS => {
-            format!("the list has {} times", times.len())
+            format!("the list has {} durations", times.len())
         }
         Backoff::Exponential { base, cap } if base > cap => "base is above cap".to_owned(),
         _ => {
@@ -178,7 +178,7 @@ fn read_backoff(
             return;
         }
     };
-    section.wrong(key, mistakes, what, Some(format!("write {wanted}")));
+    section.add_mistake(key, mistakes, what, Some(format!("write {wanted}")));
 }
 
 fn parse_backoff(value: &DeValue<'_>) -> Option<Backoff> {

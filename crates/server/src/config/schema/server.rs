@@ -109,13 +109,14 @@ pub(crate) const STOKER: Schema<Config> = Schema {
                 or_none: true,
                 access: at!(watchdog),
             },
-            "If the server process or a gateway makes no progress for this time, because it hangs or was stopped by a signal, it is killed and started again. At least `1s`; use `none` to attach a debugger.",
+            "If the server process or a gateway makes no progress for this time, because it hangs or was stopped by a \
+             signal, it is killed and restarted. At least `1s`; use `none` to attach a debugger.",
         ),
     ],
 };
 
 const MODE: Other<Config> = Other {
-    kind: "text",
+    kind: "string",
     read: |section, key, config, mistakes| {
         let wanted = "an octal mode such as \"0660\"";
         let mode = section.get(key, mistakes, wanted, |value| {

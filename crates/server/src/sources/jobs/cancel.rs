@@ -2,7 +2,7 @@
 //! operator is answered once all of that is saved, or with an error when it takes too long.
 
 use super::cancelling::Cancelling;
-use super::waiter::{Caller, Reach, Waiter};
+use super::waiter::{Caller, LoadedEffect, Waiter};
 use crate::net::ConnId;
 use crate::plane::{Alarm, Plane};
 use stoker_core::{Event, Span};
@@ -10,7 +10,7 @@ use stoker_store::{Change, Changed, JobId, Selection, StoreRequest, Ticket, Trou
 use stoker_wire::Status;
 
 /// The maximum time that an operator waits for the store.
-pub(crate) const ANSWER_WITHIN: Span = Span::from_millis(10_000);
+pub(crate) const ANSWER_TIMEOUT: Span = Span::from_millis(10_000);
 
 impl Plane {
     /// Cancels loaded jobs, after the store has cancelled `count` jobs that were not loaded.
@@ -20,38 +20,39 @@ impl Plane {
         id: u32,
         count: u64,
         loaded: Vec<JobId>,
-        reach: Reach,
+        effect: LoadedEffect,
     ) {
-        let spares_running = reach == Reach::CancelWaiting;
-        let (running, waiting): (Vec<JobId>, Vec<JobId>) =
-            loaded.into_iter().partition(|job| self.runs(*job));
-        let left = if spares_running { running.len() } else { 0 };
+        let keeps_running = effect == LoadedEffect::CancelWaiting;
+        let (running, waiting): (Vec<JobId>, Vec<JobId>) = loaded
+            .into_iter()
+            .partition(|job| self.is_job_running(*job));
+        let left = if keeps_running { running.len() } else { 0 };
         let no = self.jobs.cancellings.begin(Cancelling {
             conn,
             id,
             count,
             left: left as u64,
-            is_one: reach == Reach::CancelOne,
+            is_one: effect == LoadedEffect::CancelOne,
             // One part stays open until all parts have been started.
             open: 1,
             trouble: None,
         });
         self.alarms
-            .set(self.now + ANSWER_WITHIN, Alarm::Cancelling(no));
+            .set(self.now + ANSWER_TIMEOUT, Alarm::Cancelling(no));
         // This must come before running jobs are cancelled, so that the jobs waiting behind them do not start.
-        let assigned = self.take_back_to_cancel(no, waiting);
-        let running = running.into_iter().filter(|_| !spares_running);
+        let assigned = self.recall_to_cancel(no, waiting);
+        let running = running.into_iter().filter(|_| !keeps_running);
         for job in running.chain(assigned) {
-            self.end_run_of(no, job);
+            self.cancel_run(no, job);
         }
-        self.part_cancelled(no, Ok((0, 0)));
+        self.record_cancelled_part(no, Ok((0, 0)));
     }
 
     /// Takes waiting jobs back and has the store end them. Returns those that are already assigned to a worker.
-    fn take_back_to_cancel(&mut self, no: u64, waiting: Vec<JobId>) -> Vec<JobId> {
+    fn recall_to_cancel(&mut self, no: u64, waiting: Vec<JobId>) -> Vec<JobId> {
         let (mut jobs, mut parked, mut assigned) = (Vec::new(), Vec::new(), Vec::new());
         for job in waiting {
-            if let Some(job) = self.take_back(job) {
+            if let Some(job) = self.recall_job(job) {
                 jobs.push(job);
             } else if let Some(parked_job) = self.jobs.parked.remove(job) {
                 // The key stays blocked until the store has confirmed the cancellation.
@@ -63,7 +64,7 @@ impl Plane {
             }
         }
         if !jobs.is_empty() || !parked.is_empty() {
-            self.jobs.cancellings.opened(no);
+            self.jobs.cancellings.start_part(no);
             self.change_recalled(Caller::Cancelling(no), Change::Cancel, jobs, parked);
         }
         assigned
@@ -71,7 +72,7 @@ impl Plane {
 
     /// Cancels a job that was returned to the store just after the store had reported it as loaded.
     fn cancel_in_store(&mut self, no: u64, job: JobId) {
-        self.jobs.cancellings.opened(no);
+        self.jobs.cancellings.start_part(no);
         let ticket = self.jobs.ticket(Waiter::StrayCancelled(no));
         self.jobs.send(StoreRequest::Change {
             ticket,
@@ -90,20 +91,20 @@ impl Plane {
             }
             Err(trouble) => Err(trouble),
         };
-        self.part_cancelled(no, result);
+        self.record_cancelled_part(no, result);
     }
 
     /// Cancels a job's run. If the job does not stop by itself, its worker is killed.
-    fn end_run_of(&mut self, no: u64, job: JobId) {
+    fn cancel_run(&mut self, no: u64, job: JobId) {
         let Some(task) = self.jobs.loaded.task_of(job) else {
             // The job has ended while the others were taken back.
             return self.cancel_in_store(no, job);
         };
         if let Some(loaded) = self.jobs.loaded.get_mut(task) {
-            self.jobs.cancellings.opened(no);
-            if loaded.claimed && !loaded.is_safe {
+            self.jobs.cancellings.start_part(no);
+            if loaded.claimed && !loaded.is_durable {
                 // The store is about to record the job as done, so it must run.
-                return self.not_cancelled(vec![no]);
+                return self.record_not_cancelled(vec![no]);
             }
             loaded.cancelled_by.push(no);
         }
@@ -111,28 +112,28 @@ impl Plane {
     }
 
     /// Creates a ticket with which operators who cancel a job wait until its end is saved.
-    pub(super) fn ticket_of_end(&mut self, cancelled_by: Vec<u64>) -> Option<Ticket> {
+    pub(super) fn end_ticket(&mut self, cancelled_by: Vec<u64>) -> Option<Ticket> {
         let has_any = !cancelled_by.is_empty();
         has_any.then(|| self.jobs.ticket(Waiter::Cancelled(cancelled_by)))
     }
 
     /// Records for operators that a job was not cancelled, because it left the core in another way.
-    pub(super) fn not_cancelled(&mut self, cancelled_by: Vec<u64>) {
+    pub(super) fn record_not_cancelled(&mut self, cancelled_by: Vec<u64>) {
         for no in cancelled_by {
-            self.part_cancelled(no, Ok((0, 1)));
+            self.record_cancelled_part(no, Ok((0, 1)));
         }
     }
 
     /// Handles the store's answer for the end of a cancelled job.
     pub(crate) fn on_end_saved(&mut self, cancelled_by: Vec<u64>, result: &Result<(), Trouble>) {
         for no in cancelled_by {
-            self.part_cancelled(no, result.clone().map(|()| (1, 0)));
+            self.record_cancelled_part(no, result.clone().map(|()| (1, 0)));
         }
     }
 
     /// Records the result of a part: the number of jobs that were cancelled, and of those that were not.
-    pub(crate) fn part_cancelled(&mut self, no: u64, result: Result<(u64, u64), Trouble>) {
-        if let Some(done) = self.jobs.cancellings.settle(no, result) {
+    pub(crate) fn record_cancelled_part(&mut self, no: u64, result: Result<(u64, u64), Trouble>) {
+        if let Some(done) = self.jobs.cancellings.finish_part(no, result) {
             let counts = (done.count, done.left);
             let result = done.trouble.map_or(Ok(counts), Err);
             self.answer_changed(done.conn, done.id, result);
@@ -149,10 +150,10 @@ impl Plane {
             open => format!("{open} parts"),
         };
         let text = format!(
-            "{} cancelled; {what} of it had not ended in the job store after {} s{}. What is under way goes on: look \
-             at the jobs again",
+            "{} cancelled; the job store had not completed {what} of the request after {} s{}. The cancellation \
+             continues: look at the jobs again",
             crate::counted(late.count, "job"),
-            ANSWER_WITHIN.0 / 1_000_000,
+            ANSWER_TIMEOUT.0 / 1_000_000,
             self.why_store_waits(),
         );
         self.status(late.conn, late.id, Status::UNKNOWN, &text, None);

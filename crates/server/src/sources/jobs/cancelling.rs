@@ -48,7 +48,7 @@ impl Cancellings {
     }
 
     /// Records that another part of the request has started.
-    pub(super) fn opened(&mut self, no: u64) {
+    pub(super) fn start_part(&mut self, no: u64) {
         if let Some(at) = self.position(no) {
             self.open[at].1.open += 1;
         }
@@ -59,7 +59,7 @@ impl Cancellings {
     }
 
     /// Records the result of a part. Returns the request if it was the last part.
-    pub(super) fn settle(
+    pub(super) fn finish_part(
         &mut self,
         no: u64,
         result: Result<(u64, u64), Trouble>,

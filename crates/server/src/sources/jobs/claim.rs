@@ -34,7 +34,7 @@ impl Plane {
             return;
         }
         if let Some(loaded) = self.jobs.loaded.get_mut(task) {
-            (loaded.acked, loaded.is_safe) = (true, true);
+            (loaded.acked, loaded.is_durable) = (true, true);
         }
         self.step(Event::Claimed { task }, None);
     }
@@ -50,7 +50,8 @@ impl Plane {
     pub(crate) fn push_again(&mut self, loaded: LoadedJob) {
         let uuid = self.jobs.uuid(loaded.job.id);
         let text = format!(
-            "job {uuid} was recorded as delivered and did not get to run before the shutdown: it is pushed again under a new id"
+            "job {uuid} was recorded as delivered, but did not run before the shutdown: it is pushed again with a new \
+             id"
         );
         self.log.put(
             events::STORE_WARNING

@@ -11,7 +11,7 @@ use stoker_store::{Counts, QueueNo, StoreEvent};
 use stoker_wire::Status;
 
 /// A queue that has been unused for this time may be closed to make room for another one.
-const UNUSED: Span = Span::from_secs(1);
+const MIN_UNUSED_TIME: Span = Span::from_secs(1);
 
 /// A closed queue: what must be known if it is opened again.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ impl Plane {
         {
             let (uid, most) = (self.memory.users[user].uid, self.config.user_queues);
             let text = format!(
-                "user {uid} has made {} that hold jobs or were just used (stoker.user_queues)",
+                "user {uid} has created {} that contain jobs or were just used (stoker.user_queues)",
                 counted(most as u64, "queue")
             );
             return Err((Status::RESOURCE_EXHAUSTED, text));
@@ -51,15 +51,15 @@ impl Plane {
         }
         let Ok(name) = self.core.resolve_job(queue) else {
             let text = format!(
-                "there is no room for queue '{queue}': {} without a section in the configuration hold jobs or \
-                 were just used. Name it in the configuration, or remove others by `stoker queues remove`",
-                counted(Core::MADE_UP as u64, "queue")
+                "queue '{queue}' can't be created, because {} without a section in the configuration contain jobs or \
+                 were just used. Add it to the configuration, or remove others with `stoker queues remove`",
+                counted(Core::MAX_UNDECLARED_QUEUES as u64, "queue")
             );
             return Err((Status::RESOURCE_EXHAUSTED, text));
         };
         let id = self.known_queue(name);
         if let Some(of_queue) = self.jobs.queue_mut(id) {
-            of_queue.maker = user;
+            of_queue.creator = user;
         }
         if let Some(user) = user {
             self.memory.users[user].queues += 1;
@@ -70,7 +70,7 @@ impl Plane {
 
     /// Sets the alarm at which unused queues are closed, unless it is set.
     pub(crate) fn watch_for_unused(&mut self) {
-        if !std::mem::replace(&mut self.jobs.watches_unused, true) {
+        if !std::mem::replace(&mut self.jobs.has_unused_alarm, true) {
             let at = self.now + self.config.queue_expiry;
             self.alarms.set(at, Alarm::Unused);
         }
@@ -78,28 +78,28 @@ impl Plane {
 
     /// Closes the queues that have not been used for `queue_expiry`.
     pub(crate) fn close_expired(&mut self) {
-        self.jobs.watches_unused = false;
+        self.jobs.has_unused_alarm = false;
         let expiry = self.config.queue_expiry;
         let ids: Vec<QueueId> = self.core.queues().map(|queue| queue.id).collect();
-        let mut is_left = false;
+        let mut has_others = false;
         for id in ids {
             match self.unused_for(id) {
                 Some(unused) if unused >= expiry => self.close_queue(id),
-                _ => is_left |= !self.core.is_configured(id),
+                _ => has_others |= !self.core.is_configured(id),
             }
         }
-        if is_left {
+        if has_others {
             self.watch_for_unused();
         }
     }
 
     /// Closes the queue that has been unused longest, among those of this user or among all.
-    fn close_unused(&mut self, maker: Option<UserId>) -> bool {
+    fn close_unused(&mut self, creator: Option<UserId>) -> bool {
         let queues = self.core.queues().filter_map(|queue| {
             let of_queue = self.jobs.queue(queue.id)?;
-            let is_meant = maker.is_none() || of_queue.maker == maker;
-            let unused = self.unused_for(queue.id).filter(|_| is_meant)?;
-            (unused >= UNUSED).then_some((unused, queue.id))
+            let is_candidate = creator.is_none() || of_queue.creator == creator;
+            let unused = self.unused_for(queue.id).filter(|_| is_candidate)?;
+            (unused >= MIN_UNUSED_TIME).then_some((unused, queue.id))
         });
         let Some((_, id)) = queues.max() else {
             return false;
@@ -126,7 +126,7 @@ impl Plane {
         let Some(queue) = self.jobs.remove_queue(id) else {
             return;
         };
-        if let Some(user) = queue.maker {
+        if let Some(user) = queue.creator {
             self.memory.users[user].queues -= 1;
         }
         let counts = queue.counts;

@@ -3,28 +3,28 @@
 use crate::observe::{Entry, events};
 use crate::plane::{Alarm, Plane};
 use stoker_core::{Kind, QueueId, Span, Time, WorkerId};
-use stoker_store::{Job, JobError, Run};
+use stoker_store::{Job, JobError, RunCounters};
 
 /// The maximum number of lines of one queue in a burst, and per second in the long run. A queue whose jobs all
 /// fail must not fill the disk; `stoker jobs failures` lists all failures.
-const BURST: u32 = 1_000;
-const RATE: u32 = 20;
+const MAX_BURST: u32 = 1_000;
+const MAX_LINES_PER_SECOND: u32 = 20;
 /// How often the number of omitted lines is logged.
-const REPORT_EVERY: Span = Span::from_secs(5);
+const REPORT_INTERVAL: Span = Span::from_secs(5);
 
 /// Limits which failed runs of a queue are logged.
 pub(crate) struct FailureLog {
     left: u32,
     filled: Time,
-    left_out: u64,
+    omitted: u64,
 }
 
 impl Default for FailureLog {
     fn default() -> Self {
         Self {
-            left: BURST,
+            left: MAX_BURST,
             filled: Time::ZERO,
-            left_out: 0,
+            omitted: 0,
         }
     }
 }
@@ -34,8 +34,10 @@ impl FailureLog {
     fn admits(&mut self, now: Time) -> bool {
         let seconds = now.since(self.filled).as_millis() / 1_000;
         if seconds > 0 {
-            let more = u32::try_from(seconds).unwrap_or(BURST).saturating_mul(RATE);
-            self.left = self.left.saturating_add(more).min(BURST);
+            let more = u32::try_from(seconds)
+                .unwrap_or(MAX_BURST)
+                .saturating_mul(MAX_LINES_PER_SECOND);
+            self.left = self.left.saturating_add(more).min(MAX_BURST);
             self.filled = now;
         }
         let admits = self.left > 0;
@@ -45,27 +47,27 @@ impl FailureLog {
 
     /// Decides whether a failed run is logged. For the first one that is not, returns when the number of omitted
     /// runs is to be reported.
-    fn note(&mut self, now: Time) -> Noted {
+    fn decide(&mut self, now: Time) -> LogDecision {
         if self.admits(now) {
-            return Noted::Logged;
+            return LogDecision::Logged;
         }
-        self.left_out += 1;
-        Noted::LeftOut {
-            report_at: (self.left_out == 1).then(|| now + REPORT_EVERY),
+        self.omitted += 1;
+        LogDecision::Omitted {
+            report_at: (self.omitted == 1).then(|| now + REPORT_INTERVAL),
         }
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Noted {
+enum LogDecision {
     Logged,
-    LeftOut { report_at: Option<Time> },
+    Omitted { report_at: Option<Time> },
 }
 
 /// A failed run.
-pub(crate) struct BadRun<'a> {
+pub(crate) struct FailedRun<'a> {
     pub(crate) job: &'a Job,
-    pub(crate) run: Run,
+    pub(crate) run: RunCounters,
     pub(crate) worker: Option<WorkerId>,
     pub(crate) error: &'a JobError,
     /// The time until the next run, in milliseconds; `None` if this was the last one.
@@ -73,10 +75,10 @@ pub(crate) struct BadRun<'a> {
 }
 
 impl Plane {
-    pub(crate) fn log_bad_run(&mut self, bad: &BadRun<'_>) {
-        let BadRun {
+    pub(crate) fn log_failed_run(&mut self, failed_run: &FailedRun<'_>) {
+        let FailedRun {
             job, run, error, ..
-        } = bad;
+        } = failed_run;
         let Some(queue) = self.jobs.queue_id(job.queue) else {
             return;
         };
@@ -91,7 +93,7 @@ impl Plane {
         let (id, name) = (self.jobs.uuid(job.id), self.core.queue(queue).name);
         let kind = kind_of(job);
         let shown = kind.map_or(String::new(), |kind| format!(" ({kind})"));
-        let next = match bad.next_in_ms {
+        let next = match failed_run.next_in_ms {
             Some(ms) => format!("; next run in {ms} ms"),
             None => "; it does not run again".to_owned(),
         };
@@ -107,13 +109,13 @@ impl Plane {
             .with("queue", name)
             .with("attempt", attempt)
             .with("crashes", run.crashes)
-            .with("worker", self.worker_name(bad.worker))
+            .with("worker", self.worker_name(failed_run.worker))
             .with("ran_ms", run.ran_us / 1_000)
             .with("class", error.class.as_str())
             .with("reason", error.message.as_str())
             .with("place", error.place.as_deref())
-            .with("final", bad.next_in_ms.is_none())
-            .with("next_in_ms", bad.next_in_ms);
+            .with("final", failed_run.next_in_ms.is_none())
+            .with("next_in_ms", failed_run.next_in_ms);
         self.log.put(entry);
     }
 
@@ -141,9 +143,9 @@ impl Plane {
     /// Logs the failure of a job that counted as done already, since its delivery or its acknowledgement.
     pub(crate) fn log_failed_after_ack(&mut self, job: &Job, error: &JobError) {
         let attempt = job.run.attempt.saturating_add(1);
-        self.log_bad_run(&BadRun {
+        self.log_failed_run(&FailedRun {
             job,
-            run: Run { attempt, ..job.run },
+            run: RunCounters { attempt, ..job.run },
             worker: None,
             error,
             next_in_ms: None,
@@ -161,9 +163,9 @@ impl Plane {
 
     pub(crate) fn admits_failure(&mut self, queue: QueueId) -> bool {
         let now = self.now;
-        match self.queue_stats(queue).failures.note(now) {
-            Noted::Logged => true,
-            Noted::LeftOut { report_at } => {
+        match self.queue_stats(queue).failures.decide(now) {
+            LogDecision::Logged => true,
+            LogDecision::Omitted { report_at } => {
                 if let Some(at) = report_at {
                     self.alarms.set(at, Alarm::Failures(queue));
                 }
@@ -174,14 +176,14 @@ impl Plane {
 
     /// Reports how many failed runs of a queue were not logged.
     pub(crate) fn report_failures(&mut self, queue: QueueId) {
-        let runs = std::mem::take(&mut self.queue_stats(queue).failures.left_out);
+        let runs = std::mem::take(&mut self.queue_stats(queue).failures.omitted);
         let (name, kind) = (self.core.queue(queue).name, self.core.queue(queue).kind);
         let (what, hint) = match kind {
             Kind::Jobs => ("queue", "; `stoker jobs failures` shows them all"),
             Kind::Calls => ("service", ""),
         };
         let text = format!(
-            "{} of {what} {name} failed that are not logged one by one{hint}",
+            "{} of {what} {name} failed and were not logged individually{hint}",
             crate::counted(runs, "more run")
         );
         let entry = events::RUNS_NOT_LOGGED.message(text).with("queue", name);
@@ -203,37 +205,37 @@ mod tests {
     use super::*;
 
     fn logged(log: &mut FailureLog, now: Time, runs: u32) -> u32 {
-        let logged = (0..runs).filter(|_| log.note(now) == Noted::Logged);
+        let logged = (0..runs).filter(|_| log.decide(now) == LogDecision::Logged);
         logged.count() as u32
     }
 
     #[test]
-    fn a_burst_is_logged_and_then_so_many_a_second() {
+    fn a_burst_is_logged_and_then_a_limited_number_per_second() {
         let (mut log, now) = (FailureLog::default(), Time::ZERO + Span::from_secs(100));
-        assert_eq!(logged(&mut log, now, BURST + 5), BURST);
+        assert_eq!(logged(&mut log, now, MAX_BURST + 5), MAX_BURST);
         let (soon, later) = (now + Span::from_millis(999), now + Span::from_secs(3));
         assert_eq!(logged(&mut log, soon, 5), 0);
-        assert_eq!(logged(&mut log, later, 100), 3 * RATE);
+        assert_eq!(logged(&mut log, later, 100), 3 * MAX_LINES_PER_SECOND);
         assert_eq!(
-            logged(&mut log, later + Span::from_secs(3_600), 2 * BURST),
-            BURST
+            logged(&mut log, later + Span::from_secs(3_600), 2 * MAX_BURST),
+            MAX_BURST
         );
     }
 
     #[test]
     fn runs_that_are_not_logged_are_reported_together() {
         let (mut log, now) = (FailureLog::default(), Time::ZERO + Span::from_secs(100));
-        logged(&mut log, now, BURST);
-        let first = Noted::LeftOut {
-            report_at: Some(now + REPORT_EVERY),
+        logged(&mut log, now, MAX_BURST);
+        let first = LogDecision::Omitted {
+            report_at: Some(now + REPORT_INTERVAL),
         };
-        assert_eq!(log.note(now), first);
+        assert_eq!(log.decide(now), first);
         for _ in 0..3 {
-            assert_eq!(log.note(now), Noted::LeftOut { report_at: None });
+            assert_eq!(log.decide(now), LogDecision::Omitted { report_at: None });
         }
-        assert_eq!(std::mem::take(&mut log.left_out), 4);
+        assert_eq!(std::mem::take(&mut log.omitted), 4);
         assert_eq!(
-            log.note(now),
+            log.decide(now),
             first,
             "the next report is of those since the last"
         );

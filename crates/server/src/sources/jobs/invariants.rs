@@ -24,8 +24,8 @@ impl Jobs {
     }
 
     /// The users who created undeclared queues that exist.
-    pub(crate) fn makers(&self) -> impl Iterator<Item = UserId> {
-        self.all_queues().filter_map(|(_, queue)| queue.maker)
+    pub(crate) fn creators(&self) -> impl Iterator<Item = UserId> {
+        self.all_queues().filter_map(|(_, queue)| queue.creator)
     }
 }
 
@@ -36,7 +36,7 @@ impl Plane {
         self.jobs.parked.check();
         for (task, loaded) in self.jobs.loaded.iter() {
             assert!(
-                self.core.holds(task),
+                self.core.is_loaded(task),
                 "a job is held that the core does not know"
             );
             let origin = self.payload(task).origin;
@@ -46,7 +46,7 @@ impl Plane {
                 "a job is held as another task"
             );
         }
-        let (places, free) = (self.jobs.waiter_slots(), self.jobs.free_places());
+        let (places, free) = (self.jobs.waiter_slots(), self.jobs.free_waiter_slots());
         assert_eq!(
             places.len(),
             free.len() + self.jobs.waits_for_store().count(),
@@ -60,7 +60,7 @@ impl Plane {
             let pushes = self.jobs.waits_for_store().filter(is_its_own).count();
             assert_eq!(queue.pending, pushes as u64, "pushes under way of a queue");
         }
-        let loads = self.payloads.taken();
+        let loads = self.payloads.in_use();
         assert_eq!(
             loads,
             self.core.tasks(),

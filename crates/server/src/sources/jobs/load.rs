@@ -1,7 +1,7 @@
 //! Opens queues, and loads jobs from the store into the core as it has room.
 
 use super::close::Closed;
-use super::loaded::suspected;
+use super::loaded::counted_crashes;
 use super::state::JobQueue;
 use crate::config::JobsConfig;
 use crate::observe::events;
@@ -14,10 +14,10 @@ use stoker_wire::check_name;
 /// The maximum number of lanes without loaded jobs that are requested at a time, and of jobs of each: a few jobs
 /// of many lanes, so that the scheduler soon knows all tenants. More jobs of a lane are requested when it runs
 /// low.
-const LANES: usize = 256;
-const OF_EACH: usize = 8;
+const MAX_REFILL_LANES: usize = 256;
+const MAX_REFILL_PER_LANE: usize = 8;
 /// Bytes above the limit that a job may take if its queue has no other job in memory.
-const BEYOND: usize = crate::MAX_FRAME;
+const MAX_OVER_LIMIT: usize = crate::MAX_FRAME;
 
 impl Plane {
     /// Opens a queue in the store, and requests its waiting jobs.
@@ -44,7 +44,7 @@ impl Plane {
                 counts: closed.map_or(opened.counts, |closed| closed.counts),
                 pending: 0,
                 used_at: self.now,
-                maker: None,
+                creator: None,
             },
         );
         if opened.paused {
@@ -54,8 +54,8 @@ impl Plane {
         self.apply_settings(id, &opened.settings);
         self.jobs.send(StoreRequest::RefillLanes {
             queue: opened.queue,
-            lanes: LANES,
-            limit: OF_EACH,
+            lanes: MAX_REFILL_LANES,
+            limit: MAX_REFILL_PER_LANE,
         });
     }
 
@@ -99,14 +99,14 @@ impl Plane {
         for name in self.jobs.store.queues() {
             if check_name(name.as_bytes()).is_err() {
                 let text = format!(
-                    "the store has a queue {name:?}, which is not a valid name: its jobs are left alone; `stoker jobs \
-                     export` and `import` bring them into another queue"
+                    "the store has a queue with the invalid name {name:?}: its jobs do not run; copy them to another \
+                     queue with `stoker jobs export` and `import`"
                 );
                 let entry = events::QUEUE_NOT_RESTORED.message(text);
                 self.log.put(entry.with("queue", name.as_str()));
                 continue;
             }
-            if self.core.known_job(&name).is_none() && self.is_left_closed(&name) {
+            if self.core.known_job(&name).is_none() && self.close_if_ended(&name) {
                 continue;
             }
             self.watch_for_unused();
@@ -125,7 +125,7 @@ impl Plane {
     }
 
     /// Leaves a queue closed if the store has only ended jobs of it. Returns false for all other queues.
-    fn is_left_closed(&mut self, name: &str) -> bool {
+    fn close_if_ended(&mut self, name: &str) -> bool {
         let policy = queue_policy(&JobsConfig::default(), false, self.core.lane_size());
         let opened = self.jobs.store.open_queue(name, policy);
         let Counts {
@@ -179,7 +179,7 @@ impl Plane {
             time_left: None,
             limit,
             attempt: run.attempt,
-            crashes: suspected(run.crashes),
+            crashes: counted_crashes(run.crashes),
             was_parked,
             parent: None,
         };
@@ -211,8 +211,8 @@ impl Plane {
             let refill = Todo::RefillKeys { queue };
             return self.jobs.postponed.push_back(refill);
         }
-        let limit = self.refill_size(queue).min(OF_EACH);
-        let lanes = self.core.free_key_slots(queue).clamp(1, LANES);
+        let limit = self.refill_size(queue).min(MAX_REFILL_PER_LANE);
+        let lanes = self.core.free_key_slots(queue).clamp(1, MAX_REFILL_LANES);
         if let Some(of_queue) = self.jobs.queue(queue) {
             let queue = of_queue.no;
             self.jobs.send(StoreRequest::RefillLanes {
@@ -252,8 +252,9 @@ impl Plane {
         if self.jobs.inline || self.has_memory_to_load() {
             return true;
         }
-        let may = !self.jobs.loads_beyond && self.bytes_held() <= self.config.max_memory + BEYOND;
-        self.jobs.loads_beyond |= may;
+        let may = !self.jobs.loads_over_limit
+            && self.bytes_held() <= self.config.max_memory + MAX_OVER_LIMIT;
+        self.jobs.loads_over_limit |= may;
         may
     }
 
@@ -273,8 +274,8 @@ impl Plane {
     pub(crate) fn allow_loads(&mut self) {
         if !self.jobs.inline {
             let left = self.config.max_memory.saturating_sub(self.bytes_held());
-            let least = usize::from(self.jobs.loads_beyond);
-            self.jobs.store.allow((left / 2).max(least));
+            let least = usize::from(self.jobs.loads_over_limit);
+            self.jobs.store.set_refill_limit((left / 2).max(least));
         }
     }
 

@@ -8,14 +8,14 @@ use stoker_wire::IdMap;
 #[derive(Debug)]
 pub(crate) struct LoadedJob {
     pub(crate) job: Job,
-    /// Crashes that the core does not count (see `suspected`).
-    pub(crate) spared: u8,
+    /// Crashes that the core does not count (see `counted_crashes`).
+    pub(crate) uncounted_crashes: u8,
     /// The last part of the output of the present run.
     pub(crate) output: Vec<u8>,
     /// The store counts the job as done although it is still running.
     pub(crate) acked: bool,
     /// The acknowledgement is on disk.
-    pub(crate) is_safe: bool,
+    pub(crate) is_durable: bool,
     /// The store has been requested to record the job as done before it is delivered.
     pub(crate) claimed: bool,
     /// The job has been delivered to a worker since this server was started.
@@ -35,11 +35,11 @@ pub(crate) struct LoadedJob {
 impl LoadedJob {
     pub(crate) fn new(job: Job) -> Self {
         Self {
-            spared: job.run.crashes - suspected(job.run.crashes),
+            uncounted_crashes: job.run.crashes - counted_crashes(job.run.crashes),
             job,
             output: Vec::new(),
             acked: false,
-            is_safe: false,
+            is_durable: false,
             claimed: false,
             delivered: false,
             progress: None,
@@ -95,7 +95,7 @@ impl LoadedJob {
 /// The number of crashes that the core counts for a job that is loaded from the store. The first crash may have
 /// been one of the server itself, which affects all jobs that were running. A pool runs suspects one at a time,
 /// so that crash does not count here.
-pub(super) fn suspected(crashes: u8) -> u8 {
+pub(super) fn counted_crashes(crashes: u8) -> u8 {
     crashes.saturating_sub(1)
 }
 

@@ -22,7 +22,7 @@ mod store_events;
 mod view;
 mod waiter;
 
-pub(crate) use cancel::ANSWER_WITHIN;
+pub(crate) use cancel::ANSWER_TIMEOUT;
 pub(crate) use exchange::{
     applicable, exported_error, exported_options, shown_state, stored_error, stored_options,
     stored_state,
@@ -31,5 +31,5 @@ pub(crate) use open::open_store;
 pub(crate) use push::refusal_of;
 pub(crate) use recall::IS_RUNNING;
 pub(crate) use state::Jobs;
-pub(crate) use view::{failure, history_line, shown_job, view_of, whole_job};
-pub(crate) use waiter::{Operator, Reach, Waiter};
+pub(crate) use view::{failure, history_line, job_details, job_summary, view_of};
+pub(crate) use waiter::{LoadedEffect, OperatorReply, Waiter};

@@ -69,7 +69,7 @@ fn open_file(
             Err(StoreError::Locked {
                 by: LockOwner { pid: Some(pid), .. },
                 ..
-            }) if ends_soon(pid) => open(),
+            }) if await_exit(pid) => open(),
             other => other,
         };
         Ok((store?, was_lost))
@@ -78,7 +78,7 @@ fn open_file(
         Ok((store, was_lost)) => {
             if was_lost {
                 let text = format!(
-                    "the job store {} is made anew: there was one, and its file is gone or empty",
+                    "the job store {} is created again: its file was missing or empty",
                     path.display()
                 );
                 warn(log, text);
@@ -89,8 +89,8 @@ fn open_file(
         Err(error) if is_restart && error.is_temporary() => Err(match path.parent() {
             Some(directory) if matches!(directory.try_exists(), Ok(false)) => {
                 io::Error::other(format!(
-                    "the job store {} is gone, and so is its directory: if that was an old release, its jobs went with \
-                 it; stop Stoker, and put the store where all releases share it ([store] path)",
+                    "the job store {} and its directory no longer exist: if it was in an old release, its jobs are \
+                     lost; stop Stoker, and use a path that all releases share ([store] path)",
                     path.display()
                 ))
             }
@@ -103,11 +103,11 @@ fn open_file(
 
 /// Whether a process ends within the time that a server may need to exit after its angel was killed.
 #[cfg(feature = "sqlite")]
-fn ends_soon(pid: u32) -> bool {
-    const STEPS_ASIDE: std::time::Duration = std::time::Duration::from_secs(3);
+fn await_exit(pid: u32) -> bool {
+    const EXIT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
     let process = i32::try_from(pid).ok().and_then(stoker_os::watch_process);
     // Without a handle, the process has ended in the meantime.
-    process.is_none_or(|process| stoker_os::ends_within(&process, STEPS_ASIDE))
+    process.is_none_or(|process| stoker_os::wait_for_exit(&process, EXIT_TIMEOUT))
 }
 
 #[cfg(not(feature = "sqlite"))]
@@ -118,7 +118,7 @@ fn open_file(
     _log: &mut Log,
 ) -> io::Result<Box<dyn Driver>> {
     Err(io::Error::other(format!(
-        "this Stoker was built without SQLite and can't open {}; [store] driver = \"memory\" needs none",
+        "this Stoker was built without SQLite and can't open {}; use [store] driver = \"memory\"",
         path.display()
     )))
 }

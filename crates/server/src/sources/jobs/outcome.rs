@@ -1,14 +1,15 @@
 //! Converts the core's decisions about runs of jobs to requests to the store.
 
-use super::failures::BadRun;
+use super::failures::FailedRun;
 use super::loaded::LoadedJob;
 use crate::clock::wall_ms;
 use crate::plane::{Plane, Todo};
 use crate::sources::TaskAnswer;
-use crate::sources::end::{ABANDONED, Victim, error_in_answer, exit_text, is_error, ran};
+use crate::sources::end::{ABANDONED, CrashedProcess, error_in_answer, exit_text, is_error, ran};
 use stoker_core::{Backoff, Cause, Facts, Outcome, QueueId, Rng, Span, TaskId};
 use stoker_store::{
-    Bytes, Ending, Job, JobError, MAX_RESULT, ParkedJob, Run, StoreRequest, What, steady_ms,
+    Bytes, Ending, HistoryKind, Job, JobError, MAX_RESULT, ParkedJob, RunCounters, StoreRequest,
+    steady_ms,
 };
 use stoker_wire::{Codec, Status};
 
@@ -34,7 +35,7 @@ impl Plane {
                 let handle = facts.worker.and_then(|worker| self.worker_handle(worker));
                 let died_of = handle
                     .and_then(|handle| handle.death_reason())
-                    .filter(|_| is_a_death(outcome));
+                    .filter(|_| is_worker_death(outcome));
                 if let Some(died_of) = died_of {
                     error.message = format!("{}: {died_of}", error.message);
                 }
@@ -43,7 +44,7 @@ impl Plane {
         };
         let run = run_of(&loaded, facts, answer);
         if let Ending::Failed(error) = &ending {
-            self.log_bad_run(&BadRun {
+            self.log_failed_run(&FailedRun {
                 job: &loaded.job,
                 run,
                 worker: facts.worker,
@@ -54,13 +55,13 @@ impl Plane {
         self.end_in_store(&mut loaded, run, ending);
     }
 
-    fn end_in_store(&mut self, loaded: &mut LoadedJob, run: Run, ending: Ending) {
+    fn end_in_store(&mut self, loaded: &mut LoadedJob, run: RunCounters, ending: Ending) {
         let cancelled_by = std::mem::take(&mut loaded.cancelled_by);
         let ticket = match ending {
-            Ending::Cancelled => self.ticket_of_end(cancelled_by),
+            Ending::Cancelled => self.end_ticket(cancelled_by),
             // The job finished before it could be cancelled.
             Ending::Done { .. } | Ending::Failed(_) => {
-                self.not_cancelled(cancelled_by);
+                self.record_not_cancelled(cancelled_by);
                 None
             }
         };
@@ -95,9 +96,9 @@ impl Plane {
         let is_last = is_last(&loaded, run, cause);
         let wait = after.unwrap_or_else(|| self.backoff_of(queue, &loaded, facts.attempt));
         // A job that releases itself for another run has not failed.
-        let is_bad = is_last || answer.is_none_or(|answer| is_error(answer.status));
-        if is_bad {
-            self.log_bad_run(&BadRun {
+        let is_failure = is_last || answer.is_none_or(|answer| is_error(answer.status));
+        if is_failure {
+            self.log_failed_run(&FailedRun {
                 job: &loaded.job,
                 run,
                 worker: facts.worker,
@@ -112,7 +113,7 @@ impl Plane {
             }
             return self.end_in_store(&mut loaded, run, Ending::Failed(error));
         }
-        self.not_cancelled(std::mem::take(&mut loaded.cancelled_by));
+        self.record_not_cancelled(std::mem::take(&mut loaded.cancelled_by));
         let due_ms = steady_ms().saturating_add(wait.0.div_ceil(1_000));
         let output = loaded.kept_output();
         self.jobs.send(StoreRequest::Retry {
@@ -139,7 +140,7 @@ impl Plane {
     pub(crate) fn return_job(&mut self, task: TaskId) {
         if let Some(mut loaded) = self.jobs.loaded.remove(task) {
             self.report_unreported(&mut loaded);
-            self.not_cancelled(std::mem::take(&mut loaded.cancelled_by));
+            self.record_not_cancelled(std::mem::take(&mut loaded.cancelled_by));
             if loaded.claimed {
                 self.push_again(loaded);
             }
@@ -154,7 +155,7 @@ impl Plane {
         self.jobs.runs_changed = true;
         let is_cancelled = !loaded.cancelled_by.is_empty();
         // The job had already ended in the store.
-        self.not_cancelled(std::mem::take(&mut loaded.cancelled_by));
+        self.record_not_cancelled(std::mem::take(&mut loaded.cancelled_by));
         let job = loaded.job.id;
         if let Some(bytes) = loaded.kept_output() {
             self.jobs.send(StoreRequest::Output { job, bytes });
@@ -175,7 +176,7 @@ impl Plane {
                 "its worker did not end the run".to_owned()
             }
         };
-        let what = What::AfterAck;
+        let what = HistoryKind::AfterAck;
         self.jobs.send(StoreRequest::Note { job, what, text });
     }
 
@@ -217,22 +218,26 @@ impl Plane {
 }
 
 /// A job's counters, including the present run.
-pub(super) fn run_of(loaded: &LoadedJob, facts: Facts, answer: Option<&TaskAnswer<'_>>) -> Run {
+pub(super) fn run_of(
+    loaded: &LoadedJob,
+    facts: Facts,
+    answer: Option<&TaskAnswer<'_>>,
+) -> RunCounters {
     let is_exception = answer.is_some_and(|answer| is_error(answer.status));
-    Run {
+    RunCounters {
         attempt: facts.attempt,
         exceptions: loaded
             .job
             .run
             .exceptions
             .saturating_add(u16::from(is_exception)),
-        crashes: facts.crashes.saturating_add(loaded.spared),
+        crashes: facts.crashes.saturating_add(loaded.uncounted_crashes),
         ran_us: ran(facts, answer).0,
     }
 }
 
 /// Whether a failed run was the last one by rules that need the wall clock or more than the number of attempts.
-fn is_last(loaded: &LoadedJob, run: Run, cause: Cause) -> bool {
+fn is_last(loaded: &LoadedJob, run: RunCounters, cause: Cause) -> bool {
     let Some(options) = loaded.job.options.as_deref() else {
         return false;
     };
@@ -258,12 +263,15 @@ pub(super) fn result_of(answer: &TaskAnswer<'_>) -> Option<Bytes> {
 
 /// The error of a failed job or run, from the worker's answer if there is one.
 fn error_of(outcome: Outcome, answer: Option<&TaskAnswer<'_>>) -> JobError {
-    let victim = Victim::of(answer);
+    let crashed_process = CrashedProcess::of(answer);
     let (class, message) = match outcome {
-        Outcome::Quarantined { crashes, exit } => ("Quarantined", victim.died_last(crashes, exit)),
+        Outcome::Quarantined { crashes, exit } => (
+            "Quarantined",
+            crashed_process.last_crash_text(crashes, exit),
+        ),
         Outcome::WorkerDied(exit) => (
             "WorkerDied",
-            format!("{}: {}", victim.died(), exit_text(exit)),
+            format!("{}: {}", crashed_process.crash_text(), exit_text(exit)),
         ),
         Outcome::TimedOut => (
             "TimedOut",
@@ -280,7 +288,7 @@ fn error_of(outcome: Outcome, answer: Option<&TaskAnswer<'_>>) -> JobError {
     }
 }
 
-fn is_a_death(outcome: Outcome) -> bool {
+fn is_worker_death(outcome: Outcome) -> bool {
     matches!(
         outcome,
         Outcome::Quarantined { .. } | Outcome::WorkerDied(_)

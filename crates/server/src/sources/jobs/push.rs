@@ -11,7 +11,7 @@ use std::sync::Arc;
 use stoker_api::job::MAX_META;
 use stoker_core::{Kind, QueueId};
 use stoker_store::{
-    Holder, JobId, NewJob, Options, Owner, Pushed, StoreRequest, Trouble, Unique, lossless,
+    Holder, JobId, NewJob, Options, Owner, Pushed, StoreRequest, Trouble, Unique, lossless_text,
 };
 use stoker_wire::{Codec, Flags, Frame, Key, Meta, MetaBuf, Status};
 use uuid::Uuid;
@@ -31,15 +31,18 @@ impl Plane {
 
     fn accept_push(&mut self, conn: ConnId, frame: &Frame<'_>) -> Result<(), (Status, String)> {
         let Some(queue_name) = frame.meta.text(Key::QUEUE) else {
-            let text = "a push names its queue in the metadata key 24".to_owned();
+            let text = "a push must name its queue in metadata key 24".to_owned();
             return Err((Status::INVALID_ARGUMENT, text));
         };
         if frame.meta.bytes().len() > MAX_META {
-            let text = format!("a push has at most {MAX_META} bytes of metadata");
+            let text = format!("a push may have at most {MAX_META} bytes of metadata");
             return Err((Status::INVALID_ARGUMENT, text));
         }
         if self.core.is_draining() {
-            return Err((Status::UNAVAILABLE, "the server drains".to_owned()));
+            return Err((
+                Status::UNAVAILABLE,
+                "the server is shutting down".to_owned(),
+            ));
         }
         let user = self.peers.conns.get(conn).and_then(|conn| conn.user);
         let name = self.queue_for_push(queue_name, user)?;
@@ -124,14 +127,14 @@ impl Plane {
         match pushed {
             Pushed::Accepted { id: job, .. } => self.answer_job_id(conn, id, *job),
             Pushed::Repeated { holder, same_body } => {
-                match (self.may_know(conn, owner, holder), same_body) {
+                match (self.may_see_holder(conn, owner, holder), same_body) {
                     (true, true) => self.answer_job_id(conn, id, holder.job),
-                    (knows, _) => self.refuse_repeated(conn, id, holder, knows),
+                    (is_visible, _) => self.refuse_repeated(conn, id, holder, is_visible),
                 }
             }
             Pushed::Taken(holder) => {
-                let knows = self.may_know(conn, owner, holder);
-                self.refuse_taken(conn, id, holder, knows);
+                let is_visible = self.may_see_holder(conn, owner, holder);
+                self.refuse_taken(conn, id, holder, is_visible);
             }
             Pushed::Refused(trouble) => {
                 let (status, text) = refusal_of(trouble);
@@ -147,17 +150,17 @@ impl Plane {
     }
 
     /// Whether a producer may see the job that has the key of its push.
-    fn may_know(&mut self, conn: ConnId, owner: Option<&Owner>, holder: &Holder) -> bool {
+    fn may_see_holder(&mut self, conn: ConnId, owner: Option<&Owner>, holder: &Holder) -> bool {
         let is_own = owner.is_some() && owner == holder.owner.as_ref();
         is_own || self.may_see(conn, holder.owner.as_ref(), Some(holder.job))
     }
 
     /// Rejects a push whose unique key is taken. A producer that may see the job with that key gets its id, also
     /// in the metadata.
-    fn refuse_taken(&mut self, conn: ConnId, id: u32, holder: &Holder, knows: bool) {
+    fn refuse_taken(&mut self, conn: ConnId, id: u32, holder: &Holder, is_visible: bool) {
         let mut meta = MetaBuf::new();
         let mut text = "a job of another user has this unique key".to_owned();
-        if knows {
+        if is_visible {
             let uuid = self.jobs.uuid(holder.job);
             meta.push(Key::JOB_ID, uuid.as_bytes());
             text = uuid.to_string();
@@ -166,15 +169,15 @@ impl Plane {
     }
 
     /// Rejects a push whose idempotency key was used for a different push.
-    fn refuse_repeated(&mut self, conn: ConnId, id: u32, holder: &Holder, knows: bool) {
-        if !knows {
+    fn refuse_repeated(&mut self, conn: ConnId, id: u32, holder: &Holder, is_visible: bool) {
+        if !is_visible {
             let text = "a push of another user has this idempotency key";
             let (status, meta) = (Status::ALREADY_EXISTS, MetaBuf::new());
             return self.send_refusal(conn, id, status, text, &meta, true);
         }
         let text = format!(
-            "the idempotency key stands for job {}, which was pushed with another body: a new job needs a key of its \
-             own",
+            "the idempotency key belongs to job {}, which was pushed with a different body: use another key for a new \
+             job",
             self.jobs.uuid(holder.job)
         );
         self.send_status(conn, id, Status::INVALID_ARGUMENT, &text, None, true);
@@ -186,7 +189,7 @@ impl Plane {
         (max > 0 && len > max).then(|| {
             let name = self.core.queue(queue).name;
             format!(
-                "the body has {len} bytes, and queue {name} takes at most {max} (queue.{name}.max_body)"
+                "the body has {len} bytes, but queue {name} accepts at most {max} (queue.{name}.max_body)"
             )
         })
     }
@@ -199,14 +202,12 @@ impl Plane {
         let max = u64::from(self.core.queue(queue).config.max_waiting);
         if waiting >= max {
             return Some(format!(
-                "{} in this queue wait already (max_waiting)",
+                "{} in this queue are waiting already (max_waiting)",
                 counted(max, "job")
             ));
         }
         if !self.has_memory_for(len) {
-            return Some(
-                "the broker holds as many bytes of bodies as it may (stoker.max_memory)".to_owned(),
-            );
+            return Some("the server's memory for payloads is full (stoker.max_memory)".to_owned());
         }
         None
     }
@@ -265,14 +266,17 @@ pub(crate) fn refusal_of(trouble: &Trouble) -> (Status, String) {
 /// The bytes for the worker: the producer's metadata without the options of the push, then the body. There is
 /// usually no such metadata, and then the body is copied once.
 fn bytes_of(meta: Meta<'_>, body: &[u8]) -> (usize, Arc<[u8]>) {
-    let mut passed = MetaBuf::new();
-    for (key, value) in meta.iter().filter(|(key, _)| !key.is_for_push()) {
-        passed.push(key, value);
+    let mut forwarded = MetaBuf::new();
+    for (key, value) in meta.iter().filter(|(key, _)| !key.is_for_server()) {
+        forwarded.push(key, value);
     }
-    let passed = passed.as_meta();
-    match passed.is_empty() {
+    let forwarded = forwarded.as_meta();
+    match forwarded.is_empty() {
         true => (0, body.into()),
-        false => (passed.bytes().len(), [passed.bytes(), body].concat().into()),
+        false => (
+            forwarded.bytes().len(),
+            [forwarded.bytes(), body].concat().into(),
+        ),
     }
 }
 
@@ -280,7 +284,7 @@ fn bytes_of(meta: Meta<'_>, body: &[u8]) -> (usize, Arc<[u8]>) {
 fn options_of(meta: Meta<'_>) -> Option<Options> {
     let short = |key: Key| meta.uint(key).map(|value| value as u16);
     let unique = meta.get(Key::UNIQUE).map(|key| Unique {
-        key: lossless(key),
+        key: lossless_text(key),
         until_start: meta.get(Key::UNIQUE_UNTIL_START).is_some(),
         for_ms: meta.uint(Key::UNIQUE_FOR).filter(|ms| *ms > 0),
     });

@@ -1,7 +1,7 @@
 //! Applies an operator's changes to loaded jobs: waiting jobs are taken back from the core and changed in the
 //! store, running ones are cancelled or left.
 
-use super::waiter::{Caller, Operator, Reach, Recalled, Waiter};
+use super::waiter::{Caller, LoadedEffect, OperatorReply, Recalled, Waiter};
 use crate::net::ConnId;
 use crate::plane::Plane;
 use std::collections::HashSet;
@@ -17,37 +17,45 @@ pub(crate) const IS_RUNNING: &str =
 
 impl Plane {
     /// The store has changed all matching jobs except the loaded ones, which are handled here.
-    pub(crate) fn jobs_changed(&mut self, conn: ConnId, id: u32, what: Operator, changed: Changed) {
+    pub(crate) fn jobs_changed(
+        &mut self,
+        conn: ConnId,
+        id: u32,
+        what: OperatorReply,
+        changed: Changed,
+    ) {
         let Changed { count, loaded, .. } = changed;
-        let reached = match what {
-            Operator::Changed(Reach::Move { to, alone }) => {
-                return self.recall(conn, id, count, loaded, Change::Move { to }, alone);
+        let affected = match what {
+            OperatorReply::Changed(LoadedEffect::Move { to, alone }) => {
+                return self.change_loaded(conn, id, count, loaded, Change::Move { to }, alone);
             }
-            Operator::Changed(Reach::Suspend { alone }) => {
-                return self.recall(conn, id, count, loaded, Change::Suspend, alone);
+            OperatorReply::Changed(LoadedEffect::Suspend { alone }) => {
+                return self.change_loaded(conn, id, count, loaded, Change::Suspend, alone);
             }
-            Operator::Changed(
-                reach @ (Reach::Cancel | Reach::CancelOne | Reach::CancelWaiting),
+            OperatorReply::Changed(
+                effect @ (LoadedEffect::Cancel
+                | LoadedEffect::CancelOne
+                | LoadedEffect::CancelWaiting),
             ) => {
-                return self.cancel_loaded(conn, id, count, loaded, reach);
+                return self.cancel_loaded(conn, id, count, loaded, effect);
             }
-            Operator::Changed(Reach::Release) => {
+            OperatorReply::Changed(LoadedEffect::Release) => {
                 let released = loaded.iter().filter(|job| self.jobs.parked.make_due(**job));
                 released.count()
             }
             _ => 0,
         };
-        let left = (loaded.len() - reached) as u64;
-        self.answer_changed(conn, id, Ok((count + reached as u64, left)));
+        let left = (loaded.len() - affected) as u64;
+        self.answer_changed(conn, id, Ok((count + affected as u64, left)));
     }
 
-    pub(crate) fn runs(&self, job: JobId) -> bool {
+    pub(crate) fn is_job_running(&self, job: JobId) -> bool {
         let task = self.jobs.loaded.task_of(job);
         task.is_some_and(|task| self.core.is_running(task))
     }
 
     /// Takes waiting jobs back from the core, and has the store change them.
-    fn recall(
+    fn change_loaded(
         &mut self,
         conn: ConnId,
         id: u32,
@@ -58,7 +66,7 @@ impl Plane {
     ) {
         let (mut running, mut jobs, mut parked) = (0, Vec::new(), Vec::new());
         for job in loaded {
-            if let Some(job) = self.take_back(job) {
+            if let Some(job) = self.recall_job(job) {
                 jobs.push(job);
             } else if let Some(parked_job) = self.jobs.parked.remove(job) {
                 // The key stays blocked until the store has confirmed the change.
@@ -88,11 +96,11 @@ impl Plane {
     /// loaded. If the job is loaded again by then, it counts as running.
     fn request_again(&mut self, conn: ConnId, id: u32, job: JobId, change: Change) {
         let alone = false;
-        let reach = match change {
-            Change::Move { to } => Reach::Move { to, alone },
-            _ => Reach::Suspend { alone },
+        let effect = match change {
+            Change::Move { to } => LoadedEffect::Move { to, alone },
+            _ => LoadedEffect::Suspend { alone },
         };
-        let what = Operator::Changed(reach);
+        let what = OperatorReply::Changed(effect);
         let ticket = self.jobs.ticket(Waiter::Admin { conn, id, what });
         self.jobs.send(StoreRequest::Change {
             ticket,
@@ -128,7 +136,7 @@ impl Plane {
 
     /// Takes a job out of the core. Returns `None` if the job is assigned, or is claimed: then the store is about
     /// to record it as delivered, so it must run.
-    pub(super) fn take_back(&mut self, job: JobId) -> Option<Job> {
+    pub(super) fn recall_job(&mut self, job: JobId) -> Option<Job> {
         let task = self.jobs.loaded.task_of(job)?;
         let is_claimed = self
             .jobs
@@ -146,7 +154,7 @@ impl Plane {
         loaded.job.order = self.core.order_of(task);
         let (attempt, crashes) = self.core.counts_of(task);
         loaded.job.run.attempt = attempt;
-        loaded.job.run.crashes = crashes.saturating_add(loaded.spared);
+        loaded.job.run.crashes = crashes.saturating_add(loaded.uncounted_crashes);
         // No other job of its key may overtake it until the store has confirmed the change.
         self.block(loaded.job.queue, &loaded.job.key, true);
         self.step(Event::Cancel { task, kill: false }, None);
@@ -215,7 +223,7 @@ impl Plane {
                 let result = result.map(|(changed, left)| (count + changed, running + left));
                 self.answer_changed(conn, id, result);
             }
-            Caller::Cancelling(no) => self.part_cancelled(no, result),
+            Caller::Cancelling(no) => self.record_cancelled_part(no, result),
         }
     }
 }

@@ -16,7 +16,7 @@ const REPORT_INTERVAL: Span = Span::from_millis(100);
 
 impl Plane {
     /// Records that a job is about to be sent to a worker.
-    pub(crate) fn note_delivery(&mut self, task: TaskId) {
+    pub(crate) fn record_delivery(&mut self, task: TaskId) {
         let Some(loaded) = self.jobs.loaded.get_mut(task) else {
             return;
         };
@@ -67,7 +67,7 @@ impl Plane {
             return;
         }
         if let Some(loaded) = self.jobs.loaded.get_mut(task) {
-            loaded.is_safe = true;
+            loaded.is_durable = true;
         }
         self.confirm_ack(worker, task);
     }
@@ -100,7 +100,7 @@ impl Plane {
                     .jobs
                     .loaded
                     .get(task)
-                    .is_some_and(|loaded| loaded.is_safe);
+                    .is_some_and(|loaded| loaded.is_durable);
                 self.step(Event::Acknowledged { worker, task }, None);
                 if again {
                     self.confirm_ack(worker, task);
@@ -120,7 +120,7 @@ impl Plane {
                 // Report it as output of the worker, which is subject to the log's rate limit.
                 let (bytes, tag) = (frame.body.len(), self.task_label(task));
                 let text = format!(
-                    "stoker: a checkpoint of {bytes} bytes is not kept: {MAX_CHECKPOINT} is the most\n"
+                    "stoker: a checkpoint of {bytes} bytes is dropped: the limit is {MAX_CHECKPOINT} bytes\n"
                 );
                 self.log_output(worker, Stream::Stderr, tag, text.as_bytes());
             }

@@ -39,11 +39,11 @@ pub(crate) struct Jobs {
     /// Queues that were closed and that the store still has.
     pub(crate) closed: HashMap<QueueNo, Closed>,
     /// An alarm is set at which unused queues expire.
-    pub(crate) watches_unused: bool,
+    pub(crate) has_unused_alarm: bool,
     /// Loads that wait for memory.
     pub(crate) postponed: VecDeque<Todo>,
     /// A job is being loaded although little memory is left.
-    pub(crate) loads_beyond: bool,
+    pub(crate) loads_over_limit: bool,
     pub(crate) cancellings: Cancellings,
     /// The reason why the store rejects pushes at present.
     pub(crate) failing: Option<Trouble>,
@@ -62,7 +62,7 @@ pub(crate) struct JobQueue {
     /// The time of the last push, or of opening.
     pub(crate) used_at: Time,
     /// The producer that created the queue by pushing to its name.
-    pub(crate) maker: Option<UserId>,
+    pub(crate) creator: Option<UserId>,
 }
 
 impl JobQueue {
@@ -85,7 +85,7 @@ impl JobQueue {
 impl Jobs {
     pub(crate) fn new(store: Box<dyn Driver>) -> Self {
         Self {
-            inline: store.wake().is_none(),
+            inline: store.wake_fd().is_none(),
             has_requests: false,
             is_uncounted: false,
             store,
@@ -97,9 +97,9 @@ impl Jobs {
             waiters: Vec::new(),
             free: Vec::new(),
             closed: HashMap::new(),
-            watches_unused: false,
+            has_unused_alarm: false,
             postponed: VecDeque::new(),
-            loads_beyond: false,
+            loads_over_limit: false,
             cancellings: Cancellings::default(),
             failing: None,
             runs_changed: false,
@@ -126,7 +126,7 @@ impl Jobs {
 
     pub(crate) fn take_waiter(&mut self, ticket: Ticket) -> Option<Waiter> {
         let at = usize::try_from(ticket.0).ok()?;
-        let waiter = self.place_of(ticket)?.take()?;
+        let waiter = self.waiter_entry(ticket)?.take()?;
         self.free.push(at);
         Some(waiter)
     }
@@ -139,20 +139,20 @@ impl Jobs {
             .collect()
     }
 
-    fn place_of(&mut self, ticket: Ticket) -> Option<&mut Option<Waiter>> {
+    fn waiter_entry(&mut self, ticket: Ticket) -> Option<&mut Option<Waiter>> {
         let at = usize::try_from(ticket.0).ok()?;
         let (generation, place) = self.waiters.get_mut(at)?;
         (*generation == ticket.1).then_some(place)
     }
 
     /// Ends the wait of a client for an answer, and returns that client. Workers keep waiting.
-    pub(crate) fn leave(&mut self, ticket: Ticket) -> Option<(ConnId, u32)> {
-        match self.place_of(ticket)?.as_mut()? {
+    pub(crate) fn stop_waiting(&mut self, ticket: Ticket) -> Option<(ConnId, u32)> {
+        match self.waiter_entry(ticket)?.as_mut()? {
             Waiter::Push { to, .. } => to.take(),
             Waiter::Reply { conn, id, .. } | Waiter::Admin { conn, id, .. } => {
-                Some((std::mem::replace(conn, ConnId::NOBODY), *id))
+                Some((std::mem::replace(conn, ConnId::NONE), *id))
             }
-            Waiter::Recalled(recalled) => recalled.leave(),
+            Waiter::Recalled(recalled) => recalled.stop_waiting(),
             Waiter::Cancelled(_)
             | Waiter::StrayCancelled(_)
             | Waiter::Ack { .. }
@@ -228,7 +228,7 @@ impl Jobs {
 
     /// Free entries of `waiter_slots`.
     #[cfg(feature = "sim")]
-    pub(super) fn free_places(&self) -> &[usize] {
+    pub(super) fn free_waiter_slots(&self) -> &[usize] {
         &self.free
     }
 

@@ -46,21 +46,21 @@ impl Plane {
                 jobs,
                 more,
             } => {
-                self.jobs.loads_beyond = false;
+                self.jobs.loads_over_limit = false;
                 jobs.into_iter().for_each(|job| self.load_job(job));
-                self.lane_refilled(queue, class, &key, more);
+                self.on_lane_refilled(queue, class, &key, more);
             }
             StoreEvent::RefilledLanes { queue, lanes, more } => {
-                self.jobs.loads_beyond = false;
-                self.lanes_refilled(queue, lanes, more);
+                self.jobs.loads_over_limit = false;
+                self.on_lanes_refilled(queue, lanes, more);
             }
-            StoreEvent::Backlog { queue, class, key } => self.has_backlog(queue, class, &key),
+            StoreEvent::Backlog { queue, class, key } => self.on_backlog(queue, class, &key),
             StoreEvent::Parked { job } => self.park(job),
             StoreEvent::Fetched { id, job } => {
-                self.jobs.loads_beyond = false;
+                self.jobs.loads_over_limit = false;
                 self.fetched(id, job);
             }
-            StoreEvent::Ended { ticket } => match self.jobs.take_waiter(ticket) {
+            StoreEvent::Completed { ticket } => match self.jobs.take_waiter(ticket) {
                 Some(Waiter::Ack { worker, task, job }) => self.acknowledged(worker, task, job),
                 Some(Waiter::Claim { task, job }) => self.claimed(task, job),
                 Some(Waiter::Reply { conn, id, value }) => self.answer_json(conn, id, &value),
@@ -85,7 +85,7 @@ impl Plane {
             },
             StoreEvent::Found { ticket, found } => match self.jobs.take_waiter(ticket) {
                 Some(Waiter::Admin { conn, id, what }) => self.answer_found(conn, id, what, found),
-                Some(Waiter::Counted { look }) => self.on_queues_counted(look),
+                Some(Waiter::Counted { query_no }) => self.on_queues_counted(query_no),
                 _ => {}
             },
             StoreEvent::Counts { queue, counts } => {
@@ -99,7 +99,7 @@ impl Plane {
                 self.log
                     .put(events::STORE_TROUBLE.message(text).with("reason", reason));
             }
-            StoreEvent::Failing(trouble) => self.store_fails(trouble),
+            StoreEvent::Failing(trouble) => self.on_store_failing(trouble),
         }
     }
 
@@ -130,19 +130,19 @@ impl Plane {
     /// Handles a request of which it is unknown whether it was committed. Its caller is informed and stops
     /// waiting; the effects follow once it is known.
     fn on_in_doubt(&mut self, ticket: Ticket, trouble: &Trouble) {
-        if let Some((conn, id)) = self.jobs.leave(ticket) {
+        if let Some((conn, id)) = self.jobs.stop_waiting(ticket) {
             let text = format!(
-                "{trouble}; whether this was written before is not known yet. To send a push again is safe \
-                 if it has an idempotency key"
+                "{trouble}; it is not known yet whether the request was written. It is safe to repeat a push that has \
+                 an idempotency key"
             );
             self.status(conn, id, Status::UNKNOWN, &text, None);
         }
     }
 
-    fn store_fails(&mut self, trouble: Option<Trouble>) {
+    fn on_store_failing(&mut self, trouble: Option<Trouble>) {
         match &trouble {
             Some(trouble) => {
-                let text = format!("{trouble}; new jobs are refused, what is there is kept");
+                let text = format!("{trouble}; new jobs are rejected, existing jobs are kept");
                 let entry = events::STORE_TROUBLE.message(text);
                 self.log.put(entry.with("reason", trouble.to_string()));
             }
@@ -153,7 +153,7 @@ impl Plane {
         self.jobs.failing = trouble;
     }
 
-    fn lane_refilled(&mut self, queue: QueueNo, class: u8, key: &[u8], more: bool) {
+    fn on_lane_refilled(&mut self, queue: QueueNo, class: u8, key: &[u8], more: bool) {
         let Some(queue) = self.jobs.queue_id(queue) else {
             return;
         };
@@ -171,11 +171,11 @@ impl Plane {
         }
     }
 
-    fn lanes_refilled(&mut self, queue: QueueNo, lanes: Vec<Lane>, more: bool) {
+    fn on_lanes_refilled(&mut self, queue: QueueNo, lanes: Vec<Lane>, more: bool) {
         for lane in lanes {
             lane.jobs.into_iter().for_each(|job| self.load_job(job));
             if lane.more {
-                self.has_backlog(queue, lane.class, &lane.key);
+                self.on_backlog(queue, lane.class, &lane.key);
             }
         }
         if let Some(queue) = self.jobs.queue_id(queue) {
@@ -183,7 +183,7 @@ impl Plane {
         }
     }
 
-    fn has_backlog(&mut self, queue: QueueNo, class: u8, key: &[u8]) {
+    fn on_backlog(&mut self, queue: QueueNo, class: u8, key: &[u8]) {
         if let Some(queue) = self.jobs.queue_id(queue) {
             self.step(Event::Backlog { queue, class, key }, None);
         }

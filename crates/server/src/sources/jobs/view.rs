@@ -3,12 +3,12 @@
 use crate::clock::rfc3339;
 use crate::plane::Plane;
 use stoker_api::job::{Details, Failure, HistoryLine, Job as Shown, Progress, WholeJob};
-use stoker_store::{Bytes, Job, JobError, Note, State, View, fingerprint};
+use stoker_store::{Bytes, HistoryEntry, Job, JobError, State, View, fingerprint};
 
 use super::exchange::{exported_options, shown_state};
 
 /// A job as it appears in lists.
-pub(crate) fn shown_job(plane: &Plane, view: &View) -> Shown {
+pub(crate) fn job_summary(plane: &Plane, view: &View) -> Shown {
     let task = plane.jobs.loaded.task_of(view.id);
     let runs = task.is_some_and(|task| plane.core.is_running(task));
     let is_running = runs && !view.state.is_final();
@@ -42,8 +42,8 @@ pub(crate) fn shown_job(plane: &Plane, view: &View) -> Shown {
 }
 
 /// A job with all details, which are shown only if a single job is requested.
-pub(crate) fn whole_job(plane: &Plane, view: &View) -> WholeJob {
-    let job = shown_job(plane, view);
+pub(crate) fn job_details(plane: &Plane, view: &View) -> WholeJob {
+    let job = job_summary(plane, view);
     let Some(whole) = view.whole.as_deref() else {
         let details = Details::default();
         return WholeJob { job, details };
@@ -67,7 +67,7 @@ pub(crate) fn whole_job(plane: &Plane, view: &View) -> WholeJob {
 }
 
 /// A line of the history, as far as it was read.
-pub(crate) fn history_line(note: &Note) -> HistoryLine {
+pub(crate) fn history_line(note: &HistoryEntry) -> HistoryLine {
     let text = match note.cut {
         0 => note.text.clone(),
         cut => format!("{}… ({cut} bytes more: show this line alone)", note.text),
@@ -105,7 +105,7 @@ pub(crate) fn view_of(job: &Job) -> View {
         class: job.class,
         key: job.key.clone(),
         run: job.run,
-        created_ms: job.id.made_ms(),
+        created_ms: job.id.created_ms(),
         due_ms: job.due_ms,
         ended_ms: None,
         options: job.options.clone(),

@@ -36,20 +36,20 @@ pub(crate) enum Waiter {
         value: serde_json::Value,
     },
     /// Callers that requested the list of queues, and wait until ended jobs are counted.
-    Counted { look: u64 },
+    Counted { query_no: u64 },
     /// An operator who changes jobs that were taken back from the core.
     Recalled(Box<Recalled>),
     /// An operator who waits for the result of a query or change.
     Admin {
         conn: ConnId,
         id: u32,
-        what: Operator,
+        what: OperatorReply,
     },
 }
 
 /// The kind of answer that an operator expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operator {
+pub(crate) enum OperatorReply {
     Show,
     /// A single line of a job's history with its full text, counted from 1.
     Note(u64),
@@ -61,12 +61,12 @@ pub(crate) enum Operator {
     /// Whether a change can be applied to a single job.
     Fits(stoker_api::job::Change),
     Groups,
-    Changed(Reach),
+    Changed(LoadedEffect),
 }
 
 /// What a change does to loaded jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum LoadedEffect {
     /// Nothing: loaded jobs are not in a state in which the change is possible.
     None,
     /// All are cancelled. The workers of running ones are killed if necessary.
@@ -106,11 +106,9 @@ pub(crate) enum Caller {
 }
 
 impl Recalled {
-    pub(crate) fn leave(&mut self) -> Option<(ConnId, u32)> {
+    pub(crate) fn stop_waiting(&mut self) -> Option<(ConnId, u32)> {
         match &mut self.caller {
-            Caller::Operator { conn, id, .. } => {
-                Some((std::mem::replace(conn, ConnId::NOBODY), *id))
-            }
+            Caller::Operator { conn, id, .. } => Some((std::mem::replace(conn, ConnId::NONE), *id)),
             // Cancellations have their own timeout.
             Caller::Cancelling(_) => None,
         }

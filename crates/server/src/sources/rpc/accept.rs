@@ -13,20 +13,20 @@ use stoker_os::{Errno, Fd};
 use stoker_wire::{Encode, Flags, Frame, Splitter, Status, Type, encode};
 
 /// The maximum number of connections accepted in one turn; the others wait in the listen queue.
-const ACCEPTS: usize = 64;
+const MAX_ACCEPTS_PER_TURN: usize = 64;
 /// The maximum length of a listen queue, which is the kernel's default limit.
-const MOST_WAITING: usize = 4_096;
+const MAX_LISTEN_QUEUE: usize = 4_096;
 /// The maximum number of reads of one connection in one turn, so that a busy client does not delay the others.
-const READS: usize = 4;
+const MAX_READS_PER_TURN: usize = 4;
 /// How long the listener is paused after a failed accept.
-const ACCEPT_AGAIN: Span = Span::from_millis(100);
+const ACCEPT_RETRY_DELAY: Span = Span::from_millis(100);
 /// How long a peer may leave its pending output unread.
-const STALL: Span = Span::from_secs(10);
+const STALL_TIMEOUT: Span = Span::from_secs(10);
 
 impl Plane {
     /// Accepts some of the waiting connections. Returns whether there may be more.
     pub(crate) fn accept(&mut self) -> bool {
-        for _ in 0..ACCEPTS {
+        for _ in 0..MAX_ACCEPTS_PER_TURN {
             match stoker_os::accept(&self.peers.listener) {
                 Ok(socket) => {
                     if !self.admit_connection(Conn::new(socket)) {
@@ -59,7 +59,11 @@ impl Plane {
                 return false;
             }
             Ok(Place::FreeAt(_)) => {
-                refuse_connection(&conn.fd, "others wait for a place before this one");
+                refuse_connection(
+                    &conn.fd,
+                    "the limit of connections is reached, and others wait already \
+                (stoker.max_connections)",
+                );
             }
             Err(why) => refuse_connection(&conn.fd, &why),
         }
@@ -69,7 +73,7 @@ impl Plane {
     /// Listens on another socket, because the file of the present one is gone. Connections in the old socket's
     /// queue are accepted first.
     pub(crate) fn listen_on(&mut self, listener: Fd) {
-        for _ in 0..MOST_WAITING / ACCEPTS {
+        for _ in 0..MAX_LISTEN_QUEUE / MAX_ACCEPTS_PER_TURN {
             if !self.accept() {
                 break;
             }
@@ -92,7 +96,7 @@ impl Plane {
                 .message(format!("cannot accept connections for a moment: {error}"))
                 .with("reason", error.to_string()),
         );
-        self.pause_listener(self.now + ACCEPT_AGAIN);
+        self.pause_listener(self.now + ACCEPT_RETRY_DELAY);
     }
 
     fn pause_listener(&mut self, until: Time) {
@@ -101,7 +105,7 @@ impl Plane {
         self.alarms.set(until, Alarm::Accept);
     }
 
-    pub(crate) fn accept_again(&mut self) {
+    pub(crate) fn resume_accepting(&mut self) {
         if let Some(next) = self.peers.places.next.take()
             && !self.admit_connection(next)
         {
@@ -139,20 +143,20 @@ impl Plane {
 
     /// Reads from a connection and handles the frames.
     pub(crate) fn read_conn(&mut self, id: ConnId, buffer: &mut [u8]) {
-        for round in 0..READS {
-            if self.pauses_for_log(id) || !self.may_read(id) {
+        for round in 0..MAX_READS_PER_TURN {
+            if self.pause_for_log(id) || !self.may_read(id) {
                 return;
             }
             let Some(conn) = self.peers.conns.get(id).filter(|conn| !conn.closing) else {
                 return;
             };
             let (count, flow) = conn.read(buffer);
-            if count > 0 && !self.take(id, &buffer[..count], round == 0) {
+            if count > 0 && !self.handle_bytes(id, &buffer[..count], round == 0) {
                 return;
             }
             match flow {
                 Flow::Open => {}
-                Flow::Dry => return,
+                Flow::Empty => return,
                 Flow::Ended => return self.conn_ended(id),
             }
         }
@@ -160,7 +164,7 @@ impl Plane {
 
     /// Whether a connection is paused: a worker whose output fills the log is not read until the log has caught
     /// up.
-    fn pauses_for_log(&mut self, id: ConnId) -> bool {
+    fn pause_for_log(&mut self, id: ConnId) -> bool {
         let Some(Role::Worker(worker)) = self.peers.conns.get(id).map(|conn| &conn.role) else {
             return false;
         };
@@ -177,11 +181,11 @@ impl Plane {
     /// Handles bytes that were received on a connection. `is_first` says that they are the first of this turn: later
     /// ones may have arrived after the pipes of workers were read. Returns false if the connection has ended because
     /// of them.
-    pub(crate) fn take(&mut self, id: ConnId, bytes: &[u8], is_first: bool) -> bool {
+    pub(crate) fn handle_bytes(&mut self, id: ConnId, bytes: &[u8], is_first: bool) -> bool {
         let Some(conn) = self.peers.conns.get_mut(id) else {
             return false;
         };
-        if matches!(conn.role, Role::New) && conn.splitter.held() == 0 && bytes[0] != 0 {
+        if matches!(conn.role, Role::New) && conn.splitter.buffered() == 0 && bytes[0] != 0 {
             self.refuse_foreign_protocol(id, bytes[0]);
             return false;
         }
@@ -191,14 +195,14 @@ impl Plane {
             // The half-read data becomes a request now, or is counted again below.
             self.memory.count_input(conn);
         }
-        let mut fresh = is_first && splitter.held() == 0;
+        let mut is_first_frame = is_first && splitter.buffered() == 0;
         let result = splitter.feed(bytes, |frame| {
-            let result = self.take_frame(id, &frame, fresh);
-            fresh = false;
+            let result = self.handle_frame(id, &frame, is_first_frame);
+            is_first_frame = false;
             self.settle();
             result
         });
-        let result = result.and_then(|()| self.hold_partial(id, splitter));
+        let result = result.and_then(|()| self.keep_partial(id, splitter));
         match result {
             Ok(()) => true,
             Err(fault) => {
@@ -210,11 +214,11 @@ impl Plane {
 
     /// Keeps the half-read data of a connection, and charges it to memory: large frames that never end must not
     /// take more memory than bodies may.
-    fn hold_partial(&mut self, id: ConnId, splitter: Splitter) -> Result<(), Fault> {
+    fn keep_partial(&mut self, id: ConnId, splitter: Splitter) -> Result<(), Fault> {
         let Some(conn) = self.peers.conns.get_mut(id) else {
             return Ok(());
         };
-        conn.partial = splitter.held();
+        conn.partial = splitter.buffered();
         if conn.partial > 0 {
             conn.active_at = self.now;
         }
@@ -223,7 +227,7 @@ impl Plane {
         self.memory.count_input(conn);
         // A worker's answer ends a task that was accepted earlier. To reject it would mean to kill the worker.
         let counts = conn.partial > 0 && !matches!(conn.role, Role::Worker(_));
-        if counts && conn.half_frame.is_none() {
+        if counts && conn.half_frame_alarm.is_none() {
             self.check_half_frame(id);
         }
         if counts && self.has_too_many_half_frames() {
@@ -234,7 +238,7 @@ impl Plane {
 
     /// Rejects a request for whose remainder there is no memory. Its remaining bytes are dropped as they arrive.
     fn skip_request(&mut self, id: ConnId) -> Result<(), Fault> {
-        let text = "the broker holds as many bytes of bodies as it may (stoker.max_memory)";
+        let text = "the server's memory for payloads is full (stoker.max_memory)";
         let Some(conn) = self.peers.conns.get_mut(id) else {
             return Ok(());
         };
@@ -242,7 +246,7 @@ impl Plane {
             Role::Client(_) => conn.splitter.skip(),
             _ => None,
         };
-        conn.partial = conn.splitter.held();
+        conn.partial = conn.splitter.buffered();
         self.memory.count_input(conn);
         let (Role::Client(client), Some(begun)) = (&conn.role, begun) else {
             return Err(Fault::Refused(Status::RESOURCE_EXHAUSTED, text.to_owned()));
@@ -263,7 +267,7 @@ impl Plane {
     fn check_half_frame(&mut self, id: ConnId) {
         let at = self.now + Span(self.config.frame_timeout.0 / 2);
         if let Some(conn) = self.peers.conns.get_mut(id) {
-            conn.half_frame = Some(self.alarms.set(at, Alarm::HalfFrame(id)));
+            conn.half_frame_alarm = Some(self.alarms.set(at, Alarm::HalfFrame(id)));
         }
     }
 
@@ -272,11 +276,11 @@ impl Plane {
         let Some(conn) = self.peers.conns.get_mut(id) else {
             return;
         };
-        conn.half_frame = None;
-        if conn.partial > 0 && !std::mem::replace(&mut conn.was_half, true) {
+        conn.half_frame_alarm = None;
+        if conn.partial > 0 && !std::mem::replace(&mut conn.half_frame_seen, true) {
             self.check_half_frame(id);
         } else if conn.partial > 0 {
-            let text = "a frame was begun and not ended in time (stoker.frame_timeout)";
+            let text = "a frame was not completed in time (stoker.frame_timeout)";
             self.fault(
                 id,
                 &Fault::Refused(Status::DEADLINE_EXCEEDED, text.to_owned()),
@@ -286,11 +290,11 @@ impl Plane {
 
     /// Handles one frame according to the role of its sender. `first` is set if the frame starts at the beginning
     /// of the received bytes.
-    fn take_frame(&mut self, id: ConnId, frame: &Frame<'_>, first: bool) -> Result<(), Fault> {
+    fn handle_frame(&mut self, id: ConnId, frame: &Frame<'_>, first: bool) -> Result<(), Fault> {
         let Some(conn) = self.peers.conns.get_mut(id).filter(|conn| !conn.closing) else {
             return Ok(());
         };
-        conn.was_half = false;
+        conn.half_frame_seen = false;
         match (&conn.role, frame.kind) {
             (_, Type::Ping) => {
                 self.pong(id, frame.id);
@@ -309,7 +313,9 @@ impl Plane {
                 self.worker_frame(worker, frame, first)
             }
             (Role::Client(_), Type::Event) => self.gateway_event(id, frame),
-            (Role::Client(_), _) => Err(Fault::State("a client sends REQ, CANCEL, PING and PONG")),
+            (Role::Client(_), _) => Err(Fault::State(
+                "a client may send only REQ, CANCEL, PING and PONG",
+            )),
         }
     }
 
@@ -318,7 +324,7 @@ impl Plane {
         let text: &[u8] = match first {
             b'A'..=b'Z' => {
                 b"HTTP/1.1 501 Not Implemented\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
-                Stoker's socket speaks its own frames; HTTP is served where [http] of stoker.toml says.\n"
+                This socket speaks Stoker's own protocol; HTTP is served as configured in [http] of stoker.toml.\n"
             }
             // A fatal TLS alert, protocol_version (RFC 8446, 6.2), for which TLS clients have an error message.
             0x16 => b"\x15\x03\x03\x00\x02\x02\x46",
@@ -380,7 +386,7 @@ impl Plane {
     pub(crate) fn forget_conn(&mut self, id: ConnId) {
         if let Some(conn) = self.peers.conns.remove(id) {
             self.memory.forget(&conn);
-            let alarms = [conn.half_frame, conn.stall_alarm];
+            let alarms = [conn.half_frame_alarm, conn.stall_alarm];
             let alarms = alarms.into_iter().flatten();
             alarms.for_each(|alarm| self.alarms.cancel(alarm));
             self.poller.remove(&conn.fd);
@@ -460,12 +466,12 @@ impl Plane {
         let is_worker = matches!(conn.role, Role::Worker(_));
         // A worker is read even if much output is pending for it: not reading its answers would be a deadlock.
         let is_paused = conn.closing || conn.is_paused || conn.unread;
-        let read = !is_paused && (is_worker || !conn.is_clogged());
+        let read = !is_paused && (is_worker || !conn.exceeds_output_limit());
         let write = !conn.out.is_empty();
         self.memory.count_output(conn);
         if write && !is_worker && conn.stall_alarm.is_none() {
             let alarm = Alarm::Stalled(id);
-            conn.stall_alarm = Some(self.alarms.set(self.now + STALL, alarm));
+            conn.stall_alarm = Some(self.alarms.set(self.now + STALL_TIMEOUT, alarm));
         }
         if (write, read) != (conn.waits_to_write, conn.reads) {
             (conn.waits_to_write, conn.reads) = (write, read);
@@ -482,9 +488,9 @@ impl Plane {
         let Some(since) = conn.stalled else {
             return;
         };
-        if self.now.since(since) < STALL {
+        if self.now.since(since) < STALL_TIMEOUT {
             let alarm = Alarm::Stalled(id);
-            conn.stall_alarm = Some(self.alarms.set(since + STALL, alarm));
+            conn.stall_alarm = Some(self.alarms.set(since + STALL_TIMEOUT, alarm));
             return;
         }
         let is_worker = self
@@ -495,7 +501,7 @@ impl Plane {
         if !is_worker {
             self.log.put(
                 events::CLIENT_STALLED
-                    .message("a client took none of its answers for 10 s and is disconnected"),
+                    .message("a client did not read its answers for 10 s and is disconnected"),
             );
             self.close(id);
         }

@@ -2,13 +2,13 @@
 
 use crate::observe::{Entry, LogEvent, events};
 use crate::plane::Plane;
-use crate::sources::end::{Victim, error_in_answer, exit_text, ran};
+use crate::sources::end::{CrashedProcess, error_in_answer, exit_text, ran};
 use crate::sources::{Origin, TaskAnswer};
 use stoker_core::{Exit, Facts, Outcome, TaskId, WorkerId};
 use stoker_wire::Status;
 
 /// A failed run of a call.
-struct BadCall<'a> {
+struct FailedCall<'a> {
     event: &'static LogEvent,
     /// A short description of what happened.
     what: &'static str,
@@ -30,7 +30,7 @@ impl Plane {
     ) {
         // If the call was cut off, that has been logged already.
         let is_logged = self.payloads.take_logged(task);
-        let Some((event, what)) = bad_end(outcome, answer).filter(|_| !is_logged) else {
+        let Some((event, what)) = failure_event(outcome, answer).filter(|_| !is_logged) else {
             return;
         };
         let words = answer.filter(|_| outcome == Outcome::Answered);
@@ -39,9 +39,12 @@ impl Plane {
                 let error = error_in_answer(words);
                 (Some(error.class), error.message)
             }
-            None => (None, super::reply::explain(outcome, Victim::of(answer)).1),
+            None => (
+                None,
+                super::reply::explain(outcome, CrashedProcess::of(answer)).1,
+            ),
         };
-        let bad = BadCall {
+        let failed_call = FailedCall {
             event,
             what,
             reason: &reason,
@@ -51,7 +54,7 @@ impl Plane {
             worker: facts.worker,
         };
         let ran_ms = ran(facts, answer).as_millis();
-        if let Some(entry) = self.bad_call(task, &bad) {
+        if let Some(entry) = self.failed_call_entry(task, &failed_call) {
             let entry = entry.with("class", class).with("ran_ms", ran_ms);
             self.log.put(entry);
         }
@@ -64,10 +67,10 @@ impl Plane {
         worker: WorkerId,
         exit: Exit,
         crashes: u8,
-        victim: Victim,
+        crashed_process: CrashedProcess,
     ) {
-        let reason = format!("{} ({})", victim.died(), exit_text(exit));
-        let bad = BadCall {
+        let reason = format!("{} ({})", crashed_process.crash_text(), exit_text(exit));
+        let failed_call = FailedCall {
             event: &events::CALL_CRASHED,
             what: "crashed",
             reason: &reason,
@@ -76,7 +79,7 @@ impl Plane {
             crashes,
             worker: Some(worker),
         };
-        if let Some(entry) = self.bad_call(task, &bad) {
+        if let Some(entry) = self.failed_call_entry(task, &failed_call) {
             self.log.put(entry);
         }
     }
@@ -89,7 +92,7 @@ impl Plane {
         why: &str,
         again: bool,
     ) {
-        let bad = BadCall {
+        let failed_call = FailedCall {
             event: &events::CALL_CUT_OFF,
             what: "was cut off",
             reason: why,
@@ -98,7 +101,7 @@ impl Plane {
             crashes: 0,
             worker: Some(worker),
         };
-        if let Some(entry) = self.bad_call(task, &bad) {
+        if let Some(entry) = self.failed_call_entry(task, &failed_call) {
             self.log.put(entry);
         }
         if !again {
@@ -107,7 +110,7 @@ impl Plane {
     }
 
     /// A log line about a call, or `None` if too many failures of its service were logged recently.
-    fn bad_call(&mut self, task: TaskId, bad: &BadCall<'_>) -> Option<Entry> {
+    fn failed_call_entry(&mut self, task: TaskId, failed_call: &FailedCall<'_>) -> Option<Entry> {
         let payload = self.payload(task);
         if !matches!(payload.origin, Origin::Call { .. }) {
             return None;
@@ -116,30 +119,42 @@ impl Plane {
         if !self.admits_failure(self.core.queue_of_name(name)) {
             return None;
         }
-        let handle = bad.worker.and_then(|worker| self.worker_handle(worker));
+        let handle = failed_call
+            .worker
+            .and_then(|worker| self.worker_handle(worker));
         let pool = handle.map(|handle| self.core.pool(handle.pool).0);
-        let attempt = bad.attempt.max(1);
+        let attempt = failed_call.attempt.max(1);
         let label = self.task_label(task);
-        let next = if bad.is_last { "" } else { "; it runs again" };
-        let what = bad.what;
+        let next = if failed_call.is_last {
+            ""
+        } else {
+            "; it runs again"
+        };
+        let what = failed_call.what;
         let text = format!(
             "call {label} {what} at attempt {attempt}: {}{next}",
-            bad.reason
+            failed_call.reason
         );
-        let entry = bad
+        let entry = failed_call
             .event
             .message(text)
             .with("task", label)
             .with("type", "call");
         let entry = entry.with("name", self.core.name(name)).with("pool", pool);
-        let entry = entry.with("attempt", attempt).with("crashes", bad.crashes);
+        let entry = entry
+            .with("attempt", attempt)
+            .with("crashes", failed_call.crashes);
         let entry = entry.with("worker", handle.map(|handle| handle.name.as_str()));
-        Some(entry.with("reason", bad.reason).with("final", bad.is_last))
+        Some(
+            entry
+                .with("reason", failed_call.reason)
+                .with("final", failed_call.is_last),
+        )
     }
 }
 
 /// The kind of log line for a call with this outcome; `None` if it did not fail.
-fn bad_end(
+fn failure_event(
     outcome: Outcome,
     answer: Option<&TaskAnswer<'_>>,
 ) -> Option<(&'static LogEvent, &'static str)> {

@@ -5,12 +5,12 @@ use crate::net::{ConnId, Role};
 use crate::observe::events;
 use crate::plane::Plane;
 use crate::sources::end::exit_text;
-use stoker_angel::{AboutGateway, End};
+use stoker_angel::{End, GatewayEvent};
 use stoker_core::Exit;
 use stoker_wire::{EventKind, Frame, Hello, Status};
 
 /// The value of `prio` in a log event that marks a warning.
-const WARNING: u8 = 2;
+const WARNING_PRIO: u8 = 2;
 /// The maximum length of a gateway's log line, in bytes. Longer lines are truncated.
 const MAX_LINE: usize = 4 << 10;
 
@@ -24,11 +24,11 @@ impl Plane {
         let is_known =
             self.peers.gateway_token.is_some() && self.peers.gateway_token == hello.token;
         if !is_known {
-            let text = "only a gateway that this server's angel has started may ask for others";
+            let text = "only a gateway that this server's angel has started may send requests on behalf of users";
             return Err(Fault::Refused(Status::UNAUTHENTICATED, text.to_owned()));
         }
         let Some(uid) = hello.uid else {
-            let text = "a gateway names the user for whom it asks (uid)";
+            let text = "a gateway must name the user (uid) of each request";
             return Err(Fault::Refused(Status::INVALID_ARGUMENT, text.to_owned()));
         };
         let user = self.memory.users.of(uid);
@@ -51,12 +51,14 @@ impl Plane {
     pub(super) fn gateway_event(&mut self, id: ConnId, frame: &Frame<'_>) -> Result<(), Fault> {
         let name = self.client(id).and_then(|client| client.gateway.clone());
         let Some(name) = name.filter(|_| EventKind(frame.code) == EventKind::LOG) else {
-            return Err(Fault::State("a client sends REQ, CANCEL, PING and PONG"));
+            return Err(Fault::State(
+                "a client may send only REQ, CANCEL, PING and PONG",
+            ));
         };
         let body = &frame.body[..frame.body.len().min(MAX_LINE)];
         let text = String::from_utf8_lossy(body);
         let event = match frame.prio {
-            WARNING => &events::GATEWAY_WARNING,
+            WARNING_PRIO => &events::GATEWAY_WARNING,
             _ => &events::GATEWAY,
         };
         let entry = event.message(format!("gateway {name}: {text}"));
@@ -65,8 +67,8 @@ impl Plane {
     }
 
     /// Logs the start or end of a gateway's process, as reported by the angel.
-    pub(crate) fn gateway_changed(&mut self, about: AboutGateway) {
-        let AboutGateway {
+    pub(crate) fn gateway_changed(&mut self, about: GatewayEvent) {
+        let GatewayEvent {
             name,
             pid,
             end,
@@ -89,8 +91,8 @@ impl Plane {
             End::Signal(signal) => Exit::Signal(signal),
         });
         let again = restart.map_or(String::new(), |after| match after.as_millis() {
-            0 => "; it is started again".to_owned(),
-            ms => format!("; it is started again in {ms} ms"),
+            0 => "; it is restarted".to_owned(),
+            ms => format!("; it is restarted in {ms} ms"),
         });
         let text = format!("gateway {name} (pid {pid}) ended with {exit}{why}{again}");
         let entry = events::GATEWAY_DIED.message(text).with("gateway", name);

@@ -4,7 +4,7 @@ use super::fault::Fault;
 use crate::MAX_FRAME;
 use crate::net::{Client, ConnId, Role};
 use crate::plane::Plane;
-use stoker_core::{Kind, NotItsOwn, Offer, WorkerId};
+use stoker_core::{Kind, Offer, ServedByOtherPool, WorkerId};
 use stoker_wire::{Encode, Frame, Hello, Role as HelloRole, Status, Type, Welcome};
 
 impl Plane {
@@ -13,7 +13,7 @@ impl Plane {
         let hello = Hello::parse(frame.body)?;
         match hello.role {
             HelloRole::Client => self.greet_client(id, &hello),
-            HelloRole::Worker => self.greet_dialled(id, &hello)?,
+            HelloRole::Worker => self.greet_connected(id, &hello)?,
             HelloRole::Gateway => self.greet_gateway(id, &hello)?,
         }
         Ok(())
@@ -40,7 +40,7 @@ impl Plane {
     }
 
     /// Handles a worker that Stoker did not start. It needs a pool, and permission to join it.
-    fn greet_dialled(&mut self, id: ConnId, hello: &Hello) -> Result<(), Fault> {
+    fn greet_connected(&mut self, id: ConnId, hello: &Hello) -> Result<(), Fault> {
         let Some(conn) = self.peers.conns.get(id) else {
             return Ok(());
         };
@@ -57,16 +57,20 @@ impl Plane {
         let Some((spec, pool)) = found else {
             let name = wanted.unwrap_or_default();
             let names: Vec<&str> = pools.map(|pool| pool.name.as_str()).collect();
-            let text = format!("there is no pool '{name}'; there is: {}", names.join(", "));
+            let text = format!(
+                "there is no pool '{name}'; expected one of: {}",
+                names.join(", ")
+            );
             return Err(Fault::Refused(Status::NOT_FOUND, text));
         };
         let name = &spec.name;
         let right_token = spec.token.is_some() && spec.token == hello.token;
         if !right_token && !self.is_own_user(conn.peer.uid) {
-            let text = format!("to join pool '{name}' as another user takes the pool's token");
+            let text = format!("joining pool '{name}' as another user requires the pool's token");
             return Err(Fault::Refused(Status::UNAUTHENTICATED, text));
         }
-        if let Err(NotItsOwn { kind, name, pool }) = self.core.may_join(pool, &offer(hello)) {
+        if let Err(ServedByOtherPool { kind, name, pool }) = self.core.may_join(pool, &offer(hello))
+        {
             let (what, section) = match kind {
                 Kind::Calls => ("service", "service"),
                 Kind::Jobs => ("queue", "queue"),

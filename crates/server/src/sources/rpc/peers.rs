@@ -6,7 +6,7 @@ use crate::plane::Plane;
 use stoker_os::Fd;
 
 /// Bytes that may be added to a connection's output within a turn before they are charged to memory.
-const UNCOUNTED: usize = 4 << 10;
+const MAX_UNCHARGED_OUTPUT: usize = 4 << 10;
 
 /// Everything that is connected, or wants to be: clients, gateways and workers.
 pub(crate) struct Peers {
@@ -37,7 +37,7 @@ impl Plane {
     pub(crate) fn mark_dirty(&mut self, id: ConnId) {
         if let Some(conn) = self.peers.conns.get_mut(id) {
             let is_listed = std::mem::replace(&mut conn.dirty, true);
-            if !is_listed || conn.unsent() > conn.counted.unsent + UNCOUNTED {
+            if !is_listed || conn.unsent() > conn.counted.unsent + MAX_UNCHARGED_OUTPUT {
                 self.memory.count_output(conn);
             }
             if !is_listed {

@@ -13,21 +13,21 @@ use stoker_core::{Span, Time};
 use stoker_wire::Status;
 
 /// The number of places beyond `max_connections` that only administrators get.
-const KEPT: usize = 16;
+const ADMINISTRATOR_PLACES: usize = 16;
 /// Descriptors for everything except client connections: the store, the log, the angel, and the process itself.
-const OTHERS: u64 = 32;
+const OTHER_DESCRIPTORS: u64 = 32;
 /// Descriptors of a worker: a socket and two pipes, doubled for the worker that replaces it.
-const OF_WORKER: u64 = 6;
+const DESCRIPTORS_PER_WORKER: u64 = 6;
 /// The minimum number of connections, however few descriptors are available.
-const LEAST: u64 = 8;
+const MIN_CONNECTIONS: u64 = 8;
 /// A client without a request for this time may be closed to make room.
-const IDLE: Span = Span::from_secs(60);
+const MIN_IDLE_TIME: Span = Span::from_secs(60);
 /// A connection that is younger, or was active within this time, is not closed to make room, so that it can send
 /// HELLO or a request. If even the places reserved for administrators are taken, any client that has been
 /// inactive for this time may be closed to make room for an administrator.
-const FRESH: Span = Span::from_millis(100);
+const MIN_INACTIVE_TIME: Span = Span::from_millis(100);
 /// The size of the last read from a connection that is about to be closed.
-const READ: usize = 16 << 10;
+const LAST_READ_SIZE: usize = 16 << 10;
 
 /// The availability of a place for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,16 +49,20 @@ pub(crate) struct Places {
 
 impl Plane {
     /// Calculates the maximum number of connections.
-    pub(crate) fn count_places(&mut self) {
+    pub(crate) fn set_connection_limit(&mut self) {
         let wanted = self.config.max_connections;
         let workers = self
             .config
             .pools
             .iter()
             .map(|pool| u64::from(pool.core.max));
-        let others = OTHERS + KEPT as u64 + OF_WORKER * workers.sum::<u64>();
+        let others = OTHER_DESCRIPTORS
+            + ADMINISTRATOR_PLACES as u64
+            + DESCRIPTORS_PER_WORKER * workers.sum::<u64>();
         let limit = stoker_os::descriptor_limit();
-        let most = limit.map_or(u64::MAX, |limit| limit.saturating_sub(others).max(LEAST));
+        let most = limit.map_or(u64::MAX, |limit| {
+            limit.saturating_sub(others).max(MIN_CONNECTIONS)
+        });
         self.peers.places.max = wanted.min(usize::try_from(most).unwrap_or(usize::MAX));
         if self.peers.places.max < wanted {
             let (max, limit) = (self.peers.places.max, limit.unwrap_or_default());
@@ -83,11 +87,12 @@ impl Plane {
             return Ok(Place::Free);
         }
         if self.is_own_user(self.memory.users[user].uid) {
-            let is_kept = self.peers.conns.len() < self.peers.places.max + KEPT;
-            if is_kept || self.close_silent(None) || self.close_inactive() {
+            let has_administrator_place =
+                self.peers.conns.len() < self.peers.places.max + ADMINISTRATOR_PLACES;
+            if has_administrator_place || self.close_silent(None) || self.close_inactive() {
                 return Ok(Place::Free);
             }
-            if let Some(at) = self.next_place() {
+            if let Some(at) = self.next_place_at() {
                 return Ok(Place::FreeAt(at));
             }
         }
@@ -141,7 +146,7 @@ impl Plane {
                 if since + self.config.hello_timeout > self.now {
                     return;
                 }
-                let text = "no HELLO came in time (stoker.hello_timeout)".to_owned();
+                let text = "no HELLO was received in time (stoker.hello_timeout)".to_owned();
                 self.fault(id, &Fault::Refused(Status::DEADLINE_EXCEEDED, text));
             }
             self.peers.places.silent.pop_front();
@@ -151,7 +156,7 @@ impl Plane {
     /// Closes the connection that has been silent longest, of this user or of any user.
     fn close_silent(&mut self, whose: Option<UserId>) -> bool {
         while let Some(id) = self.longest_silent(whose) {
-            if self.is_closed_after_reading(id, Self::is_silent) {
+            if self.read_and_close(id, Self::is_silent) {
                 return true;
             }
         }
@@ -160,17 +165,17 @@ impl Plane {
 
     fn longest_silent(&self, whose: Option<UserId>) -> Option<ConnId> {
         let old = self.peers.places.silent.iter();
-        let mut old = old.take_while(|(since, _)| self.now.since(*since) >= FRESH);
-        let is_meant = |(_, id): &&(Time, ConnId)| {
+        let mut old = old.take_while(|(since, _)| self.now.since(*since) >= MIN_INACTIVE_TIME);
+        let is_candidate = |(_, id): &&(Time, ConnId)| {
             let conn = self.peers.conns.get(*id).filter(|_| self.is_silent(*id));
             conn.is_some_and(|conn| whose.is_none_or(|user| conn.user == Some(user)))
         };
-        old.find(is_meant).map(|(_, id)| *id)
+        old.find(is_candidate).map(|(_, id)| *id)
     }
 
-    /// Closes the client that has been idle longest, if that is at least [`IDLE`].
+    /// Closes the client that has been idle longest, if that is at least [`MIN_IDLE_TIME`].
     fn close_idle(&mut self, whose: Option<UserId>) -> bool {
-        self.close_longest(IDLE, |conn| {
+        self.close_longest_inactive(MIN_IDLE_TIME, |conn| {
             conn.is_idle() && whose.is_none_or(|user| conn.user == Some(user))
         })
     }
@@ -178,56 +183,52 @@ impl Plane {
     /// Closes the client that has been idle longest. If there is none, closes one that does not continue a
     /// request that it began, or that does not read its answers.
     fn close_inactive(&mut self) -> bool {
-        self.close_longest(FRESH, Conn::is_idle)
-            || self.close_longest(FRESH, Conn::waits_for_nothing)
+        self.close_longest_inactive(MIN_INACTIVE_TIME, Conn::is_idle)
+            || self.close_longest_inactive(MIN_INACTIVE_TIME, Conn::has_no_open_requests)
     }
 
     /// Closes the client that has been inactive longest, among those that match and have been inactive for at
     /// least `least`.
-    fn close_longest(&mut self, least: Span, which: impl Fn(&Conn) -> bool) -> bool {
-        let is_meant =
+    fn close_longest_inactive(&mut self, least: Span, which: impl Fn(&Conn) -> bool) -> bool {
+        let is_candidate =
             |conn: &Conn, now: Time| now.since(conn.inactive_since()) >= least && which(conn);
         loop {
             let meant = self
                 .peers
                 .conns
                 .iter()
-                .filter(|(_, conn)| is_meant(conn, self.now));
+                .filter(|(_, conn)| is_candidate(conn, self.now));
             let longest = meant.min_by_key(|(_, conn)| conn.inactive_since());
             let Some(id) = longest.map(|(id, _)| id) else {
                 return false;
             };
             let is_still_meant = |plane: &Self, id| {
                 let conn = plane.peers.conns.get(id);
-                conn.is_some_and(|conn| is_meant(conn, plane.now))
+                conn.is_some_and(|conn| is_candidate(conn, plane.now))
             };
-            if self.is_closed_after_reading(id, is_still_meant) {
+            if self.read_and_close(id, is_still_meant) {
                 return true;
             }
         }
     }
 
     /// The earliest time when a connection may be closed to make room for an administrator.
-    fn next_place(&self) -> Option<Time> {
+    fn next_place_at(&self) -> Option<Time> {
         let mut silent = self.peers.places.silent.iter();
         let silent = silent.find(|(_, id)| self.is_silent(*id));
         let clients = self.peers.conns.iter().map(|(_, conn)| conn);
-        let clients = clients.filter(|conn| conn.waits_for_nothing());
+        let clients = clients.filter(|conn| conn.has_no_open_requests());
         let inactive = clients.map(Conn::inactive_since).min();
         let first = [silent.map(|(since, _)| *since), inactive];
         let first = first.into_iter().flatten().min()?;
-        Some((first + FRESH).max(self.now + Span::from_millis(1)))
+        Some((first + MIN_INACTIVE_TIME).max(self.now + Span::from_millis(1)))
     }
 
     /// Reads what a connection has sent meanwhile, and closes it if it may still be closed. Returns whether its
     /// place is free now.
-    fn is_closed_after_reading(
-        &mut self,
-        id: ConnId,
-        is_meant: impl Fn(&Self, ConnId) -> bool,
-    ) -> bool {
-        self.read_conn(id, &mut [0; READ]);
-        if is_meant(self, id) {
+    fn read_and_close(&mut self, id: ConnId, is_candidate: impl Fn(&Self, ConnId) -> bool) -> bool {
+        self.read_conn(id, &mut [0; LAST_READ_SIZE]);
+        if is_candidate(self, id) {
             self.close_for_room(id);
         }
         self.peers.conns.get(id).is_none()
@@ -236,7 +237,7 @@ impl Plane {
     /// Sends the reason, if the peer can still receive it, and closes the connection at once, because its place
     /// is needed.
     fn close_for_room(&mut self, id: ConnId) {
-        let text = "others needed this place, and nothing was asked here (stoker.max_connections)";
+        let text = "closed to make room: this connection was idle (stoker.max_connections)";
         self.status(id, 0, Status::RESOURCE_EXHAUSTED, text, None);
         self.flush_conn(id);
         self.close(id);

@@ -1,9 +1,9 @@
 //! Answers to callers.
 
-use crate::net::{Client, ConnId, LARGE, Role};
+use crate::net::{Client, ConnId, LARGE_BODY, Role};
 use crate::plane::Plane;
 use crate::sources::Origin;
-use crate::sources::end::{ABANDONED, Victim, exit_text, ran};
+use crate::sources::end::{ABANDONED, CrashedProcess, exit_text, ran};
 use crate::sources::{RETRY_MS, TaskAnswer};
 use stoker_core::{Facts, Outcome, Span, TaskId};
 use stoker_wire::{Codec, Encode, Flags, Frame, Key, Meta, MetaBuf, Status, Type};
@@ -36,7 +36,7 @@ impl Plane {
             return;
         }
         match answer.filter(|_| outcome == Outcome::Answered) {
-            Some(answer) => self.pass_on(conn, id, facts, answer),
+            Some(answer) => self.forward_answer(conn, id, facts, answer),
             None => self.send_outcome(conn, id, outcome, facts, answer),
         }
     }
@@ -55,9 +55,9 @@ impl Plane {
         }
         let queue = self.core.queue_of_name(name);
         let stats = self.queue_stats(queue);
-        let well = outcome == Outcome::Answered
+        let succeeded = outcome == Outcome::Answered
             && answer.is_some_and(|answer| answer.status == Status::OK);
-        match well {
+        match succeeded {
             true => stats.done += 1,
             false => stats.failed += 1,
         }
@@ -66,17 +66,17 @@ impl Plane {
         if ran > Span::ZERO {
             stats.ran.record(now, ran);
         }
-        if !well {
+        if !succeeded {
             return self.log_failed_call(task, outcome, facts, answer);
         }
         let body = self.payloads[task].body();
         self.admin
             .quarantine
-            .note_success(self.core.name(name), body);
+            .record_success(self.core.name(name), body);
     }
 
     /// Forwards a worker's answer, with metadata that the server adds.
-    fn pass_on(&mut self, conn: ConnId, id: u32, facts: Facts, answer: &TaskAnswer<'_>) {
+    fn forward_answer(&mut self, conn: ConnId, id: u32, facts: Facts, answer: &TaskAnswer<'_>) {
         let mut meta = std::mem::take(&mut self.scratch.meta);
         meta.clear();
         let waited = u32::try_from(facts.waited.0).unwrap_or(u32::MAX);
@@ -84,7 +84,7 @@ impl Plane {
         if let Some(handle) = facts.worker.and_then(|worker| self.worker_handle(worker)) {
             meta.push(Key::WORKER, handle.name.as_bytes());
         }
-        add_passed(&mut meta, answer.meta);
+        add_forwarded(&mut meta, answer.meta);
         if let Some(conn) = self.peers.conns.get_mut(conn) {
             conn.put(Encode {
                 code: answer.status.0,
@@ -107,15 +107,15 @@ impl Plane {
         facts: Facts,
         answer: Option<&TaskAnswer<'_>>,
     ) {
-        let (status, mut text, retry_after) = explain(outcome, Victim::of(answer));
+        let (status, mut text, retry_after) = explain(outcome, CrashedProcess::of(answer));
         if status == Status::WORKER_DIED || status == Status::QUARANTINED {
             let words = facts
                 .worker
                 .and_then(|worker| self.worker_handle(worker)?.death_reason());
             text.extend(words.into_iter().flat_map(|words| ["\n".to_owned(), words]));
         }
-        let untouched = !facts.has_run && facts.worker.is_none();
-        self.send_status(conn, id, status, &text, retry_after, untouched);
+        let not_processed = !facts.has_run && facts.worker.is_none();
+        self.send_status(conn, id, status, &text, retry_after, not_processed);
     }
 
     /// Rejects a request before it becomes a task.
@@ -151,13 +151,13 @@ impl Plane {
         status: Status,
         text: &str,
         retry_ms: Option<u32>,
-        untouched: bool,
+        not_processed: bool,
     ) {
         let mut meta = MetaBuf::new();
         if let Some(ms) = retry_ms {
             meta.push(Key::RETRY_AFTER, &ms.to_be_bytes());
         }
-        self.send_refusal(conn, id, status, text, &meta, untouched);
+        self.send_refusal(conn, id, status, text, &meta, not_processed);
     }
 
     /// Sends a RES with a text for people and metadata for programs.
@@ -168,14 +168,14 @@ impl Plane {
         status: Status,
         text: &str,
         meta: &MetaBuf,
-        untouched: bool,
+        not_processed: bool,
     ) {
-        let flags = if untouched {
+        let flags = if not_processed {
             Flags::NOT_PROCESSED
         } else {
             Flags::NONE
         };
-        self.own_answered(conn, id);
+        self.record_own_answer(conn, id);
         if let Some(conn) = self.peers.conns.get_mut(conn) {
             conn.put(Encode {
                 flags,
@@ -200,13 +200,13 @@ impl Plane {
     }
 
     fn answer_is_too_large(&mut self, conn: ConnId, id: u32) {
-        let text = "the answer would be larger than a frame";
+        let text = "the answer is larger than a frame allows";
         self.status(conn, id, Status::FAILED_PRECONDITION, text, None);
     }
 
     /// Answers with a small body.
     pub(crate) fn answer_body(&mut self, conn: ConnId, id: u32, codec: Codec, body: &[u8]) {
-        self.own_answered(conn, id);
+        self.record_own_answer(conn, id);
         if let Some(conn) = self.peers.conns.get_mut(conn) {
             conn.put(Encode {
                 prio: codec.0,
@@ -218,16 +218,16 @@ impl Plane {
     }
 
     fn answer_bytes(&mut self, conn: ConnId, id: u32, codec: Codec, body: Vec<u8>) {
-        if body.len() > LARGEST {
+        if body.len() > MAX_ANSWER_BODY {
             return self.answer_is_too_large(conn, id);
         }
-        if body.len() >= LARGE && !self.has_memory_for_answer(conn, body.len()) {
-            let text = "there is no memory for the answer: earlier ones wait to be read, or the broker holds as \
-                        much as it may (stoker.max_memory)";
+        if body.len() >= LARGE_BODY && !self.has_memory_for_answer(conn, body.len()) {
+            let text = "there is no memory for the answer: earlier answers have not been read, or the server's memory \
+            for payloads is full (stoker.max_memory)";
             let status = Status::RESOURCE_EXHAUSTED;
             return self.status(conn, id, status, text, Some(RETRY_MS));
         }
-        self.own_answered(conn, id);
+        self.record_own_answer(conn, id);
         if let Some(conn) = self.peers.conns.get_mut(conn) {
             let head = Encode {
                 prio: codec.0,
@@ -239,7 +239,7 @@ impl Plane {
     }
 
     /// Records that a request to the server's own methods has been answered, so its id can be reused.
-    fn own_answered(&mut self, conn: ConnId, id: u32) {
+    fn record_own_answer(&mut self, conn: ConnId, id: u32) {
         if let Some(client) = self
             .client(conn)
             .filter(|client| !client.own_requests.is_empty())
@@ -273,7 +273,7 @@ impl Plane {
 }
 
 /// The maximum size of the body of an answer by the server itself.
-const LARGEST: usize = stoker_wire::MAX_FRAME - 1024;
+const MAX_ANSWER_BODY: usize = stoker_wire::MAX_FRAME - 1024;
 
 /// Collects output up to the size of a frame. Writing stops there, because the whole output may be many times as
 /// large.
@@ -281,7 +281,7 @@ struct Bounded(Vec<u8>);
 
 impl std::io::Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        if self.0.len() + bytes.len() > LARGEST {
+        if self.0.len() + bytes.len() > MAX_ANSWER_BODY {
             return Err(std::io::ErrorKind::FileTooLarge.into());
         }
         self.0.extend_from_slice(bytes);
@@ -293,8 +293,8 @@ impl std::io::Write for Bounded {
     }
 }
 
-fn add_passed(meta: &mut MetaBuf, passed: Meta<'_>) {
-    for (key, value) in passed.iter() {
+fn add_forwarded(meta: &mut MetaBuf, forwarded: Meta<'_>) {
+    for (key, value) in forwarded.iter() {
         if key != Key::QUEUE_TIME && key != Key::WORKER {
             meta.push(key, value);
         }
@@ -302,7 +302,10 @@ fn add_passed(meta: &mut MetaBuf, passed: Meta<'_>) {
 }
 
 /// The status and text with which a caller is informed of an outcome other than a worker's own answer.
-pub(super) fn explain(outcome: Outcome, victim: Victim) -> (Status, String, Option<u32>) {
+pub(super) fn explain(
+    outcome: Outcome,
+    crashed_process: CrashedProcess,
+) -> (Status, String, Option<u32>) {
     let ms = |span: Span| u32::try_from(span.as_millis().max(1)).unwrap_or(u32::MAX);
     match outcome {
         Outcome::Answered | Outcome::Failed => {
@@ -311,28 +314,32 @@ pub(super) fn explain(outcome: Outcome, victim: Victim) -> (Status, String, Opti
         Outcome::Cancelled => (Status::CANCELLED, "cancelled".into(), None),
         Outcome::Deadline { ran: false } => (
             Status::DEADLINE_EXCEEDED,
-            "its time ran out, or would have, before a worker had it".into(),
+            "its deadline passed, or would have passed, before a worker received it".into(),
             None,
         ),
         Outcome::Deadline { ran: true } => (
             Status::DEADLINE_EXCEEDED,
-            "its time ran out while a worker had it".into(),
+            "its deadline passed while a worker ran it".into(),
             None,
         ),
         Outcome::TimedOut => (
             Status::DEADLINE_EXCEEDED,
-            "it ran longer than its pool allows, and its worker was ended".into(),
+            "it exceeded task_timeout, and its worker was killed".into(),
             None,
         ),
         Outcome::NoWorker => (Status::NO_WORKER, "no worker serves this name".into(), None),
         Outcome::WorkerDied(exit) => (
             Status::WORKER_DIED,
-            format!("{} ({}) while it ran", victim.died(), exit_text(exit)),
+            format!(
+                "{} ({}) while it ran",
+                crashed_process.crash_text(),
+                exit_text(exit)
+            ),
             None,
         ),
         Outcome::Abandoned => (Status::UNAVAILABLE, ABANDONED.into(), None),
         Outcome::Quarantined { crashes, exit } => {
-            let text = victim.died_last(crashes, exit);
+            let text = crashed_process.last_crash_text(crashes, exit);
             (Status::QUARANTINED, text, None)
         }
         Outcome::Exhausted { retry_after } => (
@@ -342,16 +349,16 @@ pub(super) fn explain(outcome: Outcome, victim: Victim) -> (Status, String, Opti
         ),
         Outcome::Shed { retry_after } => (
             Status::SHED,
-            "it would have waited longer than it can".into(),
+            "it would have waited longer than its deadline or max_wait allows".into(),
             Some(ms(retry_after)),
         ),
         Outcome::Unavailable { retry_after } => (
             Status::UNAVAILABLE,
-            "the server drains, or its workers can't start".into(),
+            "the server is shutting down, or its workers can't start".into(),
             Some(ms(retry_after)),
         ),
         Outcome::WouldDeadlock => {
-            let text = "every worker that could serve this call waits for such calls itself";
+            let text = "every worker that could serve this call is itself waiting for such a call";
             (Status::RESOURCE_EXHAUSTED, text.into(), None)
         }
     }

@@ -22,14 +22,14 @@ impl Plane {
         conn.active_at = now;
         conn.awaited += u32::from(!frame.flags.has(Flags::ONEWAY));
         if client.awaits(frame.id) {
-            return Err(Fault::State("the id of this REQ is still unanswered"));
+            return Err(Fault::State("a request with this id is still unanswered"));
         }
         if client.inflight.len() >= max_inflight {
             let text = format!("{max_inflight} requests of this connection are unanswered");
             self.refuse(id, frame, Status::RESOURCE_EXHAUSTED, &text, Some(RETRY_MS));
             return Ok(());
         }
-        if conn.is_clogged() {
+        if conn.exceeds_output_limit() {
             let text = "the answers to earlier requests of this connection wait to be read";
             self.refuse(id, frame, Status::RESOURCE_EXHAUSTED, text, Some(RETRY_MS));
             return Ok(());
@@ -37,7 +37,7 @@ impl Plane {
         let (parent, last) = (client.worker, client.last);
         if let Some(key) = unknown_key(frame) {
             let text = format!(
-                "the frame is CRITICAL, and this broker does not know its metadata key {key}"
+                "the frame is CRITICAL, and this server does not support its metadata key {key}"
             );
             self.refuse(id, frame, Status::INVALID_ARGUMENT, &text, None);
         } else if frame.name.starts_with("stoker.") {
@@ -45,9 +45,9 @@ impl Plane {
             if let Some(client) = client {
                 client.own_requests.insert(frame.id, ());
             }
-            self.own_method(id, frame);
+            self.handle_own_method(id, frame);
         } else if !self.has_memory_for(frame.body.len()) {
-            let text = "the broker holds as many bytes of bodies as it may (stoker.max_memory)";
+            let text = "the server's memory for payloads is full (stoker.max_memory)";
             self.refuse(id, frame, Status::RESOURCE_EXHAUSTED, text, Some(RETRY_MS));
         } else if let Some(text) = user.and_then(|user| self.over_quota(user, frame.body.len())) {
             self.refuse(id, frame, Status::RESOURCE_EXHAUSTED, &text, Some(RETRY_MS));
@@ -55,7 +55,7 @@ impl Plane {
             let same = last.filter(|last| self.core.name(*last) == frame.name);
             match same.map_or_else(|| self.core.resolve_call(frame.name), Ok) {
                 Ok(name) => self.call(id, frame, name, parent),
-                Err(_) => self.no_worker(id, frame),
+                Err(_) => self.refuse_unserved(id, frame),
             }
         }
         Ok(())
@@ -107,7 +107,7 @@ impl Plane {
         self.step(Event::Arrived(new), None);
     }
 
-    fn no_worker(&mut self, id: ConnId, frame: &Frame<'_>) {
+    fn refuse_unserved(&mut self, id: ConnId, frame: &Frame<'_>) {
         let service = stoker_wire::service_of(frame.name);
         let queues = [frame.name, service];
         let queue = queues.iter().find(|name| {

@@ -7,8 +7,8 @@ use stoker_angel::{End, WorkerKey};
 use stoker_core::{Event, Exit, WorkerId};
 
 /// The maximum number of reads of a dead worker's socket, together more than its buffer holds.
-const READS: usize = 1_000;
-const READ: usize = stoker_os::bound(64 << 10, 100);
+const MAX_READS: usize = 1_000;
+const READ_SIZE: usize = stoker_os::limit(64 << 10, 100);
 
 impl Plane {
     /// Handles the exit of a worker that the angel has reaped.
@@ -28,15 +28,15 @@ impl Plane {
         };
         handle.exit = Some(exit);
         let conn = handle.conn;
-        self.read_output_dry(id);
+        self.read_all_output(id);
         if let Some(conn) = conn {
-            let mut buffer = vec![0; READ];
-            for _ in 0..READS {
+            let mut buffer = vec![0; READ_SIZE];
+            for _ in 0..MAX_READS {
                 let Some(socket) = self.peers.conns.get(conn).filter(|conn| !conn.closing) else {
                     break;
                 };
                 let (count, flow) = socket.read(&mut buffer);
-                if count > 0 && !self.take(conn, &buffer[..count], true) {
+                if count > 0 && !self.handle_bytes(conn, &buffer[..count], true) {
                     break;
                 }
                 if flow == Flow::Ended || count == 0 {

@@ -32,7 +32,7 @@ impl Plane {
     /// must be read before the task's answer to be attributed to it.
     fn read_pipe(&mut self, id: WorkerId, stream: Stream, buffer: &mut [u8], last: bool) -> bool {
         let behind = self.log.is_behind();
-        let tag = |plane: &Self| plane.present_task(id);
+        let tag = |plane: &Self| plane.current_task_label(id);
         let Some(handle) = self.worker_handle_mut(id) else {
             return false;
         };
@@ -52,7 +52,7 @@ impl Plane {
                 // Until a worker is ready, all its output may explain why it does not become ready: PHP writes
                 // parse errors to stdout unless it is configured otherwise.
                 if stream == Stream::Stderr || !handle.ready {
-                    handle.remember_stderr(&buffer[..count]);
+                    handle.keep_stderr(&buffer[..count]);
                 }
                 let tag = tag(self);
                 self.keep_output(id, &buffer[..count]);
@@ -169,13 +169,13 @@ impl Plane {
     }
 
     /// Reads everything that is left in a worker's pipes, before its answer or its death is handled.
-    pub(crate) fn read_output_dry(&mut self, id: WorkerId) {
+    pub(crate) fn read_all_output(&mut self, id: WorkerId) {
         // The maximum content of a pipe in reads of this size. A worker that continues to write is not waited
         // for.
-        const READS: usize = 20;
+        const MAX_READS: usize = 20;
         let mut buffer = vec![0; 64 << 10];
         for stream in [Stream::Stdout, Stream::Stderr] {
-            for _ in 0..READS {
+            for _ in 0..MAX_READS {
                 if !self.read_pipe(id, stream, &mut buffer, true) {
                     break;
                 }
@@ -185,7 +185,7 @@ impl Plane {
 
     /// The task that a worker is running, as a label for log lines. If several are assigned, the label is the
     /// range of all.
-    pub(crate) fn present_task(&self, id: WorkerId) -> String {
+    pub(crate) fn current_task_label(&self, id: WorkerId) -> String {
         let mut assigned = self.core.assigned_to(id);
         let Some(first) = assigned.next() else {
             return String::new();

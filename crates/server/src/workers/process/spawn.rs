@@ -7,7 +7,7 @@ use crate::net::{Role, Source};
 use crate::observe::events;
 use crate::observe::{Allowance, Stream, WorkerLog};
 use crate::plane::Plane;
-use crate::workers::{Pipe, Shared, WorkerHandle};
+use crate::workers::{Pipe, SharedMemory, WorkerHandle};
 use std::path::Path;
 use std::sync::Arc;
 use stoker_angel::{Spec, ToAngel, WorkerKey};
@@ -30,7 +30,7 @@ impl Plane {
             pool,
             name: name.clone(),
             pid: 0,
-            shared: Shared::default(),
+            shared: SharedMemory::default(),
             conn: None,
             pipes: Vec::new(),
             log,
@@ -70,7 +70,7 @@ impl Plane {
             }
             // A release was removed before a reload switched its workers to the next one. The workers are started
             // in the next release, because only its code exists.
-            base::leave_removed_directory(&mut self.launch, &mut self.log);
+            base::refresh_removed_base(&mut self.launch, &mut self.log);
         }
         let spec = self.spec_to_start(self.pool_spec(pool)?);
         self.workers.specs.insert((pool, version), spec.clone());
@@ -120,12 +120,12 @@ impl Plane {
             handle.pipes = pipes.into();
         }
         if conn.is_none() {
-            self.greet_for(id);
+            self.mark_ready_without_protocol(id);
         }
     }
 
     /// Reports a process without the protocol as ready as soon as it runs. It receives no tasks.
-    fn greet_for(&mut self, worker: WorkerId) {
+    fn mark_ready_without_protocol(&mut self, worker: WorkerId) {
         let offer = Offer {
             slots: 1,
             soft_cancel: false,

@@ -1,15 +1,15 @@
 //! Filters as SQL, and scans in short reads: a reader that keeps a snapshot for long prevents the WAL from
 //! being reset.
 
-use super::view::{OF_ENDED, OF_JOBS, view};
-use crate::sqlite::seal::{ENDED, JOBS};
+use super::view::{SELECT_ENDED, SELECT_JOBS, view};
+use crate::sqlite::row_checksum::{ENDED, JOBS};
 use crate::sqlite::trouble::is_damage;
 use crate::{Filter, QueueNo, State, View, fingerprint};
 use rusqlite::types::Value;
 use rusqlite::{Connection, ToSql, params_from_iter};
 
 /// The maximum number of rows that one read examines.
-const AT_ONCE: i64 = 4_096;
+const ROWS_PER_READ: i64 = 4_096;
 
 /// A table, or a part of one, in which jobs are ordered by their ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +99,8 @@ pub(in crate::sqlite) fn sources(filter: &Filter, queues: u32) -> Vec<Source> {
         .filter(|queue| filter.queue.is_none_or(|one| one == *queue))
     {
         let ended = [State::Done, State::Failed, State::Cancelled].into_iter();
-        let meant = ended.filter(|state| filter.states.contains(*state));
-        sources.extend(meant.map(|state| Source::Ended(queue, state)));
+        let wanted = ended.filter(|state| filter.states.contains(*state));
+        sources.extend(wanted.map(|state| Source::Ended(queue, state)));
     }
     sources
 }
@@ -118,7 +118,7 @@ impl Order {
         matches!(self, Self::Newest(_))
     }
 
-    fn behind(self) -> i64 {
+    fn start_id(self) -> i64 {
         match self {
             Self::Oldest(after) => super::signed(after),
             Self::Newest(after) => after.map_or(i64::MAX, super::signed),
@@ -134,7 +134,7 @@ impl Order {
     }
 
     /// The SQL operators for "after an id" and "up to an id", and the SQL keyword for the order.
-    fn words(self) -> (&'static str, &'static str, &'static str) {
+    fn operators(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Oldest(_) => (">", "<=", "ASC"),
             Self::Newest(_) => ("<", ">=", "DESC"),
@@ -173,10 +173,10 @@ impl Scan {
             return Ok(Vec::new());
         };
         let (mut terms, upto) = self.piece(db, filter, order)?;
-        let (.., direction) = order.words();
+        let (.., direction) = order.operators();
         let (from, table) = match self.source {
-            Source::Jobs => (&*OF_JOBS, &JOBS),
-            Source::Ended(..) => (&*OF_ENDED, &ENDED),
+            Source::Jobs => (&*SELECT_JOBS, &JOBS),
+            Source::Ended(..) => (&*SELECT_ENDED, &ENDED),
         };
         terms.values.push(super::signed(limit as u64).into());
         let sql = format!(
@@ -209,7 +209,7 @@ impl Scan {
     /// The number of matching jobs in the next piece.
     pub(super) fn count(&mut self, db: &Connection, filter: &Filter) -> rusqlite::Result<u64> {
         if filter.fingerprint.is_some() {
-            return Ok(self.next(db, filter, AT_ONCE as usize)?.len() as u64);
+            return Ok(self.next(db, filter, ROWS_PER_READ as usize)?.len() as u64);
         }
         let Some(order) = self.order else {
             return Ok(0);
@@ -228,21 +228,25 @@ impl Scan {
         filter: &Filter,
         order: Order,
     ) -> rusqlite::Result<(Terms, Option<Order>)> {
-        let (behind, upto, direction) = order.words();
-        let after = order.behind();
+        let (behind, upto, direction) = order.operators();
+        let after = order.start_id();
         let end: Option<i64> = match self.source {
             Source::Jobs => {
                 let end = format!(
                     "SELECT id FROM jobs WHERE id {behind} ?1 ORDER BY id {direction} LIMIT 1 OFFSET ?2"
                 );
-                query(db, &end, &[&after, &AT_ONCE])?
+                query(db, &end, &[&after, &ROWS_PER_READ])?
             }
             Source::Ended(queue, state) => {
                 let end = format!(
                     "SELECT id FROM ended WHERE queue = ?1 AND state = ?2 AND id {behind} ?3 \
                      ORDER BY id {direction} LIMIT 1 OFFSET ?4"
                 );
-                query(db, &end, &[&queue.0, &(state as u8), &after, &AT_ONCE])?
+                query(
+                    db,
+                    &end,
+                    &[&queue.0, &(state as u8), &after, &ROWS_PER_READ],
+                )?
             }
         };
         let mut terms = terms(filter, self.source);

@@ -12,14 +12,14 @@ pub(super) use filter::{Order, Scan, Source, sources};
 pub(super) use merged::{Merged, Next};
 #[cfg(feature = "sim")]
 pub(super) use stepped::ToReader;
-pub(super) use view::{OF_ENDED, OF_JOBS, OF_REMAINS};
+pub(super) use view::{SELECT_ENDED, SELECT_JOBS, SELECT_REMAINS};
 
 use super::kinds::signed;
 use super::mailbox::Mailbox;
+use super::row_checksum::{ENDED, JOBS, REMAINS};
 use super::schema;
-use super::seal::{ENDED, JOBS, REMAINS};
-use crate::job::WHOLE_BYTES;
-use crate::{Filter, Found, JobId, Query, State, StoreEvent, Ticket, Trouble, View, Whole};
+use crate::job::MAX_LIST_BYTES;
+use crate::{Filter, Found, JobDetails, JobId, Query, State, StoreEvent, Ticket, Trouble, View};
 use rusqlite::{Connection, OptionalExtension, params};
 use scrub::Scrub;
 use std::path::PathBuf;
@@ -83,7 +83,7 @@ impl Reader {
             }
             Message::Scrub => self.scrub.allow(),
             Message::Close(done) => {
-                self.scrub.forbid();
+                self.scrub.disallow();
                 self.db = None;
                 // The writer may have stopped waiting.
                 done.send(()).ok();
@@ -99,7 +99,7 @@ impl Reader {
     pub(super) fn scrub(&mut self) {
         // An error that prevents reading is reported by the next query.
         self.connection().ok();
-        let scrubbed = self.db.as_ref().map(|db| self.scrub.go_on(db));
+        let scrubbed = self.db.as_ref().map(|db| self.scrub.scrub_slice(db));
         let mut found = scrubbed.and_then(Result::ok).unwrap_or_default();
         if !found.items.is_empty() {
             self.mailbox.send(&mut found.items);
@@ -136,9 +136,9 @@ impl Lookup<'_> {
                 let whole = |view: &View| view::whole(self.db, view, (self.clock)());
                 self.one(*id, whole).map(Found::One)
             }
-            Query::Line { job, number } => {
-                let line = |_: &View| view::line(self.db, *job, *number);
-                self.one(*job, line).map(Found::One)
+            Query::HistoryEntry { job, number } => {
+                let history_entry = |_: &View| view::history_entry(self.db, *job, *number);
+                self.one(*job, history_entry).map(Found::One)
             }
             Query::List {
                 filter,
@@ -167,7 +167,7 @@ impl Lookup<'_> {
     fn one(
         &self,
         id: JobId,
-        whole: impl Fn(&View) -> rusqlite::Result<Whole>,
+        whole: impl Fn(&View) -> rusqlite::Result<JobDetails>,
     ) -> rusqlite::Result<Option<Box<View>>> {
         // Uses one snapshot, because the job could end between the queries of the two tables.
         let snapshot = self.db.unchecked_transaction()?;
@@ -181,7 +181,7 @@ impl Lookup<'_> {
 
     /// What is left of a forgotten job, if any of it is still kept.
     fn remains(&self, id: JobId) -> rusqlite::Result<Option<View>> {
-        let remains = format!("{} WHERE id = ?1 AND until > ?2", *OF_REMAINS);
+        let remains = format!("{} WHERE id = ?1 AND until > ?2", *SELECT_REMAINS);
         let row = params![id.0 as i64, (self.clock)() as i64];
         let mut remains = self.db.prepare_cached(&remains)?;
         remains
@@ -222,7 +222,7 @@ impl Lookup<'_> {
         let now = (self.clock)();
         let mut bytes = 0;
         for at in 0..jobs.len() {
-            if bytes >= WHOLE_BYTES {
+            if bytes >= MAX_LIST_BYTES {
                 jobs.truncate(at);
                 return Ok(true);
             }
@@ -234,7 +234,7 @@ impl Lookup<'_> {
     }
 
     fn count(&self, filter: &Filter) -> rusqlite::Result<u64> {
-        if let Some(count) = self.counted(filter)? {
+        if let Some(count) = self.count_from_counters(filter)? {
             return Ok(count);
         }
         let mut count = 0;
@@ -248,7 +248,7 @@ impl Lookup<'_> {
     }
 
     /// The count from the queues' counters, if these have it without reading any job.
-    fn counted(&self, filter: &Filter) -> rusqlite::Result<Option<u64>> {
+    fn count_from_counters(&self, filter: &Filter) -> rusqlite::Result<Option<u64>> {
         let column = match filter.states.single() {
             Some(State::Ready) => "ready",
             Some(State::Suspended) => "suspended",
@@ -275,7 +275,7 @@ impl Lookup<'_> {
 
 /// Finds a job among the unfinished and the ended ones.
 pub(super) fn find(db: &Connection, id: JobId) -> rusqlite::Result<Option<View>> {
-    let unfinished = format!("{} WHERE id = ?1", *OF_JOBS);
+    let unfinished = format!("{} WHERE id = ?1", *SELECT_JOBS);
     let job = db
         .prepare_cached(&unfinished)?
         .query_row([id.0 as i64], |row| view::view(row, &JOBS))
@@ -285,7 +285,7 @@ pub(super) fn find(db: &Connection, id: JobId) -> rusqlite::Result<Option<View>>
     }
     let ended = format!(
         "{} WHERE queue IN (SELECT id FROM queues) AND state IN (4, 5, 6) AND id = ?1",
-        *OF_ENDED
+        *SELECT_ENDED
     );
     db.prepare_cached(&ended)?
         .query_row([id.0 as i64], |row| view::view(row, &ENDED))

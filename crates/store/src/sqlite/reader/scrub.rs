@@ -2,7 +2,7 @@
 //! the store is opened, and then for at most a hundredth of the time.
 
 use crate::sqlite::mailbox::{Damaged, Item};
-use crate::sqlite::seal::{ALL, ENDED, Table};
+use crate::sqlite::row_checksum::{ALL, ENDED, Table};
 use crate::{JobId, QueueNo, StoreEvent};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
@@ -11,17 +11,17 @@ use std::time::Duration;
 use stoker_os::steady;
 
 /// How long the first scrub runs when the store is opened.
-const FIRST: Duration = Duration::from_secs(1);
+const FIRST_SLICE: Duration = Duration::from_secs(1);
 /// How long a scrub runs in each minute: a hundredth of it.
-const SHARE: Duration = Duration::from_millis(600);
-const PAUSE: Duration = Duration::from_secs(60);
+const SLICE: Duration = Duration::from_millis(600);
+const SLICE_PAUSE: Duration = Duration::from_secs(60);
 /// The pause between two rounds over all tables.
-const ROUND: Duration = Duration::from_secs(3_600);
+const ROUND_PAUSE: Duration = Duration::from_secs(3_600);
 /// The number of rows read at a time; a query waits for at most that many.
-const ROWS: usize = 64;
+const ROWS_PER_READ: usize = 64;
 /// The maximum number of damaged rows that are reported from tables other than the two with payloads. The
 /// command `stoker store check` lists more.
-const NAMED: usize = 100;
+const MAX_REPORTED: usize = 100;
 
 pub(super) struct Scrub {
     /// The current table, and the key of its last row that was read.
@@ -35,12 +35,12 @@ pub(super) struct Scrub {
     is_allowed: bool,
     /// When the current slice ends.
     until: Option<Duration>,
-    named: HashSet<String>,
+    reported: HashSet<String>,
 }
 
 /// The results of one read.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct ScrubResult {
     pub(super) items: Vec<Item>,
     pub(super) events: Vec<StoreEvent>,
 }
@@ -54,7 +54,7 @@ impl Scrub {
             next: steady(),
             is_allowed: false,
             until: None,
-            named: HashSet::new(),
+            reported: HashSet::new(),
         }
     }
 
@@ -69,35 +69,35 @@ impl Scrub {
         self.is_allowed = true;
         if self.at == 0 && self.after.is_none() {
             self.next = steady();
-            self.until = Some(self.next + FIRST);
+            self.until = Some(self.next + FIRST_SLICE);
         }
     }
 
     /// Forbids reading, because the file is being closed.
-    pub(super) fn forbid(&mut self) {
+    pub(super) fn disallow(&mut self) {
         self.is_allowed = false;
     }
 
     /// Reads some rows if the current slice has time left, and schedules the next read.
-    pub(super) fn go_on(&mut self, db: &Connection) -> rusqlite::Result<Found> {
-        let mut found = Found::default();
+    pub(super) fn scrub_slice(&mut self, db: &Connection) -> rusqlite::Result<ScrubResult> {
+        let mut found = ScrubResult::default();
         let now = steady();
-        let until = *self.until.get_or_insert(now + SHARE);
+        let until = *self.until.get_or_insert(now + SLICE);
         let table = ALL[self.at];
         let is_over = match self.read(db, table, &mut found) {
             Ok(is_over) => is_over,
             Err(error) => {
                 // A page that SQLite can't read is reported by the request that needs it. The rest of the
                 // table is skipped in this round.
-                self.pause(PAUSE);
+                self.pause(SLICE_PAUSE);
                 self.next_table();
                 return Err(error);
             }
         };
         if is_over && self.next_table() {
-            self.pause(ROUND);
+            self.pause(ROUND_PAUSE);
         } else if steady() >= until {
-            self.pause(PAUSE);
+            self.pause(SLICE_PAUSE);
         }
         Ok(found)
     }
@@ -119,7 +119,7 @@ impl Scrub {
         &mut self,
         db: &Connection,
         table: &Table,
-        found: &mut Found,
+        found: &mut ScrubResult,
     ) -> rusqlite::Result<bool> {
         let key = table.key.join(", ");
         let Some(upto) = self.last_of(db, table)? else {
@@ -135,8 +135,8 @@ impl Scrub {
             behind.push_str(&format!(" AND ({key}) > ({})", places(1 + count)));
         }
         let sql = format!(
-            "SELECT {}, {key} FROM {} {behind} ORDER BY {key} LIMIT {ROWS}",
-            table.is_bad(),
+            "SELECT {}, {key} FROM {} {behind} ORDER BY {key} LIMIT {ROWS_PER_READ}",
+            table.damaged_sql(),
             table.name
         );
         let mut statement = db.prepare_cached(&sql)?;
@@ -153,7 +153,7 @@ impl Scrub {
             count += 1;
         }
         self.after = (!last.is_empty()).then_some(last);
-        Ok(count < ROWS)
+        Ok(count < ROWS_PER_READ)
     }
 
     /// The last row of the current table, as it was when its scrub started.
@@ -177,7 +177,7 @@ impl Scrub {
         Ok(self.upto.clone())
     }
 
-    fn found(&mut self, table: &Table, key: &[Value], found: &mut Found) {
+    fn found(&mut self, table: &Table, key: &[Value], found: &mut ScrubResult) {
         let numbers: Vec<i64> = key.iter().filter_map(number).collect();
         let damaged = match numbers[..] {
             [job] if table.name == "jobs" => Damaged::Job(JobId(job as u64)),
@@ -188,7 +188,7 @@ impl Scrub {
             },
             _ => {
                 let what = format!("{} {key:?}", table.name);
-                if self.named.len() < NAMED && self.named.insert(what) {
+                if self.reported.len() < MAX_REPORTED && self.reported.insert(what) {
                     let what = format!(
                         "a row of table {} is damaged (its checksum is wrong): {}. See `stoker store check`",
                         table.name,
@@ -196,7 +196,7 @@ impl Scrub {
                             .key
                             .iter()
                             .zip(key)
-                            .map(shown)
+                            .map(column_as_text)
                             .collect::<Vec<_>>()
                             .join(", ")
                     );
@@ -216,11 +216,11 @@ fn number(value: &Value) -> Option<i64> {
     }
 }
 
-fn shown((column, value): (&&str, &Value)) -> String {
+fn column_as_text((column, value): (&&str, &Value)) -> String {
     match value {
         Value::Integer(number) => format!("{column} {number}"),
         Value::Text(text) => format!("{column} {text}"),
-        Value::Blob(bytes) => format!("{column} {}", crate::lossless(bytes)),
+        Value::Blob(bytes) => format!("{column} {}", crate::lossless_text(bytes)),
         _ => format!("{column} unknown"),
     }
 }

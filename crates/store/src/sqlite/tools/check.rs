@@ -2,13 +2,13 @@
 
 use super::open;
 use crate::sqlite::StoreError;
-use crate::sqlite::seal::{self, Table};
+use crate::sqlite::row_checksum::{self, Table};
 use rusqlite::Connection;
 use std::path::Path;
 
 /// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckReport {
     /// The number of jobs that were checked.
     pub jobs: u64,
     /// Problems, in sentences; empty if the store is intact.
@@ -18,7 +18,7 @@ pub struct Checked {
 }
 
 /// The maximum number of problems of one kind that are listed; the rest are only counted.
-const MOST_REPORTED: usize = 10;
+const MAX_REPORTED: usize = 10;
 
 /// Queries that must return no rows, and the problem that a returned row means. The first column names the
 /// affected queue, job or key.
@@ -51,7 +51,7 @@ const RULES: [(&str, &str); 13] = [
     (
         "SELECT id FROM jobs WHERE (state = 0 AND ord IS NULL) OR (state IN (1, 3) AND ord IS NOT NULL) OR \
          state NOT IN (0, 1, 2, 3)",
-        "the job has no place where it should have one, or the other way round",
+        "the job's place in its queue does not match its state",
     ),
     (
         "SELECT min(id) FROM jobs WHERE state = 0 GROUP BY queue, class, key, ord HAVING count(*) > 1",
@@ -64,7 +64,7 @@ const RULES: [(&str, &str); 13] = [
     ),
     (
         "SELECT id FROM ended WHERE state NOT IN (4, 5, 6) OR id IN (SELECT id FROM jobs)",
-        "the job has ended and has not",
+        "the job is both ended and unfinished",
     ),
     (
         "SELECT key FROM uniques WHERE until IS NULL AND NOT EXISTS (SELECT 1 FROM jobs WHERE id = job AND \
@@ -79,17 +79,17 @@ const RULES: [(&str, &str); 13] = [
     (
         "SELECT DISTINCT job FROM kept WHERE job NOT IN (SELECT id FROM jobs) AND job NOT IN \
          (SELECT id FROM ended) AND job NOT IN (SELECT id FROM remains) AND job NOT IN (SELECT id FROM damaged)",
-        "what is kept belongs to no job",
+        "kept data belongs to no job",
     ),
     (
         "SELECT id FROM damaged",
-        "the job was found damaged and set aside in the table `damaged`; what can be read of it is there",
+        "the job was found damaged and set aside in the table `damaged`; its readable data is there",
     ),
 ];
 
 /// Checks a store for damage and for inconsistent rows. The check only reads, and it may run while a server
 /// uses the store. It reads every page.
-pub fn check(path: &Path) -> Result<Checked, StoreError> {
+pub fn check(path: &Path) -> Result<CheckReport, StoreError> {
     let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
     let db = open(path)?;
     // Uses one snapshot, because changes during the check would look like problems.
@@ -98,18 +98,18 @@ pub fn check(path: &Path) -> Result<Checked, StoreError> {
     let mut notes = Vec::new();
     // In a damaged file these rules would find many consequential problems.
     if problems.is_empty() {
-        for table in seal::ALL {
+        for table in row_checksum::ALL {
             problems.extend(damaged(&db, table).map_err(error)?);
             notes.extend(foreign(&db, table).map_err(error)?);
         }
         for (rule, meaning) in RULES {
-            problems.extend(broken(&db, rule, meaning).map_err(error)?);
+            problems.extend(rule_violations(&db, rule, meaning).map_err(error)?);
         }
     }
     let jobs = "SELECT (SELECT count(*) FROM jobs) + (SELECT count(*) FROM ended)";
     let jobs = db.query_row(jobs, [], |row| row.get(0)).unwrap_or(0);
     snapshot.finish().map_err(error)?;
-    Ok(Checked {
+    Ok(CheckReport {
         jobs,
         problems,
         notes,
@@ -135,14 +135,14 @@ fn integrity(db: &Connection) -> rusqlite::Result<Vec<String>> {
 
 /// Rows with wrong checksums.
 fn damaged(db: &Connection, table: &Table) -> rusqlite::Result<Vec<String>> {
-    let (name, bad) = (table.name, table.is_bad());
+    let (name, bad) = (table.name, table.damaged_sql());
     let key = table
         .key
         .iter()
-        .map(|column| format!("'{column} ' || {}", shown(column)));
+        .map(|column| format!("'{column} ' || {}", column_as_text(column)));
     let key = key.collect::<Vec<_>>().join(" || ', ' || ");
     let rule = format!("SELECT {key} FROM {name} WHERE {bad}");
-    broken(
+    rule_violations(
         db,
         &rule,
         &format!("the row of table {name} is damaged: its checksum is wrong"),
@@ -150,7 +150,7 @@ fn damaged(db: &Connection, table: &Table) -> rusqlite::Result<Vec<String>> {
 }
 
 /// The SQL expression that shows a column of a key as text.
-fn shown(column: &str) -> String {
+fn column_as_text(column: &str) -> String {
     format!("iif(typeof({column}) = 'blob', '0x' || lower(hex({column})), {column})")
 }
 
@@ -159,7 +159,7 @@ fn foreign(db: &Connection, table: &Table) -> rusqlite::Result<Option<String>> {
     let (name, key) = (table.name, table.key[table.key.len() - 1]);
     let sql = format!(
         "SELECT count(*), CAST(min({key}) AS TEXT) FROM {name} WHERE {}",
-        table.is_foreign()
+        table.foreign_sql()
     );
     let (count, first): (u64, Option<String>) =
         db.query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -172,12 +172,12 @@ fn foreign(db: &Connection, table: &Table) -> rusqlite::Result<Option<String>> {
     }))
 }
 
-fn broken(db: &Connection, rule: &str, meaning: &str) -> rusqlite::Result<Vec<String>> {
+fn rule_violations(db: &Connection, rule: &str, meaning: &str) -> rusqlite::Result<Vec<String>> {
     let mut statement = db.prepare(rule)?;
     let mut rows = statement.query([])?;
     let (mut problems, mut more) = (Vec::new(), 0);
     while let Some(row) = rows.next()? {
-        if problems.len() == MOST_REPORTED {
+        if problems.len() == MAX_REPORTED {
             more += 1;
             continue;
         }

@@ -2,13 +2,13 @@
 
 mod check;
 
-pub use super::queues::Described;
-pub use check::{Checked, check};
+pub use super::queues::QueueDescription;
+pub use check::{CheckReport, check};
 
 use super::links::resolve;
 use super::lock::Lock;
-use super::log;
 use super::path::{beside, len};
+use super::wal;
 use super::{StoreError, queues, schema};
 use rusqlite::Connection;
 use std::fs::File;
@@ -26,14 +26,14 @@ pub struct Description {
     pub free_bytes: u64,
     /// The size of the WAL. Its content may not be in the file yet.
     pub log_bytes: u64,
-    pub queues: Vec<Described>,
+    pub queues: Vec<QueueDescription>,
 }
 
 /// Describes a store. A server may be using it.
 pub fn describe(path: &Path) -> Result<Description, StoreError> {
     let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
     let db = open(path)?;
-    let log = beside(&resolve(path)?, "-wal");
+    let wal = beside(&resolve(path)?, "-wal");
     let pragma = |name| {
         db.pragma_query_value(None, name, |row| row.get::<_, u64>(0))
             .map_err(error)
@@ -49,19 +49,19 @@ pub fn describe(path: &Path) -> Result<Description, StoreError> {
         created_ms: db.query_row(created, [], |row| row.get(0)).map_err(error)?,
         bytes: page * pages,
         free_bytes: page * free,
-        log_bytes: len(&log).map_err(|error| StoreError::io(&log, &error))?,
-        queues: queues::described(&db).map_err(error)?,
+        log_bytes: len(&wal).map_err(|error| StoreError::io(&wal, &error))?,
+        queues: queues::describe_queues(&db).map_err(error)?,
     })
 }
 
 /// Copies a store. A server may be using it. The copy is compacted, and no job counts as running in it. It
 /// appears under its name only once it is complete and synced.
 pub fn backup(path: &Path, to: &Path) -> Result<(), StoreError> {
-    let is_taken = to.try_exists();
-    if is_taken.map_err(|error| StoreError::io(to, &error))? {
+    let target_exists = to.try_exists();
+    if target_exists.map_err(|error| StoreError::io(to, &error))? {
         let error = io::Error::new(
             io::ErrorKind::AlreadyExists,
-            "there is a file; name another one",
+            "the file exists already; choose another path",
         );
         return Err(StoreError::io(to, &error));
     }
@@ -77,16 +77,16 @@ pub fn backup(path: &Path, to: &Path) -> Result<(), StoreError> {
         .ok_or_else(|| io(io::Error::other("the path is not UTF-8")))?;
     db.execute("VACUUM INTO ?1", [name])
         .map_err(|error| StoreError::sqlite(&part, &error))?;
-    nothing_runs(&part).map_err(|error| StoreError::sqlite(&part, &error))?;
+    clear_running(&part).map_err(|error| StoreError::sqlite(&part, &error))?;
     File::open(&part)
         .and_then(|file| file.sync_all())
         .map_err(io)?;
     std::fs::rename(&part, to).map_err(io)?;
-    stoker_os::sync_folder_of(to).map_err(io)
+    stoker_os::sync_parent_dir(to).map_err(io)
 }
 
 /// Clears the list of running jobs: jobs that were running when the copy was made did not crash.
-fn nothing_runs(copy: &Path) -> rusqlite::Result<()> {
+fn clear_running(copy: &Path) -> rusqlite::Result<()> {
     Connection::open(copy)?
         .execute("DELETE FROM running", [])
         .map(drop)
@@ -97,13 +97,13 @@ pub fn compact(path: &Path) -> Result<(), StoreError> {
     let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
     exists(path)?;
     let lock = Lock::take(path, None)?;
-    log::rewrite(lock.path())?;
+    wal::rewrite(lock.path())?;
     let db = schema::open(lock.path(), 16 << 10)?;
     db.execute_batch("VACUUM").map_err(error)?;
     let busy: bool = db
         .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
         .map_err(error)?;
-    schema::remove_log_on_close(&db, !busy).map_err(error)?;
+    schema::remove_wal_on_close(&db, !busy).map_err(error)?;
     // The connection must be closed before the lock is released; see [`Lock`].
     drop(db);
     drop(lock);
@@ -135,7 +135,7 @@ fn open(path: &Path) -> Result<Connection, StoreError> {
 }
 
 fn exists(path: &Path) -> Result<(), StoreError> {
-    log::check_has_store(path)?;
+    wal::check_has_store(path)?;
     stoker_os::stat(path)
         .map(drop)
         .map_err(|error| StoreError::io(path, &error))

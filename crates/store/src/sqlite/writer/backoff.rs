@@ -7,39 +7,39 @@ use stoker_os::steady;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sqlite) struct Backoff {
     /// The time of the next attempt, by the steady clock.
-    again: Duration,
-    wait: Duration,
+    next_at: Duration,
+    delay: Duration,
 }
 
-const FIRST: Duration = Duration::from_millis(250);
+const FIRST_DELAY: Duration = Duration::from_millis(250);
 
 impl Backoff {
     pub(super) fn new() -> Self {
         Self {
-            again: steady() + FIRST,
-            wait: FIRST,
+            next_at: steady() + FIRST_DELAY,
+            delay: FIRST_DELAY,
         }
     }
 
     /// Makes the next attempt due now, because the cause of the failure may be gone.
     pub(super) fn retry_soon(&mut self) {
-        self.again = steady();
+        self.next_at = steady();
     }
 
     /// The backoff after another failure.
-    pub(super) fn slower(self, longest: Duration) -> Self {
-        let wait = longest.min(self.wait * 2);
+    pub(super) fn increased(self, max_delay: Duration) -> Self {
+        let delay = max_delay.min(self.delay * 2);
         Self {
-            again: steady() + wait,
-            wait,
+            next_at: steady() + delay,
+            delay,
         }
     }
 
     pub(super) fn is_due(&self) -> bool {
-        self.again <= steady()
+        self.next_at <= steady()
     }
 
     pub(super) fn time_left(&self) -> Duration {
-        self.again.saturating_sub(steady())
+        self.next_at.saturating_sub(steady())
     }
 }

@@ -12,7 +12,7 @@ pub(super) struct Batch {
     /// The time by the steady clock.
     pub(super) steady: u64,
     /// The transaction also deletes expired data.
-    pub(super) makes_room: bool,
+    pub(super) trims_excess: bool,
     /// All work is done and COMMIT has started. If COMMIT fails, the transaction may still be in the file.
     pub(super) is_committing: bool,
     /// One effect for each request, in their order.
@@ -20,7 +20,7 @@ pub(super) struct Batch {
     /// Lanes in which jobs became ready, each with the lowest order number of a job that goes before others.
     pub(super) woken: BTreeMap<(QueueNo, u8, Box<[u8]>), u64>,
     /// Lanes that ready jobs left without having been handed over.
-    pub(super) left: BTreeSet<(QueueNo, u8, Box<[u8]>)>,
+    pub(super) lanes_left: BTreeSet<(QueueNo, u8, Box<[u8]>)>,
     /// The ids of the jobs that ended, as stored in `ages`, by queue and kind.
     pub(super) ended: BTreeMap<(QueueNo, u8), Vec<u8>>,
     /// The earliest due time of the jobs that this transaction delayed.
@@ -66,7 +66,7 @@ pub(super) enum Effect {
         order: u64,
     },
     /// The job is no longer loaded.
-    Left,
+    Unloaded,
     /// The job is parked until it is due.
     Parked,
 }
@@ -96,8 +96,8 @@ impl Batch {
         *lowest = order.min(*lowest);
     }
 
-    pub(super) fn leave(&mut self, queue: QueueNo, class: u8, key: &[u8]) {
-        self.left.insert((queue, class, key.into()));
+    pub(super) fn record_lane_left(&mut self, queue: QueueNo, class: u8, key: &[u8]) {
+        self.lanes_left.insert((queue, class, key.into()));
     }
 
     pub(super) fn wait_until(&mut self, due: u64, is_delay: bool) {

@@ -10,7 +10,7 @@ pub(in crate::sqlite) struct BulkChange {
     pub(super) work: Work,
     pub(super) changed: Changed,
     /// The number of changed jobs that are committed.
-    pub(super) safe: u64,
+    pub(super) committed_count: u64,
 }
 
 /// A slice of a change, and whether it was the last one, or why the change could not be made.

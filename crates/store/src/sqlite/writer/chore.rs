@@ -12,10 +12,10 @@ pub(in crate::sqlite) struct Chore {
     failed: bool,
 }
 
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_DELAY: Duration = Duration::from_secs(60);
 
 impl Chore {
-    pub(super) fn may_be_done(&self) -> bool {
+    pub(super) fn is_due(&self) -> bool {
         self.backoff.is_none_or(|backoff| backoff.is_due())
     }
 
@@ -26,11 +26,11 @@ impl Chore {
     }
 
     /// Records whether the chore succeeded, and passes the result on.
-    pub(super) fn watch<T>(&mut self, done: rusqlite::Result<T>) -> rusqlite::Result<T> {
+    pub(super) fn record<T>(&mut self, done: rusqlite::Result<T>) -> rusqlite::Result<T> {
         self.failed = done.is_err();
         self.backoff = match (&done, self.backoff) {
             (Ok(_), _) => None,
-            (Err(_), Some(backoff)) => Some(backoff.slower(LONGEST_WAIT)),
+            (Err(_), Some(backoff)) => Some(backoff.increased(MAX_DELAY)),
             (Err(_), None) => Some(Backoff::new()),
         };
         done

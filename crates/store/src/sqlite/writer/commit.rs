@@ -1,16 +1,16 @@
 //! Runs transactions and decides what a failure means.
 
-use super::fold::Folding;
+use super::wal_checkpoint::WalCheckpoint;
 use super::{Batch, NextDue, Writer, backoff::Backoff, doubt::Fate};
 use crate::Trouble;
-use crate::sqlite::trouble::{broken, trouble, unseen};
+use crate::sqlite::trouble::{reopen_error, status_unknown, trouble};
 use rusqlite::params;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The setting of `PRAGMA synchronous`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sqlite) enum Level {
+pub(in crate::sqlite) enum SyncLevel {
     Unknown,
     /// Nothing is synced. A power failure may even corrupt the file.
     Off,
@@ -27,7 +27,7 @@ pub(in crate::sqlite) struct Failing {
     pub(super) backoff: Backoff,
 }
 
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
+const MAX_DELAY: Duration = Duration::from_secs(5);
 
 const SERIAL: &str = "INSERT OR REPLACE INTO store (key, value) VALUES ('serial', ?1)";
 const AGE: &str = "INSERT INTO ages (queue, kind, no, at, ids) VALUES (?1, ?2, ?3, ?4, ?5)";
@@ -43,7 +43,7 @@ impl Writer {
         let mut batch = Batch::new((self.clock)(), (self.steady)());
         self.unknown = None;
         let began = stoker_os::steady();
-        let done = self.try_to(must_be_durable, &mut batch, work);
+        let done = self.try_transact(must_be_durable, &mut batch, work);
         let took = stoker_os::steady().saturating_sub(began);
         let counters = &self.mailbox.counters;
         counters.commit(done.is_ok(), took.as_micros() as u64);
@@ -57,7 +57,7 @@ impl Writer {
                 self.queues.undo();
                 // The times that this transaction determined may be wrong.
                 self.next_due = NextDue::NOW;
-                self.tidy_at.set(0);
+                self.expiry_at.set(0);
                 self.unknown = matches!(fate, Fate::Unknown).then_some((batch, under_way));
                 return Err(error);
             }
@@ -73,17 +73,20 @@ impl Writer {
         Ok(batch)
     }
 
-    fn try_to(
+    fn try_transact(
         &mut self,
         must_be_durable: bool,
         batch: &mut Batch,
         work: impl FnOnce(&mut Self, &mut Batch) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<()> {
-        self.distrusts_log |= self.folding.as_ref().is_some_and(Folding::has_failed);
-        self.reopen().map_err(|error| broken(&error))?;
-        let is_short = self.check_files().map_err(|error| unseen(&error))?;
+        self.must_rewrite_wal |= self
+            .wal_checkpoint
+            .as_ref()
+            .is_some_and(WalCheckpoint::has_failed);
+        self.reopen().map_err(|error| reopen_error(&error))?;
+        let journal_is_short = self.check_files().map_err(|error| status_unknown(&error))?;
         let frames = u64::from(self.frames.load(Ordering::Relaxed));
-        self.set_level(must_be_durable)?;
+        self.set_sync_level(must_be_durable)?;
         self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         self.queues.save_new(&self.db)?;
         work(self, batch)?;
@@ -98,8 +101,9 @@ impl Writer {
         batch.is_committing = true;
         commit.execute([])?;
         drop(commit);
-        if is_short {
-            self.check_journal(frames).map_err(|error| broken(&error))?;
+        if journal_is_short {
+            self.check_journal(frames)
+                .map_err(|error| reopen_error(&error))?;
         }
         Ok(())
     }
@@ -115,25 +119,25 @@ impl Writer {
                 ids
             ])?;
         }
-        self.make_room(batch)?;
+        self.trim_excess(batch)?;
         let last = self.ids.last();
         self.queues.save(&self.db, last, self.serial + 1)
     }
 
-    fn set_level(&mut self, must_be_durable: bool) -> rusqlite::Result<()> {
-        let level = match (self.sync, must_be_durable) {
-            (false, _) => Level::Off,
-            (true, false) => Level::Normal,
-            (true, true) => Level::Full,
+    fn set_sync_level(&mut self, must_be_durable: bool) -> rusqlite::Result<()> {
+        let sync_level = match (self.sync, must_be_durable) {
+            (false, _) => SyncLevel::Off,
+            (true, false) => SyncLevel::Normal,
+            (true, true) => SyncLevel::Full,
         };
-        if level != self.level {
-            let name = match level {
-                Level::Unknown | Level::Off => "off",
-                Level::Normal => "normal",
-                Level::Full => "full",
+        if sync_level != self.sync_level {
+            let name = match sync_level {
+                SyncLevel::Unknown | SyncLevel::Off => "off",
+                SyncLevel::Normal => "normal",
+                SyncLevel::Full => "full",
             };
             self.db.pragma_update(None, "synchronous", name)?;
-            self.level = level;
+            self.sync_level = sync_level;
         }
         Ok(())
     }
@@ -143,7 +147,7 @@ impl Writer {
         let trouble = trouble(error);
         let (backoff, is_known) = match &self.failing {
             Some(failing) => (
-                failing.backoff.slower(LONGEST_WAIT),
+                failing.backoff.increased(MAX_DELAY),
                 failing.trouble == trouble,
             ),
             None => (Backoff::new(), false),
@@ -163,9 +167,9 @@ impl Writer {
         if self.failing.take().is_some() {
             self.events.push(crate::StoreEvent::Failing(None));
             self.retry_deferred_soon();
-            self.making_ready.retry_soon();
-            self.tidying.retry_soon();
-            self.making_room.retry_soon();
+            self.promote_chore.retry_soon();
+            self.expire_chore.retry_soon();
+            self.trim_chore.retry_soon();
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct Doubt {
 }
 
 /// How long a commit may be in doubt before its callers are informed. Usually the outcome is known at once.
-const PATIENCE: Duration = Duration::from_secs(2);
+const REPORT_DELAY: Duration = Duration::from_secs(2);
 
 /// The work of a commit in doubt.
 pub(super) enum InDoubtWork {
@@ -36,13 +36,19 @@ pub(super) enum InDoubtWork {
 
 impl Writer {
     /// Records that a commit is in doubt.
-    pub(super) fn doubt(&mut self, work: InDoubtWork, batch: Batch, serial: u64, trouble: Trouble) {
+    pub(super) fn record_doubt(
+        &mut self,
+        work: InDoubtWork,
+        batch: Batch,
+        serial: u64,
+        trouble: Trouble,
+    ) {
         self.doubt = Some(Doubt {
             work,
             batch,
             serial,
             trouble,
-            report_at: Some(steady() + PATIENCE),
+            report_at: Some(steady() + REPORT_DELAY),
         });
     }
 
@@ -89,14 +95,14 @@ impl Writer {
         else {
             return;
         };
-        let is_there = self.serial >= serial;
-        if is_there {
+        let is_committed = self.serial >= serial;
+        if is_committed {
             // The WAL was rewritten and synced when the file was opened again.
             self.durable = self.durable.max(serial);
         }
         match work {
-            InDoubtWork::Requests(requests) if is_there => self.settle(requests, batch),
-            InDoubtWork::Slice(slice) if is_there => self.settle_slice(*slice, batch),
+            InDoubtWork::Requests(requests) if is_committed => self.settle(requests, batch),
+            InDoubtWork::Slice(slice) if is_committed => self.settle_slice(*slice, batch),
             InDoubtWork::Requests(requests) => {
                 // The pending writes were requested later.
                 let later = std::mem::take(&mut self.pending_writes);

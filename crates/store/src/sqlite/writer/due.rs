@@ -2,14 +2,14 @@
 
 use super::{Batch, NextDue, Writer};
 use crate::sqlite::kinds::DELAY;
-use crate::sqlite::seal::JOBS;
+use crate::sqlite::row_checksum::JOBS;
 use crate::{JobId, QueueNo, State};
 use rusqlite::{OptionalExtension, params};
 use std::sync::LazyLock;
 use std::time::Duration;
 
 /// The maximum number of jobs that are made ready in one commit. More would delay producers.
-const AT_ONCE: usize = 512;
+const MAX_PROMOTED: usize = 512;
 
 /// The values of the index column for jobs that are due by the wall clock and by the steady clock.
 const CLOCKS: [u8; 2] = [0, DELAY];
@@ -31,7 +31,7 @@ impl Writer {
     pub(super) fn is_due(&self) -> bool {
         // Usually no job is delayed, and then the clocks are not read.
         self.next_due.0 != [None; 2]
-            && self.making_ready.may_be_done()
+            && self.promote_chore.is_due()
             && self.time_of_next().is_some_and(|time| time.is_zero())
     }
 
@@ -42,14 +42,14 @@ impl Writer {
     /// The time until a job is due.
     pub(super) fn time_to_due(&self) -> Option<Duration> {
         let time = self.time_of_next()?;
-        Some(time.max(self.making_ready.time_left()))
+        Some(time.max(self.promote_chore.time_left()))
     }
 
     /// Makes due jobs ready. This comes first in a commit, because the order numbers of these jobs must be
     /// lower than those of the jobs that are pushed in the same commit.
     pub(super) fn promote(&mut self, batch: &mut Batch) -> rusqlite::Result<()> {
         let promoted = self.try_to_promote(batch);
-        self.making_ready.watch(promoted)
+        self.promote_chore.record(promoted)
     }
 
     fn try_to_promote(&mut self, batch: &mut Batch) -> rusqlite::Result<()> {
@@ -65,13 +65,13 @@ impl Writer {
             self.queues.count(queue, State::Ready, 1);
             batch.wake(queue, class, &key);
         }
-        self.look_for_due()
+        self.read_next_due()
     }
 
     fn due(&self, is_delay: bool, now: u64) -> rusqlite::Result<Vec<Due>> {
         let mut due = self.db.prepare_cached(DUE)?;
         let clock = CLOCKS[usize::from(is_delay)];
-        let rows = due.query_map(params![clock, now as i64, AT_ONCE as i64], |row| {
+        let rows = due.query_map(params![clock, now as i64, MAX_PROMOTED as i64], |row| {
             let state = State::from_code(row.get(5)?).unwrap_or(State::Delayed);
             let key: Vec<u8> = row.get(4)?;
             Ok((
@@ -87,7 +87,7 @@ impl Writer {
     }
 
     /// Reads when the next job is due.
-    pub(super) fn look_for_due(&mut self) -> rusqlite::Result<()> {
+    pub(super) fn read_next_due(&mut self) -> rusqlite::Result<()> {
         let next = |clock| {
             let mut next = self.db.prepare_cached(NEXT_DUE)?;
             next.query_row([clock], |row| row.get::<_, u64>(0))

@@ -2,8 +2,10 @@
 
 use super::{Batch, Effect, Writer};
 use crate::sqlite::kinds::{CHECKPOINT, KEPT, OUTPUT, RESULT, UNIQUE, job_id, signed, to_json};
-use crate::sqlite::seal::{ENDED, HISTORY, JOBS, KEPT as KEPT_ROWS, PAYLOAD_SUM};
-use crate::{Ending, JobError, JobId, Options, QueueNo, Run, State, What, fingerprint};
+use crate::sqlite::row_checksum::{ENDED, HISTORY, JOBS, KEPT as KEPT_ROWS, PAYLOAD_SUM};
+use crate::{
+    Ending, HistoryKind, JobError, JobId, Options, QueueNo, RunCounters, State, fingerprint,
+};
 use rusqlite::{OptionalExtension, params};
 use std::sync::LazyLock;
 
@@ -17,7 +19,7 @@ pub(super) struct JobBrief {
 }
 
 /// The maximum number of history entries of one job; the oldest are deleted first.
-const NOTES: u32 = 100;
+const MAX_HISTORY_ENTRIES: u32 = 100;
 
 const BRIEF: &str = "SELECT id, queue, state, marks, notes FROM jobs WHERE id = ?1";
 static MOVE: LazyLock<String> = LazyLock::new(|| {
@@ -105,7 +107,7 @@ impl Writer {
     pub(super) fn end(
         &mut self,
         job: JobId,
-        run: Run,
+        run: RunCounters,
         ending: &Ending,
         output: Option<&[u8]>,
         batch: &mut Batch,
@@ -117,14 +119,14 @@ impl Writer {
             }
             self.finish(brief, Some(run), ending, batch)?;
         }
-        Ok(Effect::Left)
+        Ok(Effect::Unloaded)
     }
 
     /// Moves a job to the ended jobs. Without a run, its attempts, exceptions and crashes stay as they are.
     pub(super) fn finish(
         &mut self,
         mut brief: JobBrief,
-        run: Option<Run>,
+        run: Option<RunCounters>,
         ending: &Ending,
         batch: &mut Batch,
     ) -> rusqlite::Result<()> {
@@ -133,16 +135,16 @@ impl Writer {
         }
         match ending {
             Ending::Done { result } => {
-                self.keep_of_done(&mut brief, result.as_ref(), batch.now)?;
+                self.keep_result_and_payload(&mut brief, result.as_ref(), batch.now)?;
                 self.move_done(&brief, run.unwrap_or_default(), batch.now)?;
             }
             Ending::Failed(error) => {
-                self.note(&mut brief, batch.now, What::Failed, &summary(error))?;
-                self.move_whole(&brief, State::Failed, run, Some(error), batch.now)?;
+                self.note(&mut brief, batch.now, HistoryKind::Failed, &summary(error))?;
+                self.move_with_payload(&brief, State::Failed, run, Some(error), batch.now)?;
             }
             Ending::Cancelled => {
-                self.note(&mut brief, batch.now, What::Cancelled, "")?;
-                self.move_whole(&brief, State::Cancelled, run, None, batch.now)?;
+                self.note(&mut brief, batch.now, HistoryKind::Cancelled, "")?;
+                self.move_with_payload(&brief, State::Cancelled, run, None, batch.now)?;
             }
         }
         self.db
@@ -155,7 +157,7 @@ impl Writer {
         Ok(())
     }
 
-    fn keep_of_done(
+    fn keep_result_and_payload(
         &self,
         brief: &mut JobBrief,
         result: Option<&crate::Bytes>,
@@ -163,10 +165,10 @@ impl Writer {
     ) -> rusqlite::Result<()> {
         let policy = self.queues.policy(brief.queue);
         if let Some(result) = result {
-            let own = self
+            let own_retention_ms = self
                 .options(brief.id)?
                 .and_then(|options| options.keep_result_ms);
-            let until = now.saturating_add(own.unwrap_or(policy.result_ms));
+            let until = now.saturating_add(own_retention_ms.unwrap_or(policy.result_ms));
             self.keep(brief, RESULT, Some(until), result.codec, &result.bytes)?;
         }
         if brief.marks & KEPT != 0 {
@@ -176,7 +178,7 @@ impl Writer {
         }
         if policy.payload_ms > 0 {
             let until = now.saturating_add(policy.payload_ms);
-            self.expire(until);
+            self.schedule_expiry(until);
             let until = signed(until);
             self.db
                 .prepare_cached(&KEEP_PAYLOAD)?
@@ -186,7 +188,7 @@ impl Writer {
         Ok(())
     }
 
-    fn move_done(&self, brief: &JobBrief, run: Run, now: u64) -> rusqlite::Result<()> {
+    fn move_done(&self, brief: &JobBrief, run: RunCounters, now: u64) -> rusqlite::Result<()> {
         self.db.prepare_cached(&MOVE_DONE)?.execute(params![
             brief.id.0 as i64,
             now as i64,
@@ -200,11 +202,11 @@ impl Writer {
         Ok(())
     }
 
-    fn move_whole(
+    fn move_with_payload(
         &self,
         brief: &JobBrief,
         state: State,
-        run: Option<Run>,
+        run: Option<RunCounters>,
         error: Option<&JobError>,
         now: u64,
     ) -> rusqlite::Result<()> {
@@ -233,7 +235,7 @@ impl Writer {
         bytes: &[u8],
     ) -> rusqlite::Result<()> {
         if let Some(until) = until {
-            self.expire(until);
+            self.schedule_expiry(until);
         }
         let until = until.map(signed);
         let mut statement = self.db.prepare_cached(&KEEP)?;
@@ -247,17 +249,17 @@ impl Writer {
         &self,
         brief: &mut JobBrief,
         now: u64,
-        what: What,
+        what: HistoryKind,
         text: &str,
     ) -> rusqlite::Result<()> {
         brief.notes += 1;
         let job = brief.id.0 as i64;
         let mut note = self.db.prepare_cached(&NOTE)?;
         note.execute(params![job, brief.notes, now as i64, what as u8, text])?;
-        if brief.notes > NOTES {
+        if brief.notes > MAX_HISTORY_ENTRIES {
             self.db
                 .prepare_cached(DELETE_NOTES)?
-                .execute(params![job, brief.notes - NOTES])?;
+                .execute(params![job, brief.notes - MAX_HISTORY_ENTRIES])?;
         }
         Ok(())
     }
@@ -272,14 +274,14 @@ impl Writer {
             .and_then(|text| serde_json::from_str(&text).ok()))
     }
 
-    /// Releases the job's unique key, if `is_meant` accepts it and this job still holds it.
+    /// Releases the job's unique key, if `applies` accepts it and this job still holds it.
     pub(super) fn release_unique(
         &self,
         brief: &JobBrief,
-        is_meant: impl Fn(&crate::Unique) -> bool,
+        applies: impl Fn(&crate::Unique) -> bool,
     ) -> rusqlite::Result<()> {
         let unique = self.options(brief.id)?.and_then(|options| options.unique);
-        if let Some(unique) = unique.filter(is_meant) {
+        if let Some(unique) = unique.filter(applies) {
             let mut release = self.db.prepare_cached(RELEASE)?;
             release.execute(params![brief.queue.0, unique.key, brief.id.0 as i64])?;
         }

@@ -2,7 +2,7 @@
 //! replaced or truncated them, everything committed from then on would be lost when this process ends.
 
 use super::Writer;
-use super::fold::checkpoint;
+use super::wal_checkpoint::checkpoint_wal;
 use crate::sqlite::StoreError;
 use crate::sqlite::path::{beside, len};
 use rusqlite::Connection;
@@ -43,7 +43,7 @@ enum FileProblem {
     JournalGone(String),
     Lost(String),
     /// The files' state can't be read, so it is unknown.
-    Unseen(StoreError),
+    StatusUnknown(StoreError),
 }
 
 impl Files {
@@ -62,7 +62,7 @@ impl Files {
     }
 
     /// Records the state of the files after they were opened.
-    pub(super) fn opened(&mut self, db: &Connection) -> Result<(), StoreError> {
+    pub(super) fn record_opened(&mut self, db: &Connection) -> Result<(), StoreError> {
         self.journal_identity = match stoker_os::stat(&self.journal) {
             Ok(found) => Some(found.identity),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -81,7 +81,7 @@ impl Files {
             Err(
                 FileProblem::Moved(text) | FileProblem::JournalGone(text) | FileProblem::Lost(text),
             ) => Err(self.replaced(text)),
-            Err(FileProblem::Unseen(error)) => Err(error),
+            Err(FileProblem::StatusUnknown(error)) => Err(error),
             Ok(_) => Ok(()),
         }
     }
@@ -111,7 +111,7 @@ impl Files {
                     "{name} was deleted or renamed. Put it back, or stop Stoker and restore a backup"
                 )))
             }
-            Err(error) => Err(unseen(&self.store, &error)),
+            Err(error) => Err(status_unknown(&self.store, &error)),
         }
     }
 
@@ -123,7 +123,7 @@ impl Files {
         }
         let store = self.check_store()?;
         let size = store.len;
-        if size < self.size && self.is_cut(size)? {
+        if size < self.size && self.is_truncated(size)? {
             return Err(FileProblem::Lost(format!(
                 "{} was truncated to {size} bytes. Stop Stoker, and restore a backup",
                 self.store.display()
@@ -134,7 +134,7 @@ impl Files {
         match stoker_os::stat(&self.journal) {
             Ok(found) if Some(found.identity) == self.journal_identity => {
                 self.journal_size = found.len;
-                Ok(found.len < self.end_of(frames))
+                Ok(found.len < self.journal_len(frames))
             }
             Ok(found) if self.journal_identity.is_none() => {
                 self.journal_identity = Some(found.identity);
@@ -145,7 +145,7 @@ impl Files {
                  Stoker and restore a backup"
             ))),
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(unseen(&self.journal, &error))
+                Err(status_unknown(&self.journal, &error))
             }
             // The first commit creates the journal.
             Err(_) if self.journal_identity.is_none() => Ok(false),
@@ -157,9 +157,9 @@ impl Files {
 
     /// Whether a frame of the journal is missing. Called for a journal that was found too short before a
     /// commit appended to it.
-    fn has_hole(&self, frame: u64) -> io::Result<bool> {
+    fn is_frame_missing(&self, frame: u64) -> io::Result<bool> {
         let mut header = [0; FRAME_HEADER as usize];
-        let at = self.end_of(frame.saturating_sub(1));
+        let at = self.journal_len(frame.saturating_sub(1));
         let file = stoker_os::open_file(&self.journal, Mode::Read);
         match file.and_then(|file| stoker_os::read_exact_at(&file, &mut header, at)) {
             // Every valid frame has a page number other than 0.
@@ -171,17 +171,17 @@ impl Files {
 
     /// Whether the store's file, which became shorter, is shorter than its header says. A VACUUM also makes
     /// it shorter.
-    fn is_cut(&self, size: u64) -> Result<bool, FileProblem> {
+    fn is_truncated(&self, size: u64) -> Result<bool, FileProblem> {
         let mut pages = [0; 4];
         match stoker_os::read_exact_at(&self.file, &mut pages, 28) {
             Ok(()) => Ok(u64::from(u32::from_be_bytes(pages)) * self.page > size),
             Err(error) if is_missing(&error) => Ok(true),
-            Err(error) => Err(unseen(&self.store, &error)),
+            Err(error) => Err(status_unknown(&self.store, &error)),
         }
     }
 
     /// The length of a journal with this many frames.
-    fn end_of(&self, frames: u64) -> u64 {
+    fn journal_len(&self, frames: u64) -> u64 {
         match frames {
             0 => 0,
             frames => WAL_HEADER + frames * (FRAME_HEADER + self.page),
@@ -189,8 +189,8 @@ impl Files {
     }
 }
 
-fn unseen(file: &Path, error: &io::Error) -> FileProblem {
-    FileProblem::Unseen(StoreError::io(file, error))
+fn status_unknown(file: &Path, error: &io::Error) -> FileProblem {
+    FileProblem::StatusUnknown(StoreError::io(file, error))
 }
 
 /// Whether the error means that the data does not exist. Any other error leaves that open.
@@ -204,23 +204,23 @@ impl Writer {
     /// is suspiciously short.
     pub(super) fn check_files(&mut self) -> Result<bool, StoreError> {
         let frames = u64::from(self.frames.load(Ordering::Relaxed));
-        let wrong = match self.files.check(frames) {
-            Ok(is_short) => return Ok(is_short),
-            Err(wrong) => wrong,
+        let problem = match self.files.check(frames) {
+            Ok(journal_is_short) => return Ok(journal_is_short),
+            Err(problem) => problem,
         };
-        Err(match wrong {
+        Err(match problem {
             FileProblem::Moved(text) => self.files.replaced(text),
             FileProblem::Lost(text) => self.files.mark_lost(text),
-            FileProblem::Unseen(error) => error,
+            FileProblem::StatusUnknown(error) => error,
             FileProblem::JournalGone(text) => {
                 // This connection still has the journal open. Once all of it has been checkpointed, a new one
                 // can be started. A process that is reading the store may hold back a part until the next
                 // commit is attempted.
-                let is_all = checkpoint(&self.db).is_ok_and(|all| all);
-                self.is_broken |= is_all;
-                let how_far = match is_all {
-                    true => "and all of it is written to the store now",
-                    false => "and not all of it is written to the store yet",
+                let is_complete = checkpoint_wal(&self.db).is_ok_and(|all| all);
+                self.is_broken |= is_complete;
+                let how_far = match is_complete {
+                    true => "and all of it has been written to the store",
+                    false => "and not all of it has been written to the store",
                 };
                 self.files.replaced(format!("{text}, {how_far}"))
             }
@@ -236,14 +236,14 @@ impl Writer {
             return Ok(());
         }
         let journal = &self.files.journal;
-        let has_hole = self.files.has_hole(frames_before);
-        if !has_hole.map_err(|error| StoreError::io(journal, &error))? {
+        let is_frame_missing = self.files.is_frame_missing(frames_before);
+        if !is_frame_missing.map_err(|error| StoreError::io(journal, &error))? {
             return Ok(());
         }
         let name = journal.display();
         let text = format!(
-            "the journal {name} was truncated, and what was committed since it was last folded into the store is \
-             lost. Restart Stoker to go on with what is left"
+            "the journal {name} was truncated, and commits since the last checkpoint are lost. Restart Stoker to \
+             continue with the rest"
         );
         Err(self.files.mark_lost(text))
     }

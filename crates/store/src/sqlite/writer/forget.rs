@@ -2,7 +2,7 @@
 
 use super::{Batch, Writer};
 use crate::sqlite::kinds::signed;
-use crate::sqlite::seal::{ENDED, REMAINS};
+use crate::sqlite::row_checksum::{ENDED, REMAINS};
 use crate::sqlite::trouble::trouble;
 use crate::{JobId, QueueNo, State, StoreEvent, Trouble};
 use rusqlite::types::Value;
@@ -11,18 +11,19 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 /// The maximum number of rows of each kind that one slice deletes.
-const SLICE: usize = stoker_os::bound(256, 3);
+const SLICE: usize = stoker_os::limit(256, 3);
 
 /// The number of jobs above the retention limit at which commits start to delete them.
-const SLACK: u64 = 128;
+const MIN_EXCESS: u64 = 128;
 
 /// The minimum time between two passes, milliseconds, so that keys that expire one after another are deleted
 /// together.
-const PAUSE_MS: u64 = 1_000;
+const MIN_PASS_INTERVAL_MS: u64 = 1_000;
 
 const OLDEST: &str =
     "SELECT no, at, ids FROM ages WHERE queue = ?1 AND kind = ?2 ORDER BY no LIMIT 1";
-const OLDEST_AT: &str = "SELECT at FROM ages WHERE queue = ?1 AND kind = ?2 ORDER BY no LIMIT 1";
+const OLDEST_ENDED_AT: &str =
+    "SELECT at FROM ages WHERE queue = ?1 AND kind = ?2 ORDER BY no LIMIT 1";
 const DROP_AGE: &str = "DELETE FROM ages WHERE queue = ?1 AND kind = ?2 AND no = ?3";
 const CUT_AGE: &str = "UPDATE ages SET ids = ?4 WHERE queue = ?1 AND kind = ?2 AND no = ?3";
 // A job that ended again after a retry has a later entry in `ages`, and so has a job that added to `history`
@@ -30,7 +31,7 @@ const CUT_AGE: &str = "UPDATE ages SET ids = ?4 WHERE queue = ?1 AND kind = ?2 A
 const FORGET: &str = "DELETE FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3 AND ended <= ?4 \
                       AND (?5 OR (notes = 0 AND marks & 2 = 0))";
 const KEPT_UNTIL: &str = "SELECT max(until) FROM kept WHERE job = ?1 AND until > ?2";
-static LEAVE: LazyLock<String> = LazyLock::new(|| {
+static COPY_TO_REMAINS: LazyLock<String> = LazyLock::new(|| {
     ENDED.copy(
         "INSERT OR REPLACE",
         &REMAINS,
@@ -75,40 +76,44 @@ const EVENTFUL: u64 = 1 << 63;
 const STATES: [&[State]; 2] = [&[State::Done, State::Cancelled], &[State::Failed]];
 
 impl Writer {
-    /// Deletes about as many jobs as this commit added, so that nothing accumulates under load. Up to `SLACK`
+    /// Deletes about as many jobs as this commit added, so that nothing accumulates under load. Up to `MIN_EXCESS`
     /// jobs too many stay until there is time.
-    pub(super) fn make_room(&mut self, batch: &Batch) -> rusqlite::Result<()> {
+    pub(super) fn trim_excess(&mut self, batch: &Batch) -> rusqlite::Result<()> {
         let ended: Vec<(QueueNo, u8, usize)> = batch
             .ended
             .iter()
             .map(|((queue, kind), ids)| (*queue, *kind, ids.len() / 8))
             .collect();
         for (queue, kind, count) in ended {
-            let (excess, keep_ms) = self.bounds(queue, kind);
-            let too_many = if excess > 0 { PAUSE_MS } else { u64::MAX };
-            self.expire(batch.now.saturating_add(keep_ms.min(too_many)));
-            if batch.makes_room && excess >= SLACK && self.making_room.may_be_done() {
+            let (excess, keep_ms) = self.retention_of(queue, kind);
+            let too_many = if excess > 0 {
+                MIN_PASS_INTERVAL_MS
+            } else {
+                u64::MAX
+            };
+            self.schedule_expiry(batch.now.saturating_add(keep_ms.min(too_many)));
+            if batch.trims_excess && excess >= MIN_EXCESS && self.trim_chore.is_due() {
                 let done = self.forget_excess(queue, kind, 2 * count + SLICE, batch.now);
-                self.making_room.watch(done)?;
+                self.trim_chore.record(done)?;
             }
         }
         Ok(())
     }
 
     /// The time until something expires.
-    pub(super) fn time_to_tidy(&self) -> Duration {
-        let wait = self.tidy_at.get().saturating_sub((self.clock)());
-        Duration::from_millis(wait).max(self.tidying.time_left())
+    pub(super) fn time_to_expiry(&self) -> Duration {
+        let wait = self.expiry_at.get().saturating_sub((self.clock)());
+        Duration::from_millis(wait).max(self.expire_chore.time_left())
     }
 
     /// Makes sure that a pass is due by this time.
-    pub(super) fn expire(&self, at: u64) {
-        self.tidy_at.set(self.tidy_at.get().min(at));
+    pub(super) fn schedule_expiry(&self, at: u64) {
+        self.expiry_at.set(self.expiry_at.get().min(at));
     }
 
     /// Deletes a slice of the expired data, if a pass is due.
-    pub(super) fn tidy(&mut self) {
-        if self.failing.is_some() || !self.time_to_tidy().is_zero() {
+    pub(super) fn delete_expired(&mut self) {
+        if self.failing.is_some() || !self.time_to_expiry().is_zero() {
             return;
         }
         let mut next = 0;
@@ -116,8 +121,8 @@ impl Writer {
             next = writer.forget(batch)?;
             Ok(())
         });
-        match self.tidying.watch(done) {
-            Ok(_) => self.tidy_at.set(next),
+        match self.expire_chore.record(done) {
+            Ok(_) => self.expiry_at.set(next),
             Err(error)
                 if self.is_broken
                     || matches!(trouble(&error), Trouble::Full(_) | Trouble::Replaced(_)) =>
@@ -125,7 +130,7 @@ impl Writer {
                 self.fail(&error);
             }
             Err(error) => {
-                let text = format!("what need not be kept can't be forgotten: {error}");
+                let text = format!("expired data can't be deleted: {error}");
                 self.events.push(StoreEvent::Damage(text));
             }
         }
@@ -169,17 +174,17 @@ impl Writer {
         let mut first: u64 = expires.query_row([i64::MAX], |row| row.get(0))?;
         for queue in (0..self.queues.len()).map(QueueNo) {
             for kind in 0..2 {
-                let (_, keep_ms) = self.bounds(queue, kind);
+                let (_, keep_ms) = self.retention_of(queue, kind);
                 if let Some(at) = self.oldest_at(queue, kind)? {
                     first = first.min(at.saturating_add(keep_ms));
                 }
             }
         }
-        Ok(first.max(now + PAUSE_MS))
+        Ok(first.max(now + MIN_PASS_INTERVAL_MS))
     }
 
     fn oldest_at(&self, queue: QueueNo, kind: u8) -> rusqlite::Result<Option<u64>> {
-        let mut oldest = self.db.prepare_cached(OLDEST_AT)?;
+        let mut oldest = self.db.prepare_cached(OLDEST_ENDED_AT)?;
         oldest
             .query_row(params![queue.0, kind], |row| row.get(0))
             .optional()
@@ -187,7 +192,7 @@ impl Writer {
 
     /// The number of jobs above the retention limit, and the retention time. The retention of a queue that
     /// has not been opened is unknown, so nothing of it is deleted.
-    fn bounds(&self, queue: QueueNo, kind: u8) -> (u64, u64) {
+    fn retention_of(&self, queue: QueueNo, kind: u8) -> (u64, u64) {
         let Some(of_queue) = self.queues.get(queue).filter(|of_queue| of_queue.is_open) else {
             return (0, u64::MAX);
         };
@@ -210,19 +215,19 @@ impl Writer {
         budget: usize,
         now: u64,
     ) -> rusqlite::Result<usize> {
-        let mut looked = self.forget_excess(queue, kind, budget, now)?;
-        let (_, keep_ms) = self.bounds(queue, kind);
-        while looked < budget && keep_ms < u64::MAX {
+        let mut examined = self.forget_excess(queue, kind, budget, now)?;
+        let (_, keep_ms) = self.retention_of(queue, kind);
+        while examined < budget && keep_ms < u64::MAX {
             let oldest = self.oldest(queue, kind)?;
             let Some(oldest) = oldest.filter(|oldest| oldest.at.saturating_add(keep_ms) <= now)
             else {
                 break;
             };
-            let take = (oldest.ids.len() / 8).min(budget - looked);
+            let take = (oldest.ids.len() / 8).min(budget - examined);
             self.forget_some(queue, kind, &oldest, take, now)?;
-            looked += take;
+            examined += take;
         }
-        Ok(looked)
+        Ok(examined)
     }
 
     /// Like `forget_ended`, but by count only.
@@ -233,9 +238,9 @@ impl Writer {
         budget: usize,
         now: u64,
     ) -> rusqlite::Result<usize> {
-        let mut looked = 0;
-        while looked < budget {
-            let (excess, _) = self.bounds(queue, kind);
+        let mut examined = 0;
+        while examined < budget {
+            let (excess, _) = self.retention_of(queue, kind);
             let Some(oldest) = (excess > 0)
                 .then(|| self.oldest(queue, kind))
                 .transpose()?
@@ -244,11 +249,11 @@ impl Writer {
                 break;
             };
             let excess = usize::try_from(excess).unwrap_or(usize::MAX);
-            let take = (oldest.ids.len() / 8).min(budget - looked).min(excess);
+            let take = (oldest.ids.len() / 8).min(budget - examined).min(excess);
             self.forget_some(queue, kind, &oldest, take, now)?;
-            looked += take;
+            examined += take;
         }
-        Ok(looked)
+        Ok(examined)
     }
 
     fn oldest(&self, queue: QueueNo, kind: u8) -> rusqlite::Result<Option<Oldest>> {
@@ -284,7 +289,7 @@ impl Writer {
         }
         drop(forget);
         self.queues
-            .forgotten(queue, STATES[usize::from(kind)][0], forgotten);
+            .count_forgotten(queue, STATES[usize::from(kind)][0], forgotten);
         let no = oldest.no;
         match rest.is_empty() {
             true => self
@@ -320,7 +325,7 @@ impl Writer {
             let (state, id, at) = (*state as u8, job.0 as i64, at as i64);
             if let Some(until) = until {
                 let row = params![queue.0, state, id, signed(until), at];
-                self.db.prepare_cached(&LEAVE)?.execute(row)?;
+                self.db.prepare_cached(&COPY_TO_REMAINS)?.execute(row)?;
             }
             is_gone = forget.execute(params![queue.0, state, id, at, eventful])? > 0;
             if is_gone {

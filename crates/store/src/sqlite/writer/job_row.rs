@@ -2,8 +2,8 @@
 //! for most values fetching takes longer than computing their part of the checksum.
 
 use crate::sqlite::kinds::KEPT;
-use crate::sqlite::seal::{self, JOBS};
-use crate::{Job, JobId, Owner, QueueNo, Run};
+use crate::sqlite::row_checksum::{self, JOBS};
+use crate::{Job, JobId, Owner, QueueNo, RunCounters};
 use rusqlite::Row;
 use rusqlite::types::{FromSql, ValueRef};
 use std::sync::LazyLock;
@@ -38,14 +38,15 @@ impl<'r> JobRow<'r> {
     }
 
     /// Whether the row's checksums are correct. Rows written by other programs have none and count as intact.
-    pub(super) fn is_whole(&self) -> rusqlite::Result<bool> {
+    pub(super) fn is_intact(&self) -> rusqlite::Result<bool> {
         let (checksum, payload): (Option<i64>, Option<i64>) =
             (self.get(CHECKSUM)?, self.get(PAYLOAD_CHECKSUM)?);
         let id = self.id.0 as i64;
-        let of_payload = || seal::of_payload(id, self.values[META], self.values[BODY]);
+        let payload_checksum_of =
+            || row_checksum::payload_checksum_of(id, self.values[META], self.values[BODY]);
         Ok(
             checksum.is_none_or(|checksum| checksum == JOBS.of(&self.values[..CHECKSUM]))
-                && payload.is_none_or(|payload| payload == of_payload()),
+                && payload.is_none_or(|payload| payload == payload_checksum_of()),
         )
     }
 
@@ -89,7 +90,7 @@ impl<'r> JobRow<'r> {
             },
             meta_len: meta.len(),
             options: options.and_then(|text| serde_json::from_str(text).ok()),
-            run: Run {
+            run: RunCounters {
                 attempt: self.get(5)?,
                 exceptions: self.get(6)?,
                 crashes: self.get(7)?,

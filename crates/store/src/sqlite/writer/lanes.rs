@@ -80,7 +80,7 @@ impl Lanes {
         };
         let before = self.loaded.insert(job, loaded);
         // A job can't be loaded twice. Counting it twice would keep its lane forever.
-        debug_assert!(before.is_none(), "job {job} was held already");
+        debug_assert!(before.is_none(), "job {job} is loaded already");
         match before {
             Some(before) => self.lanes[before.lane as usize].loaded -= 1,
             None if !parked => self.count_ready(queue, 1),

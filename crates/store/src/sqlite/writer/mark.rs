@@ -4,8 +4,8 @@ use super::end::JobBrief;
 use super::{Batch, Effect, Writer};
 use crate::sqlite::kinds::{CHECKPOINT, OUTPUT, UNIQUE, to_json};
 use crate::sqlite::reader::find;
-use crate::sqlite::seal::{ENDED, JOBS, QUEUES};
-use crate::{JobId, QueueNo, What};
+use crate::sqlite::row_checksum::{ENDED, JOBS, QUEUES};
+use crate::{HistoryKind, JobId, QueueNo};
 use rusqlite::params;
 use std::sync::LazyLock;
 
@@ -47,14 +47,14 @@ impl Writer {
     pub(super) fn add_note(
         &self,
         job: JobId,
-        what: What,
+        what: HistoryKind,
         text: &str,
         batch: &mut Batch,
     ) -> rusqlite::Result<Effect> {
         if let Some(mut brief) = self.brief(job)? {
             self.note(&mut brief, batch.now, what, text)?;
             self.mark(&brief)?;
-            if what == What::Crashed {
+            if what == HistoryKind::Crashed {
                 // The job's end will report the total number of crashes, but the server may restart before
                 // that.
                 self.db.prepare_cached(&CRASHED)?.execute([job.0 as i64])?;

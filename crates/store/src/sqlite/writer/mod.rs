@@ -1,23 +1,22 @@
 //! The writer thread: it takes requests, executes them in one transaction, commits, then publishes events.
 //! While one commit is synced, requests for the next one accumulate.
 
-mod aside;
 mod backoff;
 mod batch;
 mod bulk;
 mod change;
 mod chore;
 mod commit;
+mod deferred_reads;
 mod doubt;
 mod due;
 mod end;
 mod files;
-mod fold;
 mod forget;
 mod job_row;
 mod lanes;
-mod many;
 mod mark;
+mod multi_row;
 mod open;
 mod place;
 mod plain;
@@ -27,15 +26,16 @@ mod refill;
 mod reopen;
 mod retry;
 mod search;
+mod set_aside;
 mod settle;
 mod turn;
-mod unreadable;
+mod wal_checkpoint;
 mod write;
 
 use super::mailbox::{Damaged, Mailbox};
 use super::queues::Queues;
 use super::reader::ToReader;
-use super::{SqliteOptions, StoreError, log, schema};
+use super::{SqliteOptions, StoreError, schema, wal};
 use crate::{Clock, Ids, JobId, QueueNo, StoreEvent, StoreRequest};
 use batch::{Batch, Effect, NextDue};
 use chore::Chore;
@@ -65,11 +65,11 @@ pub(super) struct Writer {
     todo: VecDeque<super::mailbox::Item>,
     events: Vec<StoreEvent>,
     /// Bytes of jobs that refills have added to `events`.
-    handing: Cell<usize>,
+    handed_bytes: Cell<usize>,
     /// Requests that could not be written yet and must not be rejected.
     pending_writes: Vec<StoreRequest>,
     /// Reads that wait until the file can be read.
-    deferred: VecDeque<unreadable::Deferred>,
+    deferred: VecDeque<deferred_reads::Deferred>,
     /// The last transaction, if it is unknown whether it was committed, and its serial.
     unknown: Option<(Batch, u64)>,
     doubt: Option<doubt::Doubt>,
@@ -83,24 +83,24 @@ pub(super) struct Writer {
     /// The disk failed while this connection was in use. It must not be used again.
     is_broken: bool,
     /// The WAL must not be synced before it has been rewritten.
-    distrusts_log: bool,
-    folding: Option<fold::Folding>,
-    pages: fold::Pages,
+    must_rewrite_wal: bool,
+    wal_checkpoint: Option<wal_checkpoint::WalCheckpoint>,
+    pages: wal_checkpoint::Pages,
     /// The number of frames in the WAL after the last commit. Unlike `pages`, a checkpoint does not reset it.
-    frames: fold::Pages,
+    frames: wal_checkpoint::Pages,
     files: files::Files,
     /// Jobs with wrong checksums that will be set aside in the next turn.
     damaged: RefCell<Vec<Damaged>>,
     /// The last commit that was reported as durable.
     durable: u64,
     /// The current setting of `PRAGMA synchronous`.
-    level: commit::Level,
+    sync_level: commit::SyncLevel,
     next_due: NextDue,
-    making_ready: Chore,
+    promote_chore: Chore,
     /// When the next job or key expires.
-    tidy_at: Cell<u64>,
-    tidying: Chore,
-    making_room: Chore,
+    expiry_at: Cell<u64>,
+    expire_chore: Chore,
+    trim_chore: Chore,
 }
 
 impl Writer {
@@ -112,7 +112,7 @@ impl Writer {
         reader: ToReader,
     ) -> Result<Self, StoreError> {
         let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
-        let distrusts_log = match log::rewrite(path) {
+        let must_rewrite_wal = match wal::rewrite(path) {
             Ok(()) => false,
             Err(StoreError::Full { .. }) => true,
             Err(error) => return Err(error),
@@ -133,7 +133,7 @@ impl Writer {
             serial: recover::last_serial(&db).map_err(error)?,
             todo: VecDeque::new(),
             events: Vec::new(),
-            handing: Cell::new(0),
+            handed_bytes: Cell::new(0),
             pending_writes: Vec::new(),
             deferred: VecDeque::new(),
             unknown: None,
@@ -143,29 +143,29 @@ impl Writer {
             failing: None,
             crashed: HashSet::new(),
             is_broken: false,
-            distrusts_log,
-            folding: None,
-            pages: fold::Pages::default(),
-            frames: fold::Pages::default(),
+            must_rewrite_wal,
+            wal_checkpoint: None,
+            pages: wal_checkpoint::Pages::default(),
+            frames: wal_checkpoint::Pages::default(),
             files: files::Files::new(path, file).map_err(|error| StoreError::io(path, &error))?,
             damaged: RefCell::default(),
             durable: 0,
-            level: commit::Level::Unknown,
+            sync_level: commit::SyncLevel::Unknown,
             next_due: NextDue::default(),
-            making_ready: Chore::default(),
-            tidy_at: Cell::new(u64::MAX),
-            tidying: Chore::default(),
-            making_room: Chore::default(),
+            promote_chore: Chore::default(),
+            expiry_at: Cell::new(u64::MAX),
+            expire_chore: Chore::default(),
+            trim_chore: Chore::default(),
             db,
         };
-        writer.files.opened(&writer.db)?;
+        writer.files.record_opened(&writer.db)?;
         writer.count_pages().map_err(error)?;
         writer.recover().map_err(error)?;
         Ok(writer)
     }
 
-    pub(super) fn known_queues(&self) -> Result<Vec<super::Known>, StoreError> {
-        let known = super::queues::known(&self.db);
+    pub(super) fn known_queues(&self) -> Result<Vec<super::KnownQueue>, StoreError> {
+        let known = super::queues::load_known(&self.db);
         let mut known = known.map_err(|error| StoreError::sqlite(&self.path, &error))?;
         for (queue, known) in (0..).map(QueueNo).zip(&mut known) {
             known.counts = self.queues.counts(queue);
@@ -182,7 +182,7 @@ fn secret(db: &Connection, now: u64) -> rusqlite::Result<u64> {
     if let Some(known) = known.optional()? {
         return Ok(known as u64);
     }
-    let secret = stoker_os::chance();
+    let secret = stoker_os::random_u64();
     let insert = "INSERT INTO store (key, value) VALUES ('secret', ?1), ('created', ?2)";
     db.execute(insert, params![secret as i64, now as i64])?;
     Ok(secret)

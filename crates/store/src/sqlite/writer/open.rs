@@ -1,7 +1,7 @@
 //! Opening queues, and closing the store.
 
 use super::Writer;
-use super::unreadable::Unreadable;
+use super::deferred_reads::PendingRead;
 use crate::sqlite::schema;
 use crate::sqlite::trouble::trouble;
 use crate::{QueueNo, QueuePolicy, StoreEvent};
@@ -17,9 +17,9 @@ impl Writer {
         };
         of_queue.policy = policy;
         // The new policy may have a shorter retention.
-        self.tidy_at.set(0);
+        self.expiry_at.set(0);
         let ordered = policy.ordered;
-        self.read_or_defer(Unreadable::Queue { queue, ordered });
+        self.read_or_defer(PendingRead::Queue { queue, ordered });
     }
 
     /// Restores the parked jobs of a queue and marks it as open.
@@ -37,16 +37,16 @@ impl Writer {
         }
         match ordered {
             true => Ok(()),
-            false => self.look_for_due(),
+            false => self.read_next_due(),
         }
     }
 
     pub(super) fn close(&mut self) -> io::Result<()> {
         while !self.bulk_changes.is_empty() {
-            self.go_on();
+            self.run_bulk_slice();
         }
-        if let Some(folding) = self.folding.take() {
-            self.distrusts_log |= folding.wait();
+        if let Some(wal_checkpoint) = self.wal_checkpoint.take() {
+            self.must_rewrite_wal |= wal_checkpoint.wait();
         }
         let done = self.transact(true, |writer, _| writer.running(&[]).map(drop));
         done.map_err(|error| io::Error::other(trouble(&error)))?;
@@ -63,7 +63,7 @@ impl Writer {
         let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
         // If another process is reading, the WAL stays, which is harmless.
         if self.db.query_row(checkpoint, [], |row| row.get(0)) == Ok(0) {
-            schema::remove_log_on_close(&self.db, true).ok();
+            schema::remove_wal_on_close(&self.db, true).ok();
         }
         Ok(())
     }

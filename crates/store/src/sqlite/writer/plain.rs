@@ -1,11 +1,11 @@
 //! Ending jobs that are done without a result, output or other data, which is the common case.
 
-use super::many::{self, Many};
+use super::multi_row::{self, MultiRowStatement};
 use super::{Batch, Effect, Writer};
 use crate::sqlite::kinds::signed;
 use crate::sqlite::queues::Queues;
-use crate::sqlite::seal::{Column, ENDED, JOBS, columns};
-use crate::{Ending, JobId, QueueNo, Run, State, StoreRequest};
+use crate::sqlite::row_checksum::{Column, ENDED, JOBS, columns};
+use crate::{Ending, JobId, QueueNo, RunCounters, State, StoreRequest};
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 use std::sync::LazyLock;
@@ -14,7 +14,7 @@ const READ: &str = "SELECT id, queue, state, marks, notes, checksum, attempt, ex
                     FROM rarray(?1) AS wanted CROSS JOIN jobs ON id = wanted.value";
 // OR FAIL: an error undoes the whole transaction anyway, so SQLite need not be able to undo half of a
 // statement.
-static END: LazyLock<Many<7>> = LazyLock::new(|| {
+static END: LazyLock<MultiRowStatement<7>> = LazyLock::new(|| {
     let values = [
         ("state", "4"),
         ("attempt", "run.attempt"),
@@ -25,7 +25,7 @@ static END: LazyLock<Many<7>> = LazyLock::new(|| {
         ("fingerprint", "NULL"),
     ];
     let (columns, values) = (ENDED.list(), ENDED.values(&values));
-    Many::new(|rows| {
+    MultiRowStatement::new(|rows| {
         format!(
             "WITH run (job, attempt, exceptions, crashes, ran, ended, sum) AS ({rows}) \
              INSERT OR FAIL INTO ended ({columns}, checksum) SELECT {values}, run.sum \
@@ -54,7 +54,7 @@ impl Writer {
         requests: &[StoreRequest],
         batch: &mut Batch,
     ) -> rusqlite::Result<usize> {
-        let ends: Vec<(JobId, Run)> = requests.iter().map_while(plain_end).collect();
+        let ends: Vec<(JobId, RunCounters)> = requests.iter().map_while(plain_end).collect();
         if ends.is_empty() {
             return Ok(0);
         }
@@ -62,7 +62,7 @@ impl Writer {
         for (job, run) in others {
             self.end(job, run, &Ending::Done { result: None }, None, batch)?;
         }
-        let effects = ends.iter().map(|_| Effect::Left);
+        let effects = ends.iter().map(|_| Effect::Unloaded);
         batch.effects.extend(effects);
         Ok(ends.len())
     }
@@ -70,11 +70,11 @@ impl Writer {
     /// Ends the plain jobs, and returns the others.
     fn end_unmarked(
         &mut self,
-        ends: &[(JobId, Run)],
+        ends: &[(JobId, RunCounters)],
         batch: &mut Batch,
-    ) -> rusqlite::Result<Vec<(JobId, Run)>> {
+    ) -> rusqlite::Result<Vec<(JobId, RunCounters)>> {
         let mut read = self.db.prepare_cached(READ)?;
-        let mut rows = read.query([many::jobs(ends.iter().map(|(job, _)| *job))])?;
+        let mut rows = read.query([multi_row::jobs(ends.iter().map(|(job, _)| *job))])?;
         let (mut ended, mut gone) = (Vec::with_capacity(ends.len()), Vec::new());
         let mut others = Vec::new();
         let mut row = rows.next()?;
@@ -101,14 +101,14 @@ impl Writer {
             END.execute(&self.db, ended.into_iter(), |numbers, parameters| {
                 parameters.bind(numbers.map(ValueRef::Integer))
             })?;
-            let gone = many::jobs(gone.into_iter());
+            let gone = multi_row::jobs(gone.into_iter());
             self.db.prepare_cached(DELETE)?.execute([gone])?;
         }
         Ok(others)
     }
 }
 
-fn plain_end(request: &StoreRequest) -> Option<(JobId, Run)> {
+fn plain_end(request: &StoreRequest) -> Option<(JobId, RunCounters)> {
     match request {
         StoreRequest::End {
             job,
@@ -124,7 +124,7 @@ fn plain_end(request: &StoreRequest) -> Option<(JobId, Run)> {
 /// The values for END, if the job left no other data and its row was written by Stoker.
 fn plain_row(
     row: &Row<'_>,
-    run: Run,
+    run: RunCounters,
     queues: &mut Queues,
     batch: &mut Batch,
 ) -> rusqlite::Result<Option<[i64; 7]>> {
@@ -154,7 +154,7 @@ fn plain_row(
         (row.get_ref(10)?, ValueRef::Null),
         (ValueRef::Null, now),
     ];
-    let change = JOBS.becomes(&ENDED, CHANGED.into_iter().zip(values));
+    let change = JOBS.move_difference(&ENDED, CHANGED.into_iter().zip(values));
     queues.count(queue, state, -1);
     queues.count(queue, State::Done, 1);
     batch.age(queue, State::Done, JobId(job as u64), notes > 0);

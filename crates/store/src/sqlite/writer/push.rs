@@ -1,9 +1,9 @@
 //! Accepting jobs.
 
-use super::many::{Many, Parameters};
+use super::multi_row::{MultiRowStatement, Parameters};
 use super::{Batch, Effect, Writer};
 use crate::sqlite::kinds::{DELAY, UNIQUE, owner, signed, to_json};
-use crate::sqlite::seal::{self, JOBS, PUSHES, UNIQUES};
+use crate::sqlite::row_checksum::{self, JOBS, PUSHES, UNIQUES};
 use crate::{
     Holder, JobId, NewJob, Pushed, QueueNo, State, StoreRequest, Trouble, Unique, checksum,
 };
@@ -13,8 +13,8 @@ use std::sync::LazyLock;
 
 // OR FAIL: an error undoes the whole transaction anyway, so SQLite need not be able to undo half of a
 // statement.
-static INSERT: LazyLock<Many<15>> = LazyLock::new(|| {
-    Many::new(|rows| {
+static INSERT: LazyLock<MultiRowStatement<15>> = LazyLock::new(|| {
+    MultiRowStatement::new(|rows| {
         format!(
             "INSERT OR FAIL INTO jobs (id, queue, state, class, key, ord, due, codec, marks, options, owner, \
              meta, body, checksum, payload_checksum) {rows}"
@@ -24,14 +24,14 @@ static INSERT: LazyLock<Many<15>> = LazyLock::new(|| {
 static REPEATED: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT job, owner, {}, body_checksum FROM pushes WHERE queue = ?1 AND key = ?2 AND until > ?3",
-        PUSHES.is_bad()
+        PUSHES.damaged_sql()
     )
 });
 static TAKEN: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT job, (SELECT owner FROM jobs WHERE id = uniques.job), {} FROM uniques \
          WHERE queue = ?1 AND key = ?2 AND (until IS NULL OR until > ?3)",
-        UNIQUES.is_bad()
+        UNIQUES.damaged_sql()
     )
 });
 static KEEP_PUSH: LazyLock<String> =
@@ -84,15 +84,15 @@ impl Writer {
         }
         let (id, state) = (self.ids.make(batch.now), state_of(new, batch.now));
         let order = self.insert(id, new, state, batch)?;
-        self.keep_push(new, id, batch.now)?;
+        self.record_push(new, id, batch.now)?;
         Ok(Effect::Accepted { id, state, order })
     }
 
     /// Records the push's idempotency key, so that a repeated push is recognised.
-    pub(super) fn keep_push(&self, new: &NewJob, id: JobId, now: u64) -> rusqlite::Result<()> {
+    pub(super) fn record_push(&self, new: &NewJob, id: JobId, now: u64) -> rusqlite::Result<()> {
         if let Some(key) = &new.idempotency {
             let until = now.saturating_add(self.queues.policy(new.queue).idempotency_ms);
-            self.expire(until);
+            self.schedule_expiry(until);
             let mut statement = self.db.prepare_cached(&KEEP_PUSH)?;
             let body = checksum::of_body(new.body()) as i64;
             let owner = new.owner.as_deref();
@@ -110,7 +110,7 @@ impl Writer {
 
     /// The result of a push whose idempotency key or unique key belongs to an existing job.
     fn find_existing(&self, new: &NewJob, now: u64) -> rusqlite::Result<Option<Pushed>> {
-        if let Some((holder, same_body)) = self.repeats(new, now)? {
+        if let Some((holder, same_body)) = self.find_repeated_push(new, now)? {
             return Ok(Some(Pushed::Repeated { holder, same_body }));
         }
         match unique(new).filter(|_| new.order.is_none()) {
@@ -123,7 +123,7 @@ impl Writer {
     }
 
     /// The job that the push's idempotency key belongs to, and whether that job's push had the same body.
-    pub(super) fn repeats(
+    pub(super) fn find_repeated_push(
         &self,
         new: &NewJob,
         now: u64,
@@ -172,7 +172,7 @@ impl Writer {
     ) -> rusqlite::Result<()> {
         let until = unique.for_ms.map(|ms| now.saturating_add(ms));
         if let Some(until) = until {
-            self.expire(until);
+            self.schedule_expiry(until);
         }
         self.take_unique_until(queue, &unique.key, id, until.map(signed), now)
     }
@@ -205,7 +205,7 @@ impl Writer {
 
 fn holder(row: &Row<'_>) -> rusqlite::Result<Holder> {
     if row.get(2)? {
-        return Err(seal::damaged("uniques or pushes"));
+        return Err(row_checksum::checksum_error("uniques or pushes"));
     }
     Ok(Holder {
         job: JobId(row.get(0)?),
@@ -271,7 +271,7 @@ fn bind_row(
         zero,
         ord,
     ]);
-    let payload = seal::of_payload(id.as_i64().unwrap_or_default(), meta, body);
+    let payload = row_checksum::payload_checksum_of(id.as_i64().unwrap_or_default(), meta, body);
     parameters.bind([
         id,
         queue,

@@ -2,8 +2,8 @@
 
 use super::end::JobBrief;
 use super::{Batch, Writer};
-use crate::sqlite::seal::JOBS;
-use crate::{Ending, JobError, JobId, Run, StoreEvent, StoreRequest, What};
+use crate::sqlite::row_checksum::JOBS;
+use crate::{Ending, HistoryKind, JobError, JobId, RunCounters, StoreEvent, StoreRequest};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::sync::LazyLock;
 
@@ -13,18 +13,18 @@ static CRASHED: LazyLock<String> =
     LazyLock::new(|| JOBS.update(&[("crashes", "?2"), ("notes", "?3")], &[], "id = ?1"));
 // The highest number that can have been given out. Reads only the last row of `jobs`, and all rows of
 // `queues`.
-const LAST: &str =
+const LAST_NUMBER: &str =
     "SELECT max(ifnull((SELECT max(id) FROM jobs), 0), ifnull((SELECT max(last) FROM queues), 0))";
 
 const SERIAL: &str = "SELECT max(ifnull((SELECT max(serial) FROM queues), 0), \
                       ifnull((SELECT value FROM store WHERE key = 'serial'), 0))";
 
 /// The number of crashes after which a job is not run again.
-const DEADLY: u8 = 3;
+const MAX_CRASHES: u8 = 3;
 
 /// The highest number given out so far.
 pub(in crate::sqlite) fn last_number(db: &Connection) -> rusqlite::Result<u64> {
-    db.query_row(LAST, [], |row| row.get(0))
+    db.query_row(LAST_NUMBER, [], |row| row.get(0))
 }
 
 pub(in crate::sqlite) fn last_serial(db: &Connection) -> rusqlite::Result<u64> {
@@ -48,7 +48,7 @@ impl Writer {
         }
         match self.is_broken {
             true => Ok(()),
-            false => self.look_for_due(),
+            false => self.read_next_due(),
         }
     }
 
@@ -70,17 +70,21 @@ impl Writer {
         // several, none of them can be blamed, so no job reaches the crash limit because of another one.
         let suspects = ran.iter().filter(|(_, crashes)| *crashes > 0).count();
         for (brief, crashes) in ran {
-            let is_deadly = crashes + 1 >= DEADLY && suspects == 1;
+            let reached_crash_limit = crashes + 1 >= MAX_CRASHES && suspects == 1;
             // This may run late, if the disk failed until now. A job that is loaded has already been handed
             // over for its next run.
             let is_loaded = self.lanes.is_loaded(brief.id);
-            let most = if is_loaded { u8::MAX } else { DEADLY - 1 };
-            match is_deadly && !is_loaded {
+            let max_recorded = if is_loaded { u8::MAX } else { MAX_CRASHES - 1 };
+            match reached_crash_limit && !is_loaded {
                 true => {
                     self.quarantine(brief, crashes + 1, batch)?;
                 }
                 false => {
-                    self.crashed(brief, (crashes + 1).min(most).max(crashes), batch.now)?;
+                    self.record_crash(
+                        brief,
+                        (crashes + 1).min(max_recorded).max(crashes),
+                        batch.now,
+                    )?;
                 }
             }
         }
@@ -99,7 +103,7 @@ impl Writer {
             .filter_map(|(job, read)| Some((job, read.as_ref().err()?)))
         {
             let id = self.ids.uuid(*job);
-            let text = format!("that job {id} crashed can't be written: {error}");
+            let text = format!("can't record that job {id} crashed: {error}");
             self.events.push(StoreEvent::Damage(text));
         }
         self.crashed.clear();
@@ -110,11 +114,11 @@ impl Writer {
         }
     }
 
-    fn crashed(&self, mut brief: JobBrief, crashes: u8, now: u64) -> rusqlite::Result<()> {
+    fn record_crash(&self, mut brief: JobBrief, crashes: u8, now: u64) -> rusqlite::Result<()> {
         self.note(
             &mut brief,
             now,
-            What::Crashed,
+            HistoryKind::Crashed,
             "the server ended while it ran",
         )?;
         let mut crashed = self.db.prepare_cached(&CRASHED)?;
@@ -131,20 +135,18 @@ impl Writer {
         self.note(
             &mut brief,
             batch.now,
-            What::Crashed,
+            HistoryKind::Crashed,
             "the server ended while it ran",
         )?;
         let error = JobError {
             class: "Quarantined".to_owned(),
-            message: format!(
-                "{crashes} times a process died while it ran; the last time, the server"
-            ),
+            message: format!("{crashes} processes died while it ran, the last one was the server"),
             place: None,
             at_ms: batch.now,
         };
         let attempts = "SELECT attempt, exceptions, ran FROM jobs WHERE id = ?1";
         let run = self.db.query_row(attempts, [brief.id.0 as i64], |row| {
-            Ok(Run {
+            Ok(RunCounters {
                 attempt: row.get(0)?,
                 exceptions: row.get(1)?,
                 crashes,

@@ -4,8 +4,8 @@ use super::Writer;
 use super::job_row::{COLUMNS, JobRow};
 use crate::sqlite::kinds::{CHECKPOINT, signed};
 use crate::sqlite::mailbox::Damaged;
-use crate::sqlite::seal::{self, JOBS, KEPT as KEPT_ROWS};
-use crate::{Job, JobId, ParkedJob, QueueNo, Run, StoreEvent, StoreRequest};
+use crate::sqlite::row_checksum::{self, JOBS, KEPT as KEPT_ROWS};
+use crate::{Job, JobId, ParkedJob, QueueNo, RunCounters, StoreEvent, StoreRequest};
 use rusqlite::{OptionalExtension, Row, params};
 use std::sync::LazyLock;
 
@@ -33,7 +33,7 @@ const WAITING: &str = "SELECT id FROM jobs INDEXED BY waiting WHERE state = 0 AN
 static KEPT_CHECKPOINT: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT bytes, {} FROM kept WHERE job = ?1 AND kind = ?2",
-        KEPT_ROWS.is_bad()
+        KEPT_ROWS.damaged_sql()
     )
 });
 
@@ -43,7 +43,7 @@ pub(super) struct Page {
     /// The order number of the last job.
     last: u64,
     /// The next job can't be read, or would exceed the limit on bytes.
-    is_cut: bool,
+    is_truncated: bool,
 }
 
 /// The result of reading a row of a lane. The number is the job's order number.
@@ -54,7 +54,7 @@ enum Read {
 }
 
 impl Writer {
-    pub(super) fn take(
+    pub(super) fn load_next(
         &mut self,
         queue: QueueNo,
         class: u8,
@@ -66,12 +66,16 @@ impl Writer {
             Some(lane) => lane.cursor,
             None => 0,
         };
-        let Page { jobs, last, is_cut } = self.read(queue, class, key, cursor, limit)?;
+        let Page {
+            jobs,
+            last,
+            is_truncated,
+        } = self.read(queue, class, key, cursor, limit)?;
         // If the file can't be read, more jobs are assumed.
         let has_more = || self.has_waiting(queue, class, key, last, u64::MAX);
-        let more = is_cut || (jobs.len() == limit && has_more().unwrap_or(true));
+        let more = is_truncated || (jobs.len() == limit && has_more().unwrap_or(true));
         let bytes: usize = jobs.iter().map(Job::size).sum();
-        self.handing.set(self.handing.get() + bytes);
+        self.handed_bytes.set(self.handed_bytes.get() + bytes);
         for job in &jobs {
             self.lanes.add_loaded(queue, class, key, job.id, false);
         }
@@ -96,12 +100,12 @@ impl Writer {
         let mut page = Page {
             jobs: Vec::new(),
             last: cursor,
-            is_cut: false,
+            is_truncated: false,
         };
-        let mut bytes = self.handing.get();
+        let mut bytes = self.handed_bytes.get();
         while page.jobs.len() < limit {
             if !self.mailbox.may_load(bytes) {
-                page.is_cut = true;
+                page.is_truncated = true;
                 return Ok(page);
             }
             let read = rows.next().and_then(|row| {
@@ -111,7 +115,7 @@ impl Writer {
                     }
                     let row = JobRow::of(row)?;
                     let place = row.order()?;
-                    match row.is_whole()? {
+                    match row.is_intact()? {
                         true => Ok(Read::Job(place, self.job(&row, queue, class, key.into())?)),
                         false => Ok(Read::Damaged(place, row.id)),
                     }
@@ -127,12 +131,12 @@ impl Writer {
                 }
                 Ok(Some(Read::Damaged(place, id))) => {
                     page.last = place;
-                    self.found_damaged(Damaged::Job(id));
+                    self.record_damaged(Damaged::Job(id));
                 }
                 Ok(None) => return Ok(page),
                 Err(error) if page.jobs.is_empty() => return Err(error),
                 Err(_) => {
-                    page.is_cut = true;
+                    page.is_truncated = true;
                     return Ok(page);
                 }
             }
@@ -163,8 +167,8 @@ impl Writer {
             return Ok(None);
         };
         let row = JobRow::of(row)?;
-        if !row.is_whole()? {
-            self.found_damaged(Damaged::Job(id));
+        if !row.is_intact()? {
+            self.record_damaged(Damaged::Job(id));
             return Ok(None);
         }
         let mut job = self.job(&row, row.queue()?, row.class()?, row.key()?)?;
@@ -189,7 +193,7 @@ impl Writer {
         let mut parked = self.db.prepare_cached(PARKED)?;
         let parked = parked.query_map([queue.0], |row| {
             let id = JobId(row.get(0)?);
-            let run = Run {
+            let run = RunCounters {
                 attempt: row.get(2)?,
                 exceptions: row.get(3)?,
                 crashes: self.crashes(id, row.get(4)?),
@@ -216,7 +220,7 @@ impl Writer {
         let mut kept = self.db.prepare_cached(&KEPT_CHECKPOINT)?;
         let bytes = kept.query_row(params![id.0 as i64, CHECKPOINT], |row| {
             match row.get(1)? {
-                true => Err(seal::damaged("kept")),
+                true => Err(row_checksum::checksum_error("kept")),
                 false => row.get::<_, Vec<u8>>(0),
             }
         });

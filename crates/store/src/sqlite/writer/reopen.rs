@@ -1,11 +1,11 @@
-//! Recovery from disk failures: the file must not be trusted as it is (see [`crate::sqlite::log`]), and
+//! Recovery from disk failures: the file must not be trusted as it is (see [`crate::sqlite::wal`]), and
 //! everything is opened again.
 
-use super::commit::Level;
+use super::commit::SyncLevel;
 use super::{Writer, doubt::Fate, recover};
 use crate::StoreEvent;
 use crate::sqlite::trouble::is_replaced;
-use crate::sqlite::{StoreError, log, reader::Message, schema};
+use crate::sqlite::{StoreError, reader::Message, schema, wal};
 use rusqlite::{Connection, ErrorCode};
 use std::sync::mpsc::sync_channel;
 
@@ -47,17 +47,17 @@ impl Writer {
 
     /// Opens everything again, if that is necessary.
     pub(super) fn reopen(&mut self) -> Result<(), StoreError> {
-        if !self.is_broken && !self.distrusts_log {
+        if !self.is_broken && !self.must_rewrite_wal {
             return Ok(());
         }
         self.files.check_identity()?;
         self.close_files();
         self.is_broken = true;
-        let written = log::rewrite(&self.path);
+        let written = wal::rewrite(&self.path);
         // If the disk is full, the file can still be read.
-        self.distrusts_log = matches!(written, Err(StoreError::Full { .. }));
+        self.must_rewrite_wal = matches!(written, Err(StoreError::Full { .. }));
         match written {
-            Err(error) if !self.distrusts_log || self.doubt.is_some() => return Err(error),
+            Err(error) if !self.must_rewrite_wal || self.doubt.is_some() => return Err(error),
             _ => {}
         }
         self.connect()?;
@@ -70,8 +70,8 @@ impl Writer {
     /// Closes every connection, without the checkpoint that closing the last one would run, because a
     /// checkpoint syncs the WAL.
     fn close_files(&mut self) {
-        if let Some(folding) = self.folding.take() {
-            folding.wait();
+        if let Some(wal_checkpoint) = self.wal_checkpoint.take() {
+            wal_checkpoint.wait();
         }
         let (done, is_done) = sync_channel(1);
         if self.reader.send(Message::Close(done)).is_ok() {
@@ -87,13 +87,13 @@ impl Writer {
         let path = self.path.clone();
         let error = |error: rusqlite::Error| StoreError::sqlite(&path, &error);
         self.db = schema::open(&self.path, self.cache_kib)?;
-        self.level = Level::Unknown;
-        self.files.opened(&self.db)?;
+        self.sync_level = SyncLevel::Unknown;
+        self.files.record_opened(&self.db)?;
         self.count_pages().map_err(error)?;
         let serial = recover::last_serial(&self.db).map_err(error)?;
         if serial < self.durable {
-            let text = "its journal was deleted or truncated, and what was committed last is lost. Restart Stoker \
-                        to go on with what is left";
+            let text = "its journal was deleted or truncated, and the latest commits are lost. Restart Stoker to \
+            continue with the rest";
             return Err(self.files.mark_lost(text.to_owned()));
         }
         // A commit that was reported as failed may be in the file.

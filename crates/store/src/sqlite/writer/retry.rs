@@ -3,8 +3,8 @@
 use super::end::summary;
 use super::{Batch, Effect, Writer};
 use crate::sqlite::kinds::{DELAY, OUTPUT, signed, to_json};
-use crate::sqlite::seal::JOBS;
-use crate::{JobError, JobId, Run, State, What};
+use crate::sqlite::row_checksum::JOBS;
+use crate::{HistoryKind, JobError, JobId, RunCounters, State};
 use rusqlite::params;
 use std::sync::LazyLock;
 
@@ -30,7 +30,7 @@ impl Writer {
     pub(super) fn retry(
         &mut self,
         job: JobId,
-        run: Run,
+        run: RunCounters,
         due_ms: u64,
         error: &JobError,
         output: Option<&[u8]>,
@@ -38,9 +38,9 @@ impl Writer {
         batch: &mut Batch,
     ) -> rusqlite::Result<Effect> {
         let Some(mut brief) = self.brief(job)? else {
-            return Ok(Effect::Left);
+            return Ok(Effect::Unloaded);
         };
-        self.note(&mut brief, batch.now, What::Retried, &summary(error))?;
+        self.note(&mut brief, batch.now, HistoryKind::Retried, &summary(error))?;
         if let Some(output) = output {
             self.keep(&mut brief, OUTPUT, None, 0, output)?;
         }
@@ -67,6 +67,6 @@ impl Writer {
             return Ok(Effect::Parked);
         }
         batch.wait_until(due_ms, true);
-        Ok(Effect::Left)
+        Ok(Effect::Unloaded)
     }
 }

@@ -10,7 +10,7 @@ const NEXT_LANE: &str = "SELECT class, key FROM jobs INDEXED BY waiting \
 
 /// The maximum number of lanes that one slice examines. Lanes with loaded jobs are skipped, and there may be
 /// many.
-const SLICE: usize = stoker_os::bound(2_048, 2);
+const SLICE: usize = stoker_os::limit(2_048, 2);
 
 /// A search in progress. It goes once around a queue's lanes, starting where the previous search ended.
 #[derive(Clone)]
@@ -30,13 +30,16 @@ type Place = (u8, Box<[u8]>);
 enum Step {
     Unloaded(Place),
     /// The lane has loaded jobs or can't be read, or the search wrapped around.
-    Passed,
+    Skipped,
     Over,
 }
 
 impl Writer {
     pub(super) fn start_search(&mut self, queue: QueueNo, lanes: usize, limit: usize) {
-        let start = self.queues.get(queue).and_then(|queue| queue.turn.clone());
+        let start = self
+            .queues
+            .get(queue)
+            .and_then(|queue| queue.search_after.clone());
         let at = start.clone();
         self.searches.push_back(Search {
             queue,
@@ -64,7 +67,7 @@ impl Writer {
                 }
                 Ok(Step::Unloaded(_)) if lanes.len() == search.lanes => break true,
                 Ok(Step::Unloaded((class, key))) => {
-                    match self.take(queue, class, &key, search.limit) {
+                    match self.load_next(queue, class, &key, search.limit) {
                         Ok((jobs, more)) => {
                             self.set_next_lane(queue, Some((class, key.clone())));
                             lanes.push(Lane {
@@ -79,7 +82,7 @@ impl Writer {
                         Err(_) => break true,
                     }
                 }
-                Ok(Step::Passed) => {}
+                Ok(Step::Skipped) => {}
                 Err(error) if lanes.is_empty() => return Err(error),
                 Err(_) => break true,
             }
@@ -98,7 +101,7 @@ impl Writer {
 
     fn set_next_lane(&mut self, queue: QueueNo, lane: Option<Place>) {
         if let Some(of_queue) = self.queues.get_mut(queue) {
-            of_queue.turn = lane;
+            of_queue.search_after = lane;
         }
     }
 
@@ -116,7 +119,7 @@ impl Writer {
                 return Ok(Step::Over);
             }
             search.at = None;
-            return Ok(Step::Passed);
+            return Ok(Step::Skipped);
         };
         if search.wrapped && search.start.as_ref().is_some_and(|start| lane > *start) {
             return Ok(Step::Over);
@@ -124,7 +127,7 @@ impl Writer {
         search.at = Some(lane.clone());
         let is_loaded = self.lanes.get(search.queue, lane.0, &lane.1).is_some();
         Ok(match is_loaded || self.is_deferred(search.queue, &lane) {
-            true => Step::Passed,
+            true => Step::Skipped,
             false => Step::Unloaded(lane),
         })
     }

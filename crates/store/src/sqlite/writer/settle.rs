@@ -2,7 +2,8 @@
 
 use super::{Batch, Effect, Writer};
 use crate::{
-    Job, JobId, NewJob, Pushed, QueueNo, Run, State, StoreEvent, StoreRequest, Ticket, Trouble,
+    Job, JobId, NewJob, Pushed, QueueNo, RunCounters, State, StoreEvent, StoreRequest, Ticket,
+    Trouble,
 };
 use std::sync::atomic::Ordering;
 
@@ -25,7 +26,7 @@ impl Writer {
         for (request, effect) in requests.iter().zip(&batch.effects) {
             match (request, effect) {
                 (StoreRequest::End { job, .. }, _)
-                | (StoreRequest::Retry { job, .. }, Effect::Left) => {
+                | (StoreRequest::Retry { job, .. }, Effect::Unloaded) => {
                     self.unload(*job);
                 }
                 (StoreRequest::Retry { job, .. }, Effect::Parked) => self.lanes.park(*job),
@@ -43,7 +44,7 @@ impl Writer {
                     self.accepted(ticket, room, id, is_ready.then_some(order), *job);
                 }
                 (StoreRequest::Push { ticket, job, .. }, Effect::Pushed(pushed)) => {
-                    self.answer(ticket, job.bytes.len(), pushed);
+                    self.answer_push(ticket, job.bytes.len(), pushed);
                 }
                 (
                     StoreRequest::End { ticket, .. }
@@ -52,7 +53,7 @@ impl Writer {
                     _,
                 ) => {
                     self.events
-                        .extend(ticket.map(|ticket| StoreEvent::Ended { ticket }));
+                        .extend(ticket.map(|ticket| StoreEvent::Completed { ticket }));
                 }
                 _ => {}
             }
@@ -64,18 +65,18 @@ impl Writer {
         let len = new.bytes.len();
         let backlog = match order {
             Some(order) => self.place(room, id, order, &new),
-            None => Place::Elsewhere,
+            None => Placement::Elsewhere,
         };
         let order = order.unwrap_or_default();
-        let job = matches!(backlog, Place::Handed).then(|| Box::new(job_of(id, order, new)));
-        self.answer(ticket, len, Pushed::Accepted { id, job });
-        if let Place::Backlog(Some(lane)) = backlog {
+        let job = matches!(backlog, Placement::Loaded).then(|| Box::new(job_of(id, order, new)));
+        self.answer_push(ticket, len, Pushed::Accepted { id, job });
+        if let Placement::Backlog(Some(lane)) = backlog {
             self.events.push(lane);
         }
     }
 
     /// Decides where a job that has just become ready goes.
-    fn place(&mut self, room: bool, id: JobId, order: u64, new: &NewJob) -> Place {
+    fn place(&mut self, room: bool, id: JobId, order: u64, new: &NewJob) -> Placement {
         let (queue, class, key) = (new.queue, new.class, &new.key);
         let window = self.queues.policy(queue).window;
         let known = self
@@ -98,23 +99,23 @@ impl Writer {
             key: key.clone(),
         };
         // A job that goes before others belongs among the loaded jobs, whatever waits behind them.
-        let is_among = order < cursor;
+        let is_before_cursor = order < cursor;
         // The parked jobs of a queue must be reported first, and they can't be read before the queue is open.
         if !is_open {
-            return Place::Backlog(None);
+            return Placement::Backlog(None);
         }
-        if has_backlog && !is_among {
+        if has_backlog && !is_before_cursor {
             // The backlog has been reported before, unless the other jobs became ready in the same commit.
-            return Place::Backlog((order < id.0 && !is_known).then(backlog));
+            return Placement::Backlog((order < id.0 && !is_known).then(backlog));
         }
-        if room && (loaded < window || is_among) {
+        if room && (loaded < window || is_before_cursor) {
             let lane = self.lanes.add_loaded(queue, class, key, id, false);
             lane.cursor = lane.cursor.max(order);
-            return Place::Handed;
+            return Placement::Loaded;
         }
         let lane = self.lanes.get(queue, class, key);
         let was_reported = lane.is_some_and(|lane| lane.add_backlog(order));
-        Place::Backlog((!was_reported).then(backlog))
+        Placement::Backlog((!was_reported).then(backlog))
     }
 
     /// Whether a lane without loaded jobs has ready jobs that a new one would overtake. For a job that goes
@@ -125,12 +126,12 @@ impl Writer {
             return false;
         };
         // Usually no lane of the queue has a backlog, and the counts show that without a read.
-        let seen_to = of_queue
+        let settled = of_queue
             .tally
             .counts
             .ready
             .saturating_sub(of_queue.unsettled);
-        if seen_to <= self.lanes.loaded_ready(queue) {
+        if settled <= self.lanes.loaded_ready(queue) {
             return false;
         }
         // If the file can't be read, the job is put into the backlog, where it is safe.
@@ -158,7 +159,7 @@ impl Writer {
     }
 
     /// Checks whether a lane still has a backlog after jobs left it.
-    pub(super) fn look_for_backlog(&mut self, queue: QueueNo, class: u8, key: &[u8]) {
+    pub(super) fn update_backlog(&mut self, queue: QueueNo, class: u8, key: &[u8]) {
         let Some(cursor) = self.lanes.get(queue, class, key).map(|lane| lane.cursor) else {
             return;
         };
@@ -180,21 +181,21 @@ impl Writer {
         }
     }
 
-    pub(super) fn refuse(&mut self, request: &StoreRequest, trouble: &Trouble) {
+    pub(super) fn reject_push(&mut self, request: &StoreRequest, trouble: &Trouble) {
         if let StoreRequest::Push { ticket, job, .. } = request {
-            self.answer(*ticket, job.bytes.len(), Pushed::Refused(trouble.clone()));
+            self.answer_push(*ticket, job.bytes.len(), Pushed::Refused(trouble.clone()));
         }
     }
 
-    fn answer(&mut self, ticket: Ticket, bytes: usize, pushed: Pushed) {
+    fn answer_push(&mut self, ticket: Ticket, bytes: usize, pushed: Pushed) {
         self.mailbox.pushes.fetch_sub(1, Ordering::Relaxed);
         self.mailbox.bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.events.push(StoreEvent::Pushed { ticket, pushed });
     }
 }
 
-enum Place {
-    Handed,
+enum Placement {
+    Loaded,
     /// The job waits in its lane. The event, if any, reports the backlog.
     Backlog(Option<StoreEvent>),
     Elsewhere,
@@ -202,7 +203,7 @@ enum Place {
 
 fn job_of(id: JobId, order: u64, new: NewJob) -> Job {
     // A job with a delay is not handed over when it is pushed.
-    let due_ms = new.due(id.made_ms(), 0);
+    let due_ms = new.due(id.created_ms(), 0);
     Job {
         id,
         queue: new.queue,
@@ -213,7 +214,7 @@ fn job_of(id: JobId, order: u64, new: NewJob) -> Job {
         bytes: new.bytes,
         meta_len: new.meta_len,
         options: new.options,
-        run: Run::default(),
+        run: RunCounters::default(),
         due_ms,
         checkpoint: None,
         owner: new.owner,

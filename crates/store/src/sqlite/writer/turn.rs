@@ -1,7 +1,7 @@
 //! The writer's loop.
 
 use super::Writer;
-use super::unreadable::Unreadable;
+use super::deferred_reads::PendingRead;
 use crate::sqlite::mailbox::Item;
 use crate::sqlite::reader::{Message, PendingQuery};
 use crate::{Change, Import, Selection, StoreEvent, StoreRequest, Ticket, Trouble};
@@ -10,14 +10,14 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 /// The maximum number of requests in one commit.
-const GROUP: usize = 4_096;
+const MAX_GROUP: usize = 4_096;
 
 /// The longest sleep. It is limited because the wall clock may be set.
-const LONGEST_SLEEP: Duration = Duration::from_secs(30);
+const MAX_SLEEP: Duration = Duration::from_secs(30);
 
 /// A request that is not written in the common transaction.
 enum Other {
-    Read(Unreadable),
+    Read(PendingRead),
     Query(PendingQuery),
     Change(Ticket, Selection, Change),
     Import(Ticket, Vec<Import>),
@@ -27,7 +27,7 @@ impl Writer {
     /// How long the writer can sleep if no request comes.
     pub(in crate::sqlite) fn time_to_wait(&self) -> Duration {
         match self.todo.is_empty() && self.is_idle() {
-            true => self.sleep(),
+            true => self.time_to_next_work(),
             false => Duration::ZERO,
         }
     }
@@ -53,16 +53,16 @@ impl Writer {
     }
 
     /// Closes the file after the checkpoint thread has ended.
-    pub(in crate::sqlite) fn leave(mut self) {
-        if let Some(folding) = self.folding.take() {
-            folding.wait();
+    pub(in crate::sqlite) fn shut_down(mut self) {
+        if let Some(wal_checkpoint) = self.wal_checkpoint.take() {
+            wal_checkpoint.wait();
         }
     }
 
     /// Publishes the events.
     fn publish(&mut self) {
         self.mailbox.publish(&mut self.events);
-        self.handing.set(0);
+        self.handed_bytes.set(0);
     }
 
     /// Whether no work is in progress in slices, and everything that can be written has been.
@@ -73,35 +73,37 @@ impl Writer {
     }
 
     /// The time until something is due.
-    fn sleep(&self) -> Duration {
-        let (again, due, tidy) = match &self.failing {
+    fn time_to_next_work(&self) -> Duration {
+        let (again, due, expiry) = match &self.failing {
             Some(failing) => (Some(failing.backoff.time_left()), None, None),
-            None if self.is_broken || self.distrusts_log => (Some(Duration::ZERO), None, None),
-            None => (None, self.time_to_due(), Some(self.time_to_tidy())),
+            None if self.is_broken || self.must_rewrite_wal => (Some(Duration::ZERO), None, None),
+            None => (None, self.time_to_due(), Some(self.time_to_expiry())),
         };
         [
             again,
             due,
-            tidy,
+            expiry,
             self.time_to_read(),
             self.time_to_report_doubt(),
         ]
         .into_iter()
         .flatten()
-        .fold(LONGEST_SLEEP, Duration::min)
+        .fold(MAX_SLEEP, Duration::min)
     }
 
     /// Executes a bounded number of requests. Returns the reply channel if the store is to be closed.
     fn turn(&mut self) -> Option<SyncSender<io::Result<()>>> {
         let mut writes = std::mem::take(&mut self.pending_writes);
-        writes.reserve(self.todo.len().min(GROUP));
+        writes.reserve(self.todo.len().min(MAX_GROUP));
         let mut others = Vec::new();
         let mut close = None;
-        for _ in 0..GROUP {
+        for _ in 0..MAX_GROUP {
             match self.todo.pop_front() {
-                Some(Item::Request(request)) => self.sort(request, &mut writes, &mut others),
+                Some(Item::Request(request)) => {
+                    self.sort_request(request, &mut writes, &mut others)
+                }
                 Some(Item::Open { name, policy }) => self.open_queue(&name, policy),
-                Some(Item::Damaged(damaged)) => self.found_damaged(damaged),
+                Some(Item::Damaged(damaged)) => self.record_damaged(damaged),
                 Some(Item::Close { reply }) => {
                     close = Some(reply);
                     break;
@@ -115,23 +117,23 @@ impl Writer {
             .into_iter()
             .partition(|other| matches!(other, Other::Query(_)));
         for other in others {
-            self.other(other);
+            self.handle_other(other);
         }
         self.read_deferred();
         self.search();
         self.set_aside();
-        self.go_on();
-        self.tidy();
-        self.fold();
+        self.run_bulk_slice();
+        self.delete_expired();
+        self.checkpoint_wal_if_long();
         // Queries come last, so that they see the effects and events of the requests before them.
         self.publish();
         for query in queries {
-            self.other(query);
+            self.handle_other(query);
         }
         close
     }
 
-    fn sort(
+    fn sort_request(
         &mut self,
         request: StoreRequest,
         writes: &mut Vec<StoreRequest>,
@@ -143,13 +145,13 @@ impl Writer {
                 class,
                 key,
                 limit,
-            } => others.push(Other::Read(Unreadable::Refill {
+            } => others.push(Other::Read(PendingRead::Refill {
                 queue,
                 class,
                 key,
                 limit,
             })),
-            StoreRequest::Fetch { job } => others.push(Other::Read(Unreadable::Fetch(job))),
+            StoreRequest::Fetch { job } => others.push(Other::Read(PendingRead::Fetch(job))),
             StoreRequest::RefillLanes {
                 queue,
                 lanes,
@@ -173,10 +175,10 @@ impl Writer {
         }
     }
 
-    fn other(&mut self, other: Other) {
+    fn handle_other(&mut self, other: Other) {
         match other {
             Other::Read(unread) => self.read_or_defer(unread),
-            Other::Query(query) => self.pass_on(query),
+            Other::Query(query) => self.send_to_reader(query),
             Other::Change(ticket, which, change) => self.start_change(ticket, which, change),
             Other::Import(ticket, jobs) => self.start_import(ticket, jobs),
         }
@@ -192,7 +194,7 @@ impl Writer {
 
     /// Passes a query to the reader. Queries go through the writer so that they see the effects of earlier
     /// requests.
-    fn pass_on(&mut self, query: PendingQuery) {
+    fn send_to_reader(&mut self, query: PendingQuery) {
         let ticket = query.ticket;
         if self.reader.send(Message::Query(query)).is_err() {
             let found = Err(Trouble::Io("the thread that reads has ended".to_owned()));

@@ -2,11 +2,11 @@
 
 use super::batch::must_be_durable;
 use super::{Batch, Effect, Writer, doubt::InDoubtWork};
-use crate::sqlite::trouble::{broken, is_damage, is_disk_error, trouble};
+use crate::sqlite::trouble::{is_damage, is_disk_error, reopen_error, trouble};
 use crate::{JobId, StoreEvent, StoreRequest, Trouble};
 
 // A harmless write that shows whether the disk accepts writes again.
-const TRY: &str = "INSERT OR REPLACE INTO store (key, value) VALUES ('tried', ?1)";
+const PROBE_WRITE: &str = "INSERT OR REPLACE INTO store (key, value) VALUES ('tried', ?1)";
 
 impl Writer {
     /// Writes requests. If that fails, keeps those that must not be lost and rejects the others. `now`
@@ -15,9 +15,14 @@ impl Writer {
         self.try_to_write(requests, now, false);
     }
 
-    /// `anew`: the requests are written for the second time, with a new connection, so the page cache is not
+    /// `with_new_connection`: the requests are written for the second time, with a new connection, so the page cache is not
     /// the cause of an error.
-    fn try_to_write(&mut self, mut requests: Vec<StoreRequest>, now: bool, anew: bool) {
+    fn try_to_write(
+        &mut self,
+        mut requests: Vec<StoreRequest>,
+        now: bool,
+        with_new_connection: bool,
+    ) {
         if let Some(failing) = &self.failing
             && !now
             && !failing.backoff.is_due()
@@ -25,31 +30,33 @@ impl Writer {
             let trouble = failing.trouble.clone();
             return self.postpone(requests, &trouble);
         }
-        let is_well = self.failing.is_none() && !self.is_broken && !self.distrusts_log;
-        if requests.is_empty() && is_well && !self.is_due() && !self.queues.has_new() {
+        let is_working = self.failing.is_none() && !self.is_broken && !self.must_rewrite_wal;
+        if requests.is_empty() && is_working && !self.is_due() && !self.queues.has_new() {
             return;
         }
         if let Err(error) = self.reopen() {
-            let trouble = self.fail(&broken(&error));
+            let trouble = self.fail(&reopen_error(&error));
             return self.postpone(requests, &trouble);
         }
         // Pending writes were requested earlier, so they go first.
         requests.splice(0..0, std::mem::take(&mut self.pending_writes));
-        let last = requests.iter().any(must_be_durable);
+        let must_be_durable = requests.iter().any(must_be_durable);
         let apply = |writer: &mut Self, batch: &mut Batch| {
-            batch.makes_room = true;
+            batch.trims_excess = true;
             batch.effects.reserve_exact(requests.len());
             writer.apply(&requests, batch)
         };
-        match self.transact(last, apply) {
+        match self.transact(must_be_durable, apply) {
             Ok(batch) => {
                 self.recovered();
                 self.settle(requests, batch);
             }
             // Housekeeping failed, not the requests. They are committed without it.
-            Err(error) if self.has_chore_failed(&error) => self.try_to_write(requests, now, anew),
+            Err(error) if self.has_chore_failed(&error) => {
+                self.try_to_write(requests, now, with_new_connection)
+            }
             // A faulty read of a page may be in the page cache, so the file is opened again.
-            Err(error) if is_damage(&error) && !anew => {
+            Err(error) if is_damage(&error) && !with_new_connection => {
                 self.is_broken = true;
                 self.try_to_write(requests, now, true);
             }
@@ -65,7 +72,7 @@ impl Writer {
                 let trouble = self.fail(&error);
                 match self.unknown.take() {
                     Some((batch, serial)) if self.doubt.is_none() => {
-                        self.doubt(InDoubtWork::Requests(requests), batch, serial, trouble);
+                        self.record_doubt(InDoubtWork::Requests(requests), batch, serial, trouble);
                     }
                     _ => self.postpone(requests, &trouble),
                 }
@@ -85,14 +92,8 @@ impl Writer {
     /// Whether a commit failed because of housekeeping, which is then postponed.
     fn has_chore_failed(&mut self, error: &rusqlite::Error) -> bool {
         let chores = [
-            (
-                &mut self.making_ready,
-                "jobs whose time has come can't be made ready",
-            ),
-            (
-                &mut self.making_room,
-                "what need not be kept can't be forgotten",
-            ),
+            (&mut self.promote_chore, "due jobs can't be made ready"),
+            (&mut self.trim_chore, "expired data can't be deleted"),
         ];
         let blamed = chores
             .into_iter()
@@ -110,7 +111,7 @@ impl Writer {
     pub(super) fn postpone(&mut self, requests: Vec<StoreRequest>, trouble: &Trouble) {
         for request in requests {
             match request {
-                StoreRequest::Push { .. } => self.refuse(&request, trouble),
+                StoreRequest::Push { .. } => self.reject_push(&request, trouble),
                 request => self.add_pending_write(request),
             }
         }
@@ -145,7 +146,7 @@ impl Writer {
     fn drop_unwritable(&mut self, requests: Vec<StoreRequest>, error: &rusqlite::Error) {
         for request in requests {
             match request {
-                StoreRequest::Push { .. } => self.refuse(&request, &trouble(error)),
+                StoreRequest::Push { .. } => self.reject_push(&request, &trouble(error)),
                 StoreRequest::End { job, ticket, .. } => {
                     self.report_end_not_written(job, "ended", error);
                     self.events
@@ -161,7 +162,7 @@ impl Writer {
                         let trouble = trouble.clone();
                         [
                             StoreEvent::InDoubt { ticket, trouble },
-                            StoreEvent::Ended { ticket },
+                            StoreEvent::Completed { ticket },
                         ]
                     }));
                 }
@@ -172,15 +173,16 @@ impl Writer {
 
     fn report_end_not_written(&mut self, job: JobId, how: &str, error: &rusqlite::Error) {
         let id = self.ids.uuid(job);
-        let text = format!(
-            "that job {id} {how} can't be written, and it may run again after a restart: {error}"
-        );
+        let text =
+            format!("can't record that job {id} {how}; it may run again after a restart: {error}");
         self.events.push(StoreEvent::Damage(text));
     }
 
     fn apply(&mut self, requests: &[StoreRequest], batch: &mut Batch) -> rusqlite::Result<()> {
         if self.failing.is_some() {
-            self.db.prepare_cached(TRY)?.execute([batch.now as i64])?;
+            self.db
+                .prepare_cached(PROBE_WRITE)?
+                .execute([batch.now as i64])?;
         }
         if self.is_due() {
             self.promote(batch)?;

@@ -5,11 +5,11 @@ use std::os::fd::FromRawFd;
 use std::os::unix::net::UnixStream;
 use std::process::exit;
 use std::sync::Arc;
-use stoker_testkit::{Got, Inbox, Out};
+use stoker_testkit::{Inbox, Outbox, Received};
 use stoker_wire::{Encode, Type};
 
 /// The writing half of the connection, which threads share.
-pub(crate) type Link = Arc<Out>;
+pub(crate) type Link = Arc<Outbox>;
 
 impl Worker {
     /// Opens the connection: the inherited one, or a new one if there is none.
@@ -23,7 +23,7 @@ impl Worker {
             None => dial(),
         };
         let half = stream.try_clone().expect("a descriptor can be copied");
-        let link = Arc::new(Out::of(half));
+        let link = Arc::new(Outbox::of(half));
         self.inbox = Some(Inbox::of(stream));
         self.link = Some(link.clone());
         link
@@ -38,13 +38,13 @@ impl Worker {
         self.write(&stoker_testkit::frame(frame));
     }
 
-    pub(crate) fn say_hello(&mut self) {
+    pub(crate) fn send_hello(&mut self) {
         let body = serde_json::to_vec(&self.hello).expect("a HELLO is JSON");
         self.send(Encode {
             body: &body,
             ..Encode::new(Type::Hello, 0)
         });
-        self.said_hello = true;
+        self.sent_hello = true;
         match self.read() {
             Some(got) if got.kind == Type::Welcome => {}
             Some(got) => self.leave(3, &format!("refused: {}", got.text())),
@@ -53,22 +53,22 @@ impl Worker {
     }
 
     /// The next frame; `None` at the end of the connection.
-    pub(crate) fn read(&mut self) -> Option<Got> {
-        self.aside.pop_front().or_else(|| self.receive())
+    pub(crate) fn read(&mut self) -> Option<Received> {
+        self.set_aside.pop_front().or_else(|| self.receive())
     }
 
     /// Waits for a matching frame, and keeps the tasks that come before it. Returns false if the connection ends first.
-    pub(crate) fn wait_for(&mut self, is_it: impl Fn(&Got) -> bool) -> bool {
+    pub(crate) fn wait_for(&mut self, is_it: impl Fn(&Received) -> bool) -> bool {
         while let Some(got) = self.receive() {
             if is_it(&got) {
                 return true;
             }
-            self.aside.push_back(got);
+            self.set_aside.push_back(got);
         }
         false
     }
 
-    fn receive(&mut self) -> Option<Got> {
+    fn receive(&mut self) -> Option<Received> {
         self.open();
         self.inbox.as_mut()?.receive().ok().flatten()
     }

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-use stoker_testkit::{Got, Inbox};
+use stoker_testkit::{Inbox, Received};
 use stoker_wire::{Codec, Encode, Hello, Role, Status, Type};
 
 /// The state of a script.
@@ -23,18 +23,18 @@ struct Worker {
     /// The incoming frames. Only the thread that reads the socket has it.
     inbox: Option<Inbox>,
     hello: Hello,
-    said_hello: bool,
+    sent_hello: bool,
     /// The unanswered task, and when it began.
-    task: Option<(Got, Instant)>,
+    task: Option<(Received, Instant)>,
     /// Whether SIGUSR1 has come.
     soft_signal: Arc<AtomicBool>,
     /// Whether the worker ignores GOAWAY.
-    stubborn: bool,
+    ignores_goaway: bool,
     /// Whether the worker reports one microsecond as the duration of every task.
-    quick: bool,
-    eaten: Vec<Vec<u8>>,
+    reports_one_microsecond: bool,
+    allocated: Vec<Vec<u8>>,
     /// Frames that arrived while a task waited for another one.
-    aside: VecDeque<Got>,
+    set_aside: VecDeque<Received>,
 }
 
 fn main() -> ExitCode {
@@ -51,13 +51,13 @@ fn main() -> ExitCode {
             jobs: vec!["*".to_owned()],
             ..Hello::default()
         },
-        said_hello: false,
+        sent_hello: false,
         task: None,
         soft_signal: Arc::default(),
-        stubborn: false,
-        quick: false,
-        eaten: Vec::new(),
-        aside: VecDeque::new(),
+        ignores_goaway: false,
+        reports_one_microsecond: false,
+        allocated: Vec::new(),
+        set_aside: VecDeque::new(),
     };
     worker.run(&script);
     ExitCode::SUCCESS
@@ -76,13 +76,13 @@ impl Worker {
 
     /// Serves tasks until GOAWAY.
     fn serve(&mut self) {
-        if !self.said_hello {
-            self.say_hello();
+        if !self.sent_hello {
+            self.send_hello();
         }
         while let Some(got) = self.read() {
             match got.kind {
-                Type::Goaway if !self.stubborn => return,
-                Type::Req if self.hello.slots.unwrap_or(1) > 1 => self.run_beside(got),
+                Type::Goaway if !self.ignores_goaway => return,
+                Type::Req if self.hello.slots.unwrap_or(1) > 1 => self.run_in_thread(got),
                 Type::Req => {
                     self.begin(got);
                     self.run_task();
@@ -90,12 +90,12 @@ impl Worker {
                 _ => {}
             }
         }
-        if self.stubborn {
+        if self.ignores_goaway {
             self.step("silence", "");
         }
     }
 
-    fn begin(&mut self, task: Got) {
+    fn begin(&mut self, task: Received) {
         self.task = Some((task, Instant::now()));
     }
 
@@ -112,22 +112,22 @@ impl Worker {
     }
 
     /// Runs a task in a thread of its own, for workers with several slots.
-    fn run_beside(&mut self, task: Got) {
-        let mut beside = Self {
+    fn run_in_thread(&mut self, task: Received) {
+        let mut parallel = Self {
             link: self.link.clone(),
             inbox: None,
             hello: self.hello.clone(),
-            said_hello: true,
+            sent_hello: true,
             task: None,
             soft_signal: self.soft_signal.clone(),
-            stubborn: false,
-            quick: self.quick,
-            eaten: Vec::new(),
-            aside: VecDeque::new(),
+            ignores_goaway: false,
+            reports_one_microsecond: self.reports_one_microsecond,
+            allocated: Vec::new(),
+            set_aside: VecDeque::new(),
         };
         self.send(Encode::new(Type::Started, task.id));
-        beside.begin(task);
-        std::thread::spawn(move || beside.run_task());
+        parallel.begin(task);
+        std::thread::spawn(move || parallel.run_task());
     }
 
     /// Answers the current task unless it has been answered.
@@ -135,7 +135,7 @@ impl Worker {
         let Some((task, began)) = self.task.take() else {
             return;
         };
-        let worked = match self.quick {
+        let worked = match self.reports_one_microsecond {
             true => 1,
             false => u32::try_from(began.elapsed().as_micros()).unwrap_or(u32::MAX),
         };

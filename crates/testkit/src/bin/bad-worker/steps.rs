@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use stoker_testkit::{Ask, Client, Spawn, pause};
+use stoker_testkit::{Client, Request, Spawn, pause};
 use stoker_wire::{Codec, Encode, EventKind, Key, Meta, MetaBuf, Status, Type};
 
 impl Worker {
@@ -37,9 +37,9 @@ impl Worker {
                 self.hello.soft_cancel = true;
                 on_signal(signal_hook::consts::SIGUSR1, &self.soft_signal);
             }
-            "quick" => self.quick = true,
+            "quick" => self.reports_one_microsecond = true,
             // Normal operation.
-            "hello" => self.say_hello(),
+            "hello" => self.send_hello(),
             "serve" => self.serve(),
             "read" => self.read_task(),
             "ok" => self.answer(Status::OK, Codec::RAW, argument.as_bytes()),
@@ -111,10 +111,10 @@ impl Worker {
                 name: "a.b",
                 ..Encode::new(Type::Req, 1)
             }),
-            "hello-again" => self.say_hello(),
+            "hello-again" => self.send_hello(),
             "returned" => self.answer(Status::RETURNED, Codec::RAW, b""),
             "close-fd" => (self.link, self.inbox) = (None, None),
-            "stubborn" => self.stubborn = true,
+            "stubborn" => self.ignores_goaway = true,
             // Processes.
             "ignore-term" => on_signal(signal_hook::consts::SIGTERM, &Arc::default()),
             "ignore-int" => on_signal(signal_hook::consts::SIGINT, &Arc::default()),
@@ -122,7 +122,7 @@ impl Worker {
             "child" => drop(spawn_child(argument, true)),
             "await-child" => drop(wait(WaitOptions::empty())),
             "child-without-env" => drop(spawn_child(argument, false)),
-            "eat-memory" => self.eaten.push(vec![1; (number() as usize) << 20]),
+            "eat-memory" => self.allocated.push(vec![1; (number() as usize) << 20]),
             other => self.leave(64, &format!("there is no step '{other}'")),
         }
         true
@@ -214,7 +214,7 @@ impl Worker {
         let variable = |name| std::env::var(name).unwrap_or_default();
         let hello = json!({"v": [1], "role": "client", "worker": variable("STOKER_WORKER")});
         let mut client = Client::connect_as(Path::new(&variable("STOKER_SOCKET")), &hello);
-        let inner = client.ask(&Ask::call(name, script.replace(',', ";")).ttl(5_000));
+        let inner = client.request(&Request::call(name, script.replace(',', ";")).ttl(5_000));
         let text = format!("{} {}", inner.status().name(), inner.text());
         self.answer(Status::OK, Codec::RAW, text.as_bytes());
     }
@@ -225,7 +225,7 @@ impl Worker {
         let variable = |name| std::env::var(name).unwrap_or_default();
         let hello = json!({"v": [1], "role": "client", "worker": variable("STOKER_WORKER")});
         let mut client = Client::connect_as(Path::new(&variable("STOKER_SOCKET")), &hello);
-        let id = client.push(&Ask::push(queue, script.replace(',', ";")));
+        let id = client.push(&Request::push(queue, script.replace(',', ";")));
         self.answer(Status::OK, Codec::RAW, id.as_bytes());
     }
 

@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "SQLite is a C library")]
 
 use super::super::lock::Level;
-use super::super::shm::Wish;
+use super::super::shm::LockMode;
 use super::open::Open;
 use super::{code, control};
 use rusqlite::ffi;
@@ -222,8 +222,8 @@ unsafe extern "C" fn shm_lock(
         return code::done(file.unlock_shm(bits), ffi::SQLITE_IOERR_SHMLOCK);
     }
     let wish = match flags & ffi::SQLITE_SHM_SHARED != 0 {
-        true => Wish::Shared,
-        false => Wish::Exclusive,
+        true => LockMode::Shared,
+        false => LockMode::Exclusive,
     };
     code::granted(file.lock_shm(bits, wish), ffi::SQLITE_IOERR_SHMLOCK)
 }

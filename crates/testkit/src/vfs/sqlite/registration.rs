@@ -12,14 +12,14 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-static FREE: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
+static FREE_SLOTS: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
 
 /// A slot that is used by one disk.
 pub(crate) struct Registration(&'static Slot);
 
 impl Registration {
     pub(crate) fn take() -> Self {
-        let free = lock(&FREE).pop();
+        let free = lock(&FREE_SLOTS).pop();
         Self(free.unwrap_or_else(register))
     }
 
@@ -35,7 +35,7 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         *lock(&self.0.disk) = Weak::new();
-        lock(&FREE).push(self.0);
+        lock(&FREE_SLOTS).push(self.0);
     }
 }
 
@@ -50,7 +50,7 @@ fn register() -> &'static Slot {
     let vfs = Box::leak(Box::new(ffi::sqlite3_vfs {
         iVersion: 2,
         szOsFile: size_of::<Handle>() as c_int,
-        mxPathname: methods::LONGEST_PATH,
+        mxPathname: methods::MAX_PATH,
         pNext: null_mut(),
         zName: c_name.into_raw(),
         pAppData: std::ptr::from_ref(slot).cast_mut().cast(),
@@ -83,7 +83,7 @@ fn register() -> &'static Slot {
 /// no other code in the process uses SQLite meanwhile.
 pub fn seed_sqlite(seed: u32) {
     let (seed, no_database) = (seed.max(1), null_mut::<ffi::sqlite3>());
-    let _alone = lock(&FREE);
+    let _alone = lock(&FREE_SLOTS);
     // SAFETY: this operation takes an unsigned number and a database or NULL. It sets one aligned number, which SQLite
     // reads when it seeds its generator.
     unsafe {

@@ -10,7 +10,7 @@ use super::slot::Slot;
 use rusqlite::ffi;
 use std::ffi::{CStr, c_char, c_int};
 
-pub(super) const LONGEST_PATH: c_int = 512;
+pub(super) const MAX_PATH: c_int = 512;
 
 /// Milliseconds from noon of 24 November 4714 BC, where SQLite's time begins, to 1970.
 const JULIAN_EPOCH_MS: i64 = 210_866_760_000_000;

@@ -18,7 +18,7 @@ use function Stoker\Tests\test;
 
 // Features that depend on the payload, the cache or the database work with both kinds of worker.
 foreach (['default', 'pop'] as $queue) {
-    test("live: a unique job is there once until it has run, on queue $queue", function () use ($live, $story, $queue): void {
+    test("live: a unique job is queued only once until it has run, on queue $queue", function () use ($live, $story, $queue): void {
         $filter = ['key' => "tenant of $queue-once"];
         $live->held($queue, static function () use ($live, $queue, $filter): void {
             UniqueScripted::dispatch("$queue-once", [])->onQueue($queue);
@@ -31,7 +31,7 @@ foreach (['default', 'pop'] as $queue) {
         same(['run 1', 'end', 'run 1', 'end'], $story->of("$queue-once"));
     });
 
-    test("live: ShouldBeUniqueUntilProcessing lets the next one in as soon as it runs, on queue $queue", function () use ($live, $story, $queue): void {
+    test("live: ShouldBeUniqueUntilProcessing allows the next job as soon as the first one runs, on queue $queue", function () use ($live, $story, $queue): void {
         $go = getenv('APP_STORAGE') . "/go-$queue-until";
         $filter = ['key' => "tenant of $queue-until"];
         $count = static function () use ($live, $queue, $go, $filter): int {
@@ -60,7 +60,7 @@ foreach (['default', 'pop'] as $queue) {
         same(['run 1', 'run 2', 'end'], $story->of("$queue-link1"));
     });
 
-    test("live: queue:retry-batch runs what has failed of a batch, and ends it, on queue $queue", function () use ($live, $story, $queue): void {
+    test("live: queue:retry-batch runs the failed jobs of a batch, and the batch ends, on queue $queue", function () use ($live, $story, $queue): void {
         $batch = $live->held($queue, static fn () => Bus::batch([new Scripted("$queue-mended", ['throw', 'done'])])
             ->then(static fn (Batch $batch) => Story::tell("$batch->name then"))
             ->name("$queue-retried")->allowFailures()->onConnection('live')->onQueue($queue)->dispatch());
@@ -84,7 +84,7 @@ foreach (['default', 'pop'] as $queue) {
         $story->await("$queue-closure ran");
     });
 
-    test("live: maxExceptions counts no releases, on queue $queue", function () use ($live, $story, $queue): void {
+    test("live: maxExceptions does not count releases, on queue $queue", function () use ($live, $story, $queue): void {
         $job = (new Scripted("$queue-most", ['throw', 'release 0', 'throw', 'throw']))->with(tries: 0, maxExceptions: 2, backoff: 0);
         same('failed', $live->end($live->queue->push($job, '', $queue))['state']);
         same(['run 1', 'run 2', 'end', 'run 3', 'failed DomainException'], $story->of("$queue-most"));

@@ -55,7 +55,7 @@ $start = static function (array $arguments, array $env = []) use (&$pipes): mixe
     );
 };
 
-test('pop: dialled in by hand, --stop-when-empty and --once do as ever', function () use ($live, $start, $dialled, $until, &$pipes): void {
+test('pop: --stop-when-empty and --once work in a process that Stoker did not start', function () use ($live, $start, $dialled, $until, &$pipes): void {
     foreach (['--stop-when-empty', '--once'] as $option) {
         $process = $start(['live', '--queue=@dial', $option]);
         // The queue exists as soon as the worker has connected.
@@ -63,12 +63,12 @@ test('pop: dialled in by hand, --stop-when-empty and --once do as ever', functio
         $id = $live->queue->push(new Scripted("dialled$option", []), '', 'dialled');
         $printed = stream_get_contents($pipes[1]);
         same(['done', 0], [$live->end($id)['state'], proc_close($process)]);
-        holds(preg_match('/Processed|DONE/', $printed) === 1, $printed); // Laravel 9.21 and later print "DONE".
+        holds(preg_match('/Processed|DONE/', $printed) === 1, $printed); // Since Laravel 9.21 it prints "DONE".
     }
 });
 
 // Issue 9, A28
-test('pop: a worker paused by USR2 holds no job, and is not killed at its timeout', function () use ($live, $story, $start, $dialled, $outlast): void {
+test('pop: a worker paused with USR2 has no job assigned, and is not killed at its timeout', function () use ($live, $story, $start, $dialled, $outlast): void {
     $process = $start(['live', '--queue=@dial', '--max-jobs=2']);
     $pid = proc_get_status($process)['pid'];
     $first = $live->queue->push(new Scripted('pauses', ['pause'], tries: 1), '', 'dialled');
@@ -83,7 +83,7 @@ test('pop: a worker paused by USR2 holds no job, and is not killed at its timeou
 });
 
 // Issue 9, A28
-test('pop: a process that lives on after queue:work holds no job and is not killed', function () use ($live, $story, $work, $dialled, $until, $outlast): void {
+test('pop: a process that continues after queue:work has no job assigned and is not killed', function () use ($live, $story, $work, $dialled, $until, $outlast): void {
     foreach (['--once', '--stop-when-empty'] as $option) {
         $live->queue->push(new Scripted("first$option", []), '', 'dialled');
         same(0, $work('dialled', $option));
@@ -101,7 +101,7 @@ test('pop: a process that lives on after queue:work holds no job and is not kill
 });
 
 // Issue 9, A28
-test('pop: a second queue:work in the process works, with another queue, and with several', function () use ($live, $story, $work, $dialled): void {
+test('pop: a process can run queue:work again, also with another queue and with several', function () use ($live, $story, $work, $dialled): void {
     foreach (['dialled', 'second', 'dialled', 'second,dialled'] as $n => $queue) {
         $names = [];
         foreach (explode(',', $queue) as $one) {
@@ -126,7 +126,7 @@ test('pop: a job may run queue:work itself', function () use ($live, $story, $wo
 });
 
 // Issue 9, A28
-test('pop: each of several applications in a process has its jobs answered', function () use ($live, $harness, $dialled, $until): void {
+test('pop: the jobs of several applications in one process are answered', function () use ($live, $harness, $dialled, $until): void {
     $states = [];
     foreach ([1, 2, 3] as $n) {
         $app = (static fn () => require __DIR__ . '/../support/application.php')();
@@ -150,7 +150,7 @@ test('pop: each of several applications in a process has its jobs answered', fun
 });
 
 // Issue 9, A29
-test('pop: what is popped by hand is answered as soon as it is decided on', function () use ($live, $story, $connect): void {
+test('pop: a job that other code pops is answered as soon as its outcome is decided', function () use ($live, $story, $connect): void {
     $queue = $connect(['block_for' => 5]);
     $id = '';
     $pop = static function (string ...$script) use ($live, $queue, &$id): object {
@@ -189,7 +189,7 @@ test('pop: what is popped by hand is answered as soon as it is decided on', func
 });
 
 // Issue 9, A29
-test('pop: with block_for = 0 a job that waits is found', function () use ($live, $connect): void {
+test('pop: with block_for = 0 a waiting job is found', function () use ($live, $connect): void {
     $ids = [];
     foreach (range(1, 20) as $n) {
         $ids[] = $live->queue->push(new Scripted("instant$n", []), '', 'dialled');
@@ -212,7 +212,7 @@ test('pop: with block_for = 0 a job that waits is found', function () use ($live
 });
 
 // Issue 9, A29: Laravel's own testExpiredJobsArePopped
-test('pop: jobs that were due before they were pushed come in the order of their times', function () use ($live, $connect): void {
+test('pop: jobs that were due before they were pushed run in the order of their due times', function () use ($live, $connect): void {
     $queue = $connect();
     foreach ([-200, -300, -100] as $delay) {
         $ids[$delay] = $queue->later($delay, new Scripted('expired', []), '', 'dialled');
@@ -226,7 +226,7 @@ test('pop: jobs that were due before they were pushed come in the order of their
 });
 
 // Issue 9, A29
-test('pop: size() knows of what has just ended', function () use ($live, $connect): void {
+test('pop: size() does not count a job that has just ended', function () use ($live, $connect): void {
     $queue = $connect();
     foreach (range(1, 20) as $n) {
         $live->queue->push(new Scripted('sizes', []), '', 'dialled');
@@ -239,7 +239,7 @@ test('pop: size() knows of what has just ended', function () use ($live, $connec
     }
 });
 
-test('pop: a transaction that is not the job\'s stays open', function () use ($live, $story, $work): void {
+test('pop: a transaction that the job did not open stays open', function () use ($live, $story, $work): void {
     DB::beginTransaction();
     try {
         $live->queue->push(new Scripted('inside', ['level']), '', 'dialled');
@@ -255,17 +255,17 @@ test('pop: a transaction that is not the job\'s stays open', function () use ($l
 });
 
 // Issue 9, A27
-test('pop: queue:work without Stoker says so, and ends with a code other than 0', function () use ($start, &$pipes): void {
+test('pop: queue:work without a server prints an error, and its exit code is not 0', function () use ($start, &$pipes): void {
     foreach ([['--once'], [], ['--stop-when-empty']] as $options) {
         $process = $start(['stoker', ...$options], ['STOKER_SOCKET' => '/nowhere/stoker.sock']);
         $printed = stream_get_contents($pipes[1]);
-        holds(str_contains($printed, "can't reach Stoker at /nowhere/stoker.sock"), $printed);
+        holds(str_contains($printed, "cannot connect to Stoker at /nowhere/stoker.sock"), $printed);
         same(1, proc_close($process), $printed);
     }
 });
 
 // Issue 9, A27
-test('pop: queue:work for a pool that there is not says so, and ends with a code other than 0', function () use ($start, &$pipes): void {
+test('pop: queue:work for a missing pool prints an error, and its exit code is not 0', function () use ($start, &$pipes): void {
     foreach ([['--once'], []] as $options) {
         $process = $start(['live', '--queue=@nowhere', ...$options]);
         $printed = stream_get_contents($pipes[1]);

@@ -14,7 +14,7 @@ use function Stoker\Tests\test;
 /** @var Live $live */
 /** @var Story $story */
 
-test('live: queue:failed, queue:retry and queue:forget know Stoker\'s failed jobs', function () use ($live, $story): void {
+test('live: queue:failed, queue:retry and queue:forget work with Stoker\'s failed jobs', function () use ($live, $story): void {
     $failed = $live->end($live->queue->push(new Scripted('again', ['throw', 'done'])));
     $printed = $live->artisan('queue:failed');
     holds(str_contains($printed, $failed['id']) && str_contains($printed, Scripted::class), $printed);
@@ -35,7 +35,7 @@ test('live: queue:failed, queue:retry and queue:forget know Stoker\'s failed job
     same(0, $live->client->countJobs(['state' => 'failed']));
 });
 
-test('live: failed jobs of other connections stay where they were', function () use ($live, $harness): void {
+test('live: failed jobs of other connections stay with their provider', function () use ($live, $harness): void {
     $failer = $harness->app->make('queue.failer');
     $failer->log('database', 'mails', '{"uuid":"u-1","job":"X@y","data":[]}', new \DomainException('of another'));
     $failer->log('live', 'mails', '{"uuid":"u-2","job":"X@y","data":[]}', new \DomainException('of ours'));
@@ -62,7 +62,7 @@ test('live: queue:prune-failed prunes Stoker\'s failed jobs by their age', funct
     same([null, 0], [$live->client->job($id), $live->client->countJobs(['state' => 'failed'])]);
 });
 
-test('live: a worker killed in failed(): it is called again, and the job is not', function () use ($live, $story): void {
+test('live: if a worker is killed in failed(), failed() is called again, but the job does not run again', function () use ($live, $story): void {
     $id = $live->queue->push(new Scripted('deadly', ['throw', 'done'], deadlyFailures: 1));
     $job = $live->end($id);
     same(['failed', 1, ''], [$job['state'], $job['crashes'], $job['checkpoint']]);
@@ -73,7 +73,7 @@ test('live: a worker killed in failed(): it is called again, and the job is not'
     same(['run 1', 'end'], array_slice($story->of('deadly'), 3));
 });
 
-test('live: what is deleted never runs again, even if its worker dies', function () use ($live, $story): void {
+test('live: a deleted job never runs again, even if its worker dies', function () use ($live, $story): void {
     $live->queue->push(new Scripted('deleted', ['delete']));
     $story->await('deleted run 1');
     $live->queue->bulk([new Scripted('after1', []), new Scripted('after2', []), new Scripted('after3', [])]);

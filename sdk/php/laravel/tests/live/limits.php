@@ -22,7 +22,7 @@ $locked = new \PDO('sqlite:' . ($database = getenv('APP_STORAGE') . '/locked.sql
 $locked->exec('BEGIN EXCLUSIVE');
 foreach (['default', 'pop'] as $queue) {
     foreach (['curl' => " $silent", 'locked' => " $database", 'regex' => ''] as $what => $argument) {
-        test("live: time is up for a $what on queue $queue", function () use ($live, $story, $queue, $what, $argument, $listening, $locked): void {
+        test("live: a $what exceeds its timeout on queue $queue", function () use ($live, $story, $queue, $what, $argument, $listening, $locked): void {
             $script = array_fill(0, 3, "$what$argument");
             $job = $live->end($live->queue->push(new Scripted("$queue-$what", $script, tries: 2, timeout: 1), '', $queue));
             same('failed', $job['state']);
@@ -35,7 +35,7 @@ foreach (['default', 'pop'] as $queue) {
     });
 }
 
-test('live: maxExceptions counts a worker that was ended for its time, once', function () use ($live, $story): void {
+test('live: maxExceptions counts a timeout that killed the worker once', function () use ($live, $story): void {
     $cases = [
         // The worker that counted the first timeout dies, and the next worker finds the same timeout again.
         'killed' => [['regex', 'kill', 'regex', 'done'], ['maxExceptions' => 2, 'tries' => 0], ['run 1', 'run 2', 'run 2', 'failed TimedOut']],
@@ -55,7 +55,7 @@ test('live: maxExceptions counts a worker that was ended for its time, once', fu
     }
 });
 
-test('live: an operator\'s retry runs a job whose retryUntil has passed, and gives it that time anew', function () use ($live, $story): void {
+test('live: an operator\'s retry runs a job whose retryUntil has passed, and the period starts again', function () use ($live, $story): void {
     $lives = [
         'late' => [[], -1, ['failed MaxAttemptsExceededException', 'run 1', 'end']],
         'dated' => [['release 4', 'throw', 'done'], 3, ['run 1', 'end', 'failed MaxAttemptsExceededException', 'run 1', 'run 2', 'end']],
@@ -87,13 +87,13 @@ test('live: checkpoints, ack() and the tenant, in Laravel\'s own jobs', function
     }
 });
 
-test('live: out of memory is a crash, and after two of them failed() is called once', function () use ($live, $story): void {
+test('live: exhausted memory counts as a crash, and after two of them failed() is called once', function () use ($live, $story): void {
     $id = $live->queue->push(new Scripted('memory', ['memory', 'memory', 'memory']));
     same('failed', $live->end($id)['state']);
     same(['run 1', 'run 1', 'failed WorkerDied'], $story->of('memory'));
 });
 
-test('live: a unique job that killed its workers lets go of its lock', function () use ($live, $story): void {
+test('live: a unique job that crashed its workers releases its lock', function () use ($live, $story): void {
     UniqueScripted::dispatch('unique', ['kill', 'kill']);
     UniqueScripted::dispatch('unique', []);
     $story->await('unique failed WorkerDied');
@@ -103,7 +103,7 @@ test('live: a unique job that killed its workers lets go of its lock', function 
     same(['run 1', 'run 1', 'failed WorkerDied', 'run 1', 'end'], $story->of('unique'));
 });
 
-test('live: a batch counts the job whose time was up', function () use ($live, $story, $silent): void {
+test('live: a batch counts a job that timed out', function () use ($live, $story, $silent): void {
     // Paused meanwhile, because SQLite rejects a write to the row of the batch while a worker writes to it.
     $batch = $live->held('default', static fn () => Bus::batch([
         new Scripted('batch-good', []),
@@ -117,7 +117,7 @@ test('live: a batch counts the job whose time was up', function () use ($live, $
     same(1, count($now->failedJobIds));
 });
 
-test('live: chains go on, also past a worker that was killed', function () use ($live, $story): void {
+test('live: chains continue, even if a worker is killed', function () use ($live, $story): void {
     Bus::chain([new Scripted('chain1', ['kill', 'done']), new Scripted('chain2', []), (new Scripted('chain3', []))->onQueue('pop')])
         ->onConnection('live')->dispatch();
     $story->await('chain3 end');

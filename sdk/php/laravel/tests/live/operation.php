@@ -22,7 +22,7 @@ use function Stoker\Tests\throws;
 /** @var Story $story */
 
 // Described in docs/guides/laravel.md under "Pitfalls".
-test('live: a job that is cancelled tells its batch nothing, cancel() ends that', function () use ($live, $story): void {
+test('live: cancelling a job does not change its batch, and cancel() ends the batch', function () use ($live, $story): void {
     $filter = ['key' => 'tenant of cancelled'];
     $batch = $live->held('default', static function () use ($live, $filter) {
         $batch = Bus::batch([new Scripted('cancelled', [])])->onConnection('live')->dispatch();
@@ -35,7 +35,7 @@ test('live: a job that is cancelled tells its batch nothing, cancel() ends that'
     same(true, $batch->fresh()->finished());
 });
 
-test('live: a job that runs hears that it is cancelled, and its failed() if that was its last try', function () use ($live, $story): void {
+test('live: a cancelled running job gets TaskTimeout, and failed() is called if it was the last try', function () use ($live, $story): void {
     foreach (['default', 'pop'] as $queue) {
         foreach ([1 => ['run 1', 'failed TaskTimeout'], 2 => ['run 1']] as $tries => $heard) {
             $id = $live->queue->push(new Scripted("$queue-stopped$tries", ['hang'], tries: $tries), '', $queue);
@@ -56,7 +56,7 @@ test('live: crashes at the crash_budget end in quarantine, without failed()', fu
     same('done', $live->end($id)['state']);
 });
 
-test('live: an open transaction is rolled back, and told', function () use ($live, $story): void {
+test('live: an open transaction is rolled back and logged', function () use ($live, $story): void {
     foreach (['default' => 2, 'pop' => 1] as $queue => $workers) {
         $jobs = array_map(static fn (int $n) => new Scripted("$queue-open$n", ['transaction']), range(1, $workers));
         $live->queue->bulk($jobs, '', $queue);
@@ -66,10 +66,10 @@ test('live: an open transaction is rolled back, and told', function () use ($liv
             $story->await("$queue-level$n level 0");
         }
     }
-    holds(str_contains(file_get_contents(getenv('APP_STORAGE') . '/laravel.log'), 'has left a transaction of level 1 open'), 'it is in the log');
+    holds(str_contains(file_get_contents(getenv('APP_STORAGE') . '/laravel.log'), 'has left a transaction of level 1 open'), 'it is logged');
 });
 
-test('live: a lost database is a new worker', function () use ($live, $story): void {
+test('live: a worker that lost its database is replaced', function () use ($live, $story): void {
     foreach (['default', 'pop'] as $queue) {
         same('done', $live->end($live->queue->push(new Scripted("$queue-lost", ['lost', 'done'], tries: 2), '', $queue))['state']);
         $pid = (int) substr($story->of("$queue-lost")[1], 4);
@@ -96,7 +96,7 @@ test('live: queue:restart replaces the workers before their next job', function 
     }
 });
 
-test('live: in maintenance mode jobs wait, and lose nothing', function () use ($live, $story, $harness): void {
+test('live: in maintenance mode jobs wait, at no cost', function () use ($live, $story, $harness): void {
     $down = $harness->app->storagePath() . '/framework/down';
     is_dir(dirname($down)) || mkdir(dirname($down));
     foreach (['default', 'pop'] as $queue) {
@@ -116,7 +116,7 @@ test('live: in maintenance mode jobs wait, and lose nothing', function () use ($
     }
 });
 
-test('live: a job held until its time is nearly over goes back, at no cost', function () use ($live, $story, $harness): void {
+test('live: a job that waits until shortly before its timeout is returned, at no cost', function () use ($live, $story, $harness): void {
     $down = $harness->app->storagePath() . '/framework/down';
     is_dir(dirname($down)) || mkdir(dirname($down));
     $pids = static fn (): array => array_column($live->client->workers(), 'pid');
@@ -135,7 +135,7 @@ test('live: a job held until its time is nearly over goes back, at no cost', fun
     same(['run 1', 'end'], $story->of('held'));
 });
 
-test('live: queue:pause and queue:continue reach the broker', function () use ($live, $story, $harness): void {
+test('live: queue:pause and queue:continue reach the server', function () use ($live, $story, $harness): void {
     // Laravel dispatches these events since 12.45. The listeners exist in every version, so test them with fake
     // events.
     $event = static fn (string $class, string $queue, ?int $ttl = null) => $harness->app['events']->dispatch(
@@ -154,7 +154,7 @@ test('live: queue:pause and queue:continue reach the broker', function () use ($
 });
 
 if (class_exists(QueuePaused::class)) {
-    test('pop: while its queues are paused a worker rests, and hears that it is to go', function () use ($live, $story): void {
+    test('pop: a worker waits while its queues are paused, and notices that it must exit', function () use ($live, $story): void {
         $live->artisan('queue:pause', 'live:@pop');
         $id = $live->queue->push(new Scripted('paused', []), '', 'pop');
         $start = microtime(true);
@@ -167,7 +167,7 @@ if (class_exists(QueuePaused::class)) {
 }
 
 if (class_exists(QueuesPaused::class)) {
-    test('live: queue:pause --all is all of Stoker\'s queues', function () use ($live): void {
+    test('live: queue:pause --all pauses all of Stoker\'s queues', function () use ($live): void {
         $paused = static fn (): array => array_unique(array_column(
             array_filter($live->client->queues(), static fn (array $one) => $one['kind'] === 'jobs'),
             'paused',
@@ -184,7 +184,7 @@ if (class_exists(QueuesPaused::class)) {
 }
 
 if (interface_exists(Interruptible::class)) {
-    test('live: SIGTERM tells a job that is Interruptible', function () use ($live, $story): void {
+    test('live: a job that is Interruptible is notified of SIGTERM', function () use ($live, $story): void {
         foreach (['default', 'pop'] as $queue) {
             $id = $live->queue->push(new InterruptibleScripted("$queue-told", ['await ' . getenv('APP_STORAGE') . "/told-$queue-told"]), '', $queue);
             $story->await("$queue-told run 1");
@@ -196,7 +196,7 @@ if (interface_exists(Interruptible::class)) {
     });
 }
 
-test('live: in a sandbox, what a job binds ends with it', function () use ($live, $story): void {
+test('live: in a sandbox, bindings that a job adds are gone after it', function () use ($live, $story): void {
     foreach (['sandboxed', 'pop'] as $queue) {
         $live->end($live->queue->push(new Scripted("$queue-bind1", ['bind']), '', $queue));
         $live->end($live->queue->push(new Scripted("$queue-bind2", ['bind']), '', $queue));
@@ -205,7 +205,7 @@ test('live: in a sandbox, what a job binds ends with it', function () use ($live
     same(['finds false', 'finds true'], [$story->of('pop-bind1')[1], $story->of('pop-bind2')[1]]);
 });
 
-test('live: clear() ends what waits, and not what runs', function () use ($live, $story): void {
+test('live: clear() cancels waiting jobs, but not running ones', function () use ($live, $story): void {
     $go = getenv('APP_STORAGE') . '/go-clear';
     $running = $live->queue->push(new Scripted('clear0', ["await $go"]), '', 'pop');
     $story->await('clear0 run 1');

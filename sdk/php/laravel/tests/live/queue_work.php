@@ -13,7 +13,7 @@ use function Stoker\Tests\test;
 /** @var Live $live */
 /** @var Story $story */
 
-test('pop: a job runs, and its real queue is told', function () use ($live, $story): void {
+test('pop: a job runs, and it has the name of its queue', function () use ($live, $story): void {
     foreach (['pop', 'pops'] as $queue) {
         same('done', $live->end($live->queue->push(new Scripted("where-$queue", ['where']), '', $queue))['state']);
         same(['run 1', "is $queue live", 'end'], $story->of("where-$queue"));
@@ -35,7 +35,7 @@ test('pop: tries, releases and $this->fail()', function () use ($live, $story): 
     same('DomainException', $live->client->job($ids[0])['error']['class']);
 });
 
-test('pop: a killed worker is no attempt, exit() in a job is told, and then it fails', function () use ($live, $story): void {
+test('pop: a killed worker does not count as an attempt, exit() in a job is reported, and then the job fails', function () use ($live, $story): void {
     $killed = $live->queue->push(new Scripted('pop-kill', ['kill', 'done'], tries: 1), '', 'pop');
     same(['done', 1], [($job = $live->end($killed))['state'], $job['crashes']]);
     same(['run 1', 'run 1', 'end'], $story->of('pop-kill'));
@@ -45,7 +45,7 @@ test('pop: a killed worker is no attempt, exit() in a job is told, and then it f
     holds(str_contains($words, 'exit() or die() was called while pop ran'), 'last words');
 });
 
-test('pop: a job whose time is up hears of it', function () use ($live, $story): void {
+test('pop: a job gets TaskTimeout when its time is up', function () use ($live, $story): void {
     $live->end($live->queue->push(new Scripted('pop-hang', ['hang', 'hang'], tries: 2, timeout: 1), '', 'pop'));
     same(['run 1', 'run 2', 'failed TaskTimeout'], $story->of('pop-hang'));
 });

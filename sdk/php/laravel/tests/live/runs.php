@@ -13,7 +13,7 @@ use function Stoker\Tests\test;
 /** @var Live $live */
 /** @var Story $story */
 
-test('live: a job runs, and the broker calls it done', function () use ($live, $story): void {
+test('live: a job runs, and its state is done', function () use ($live, $story): void {
     $id = $live->queue->push(new Scripted('one', ['done']));
     $story->await('one end');
     same('done', $live->end($id)['state']);
@@ -30,7 +30,7 @@ test('live: tries is exactly the number of runs, and failed() is called once', f
     same(1, $live->client->countJobs(['state' => 'failed', 'type' => Scripted::class]));
 });
 
-test('live: a release is another run after its delay', function () use ($live, $story): void {
+test('live: a released job runs again after its delay', function () use ($live, $story): void {
     $start = microtime(true);
     $id = $live->queue->push(new Scripted('release', ['release 1', 'done'], tries: 2));
     $story->await('release run 2');
@@ -52,14 +52,14 @@ test('live: a job whose worker was killed runs again, and it is still its first 
     same(['run 1', 'run 1', 'end'], $story->of('killed'));
 });
 
-test('live: a job that ends its process again and again fails, and failed() is called once', function () use ($live, $story): void {
+test('live: a job that crashes repeatedly fails, and failed() is called once', function () use ($live, $story): void {
     $id = $live->queue->push(new Scripted('exit', ['exit', 'exit', 'exit', 'exit']));
     $story->await('exit failed WorkerDied');
     same('failed', $live->end($id)['state']);
     same(['run 1', 'run 1', 'failed WorkerDied'], $story->of('exit'));
 });
 
-test('live: a job whose time is up hears of it, and its tries count', function () use ($live, $story): void {
+test('live: a job gets TaskTimeout when its time is up, and the run counts as a try', function () use ($live, $story): void {
     $id = $live->queue->push(new Scripted('hang', ['hang', 'hang'], tries: 2, timeout: 1));
     $story->await('hang failed TaskTimeout');
     same('failed', $live->end($id)['state']);
@@ -71,7 +71,7 @@ test('live: jobs push jobs', function () use ($live, $story): void {
     $story->await('child end');
 });
 
-test('live: a delayed job waits, and a bulk of many comes whole', function () use ($live, $story): void {
+test('live: a delayed job waits, and a large bulk is pushed completely', function () use ($live, $story): void {
     $start = microtime(true);
     $live->queue->later(1, new Scripted('later', []));
     $live->queue->bulk(array_map(static fn (int $n) => new Scripted("bulk$n", []), range(1, 300)));

@@ -25,7 +25,7 @@ test('live: the same workers answer calls', function () use ($live): void {
     same('DomainException', $e->errorClass);
 });
 
-test('live: size() counts what waits', function () use ($live, $story): void {
+test('live: size() counts waiting jobs', function () use ($live, $story): void {
     $live->client->pause('sized');
     $live->queue->bulk([new Scripted('sized1', []), new Scripted('sized2', [])], '', 'sized');
     $live->queue->laterOn('sized', 60, new Scripted('sized3', []));
@@ -47,7 +47,7 @@ test('live: size() counts what waits', function () use ($live, $story): void {
     $story->await('sized2 end');
 });
 
-test('live: with the strategy spare each run has a process of its own, which booted before', function () use ($live, $story): void {
+test('live: with the strategy spare each run has its own process, which was booted before', function () use ($live, $story): void {
     $pids = [];
     foreach (['spared1', 'spared2', 'spared3'] as $name) {
         $live->queue->pushOn('spared', new Scripted($name, ['pid']));
@@ -79,7 +79,7 @@ test('stock: queue:work of another connection is watched, and a reload lets it f
     same([true, "pid {$worker()['pid']}"], [$worker()['pid'] !== $old['pid'], $story->of('stock2')[1]]);
 });
 
-test('stock: one that ends by itself above its memory, with code 12, is followed at once', function () use ($live, $story, $harness): void {
+test('stock: a worker that exits above its memory limit, with code 12, is replaced at once', function () use ($live, $story, $harness): void {
     $database = $harness->app['queue']->connection('database');
     $pids = [];
     foreach ([1, 2, 3] as $n) {
@@ -89,6 +89,6 @@ test('stock: one that ends by itself above its memory, with code 12, is followed
     }
     same(3, count(array_unique($pids)));
     $log = file_get_contents(getenv('APP_STORAGE') . '/stoker.log');
-    holds(preg_match('/ info heavy-\d+ has gone \(exit code 12\)/', $log) === 1, 'that is no fault');
-    holds(!preg_match('/heavy-\d+ (ended before|did not get)/', $log), 'nor a failed boot');
+    holds(preg_match('/ info heavy-\d+ has ended \(exit code 12\)/', $log) === 1, 'that is no fault');
+    holds(!preg_match('/heavy-\d+ (ended before|did not become)/', $log), 'nor a failed boot');
 });

@@ -45,8 +45,8 @@ return [
     'queue' => [
         'default' => 'stoker',
         'connections' => [
-            // In workers, Stoker sets STOKER_SOCKET; in the process of the tests, this is the socket of FakeBroker.
-            'stoker' => ['driver' => 'stoker', 'socket' => getenv('STOKER_SOCKET') ?: "$storage/broker.sock"],
+            // In workers, Stoker sets STOKER_SOCKET; in the process of the tests, this is the socket of FakeServer.
+            'stoker' => ['driver' => 'stoker', 'socket' => getenv('STOKER_SOCKET') ?: "$storage/server.sock"],
             'live' => ['driver' => 'stoker', 'socket' => "$storage/stoker.sock", 'block_for' => 1],
             'database' => ['driver' => 'database', 'table' => 'jobs', 'queue' => 'default', 'retry_after' => 90],
         ],

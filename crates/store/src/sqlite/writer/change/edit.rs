@@ -1,11 +1,11 @@
 //! Editing and moving jobs.
 
-use crate::job::lossless_of;
+use crate::job::into_lossless_text;
 use crate::sqlite::kinds::{DELAY, UNIQUE, signed};
-use crate::sqlite::seal::{ENDED, JOBS};
+use crate::sqlite::row_checksum::{ENDED, JOBS};
 use crate::sqlite::writer::end::JobBrief;
 use crate::sqlite::writer::{Batch, Writer};
-use crate::{Bytes, QueueNo, State, View, What};
+use crate::{Bytes, HistoryKind, QueueNo, State, View};
 use rusqlite::{OptionalExtension, params};
 use std::sync::LazyLock;
 
@@ -86,8 +86,8 @@ impl Writer {
         before: Option<Vec<u8>>,
         batch: &Batch,
     ) -> rusqlite::Result<()> {
-        let before = lossless_of(before.unwrap_or_default());
-        self.note(brief, batch.now, What::Edited, &before)
+        let before = into_lossless_text(before.unwrap_or_default());
+        self.note(brief, batch.now, HistoryKind::Edited, &before)
     }
 
     pub(super) fn move_to(
@@ -120,7 +120,7 @@ impl Writer {
         batch: &mut Batch,
     ) -> rusqlite::Result<()> {
         let mut brief = self.brief_ended(view)?;
-        self.note(&mut brief, batch.now, What::Moved, from)?;
+        self.note(&mut brief, batch.now, HistoryKind::Moved, from)?;
         let row = params![
             view.queue.0,
             view.state as u8,
@@ -146,9 +146,9 @@ impl Writer {
         let Some(mut brief) = self.brief(view.id)? else {
             return Ok(());
         };
-        self.note(&mut brief, batch.now, What::Moved, from)?;
+        self.note(&mut brief, batch.now, HistoryKind::Moved, from)?;
         if brief.marks & UNIQUE != 0 {
-            self.take_key_along(view, to, batch.now)?;
+            self.move_unique_key(view, to, batch.now)?;
             self.release_unique(&brief, |_| true)?;
         }
         let class = self.queues.policy(to).class_of(view.class);
@@ -170,17 +170,17 @@ impl Writer {
         ];
         self.db.prepare_cached(&MOVE)?.execute(row)?;
         self.queues.count(view.queue, view.state, -1);
-        let there = View {
+        let moved_view = View {
             queue: to,
             class,
             ..view.clone()
         };
-        self.enter(&there, state, view.due_ms, is_delay, batch);
+        self.enter(&moved_view, state, view.due_ms, is_delay, batch);
         Ok(())
     }
 
     /// Takes a unique key that the job still holds in the new queue, for the time that is left.
-    fn take_key_along(&self, view: &View, to: QueueNo, now: u64) -> rusqlite::Result<()> {
+    fn move_unique_key(&self, view: &View, to: QueueNo, now: u64) -> rusqlite::Result<()> {
         let options = view.options.as_ref();
         let Some(unique) = options.and_then(|options| options.unique.as_ref()) else {
             return Ok(());

@@ -2,10 +2,10 @@
 
 use crate::sqlite::kinds::{CHECKPOINT, signed};
 use crate::sqlite::reader::find;
-use crate::sqlite::seal::JOBS;
+use crate::sqlite::row_checksum::JOBS;
 use crate::sqlite::writer::push::state_of;
 use crate::sqlite::writer::{Batch, Writer};
-use crate::{Ending, Import, State, What};
+use crate::{Ending, HistoryKind, Import, State};
 use rusqlite::params;
 use std::sync::LazyLock;
 
@@ -31,7 +31,7 @@ impl Writer {
             error,
             checkpoint,
         } = import;
-        let is_here = match self.repeats(&new, batch.now)? {
+        let is_here = match self.find_repeated_push(&new, batch.now)? {
             Some((holder, _)) => find(&self.db, holder.job)?.is_some(),
             None => false,
         };
@@ -47,7 +47,12 @@ impl Writer {
         if let Some(checkpoint) = checkpoint {
             self.keep(&mut brief, CHECKPOINT, None, 0, &checkpoint)?;
         }
-        self.note(&mut brief, batch.now, What::Imported, &format!("was {was}"))?;
+        self.note(
+            &mut brief,
+            batch.now,
+            HistoryKind::Imported,
+            &format!("was {was}"),
+        )?;
         self.db.prepare_cached(&RUN)?.execute(params![
             id.0 as i64,
             run.attempt,
@@ -57,7 +62,7 @@ impl Writer {
             brief.notes,
             brief.marks,
         ])?;
-        self.keep_push(&new, id, batch.now)?;
+        self.record_push(&new, id, batch.now)?;
         match error {
             Some(error) => self.finish(brief, Some(run), &Ending::Failed(error), batch)?,
             None if state == State::Ready => {

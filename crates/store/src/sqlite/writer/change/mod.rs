@@ -16,13 +16,13 @@ use crate::{
 use std::sync::atomic::Ordering;
 
 /// The maximum number of jobs that one slice examines, in one transaction.
-const SLICE: usize = stoker_os::bound(256, 3);
+const SLICE: usize = stoker_os::limit(256, 3);
 
 /// The maximum number of pieces of sources that one slice reads, because a filter may match nothing for long.
 const PIECES: usize = 4;
 
 /// The number of rows that are read at a time from one source.
-const PAGE: usize = stoker_os::bound(64, 4);
+const PAGE: usize = stoker_os::limit(64, 4);
 
 impl Writer {
     pub(super) fn start_change(&mut self, ticket: Ticket, which: Selection, change: Change) {
@@ -50,7 +50,7 @@ impl Writer {
             ticket,
             work,
             changed: Changed::default(),
-            safe: 0,
+            committed_count: 0,
         });
     }
 
@@ -60,12 +60,12 @@ impl Writer {
             ticket,
             work,
             changed: Changed::default(),
-            safe: 0,
+            committed_count: 0,
         });
     }
 
     /// Runs a slice of the first change in the list.
-    pub(super) fn go_on(&mut self) {
+    pub(super) fn run_bulk_slice(&mut self) {
         if self.bulk_changes.is_empty() {
             return;
         }
@@ -98,7 +98,7 @@ impl Writer {
             // Whether the slice was committed is reported once it is known.
             Some((batch, serial)) if self.doubt.is_none() => {
                 let slice = InDoubtWork::Slice(Box::new(Slice { bulk, over }));
-                self.doubt(slice, batch, serial, trouble);
+                self.record_doubt(slice, batch, serial, trouble);
             }
             _ => self.abort_bulk_change(bulk, trouble),
         }
@@ -107,8 +107,8 @@ impl Writer {
     /// Aborts a change after a slice failed, possibly after others were committed. Repeating the request does
     /// the rest. For loaded jobs, the answer says which ones stay loaded, and why.
     pub(super) fn abort_bulk_change(&mut self, mut bulk: BulkChange, trouble: Trouble) {
-        bulk.changed.count = bulk.safe;
-        let result = match (&mut bulk.work, bulk.safe) {
+        bulk.changed.count = bulk.committed_count;
+        let result = match (&mut bulk.work, bulk.committed_count) {
             (Work::Loaded { jobs, slice, .. }, 1..) => {
                 let left = slice.drain(..).chain(jobs.drain(..));
                 bulk.changed.loaded.extend(left);
@@ -134,9 +134,9 @@ impl Writer {
             slice.clear();
             returned.drain(..).for_each(|job| self.unload(job));
         }
-        bulk.safe = bulk.changed.count;
-        for (queue, class, key) in batch.left {
-            self.look_for_backlog(queue, class, &key);
+        bulk.committed_count = bulk.changed.count;
+        for (queue, class, key) in batch.lanes_left {
+            self.update_backlog(queue, class, &key);
         }
         for ((queue, class, key), order) in batch.woken {
             self.wake(queue, class, key, order);
@@ -289,7 +289,7 @@ impl Writer {
         batch: &mut Batch,
     ) -> rusqlite::Result<()> {
         if view.state == State::Ready {
-            batch.leave(view.queue, view.class, &view.key);
+            batch.record_lane_left(view.queue, view.class, &view.key);
         }
         match change {
             Change::Retry { per_second } => {

@@ -1,10 +1,10 @@
 //! Changes of a job's state by operators: retry, suspend, release and discard.
 
 use crate::sqlite::kinds::{DELAY, signed, to_json};
-use crate::sqlite::seal::{ENDED, JOBS};
+use crate::sqlite::row_checksum::{ENDED, JOBS};
 use crate::sqlite::writer::end::JobBrief;
 use crate::sqlite::writer::{Batch, Writer};
-use crate::{State, View, What};
+use crate::{HistoryKind, State, View};
 use rusqlite::params;
 use std::sync::LazyLock;
 
@@ -86,7 +86,7 @@ impl Writer {
     ) -> rusqlite::Result<()> {
         let mut brief = self.brief_ended(view)?;
         let options = self.retry_options(view, batch.now)?;
-        self.note(&mut brief, batch.now, What::RetriedByOperator, "")?;
+        self.note(&mut brief, batch.now, HistoryKind::RetriedByOperator, "")?;
         let state = match wait {
             0 => State::Ready,
             _ => State::Delayed,
@@ -131,9 +131,9 @@ impl Writer {
             return Ok(None);
         };
         let mut last_retry = self.db.prepare_cached(LAST_RETRIED)?;
-        let which = params![view.id.0 as i64, What::RetriedByOperator as u8];
+        let which = params![view.id.0 as i64, HistoryKind::RetriedByOperator as u8];
         let last_retry: Option<u64> = last_retry.query_row(which, |row| row.get(0))?;
-        let began = last_retry.unwrap_or(view.id.made_ms());
+        let began = last_retry.unwrap_or(view.id.created_ms());
         Ok(Some(to_json(&options.for_retry(began, now))))
     }
 
@@ -159,7 +159,7 @@ impl Writer {
         let Some(mut brief) = self.brief(view.id)? else {
             return Ok(());
         };
-        self.note(&mut brief, batch.now, What::Suspended, "")?;
+        self.note(&mut brief, batch.now, HistoryKind::Suspended, "")?;
         let row = params![view.id.0 as i64, brief.notes];
         self.db.prepare_cached(&SUSPEND)?.execute(row)?;
         self.queues.count(view.queue, view.state, -1);
@@ -184,7 +184,7 @@ impl Writer {
     pub(super) fn discard(&mut self, view: &View) -> rusqlite::Result<()> {
         let row = (view.queue.0, view.state as u8, view.id.0 as i64);
         self.db.prepare_cached(DELETE_ENDED)?.execute(row)?;
-        self.queues.forgotten(view.queue, view.state, 1);
+        self.queues.count_forgotten(view.queue, view.state, 1);
         self.forget_traces(view.id)
     }
 

@@ -1,0 +1,194 @@
+//! Which workers the server interrupts or has killed: only those whose own task was cancelled or took too long.
+
+use crate::model::Task;
+use crate::setup::{Pool, Setup};
+use crate::worker::Worker;
+use crate::world::World;
+use std::time::Duration;
+use stoker_os::steady;
+
+/// The maximum time until the server has read what a worker has answered.
+const MAX_UNREAD_TIME: Duration = Duration::from_secs(1);
+/// The inaccuracy of the time until an answer is read, where no peer reads late and nothing is written in part.
+const CLOCK_TOLERANCE: Duration = Duration::from_millis(1);
+/// The server times a run from when it sent the task, the worker from when it read it. The two may differ by this much.
+const RUN_START_TOLERANCE: Duration = Duration::from_millis(500);
+
+impl Worker {
+    /// A task of the worker has ended.
+    pub(crate) fn record_ended(&mut self, task: Task) {
+        let now = steady();
+        self.just_ended
+            .retain(|(_, at)| *at + MAX_UNREAD_TIME >= now);
+        self.just_ended.push((task, now));
+    }
+
+    /// The tasks that the server may believe the worker runs. `unread` is the time that an answer may be unread.
+    fn possible_tasks(&self, unread: Duration) -> impl Iterator<Item = Task> {
+        let ended = self.just_ended.iter();
+        let recent = ended.filter(move |(_, at)| *at + unread >= steady());
+        let running = self.run.as_ref().map(|run| run.task);
+        recent.map(|(task, _)| *task).chain(running)
+    }
+}
+
+impl World {
+    /// How long the server may not have read what a worker has answered, or a signal may be on its way.
+    fn max_unread_time(&self) -> Duration {
+        match self.setup.read_delay {
+            (0, quick) if !self.setup.short_io => {
+                Duration::from_micros(2 * quick) + CLOCK_TOLERANCE
+            }
+            _ => MAX_UNREAD_TIME,
+        }
+    }
+
+    /// A signal that interrupts a task is on its way to this worker: one of its tasks must have been cancelled or be
+    /// late.
+    pub(crate) fn check_interrupt(&self, key: u64) {
+        let unread = self.max_unread_time();
+        let is_judged = |worker: &&Worker| !worker.is_rogue && worker.run.is_some();
+        let Some(worker) = self.workers.get(&key).filter(is_judged) else {
+            return;
+        };
+        let is_meant = worker
+            .possible_tasks(unread)
+            .any(|task| self.may_be_interrupted(task) || self.is_late(worker, task));
+        assert!(
+            is_meant,
+            "{} was interrupted, but its task was neither cancelled nor late; left: {:?}",
+            worker.name,
+            worker.possible_tasks(unread).collect::<Vec<Task>>()
+        );
+    }
+
+    /// Checks the log lines about workers that the server has killed: the reason in the line must be true.
+    pub(crate) fn check_kills(&self, log: &[u8]) {
+        let (log, unread) = (String::from_utf8_lossy(log), self.max_unread_time());
+        for line in log.lines() {
+            if let Some((head, _)) = line.split_once(" is replaced: max_tasks") {
+                self.check_max_tasks(head);
+            }
+            let Some((head, reason)) = line.split_once(" is killed at ") else {
+                continue;
+            };
+            // A worker that runs nothing may not have read what it was sent.
+            let Some(worker) = self
+                .worker_named(head)
+                .filter(|worker| worker.run.is_some())
+            else {
+                continue;
+            };
+            let mut possible_tasks = worker.possible_tasks(unread).filter(|task| task.is_job);
+            let is_meant = if reason.contains(": its task was cancelled") {
+                possible_tasks.any(|task| self.may_be_stopped(task))
+            } else if reason.contains(": its task exceeded its timeout") {
+                worker
+                    .possible_tasks(unread)
+                    .any(|task| !task.is_job || self.is_late(worker, task))
+            } else {
+                true
+            };
+            assert!(
+                is_meant,
+                "a worker was killed, but not for the logged reason; left: {line}"
+            );
+        }
+    }
+
+    /// The log says that a worker is replaced because of `max_tasks`: it must not have had more tasks than that.
+    fn check_max_tasks(&self, head: &str) {
+        let Some(worker) = self.worker_named(head) else {
+            return;
+        };
+        let pool = self.pools.get(&worker.key);
+        let pool = pool.and_then(|pool| self.setup.pool(pool));
+        if let Some(most) = pool.and_then(|pool| self.setup.max_tasks_of_worker(pool)) {
+            let had = worker.answered;
+            let name = &worker.name;
+            assert!(
+                had <= most,
+                "{name} was replaced after {had} tasks, max_tasks is {most}"
+            );
+        }
+    }
+
+    /// The worker whose name ends the head of a log line, unless it broke the protocol.
+    fn worker_named(&self, head: &str) -> Option<&Worker> {
+        let name = head.rsplit(' ').next().unwrap_or_default();
+        let mut workers = self.workers.values();
+        workers.find(|worker| worker.name == name && !worker.is_rogue)
+    }
+
+    /// Whether the server may interrupt this task, because it was cancelled, its client left, or its time is up.
+    fn may_be_interrupted(&self, task: Task) -> bool {
+        match task.is_job {
+            true => self.may_be_stopped(task),
+            false => self.ledger.calls.may_be_stopped(task.no),
+        }
+    }
+
+    /// Whether the server may end the run of this job, because of an operator's change.
+    pub(crate) fn may_be_stopped(&self, task: Task) -> bool {
+        task.is_job && self.ledger.jobs[task.no as usize].may_be_stopped
+    }
+
+    /// Whether the task may have reached its time limit.
+    pub(crate) fn is_late(&self, worker: &Worker, task: Task) -> bool {
+        let limit = match task.is_job {
+            true => self.time_limit_of(worker, task.no),
+            false => self.time_limit_of_pool(worker),
+        };
+        let began = match task.is_job {
+            true => self.ledger.jobs[task.no as usize].began_at,
+            false => self.ledger.calls.began_at(task.no),
+        };
+        limit.is_none_or(|limit| steady() - began + RUN_START_TOLERANCE >= limit)
+    }
+
+    /// The maximum time that a job may run at a worker; `None` if that is not known.
+    pub(crate) fn time_limit_of(&self, worker: &Worker, no: u64) -> Option<Duration> {
+        let own = self.ledger.jobs[no as usize].options.timeout_ms;
+        let own = own.map(|ms| Some(u64::from(ms)));
+        match own {
+            Some(own) => Some(own.map_or(Duration::MAX, Duration::from_millis)),
+            None => self.time_limit_of_pool(worker),
+        }
+    }
+
+    fn time_limit_of_pool(&self, worker: &Worker) -> Option<Duration> {
+        let pool = self.pools.get(&worker.key);
+        let pool = pool.and_then(|pool| self.setup.pool(pool))?;
+        let limit = self.setup.pools[pool].task_timeout_ms.known()?;
+        Some(limit.map_or(Duration::MAX, Duration::from_millis))
+    }
+
+    /// A run has ended: it must not have taken longer than it may.
+    pub(crate) fn check_run(&self, worker: &Worker, task: Task) {
+        if !task.is_job || worker.is_rogue {
+            return;
+        }
+        let Some(limit) = self.time_limit_of(worker, task.no) else {
+            return;
+        };
+        let took = steady() - self.ledger.jobs[task.no as usize].began_at;
+        let most = limit.saturating_add(self.setup.max_grace());
+        assert!(
+            took <= most,
+            "job {} ran for {took:?}, its limit is {limit:?}",
+            task.no
+        );
+    }
+}
+
+impl Setup {
+    /// The maximum time that a process needs to end after the server has requested it.
+    fn max_grace(&self) -> Duration {
+        let sections = self.pools.iter().flat_map(Pool::sections);
+        let graces = sections.map(|section| {
+            let grace = |key| section.millis(key, 20_000).unwrap_or(20_000);
+            grace("kill_grace").max(grace("stop_grace"))
+        });
+        Duration::from_millis(graces.max().unwrap_or(20_000)) + 2 * MAX_UNREAD_TIME
+    }
+}
