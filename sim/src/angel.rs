@@ -173,8 +173,8 @@ impl World {
     pub(crate) fn may_kill_freed_worker(&mut self, key: u64) {
         let percent = self.setup.frequencies.idle_deaths;
         if self.dice("idle deaths").percent(percent) {
-            let late = self.setup.store.max_delay_us;
-            let after = self.dice("idle deaths").micros(1, late);
+            let max_delay = self.setup.store.max_delay_us;
+            let after = self.dice("idle deaths").micros(1, max_delay);
             self.agenda
                 .plan(steady() + after, PlannedEvent::DiesIfIdle(key));
         }

@@ -87,11 +87,11 @@ impl Faults {
     }
 
     /// Reads the disk for a check of the simulation, without any faults.
-    pub(crate) fn without<T>(&self, disk: &Disk, look: impl FnOnce() -> T) -> T {
+    pub(crate) fn without<T>(&self, disk: &Disk, read: impl FnOnce() -> T) -> T {
         let trouble = lock(&self.inner).trouble.take();
         let kill_after = lock(&self.inner).kill_after.take();
         disk.set_capacity(None);
-        let seen = look();
+        let seen = read();
         if trouble == Some(Trouble::Full) {
             disk.set_capacity(Some(disk.used()));
         }

@@ -82,8 +82,8 @@ impl World {
     /// The next job of a queue is about to be recorded as delivered: a shutdown may begin before that is written.
     pub(crate) fn shutdown_during_delivery(&mut self) {
         if self.dice("stopping").percent(2) && self.shutdowns.at.pop_first().is_some() {
-            let late = self.setup.store.max_delay_us;
-            let after = self.dice("stopping").micros(0, late);
+            let max_delay = self.setup.store.max_delay_us;
+            let after = self.dice("stopping").micros(0, max_delay);
             self.agenda.plan(steady() + after, PlannedEvent::ShutsDown);
         }
     }
@@ -200,7 +200,7 @@ impl crate::ledger::Ledger {
     /// Jobs in memory are lost with their server. Checks that their number is the one that the server reports.
     fn check_lost(&self, reported: u64) {
         let jobs = self.jobs.iter();
-        let sure = jobs.clone().filter(|job| {
+        let certain = jobs.clone().filter(|job| {
             job.push == Push::Accepted
                 && job.is_state_known()
                 && !matches!(job.state, State::Ended(_))
@@ -209,7 +209,7 @@ impl crate::ledger::Ledger {
             let is_over = job.is_over() && job.is_state_known();
             job.push != Push::Refused && !is_over
         });
-        let (least, most) = (sure.count() as u64, may.count() as u64);
+        let (least, most) = (certain.count() as u64, may.count() as u64);
         assert!(
             (least..=most).contains(&reported),
             "the server reported {reported} lost jobs, and {least} to {most} were unfinished"

@@ -124,8 +124,8 @@ impl World {
             if planned.is_some_and(|planned| planned <= latest) {
                 continue;
             }
-            let late = self.setup.store.max_delay_us;
-            let when = now + wait + self.dice("store").micros(1, late);
+            let max_delay = self.setup.store.max_delay_us;
+            let when = now + wait + self.dice("store").micros(1, max_delay);
             self.plans.0[at] = (Some(when), no + 1);
             self.agenda
                 .plan(when, PlannedEvent::StoreWorks(PARTS[at], no + 1));

@@ -58,8 +58,8 @@ impl World {
         let Some(disk) = &self.disk else { return };
         assert_eq!(disk.open_files(), 0, "files of the store are left open");
         // A death that was planned for a later system call must not happen during the check.
-        let look = || tools::check(Path::new(FILE)).expect("the store can be checked");
-        let checked = self.faults.without(disk, look);
+        let check = || tools::check(Path::new(FILE)).expect("the store can be checked");
+        let checked = self.faults.without(disk, check);
         assert!(checked.problems.is_empty(), "{:?}", checked.problems);
         let left = self.faults.without(disk, || Stored::read(disk));
         assert!(

@@ -63,8 +63,9 @@ impl Call {
             .or(ended_at)
             .is_some_and(|at| at + READ_TOLERANCE < since);
         // An abandoned call still counts while a worker has it or may have it.
-        let is_held = self.runs_since.is_some() || self.begun == 0 && self.abandoned_at.is_some();
-        !is_over || is_held || self.may_wait && self.answered_at.is_none()
+        let is_at_worker =
+            self.runs_since.is_some() || self.begun == 0 && self.abandoned_at.is_some();
+        !is_over || is_at_worker || self.may_wait && self.answered_at.is_none()
     }
 }
 

@@ -477,7 +477,7 @@ impl Ledger {
     fn apply(&mut self, verb: Verb, no: u64, reach: Reach, setup: &Setup) {
         let now = steady();
         self.record_event(no, "changed");
-        let sure = reach == Reach::Surely;
+        let is_certain = reach == Reach::Surely;
         // Any other change removes the job from the schedule of a retry at a rate.
         self.rates
             .iter_mut()
@@ -486,23 +486,23 @@ impl Ledger {
         job.cancel_requested |= verb == Verb::Cancel;
         (job.returned_in_row, job.changed_at) = (0, now);
         match verb {
-            Verb::Cancel if sure => {
+            Verb::Cancel if is_certain => {
                 job.end(End::Cancelled);
                 job.may_have_ended = false;
             }
             Verb::Cancel => job.may_have_ended = true,
             Verb::Discard => job.may_be_deleted = true,
-            Verb::Retry(_) if sure => job.mark_retried(),
+            Verb::Retry(_) if is_certain => job.mark_retried(),
             Verb::Retry(_) => job.mark_may_be_retried(),
             Verb::Suspend => {
-                (job.may_be_suspended, job.displaced) = (!sure, true);
-                if sure {
+                (job.may_be_suspended, job.displaced) = (!is_certain, true);
+                if is_certain {
                     job.state = State::Suspended;
                 }
             }
-            Verb::Release => job.release(sure, now),
-            Verb::Move(to) => job.moved(to, sure, setup),
-            Verb::Edit(version) if sure => job.versions = (version, version),
+            Verb::Release => job.release(is_certain, now),
+            Verb::Move(to) => job.moved(to, is_certain, setup),
+            Verb::Edit(version) if is_certain => job.versions = (version, version),
             Verb::Edit(version) => job.versions.1 = job.versions.1.max(version),
         }
     }

@@ -117,14 +117,14 @@ impl Job {
         self.is_released = false;
     }
 
-    pub(super) fn release(&mut self, sure: bool, now: Duration) {
+    pub(super) fn release(&mut self, is_certain: bool, now: Duration) {
         self.not_before = self.not_before.min(now);
         (self.displaced, self.is_released) = (true, true);
-        if sure {
+        if is_certain {
             self.due_by = self.due_by.min(now);
             self.may_be_suspended = false;
         }
-        if sure && self.state == State::Suspended {
+        if is_certain && self.state == State::Suspended {
             self.state = State::Waits;
         }
     }
@@ -136,9 +136,9 @@ impl Job {
         }
     }
 
-    pub(super) fn moved(&mut self, to: usize, sure: bool, setup: &Setup) {
+    pub(super) fn moved(&mut self, to: usize, is_certain: bool, setup: &Setup) {
         self.displaced = true;
-        if sure {
+        if is_certain {
             self.set_queues(vec![to]);
         } else if !self.queues.contains(&to) {
             self.queues.push(to);

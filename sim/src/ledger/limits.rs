@@ -81,20 +81,24 @@ impl Ledger {
     /// The removal of an undeclared queue was answered: it must not succeed while the queue holds a job, failed jobs
     /// included.
     pub(crate) fn check_removal(&self, queue: usize, requested_at: Duration, status: Status) {
-        let holds = |job: &Job| {
-            let holds = match job.state {
+        let blocks_removal = |job: &Job| {
+            let blocks_removal = match job.state {
                 State::Waits | State::Suspended => true,
                 State::Ended(end) => end == End::Failed && !job.may_be_deleted,
                 State::Assigned | State::Runs => false,
             };
             let was_there = job.push == Push::Accepted && job.answered_at < requested_at;
-            holds && was_there && job.is_state_known() && job.queue() == Some(queue)
+            blocks_removal && was_there && job.is_state_known() && job.queue() == Some(queue)
         };
-        let mut held = self.jobs.iter().enumerate().filter(|(_, job)| holds(job));
+        let mut blocking = self
+            .jobs
+            .iter()
+            .enumerate()
+            .filter(|(_, job)| blocks_removal(job));
         match status {
             Status::OK => {
-                let held = held.next().map(|(no, job)| format!("job {no}: {job}"));
-                assert_eq!(held, None, "a queue was removed that had a job");
+                let blocking = blocking.next().map(|(no, job)| format!("job {no}: {job}"));
+                assert_eq!(blocking, None, "a queue was removed that had a job");
             }
             Status::NOT_FOUND | Status::FAILED_PRECONDITION | Status::RESOURCE_EXHAUSTED => {}
             other if self.may_fail(other) => {}

@@ -1,5 +1,5 @@
 //! The sections of a configuration, drawn. Every key of the reference is drawn here, or named in `completeness.rs` with
-//! reason why it is not.
+//! the reason why it is not.
 
 use super::section::Section;
 use crate::dice::Dice;
