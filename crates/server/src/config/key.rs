@@ -226,7 +226,7 @@ impl<T> Key<T> {
         let key = self.name;
         match &self.field {
             Field::Text(at) => {
-                set_if_some(section.text(key, out), |text| (at.set)(into, Some(text)))
+                set_if_some(section.text(key, out), |text| (at.set)(into, Some(text)));
             }
             Field::Path(at) => set_if_some(section.text(key, out), |text| {
                 (at.set)(into, Some(PathBuf::from(text)));

@@ -100,7 +100,7 @@ impl Writer {
         for _ in 0..MAX_GROUP {
             match self.todo.pop_front() {
                 Some(Item::Request(request)) => {
-                    self.sort_request(request, &mut writes, &mut others)
+                    self.sort_request(request, &mut writes, &mut others);
                 }
                 Some(Item::Open { name, policy }) => self.open_queue(&name, policy),
                 Some(Item::Damaged(damaged)) => self.record_damaged(damaged),

@@ -53,7 +53,7 @@ impl Writer {
             }
             // Housekeeping failed, not the requests. They are committed without it.
             Err(error) if self.has_chore_failed(&error) => {
-                self.try_to_write(requests, now, with_new_connection)
+                self.try_to_write(requests, now, with_new_connection);
             }
             // A faulty read of a page may be in the page cache, so the file is opened again.
             Err(error) if is_damage(&error) && !with_new_connection => {
