@@ -60,7 +60,7 @@ pub(super) const ATTACKERS: &[Attacker] = &[
                 app,
                 &vec![Request::push("evil", vec![b' '; 2_000_000]); 5],
                 100,
-            )
+            );
         },
     },
     Attacker {
