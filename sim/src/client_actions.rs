@@ -1,4 +1,4 @@
-//! The requests of clients and operators, and what follows once all were made.
+//! Sends the requests of clients and operators, and then waits until all jobs have ended.
 
 use crate::agenda::PlannedEvent;
 use crate::calls::CallSpec;

@@ -1,5 +1,5 @@
-//! Tests that every option is drawn: whatever the generated reference pages list is drawn by some seed, or named here
-//! with the reason why it is not. They fail when an option is added until it is drawn or named.
+//! Tests that every option is drawn: each option in the generated reference pages must be drawn by some seed, or listed
+//! here with the reason why it is not. If an option is added, these tests fail until it is drawn or listed.
 
 use crate::coverage::Coverage;
 use crate::dice::Dice;

@@ -1,5 +1,5 @@
 //! Counts what the seeds have drawn: each event of a job, in each state, with each option; each key of the
-//! configuration; and each operation. What is never drawn is not tested.
+//! configuration; and each operation. A combination that is never drawn is not tested.
 
 use crate::ledger::{End, Job, State};
 use crate::push::Options;

@@ -15,8 +15,8 @@ const PID: i32 = 200_000;
 const USER: u32 = 77;
 /// Within this time the server closes a connection whose fault shows in what it has read.
 const MAX_CLOSE_DELAY: Duration = Duration::from_secs(2);
-/// Within this time the server closes a connection that only a timeout ends. It is longer than any `hello_timeout`
-/// and `frame_timeout` that is drawn.
+/// Within this time the server closes a connection that only a timeout ends. It is longer than every
+/// `hello_timeout` and `frame_timeout` that a seed can draw.
 const MAX_CLOSE_DELAY_AFTER_TIMEOUT: Duration = Duration::from_secs(75);
 
 /// The misbehaviour of a hostile client on one connection.

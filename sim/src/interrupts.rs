@@ -1,4 +1,4 @@
-//! Which workers the server interrupts or has killed: only those whose own task was cancelled or took too long.
+//! Checks that the server interrupts or kills only workers whose own task was cancelled or took too long.
 
 use crate::model::Task;
 use crate::setup::{Pool, Setup};

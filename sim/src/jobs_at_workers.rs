@@ -1,5 +1,5 @@
-//! Which worker has which job at the moment when the server dies. A job that the store then counts as running must
-//! have been with a worker.
+//! Records which worker has which job when the server dies. A job that the store then counts as running must have been
+//! with a worker.
 
 use crate::slots::Slots;
 use crate::stored::{Stored, row_of};

@@ -1,4 +1,4 @@
-//! The whole server under simulation. `stoker-sim --help` says how to run it.
+//! Simulates the whole server. `stoker-sim --help` says how to run it.
 
 mod agenda;
 mod angel;

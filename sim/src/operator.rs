@@ -1,4 +1,4 @@
-//! The requests of operators, drawn.
+//! Draws random requests of operators.
 
 use crate::dice::Dice;
 use crate::imports::{self, Line};

@@ -1,4 +1,4 @@
-//! The options of a push, drawn.
+//! Draws random options for a push.
 
 use crate::dice::Dice;
 use crate::payload::body;

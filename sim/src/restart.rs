@@ -1,4 +1,4 @@
-//! The server dies at any step, and the angel starts another one.
+//! Simulates the death of the server, which can happen at any step, and its restart by the angel.
 
 use crate::agenda::PlannedEvent;
 use crate::client::RequestKind;

@@ -1,4 +1,4 @@
-//! How workers run their tasks.
+//! Simulates how workers run their tasks.
 
 use crate::agenda::PlannedEvent;
 use crate::behaviour::Act;

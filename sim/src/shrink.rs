@@ -1,4 +1,4 @@
-//! Makes a failing seed smaller while it breaks the same rule.
+//! Reduces a failing seed to a smaller one that breaks the same rule.
 
 use crate::rule;
 use crate::setup::Setup;

@@ -1,5 +1,5 @@
-//! Stoker shuts down in the middle of work. Where jobs are on the disk it is started again, and has to go on with
-//! exactly what was left. Where jobs are in memory they are lost, and the log says how many.
+//! Simulates shutdowns in the middle of work. If jobs are on disk, Stoker is started again and must continue with exactly
+//! the jobs that were left. If jobs are in memory, they are lost, and the log says how many.
 
 use crate::agenda::PlannedEvent;
 use crate::client::Client;

@@ -1,4 +1,4 @@
-//! Checks of the store's file between two servers, and at the end.
+//! Checks the store's file between two servers, and at the end of a seed.
 
 use crate::stored::Stored;
 use crate::storing::FILE;

@@ -1,5 +1,5 @@
-//! Operators' changes of jobs and callers' cancellations, timed to coincide with something else: the disk fails, the
-//! server shuts down, or the job waits behind a slow run, is about to be recorded as delivered, or waits for its retry.
+//! Times operators' changes of jobs and callers' cancellations to coincide with another event: the disk fails, the server
+//! shuts down, or the job waits behind a slow run, is about to be recorded as delivered, or waits for its retry.
 
 use crate::behaviour::Act;
 use crate::ledger::{Filter, Verb};

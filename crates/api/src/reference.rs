@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 const HEADING: &str = "# Administration methods\n\n\
 Generated from the types that the server and the command line use. Each method takes a REQ whose body is a JSON object \
-and answers with a JSON object; see [the protocol](protocol.md#9-the-brokers-own-methods) for an example of every \
+and answers with a JSON object; see [the protocol](protocol.md#9-the-servers-own-methods) for an example of every \
 answer, and for `stoker.push`, which takes a job instead.\n\n\
 A request with a field that is unknown, missing, `null`, repeated or of a wrong type is rejected \
 (INVALID_ARGUMENT). Its body has at most 256 KiB, unless it carries payloads (`import`, `edit`). A user without \
@@ -55,7 +55,7 @@ fn operation<R: Request>(page: &mut String, method: &mut &'static str) {
     let doc = R::Answer::DOC.trim();
     put(
         page,
-        format_args!("\nAnswers with {}: {doc}\n", R::Answer::NAME),
+        format_args!("\nReturns `{}`: {doc}\n", R::Answer::NAME),
     );
     answer_fields::<R::Answer>(page);
 }

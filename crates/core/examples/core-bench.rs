@@ -1,4 +1,5 @@
-//! What a step costs: nanoseconds and heap allocations, warm, without any edge. One JSON line a case.
+//! Measures the cost of a warm step in nanoseconds and heap allocations, without the data plane. Prints one line of
+//! JSON per case.
 //!
 //! `cargo run --release -p stoker-core --example core-bench`
 #![allow(

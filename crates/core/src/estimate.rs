@@ -6,7 +6,8 @@ use crate::Span;
 const REMEMBERED_RUNS: usize = 64;
 /// Minimum number of runs from which conclusions are drawn.
 const MIN_RUNS: usize = 16;
-/// One in this many tasks that look hopeless is let through, so that slow samples can't cause refusals for ever
+/// One in this many tasks that are estimated to miss their deadline is admitted, so that slow samples can't cause
+/// refusals for ever
 /// (after Finagle's deadline filter, which lets 80 % of them through).
 const ONE_PROBE_IN: u32 = 20;
 
@@ -85,7 +86,8 @@ impl Estimate {
         self.median().is_some_and(|median| median >= left)
     }
 
-    /// Whether this hopeless task is the one in [`ONE_PROBE_IN`] that may run as a probe.
+    /// Whether this task, which is estimated to miss its deadline, is the one in [`ONE_PROBE_IN`] that may run as a
+    /// probe.
     pub(crate) fn admits_probe(&mut self) -> bool {
         self.probe_candidates = (self.probe_candidates + 1) % ONE_PROBE_IN;
         self.probe_candidates == 0

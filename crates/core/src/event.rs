@@ -39,7 +39,7 @@ pub enum Event<'a> {
         worker: WorkerId,
         offer: Offer<'a>,
     },
-    /// A worker that the edge did not start has dialled in. [`Action::Admit`] returns its id with the same
+    /// A worker that the data plane did not start has dialled in. [`Action::Admit`] returns its id with the same
     /// ticket.
     Joined {
         pool: PoolId,
@@ -82,13 +82,13 @@ pub enum Event<'a> {
         worker: WorkerId,
         wanted: bool,
     },
-    /// The edge has stopped reading a worker's answers because memory is short or, without `paused`, reads them
+    /// The data plane has stopped reading a worker's answers because memory is short or, without `paused`, reads them
     /// again. The worker's tasks can't end in between, so that time does not count against their limits.
     ReadingPaused {
         worker: WorkerId,
         paused: bool,
     },
-    /// The edge could not send a task that was just assigned. The task is kept apart until [`Event::Resumed`];
+    /// The data plane could not send a task that was just assigned. The task is kept apart until [`Event::Resumed`];
     /// no attempt is counted.
     Deferred {
         worker: WorkerId,
@@ -232,7 +232,7 @@ pub struct Facts {
     pub crashes: u8,
 }
 
-/// An instruction to the edge. Actions must be performed in the order in which they are returned.
+/// An instruction to the data plane. Actions must be performed in the order in which they are returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Start a process for this worker.

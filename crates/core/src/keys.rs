@@ -91,7 +91,7 @@ pub(crate) struct Key {
     /// Number of tasks of an ordered queue that are parked in the store and must run before all others of this
     /// key.
     pub(crate) blocked: u32,
-    /// Number of tasks that the edge can't send for now.
+    /// Number of tasks that the data plane can't send for now.
     pub(crate) deferred: u32,
     pub(crate) lanes: [Lane; CLASSES],
 }

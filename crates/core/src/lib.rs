@@ -1,7 +1,7 @@
 //! The scheduler core of Stoker: it decides which task runs next, on which worker, and what happens to both.
 //!
 //! The core does no I/O, reads no clock, starts no thread and uses no async runtime. The code around it (the
-//! *edge*) calls [`Core::step`] with each event, performs the [`Action`]s that it returns, and calls it again
+//! *data plane*) calls [`Core::step`] with each event, performs the [`Action`]s that it returns, and calls it again
 //! with [`Event::Tick`] when [`Core::next_deadline`] is due. The same events at the same times give the same
 //! actions, so tests can simulate thousands of hours in seconds.
 #![forbid(unsafe_code)]

@@ -35,10 +35,10 @@ pub struct PoolConfig {
     pub idle_timeout: Span,
     /// Number of killed workers at which a task is quarantined.
     pub crash_budget: u8,
-    /// Whether the edge starts the pool's workers. Workers may connect by themselves in both cases.
+    /// Whether the data plane starts the pool's workers. Workers may connect by themselves in both cases.
     pub spawned: bool,
     /// Whether the pool's processes speak Stoker's protocol. Other processes are only supervised: as soon as
-    /// they run, the edge sends HELLO on their behalf, without queues and calls.
+    /// they run, the data plane sends HELLO on their behalf, without queues and calls.
     pub protocol: bool,
 }
 

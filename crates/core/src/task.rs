@@ -50,7 +50,7 @@ pub(crate) enum Place {
     Suspects,
     /// Assigned to a worker, running or prefetched.
     Assigned(WorkerId),
-    /// Kept apart until the edge can send the task.
+    /// Kept apart until the data plane can send the task.
     Deferred,
 }
 
@@ -82,8 +82,8 @@ pub(crate) struct Task {
     /// An operator cancelled the task while it was assigned: it is not run again.
     pub(crate) cancelled: bool,
     pub(crate) claim: Claim,
-    /// The task looked hopeless and was let through as a probe. Stored so that a later check does not refuse
-    /// the probe.
+    /// The task was estimated to miss its deadline and was admitted as a probe. Stored so that a later check does
+    /// not refuse the probe.
     pub(crate) is_probe: bool,
     pub(crate) arrived: Time,
     /// When the task got a slot; `None` while it waits or is prefetched.

@@ -150,7 +150,7 @@ impl Core {
         task.is_some_and(|task| matches!(task.place, crate::task::Place::Assigned(_)))
     }
 
-    /// Whether a task is kept apart until the edge can send it.
+    /// Whether a task is kept apart until the data plane can send it.
     pub fn is_deferred(&self, task: TaskId) -> bool {
         let task = self.tasks.get(task);
         task.is_some_and(|task| task.place == crate::task::Place::Deferred)

@@ -123,7 +123,7 @@ pub(crate) struct Worker {
     pub(crate) pool: PoolId,
     pub(crate) version: u32,
     pub(crate) number: u32,
-    /// The edge started this worker; otherwise it dialled in.
+    /// The data plane started this worker; otherwise it dialled in.
     pub(crate) spawned: bool,
     pub(crate) slots: u16,
     pub(crate) soft_cancel: bool,
@@ -156,7 +156,7 @@ pub(crate) struct Worker {
     pub(crate) measure_at: Time,
     /// A task has ended since the worker's memory was last measured.
     pub(crate) unmeasured: bool,
-    /// Since when the edge has stopped reading the worker's answers; `None` while it reads them.
+    /// Since when the data plane has stopped reading the worker's answers; `None` while it reads them.
     pub(crate) reading_paused_since: Option<Time>,
     /// Number of unfinished calls that the worker's tasks made and that only its own pool serves.
     pub(crate) calls_to_own_pool: u32,

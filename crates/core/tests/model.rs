@@ -140,7 +140,7 @@ impl Task {
     }
 }
 
-/// A run time that is too long for prefetching, and too short for a deadline to become hopeless.
+/// A run time that is too long for prefetching, and too short for a call to be estimated to miss its deadline.
 const NEITHER: Span = Span(300);
 const LIMIT: Span = Span::from_secs(4);
 

@@ -68,7 +68,7 @@ pub(crate) enum Alarm {
     HalfFrame(ConnId),
     /// Output of a worker was dropped and not logged yet as dropped.
     Dropped(WorkerId),
-    /// Failed runs of a queue were not logged.
+    /// Report how many failed runs of this queue were left out of the log.
     Failures(QueueId),
     /// Progress or a checkpoint of a job has not been reported to the store yet.
     Unreported(TaskId),

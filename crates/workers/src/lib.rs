@@ -1,43 +1,44 @@
-//! How workers come to be, and how many tasks each takes. The server knows what a strategy asks for, and none by its name.
+//! How workers are started and how many tasks each runs. The server reads a strategy's properties, never its name.
 
 #[cfg(feature = "adapters")]
 pub mod exec;
 
-/// A strategy of a pool.
+/// A pool's strategy for starting workers.
 #[derive(Debug)]
 pub struct Strategy {
-    /// As `strategy` in the configuration calls it.
+    /// The value of `strategy` in the configuration.
     pub name: &'static str,
-    /// Tasks that a worker takes in its life; 0 for no bound.
+    /// Number of tasks that a worker runs before it exits; 0 for no limit.
     pub tasks: u64,
-    /// One process with a slot for each of the pool's workers runs the tasks, each in a process of its own.
+    /// Whether the pool has a single worker, the adapter, which has several slots and runs each task in a separate process.
     pub is_adapter: bool,
 }
 
-/// The variable that tells a worker how many tasks it takes in its life.
+/// The environment variable with the number of tasks that a worker runs before it exits.
 pub const TASKS: &str = "STOKER_TASKS";
 
-/// The variable that tells an adapter how many tasks it runs at once.
+/// The environment variable with the number of tasks that an adapter runs at once.
 pub const SLOTS: &str = "STOKER_SLOTS";
 
-/// The variable that tells an adapter the `memory_limit` of its pool, bytes: each of its programs has it for itself.
+/// The environment variable with the pool's `memory_limit` in bytes, for an adapter. The limit applies to each of its
+/// programs separately.
 pub const MEMORY_LIMIT: &str = "STOKER_MEMORY_LIMIT";
 
-/// All of them. The first is that of a pool which names none.
+/// All strategies. The first one is the default.
 pub static STRATEGIES: [Strategy; 3] = [
-    // A process boots once and runs task after task.
+    // A process boots once and runs one task after another.
     Strategy {
         name: "loop",
         tasks: 0,
         is_adapter: false,
     },
-    // Processes are booted ahead, and each runs one task.
+    // Processes are booted in advance, and each runs one task.
     Strategy {
         name: "spare",
         tasks: 1,
         is_adapter: false,
     },
-    // A program is started for each task, which needs to know nothing of Stoker.
+    // The pool's command is started for each task. The program needs no Stoker SDK.
     Strategy {
         name: "exec",
         tasks: 0,
@@ -46,13 +47,13 @@ pub static STRATEGIES: [Strategy; 3] = [
 ];
 
 impl Strategy {
-    /// The one of this name.
+    /// The strategy with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         STRATEGIES.iter().find(|strategy| strategy.name == name)
     }
 
-    /// What a worker of this strategy finds in its environment besides what the pool says.
+    /// The environment variables that a worker of this strategy gets in addition to those of its pool.
     pub fn variables(
         &self,
         slots: u32,
@@ -68,7 +69,7 @@ impl Strategy {
         all.map(|(name, value)| (name.to_owned(), value.to_string()))
     }
 
-    /// The command that starts a worker: the pool's own, or an adapter that is given it.
+    /// The command that starts a worker: the pool's command, or an adapter with the pool's command as its arguments.
     #[must_use]
     pub fn command(&self, program: &str, pool: &[String]) -> Vec<String> {
         if !self.is_adapter {
@@ -85,7 +86,7 @@ impl Default for &'static Strategy {
     }
 }
 
-/// Each is told from the others by its name.
+/// Strategies are compared by name.
 impl PartialEq for Strategy {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name

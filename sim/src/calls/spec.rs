@@ -1,4 +1,4 @@
-//! The options of a call, drawn.
+//! Draws random options for a call.
 
 use crate::dice::Dice;
 use crate::setup::Setup;

@@ -1,4 +1,4 @@
-//! The store alone, over a disk that fails at the calls that a test names.
+//! Tests of the store alone, over a disk on which selected calls fail.
 
 mod reading;
 mod retention;

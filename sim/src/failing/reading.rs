@@ -1,4 +1,4 @@
-//! Read calls fail.
+//! Tests of the store over a disk whose read calls fail.
 
 use super::TestStore;
 use crate::storing::FILE;

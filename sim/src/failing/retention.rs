@@ -1,4 +1,4 @@
-//! The server dies between two slices of the deletion of expired data.
+//! Tests what happens if the server dies between two slices of the deletion of expired data.
 
 use super::TestStore;
 use crate::storing::FILE;

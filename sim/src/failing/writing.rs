@@ -1,4 +1,4 @@
-//! Write calls fail.
+//! Tests of the store over a disk whose write or sync calls fail.
 
 use super::TestStore;
 use stoker_os::sim::vfs::{Kind, Mode};

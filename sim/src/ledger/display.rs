@@ -1,4 +1,4 @@
-//! How a job is printed in the message of a broken rule: the state that decides whether the rule was broken.
+//! Formats a job for the message of a broken rule, with all state that the rules depend on.
 
 use super::count::Count;
 use super::{End, Job, State};

@@ -1,4 +1,4 @@
-//! Jobs that an import brought: no push of theirs is answered.
+//! Imported jobs. No client has pushed them, so they have no push that is answered.
 
 use super::{Ledger, Push, State};
 use stoker_os::steady;

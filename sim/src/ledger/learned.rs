@@ -1,4 +1,4 @@
-//! The model learns from the store's file when a server begins with what its predecessor has left.
+//! Updates the model from the store's file when a server starts with the jobs that its predecessor has left.
 
 use super::count::Count;
 use super::{End, Job, Ledger, State};

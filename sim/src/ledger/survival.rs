@@ -1,5 +1,4 @@
-//! Rules for the death of a server. What the store has kept is known exactly then, and the model continues from
-//! there.
+//! Rules for the death of a server. The content of the store is then known exactly, and the model continues from it.
 
 use super::count::Count;
 use super::{End, Job, Ledger, Push, State};

@@ -1,5 +1,5 @@
-//! The sections of a configuration, drawn. Every key of the reference is drawn here, or named in `completeness.rs` with
-//! the reason why it is not.
+//! Draws random sections of a configuration. Every key of the reference is drawn here, or listed in `completeness.rs`
+//! with the reason why it is not.
 
 use super::section::Section;
 use crate::dice::Dice;

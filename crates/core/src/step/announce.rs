@@ -1,6 +1,6 @@
 //! What workers announce that they serve, and which queues their pools serve as a result.
 //!
-//! A worker that the edge started can add queues to its pool, because it is the operator's own program. A
+//! A worker that the data plane started can add queues to its pool, because it is the operator's own program. A
 //! worker that dialled in serves only queues that its pool already serves or that no pool serves. Otherwise a
 //! client that has the token of one pool could take the work of another pool.
 

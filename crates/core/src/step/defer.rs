@@ -1,4 +1,4 @@
-//! Handles what the edge can't do for lack of memory: send a task, or read a worker's answers.
+//! Handles what the data plane can't do for lack of memory: send a task, or read a worker's answers.
 
 use crate::task::Place;
 use crate::{Core, Outcome, TaskId, WorkerId};
@@ -49,7 +49,7 @@ impl Core {
         self.tasks[task].place = Place::Lane;
     }
 
-    /// Records that the edge stops reading a worker's answers, or resumes. The time in between does not count
+    /// Records that the data plane stops reading a worker's answers, or resumes. The time in between does not count
     /// against the worker's tasks.
     pub(crate) fn reading_paused(&mut self, id: WorkerId, paused: bool) {
         let now = self.now;

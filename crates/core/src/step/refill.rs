@@ -4,7 +4,7 @@
 use crate::{Action, Core, KeyId, QueueId, TaskId};
 
 impl Core {
-    /// Whether a job of this lane should be offered now. If not, it stays in the store, and the edge reports it
+    /// Whether a job of this lane should be offered now. If not, it stays in the store, and the data plane reports it
     /// with [`crate::Event::Backlog`].
     pub fn has_room(&self, queue: QueueId, class: u8, key: &[u8]) -> bool {
         let queue = &self.queues[queue.index()];

@@ -26,8 +26,8 @@ fn a_call_that_cannot_finish_in_time_is_refused_at_arrival() {
     assert!(w.on(hopeful).is_some());
 }
 
-/// One in twenty hopeless calls is run all the same. Otherwise one slow hour would cause refusals
-/// forever.
+/// One in twenty calls that are estimated to miss their deadline is run all the same. Otherwise one slow hour would
+/// cause refusals forever.
 #[test]
 fn one_in_twenty_hopeless_calls_runs_as_a_probe() {
     let (mut w, users) = slow(ms(20));
@@ -106,7 +106,7 @@ fn waiting_time_is_subtracted_from_the_time_left() {
     }));
 }
 
-/// A call that became hopeless while it waited is not sent to a worker.
+/// A call that can no longer meet its deadline after waiting is not sent to a worker.
 #[test]
 fn a_call_that_became_hopeless_is_ended_at_dispatch() {
     let (mut w, users) = slow(ms(100));

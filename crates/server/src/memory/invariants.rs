@@ -33,7 +33,7 @@ impl Memory {
     fn counters(&self) -> [(&'static str, usize); 7] {
         [
             ("half-read requests", self.requests),
-            ("half-read answers that are let in", self.granted),
+            ("half-read answers with granted memory", self.granted),
             ("half-read answers", self.begun),
             ("unsent to clients", self.to_clients),
             ("unsent to workers", self.to_workers),
@@ -52,7 +52,10 @@ impl Plane {
         }
         self.peers.conns.iter().for_each(|(_, conn)| own.add(conn));
         for (task, user, bytes) in self.payloads.charged() {
-            assert!(self.core.is_loaded(task), "a call that is gone is charged");
+            assert!(
+                self.core.is_loaded(task),
+                "a payload is charged for a task that no longer exists"
+            );
             own.users[user].inflight += 1;
             own.users[user].bytes += bytes;
         }
@@ -62,11 +65,15 @@ impl Plane {
         for user in self.jobs.creators() {
             own.users[user].queues += 1;
         }
-        assert_eq!(self.memory.counters(), own.counters(), "counted and there");
+        assert_eq!(
+            self.memory.counters(),
+            own.counters(),
+            "the memory counters differ from the actual use"
+        );
         assert_eq!(
             self.payloads.reserved(),
             own.reserved,
-            "reserved for calls and for clients"
+            "the memory reserved by calls differs from that reserved by clients"
         );
         let shares = |user: &User| {
             let User {

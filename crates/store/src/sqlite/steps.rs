@@ -92,6 +92,6 @@ impl Threads {
             }
             self.write();
         }
-        panic!("the writer does not come to an end");
+        panic!("the writer did not finish within MAX_STEPS steps");
     }
 }

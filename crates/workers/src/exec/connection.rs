@@ -1,4 +1,4 @@
-//! What the adapter says to the server. Threads share it: each frame is one write.
+//! The adapter's side of the connection to the server. Several threads write to it; a mutex keeps their frames apart.
 
 use std::io::{self, Write};
 use std::net::Shutdown;
@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
 use stoker_wire::{Encode, EventKind, Hello, Role, Type, encode};
 
-/// The number of the standard error in an EVENT of kind log.
+/// The number of the standard error stream in an EVENT of kind log.
 pub(super) const STDERR: u8 = 2;
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl Connection {
         }
     }
 
-    /// It serves whatever its pool serves.
+    /// Sends HELLO. The job name `*` means that the worker serves all queues of its pool.
     pub(super) fn send_hello(&self) -> io::Result<()> {
         let hello = Hello {
             v: vec![1],
@@ -42,7 +42,7 @@ impl Connection {
         })
     }
 
-    /// A worker with one slot has begun whatever it was sent, and says nothing of it.
+    /// Reports that a task has started. A worker with one slot does not send STARTED.
     pub(super) fn started(&self, id: u32) {
         if self.slots > 1 {
             self.send(Encode::new(Type::Started, id));
@@ -62,13 +62,13 @@ impl Connection {
         self.send(Encode::new(Type::Pong, id));
     }
 
-    /// Whoever reads hears that it is over. What is written still goes out.
+    /// Shuts down the read half, which ends the loop that reads frames. Pending writes are still sent.
     pub(super) fn close(&self) {
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
         socket.shutdown(Shutdown::Read).ok();
     }
 
-    /// A server that has gone is noticed by who reads.
+    /// Sends a frame and ignores errors: if the server has closed the connection, the reading loop notices it.
     pub(super) fn send(&self, frame: Encode<'_>) {
         drop(self.put(frame));
     }

@@ -1,5 +1,5 @@
-//! `strategy = "exec"`: a program per task. One adapter serves a pool with so many slots, and starts the pool's command for
-//! each task: the payload on stdin, the result from stdout, the verdict from how it ends.
+//! `strategy = "exec"`: a program per task. One adapter with several slots serves a pool and starts the pool's command for
+//! each task. The program gets the payload on stdin and writes the result to stdout; its exit status decides the outcome.
 
 mod connection;
 mod memory;
@@ -23,7 +23,7 @@ use task::Task;
 use thread_pool::ThreadPool;
 use verdict::Verdict;
 
-/// Bytes that are read at once.
+/// Size of the read buffer, in bytes.
 const READ_SIZE: usize = 64 << 10;
 
 #[derive(Debug, Default)]
@@ -33,9 +33,9 @@ struct Running {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The programs that run, by the id of their task.
+    /// The running programs, by task id.
     tasks: HashMap<u32, Arc<Handle>>,
-    /// The server said to go.
+    /// The server has sent GOAWAY.
     is_draining: bool,
 }
 
@@ -45,18 +45,18 @@ impl State {
     }
 }
 
-/// What others may do to a program that runs.
+/// Lets other threads cancel or kill a running program.
 #[derive(Debug, Default)]
 struct Handle {
-    /// Its process group, once it runs; 0 before that and after.
+    /// The process group of the program; 0 before it is started and after it has ended.
     group: Mutex<i32>,
     is_cancelled: AtomicBool,
-    /// It was ended for the memory that it took.
+    /// The program was killed because it exceeded the memory limit.
     is_too_large: AtomicBool,
 }
 
-/// Serves until the server says to go, and all that had begun has ended, or until the server has gone. A program that takes more
-/// than one and a half times `memory_limit` (bytes), with all that it started, is killed.
+/// Runs tasks until the server closes the connection, or until it has sent GOAWAY and all started tasks have ended. A program
+/// is killed if it and its descendants use more than one and a half times `memory_limit` (in bytes).
 pub fn serve(
     socket: UnixStream,
     slots: u16,
@@ -64,7 +64,8 @@ pub fn serve(
     command: Vec<String>,
 ) -> io::Result<()> {
     rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
-    // The soft signal of a timeout: the CANCEL before it says whom it means.
+    // The server sends SIGUSR1 when a task times out or is cancelled. It is ignored here, because the CANCEL frame that
+    // precedes the signal names the task.
     let ignored = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGUSR1, ignored)?;
     let connection = Arc::new(Connection::new(socket.try_clone()?, slots));
@@ -79,18 +80,19 @@ pub fn serve(
         take(frame, &mut threads, &connection, &program, &running);
         running.is_over()
     });
-    // If any are left the server has gone, and nobody will take their answers.
+    // If programs still run here, the connection is closed and their answers could not be delivered.
     running.kill_all();
     ended
 }
 
-/// Until the server has gone, or all is over. One that is told to go still hears whom to cancel.
+/// Reads frames until the connection is closed or `take` returns true. A draining adapter continues to read, so that tasks
+/// can still be cancelled.
 fn read(mut socket: UnixStream, mut take: impl FnMut(Frame<'_>) -> bool) -> io::Result<()> {
     let (mut splitter, mut buffer) = (Splitter::new(MAX_FRAME), vec![0; READ_SIZE]);
     let mut is_over = false;
     while !is_over {
         let count = match socket.read(&mut buffer) {
-            // The last program has ended, and closed it.
+            // The server has closed the connection, or `Running::remove` has shut it down after the last program.
             Ok(0) => return Ok(()),
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -143,7 +145,8 @@ impl Running {
         handle
     }
 
-    /// Its answer is written. After the last one there is nothing more to read.
+    /// Removes a task whose answer has been sent. If it was the last one of a draining adapter, the connection is closed, which
+    /// ends [`read`].
     fn remove(&self, id: u32, connection: &Connection) {
         let mut state = self.lock();
         state.tasks.remove(&id);
@@ -175,7 +178,7 @@ impl Running {
 
 impl Handle {
     fn kill(&self) {
-        // Held until the signal is sent: the group's number can't become another's meanwhile.
+        // The lock is kept until the signal is sent, so that the group's number can't be reused meanwhile.
         let group = self.group.lock().unwrap_or_else(PoisonError::into_inner);
         kill_group(*group);
     }

@@ -1,4 +1,4 @@
-//! What goes into a program and what comes out of it, all at once, so that neither side waits for the other for ever.
+//! Writes a program's input and reads its outputs concurrently, so that the program and the adapter can't block each other.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
@@ -6,19 +6,19 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 
-/// What a result may be at the most; what is beyond is read and dropped.
+/// Maximum size of a result, in bytes. Output beyond it is read and dropped.
 pub(super) const MAX_RESULT: usize = 8 << 20;
-/// The end of its standard error, which says why it failed.
+/// How many bytes are kept of the end of a program's standard error, for the error message if the program fails.
 const MAX_ERROR_TEXT: usize = 2 << 10;
 const READ_SIZE: usize = 64 << 10;
 
 #[derive(Debug, Default)]
 pub(super) struct Captured {
-    /// Its standard output, up to [`MAX_RESULT`].
+    /// The first [`MAX_RESULT`] bytes of the program's standard output.
     pub(super) result: Vec<u8>,
-    /// All of its standard output.
+    /// Length of the whole standard output, in bytes.
     pub(super) len: usize,
-    /// The end of its standard error.
+    /// The last [`MAX_ERROR_TEXT`] bytes of the program's standard error.
     pub(super) error_text: Vec<u8>,
 }
 
@@ -29,7 +29,7 @@ struct Pipes<'a> {
     errors: Option<ChildStderr>,
 }
 
-/// Writes a program's input and reads its output until it has closed both outputs, or ended.
+/// Writes a program's input and reads its outputs until the program has closed both outputs or has ended.
 pub(super) fn read_output(
     child: &mut Child,
     body: &[u8],
@@ -54,11 +54,11 @@ pub(super) fn read_output(
     let (mut captured, mut buffer) = (Captured::default(), vec![0; READ_SIZE]);
     loop {
         pipes.feed();
-        // Looked at first: what it wrote before its end is read then.
+        // Checked before reading, so that everything the program wrote before its end is read.
         let has_ended = has_ended(pid)?;
         pipes.read(&mut captured, &mut buffer, &mut log)?;
         let are_closed = pipes.output.is_none() && pipes.errors.is_none();
-        // What it started may still hold its outputs: nobody waits for those.
+        // Processes that the program started may still have its outputs open. The adapter does not wait for them.
         if has_ended || are_closed {
             return Ok(captured);
         }
@@ -67,7 +67,8 @@ pub(super) fn read_output(
 }
 
 impl Pipes<'_> {
-    /// Writes what it takes. One that reads nothing has no need of it.
+    /// Writes as much of the input as the pipe accepts, and closes the pipe at the end. If the program has closed its stdin,
+    /// the rest of the input is dropped.
     fn feed(&mut self) {
         let Some(input) = &mut self.input else { return };
         while !self.rest.is_empty() {
@@ -97,7 +98,7 @@ impl Pipes<'_> {
         Ok(())
     }
 
-    /// Waits until there is something to do, or the process ends.
+    /// Waits until a pipe is ready or the process ends.
     fn wait(&self, process: &OwnedFd) -> io::Result<()> {
         let input = self.input.as_ref();
         let input = input.map(|fd| PollFd::new(fd, PollFlags::OUT));
@@ -115,13 +116,13 @@ impl Pipes<'_> {
     }
 }
 
-/// Whether the process is a zombie: it is waited for later, when nobody can mean its number any more.
+/// Whether the process has ended. It is reaped later, once its process group can no longer be signalled.
 fn has_ended(pid: Pid) -> io::Result<bool> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     Ok(waitid(WaitId::Pid(pid), options)?.is_some())
 }
 
-/// Reads what is there. True at its end.
+/// Reads everything that is available. Returns true at the end of the file.
 fn drain(
     from: Option<&mut impl Read>,
     buffer: &mut [u8],

@@ -1,11 +1,12 @@
-//! The command of a pool, made for one task.
+//! Builds the command line and environment for one task from the pool's command.
 
 use super::task::Task;
 use crate::{MEMORY_LIMIT, SLOTS};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// Variables that are the adapter's own. `STOKER_COOKIE` stays: by it the angel finds what its workers have started.
+/// Environment variables for the adapter, which its programs do not inherit. They do inherit `STOKER_COOKIE`, with which the
+/// angel finds the processes that its workers have started.
 const ADAPTER_VARIABLES: [&str; 3] = ["STOKER_FD", SLOTS, MEMORY_LIMIT];
 
 #[derive(Debug)]
@@ -23,7 +24,7 @@ impl Program {
         clippy::disallowed_methods,
         reason = "an adapter starts the programs of its tasks"
     )]
-    /// In a process group of its own, so that all that it starts ends with it.
+    /// The program gets a process group of its own, so that the processes it starts are killed when it ends.
     pub(super) fn command(&self, task: &Task) -> Command {
         let mut words = self.words.iter().map(|word| task.fill(word));
         let mut command = Command::new(words.next().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! A task runs: its program is started, fed and read, and how it ends is the answer.
+//! Runs a task: starts its program, writes the input, reads the output and answers with the outcome.
 
 use super::Handle;
 use super::connection::Connection;
@@ -25,7 +25,7 @@ impl Task {
         verdict.answer(self, worked.max(1), connection);
     }
 
-    /// Until it has ended, and all that it started.
+    /// Waits until the program has ended, and kills the processes that it has left behind in its group.
     fn wait_for_end(&self, mut child: Child, handle: &Handle, connection: &Connection) -> Verdict {
         let group = i32::try_from(child.id()).unwrap_or_default();
         handle.set(group);
@@ -53,7 +53,8 @@ impl Task {
     }
 }
 
-/// Waits for the program, and ends what it has left behind. It is reaped last: until then nobody else has its number.
+/// Waits for the program to exit and kills the rest of its process group. The program is reaped last: until then its process
+/// number, which is also the group's number, can't be reused.
 fn wait_and_kill_group(child: &mut Child, handle: &Handle, group: i32) -> io::Result<ExitStatus> {
     let ended = wait_for_exit(group);
     handle.set(0);
@@ -77,7 +78,7 @@ impl Handle {
     }
 }
 
-/// A group that has no process any more is none.
+/// Kills a process group. Does nothing for group 0, or if the group has no processes any more.
 pub(super) fn kill_group(group: i32) {
     if let Some(group) = Pid::from_raw(group) {
         kill_process_group(group, Signal::KILL).ok();

@@ -1,12 +1,12 @@
-//! One task, as its frame says.
+//! A task, decoded from its REQ frame.
 
 use stoker_wire::{Frame, Key};
 
 #[derive(Debug)]
 pub(super) struct Task {
-    /// On the wire.
+    /// The id of the REQ frame, which the answer repeats.
     pub(super) id: u32,
-    /// That of the queue, or of the method.
+    /// Name of the job's queue, or of the called method.
     pub(super) name: String,
     /// The id of the job; empty for a call.
     pub(super) label: String,
@@ -28,7 +28,7 @@ impl Task {
         }
     }
 
-    /// A word of the command, with what this task puts in the place of `{name}`, `{id}` and `{body}`.
+    /// Replaces `{name}`, `{id}` and `{body}` in a word of the command with the values of this task.
     pub(super) fn fill(&self, word: &str) -> String {
         if !word.contains('{') {
             return word.to_owned();
@@ -36,12 +36,12 @@ impl Task {
         let word = word
             .replace("{name}", &self.name)
             .replace("{id}", &self.label);
-        // Last: what the body says stands for itself.
+        // The body is inserted last, so that placeholders inside it are not replaced.
         word.replace("{body}", &String::from_utf8_lossy(&self.body))
     }
 }
 
-/// The id of a job as people write it.
+/// Formats the id of a job as a UUID with hyphens.
 fn format_uuid(id: &[u8]) -> String {
     let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     match hex.len() {

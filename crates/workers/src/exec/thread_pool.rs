@@ -1,4 +1,5 @@
-//! Threads that follow the programs, one each. They are reused, because a thread for each program would cost a short program a lot.
+//! Threads that wait for the programs, one per running program. They are reused, because starting a thread would take a large
+//! part of the time of a short program.
 
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -7,15 +8,16 @@ use std::thread;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// As many threads as have ever been busy at once: at most twice the slots, since a thread answers before it is idle.
+/// Has as many threads as were ever busy at once. These are at most twice the number of slots: a thread sends its answer before
+/// it becomes idle, so the next task can arrive while all threads still count as busy.
 #[derive(Default)]
 pub(super) struct ThreadPool {
-    /// The idle ones, the most recently used last.
+    /// The idle threads, the most recently used last.
     idle: Arc<Mutex<Vec<SyncSender<Work>>>>,
 }
 
 impl ThreadPool {
-    /// Runs it on a thread of its own. Fails if that takes another thread, and none can be created.
+    /// Runs the work on an idle thread, or on a new one. Fails if a new thread is needed and can't be created.
     pub(super) fn run(&mut self, work: Work) -> io::Result<()> {
         let thread = lock(&self.idle).pop();
         let thread = thread.map_or_else(|| self.spawn_thread(), Ok)?;
@@ -25,7 +27,7 @@ impl ThreadPool {
     }
 
     fn spawn_thread(&self) -> io::Result<SyncSender<Work>> {
-        // An idle thread is given one piece of work at a time.
+        // A thread is sent work only while it is idle, so there is at most one item in the channel.
         let (sender, receiver) = sync_channel::<Work>(1);
         let (me, idle) = (sender.clone(), self.idle.clone());
         thread::Builder::new().spawn(move || {

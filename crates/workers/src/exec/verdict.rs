@@ -1,4 +1,4 @@
-//! How a program ended, as an answer.
+//! Converts the outcome of a program into an answer.
 
 use super::connection::Connection;
 use super::output::{Captured, MAX_RESULT};
@@ -9,9 +9,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use stoker_wire::{Encode, Key, MetaBuf, Status, Type};
 
-/// EX_TEMPFAIL of sysexits.h: try again later.
+/// `EX_TEMPFAIL` of sysexits.h: a temporary failure. The job is retried later.
 const EX_TEMPFAIL: i32 = 75;
-/// The result of a job that is kept.
+/// Maximum size of a job's result, in bytes. A longer result is dropped.
 const MAX_KEPT_RESULT: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Verdict {
         Self::new(Status::CANCELLED, "its program was killed")
     }
 
-    /// It was killed for its memory.
+    /// The program was killed because it exceeded the memory limit.
     pub(super) fn too_large() -> Self {
         Self {
             signal: Some(Signal::KILL.as_raw()),
@@ -69,7 +69,7 @@ impl Verdict {
         };
         match (status.code(), status.signal()) {
             (Some(0), _) => Self::done(captured, is_job),
-            // A call has one run.
+            // Only jobs can be retried: for a call, this exit code is an error.
             (Some(EX_TEMPFAIL), _) if is_job => {
                 Self::new(Status::RETRY, with_words("exit code 75".to_owned()))
             }
@@ -91,7 +91,7 @@ impl Verdict {
             );
             return Self::new(Status::EXCEPTION, text);
         }
-        // The work is done: to fail it for its output would be to do it again.
+        // A job whose result is too long still counts as done, because failing it would repeat the work.
         let is_kept = !is_job || captured.len <= MAX_KEPT_RESULT;
         Self::new(Status::OK, if is_kept { &captured.result[..] } else { &[] })
     }

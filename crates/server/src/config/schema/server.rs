@@ -25,7 +25,7 @@ pub(crate) const STOKER: Schema<Config> = Schema {
         ),
         start_key(
             "socket_group",
-            "see right",
+            "computed (see description)",
             Field::Text(at!(socket_group)),
             "Group of the socket: a name or a gid. The default, if pools have a `user`, is the group that these users share, so that their jobs can push.",
         ),
@@ -49,7 +49,7 @@ pub(crate) const STOKER: Schema<Config> = Schema {
         ),
         key(
             "max_memory",
-            "\"512MB\", or see right",
+            "\"512MB\", or computed (see description)",
             size!(max_memory),
             "Memory for payloads of calls and pushes, loaded jobs, and answers that clients have not read. The server process as a whole uses at most 64 MB more. The default is a quarter of the memory of the control group (container) or machine, at most 512 MB. Above it, new requests are rejected with a retry-after time, jobs stay on disk, and answers stay with their workers, whose `task_timeout` is suspended meanwhile. Jobs in memory (`driver = \"memory\"`) count too; failed and cancelled ones may use half as much in addition, and the oldest failed ones are deleted to make room.",
         ),

@@ -37,13 +37,13 @@ impl Plane {
         for (task, loaded) in self.jobs.loaded.iter() {
             assert!(
                 self.core.is_loaded(task),
-                "a job is held that the core does not know"
+                "a loaded job is unknown to the core"
             );
             let origin = self.payload(task).origin;
             assert_eq!(
                 origin,
                 Origin::Job(loaded.job.id),
-                "a job is held as another task"
+                "the task of a loaded job belongs to something else"
             );
         }
         let (places, free) = (self.jobs.waiter_slots(), self.jobs.free_waiter_slots());
@@ -53,7 +53,7 @@ impl Plane {
             "entries of pending store requests"
         );
         let is_received = !self.jobs.inline || self.jobs.waits_for_store().next().is_none();
-        assert!(is_received, "a store that answers at once was heard");
+        assert!(is_received, "a request to an inline store is still pending");
         for (id, queue) in self.jobs.all_queues() {
             let is_its_own =
                 |waiter: &&Waiter| matches!(waiter, Waiter::Push { queue, .. } if *queue == id);

@@ -26,7 +26,8 @@ pub(crate) struct LoadedJob {
     pub(crate) reported_at: Time,
     /// An alarm is set for the next report.
     pub(crate) has_report_alarm: bool,
-    /// The log already says that the run was cut off.
+    /// The worker of a job that already counts as done was killed during its run, and the log says so. A second log entry
+    /// for the same run is skipped.
     pub(crate) is_cut_off: bool,
     /// The numbers of the cancellations that wait for the job's end.
     pub(crate) cancelled_by: Vec<u64>,
