@@ -396,7 +396,7 @@ impl Client {
                             let text = String::from_utf8_lossy(frame.body);
                             // Large changes take many commits, which a slow store does not finish in ten seconds.
                             // A job that was sent to a worker behind one that hangs ends with that one.
-                            let hangs = setup.trouble.hang > 0;
+                            let hangs = setup.trouble.hang > 0 || ledger.had_rogue_workers;
                             let is_slow = hangs || setup.store.max_delay_us > SLOW_STORE_US;
                             let may = is_slow || ledger.has_drained() || ledger.may_fail(status);
                             assert!(may, "the outcome of a change is unknown: {text}");

@@ -115,6 +115,7 @@ impl World {
         let all: Vec<u64> = worker.model.waiting_jobs().collect();
         // The worker may have been sent a job that is acknowledged on delivery, and does not read it.
         self.ledger.had_leaving_workers = true;
+        self.ledger.had_rogue_workers = true;
         let name = worker.name.clone();
         let run = worker.run.take();
         self.record_task_left(&name, task);
