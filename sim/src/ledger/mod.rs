@@ -211,6 +211,7 @@ impl Ledger {
             job.crashes.maybe_increment();
             job.may_have_ended |= !matches!(job.state, State::Ended(_));
             job.free_since = steady();
+            self.may_count_as_returned(no);
         }
     }
 
