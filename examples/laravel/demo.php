@@ -18,7 +18,7 @@ if (! is_file($binary)) {
 $progress = new Progress();
 $workspace = new Workspace();
 try {
-    $progress->say('starting the broker and its workers');
+    $progress->say('starting Stoker and its workers');
     $broker = new Broker(realpath($binary), $workspace->path);
     $broker->awaitReady(20);
 

@@ -29,10 +29,10 @@ final class Figures
             $row('jobs are kept in', static fn (self $it) => $it->store),
             $row('pushed per second', static fn (self $it) => $it->pushed),
             $row('run per second, from a full queue', static fn (self $it) => $it->throughput),
-            $row('  measured over so many', static fn (self $it) => $it->jobs),
+            $row('  number of measurements', static fn (self $it) => $it->jobs),
             $row('idle: from push to start, p50 in ms', static fn (self $it) => Stats::percentile($it->waits, 50) / 1e6),
             $row('                          p99 in ms', static fn (self $it) => Stats::percentile($it->waits, 99) / 1e6),
-            $row('  measured over so many', static fn (self $it) => count($it->waits)),
+            $row('  number of measurements', static fn (self $it) => count($it->waits)),
         ]);
     }
 }

@@ -70,8 +70,8 @@ final class Storm
             $this->killed,
             $this->seconds,
             Table::render($rows),
-            "{$this->calls->right} of {$this->calls->made()} calls were answered right; {$this->calls->again} were made again"
-                . " because the broker was killed.\n{$this->broker->unfinished()} jobs are left in the store.\n",
+            "{$this->calls->right} of {$this->calls->made()} calls were answered correctly; {$this->calls->again} were repeated"
+                . " because the server was killed.\n{$this->broker->unfinished()} jobs are left in the store.\n",
             $this->times(),
         );
     }
