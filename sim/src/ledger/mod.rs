@@ -388,6 +388,11 @@ impl Ledger {
         }
     }
 
+    /// Whether a worker that broke the protocol, and is silent since, may take up the limit of a queue.
+    fn rogue_may_run_one_of(&self, queue: usize, setup: &Setup) -> bool {
+        self.had_rogue_workers && setup.queues[queue].limit.known() != Some(u64::MAX)
+    }
+
     /// Some workers of these pools are idle and could begin a task at once: no job may be waiting for them. `taken`
     /// are the jobs at workers, if there are any: other jobs may wait because of them, by the limits of a queue or
     /// key.
@@ -420,6 +425,7 @@ impl Ledger {
                 || self.paused.contains(&queue)
                 || (setup.wall_jumps && job.options.due_at.is_some())
                 || self.may_be_lost_at_delivery(job, setup)
+                || self.rogue_may_run_one_of(queue, setup)
                 || setup.keeps_workers(setup.queues[queue].pool);
             assert!(
                 may_wait || !idle.contains(&setup.queues[queue].pool),
