@@ -25,7 +25,7 @@ pub struct QueueConfig {
     /// Number of slots that this queue gets, as soon as they are free, before any queue that is not below its
     /// own reserve.
     pub reserve: u32,
-    /// Number of slots of the reserve that are never lent to other queues, even while this queue is empty.
+    /// Number of slots of the reserve that other queues never use, even while this queue is empty.
     pub keep: u32,
     /// Maximum number of tasks of this queue that are assigned to workers at once.
     pub limit: u32,
@@ -39,7 +39,7 @@ pub struct QueueConfig {
     pub max_waiting: u32,
     /// A new call is refused if its expected wait is longer than this; [`Span::FOREVER`] for no limit.
     pub max_wait: Span,
-    /// Waiting time that is worth one priority class: a task of class c goes before a task of class 0 that
+    /// Waiting time that is worth one priority class: a task of class c precedes a task of class 0 that
     /// arrived more than c of these spans later. [`Span::FOREVER`] makes classes strict.
     pub age_step: Span,
     /// Time until the deadline of a call whose caller set none.
@@ -148,7 +148,7 @@ impl Queue {
         }
     }
 
-    /// Whether a task that goes before loaded tasks of its lane may be loaded even if the window is full.
+    /// Whether a task that precedes loaded tasks of its lane may be loaded even if the window is full.
     pub(crate) fn has_room_among(&self, key: KeyId, class: usize) -> bool {
         self.keys[key].lanes[class].len < MAX_LOADED_PER_LANE
     }

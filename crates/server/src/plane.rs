@@ -116,8 +116,7 @@ pub(crate) struct Scratch {
     pub(crate) meta: MetaBuf,
 }
 
-/// The state of the server. Each part belongs to the module that defines its type: other modules read it, and change
-/// it only by the methods of that module.
+/// The state of the server, in parts. The type of each part is defined in the module whose methods mostly use it.
 pub(crate) struct Plane {
     /// The configuration in force, including reloads of pools.
     pub(crate) config: Config,

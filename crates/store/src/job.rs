@@ -165,7 +165,7 @@ pub struct NewJob {
     /// A second push with the same key returns the existing job.
     pub idempotency: Option<Box<[u8]>>,
     /// When the job is due, by the wall clock in Unix milliseconds; 0 for immediately. A job that was due in
-    /// the past goes before jobs that came after its due time. Setting the clock changes how long the job
+    /// the past precedes jobs that arrived after its due time. Setting the clock changes how long the job
     /// waits.
     pub due_ms: u64,
     /// The delay in milliseconds from the moment the job is accepted; 0 for none. Setting the clock does not

@@ -190,7 +190,10 @@ fn push_sends_its_options() {
 fn jobs_are_listed_shown_retried_and_cancelled() {
     let app = start("workers = 1");
     assert_eq!(expect_success(&app, &["jobs", "list"]), "no jobs\n");
-    let failed = expect_success(&app, &["push", "mails", r#""if mended ok;fail 64 broken""#]);
+    let failed = expect_success(
+        &app,
+        &["push", "mails", r#""if repaired ok;fail 64 broken""#],
+    );
     let failed = failed.trim();
     app.client().job_in(failed, "failed");
     let delayed = expect_success(&app, &["push", "mails", "--delay", "1h", "--count", "3"]);
@@ -224,7 +227,7 @@ fn jobs_are_listed_shown_retried_and_cancelled() {
         serde_json::from_str(&expect_success(&app, &["jobs", "show", failed])).expect("JSON");
     assert_eq!(shown["error"]["message"], "broken");
     assert_eq!(json_of(&app, &["jobs", "show", failed]), shown);
-    app.dir.write("mended", "");
+    app.dir.write("repaired", "");
     let dry = expect_success(&app, &["jobs", "retry", failed, "--dry-run"]);
     assert_eq!(dry, "1 job\n");
     app.client().job_in(failed, "failed");

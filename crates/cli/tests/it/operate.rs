@@ -25,7 +25,7 @@ fn failures_are_grouped_moved_edited_exported_and_run_again() {
 
     let edited = client.call_server(
         "stoker.job",
-        &json!({"op": "edit", "id": odd, "body": "note mended"}),
+        &json!({"op": "edit", "id": odd, "body": "note edited"}),
     );
     assert_eq!(edited["count"], 1);
     assert_eq!(client.job(&odd)["history"][1]["what"], "edited");
@@ -37,7 +37,7 @@ fn failures_are_grouped_moved_edited_exported_and_run_again() {
         1
     );
     client.job_in(&odd, "done");
-    assert_eq!(notes(&app), ["mended"]);
+    assert_eq!(notes(&app), ["edited"]);
 
     let filter = json!({"op": "export", "fingerprint": groups[0]["fingerprint"]});
     let exported = client.call_server("stoker.job", &filter)["jobs"].clone();

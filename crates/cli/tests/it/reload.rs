@@ -115,7 +115,7 @@ fn a_version_that_cannot_boot_does_not_replace_the_old_one() {
     assert_eq!(
         reload(&app)["pools"][0]["reloaded"],
         true,
-        "mended, it goes"
+        "it runs after the repair"
     );
 }
 

@@ -207,7 +207,7 @@ fn a_worker_receives_the_number_of_earlier_attempts() {
 fn a_failed_job_retried_by_an_operator_has_all_its_tries_again() {
     let app = start("workers = 1\n[queue.mails]\ntries = 2\nbackoff = [\"0s\"]");
     let mut client = app.client();
-    let script = "note run;if mended ok;fail 64 broken";
+    let script = "note run;if repaired ok;fail 64 broken";
     let ids: Vec<String> = (0..3)
         .map(|_| client.push(&Request::push("mails", script)))
         .collect();
@@ -218,7 +218,7 @@ fn a_failed_job_retried_by_an_operator_has_all_its_tries_again() {
         (app.dir.notes().len() == 8).then_some(())
     });
     assert_eq!(client.job_in(&ids[0], "failed")["attempt"], 2);
-    app.dir.write("mended", "");
+    app.dir.write("repaired", "");
     let all = client.call_server("stoker.job", &json!({"op": "retry", "state": "failed"}));
     assert_eq!(all, json!({"count": 3}));
     ids.iter().for_each(|id| drop(client.job_in(id, "done")));

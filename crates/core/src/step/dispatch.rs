@@ -90,7 +90,7 @@ impl Core {
     }
 
     /// The task that a free slot of this pool should run next: from queues below their reserve first, then from
-    /// any queue if the slot may be lent. In both cases the queue with the least virtual time goes first.
+    /// any queue if the slot is not kept free for a reserve. In both cases the queue with the least virtual time goes first.
     /// `alone`: the slot's worker has no tasks.
     pub(crate) fn choose(&self, pool: PoolId, alone: bool) -> Option<TaskId> {
         let below_reserve = |queue: &Queue| queue.running < queue.config.reserve;
@@ -133,8 +133,8 @@ impl Core {
         suspect.flatten().or_else(|| queue.peek())
     }
 
-    /// Whether a free slot may be lent to a queue that is not below its reserve: only if enough slots stay free
-    /// for the parts of reserves that are never lent.
+    /// Whether a free slot may go to a queue that is not below its reserve: only if enough slots stay free
+    /// for the parts of reserves that other queues never use.
     fn has_unreserved_slot(&self, pool: PoolId) -> bool {
         let pool = &self.pools[pool.index()];
         let queues = pool.queues.iter().map(|id| &self.queues[id.index()]);

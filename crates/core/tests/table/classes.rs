@@ -38,7 +38,7 @@ fn within_a_class_it_is_first_come_first_served() {
     }
 }
 
-/// A task of class c goes before one of class 0 that came more than c steps later.
+/// A task of class c precedes one of class 0 that arrived more than c steps later.
 #[test]
 fn age_overcomes_priority() {
     for (wait, old_first) in [(secs(9), false), (secs(11), true)] {

@@ -52,7 +52,7 @@ pub(crate) const QUEUE: Schema<Queue> = Schema {
             "keep",
             "0",
             number!(core.keep, 0..=MAX_WORKERS),
-            "Slots of the reserve that are never lent to other queues, and stay free for this one.",
+            "Slots of the reserve that other queues never use: they stay free for this one.",
         ),
         key(
             "limit",

@@ -17,7 +17,7 @@ pub(super) struct Batch {
     pub(super) is_committing: bool,
     /// One effect for each request, in their order.
     pub(super) effects: Vec<Effect>,
-    /// Lanes in which jobs became ready, each with the lowest order number of a job that goes before others.
+    /// Lanes in which jobs became ready, each with the lowest order number of a job that precedes others.
     pub(super) woken: BTreeMap<(QueueNo, u8, Box<[u8]>), u64>,
     /// Lanes that ready jobs left without having been handed over.
     pub(super) lanes_left: BTreeSet<(QueueNo, u8, Box<[u8]>)>,

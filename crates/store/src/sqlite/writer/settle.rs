@@ -98,7 +98,7 @@ impl Writer {
             class,
             key: key.clone(),
         };
-        // A job that goes before others belongs among the loaded jobs, whatever waits behind them.
+        // A job that precedes others belongs among the loaded jobs, whatever waits behind them.
         let is_before_cursor = order < cursor;
         // The parked jobs of a queue must be reported first, and they can't be read before the queue is open.
         if !is_open {
