@@ -347,9 +347,12 @@ impl World {
         self.ledger.is_down = true;
         self.ledger.changes_server_died(death == Death::PowerCut);
         self.record_jobs_at_workers();
-        let is_synced = death == Death::Kill || self.setup.store.sync;
-        let is_power_cut = death == Death::PowerCut;
-        self.ledger.keep_checkpoints(is_synced, is_power_cut);
+        let kept_until = match death {
+            Death::Kill => steady(),
+            Death::PowerCut if self.setup.store.sync => self.ledger.last_synced(),
+            Death::PowerCut => Duration::ZERO,
+        };
+        self.ledger.keep_checkpoints(kept_until);
         if let Some(disk) = self.disk.clone().filter(|disk| !disk.is_down()) {
             match death {
                 Death::Kill => disk.kill(),

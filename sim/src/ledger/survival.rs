@@ -45,17 +45,17 @@ impl Ledger {
         self.jobs[no as usize].server_died = true;
     }
 
-    /// The server dies. Checkpoints that were saved a while ago are on the disk, unless the disk fails or loses
-    /// unsynced writes.
-    /// After a power cut, checkpoints that no synced commit has followed may be lost.
-    pub(crate) fn keep_checkpoints(&mut self, is_synced: bool, is_power_cut: bool) {
-        let is_kept = is_synced && !self.may_be_due_to_disk();
+    /// When the last push was answered, which the store had synced by then.
+    pub(crate) fn last_synced(&self) -> Duration {
         let accepted = self.jobs.iter().filter(|job| job.push == Push::Accepted);
-        let last_push = accepted.map(|job| job.answered_at).max();
-        let until = match is_power_cut {
-            true => last_push.unwrap_or_default(),
-            false => steady(),
-        };
+        let answered = accepted.map(|job| job.answered_at);
+        answered.max().unwrap_or_default()
+    }
+
+    /// The server dies, and everything that it had written until then is kept. Checkpoints that were saved a while
+    /// before are in the store, unless the disk fails.
+    pub(crate) fn keep_checkpoints(&mut self, until: Duration) {
+        let is_kept = !self.may_be_due_to_disk();
         for job in &mut self.jobs {
             job.checkpoint_is_stored =
                 is_kept && job.changing == 0 && job.checkpoint_at + MAX_CHECKPOINT_DELAY <= until;

@@ -23,6 +23,13 @@ impl Default for Histogram {
     }
 }
 
+impl Histogram {
+    fn clear(&mut self) {
+        self.counts.fill(0);
+        self.total = 0;
+    }
+}
+
 fn bucket(us: u64) -> usize {
     if us < u64::from(SUB_BUCKETS) {
         return us as usize;
@@ -61,18 +68,18 @@ impl Recent {
         self.now.total += 1;
     }
 
+    /// The number of whole minutes since the present minute began.
+    fn minutes_since(&self, now: Time) -> u64 {
+        now.since(self.since).0 / MINUTE.0
+    }
+
     fn rotate(&mut self, now: Time) {
-        let age = now.since(self.since);
-        if age < MINUTE {
-            return;
+        match self.minutes_since(now) {
+            0 => return,
+            1 => std::mem::swap(&mut self.now, &mut self.before),
+            _ => self.before.clear(),
         }
-        std::mem::swap(&mut self.now, &mut self.before);
-        self.now.counts.fill(0);
-        self.now.total = 0;
-        if age >= Span(2 * MINUTE.0) {
-            self.before.counts.fill(0);
-            self.before.total = 0;
-        }
+        self.now.clear();
         self.since = now;
     }
 
@@ -82,8 +89,7 @@ impl Recent {
         now: Time,
         permille: [u64; N],
     ) -> Option<[f64; N]> {
-        let age = now.since(self.since);
-        let recent: &[&Histogram] = match age.0 / MINUTE.0 {
+        let recent: &[&Histogram] = match self.minutes_since(now) {
             0 => &[&self.now, &self.before],
             1 => &[&self.now],
             _ => &[],

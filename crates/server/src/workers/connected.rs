@@ -10,7 +10,7 @@ use crate::workers::peer_process::{PeerProcess, peer_process};
 use crate::workers::{SharedMemory, WorkerHandle};
 use stoker_core::{Event, Exit, PoolId, Span, WorkerId, WorkerState};
 use stoker_os::{Signal, signal_process};
-use stoker_wire::{Hello, Welcome};
+use stoker_wire::Hello;
 
 /// The maximum time that a process may continue after its socket was closed, for shutdown functions and
 /// destructors.
@@ -82,16 +82,7 @@ impl Plane {
         if let Some(conn) = self.peers.conns.get_mut(conn) {
             conn.role = Role::Worker(id);
         }
-        let (worker, pool, version) = (Some(name), Some(pool_name), Some(version));
-        self.welcome(
-            conn,
-            Welcome {
-                worker,
-                pool,
-                version,
-                ..Welcome::default()
-            },
-        );
+        self.welcome_worker(conn, name, pool_name, version);
     }
 
     /// Handles the end of the process of a worker that connected by itself.

@@ -10,9 +10,7 @@ use stoker_angel::ToAngel;
 use stoker_core::{Answer, Event, Exit, Span, TaskId, WorkerId};
 use stoker_os::{Signal, signal_process};
 use stoker_store::Job;
-use stoker_wire::{
-    Encode, EventKind, Flags, Frame, Hello, Key, Meta, MetaBuf, Role, Status, Type, Welcome,
-};
+use stoker_wire::{Encode, EventKind, Flags, Frame, Hello, Key, Meta, MetaBuf, Role, Status, Type};
 use uuid::Uuid;
 
 /// The size from which a job's body is sent from the loaded job, without another copy.
@@ -94,17 +92,8 @@ impl Plane {
         let (name, conn) = (handle.name.clone(), handle.conn);
         let known = self.core.worker(worker);
         if let (Some((pool, _, version)), Some(conn)) = (known, conn) {
-            let pool = Some(self.core.pool(pool).0.to_owned());
-            let (worker, version) = (Some(name), Some(version));
-            self.welcome(
-                conn,
-                Welcome {
-                    worker,
-                    pool,
-                    version,
-                    ..Welcome::default()
-                },
-            );
+            let pool = self.core.pool(pool).0.to_owned();
+            self.welcome_worker(conn, name, pool, version);
         }
         self.step(
             Event::Hello {

@@ -99,8 +99,25 @@ impl Plane {
             .map(|handle| handle.id)
     }
 
+    /// Answers the HELLO of a worker.
+    pub(crate) fn welcome_worker(
+        &mut self,
+        id: ConnId,
+        worker: String,
+        pool: String,
+        version: u32,
+    ) {
+        let welcome = Welcome {
+            worker: Some(worker),
+            pool: Some(pool),
+            version: Some(version),
+            ..Welcome::default()
+        };
+        self.welcome(id, welcome);
+    }
+
     /// Answers a HELLO.
-    pub(crate) fn welcome(&mut self, id: ConnId, welcome: Welcome) {
+    fn welcome(&mut self, id: ConnId, welcome: Welcome) {
         let welcome = Welcome {
             v: 1,
             max_frame: MAX_FRAME,
