@@ -13,11 +13,9 @@ Worker::create()
     ->onCall('t.run', fn (Task $task): string => file_get_contents('gate') . 'finished')
     ->onCall('t.ok', fn (Task $task): string => 'ok')
     ->onCall('t.child', function (Task $task): int {
-        $child = proc_open(['sleep', '1000'], [], $pipes);
-        $pid = proc_get_status($child)['pid'];
-        while (!str_starts_with(file_get_contents("/proc/$pid/cmdline"), 'sleep')) {
-            usleep(1000); // Before its exec the child still has our signal handlers.
-        }
+        // The shell says that it runs: before its exec it would still have our signal handlers.
+        $child = proc_open(['sh', '-c', 'echo; exec sleep 1000'], [1 => ['pipe', 'w']], $pipes);
+        fgets($pipes[1]);
         proc_terminate($child);
         while (($status = proc_get_status($child))['running']) {
             usleep(1000);
