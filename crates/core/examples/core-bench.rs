@@ -163,7 +163,7 @@ impl Bench {
         let names = (0..case.queues).map(|at| {
             let (queue, config) = (format!("queue{at}"), QueueConfig::default());
             let kind = if case.calls { Kind::Calls } else { Kind::Jobs };
-            core.add_queue(kind, &queue, config, &[(pool, 1)]);
+            core.add_queue(kind, &queue, config, &[pool]);
             let name = match kind {
                 Kind::Calls => core.resolve_call(&format!("{queue}.get")),
                 Kind::Jobs => core.resolve_job(&queue),

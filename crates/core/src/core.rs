@@ -182,7 +182,7 @@ impl Core {
 
     pub(crate) fn touch_pools_of(&mut self, queue: QueueId) {
         for at in 0..self.queues[queue.index()].pools.len() {
-            self.touch(self.queues[queue.index()].pools[at].0);
+            self.touch(self.queues[queue.index()].pools[at]);
         }
     }
 

@@ -86,9 +86,8 @@ pub(crate) struct Queue {
     pub(crate) announced: Vec<PoolId>,
     /// The pools in `pools` that serve this queue only because workers that dialled in announced it.
     pub(crate) guests: Vec<PoolId>,
-    /// The pools that serve this queue, each with its configured share (stored only; dispatching ignores the
-    /// share).
-    pub(crate) pools: Vec<(PoolId, u32)>,
+    /// The pools that serve this queue.
+    pub(crate) pools: Vec<PoolId>,
     pub(crate) paused: bool,
     pub(crate) waiting: u32,
     /// Number of slots whose current task is of this queue.

@@ -30,14 +30,14 @@ impl Core {
         id
     }
 
-    /// Adds a configured queue, or configures an existing one. `pools` serve it, each with its share, in
-    /// addition to the pools that already do.
+    /// Adds a configured queue, or configures an existing one. `pools` serve it, in addition to the
+    /// pools that already do.
     pub fn add_queue(
         &mut self,
         kind: Kind,
         name: &str,
         config: QueueConfig,
-        pools: &[(PoolId, u32)],
+        pools: &[PoolId],
     ) -> QueueId {
         let id = self
             .find_queue(kind, name)
@@ -47,8 +47,8 @@ impl Core {
         queue.configured = true;
         queue.relist_all(&self.tasks);
         self.unbind_guests(id);
-        for (pool, share) in pools {
-            self.bind(id, *pool, *share);
+        for pool in pools {
+            self.bind(id, *pool);
         }
         self.touch_pools_of(id);
         id
@@ -250,7 +250,7 @@ impl Core {
         if !self.is_removable(id) {
             return false;
         }
-        for (pool, _) in std::mem::take(&mut self.queues[id.index()].pools) {
+        for pool in std::mem::take(&mut self.queues[id.index()].pools) {
             let pool = &mut self.pools[pool.index()];
             pool.queues.retain(|queue| *queue != id);
             pool.deactivate(id);
@@ -294,13 +294,12 @@ impl Core {
         id
     }
 
-    pub(crate) fn bind(&mut self, queue: QueueId, pool: PoolId, share: u32) {
+    pub(crate) fn bind(&mut self, queue: QueueId, pool: PoolId) {
         let pools = &mut self.queues[queue.index()].pools;
-        if let Some(bound) = pools.iter_mut().find(|(bound, _)| *bound == pool) {
-            bound.1 = share;
+        if pools.contains(&pool) {
             return;
         }
-        pools.push((pool, share));
+        pools.push(pool);
         let pool_of = &mut self.pools[pool.index()];
         pool_of.queues.push(queue);
         let queue_of = &mut self.queues[queue.index()];

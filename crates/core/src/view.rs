@@ -13,7 +13,7 @@ pub struct QueueView<'a> {
     pub kind: Kind,
     pub name: &'a str,
     pub config: &'a QueueConfig,
-    pub pools: &'a [(PoolId, u32)],
+    pub pools: &'a [PoolId],
     pub paused: bool,
     /// Number of loaded tasks that wait; a store may have more.
     pub waiting: u32,

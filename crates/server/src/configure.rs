@@ -86,10 +86,10 @@ impl Plane {
         let Some(pool) = self.core.find_pool(&queue.pool) else {
             return;
         };
-        let (kind, share) = (Kind::Jobs, [(pool, 1)]);
+        let config = queue.core.clone();
         let id = self
             .core
-            .add_queue(kind, &queue.name, queue.core.clone(), &share);
+            .add_queue(Kind::Jobs, &queue.name, config, &[pool]);
         self.core.unbind_other_pools(id, &[pool]);
         if self.jobs.queue(id).is_none() {
             return self.open_queue(id, queue.jobs.clone());
@@ -102,10 +102,10 @@ impl Plane {
         let Some(pool) = self.core.find_pool(&service.pool) else {
             return;
         };
-        let (kind, share) = (Kind::Calls, [(pool, 1)]);
+        let config = service.core.clone();
         let id = self
             .core
-            .add_queue(kind, &service.name, service.core.clone(), &share);
+            .add_queue(Kind::Calls, &service.name, config, &[pool]);
         self.core.unbind_other_pools(id, &[pool]);
         self.core.undeclare_idempotent(id);
         for method in &service.idempotent {

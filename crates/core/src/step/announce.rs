@@ -22,8 +22,8 @@ impl Core {
         for (kind, name) in announced_names(offer) {
             let queue = self.find_queue(kind, name);
             let pools = queue.map_or(&[][..], |queue| &self.queues[queue.index()].pools[..]);
-            let serves = pools.iter().any(|(of, _)| *of == pool);
-            if let Some((other, _)) = pools.first().filter(|_| !serves) {
+            let serves = pools.contains(&pool);
+            if let Some(other) = pools.first().filter(|_| !serves) {
                 return Err(ServedByOtherPool {
                     kind,
                     name: name.to_owned(),
@@ -38,7 +38,7 @@ impl Core {
     pub fn pool_for(&self, offer: &Offer<'_>) -> Option<PoolId> {
         let queues = announced_names(offer).filter_map(|(kind, name)| self.find_queue(kind, name));
         let mut pools = queues.filter_map(|queue| self.queues[queue.index()].pools.first());
-        pools.next().map(|(pool, _)| *pool)
+        pools.next().copied()
     }
 
     /// Binds the queues and calls that a worker offers to its pool. Returns `false` if there is not enough room
@@ -91,7 +91,7 @@ impl Core {
         if !queue.configured || queue.pools.is_empty() {
             queue.guests.retain(|guest| *guest != pool);
             self.unbind_guests(id);
-            self.bind(id, pool, 1);
+            self.bind(id, pool);
         }
         Some(id)
     }
@@ -117,7 +117,7 @@ impl Core {
             }
             self.unbind_guests(id);
             if self.queues[id.index()].pools.is_empty() {
-                self.bind(id, pool, 1);
+                self.bind(id, pool);
             }
         }
     }
@@ -126,7 +126,7 @@ impl Core {
     pub(crate) fn bind_guest(&mut self, id: QueueId, pool: PoolId) {
         if self.queues[id.index()].pools.is_empty() {
             self.queues[id.index()].guests.push(pool);
-            self.bind(id, pool, 1);
+            self.bind(id, pool);
         }
     }
 

@@ -87,7 +87,7 @@ impl Core {
             return false;
         };
         let pools = &self.queues[self.names.all[new.name.index()].queue.index()].pools;
-        !pools.is_empty() && pools.iter().all(|(pool, _)| *pool == worker.pool)
+        !pools.is_empty() && pools.iter().all(|pool| *pool == worker.pool)
     }
 
     /// Why a task can't be accepted. Jobs have already been accepted by their store, so only calls can be
@@ -105,7 +105,7 @@ impl Core {
         if queue.pools.is_empty() && !queue.configured && self.all_ready() {
             return Some(Outcome::NoWorker);
         }
-        if !queue.pools.is_empty() && queue.pools.iter().all(|(pool, _)| self.is_down(*pool)) {
+        if !queue.pools.is_empty() && queue.pools.iter().all(|pool| self.is_down(*pool)) {
             return Some(Outcome::Unavailable {
                 retry_after: DEFAULT_RETRY_AFTER,
             });
@@ -169,7 +169,7 @@ impl Core {
     fn expected_wait(&self, id: TaskId) -> Span {
         let queue = &self.queues[self.tasks[id].queue.index()];
         let mut slots = 0;
-        for (pool, _) in &queue.pools {
+        for pool in &queue.pools {
             let pool = &self.pools[pool.index()];
             if !pool.idle.is_empty() || pool.workers.is_empty() {
                 return Span::ZERO;

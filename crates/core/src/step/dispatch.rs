@@ -68,7 +68,7 @@ impl Core {
     pub(crate) fn activate(&mut self, id: QueueId) {
         let queue = &mut self.queues[id.index()];
         let first = queue.waiting == 1;
-        for (pool, _) in &queue.pools {
+        for pool in &queue.pools {
             let pool = &mut self.pools[pool.index()];
             if first {
                 queue.virtual_time = queue.virtual_time.max(pool.last_virtual_time);
@@ -84,7 +84,7 @@ impl Core {
             return;
         }
         for at in 0..self.queues[id.index()].pools.len() {
-            let pool = self.queues[id.index()].pools[at].0;
+            let pool = self.queues[id.index()].pools[at];
             self.pools[pool.index()].deactivate(id);
         }
     }

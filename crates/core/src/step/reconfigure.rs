@@ -43,7 +43,7 @@ impl Core {
         let announced = queue.announced.clone();
         self.unbind_except(id, |bound| announced.contains(&bound));
         for pool in announced {
-            self.bind(id, pool, 1);
+            self.bind(id, pool);
         }
         self.bind_if_unserved(id);
         self.touch_pools_of(id);
@@ -66,7 +66,7 @@ impl Core {
     /// Binds a job queue to every pool that serves any job queue.
     pub(crate) fn bind_to_any(&mut self, id: QueueId) {
         for at in 0..self.names.any_jobs.len() {
-            self.bind(id, self.names.any_jobs[at], 1);
+            self.bind(id, self.names.any_jobs[at]);
         }
         for at in 0..self.names.any_guests.len() {
             self.bind_guest(id, self.names.any_guests[at]);
@@ -75,9 +75,9 @@ impl Core {
 
     pub(crate) fn unbind_except(&mut self, id: QueueId, keep: impl Fn(PoolId) -> bool) {
         let bound = std::mem::take(&mut self.queues[id.index()].pools);
-        let (kept, gone): (Vec<_>, Vec<_>) = bound.into_iter().partition(|(pool, _)| keep(*pool));
+        let (kept, gone): (Vec<_>, Vec<_>) = bound.into_iter().partition(|pool| keep(*pool));
         self.queues[id.index()].pools = kept;
-        for (pool_id, _) in gone {
+        for pool_id in gone {
             let pool = &mut self.pools[pool_id.index()];
             pool.queues.retain(|queue| *queue != id);
             pool.deactivate(id);

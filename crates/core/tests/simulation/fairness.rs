@@ -47,7 +47,7 @@ impl Market {
                 weight: *weight,
                 ..QueueConfig::default()
             };
-            core.add_queue(Kind::Jobs, &name, config, &[(pool, 1)]);
+            core.add_queue(Kind::Jobs, &name, config, &[pool]);
             let name = core.resolve_job(&name).expect("it was just added");
             Backlogged {
                 weight: *weight,

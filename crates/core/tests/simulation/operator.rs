@@ -64,9 +64,8 @@ impl Sim {
     fn configure(&mut self, at: usize, pools: &[usize]) {
         let plan = &self.setup.queues[at];
         let pools: Vec<PoolId> = pools.iter().map(|at| PoolId(*at as u32)).collect();
-        let shares: Vec<(PoolId, u32)> = pools.iter().map(|pool| (*pool, 1)).collect();
         let (kind, name, config) = (plan.kind, plan.name.clone(), plan.config.clone());
-        let queue = self.core.add_queue(kind, &name, config, &shares);
+        let queue = self.core.add_queue(kind, &name, config, &pools);
         self.core.unbind_other_pools(queue, &pools);
         self.step(Event::Tick);
     }

@@ -69,7 +69,7 @@ impl Sim {
             .collect();
         let mut names = Vec::new();
         for queue in &setup.queues {
-            let bound: Vec<(PoolId, u32)> = queue.pools.iter().map(|at| (pools[*at], 1)).collect();
+            let bound: Vec<PoolId> = queue.pools.iter().map(|at| pools[*at]).collect();
             if !bound.is_empty() {
                 core.add_queue(queue.kind, &queue.name, queue.config.clone(), &bound);
             }

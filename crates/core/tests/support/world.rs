@@ -75,7 +75,7 @@ impl World {
     }
 
     pub fn jobs(&mut self, pool: PoolId, queue: &str, config: QueueConfig) -> NameId {
-        self.core.add_queue(Kind::Jobs, queue, config, &[(pool, 1)]);
+        self.core.add_queue(Kind::Jobs, queue, config, &[pool]);
         self.core
             .resolve_job(queue)
             .expect("the queue was just added")
@@ -83,8 +83,7 @@ impl World {
 
     pub fn calls(&mut self, pool: PoolId, call: &str, config: QueueConfig) -> NameId {
         let service = call.rsplit_once('.').map_or(call, |(service, _)| service);
-        self.core
-            .add_queue(Kind::Calls, service, config, &[(pool, 1)]);
+        self.core.add_queue(Kind::Calls, service, config, &[pool]);
         self.core
             .resolve_call(call)
             .expect("the service was just added")

@@ -19,12 +19,7 @@ fn two() -> (World, PoolId, PoolId) {
 
 fn pools_of(w: &World, kind: Kind, name: &str) -> Vec<PoolId> {
     let queue = w.core.find_queue(kind, name).expect("it is known");
-    w.core
-        .queue(queue)
-        .pools
-        .iter()
-        .map(|(pool, _)| *pool)
-        .collect()
+    w.core.queue(queue).pools.to_vec()
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn a_queue_that_gets_its_pool_late_starts_level() {
     let waiting = w.submit_many(20, &job(orphan));
     w.submit_many(20, &job(steady));
     w.core
-        .add_queue(Kind::Jobs, "orphan", QueueConfig::default(), &[(pool, 1)]);
+        .add_queue(Kind::Jobs, "orphan", QueueConfig::default(), &[pool]);
     for _ in 0..20 {
         let next = w.core.assigned_to(w.live()[0]).next().expect("work waits");
         w.run(next, ms(100));

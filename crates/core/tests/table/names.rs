@@ -89,7 +89,7 @@ fn a_star_serves_every_queue() {
     let late = w.submit(job(late));
     assert!(w.on(late).is_some());
     let named = w.core.find_queue(Kind::Jobs, "late").expect("it was made");
-    assert_eq!(w.core.queue(named).pools, [(pool, 1)]);
+    assert_eq!(w.core.queue(named).pools, [pool]);
 }
 
 /// Calls and jobs have separate namespaces.
@@ -125,14 +125,14 @@ fn an_announcement_takes_no_queue_away() {
     let [ours, theirs] = ["ours", "theirs"].map(|name| w.core.add_pool(name, workers(1)));
     let users = w.calls(ours, "users.get", QueueConfig::default());
     w.boot_as(&Hello::serving(&["users.get"], &[]));
-    assert_eq!(w.core.queue(w.queue(users)).pools, [(ours, 1)]);
+    assert_eq!(w.core.queue(w.queue(users)).pools, [ours]);
     let free = w
         .core
         .add_queue(Kind::Jobs, "free", QueueConfig::default(), &[]);
     w.join(theirs, &Hello::serving(&[], &["free"]));
     assert_eq!(
         w.core.queue(free).pools,
-        [(theirs, 1)],
+        [theirs],
         "but a free one is taken"
     );
 }
@@ -147,15 +147,11 @@ fn two_pools_can_serve_one_queue() {
     let users = w.core.resolve_call("users.get").expect("it is served");
     let tasks = w.submit_many(2, &call(users));
     assert_eq!(w.assigned(&tasks).len(), 2);
-    w.core.add_queue(
-        Kind::Calls,
-        "users",
-        QueueConfig::default(),
-        &[(PoolId(1), 7)],
-    );
+    w.core
+        .add_queue(Kind::Calls, "users", QueueConfig::default(), &[PoolId(1)]);
     let queue = w.core.queue(w.queue(users));
-    let both = queue.pools.contains(&(PoolId(1), 7)) && queue.pools.len() == 2;
-    assert!(both, "a share can change");
+    let both = queue.pools.contains(&PoolId(1)) && queue.pools.len() == 2;
+    assert!(both, "each pool is bound once");
 }
 
 /// The number of undeclared methods that callers can name is limited.
@@ -333,10 +329,7 @@ fn a_star_takes_no_queue_away() {
     let get = w.core.resolve_call("users.get").expect("the same");
     w.join(theirs, &Hello::serving(&[], &["*"]));
     let pools = |name| w.core.queue(w.queue(name)).pools;
-    assert_eq!(
-        (pools(mail), pools(early)),
-        (&[(ours, 1)][..], &[(theirs, 1)][..])
-    );
+    assert_eq!((pools(mail), pools(early)), (&[ours][..], &[theirs][..]));
     assert_eq!(pools(get), []);
 }
 

@@ -89,7 +89,7 @@ fn a_slot_kept_in_two_pools_is_taken_once() {
         Kind::Jobs,
         "vip",
         w.core.queue(QueueId(0)).config.clone(),
-        &[(second, 1)],
+        &[second],
     );
     let mail = w.jobs(first, "mail", QueueConfig::default());
     let task = w.submit(job(mail));
@@ -162,7 +162,7 @@ fn a_kept_slot_is_released_when_a_prefetched_task_begins() {
     let [quick, mail] = [(first, "quick"), (second, "mail")]
         .map(|(pool, name)| w.jobs(pool, name, QueueConfig::default()));
     // The first pool considers new tasks first.
-    let both = [(second, 1), (first, 1)];
+    let both = [second, first];
     let vip = w
         .core
         .add_queue(Kind::Jobs, "vip", QueueConfig::default(), &both);

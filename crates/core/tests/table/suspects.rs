@@ -167,7 +167,7 @@ fn a_suspect_taken_by_one_pool_frees_the_cleared_worker_of_another() {
         .map(|(pool, name)| w.jobs(pool, name, QueueConfig::default()));
     let shared = w.jobs(first, "shared", QueueConfig::default());
     w.core
-        .add_queue(Kind::Jobs, "shared", QueueConfig::default(), &[(second, 1)]);
+        .add_queue(Kind::Jobs, "shared", QueueConfig::default(), &[second]);
     let busy = [ours, theirs].map(|name| w.submit(job(name)));
     let suspect = w.submit(job(shared).crashes(1));
     let waiting = w.submit_many(3, &job(theirs));
@@ -401,7 +401,7 @@ fn a_suspect_at_its_tenants_limit_clears_no_worker() {
         ..QueueConfig::default()
     };
     let shared = w.jobs(first, "shared", one.clone());
-    w.core.add_queue(Kind::Jobs, "shared", one, &[(second, 1)]);
+    w.core.add_queue(Kind::Jobs, "shared", one, &[second]);
     let running = w.submit_many(4, &job(ours));
     w.submit(job(theirs));
     let idle = w.on(running[0]).expect("it runs");

@@ -30,7 +30,7 @@ impl Plane {
         let queues = self
             .core
             .queues()
-            .filter(|queue| queue.pools.iter().any(|(bound, _)| *bound == pool));
+            .filter(|queue| queue.pools.contains(&pool));
         let reserved: u32 = queues.map(|queue| queue.config.reserve).sum();
         if self.guaranteed_slots_with(pool, min) < reserved {
             let least = reserved.div_ceil(self.guaranteed_slots_with(pool, 1).max(1));

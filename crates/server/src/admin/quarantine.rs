@@ -266,7 +266,7 @@ impl Plane {
     /// again.
     pub(crate) fn clear_calls_of(&mut self, pool: PoolId) {
         let core = &self.core;
-        let serves = |queue: QueueId| core.queue(queue).pools.iter().any(|(of, _)| *of == pool);
+        let serves = |queue: QueueId| core.queue(queue).pools.contains(&pool);
         self.admin.quarantine.clear(serves);
     }
 }

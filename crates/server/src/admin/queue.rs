@@ -158,7 +158,7 @@ impl Plane {
         );
         let (calls_done, calls_failed) = (stats.done, stats.failed);
         let queue = self.core.queue(id);
-        let pool = queue.pools.first().map(|(pool, _)| self.core.pool(*pool).0);
+        let pool = queue.pools.first().map(|pool| self.core.pool(*pool).0);
         let config = queue.config;
         let running = u64::from(queue.running);
         let is_jobs = queue.kind == Kind::Jobs;
@@ -398,10 +398,11 @@ impl Plane {
 
     /// The slots that a pool guarantees must cover the sum of its queues' reserves.
     fn check_reserves(&self, changed: QueueId, reserve: u32) -> Result<(), Refused> {
-        for (pool, _) in self.core.queue(changed).pools {
-            let others = self.core.queues().filter(|queue| {
-                queue.id != changed && queue.pools.iter().any(|(bound, _)| bound == pool)
-            });
+        for pool in self.core.queue(changed).pools {
+            let others = self
+                .core
+                .queues()
+                .filter(|queue| queue.id != changed && queue.pools.contains(pool));
             let sum: u32 = others.map(|queue| queue.config.reserve).sum::<u32>() + reserve;
             let (name, config, _, _) = self.core.pool(*pool);
             let certain = self.guaranteed_slots_with(*pool, config.min);
