@@ -80,12 +80,18 @@ impl Default for Coverage {
 }
 
 impl Coverage {
-    /// Counts an event of a job. Events that are not in the table, such as those between two servers, are ignored.
+    /// Counts an event of a job, and panics if it is impossible in the job's state. Events that are not in the table,
+    /// such as those between two servers, are ignored.
     pub(crate) fn count_event(&mut self, event: &str, job: &Job) {
         let Some(event) = EVENTS.iter().position(|known| *known == event) else {
             return;
         };
-        let row = &mut self.table[event][state_of(job)];
+        let state = state_of(job);
+        if let Some(why) = impossible(EVENTS[event], STATES[state]) {
+            let (event, state) = (EVENTS[event], STATES[state]);
+            panic!("{event}, of a job that is {state}: {why}");
+        }
+        let row = &mut self.table[event][state];
         let mut rest = job.features;
         while rest > 0 {
             row[rest.trailing_zeros() as usize] += 1;
@@ -140,7 +146,6 @@ impl Coverage {
                 let all: u64 = cells.iter().map(|cell| u64::from(*cell)).sum();
                 if let Some(why) = impossible(event, state) {
                     println!("  {event}, {state}: impossible: {why}");
-                    assert_eq!(all, 0, "{event} of a job that is {state}: {why}");
                     continue;
                 }
                 let zero = FEATURES.iter().zip(cells).filter(|(_, cell)| **cell == 0);

@@ -50,8 +50,10 @@ answer! {
         pub version: u32 = "version",
         /// `spawned` by Stoker, or `connected` if the worker connected by itself
         pub kind: Kind = "kind",
-        /// The worker's process id
+        /// The worker's process id; 0 if the process is not visible to the server
         pub pid: i32 = "pid",
+        /// The address of a worker on another machine; `null` for all others
+        pub address: Option<String> = "address",
         /// `starting`, `ready`, `busy`, `draining` or `stopping`
         pub state: State = "state",
         /// Maximum number of tasks that the worker runs at once

@@ -11,6 +11,10 @@ pub(crate) struct Args {
     /// stoker.sock]
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
+    /// Addresses of a server on this or another machine, separated by commas: unix://PATH, tcp://HOST:PORT or
+    /// tls://HOST:PORT?ca=FILE [default: $STOKER_URL]. Other machines require a token in $STOKER_TOKEN
+    #[arg(long, global = true, value_name = "URL", conflicts_with = "socket")]
+    pub(crate) url: Option<String>,
     /// Print results as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -90,6 +94,96 @@ pub(crate) enum Command {
     /// Inspect, check, back up and compact the job store
     #[command(subcommand)]
     Store(Store),
+    /// Manage the tokens with which clients and workers on other machines connect ([listen] in the configuration)
+    ///
+    /// These commands change the file with the tokens, on the machine of the server. A running server applies the
+    /// change within a second.
+    #[cfg(feature = "relay")]
+    #[command(subcommand)]
+    Token(Token),
+}
+
+#[cfg(feature = "relay")]
+#[derive(Subcommand)]
+pub(crate) enum Token {
+    /// Create a token and print it. It is shown only once: the file has only a hash of it
+    Create {
+        /// 1 to 64 characters of A-Z a-z 0-9 _ -. Jobs that are pushed with the token belong to token:NAME
+        name: String,
+        #[command(flatten)]
+        options: TokenOptions,
+        #[command(flatten)]
+        file: TokenFile,
+    },
+    /// List all tokens
+    List {
+        #[command(flatten)]
+        file: TokenFile,
+    },
+    /// Change what a token permits; what is not named stays as it is
+    Set {
+        name: String,
+        #[command(flatten)]
+        options: TokenOptions,
+        #[command(flatten)]
+        file: TokenFile,
+    },
+    /// Replace the secret of a token and print the new token
+    Rotate {
+        name: String,
+        /// Accept the old secret for this time too, such as 1h [default: reject it at once]
+        #[arg(long, value_name = "TIME")]
+        overlap: Option<String>,
+        #[command(flatten)]
+        file: TokenFile,
+    },
+    /// Delete a token, and end the connections that use it
+    Revoke {
+        name: String,
+        #[command(flatten)]
+        file: TokenFile,
+    },
+}
+
+#[cfg(feature = "relay")]
+#[derive(clap::Args)]
+pub(crate) struct TokenOptions {
+    /// What the token permits: push, call, work, read (see all queues, workers and jobs) or admin (everything);
+    /// several are separated by commas
+    #[arg(long, value_name = "ROLES", value_delimiter = ',')]
+    pub(crate) roles: Vec<String>,
+    /// The queues to push to or to work on, such as emails,reports-*; * stands for any characters
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    pub(crate) queues: Vec<String>,
+    /// The services to call or to serve, such as users,shop.*
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    pub(crate) services: Vec<String>,
+    /// Maximum number of open connections, or none
+    #[arg(long, value_name = "N")]
+    pub(crate) connections: Option<String>,
+    /// Maximum number of unanswered requests, or none
+    #[arg(long, value_name = "N")]
+    pub(crate) inflight: Option<String>,
+    /// Maximum number of pushes per second, or none
+    #[arg(long, value_name = "N")]
+    pub(crate) pushes_per_second: Option<String>,
+    /// Time after which the token expires, such as 90d, or never
+    #[arg(long, value_name = "TIME")]
+    pub(crate) expires: Option<String>,
+    /// Identify peers by this name in their client certificate, instead of a secret; needs [listen] client_ca
+    #[arg(long, value_name = "NAME")]
+    pub(crate) certificate: Option<String>,
+}
+
+#[cfg(feature = "relay")]
+#[derive(clap::Args)]
+pub(crate) struct TokenFile {
+    /// The file with the tokens [default: the configured file, else stoker.tokens]
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    pub(crate) tokens: Option<PathBuf>,
+    /// The configuration file that names it [default: stoker.toml]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]

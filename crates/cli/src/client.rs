@@ -1,14 +1,9 @@
 //! A blocking client of the wire protocol, for the commands.
 
+use crate::connect::{Address, Stream};
 use crate::deadlines::Deadlines;
 use crate::exit::{Failure, Result};
-use crate::running;
-use rustix::io::Errno;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
 use std::time::Duration;
 use stoker_wire::{
     Codec, Encode, Flags, Hello, Key, MAX_FRAME, MetaBuf, Splitter, Status, Type, encode,
@@ -74,7 +69,7 @@ pub(crate) fn too_large(bytes: &str) -> Failure {
 
 /// A blocking connection to a server.
 pub(crate) struct Client {
-    stream: UnixStream,
+    stream: Stream,
     splitter: Splitter,
     next_id: u32,
     out: Vec<u8>,
@@ -82,15 +77,16 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects to the server. `timeout` limits the total time of everything that is done with the connection.
-    pub(crate) fn connect(option: Option<PathBuf>, timeout: Option<Duration>) -> Result<Self> {
-        let path = crate::socket::named(option).unwrap_or_else(|| crate::socket::configured(None));
+    /// Connects to the first of the addresses that can be reached. `timeout` limits the total time of everything that
+    /// is done with the connection.
+    pub(crate) fn connect(addresses: &[Address], timeout: Option<Duration>) -> Result<Self> {
         let deadlines = Deadlines::new(timeout);
-        let stream = open(&path, &deadlines)?;
+        let (stream, is_local) = crate::connect::open(addresses, &deadlines)?;
         let hello = Hello {
             v: vec![1],
             name: "stoker".to_owned(),
-            pid: Some(std::process::id()),
+            pid: is_local.then(std::process::id),
+            token: crate::connect::token().filter(|_| !is_local),
             ..Hello::default()
         };
         let body = serde_json::to_vec(&hello).unwrap_or_default();
@@ -143,14 +139,29 @@ impl Client {
         self.deadlines.on_send();
         let mut rest = self.out.as_slice();
         while !rest.is_empty() {
-            self.stream.set_write_timeout(self.deadlines.remaining()?)?;
-            match self.stream.write(rest) {
+            match self.stream.write(rest, self.deadlines.remaining()?) {
                 Ok(count) => rest = &rest[count..],
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
+                    ) =>
+                {
+                    return self.read_refusal(error);
+                }
                 Err(error) => self.deadlines.check_retryable(error)?,
             }
         }
         self.out.clear();
         Ok(())
+    }
+
+    /// Called when the server has closed the connection before it read everything: it may have said why.
+    fn read_refusal(&mut self, error: std::io::Error) -> Result {
+        match self.receive(1, |_| Ok(())) {
+            Err(refused @ Failure::Refused { .. }) => Err(refused),
+            _ => self.deadlines.check_retryable(error),
+        }
     }
 
     /// Reads until `wanted` responses have arrived, and passes each of them to `each`.
@@ -162,8 +173,7 @@ impl Client {
         let mut seen = 0;
         let mut buffer = vec![0; 64 << 10];
         while seen < wanted {
-            self.stream.set_read_timeout(self.deadlines.remaining()?)?;
-            let count = match self.stream.read(&mut buffer) {
+            let count = match self.stream.read(&mut buffer, self.deadlines.remaining()?) {
                 Ok(count) => count,
                 Err(error) => {
                     self.deadlines.check_retryable(error)?;
@@ -249,48 +259,4 @@ impl From<stoker_wire::WireError> for Wire {
             "the server's answer can't be read: {error}"
         )))
     }
-}
-
-/// The advice for a socket at which no server answers. The Stoker whose configuration is in the socket's directory may
-/// use another path, such as one in another release.
-fn advice(path: &Path) -> String {
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    match path.parent().and_then(running::configured_in) {
-        Some(other) if other.socket != path => format!(
-            "a Stoker that was started with the configuration there (pid {}) listens at {}: give that path with \
-             --socket or STOKER_SOCKET",
-            other.pid,
-            other.socket.display()
-        ),
-        _ => "start one with 'stoker serve', or give the path of its socket with --socket or STOKER_SOCKET"
-            .to_owned(),
-    }
-}
-
-/// Connects to a socket. Blocks while the server accepts no connections and its backlog is full.
-fn open(path: &Path, deadlines: &Deadlines) -> Result<UnixStream> {
-    let refused = |error: Errno| {
-        let error = io::Error::from(error);
-        let shown = path.display();
-        match error.kind() {
-            ErrorKind::PermissionDenied => {
-                let whose = crate::access::described(path);
-                Failure::Unreachable(format!(
-                    "permission denied for the socket {shown} ({error}): {whose}"
-                ))
-            }
-            ErrorKind::WouldBlock => Deadlines::timed_out(),
-            _ => Failure::Unreachable(format!(
-                "no Stoker answers at {shown} ({error}); {}",
-                advice(path)
-            )),
-        }
-    };
-    let address = stoker_angel::address(path)?;
-    let flags = SocketFlags::CLOEXEC;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
-    let socket = socket.map_err(refused)?;
-    set_socket_timeout(&socket, Timeout::Send, deadlines.remaining()?).map_err(refused)?;
-    connect(&socket, &address).map_err(refused)?;
-    Ok(UnixStream::from(socket))
 }

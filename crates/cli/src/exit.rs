@@ -37,7 +37,7 @@ impl Failure {
         match self {
             Self::Refused { status, .. } => match *status {
                 Status::RESOURCE_EXHAUSTED | Status::UNAVAILABLE | Status::UNKNOWN => 75,
-                Status::PERMISSION_DENIED => 77,
+                Status::PERMISSION_DENIED | Status::UNAUTHENTICATED => 77,
                 _ => 1,
             },
             Self::Failed(_) => 1,

@@ -5,6 +5,7 @@ mod access;
 mod args;
 mod client;
 mod command;
+mod connect;
 mod deadlines;
 mod exit;
 mod output;

@@ -26,7 +26,7 @@ pub(crate) fn duration(span: Span) -> Duration {
 }
 
 /// A time in RFC 3339 format, in UTC with milliseconds.
-pub(crate) fn rfc3339(ms: u64) -> String {
+pub fn rfc3339(ms: u64) -> String {
     let (days, ms_of_day) = (ms / 86_400_000, ms % 86_400_000);
     let (year, month, day) = date_of_day(days);
     let (hour, minute, second) = (

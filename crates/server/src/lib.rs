@@ -33,6 +33,7 @@ mod users;
 mod watch;
 mod workers;
 
+pub use clock::rfc3339;
 pub use observe::events::{EVENTS as LOG_EVENTS, LogEvent};
 pub use observe::open as open_log;
 #[cfg(not(feature = "sim"))]

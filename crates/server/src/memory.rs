@@ -159,17 +159,17 @@ impl Plane {
     /// The reason why a user can't make another call with a body of this length, if its quota is used up.
     pub(crate) fn over_quota(&self, user: UserId, len: usize) -> Option<String> {
         let of_user = &self.memory.users[user];
-        let (uid, calls) = (of_user.uid, of_user.inflight);
+        let (user, calls) = (&of_user.identity, of_user.inflight);
         let memory = match self.config.user_memory {
             0 => self.config.max_memory / 4 * 3,
             memory => memory,
         };
         if calls >= self.config.user_inflight {
-            let text = format!("user {uid} has {calls} calls under way (stoker.user_inflight)");
+            let text = format!("{user} has {calls} calls under way (stoker.user_inflight)");
             return Some(text);
         }
         (of_user.bytes + len > memory).then(|| {
-            format!("the calls and answers of user {uid} take {memory} bytes (stoker.user_memory)")
+            format!("the calls and answers of {user} take {memory} bytes (stoker.user_memory)")
         })
     }
 
@@ -200,7 +200,7 @@ impl Plane {
         let Some(conn) = self.peers.conns.get(conn) else {
             return false;
         };
-        let extra = match self.is_own_user(conn.peer.uid) {
+        let extra = match self.is_own_user(conn.peer.uid) || conn.may_administer {
             true => RESERVED_FOR_ADMINISTRATORS,
             false => 0,
         };

@@ -1,15 +1,46 @@
 //! The resources that each user occupies.
 
 use std::collections::HashMap;
+use std::fmt;
+use stoker_store::Owner;
 
 /// A user in [`Users`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UserId(u32);
 
+/// Who a user is. The text form is for error messages.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Identity {
+    /// A user of this machine, as reported by the kernel; `u32::MAX` if the kernel does not report one.
+    Uid(u32),
+    /// A peer on another machine, as reported by a gateway, such as `token:web`.
+    Remote(Box<str>),
+}
+
+impl Identity {
+    /// The owner of the jobs that this user pushes; `None` if the user is not known.
+    pub(crate) fn owner(&self) -> Option<Owner> {
+        match self {
+            Self::Uid(u32::MAX) => None,
+            Self::Uid(uid) => Some(format!("uid:{uid}").into()),
+            Self::Remote(name) => Some((**name).into()),
+        }
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uid(uid) => write!(f, "user {uid}"),
+            Self::Remote(name) => write!(f, "{}", name.replacen(':', " ", 1)),
+        }
+    }
+}
+
 /// The resources that a user occupies at present.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct User {
-    pub(crate) uid: u32,
+    pub(crate) identity: Identity,
     /// Connections, except those of workers that the server started.
     pub(crate) connections: usize,
     /// Calls that have not ended.
@@ -22,22 +53,36 @@ pub(crate) struct User {
     pub(crate) queues: usize,
 }
 
-/// All users that have ever connected. Entries are never removed, since a machine has few users.
+/// All users that have ever connected. Entries are never removed, since a machine has few users and a gateway few tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Users {
     all: Vec<User>,
-    by_uid: HashMap<u32, UserId>,
+    by_identity: HashMap<Identity, UserId>,
 }
 
 impl Users {
-    pub(crate) fn of(&mut self, uid: u32) -> UserId {
-        *self.by_uid.entry(uid).or_insert_with(|| {
-            self.all.push(User {
-                uid,
-                ..User::default()
-            });
-            UserId(self.all.len() as u32 - 1)
-        })
+    pub(crate) fn of(&mut self, identity: Identity) -> UserId {
+        let all = &mut self.all;
+        *self
+            .by_identity
+            .entry(identity)
+            .or_insert_with_key(|identity| {
+                all.push(User::new(identity.clone()));
+                UserId(all.len() as u32 - 1)
+            })
+    }
+}
+
+impl User {
+    fn new(identity: Identity) -> Self {
+        Self {
+            identity,
+            connections: 0,
+            inflight: 0,
+            bytes: 0,
+            pushes: 0,
+            queues: 0,
+        }
     }
 }
 
@@ -67,12 +112,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_are_identified_by_uid() {
+    fn users_are_identified_by_uid_or_by_the_name_that_a_gateway_reports() {
         let mut users = Users::default();
-        let (root, web) = (users.of(0), users.of(33));
+        let (root, web) = (users.of(Identity::Uid(0)), users.of(Identity::Uid(33)));
+        let token = users.of(Identity::Remote("token:33".into()));
         users[web].connections += 2;
-        assert_eq!(users.of(33), web);
-        assert_eq!((users[web].uid, users[web].connections), (33, 2));
+        assert_eq!(users.of(Identity::Uid(33)), web);
+        assert_eq!(users[web].connections, 2);
         assert_eq!(users[root].connections, 0);
+        assert_eq!(users[token].connections, 0);
+        assert_eq!(users[web].identity.to_string(), "user 33");
+        assert_eq!(users[token].identity.to_string(), "token 33");
+        let owner = |user: UserId| users[user].identity.owner().map(|owner| owner.to_string());
+        assert_eq!(owner(web).as_deref(), Some("uid:33"));
+        assert_eq!(owner(token).as_deref(), Some("token:33"));
+        assert_eq!(Identity::Uid(u32::MAX).owner(), None);
     }
 }

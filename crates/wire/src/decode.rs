@@ -11,13 +11,33 @@ pub fn parse(bytes: &[u8], max: usize) -> Result<Option<(Frame<'_>, usize)>, Wir
     let Some(size) = first_frame_size(bytes, max)? else {
         return Ok(None);
     };
-    let (Some(header), true) = (bytes.first_chunk::<HEADER>(), bytes.len() >= size) else {
+    if bytes.len() < size {
+        return Ok(None);
+    }
+    let Some((frame, head, body)) = parse_head(bytes, max)? else {
+        return Ok(None);
+    };
+    let body = &bytes[head..head + body];
+    Ok(Some((Frame { body, ..frame }, size)))
+}
+
+/// Parses everything of the first frame of `bytes` but its body: header, name and metadata. Returns the frame with an
+/// empty body, the number of bytes before the body, and the length of the body; or `Ok(None)` if these bytes have not
+/// arrived completely yet. For programs that pass frames on without storing their bodies.
+pub fn parse_head(
+    bytes: &[u8],
+    max: usize,
+) -> Result<Option<(Frame<'_>, usize, usize)>, WireError> {
+    let Some(size) = first_frame_size(bytes, max)? else {
+        return Ok(None);
+    };
+    let Some(header) = bytes.first_chunk::<HEADER>() else {
         return Ok(None);
     };
     let meta_len = usize::from(u16::from_be_bytes([header[16], header[17]]));
     let name_len = usize::from(header[18]);
-    let content = &bytes[HEADER..size];
-    if name_len + meta_len > content.len() {
+    let head = HEADER + name_len + meta_len;
+    if head > size {
         let len = size - 4;
         return Err(WireError::Overrun {
             len,
@@ -25,8 +45,10 @@ pub fn parse(bytes: &[u8], max: usize) -> Result<Option<(Frame<'_>, usize)>, Wir
             meta: meta_len,
         });
     }
-    let (name, rest) = content.split_at(name_len);
-    let (meta, body) = rest.split_at(meta_len);
+    if bytes.len() < head {
+        return Ok(None);
+    }
+    let (name, meta) = bytes[HEADER..head].split_at(name_len);
     let frame = Frame {
         kind: Type::from_byte(header[4]).ok_or(WireError::UnknownType(header[4]))?,
         flags: Flags(header[5]),
@@ -41,10 +63,10 @@ pub fn parse(bytes: &[u8], max: usize) -> Result<Option<(Frame<'_>, usize)>, Wir
             require_empty_name(name)?
         },
         meta: Meta::parse(meta)?,
-        body,
+        body: &[],
     };
     check_fields(&frame)?;
-    Ok(Some((frame, size)))
+    Ok(Some((frame, head, size - head)))
 }
 
 /// The total size of the first frame, or `None` before its length field has arrived. The size is checked this

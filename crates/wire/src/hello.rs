@@ -55,10 +55,35 @@ pub struct Hello {
     /// The user on whose behalf a gateway uses this connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
+    /// Set by a gateway that relays this connection for a peer on another machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relayed: Option<Relayed>,
+    /// The session that a worker on another machine wants to resume after it lost its connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The ids of the tasks of that session that the worker holds: waiting, running, or answered with the answer kept.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<u32>,
+}
+
+/// What a gateway vouches for when it relays the connection of a peer on another machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Relayed {
+    /// The gateway's own token.
+    pub token: String,
+    /// The peer's identity, which owns the jobs that it pushes, such as `token:web`.
+    pub owner: String,
+    /// The peer may use the administration methods. The gateway restricts them further where necessary.
+    pub admin: bool,
+    /// The address of the peer, for people.
+    pub address: String,
 }
 
 impl Hello {
     pub const MAX_NAMES: usize = crate::MAX_NAMES;
+    /// The maximum length of `held`: as many tasks as a worker may have slots.
+    pub const MAX_HELD: usize = 1_000;
 
     /// Reads the body of a HELLO and checks every name and number in it.
     pub fn parse(body: &[u8]) -> Result<Self, WireError> {
@@ -84,6 +109,9 @@ impl Hello {
         let calls = hello.calls.iter().chain(&hello.idempotent);
         if !calls.into_iter().all(|call| is_method(call)) {
             return Err(WireError::BadCall);
+        }
+        if hello.held.len() > Self::MAX_HELD {
+            return Err(WireError::BadHello);
         }
         let names = hello.calls.len() + hello.jobs.len();
         if names > Self::MAX_NAMES {
@@ -121,4 +149,16 @@ pub struct Welcome {
     pub pool: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
+    /// The session of a worker on another machine, which it may resume after it lost its connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// How long the session can be resumed after the connection was lost, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace_ms: Option<u64>,
+    /// The session that HELLO named continues.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub resumed: bool,
+    /// The ids of the tasks of a resumed session that have not been answered.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub open: Vec<u32>,
 }

@@ -28,11 +28,11 @@ mod key;
 mod meta;
 mod name;
 
-pub use decode::{FrameHead, Splitter, parse};
+pub use decode::{FrameHead, Splitter, parse, parse_head};
 pub use encode::{Encode, encode, encode_head};
 pub use error::WireError;
 pub use frame::{Codec, EventKind, Flags, Frame, Status, Type};
-pub use hello::{Hello, Role, Welcome};
+pub use hello::{Hello, Relayed, Role, Welcome};
 pub use ids::IdMap;
 pub use key::Key;
 pub use meta::{Meta, MetaBuf};

@@ -1,151 +1,68 @@
-//! The listening sockets that this process inherits or opens, and the gateway processes.
+//! The gateways that the angel starts, and the main function of their processes.
 
+use super::systemd::SystemdSockets;
 use crate::exit::{Failure, Result};
 use rustix::fd::{FromRawFd, OwnedFd};
-use rustix::net::{SocketAddrAny, SocketAddrUnix, getsockname, listen};
-use std::net::{SocketAddr, TcpListener};
+use std::env;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
-use stoker_angel::{Beat, Gateway, Heartbeat, Socket, SocketError, Stage};
-use stoker_server::config::HttpConfig;
-
-/// The maximum number of connections that wait to be accepted.
-const BACKLOG: i32 = 4_096;
-/// The first descriptor that systemd passes (sd_listen_fds(3)).
-const FIRST_FD: i32 = 3;
-
-/// Sockets that systemd has bound and passed to this process. They keep listening when the process ends, so no
-/// connection is refused during a restart.
-pub(crate) struct SystemdSockets(Vec<(OwnedFd, SocketAddrAny)>);
-
-impl SystemdSockets {
-    pub(crate) fn take() -> Result<Self> {
-        let number = |name| {
-            env::var(name)
-                .ok()
-                .and_then(|text| text.parse::<i32>().ok())
-        };
-        let is_ours = number("LISTEN_PID") == Some(std::process::id() as i32);
-        let count = number("LISTEN_FDS").filter(|_| is_ours).unwrap_or(0);
-        let mut all = Vec::new();
-        for fd in (FIRST_FD..FIRST_FD + count).map(owned) {
-            let address = getsockname(&fd).map_err(|error| {
-                Failure::Config(format!(
-                    "systemd passed a descriptor that is not a socket: {error}"
-                ))
-            })?;
-            all.push((fd, address));
-        }
-        Ok(Self(all))
-    }
-
-    fn find(&mut self, is_it: impl Fn(&SocketAddrAny) -> bool) -> Option<OwnedFd> {
-        let place = self.0.iter().position(|(_, address)| is_it(address))?;
-        Some(self.0.swap_remove(place).0)
-    }
-
-    /// Returns the Unix socket at a path: the one that systemd passed, or a new one.
-    pub(crate) fn listen(
-        &mut self,
-        path: &Path,
-        mode: u32,
-        group: Option<u32>,
-    ) -> std::result::Result<Socket, SocketError> {
-        let is_it = |address: &SocketAddrAny| {
-            let address = SocketAddrUnix::try_from(address.clone()).ok();
-            path_of(address.as_ref()).is_some_and(|passed| is_same_file(&passed, path))
-        };
-        match self.find(is_it) {
-            Some(fd) => Socket::inherited(fd, path, mode, group),
-            None => Socket::listen(path, mode, group),
-        }
-    }
-
-    fn listen_on(&mut self, address: SocketAddr) -> Result<OwnedFd> {
-        let is_it = |passed: &SocketAddrAny| {
-            SocketAddr::try_from(passed.clone()).is_ok_and(|passed| passed == address)
-        };
-        if let Some(fd) = self.find(is_it) {
-            return Ok(fd);
-        }
-        let cannot = |error: std::io::Error| {
-            let hint = "is another program using the port?";
-            Failure::Config(format!(
-                "cannot listen on {address} ([http] listen): {error}; {hint}"
-            ))
-        };
-        let listener = TcpListener::bind(address).map_err(cannot)?;
-        listen(&listener, BACKLOG).map_err(|error| cannot(error.into()))?;
-        Ok(listener.into())
-    }
-
-    /// Fails if systemd passed a socket that is not used: clients would wait there for ever.
-    pub(crate) fn check_empty(&self) -> Result {
-        let Some((_, address)) = self.0.first() else {
-            return Ok(());
-        };
-        let unix = SocketAddrUnix::try_from(address.clone()).ok();
-        let shown = match (
-            path_of(unix.as_ref()),
-            SocketAddr::try_from(address.clone()),
-        ) {
-            (Some(path), _) => path.display().to_string(),
-            (None, Ok(address)) => address.to_string(),
-            (None, Err(_)) => "an unknown address".to_owned(),
-        };
-        Err(Failure::Config(format!(
-            "systemd passed a socket at {shown} that the configuration does not name: set stoker.socket, http.socket or \
-             http.listen to the same address as ListenStream"
-        )))
-    }
-}
-
-fn path_of(address: Option<&SocketAddrUnix>) -> Option<PathBuf> {
-    use std::os::unix::ffi::OsStrExt;
-    let path = address?.path()?;
-    Some(std::ffi::OsStr::from_bytes(path.to_bytes()).into())
-}
-
-fn is_same_file(one: &Path, other: &Path) -> bool {
-    let real = |path: &Path| fs::canonicalize(path).ok();
-    one == other || real(one).is_some_and(|one| Some(one) == real(other))
-}
+use stoker_angel::{Beat, Gateway, Heartbeat, Socket, Stage, env as names};
+use stoker_server::config::{Config, HttpConfig, ListenConfig};
 
 /// Returns the configured gateways for the angel to start, and the Unix sockets to remove at exit. `place` returns the
 /// absolute path, mode and group of a configured socket.
 pub(crate) fn configured_gateways(
-    http: &HttpConfig,
+    config: &Config,
     passed: &mut SystemdSockets,
     place: impl Fn(&Path) -> (PathBuf, u32, Option<u32>),
 ) -> Result<(Vec<Gateway>, Vec<Socket>)> {
-    if !http.is_served() {
-        return Ok((Vec::new(), Vec::new()));
+    let (mut gateways, mut sockets) = (Vec::new(), Vec::new());
+    if config.http.is_served() {
+        let gateway_config = http_settings(&config.http)?;
+        let mut listeners = listeners(passed, &config.http.addresses(), "[http] listen")?;
+        if let Some(socket) = &config.http.socket {
+            let (path, mode, group) = place(socket);
+            let socket = passed.listen(&path, mode, group)?;
+            let copy = rustix::fd::AsFd::as_fd(&socket).try_clone_to_owned()?;
+            listeners.push(copy);
+            sockets.push(socket);
+        }
+        gateways.push(gateway("http", listeners, gateway_config));
     }
-    let config = settings(http)?;
-    let mut listeners = Vec::new();
-    for address in http.addresses() {
-        listeners.push(passed.listen_on(address)?);
+    if !config.listen.addresses.is_empty() {
+        let gateway_config = relay_settings(&config.listen)?;
+        let addresses = config.listen.addresses();
+        let listeners = listeners(passed, &addresses, "[listen] addresses");
+        // A socket of the gateway before is removed if this one can't start.
+        let listeners = listeners.inspect_err(|_| sockets.iter().for_each(Socket::remove))?;
+        gateways.push(gateway("relay", listeners, gateway_config));
     }
-    let mut sockets = Vec::new();
-    if let Some(socket) = &http.socket {
-        let (path, mode, group) = place(socket);
-        let socket = passed.listen(&path, mode, group)?;
-        let copy = rustix::fd::AsFd::as_fd(&socket).try_clone_to_owned()?;
-        listeners.push(copy);
-        sockets.push(socket);
-    }
-    let gateway = Gateway {
-        name: "http".to_owned(),
+    Ok((gateways, sockets))
+}
+
+fn gateway(name: &str, listeners: Vec<OwnedFd>, config: String) -> Gateway {
+    Gateway {
+        name: name.to_owned(),
         listeners,
         config,
-    };
-    Ok((vec![gateway], sockets))
+    }
+}
+
+fn listeners(
+    passed: &mut SystemdSockets,
+    addresses: &[SocketAddr],
+    key: &str,
+) -> Result<Vec<OwnedFd>> {
+    let addresses = addresses.iter();
+    addresses
+        .map(|address| passed.listen_on(*address, key))
+        .collect()
 }
 
 /// The settings that are passed to the gateway process, as JSON. A relative path of the token file is resolved against
 /// the current directory.
 #[cfg(feature = "http")]
-fn settings(http: &HttpConfig) -> Result<String> {
+fn http_settings(http: &HttpConfig) -> Result<String> {
     let millis = std::time::Duration::from_millis;
     let token_file = std::path::absolute(&http.token_file)?;
     if !http.listen.is_empty() {
@@ -169,61 +86,146 @@ fn settings(http: &HttpConfig) -> Result<String> {
 }
 
 #[cfg(not(feature = "http"))]
-fn settings(_: &HttpConfig) -> Result<String> {
+fn http_settings(_: &HttpConfig) -> Result<String> {
     let text =
         "this stoker was built without the feature 'http': remove [http] from the configuration";
     Err(Failure::Config(text.to_owned()))
 }
 
+/// The settings that are passed to the gateway process, as JSON. Relative paths are resolved against the current
+/// directory.
+#[cfg(feature = "relay")]
+fn relay_settings(listen: &ListenConfig) -> Result<String> {
+    let settings = relay_settings_of(listen)?;
+    stoker_gateway::relay::check(&settings).map_err(Failure::Config)?;
+    serde_json::to_string(&settings).map_err(|error| Failure::Failed(error.to_string()))
+}
+
+#[cfg(feature = "relay")]
+fn relay_settings_of(listen: &ListenConfig) -> Result<stoker_gateway::relay::Settings> {
+    use stoker_gateway::relay::{Settings, TlsFiles};
+    let millis = std::time::Duration::from_millis;
+    let absolute = |path: &PathBuf| std::path::absolute(path);
+    let tls = match (&listen.certificate, &listen.key) {
+        (Some(certificate), Some(key)) => Some(TlsFiles {
+            certificate: absolute(certificate)?,
+            key: absolute(key)?,
+            client_ca: listen.client_ca.as_ref().map(absolute).transpose()?,
+        }),
+        _ => None,
+    };
+    Ok(Settings {
+        tokens: absolute(&listen.tokens)?,
+        tls,
+        insecure: listen.insecure,
+        max_connections: listen.max_connections,
+        hello_timeout: millis(listen.hello_timeout.as_millis()),
+        keepalive: millis(listen.keepalive.as_millis()),
+        resume_timeout: millis(listen.resume_timeout.as_millis()),
+    })
+}
+
+#[cfg(not(feature = "relay"))]
+fn relay_settings(_: &ListenConfig) -> Result<String> {
+    let text =
+        "this stoker was built without the feature 'relay': remove [listen] from the configuration";
+    Err(Failure::Config(text.to_owned()))
+}
+
 /// The main function of a gateway process, which the angel starts.
-pub(crate) fn gateway(name: &str) -> Result {
+pub(crate) fn gateway_process(name: &str) -> Result {
     match name {
         #[cfg(feature = "http")]
-        "http" => http(),
+        "http" => {
+            let mut process = Process::<stoker_gateway::http::Settings>::inherited(name)?;
+            process.settings.restarts = process.restarts;
+            let Process {
+                settings,
+                server,
+                listeners,
+                ..
+            } = process;
+            Ok(stoker_gateway::http::run(
+                settings,
+                server,
+                listeners,
+                beat(),
+            )?)
+        }
+        #[cfg(feature = "relay")]
+        "relay" => {
+            let Process {
+                settings,
+                server,
+                listeners,
+                ..
+            } = Process::inherited(name)?;
+            Ok(stoker_gateway::relay::run(
+                settings,
+                server,
+                listeners,
+                beat(),
+            )?)
+        }
         _ => Err(Failure::Usage(format!(
             "there is no gateway '{name}'; gateways are started by 'stoker serve'"
         ))),
     }
 }
 
-#[cfg(feature = "http")]
-fn http() -> Result {
-    use stoker_angel::env as names;
-    let variable = |name| env::var(name).ok();
-    let (Some(config), Some(token), Some(socket)) = (
-        variable(names::GATEWAY),
-        variable(names::GATEWAY_TOKEN),
-        variable(names::SOCKET),
-    ) else {
-        let text = "a gateway's process is started by 'stoker serve'";
-        return Err(Failure::Usage(text.to_owned()));
-    };
-    let read = serde_json::from_str(&config);
-    let mut settings: stoker_gateway::http::Settings =
-        read.map_err(|error| Failure::Config(error.to_string()))?;
-    let restarts = variable(names::RESTARTS).and_then(|text| text.parse().ok());
-    settings.restarts = restarts.unwrap_or(0);
-    let server = stoker_gateway::client::Settings {
-        socket: socket.into(),
-        name: "http".to_owned(),
-        token: Some(token),
-        own_uid: rustix::process::geteuid().as_raw(),
-    };
-    stoker_server::raise_descriptor_limit();
-    let listeners = inherited(names::LISTENERS);
+/// What a gateway's process has inherited from the angel.
+#[cfg(any(feature = "http", feature = "relay"))]
+struct Process<S> {
+    settings: S,
+    server: stoker_gateway::client::Settings,
+    listeners: Vec<OwnedFd>,
+    /// The number of times that the process was restarted.
+    restarts: u64,
+}
+
+#[cfg(any(feature = "http", feature = "relay"))]
+impl<S: serde::de::DeserializeOwned> Process<S> {
+    fn inherited(name: &str) -> Result<Self> {
+        let variable = |name| env::var(name).ok();
+        let (Some(config), Some(token), Some(socket)) = (
+            variable(names::GATEWAY),
+            variable(names::GATEWAY_TOKEN),
+            variable(names::SOCKET),
+        ) else {
+            let text = "a gateway's process is started by 'stoker serve'";
+            return Err(Failure::Usage(text.to_owned()));
+        };
+        let settings = serde_json::from_str(&config);
+        stoker_server::raise_descriptor_limit();
+        Ok(Self {
+            settings: settings.map_err(|error| Failure::Config(error.to_string()))?,
+            server: stoker_gateway::client::Settings {
+                socket: socket.into(),
+                name: name.to_owned(),
+                token: Some(token),
+                own_uid: rustix::process::geteuid().as_raw(),
+            },
+            listeners: inherited(names::LISTENERS),
+            restarts: variable(names::RESTARTS)
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(0),
+        })
+    }
+}
+
+/// Returns a function that reports to the angel that the gateway makes progress.
+#[cfg(any(feature = "http", feature = "relay"))]
+fn beat() -> impl FnMut() + 'static {
     let heartbeat = inherited(names::HEARTBEAT).pop().map(Heartbeat::of);
     let mut count = 0;
-    let beat = move || {
+    move || {
         count += 1;
         let stage = Stage::Serving;
         // If the heartbeat can't be written, the angel treats this process as stuck.
         if let Some(heartbeat) = &heartbeat {
             heartbeat.beat(Beat { count, stage }).ok();
         }
-    };
-    Ok(stoker_gateway::http::run(
-        settings, server, listeners, beat,
-    )?)
+    }
 }
 
 /// Takes the descriptors that the angel left open and listed in the environment variable `name`.
@@ -234,7 +236,7 @@ pub(crate) fn inherited(name: &str) -> Vec<OwnedFd> {
 }
 
 #[expect(unsafe_code, reason = "a number becomes a descriptor nowhere else")]
-fn owned(number: i32) -> OwnedFd {
+pub(super) fn owned(number: i32) -> OwnedFd {
     // SAFETY: the parent opened this descriptor for this process and passed its number; nothing else here uses it.
     unsafe { OwnedFd::from_raw_fd(number) }
 }

@@ -11,20 +11,27 @@ mod push;
 mod serve;
 mod show;
 mod store;
+mod systemd;
+#[cfg(feature = "relay")]
+mod token;
 
 use crate::args::{Args, Command, QueuesAction};
 use crate::client::Client;
+use crate::connect;
 use crate::exit::{Failure, Result};
 use std::time::Duration;
 
-pub(crate) use gateways::gateway;
+pub(crate) use gateways::gateway_process as gateway;
 pub(crate) use serve::server;
 
 /// Runs the command that the command line names.
 pub(crate) fn run(args: Args) -> Result {
     let timeout = timeout_of(&args)?;
     refuse_unused(&args)?;
-    let connect = || Client::connect(args.socket.clone(), timeout);
+    let connect = || {
+        let addresses = connect::addresses(args.socket.clone(), args.url.as_deref())?;
+        Client::connect(&addresses, timeout)
+    };
     let json = args.json;
     match args.command {
         Command::Serve(serve) => serve::serve(args.socket, &serve),
@@ -41,6 +48,8 @@ pub(crate) fn run(args: Args) -> Result {
         Command::Quarantine(which) => show::quarantine(&mut connect()?, &which, json),
 
         Command::Store(what) => store::store(&what, json),
+        #[cfg(feature = "relay")]
+        Command::Token(what) => token::token(&what, json),
         Command::Pause { queue, create } => control::pause(&mut connect()?, &queue, create, json),
         Command::Resume { queue } => control::resume(&mut connect()?, &queue, json),
         Command::Set(set) => control::set(&mut connect()?, &set, json),
@@ -58,6 +67,8 @@ fn refuse_unused(args: &Args) -> Result {
         Command::Serve(_) => "serve",
         Command::Check { .. } => "check",
         Command::Adapter { .. } => "adapter",
+        #[cfg(feature = "relay")]
+        Command::Token(_) => "token",
         _ => return Ok(()),
     };
     let refuse = |text: String| Err(Failure::Usage(text));
@@ -65,6 +76,18 @@ fn refuse_unused(args: &Args) -> Result {
         return refuse(format!(
             "--timeout is for commands that send requests to a server, which `stoker {command}` does not; leave it out"
         ));
+    }
+    if args.url.is_some() {
+        return refuse(format!(
+            "--url is for commands that send requests to a server, which `stoker {command}` does not; leave it out"
+        ));
+    }
+    if command == "token" && args.socket.is_some() {
+        return refuse(
+            "--socket is for commands that send requests to a server, but `stoker token` changes a file; name it with \
+             --tokens FILE, or its configuration with --config FILE"
+                .to_owned(),
+        );
     }
     if command == "store" && args.socket.is_some() {
         return refuse(

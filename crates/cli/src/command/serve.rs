@@ -1,6 +1,7 @@
 //! `stoker serve`.
 
-use super::gateways::{self, SystemdSockets, inherited};
+use super::gateways::{self, inherited};
+use super::systemd::SystemdSockets;
 use crate::access::Access;
 use crate::args::Serve;
 use crate::exit::{Failure, Result};
@@ -58,7 +59,7 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
         .filter(|_| is_configured || geteuid().is_root());
     let path = match named {
         Some(path) => path,
-        None => socket_in(&directory, &socket::configured(config.socket)),
+        None => socket_in(&directory, &socket::configured(config.socket.clone())),
     };
     let mut systemd_sockets = SystemdSockets::take()?;
     let socket = systemd_sockets.listen(&path, config.socket_mode, group)?;
@@ -68,7 +69,7 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
         // An error while writing to stderr can't be reported anywhere.
         writeln!(io::stderr(), "stoker: {warning}").ok();
     }
-    let gateways = gateways::configured_gateways(&config.http, &mut systemd_sockets, |socket| {
+    let gateways = gateways::configured_gateways(&config, &mut systemd_sockets, |socket| {
         let path = socket_in(&directory, socket);
         (path, config.socket_mode, group)
     });

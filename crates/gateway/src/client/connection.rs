@@ -320,7 +320,7 @@ async fn write(connection: Rc<Connection>) {
     deprecated,
     reason = "its successor is unsafe for the sake of types whose descriptor may change, and this one's can't"
 )]
-fn register(stream: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixStream>> {
+pub(crate) fn register(stream: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixStream>> {
     AsyncFd::with_interest(stream, interest)
 }
 

@@ -11,6 +11,7 @@ mod lost;
 mod request;
 mod user;
 
+pub(crate) use connection::register;
 pub use lost::Failure;
 pub use request::{Reply, Request};
 
@@ -18,7 +19,7 @@ use bytes::Bytes;
 use connection::Connection;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -96,6 +97,18 @@ impl Client {
     #[must_use]
     pub fn own_uid(&self) -> u32 {
         self.0.settings.own_uid
+    }
+
+    /// The path of the server's socket.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.0.settings.socket
+    }
+
+    /// The token by which the server recognizes this gateway; empty if it has none.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        self.0.settings.token.as_deref().unwrap_or_default()
     }
 
     #[must_use]

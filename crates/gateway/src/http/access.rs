@@ -6,6 +6,7 @@
 use super::Settings;
 use super::problem::Problem;
 use super::token::{self, TokenError};
+use crate::bytes_eq::constant_time_eq;
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
 use hyper::{StatusCode, Uri};
 use std::net::IpAddr;
@@ -105,9 +106,7 @@ impl Access {
                         .then_some(token.trim_ascii())
                 });
                 let token = self.token.as_deref().unwrap_or_default().as_bytes();
-                if token.is_empty()
-                    || !given.is_some_and(|given| token::constant_time_eq(given, token))
-                {
+                if token.is_empty() || !given.is_some_and(|given| constant_time_eq(given, token)) {
                     return Err(no_token());
                 }
                 self.own_uid

@@ -9,14 +9,10 @@ use rustix::fd::OwnedFd;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
-use tokio::task::LocalSet;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 /// How long clients may take at a shutdown to read their last answers.
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// The time between two calls of `beat`. The watchdog of the calling program allows at least one second.
-const BEAT_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Serves HTTP on `listeners` until the server has shut down. Blocks the calling thread; `beat` is called four times a
 /// second while the gateway makes progress.
@@ -26,18 +22,13 @@ pub fn run(
     listeners: Vec<OwnedFd>,
     beat: impl FnMut() + 'static,
 ) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
-        .build()?;
-    LocalSet::new().block_on(&runtime, serve(settings, server, listeners, beat))
+    crate::run::run(beat, serve(settings, server, listeners))
 }
 
 async fn serve(
     settings: Settings,
     server: client::Settings,
     listeners: Vec<OwnedFd>,
-    mut beat: impl FnMut() + 'static,
 ) -> io::Result<()> {
     let listeners: Vec<Listener> = listeners
         .into_iter()
@@ -61,12 +52,6 @@ async fn serve(
     for listener in listeners {
         tokio::task::spawn_local(listen::accept(gateway.clone(), listener));
     }
-    tokio::task::spawn_local(async move {
-        loop {
-            beat();
-            sleep(BEAT_INTERVAL).await;
-        }
-    });
     gateway.client.watch_server().await;
     finish(&gateway).await;
     Ok(())

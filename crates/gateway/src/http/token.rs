@@ -92,12 +92,6 @@ fn new_token() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Whether two texts are equal. The time does not depend on where they differ.
-pub(crate) fn constant_time_eq(one: &[u8], other: &[u8]) -> bool {
-    let differences = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
-    one.len() == other.len() && differences == 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,15 +115,5 @@ mod tests {
         fs::write(&path, "short\n").unwrap();
         assert!(matches!(read_token(&path), Err(TokenError::Length(_, 5))));
         fs::remove_file(&path).unwrap();
-    }
-
-    #[test]
-    fn constant_time_eq_compares_all_bytes() {
-        assert!(constant_time_eq(b"abc", b"abc"));
-        assert!(
-            !constant_time_eq(b"abc", b"abd")
-                && !constant_time_eq(b"abc", b"ab")
-                && !constant_time_eq(b"", b"a")
-        );
     }
 }

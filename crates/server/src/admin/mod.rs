@@ -123,12 +123,8 @@ impl Plane {
     }
 
     pub(crate) fn is_administrator(&self, conn: ConnId) -> bool {
-        let uid = self
-            .peers
-            .conns
-            .get(conn)
-            .map_or(u32::MAX, |conn| conn.peer.uid);
-        self.is_own_user(uid)
+        let conn = self.peers.conns.get(conn);
+        conn.is_some_and(|conn| conn.may_administer || self.is_own_user(conn.peer.uid))
     }
 
     /// Sends the answer of an operation that has been completed.

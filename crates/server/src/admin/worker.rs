@@ -34,6 +34,7 @@ impl Plane {
     fn shown_worker(&self, worker: &WorkerView, sees: bool) -> Option<Worker> {
         let handle = self.worker_handle(worker.id)?;
         let task = worker.task;
+        let conn = handle.conn.and_then(|conn| self.peers.conns.get(conn));
         Some(Worker {
             id: handle.name.clone(),
             pool: self.core.pool(worker.pool).0.to_owned(),
@@ -43,6 +44,7 @@ impl Plane {
                 false => Kind::Connected,
             },
             pid: handle.pid,
+            address: conn.and_then(|conn| conn.address.as_deref().map(str::to_owned)),
             state: match worker.state {
                 WorkerState::Starting => State::Starting,
                 WorkerState::Ready => State::Ready,

@@ -1,6 +1,6 @@
 //! Compares two configurations, and determines which differences a reload applies.
 
-use super::schema::{HTTP, LOG, POOL, QUEUE, SERVICE, STOKER, STORE, Schema};
+use super::schema::{HTTP, LISTEN, LOG, POOL, QUEUE, SERVICE, STOKER, STORE, Schema};
 use super::{Config, Pool, Queue, Service, write_time};
 
 /// A difference between two configurations: a key with different values, or a section that only one of them has.
@@ -36,6 +36,7 @@ impl Config {
         section(&LOG, "log", &self.log, &new.log, &mut all);
         section(&STORE, "store", &self.store, &new.store, &mut all);
         section(&HTTP, "http", &self.http, &new.http, &mut all);
+        section(&LISTEN, "listen", &self.listen, &new.listen, &mut all);
         sections(&POOL, &self.pools, &new.pools, &mut all);
         sections(&QUEUE, &self.queues, &new.queues, &mut all);
         sections(&SERVICE, &self.services, &new.services, &mut all);
@@ -48,6 +49,7 @@ impl Config {
         LOG.update(&mut self.log, &new.log);
         STORE.update(&mut self.store, &new.store);
         HTTP.update(&mut self.http, &new.http);
+        LISTEN.update(&mut self.listen, &new.listen);
     }
 
     /// Warnings about settings that are valid but probably not intended.

@@ -1,7 +1,8 @@
 //! The configuration of the HTTP gateway.
 
+use super::listen::address;
 use super::reader::{Mistakes, Section};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use stoker_core::Span;
 
@@ -59,14 +60,6 @@ impl HttpConfig {
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let listen = self.listen.iter();
         listen.filter_map(|text| address(text)).collect()
-    }
-}
-
-/// Parses `127.0.0.1:8080`, `[::1]:8080` or `localhost:8080`.
-fn address(text: &str) -> Option<SocketAddr> {
-    match text.strip_prefix("localhost:") {
-        Some(port) => Some((IpAddr::from(Ipv4Addr::LOCALHOST), port.parse().ok()?).into()),
-        None => text.parse().ok(),
     }
 }
 

@@ -2,7 +2,7 @@
 //! changes by reloads, and the sizes set by `stoker scale`.
 
 use super::resolve::resolve_generated;
-use super::schema::{HTTP, LOG, POOL, QUEUE, SERVICE, STOKER, STORE};
+use super::schema::{HTTP, LISTEN, LOG, POOL, QUEUE, SERVICE, STOKER, STORE};
 use super::{Config, ConfigError, MAX_FILE, Queue, Service, resolve};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -93,6 +93,7 @@ impl Config {
         text += &LOG.to_toml("", &self.log, None);
         text += &STORE.to_toml("", &self.store, None);
         text += &HTTP.to_toml("", &self.http, None);
+        text += &LISTEN.to_toml("", &self.listen, None);
         for pool in &self.pools {
             text += &POOL.to_toml(&pool.name, pool, None);
         }

@@ -5,6 +5,7 @@ mod error;
 mod http;
 mod key;
 mod launch;
+mod listen;
 mod memory;
 mod paths;
 mod reader;
@@ -16,6 +17,7 @@ mod units;
 pub use error::{ConfigError, Mistake};
 pub use http::HttpConfig;
 pub use launch::{Launch, read_file};
+pub use listen::ListenConfig;
 pub use paths::Source;
 pub use releases::shared_store_for;
 pub use resolve::resolve;
@@ -64,6 +66,7 @@ pub struct Config {
     pub log: LogConfig,
     pub store: StoreConfig,
     pub http: HttpConfig,
+    pub listen: ListenConfig,
     pub pools: Vec<Pool>,
     pub queues: Vec<Queue>,
     pub services: Vec<Service>,
@@ -91,6 +94,7 @@ impl Default for Config {
             log: LogConfig::default(),
             store: StoreConfig::default(),
             http: HttpConfig::default(),
+            listen: ListenConfig::default(),
             pools: Vec::new(),
             queues: Vec::new(),
             services: Vec::new(),

@@ -83,6 +83,10 @@ impl PathChecks<'_> {
             let file = config.http.token_file.clone();
             self.check_file(&["http", "token_file"], &file, "stoker.token");
         }
+        if !config.listen.addresses.is_empty() {
+            let file = config.listen.tokens.clone();
+            self.check_file(&["listen", "tokens"], &file, "stoker.tokens");
+        }
         if let Some(file) = &config.store.path {
             self.check_file(&["store", "path"], file, "stoker.db");
         }

@@ -74,11 +74,12 @@ fn read(limit: usize, text: &str, mistakes: &mut Mistakes<'_>) -> Option<Config>
     Some(config)
 }
 
-const HEADINGS: [&str; 7] = [
+const HEADINGS: [&str; 8] = [
     schema::STOKER.kind,
     schema::LOG.kind,
     schema::STORE.kind,
     schema::HTTP.kind,
+    schema::LISTEN.kind,
     schema::POOL.kind,
     schema::QUEUE.kind,
     schema::SERVICE.kind,
@@ -159,6 +160,8 @@ fn read_server(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> Config {
     read_section(root, &schema::STORE, &mut config.store, mistakes);
     let http = read_section(root, &schema::HTTP, &mut config.http, mistakes);
     super::http::check(&http, &config.http, mistakes);
+    let listen = read_section(root, &schema::LISTEN, &mut config.listen, mistakes);
+    super::listen::check(&listen, &config.listen, mistakes);
     config
 }
 

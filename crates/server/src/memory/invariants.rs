@@ -48,7 +48,7 @@ impl Plane {
     pub(crate) fn check_memory(&self) {
         let mut own = Memory::default();
         for user in self.memory.users.iter() {
-            own.users.of(user.uid);
+            own.users.of(user.identity.clone());
         }
         self.peers.conns.iter().for_each(|(_, conn)| own.add(conn));
         for (task, user, bytes) in self.payloads.charged() {
@@ -77,14 +77,14 @@ impl Plane {
         );
         let shares = |user: &User| {
             let User {
-                uid,
+                identity,
                 connections,
                 inflight,
                 bytes,
                 pushes,
                 queues,
-            } = *user;
-            (uid, connections, inflight, bytes, pushes, queues)
+            } = user.clone();
+            (identity, connections, inflight, bytes, pushes, queues)
         };
         let counted = self.memory.users.iter().map(shares);
         let there = own.users.iter().map(shares);

@@ -112,6 +112,10 @@ pub(crate) enum Flow {
 pub(crate) struct Conn {
     pub(crate) fd: Fd,
     pub(crate) peer: Peer,
+    /// A gateway vouches that the peer, on another machine, may use the administration methods.
+    pub(crate) may_administer: bool,
+    /// The address of a peer on another machine, for people.
+    pub(crate) address: Option<Box<str>>,
     /// The process id that a worker's HELLO names.
     pub(crate) named_pid: Option<u32>,
     /// The user that the connection is charged to; `None` if the peer is a worker that the server started.
@@ -167,6 +171,8 @@ impl Conn {
         Self {
             fd,
             peer,
+            may_administer: false,
+            address: None,
             named_pid: None,
             user: None,
             role: Role::New,

@@ -1,6 +1,7 @@
 //! All sections of the configuration and their keys. Each key is one entry in the table of its section.
 
 mod http;
+mod listen;
 mod log;
 mod pool;
 mod queue;
@@ -9,6 +10,7 @@ mod service;
 mod store;
 
 pub(crate) use http::HTTP;
+pub(crate) use listen::LISTEN;
 pub(crate) use log::LOG;
 pub(crate) use pool::POOL;
 pub(crate) use queue::QUEUE;
@@ -117,7 +119,7 @@ pub struct KeyDoc {
 }
 
 /// All sections, for the reference page.
-pub fn sections() -> [SectionDoc; 7] {
+pub fn sections() -> [SectionDoc; 8] {
     [
         STOKER.documented(),
         POOL.documented(),
@@ -126,6 +128,7 @@ pub fn sections() -> [SectionDoc; 7] {
         STORE.documented(),
         LOG.documented(),
         HTTP.documented(),
+        LISTEN.documented(),
     ]
 }
 

@@ -118,8 +118,8 @@ impl Plane {
     fn too_many_pushes(&self, user: UserId) -> Option<String> {
         let of_user = &self.memory.users[user];
         (of_user.pushes >= self.config.user_pushes).then(|| {
-            let (uid, pushes) = (of_user.uid, of_user.pushes);
-            format!("user {uid} has {pushes} pushes under way (stoker.user_pushes)")
+            let (user, pushes) = (&of_user.identity, of_user.pushes);
+            format!("{user} has {pushes} pushes under way (stoker.user_pushes)")
         })
     }
 

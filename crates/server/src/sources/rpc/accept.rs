@@ -7,7 +7,7 @@ use crate::net::{Conn, ConnId, Flow, Role, Source};
 use crate::observe::events;
 use crate::plane::{Alarm, Plane};
 use crate::sources::RETRY_MS;
-use crate::users::UserId;
+use crate::users::{Identity, UserId};
 use stoker_core::{Event, Span, Time};
 use stoker_os::{Errno, Fd};
 use stoker_wire::{Encode, Flags, Frame, Splitter, Status, Type, encode};
@@ -47,7 +47,7 @@ impl Plane {
     /// Adds a connection if there is a place, or rejects it. Returns false if it must wait for a place, and with
     /// it all that follow.
     fn admit_connection(&mut self, conn: Conn) -> bool {
-        let user = self.memory.users.of(conn.peer.uid);
+        let user = self.memory.users.of(Identity::Uid(conn.peer.uid));
         match self.find_place(user) {
             Ok(Place::Free) => {
                 let id = self.add(conn, Some(user));

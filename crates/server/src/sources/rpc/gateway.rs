@@ -5,9 +5,10 @@ use crate::net::{ConnId, Role};
 use crate::observe::events;
 use crate::plane::Plane;
 use crate::sources::end::exit_text;
+use crate::users::{Identity, UserId};
 use stoker_angel::{End, GatewayEvent};
 use stoker_core::Exit;
-use stoker_wire::{EventKind, Frame, Hello, Status};
+use stoker_wire::{EventKind, Frame, Hello, Relayed, Status};
 
 /// The value of `prio` in a log event that marks a warning.
 const WARNING_PRIO: u8 = 2;
@@ -18,26 +19,16 @@ impl Plane {
     /// Makes the connection one of the user on whose behalf the gateway sends requests. The token is known only
     /// to the angel and to the gateways that it has started.
     pub(super) fn greet_gateway(&mut self, id: ConnId, hello: &Hello) -> Result<(), Fault> {
-        let Some(conn) = self.peers.conns.get_mut(id) else {
-            return Ok(());
-        };
-        let is_known =
-            self.peers.gateway_token.is_some() && self.peers.gateway_token == hello.token;
-        if !is_known {
-            let text = "only a gateway that this server's angel has started may send requests on behalf of users";
-            return Err(Fault::Refused(Status::UNAUTHENTICATED, text.to_owned()));
-        }
+        self.check_gateway(hello.token.as_deref())?;
         let Some(uid) = hello.uid else {
             let text = "a gateway must name the user (uid) of each request";
             return Err(Fault::Refused(Status::INVALID_ARGUMENT, text.to_owned()));
         };
-        let user = self.memory.users.of(uid);
-        if let Some(before) = conn.user.replace(user) {
-            self.memory.users[before].connections -= 1;
+        self.set_user(id, Identity::Uid(uid));
+        if let Some(conn) = self.peers.conns.get_mut(id) {
+            // The process that uses the gateway is not known, so the connection does not belong to a worker.
+            (conn.peer.uid, conn.peer.pid) = (uid, 0);
         }
-        self.memory.users[user].connections += 1;
-        // The process that uses the gateway is not known, so the connection does not belong to a worker.
-        (conn.peer.uid, conn.peer.pid) = (uid, 0);
         self.greet_client(id, hello);
         if let Some(Role::Client(client)) = self.peers.conns.get_mut(id).map(|conn| &mut conn.role)
         {
@@ -45,6 +36,45 @@ impl Plane {
             client.gateway = Some(hello.name.as_str().into());
         }
         Ok(())
+    }
+
+    /// Makes the connection one of the peer on another machine for which a gateway relays it.
+    pub(super) fn identify_relayed(&mut self, id: ConnId, relayed: &Relayed) -> Result<(), Fault> {
+        self.check_gateway(Some(&relayed.token))?;
+        let Some(conn) = self.peers.conns.get_mut(id) else {
+            return Ok(());
+        };
+        // Neither the user nor the process at the other end is one of this machine.
+        (conn.peer.uid, conn.peer.pid) = (u32::MAX, 0);
+        conn.may_administer = relayed.admin;
+        conn.address = Some(relayed.address.as_str().into());
+        let user = self.set_user(id, Identity::Remote(relayed.owner.as_str().into()));
+        // The connection was accepted as one of the gateway's own user, which has places of its own.
+        if !relayed.admin {
+            self.check_share(user)?;
+        }
+        Ok(())
+    }
+
+    fn check_gateway(&self, token: Option<&str>) -> Result<(), Fault> {
+        let known = self.peers.gateway_token.as_deref();
+        if known.is_some() && known == token {
+            return Ok(());
+        }
+        let text = "only a gateway that this server's angel has started may send requests on behalf of users";
+        Err(Fault::Refused(Status::UNAUTHENTICATED, text.to_owned()))
+    }
+
+    /// Charges a connection to another user.
+    fn set_user(&mut self, id: ConnId, identity: Identity) -> UserId {
+        let user = self.memory.users.of(identity);
+        if let Some(conn) = self.peers.conns.get_mut(id) {
+            if let Some(before) = conn.user.replace(user) {
+                self.memory.users[before].connections -= 1;
+            }
+            self.memory.users[user].connections += 1;
+        }
+        user
     }
 
     /// Handles an event of a gateway: the only kind that a gateway sends is a line for the log.

@@ -4,6 +4,7 @@ use super::fault::Fault;
 use crate::MAX_FRAME;
 use crate::net::{Client, ConnId, Role};
 use crate::plane::Plane;
+use crate::users::UserId;
 use stoker_core::{Kind, Offer, ServedByOtherPool, WorkerId};
 use stoker_wire::{Encode, Frame, Hello, Role as HelloRole, Status, Type, Welcome};
 
@@ -11,6 +12,9 @@ impl Plane {
     /// Handles the first frame of a connection that the peer has opened.
     pub(crate) fn hello(&mut self, id: ConnId, frame: &Frame<'_>) -> Result<(), Fault> {
         let hello = Hello::parse(frame.body)?;
+        if let Some(relayed) = &hello.relayed {
+            self.identify_relayed(id, relayed)?;
+        }
         match hello.role {
             HelloRole::Client => self.greet_client(id, &hello),
             HelloRole::Worker => self.greet_connected(id, &hello)?,
@@ -24,12 +28,18 @@ impl Plane {
             .worker
             .as_deref()
             .and_then(|name| self.worker_named(name));
+        let is_inside = hello.relayed.as_ref().map(|_| {
+            // The processes on another machine are not known, but the identity of both connections is.
+            worker.is_some_and(|worker| self.user_of_worker(worker) == self.user_of(id))
+        });
+        let user = self.user_of(id);
+        let owner = user.and_then(|user| self.memory.users[user].identity.owner());
         if let Some(conn) = self.peers.conns.get_mut(id) {
-            let uid = conn.peer.uid;
             conn.active_at = self.now;
             conn.role = Role::Client(Client {
-                worker,
-                owner: (uid != u32::MAX).then(|| format!("uid:{uid}").into()),
+                worker: worker.filter(|_| is_inside != Some(false)),
+                is_inside,
+                owner,
                 ..Client::default()
             });
         }
@@ -64,7 +74,9 @@ impl Plane {
             return Err(Fault::Refused(Status::NOT_FOUND, text));
         };
         let name = &spec.name;
-        let right_token = spec.token.is_some() && spec.token == hello.token;
+        // A gateway has checked whether a worker on another machine may serve what it offers.
+        let has_token = spec.token.is_some() && spec.token == hello.token;
+        let right_token = has_token || hello.relayed.is_some();
         if !right_token && !self.is_own_user(conn.peer.uid) {
             let text = format!("joining pool '{name}' as another user requires the pool's token");
             return Err(Fault::Refused(Status::UNAUTHENTICATED, text));
@@ -88,6 +100,14 @@ impl Plane {
     /// Whether a uid is that of the server or of root. These users are administrators.
     pub(crate) fn is_own_user(&self, uid: u32) -> bool {
         uid == 0 || uid == stoker_os::own_user()
+    }
+
+    fn user_of(&self, id: ConnId) -> Option<UserId> {
+        self.peers.conns.get(id)?.user
+    }
+
+    fn user_of_worker(&self, worker: WorkerId) -> Option<UserId> {
+        self.user_of(self.worker_handle(worker)?.conn?)
     }
 
     fn worker_named(&self, name: &str) -> Option<WorkerId> {

@@ -7,7 +7,7 @@ use super::fault::Fault;
 use crate::net::{Conn, ConnId, Role};
 use crate::observe::events;
 use crate::plane::Plane;
-use crate::users::UserId;
+use crate::users::{Identity, UserId};
 use std::collections::VecDeque;
 use stoker_core::{Span, Time};
 use stoker_wire::Status;
@@ -86,7 +86,7 @@ impl Plane {
         if self.close_silent(whose) || self.close_idle(whose) {
             return Ok(Place::Free);
         }
-        if self.is_own_user(self.memory.users[user].uid) {
+        if matches!(self.memory.users[user].identity, Identity::Uid(uid) if self.is_own_user(uid)) {
             let has_administrator_place =
                 self.peers.conns.len() < self.peers.places.max + ADMINISTRATOR_PLACES;
             if has_administrator_place || self.close_silent(None) || self.close_inactive() {
@@ -98,8 +98,8 @@ impl Plane {
         }
         Err(match has_its_share {
             true => format!(
-                "user {} has {of_user} connections already (stoker.user_connections)",
-                self.memory.users[user].uid
+                "{} has {of_user} connections already (stoker.user_connections)",
+                self.memory.users[user].identity
             ),
             false => format!(
                 "{} open already (stoker.max_connections)",
@@ -109,6 +109,23 @@ impl Plane {
                 }
             ),
         })
+    }
+
+    /// Rejects a connection that exceeds the share of its user, or that has a place of an administrator.
+    pub(super) fn check_share(&self, user: UserId) -> Result<(), Fault> {
+        let of_user = &self.memory.users[user];
+        let (count, identity) = (of_user.connections, &of_user.identity);
+        let text = if count > self.config.user_connections {
+            format!(
+                "{identity} has {} connections already (stoker.user_connections)",
+                count - 1
+            )
+        } else if self.peers.conns.len() > self.peers.places.max {
+            "the limit of connections is reached (stoker.max_connections)".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(Fault::Refused(Status::RESOURCE_EXHAUSTED, text))
     }
 
     /// Closes a connection to free a descriptor. Returns whether that succeeded.

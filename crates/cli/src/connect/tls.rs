@@ -1,0 +1,148 @@
+//! The client's side of TLS, and what its errors mean to a user.
+
+use super::address::TlsOptions;
+use std::io;
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{
+    AlertDescription, CertificateError, ClientConfig, ClientConnection, Error, RootCertStore,
+    StreamOwned,
+};
+
+pub(crate) type TlsStream = StreamOwned<ClientConnection, TcpStream>;
+
+/// Makes the TLS handshake. The error is what to tell the user.
+pub(super) fn handshake(
+    mut socket: TcpStream,
+    host: &str,
+    options: &TlsOptions,
+) -> Result<TlsStream, String> {
+    let name = options.name.as_deref().unwrap_or(host);
+    let server = ServerName::try_from(name.to_owned());
+    let server = server.map_err(|_| format!("\"{name}\" is not a valid host name"))?;
+    let config = Arc::new(config(options)?);
+    let connection = ClientConnection::new(config, server);
+    let mut connection = connection.map_err(|error| error.to_string())?;
+    while connection.is_handshaking() {
+        connection
+            .complete_io(&mut socket)
+            .map_err(|error| explain(&error))?;
+    }
+    Ok(StreamOwned::new(connection, socket))
+}
+
+fn config(options: &TlsOptions) -> Result<ClientConfig, String> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+    let builder = builder.with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| error.to_string())?;
+    let builder = builder.with_root_certificates(roots(options.ca.as_deref())?);
+    let (Some(certificate), Some(key)) = (&options.certificate, &options.key) else {
+        return Ok(builder.with_no_client_auth());
+    };
+    let chain = read_certificates(certificate)?;
+    let key = PrivateKeyDer::from_pem_file(key)
+        .map_err(|error| format!("cannot read the private key {}: {error}", key.display()))?;
+    let config = builder.with_client_auth_cert(chain, key);
+    config.map_err(|error| format!("cannot use {}: {error}", certificate.display()))
+}
+
+fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    match ca {
+        Some(path) => {
+            for certificate in read_certificates(path)? {
+                let added = roots.add(certificate);
+                added.map_err(|error| format!("cannot use {}: {error}", path.display()))?;
+            }
+        }
+        None => {
+            // Certificates that can't be read are skipped: others may suffice.
+            let trusted = rustls_native_certs::load_native_certs().certs;
+            roots.add_parsable_certificates(trusted);
+            if roots.is_empty() {
+                let text = "this system has no trusted CA certificates: name one with ?ca=FILE";
+                return Err(text.to_owned());
+            }
+        }
+    }
+    Ok(roots)
+}
+
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let certificates = CertificateDer::pem_file_iter(path);
+    let certificates = certificates.and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    match certificates {
+        Ok(all) if !all.is_empty() => Ok(all),
+        Ok(_) => Err(format!("{} contains no certificate in PEM", path.display())),
+        Err(error) => Err(format!(
+            "cannot read the certificates in {}: {error}",
+            path.display()
+        )),
+    }
+}
+
+/// Says what an error of TLS means, and what to do about it.
+pub(super) fn explain(error: &io::Error) -> String {
+    let tls = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<Error>());
+    let Some(tls) = tls else {
+        return match error.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+                "the server closed the connection during the TLS handshake; its log says why"
+                    .to_owned()
+            }
+            _ => error.to_string(),
+        };
+    };
+    match tls {
+        Error::InvalidCertificate(why) => certificate(why),
+        Error::InvalidMessage(_) | Error::AlertReceived(AlertDescription::HandshakeFailure) => {
+            "the server does not use TLS there, or none that this program supports: try tcp:// instead of tls://"
+                .to_owned()
+        }
+        Error::AlertReceived(
+            AlertDescription::CertificateRequired
+            | AlertDescription::BadCertificate
+            | AlertDescription::UnknownCA
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::CertificateExpired
+            | AlertDescription::DecryptError,
+        ) => format!(
+            "the server rejects the client certificate ({tls}): present one that its client_ca has signed and that has \
+             not expired, with ?cert=FILE&key=FILE"
+        ),
+        other => other.to_string(),
+    }
+}
+
+fn certificate(why: &CertificateError) -> String {
+    match why {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => format!(
+            "the server's certificate has expired: renew it, or set the clock of this machine ({})",
+            now()
+        ),
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => format!(
+            "the server's certificate is not valid yet: set the clock of this machine ({}) or of the server",
+            now()
+        ),
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => format!(
+            "{why}: connect by a name in the certificate, or add ?name=NAME to the address"
+        ),
+        CertificateError::UnknownIssuer => {
+            "the server's certificate is signed by a CA that is not trusted here: name its certificate with ?ca=FILE"
+                .to_owned()
+        }
+        other => format!("the server's certificate is invalid: {other}"),
+    }
+}
+
+fn now() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    stoker_server::rfc3339(now.map_or(0, |now| now.as_millis() as u64))
+}

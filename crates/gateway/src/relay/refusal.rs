@@ -1,0 +1,60 @@
+//! What the gateway answers when it rejects a request or a connection.
+
+use std::borrow::Cow;
+use stoker_wire::{Codec, Encode, Flags, Key, MetaBuf, Status, Type, WireError, encode};
+
+/// Why a request or a connection is rejected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) status: Status,
+    pub(super) text: Cow<'static, str>,
+    /// When the peer may try again.
+    pub(super) retry_ms: Option<u32>,
+}
+
+impl Refusal {
+    pub(super) fn new(status: Status, text: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            status,
+            text: text.into(),
+            retry_ms: None,
+        }
+    }
+
+    /// A limit is reached; the peer may try again after some time.
+    pub(super) fn limit(text: impl Into<Cow<'static, str>>, retry_ms: u32) -> Self {
+        Self {
+            retry_ms: Some(retry_ms),
+            ..Self::new(Status::RESOURCE_EXHAUSTED, text)
+        }
+    }
+
+    pub(super) fn denied(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Status::PERMISSION_DENIED, text)
+    }
+
+    /// Appends the answer to a request; 0 is the connection itself.
+    pub(super) fn answer(&self, id: u32, out: &mut Vec<u8>) {
+        let mut meta = MetaBuf::new();
+        if let Some(ms) = self.retry_ms {
+            meta.push(Key::RETRY_AFTER, &ms.to_be_bytes());
+        }
+        encode(
+            out,
+            Encode {
+                flags: Flags::NOT_PROCESSED,
+                code: self.status.0,
+                prio: Codec::RAW.0,
+                meta: meta.as_meta(),
+                body: self.text.as_bytes(),
+                ..Encode::new(Type::Res, id)
+            },
+        );
+    }
+}
+
+impl From<WireError> for Refusal {
+    fn from(error: WireError) -> Self {
+        Self::new(Status::INVALID_ARGUMENT, error.to_string())
+    }
+}

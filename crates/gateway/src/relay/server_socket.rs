@@ -1,0 +1,72 @@
+//! A connection to the server whose frames are passed on.
+
+use crate::client::register;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::task::{Context, Poll, ready};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// The socket, registered for reading only: otherwise the kernel would also wake this process whenever the server has
+/// read something.
+pub(super) struct ServerSocket {
+    fd: AsyncFd<UnixStream>,
+    /// A copy that is registered for writing, while the socket's buffer is full.
+    full: Option<AsyncFd<UnixStream>>,
+}
+
+impl ServerSocket {
+    pub(super) async fn connect(path: &Path) -> io::Result<Self> {
+        let stream = tokio::net::UnixStream::connect(path).await?.into_std()?;
+        Ok(Self {
+            fd: register(stream, Interest::READABLE)?,
+            full: None,
+        })
+    }
+
+    pub(super) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let mut guard = ready!(self.fd.poll_read_ready(cx))?;
+            match self.fd.get_ref().read(buffer) {
+                Ok(count) => {
+                    // A short read has emptied the socket.
+                    if count > 0 && count < buffer.len() {
+                        guard.clear_ready();
+                    }
+                    return Poll::Ready(Ok(count));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => guard.clear_ready(),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    pub(super) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            if let Some(full) = &self.full {
+                ready!(full.poll_write_ready(cx))?.clear_ready();
+                self.full = None;
+            }
+            match self.fd.get_ref().write(bytes) {
+                Ok(0) => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
+                Ok(count) => return Poll::Ready(Ok(count)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let copy = self.fd.get_ref().try_clone()?;
+                    self.full = Some(register(copy, Interest::WRITABLE)?);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! What must be known of a worker's tasks to continue on another connection when the first one was lost.
+//!
+//! The session holds every task that the worker has been sent and has not answered. When the worker comes back, it names
+//! the tasks that it holds; those that it does not hold were lost with the connection, and are sent again.
+
+use stoker_wire::{Encode, Frame, Type, encode};
+
+/// The number of bytes of unanswered tasks that are kept. Of tasks beyond it only the ids are.
+const MAX_KEPT: usize = 4 << 20;
+
+/// A task that the worker has not answered.
+struct Open {
+    id: u32,
+    /// The frame as far as it has arrived from the server; `None` if it is too large to be kept.
+    frame: Option<Vec<u8>>,
+    /// The number of bytes of the frame that are still to come.
+    left: usize,
+    is_cancelled: bool,
+}
+
+/// A session that continues: what the worker is told, and what it is sent again.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Resumption {
+    pub(super) open: Vec<u32>,
+    pub(super) replay: Vec<u8>,
+}
+
+#[derive(Default)]
+pub(super) struct Session {
+    /// In the order in which the server assigned them.
+    open: Vec<Open>,
+    kept: usize,
+    /// The worker has announced that it leaves.
+    is_leaving: bool,
+    /// The server has told the worker to leave.
+    is_told_to_leave: bool,
+}
+
+impl Session {
+    /// Handles the head of a frame from the server, and the number of bytes that follow.
+    pub(super) fn on_head(&mut self, frame: &Frame<'_>, bytes: &[u8], body: usize) {
+        match frame.kind {
+            Type::Req => {
+                let is_kept = self.kept + bytes.len() + body <= MAX_KEPT;
+                if is_kept {
+                    self.kept += bytes.len() + body;
+                }
+                self.open.push(Open {
+                    id: frame.id,
+                    frame: is_kept.then(|| bytes.to_vec()),
+                    left: body,
+                    is_cancelled: false,
+                });
+            }
+            Type::Cancel => {
+                let mut open = self.open.iter_mut();
+                if let Some(task) = open.find(|task| task.id == frame.id) {
+                    task.is_cancelled = true;
+                }
+            }
+            Type::Goaway => self.is_told_to_leave = true,
+            _ => {}
+        }
+    }
+
+    /// Handles bytes of the body of a frame from the server. Only a task's frame is kept.
+    pub(super) fn on_body(&mut self, bytes: &[u8]) {
+        let Some(task) = self.open.last_mut().filter(|task| task.left > 0) else {
+            return;
+        };
+        task.left -= bytes.len();
+        if let Some(frame) = &mut task.frame {
+            frame.extend_from_slice(bytes);
+        }
+    }
+
+    /// Handles a complete frame from the worker.
+    pub(super) fn on_worker_frame(&mut self, kind: Type, id: u32) {
+        match kind {
+            Type::Res => {
+                if let Some(at) = self.open.iter().position(|task| task.id == id) {
+                    let task = self.open.remove(at);
+                    self.kept -= task.frame.map_or(0, |frame| frame.len() + task.left);
+                }
+            }
+            Type::Goaway => self.is_leaving = true,
+            _ => {}
+        }
+    }
+
+    /// Whether the worker may still have an answer that the server waits for.
+    pub(super) fn is_awaited(&self) -> bool {
+        !self.is_leaving && !self.open.is_empty()
+    }
+
+    /// Whether the worker has told the server that it leaves.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.is_leaving
+    }
+
+    /// The number of tasks that have not been answered.
+    pub(super) fn unanswered(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Continues with a worker that holds some of the tasks. `None` if a task that it does not hold was not kept, or if
+    /// it claims one that it can't have.
+    pub(super) fn resume(&self, held: &[u32]) -> Option<Resumption> {
+        let (mut replay, mut unfinished) = (Vec::new(), None);
+        for task in &self.open {
+            match (held.contains(&task.id), &task.frame) {
+                (true, _) if task.left == 0 => {}
+                (false, Some(frame)) if task.left == 0 => replay.extend_from_slice(frame),
+                // The rest of its frame follows from the server.
+                (false, Some(frame)) => unfinished = Some(frame),
+                _ => return None,
+            }
+            if task.is_cancelled {
+                encode(&mut replay, Encode::new(Type::Cancel, task.id));
+            }
+        }
+        if self.is_told_to_leave {
+            encode(&mut replay, Encode::new(Type::Goaway, 0));
+        }
+        replay.extend(unfinished.into_iter().flatten());
+        Some(Resumption {
+            open: self.open.iter().map(|task| task.id).collect(),
+            replay,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scanner::{Part, Scanner};
+    use super::*;
+    use stoker_wire::{MAX_FRAME, WireError, parse};
+
+    fn frame(kind: Type, id: u32, body: usize) -> Vec<u8> {
+        let (mut out, body) = (Vec::new(), vec![7; body]);
+        let name = if kind == Type::Req { "mails" } else { "" };
+        let body = body.as_slice();
+        encode(
+            &mut out,
+            Encode {
+                name,
+                body,
+                ..Encode::new(kind, id)
+            },
+        );
+        out
+    }
+
+    fn feed(session: &mut Session, bytes: &[u8]) {
+        let mut scanner = Scanner::default();
+        let scanned = scanner.scan(bytes, |part| {
+            match part {
+                Part::Head { frame, bytes, body } => session.on_head(&frame, bytes, body),
+                Part::Body { bytes, .. } => session.on_body(bytes),
+            }
+            Ok::<(), WireError>(())
+        });
+        scanned.unwrap();
+    }
+
+    #[test]
+    fn tasks_that_were_lost_are_sent_again() {
+        let mut session = Session::default();
+        let tasks = [1, 2, 3].map(|id| frame(Type::Req, id, 10));
+        feed(&mut session, &tasks.concat());
+        session.on_worker_frame(Type::Res, 1);
+        assert!(session.is_awaited());
+        let resumed = session.resume(&[1, 2]).unwrap();
+        assert_eq!(resumed.open, [2, 3]);
+        assert_eq!(resumed.replay, tasks[2]);
+        session.on_worker_frame(Type::Res, 2);
+        session.on_worker_frame(Type::Res, 3);
+        assert!(!session.is_awaited());
+    }
+
+    #[test]
+    fn what_the_worker_was_told_is_told_again() {
+        let mut session = Session::default();
+        let (task, cancel) = (frame(Type::Req, 5, 0), frame(Type::Cancel, 5, 0));
+        let goaway = frame(Type::Goaway, 0, 0);
+        feed(
+            &mut session,
+            &[task.clone(), cancel.clone(), goaway.clone()].concat(),
+        );
+        assert_eq!(
+            session.resume(&[5]).unwrap().replay,
+            [cancel.clone(), goaway.clone()].concat()
+        );
+        assert_eq!(
+            session.resume(&[]).unwrap().replay,
+            [task, cancel, goaway].concat()
+        );
+    }
+
+    /// The connection was lost while a task arrived from the server: its first part is sent again, behind everything
+    /// else, and the rest follows.
+    #[test]
+    fn half_a_frame_is_continued() {
+        let mut session = Session::default();
+        let (first, second) = (frame(Type::Req, 1, 4), frame(Type::Req, 2, 100));
+        feed(&mut session, &[first.as_slice(), &second[..60]].concat());
+        let resumed = session.resume(&[]).unwrap();
+        assert_eq!(resumed.replay, [first.as_slice(), &second[..60]].concat());
+        assert_eq!(session.resume(&[1]).unwrap().replay, &second[..60]);
+        assert_eq!(
+            session.resume(&[1, 2]),
+            None,
+            "it can't hold what was never sent"
+        );
+        session.on_body(&second[60..]);
+        let replay = session.resume(&[1]).unwrap().replay;
+        assert_eq!(
+            parse(&replay, MAX_FRAME).unwrap().unwrap().0.body.len(),
+            100
+        );
+    }
+
+    #[test]
+    fn tasks_that_are_too_large_are_not_kept() {
+        let mut session = Session::default();
+        feed(&mut session, &frame(Type::Req, 1, MAX_KEPT));
+        feed(&mut session, &frame(Type::Req, 2, 10));
+        assert_eq!(session.resume(&[2]), None);
+        assert_eq!(session.resume(&[1, 2]).unwrap().replay, Vec::<u8>::new());
+        session.on_worker_frame(Type::Res, 1);
+        session.on_worker_frame(Type::Res, 2);
+        assert_eq!(session.kept, 0);
+    }
+}

@@ -1,0 +1,144 @@
+//! The server's side of TLS.
+
+use super::settings::TlsFiles;
+use std::cell::{Cell, RefCell};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::client::verify_server_name;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+use tokio_rustls::server::TlsStream;
+
+/// How often the files are checked for changes.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// What tells one version of a file from another.
+type Version = Vec<Option<(u64, i64, i64)>>;
+
+pub(super) struct Tls {
+    files: TlsFiles,
+    config: RefCell<Arc<ServerConfig>>,
+    version: RefCell<Version>,
+    checked: Cell<Instant>,
+}
+
+impl Tls {
+    pub(super) fn new(files: TlsFiles) -> Result<Self, String> {
+        let version = version(&files);
+        Ok(Self {
+            config: RefCell::new(Arc::new(load(&files)?)),
+            version: RefCell::new(version),
+            checked: Cell::new(Instant::now()),
+            files,
+        })
+    }
+
+    /// Reads the files again if they have changed, at most twice a second. Connections that are open keep what they
+    /// have. If the files are not valid, the last valid ones stay in use.
+    pub(super) fn refresh(&self) -> Result<bool, String> {
+        if self.checked.get().elapsed() < CHECK_INTERVAL {
+            return Ok(false);
+        }
+        self.checked.set(Instant::now());
+        let version = version(&self.files);
+        if version == *self.version.borrow() {
+            return Ok(false);
+        }
+        // A version that is not valid is reported once.
+        *self.version.borrow_mut() = version;
+        *self.config.borrow_mut() = Arc::new(load(&self.files)?);
+        Ok(true)
+    }
+
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(self.config.borrow().clone())
+    }
+}
+
+fn version(files: &TlsFiles) -> Version {
+    let paths = [
+        Some(&files.certificate),
+        Some(&files.key),
+        files.client_ca.as_ref(),
+    ];
+    let of = |path: &Path| {
+        let file = fs::metadata(path).ok()?;
+        Some((file.ino(), file.mtime(), file.mtime_nsec()))
+    };
+    paths.into_iter().flatten().map(|path| of(path)).collect()
+}
+
+/// Checks that the files can be used.
+pub(super) fn check(files: &TlsFiles) -> Result<(), String> {
+    load(files).map(drop)
+}
+
+fn load(files: &TlsFiles) -> Result<ServerConfig, String> {
+    let certificates = read_certificates(&files.certificate)?;
+    let shown = files.key.display();
+    let key = PrivateKeyDer::from_pem_file(&files.key)
+        .map_err(|error| format!("cannot read the private key {shown} ([listen] key): {error}"))?;
+    let provider = Arc::new(default_provider());
+    let builder = ServerConfig::builder_with_provider(provider.clone());
+    let builder = builder.with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| error.to_string())?;
+    let builder = match &files.client_ca {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in read_certificates(path)? {
+                roots
+                    .add(certificate)
+                    .map_err(|error| invalid(path, error))?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            let verifier = verifier.build().map_err(|error| invalid(path, error))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    builder
+        .with_single_cert(certificates, key)
+        .map_err(|error| {
+            let certificate = files.certificate.display();
+            format!(
+                "the certificate {certificate} and the key {shown} can't be used together: {error}"
+            )
+        })
+}
+
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let certificates = CertificateDer::pem_file_iter(path);
+    let certificates = certificates.and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    match certificates {
+        Ok(all) if all.is_empty() => Err(invalid(path, "it contains no certificate in PEM")),
+        Ok(all) => Ok(all),
+        Err(error) => Err(invalid(path, error)),
+    }
+}
+
+fn invalid(path: &Path, why: impl ToString) -> String {
+    format!(
+        "cannot use the certificates in {}: {}",
+        path.display(),
+        why.to_string()
+    )
+}
+
+/// Whether the client's certificate is for a name. TLS has checked who signed it.
+pub(super) fn has_certificate_for(stream: &TlsStream<TcpStream>, name: &str) -> bool {
+    let (_, connection) = stream.get_ref();
+    let certificate = connection.peer_certificates().and_then(<[_]>::first);
+    let (Some(certificate), Ok(name)) = (certificate, ServerName::try_from(name)) else {
+        return false;
+    };
+    ParsedCertificate::try_from(certificate)
+        .is_ok_and(|certificate| verify_server_name(&certificate, &name).is_ok())
+}

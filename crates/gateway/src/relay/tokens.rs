@@ -1,0 +1,241 @@
+//! The tokens that are valid now, and what their peers use.
+
+use super::refusal::Refusal;
+use super::usage::Usage;
+use crate::token::{FileError, Secret, Token, read, split_secret};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use stoker_wire::Status;
+
+/// How often the file is checked for changes.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// A token, and what its peers use.
+#[derive(Clone)]
+pub(super) struct Active {
+    pub(super) token: Rc<Token>,
+    pub(super) usage: Rc<Usage>,
+}
+
+/// How a peer has identified itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// The hash of the secret.
+    Secret(String),
+    /// The name in its certificate.
+    Certificate(String),
+}
+
+/// What tells one version of the file from another.
+type Version = Option<(u64, i64, i64, u64)>;
+
+pub(super) struct Tokens {
+    path: PathBuf,
+    by_name: RefCell<HashMap<String, Active>>,
+    version: Cell<Version>,
+    checked: Cell<Instant>,
+}
+
+impl Tokens {
+    pub(super) fn new(path: PathBuf) -> Result<Self, FileError> {
+        let tokens = Self {
+            path,
+            by_name: RefCell::default(),
+            version: Cell::new(None),
+            checked: Cell::new(Instant::now()),
+        };
+        tokens.load()?;
+        Ok(tokens)
+    }
+
+    /// Reads the file again if it has changed since the last call, at most twice a second. Returns whether it did.
+    pub(super) fn refresh(&self) -> Result<bool, FileError> {
+        if self.checked.get().elapsed() < CHECK_INTERVAL {
+            return Ok(false);
+        }
+        self.checked.set(Instant::now());
+        if self.current_version() == self.version.get() {
+            return Ok(false);
+        }
+        self.load()?;
+        Ok(true)
+    }
+
+    fn current_version(&self) -> Version {
+        let file = fs::metadata(&self.path).ok()?;
+        Some((file.ino(), file.mtime(), file.mtime_nsec(), file.size()))
+    }
+
+    fn load(&self) -> Result<(), FileError> {
+        // Taken before the file is read: if it changes meanwhile, it is read once more. A version that can't be read is
+        // reported once.
+        self.version.set(self.current_version());
+        let tokens = read(&self.path)?;
+        let mut by_name = self.by_name.borrow_mut();
+        let mut before = std::mem::take(&mut *by_name);
+        for token in tokens {
+            let usage = before.remove(&token.name).map(|active| active.usage);
+            let active = Active {
+                usage: usage.unwrap_or_default(),
+                token: Rc::new(token),
+            };
+            by_name.insert(active.token.name.clone(), active);
+        }
+        Ok(())
+    }
+
+    /// Finds the token of a peer by the secret that it presents, or by the name in its certificate.
+    pub(super) fn authenticate(
+        &self,
+        presented: Option<&str>,
+        has_certificate_for: impl Fn(&str) -> bool,
+    ) -> Result<(Active, Proof), Refusal> {
+        let now = now_ms();
+        let found = match presented {
+            Some(presented) => self.by_secret(presented, now),
+            None => self.by_certificate(has_certificate_for),
+        };
+        let Some((active, proof)) = found else {
+            let text = match presented {
+                Some(_) => {
+                    "the token is not valid: it was mistyped, revoked or has expired; 'stoker token list' on the \
+                     server shows which there are"
+                }
+                None => {
+                    "a token is required here: set STOKER_TOKEN; 'stoker token create' on the server makes one"
+                }
+            };
+            return Err(Refusal::new(Status::UNAUTHENTICATED, text));
+        };
+        if active.token.is_expired(now) {
+            let text = format!(
+                "token '{}' has expired; 'stoker token set {0} --expires' on the server extends it",
+                active.token.name
+            );
+            return Err(Refusal::new(Status::UNAUTHENTICATED, text));
+        }
+        Ok((active, proof))
+    }
+
+    fn by_secret(&self, presented: &str, now: u64) -> Option<(Active, Proof)> {
+        let (name, secret) = split_secret(presented)?;
+        let by_name = self.by_name.borrow();
+        let Some(active) = by_name.get(name) else {
+            // Takes as long as for a name that exists.
+            let nothing = Secret {
+                sha256: "0".repeat(64),
+                expires_ms: None,
+            };
+            return nothing.is_of(secret, now).then_some(None)?;
+        };
+        let mut secrets = active.token.secrets.iter();
+        let found = secrets.find(|stored| stored.is_of(secret, now))?;
+        Some((active.clone(), Proof::Secret(found.sha256.clone())))
+    }
+
+    fn by_certificate(&self, is_for: impl Fn(&str) -> bool) -> Option<(Active, Proof)> {
+        let by_name = self.by_name.borrow();
+        let mut found = by_name.values().filter_map(|active| {
+            let name = active.token.certificate.as_deref()?;
+            is_for(name).then(|| (active.clone(), Proof::Certificate(name.to_owned())))
+        });
+        found.next()
+    }
+
+    /// The present version of a token with which a peer has identified itself; `None` if it is no longer valid.
+    pub(super) fn current(&self, name: &str, proof: &Proof) -> Option<Rc<Token>> {
+        let now = now_ms();
+        let by_name = self.by_name.borrow();
+        let token = &by_name.get(name)?.token;
+        let is_proof = match proof {
+            Proof::Certificate(name) => token.certificate.as_ref() == Some(name),
+            Proof::Secret(hash) => token.secrets.iter().any(|secret| {
+                let is_valid = secret.expires_ms.is_none_or(|expires| expires > now);
+                secret.sha256 == *hash && is_valid
+            }),
+        };
+        (is_proof && !token.is_expired(now)).then(|| token.clone())
+    }
+}
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_millis() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token::{Role, edit, new_secret};
+
+    #[test]
+    fn changes_of_the_file_take_effect() {
+        let path = std::env::temp_dir().join(format!("stoker-active-{}", std::process::id()));
+        let tokens = Tokens::new(path.clone()).unwrap();
+        assert!(tokens.authenticate(Some("web.x"), |_| false).is_err());
+        let (presented, secret) = new_secret("web").unwrap();
+        let web = Token {
+            name: "web".to_owned(),
+            roles: vec![Role::Push],
+            secrets: vec![secret],
+            certificate: Some("web.internal".to_owned()),
+            ..Token::default()
+        };
+        edit(&path, |all| {
+            all.push(web);
+            Ok(())
+        })
+        .unwrap();
+        tokens.load().unwrap();
+        let (active, proof) = tokens.authenticate(Some(&presented), |_| false).unwrap();
+        assert_eq!(active.token.name, "web");
+        assert!(tokens.current("web", &proof).is_some());
+        let (_, by_certificate) = tokens
+            .authenticate(None, |name| name == "web.internal")
+            .unwrap();
+        let wrong = [
+            None,
+            Some("web"),
+            Some("web."),
+            Some("other.x"),
+            Some(&presented[..60]),
+        ];
+        for presented in wrong {
+            let refused = tokens.authenticate(presented, |_| false);
+            assert_eq!(refused.err().unwrap().status, Status::UNAUTHENTICATED);
+        }
+        active.usage.connect(&active.token).unwrap();
+        // A rotation without overlap: the old secret is gone, and the use goes on.
+        let (_, secret) = new_secret("web").unwrap();
+        edit(&path, |all| {
+            all[0].secrets = vec![secret];
+            all[0].connections = Some(1);
+            Ok(())
+        })
+        .unwrap();
+        tokens.load().unwrap();
+        assert!(tokens.current("web", &proof).is_none());
+        let now = tokens.current("web", &by_certificate).unwrap();
+        let (active, _) = tokens
+            .authenticate(None, |name| name == "web.internal")
+            .unwrap();
+        assert!(active.usage.connect(&now).is_err());
+        edit(&path, |all| {
+            all[0].expires_ms = Some(1);
+            Ok(())
+        })
+        .unwrap();
+        tokens.load().unwrap();
+        let expired = tokens
+            .authenticate(None, |name| name == "web.internal")
+            .err()
+            .unwrap();
+        assert!(expired.text.contains("expired"), "{}", expired.text);
+        std::fs::remove_file(&path).unwrap();
+    }
+}

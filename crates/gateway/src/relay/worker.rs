@@ -1,0 +1,207 @@
+//! What is passed on between a worker on another machine and the server.
+
+use super::pump::{Output, Passed};
+use super::refusal::Refusal;
+use super::scanner::{Part, Scanner};
+use super::session::{Resumption, Session};
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+use stoker_wire::{Encode, Type, encode};
+
+/// The maximum length of a frame from a worker that is passed on only when it is complete. If the connection is lost in
+/// the middle of a longer one, the session can't be resumed.
+const MAX_WHOLE: usize = 1 << 20;
+
+/// What is read from the worker now.
+enum Reading {
+    Nothing,
+    /// A frame that is passed on when it is complete.
+    Whole(Type, u32, Vec<u8>),
+    /// The rest of a frame whose beginning was passed on.
+    Rest(Type, u32),
+}
+
+/// The server's answer to HELLO.
+enum Welcome {
+    Awaited,
+    Arriving(Vec<u8>),
+    Received(Map<String, Value>),
+    /// The server has rejected HELLO.
+    Refused,
+}
+
+pub(super) struct Worker {
+    /// The id by which the worker can resume the session.
+    id: String,
+    resume_timeout: Duration,
+    session: Session,
+    from_peer: Scanner,
+    from_server: Scanner,
+    reading: Reading,
+    welcome: Welcome,
+}
+
+impl Worker {
+    pub(super) fn new(id: String, resume_timeout: Duration) -> Self {
+        Self {
+            id,
+            resume_timeout,
+            session: Session::default(),
+            from_peer: Scanner::default(),
+            from_server: Scanner::default(),
+            reading: Reading::Nothing,
+            welcome: Welcome::Awaited,
+        }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The worker's name in the server, such as `app-3`.
+    pub(super) fn name(&self) -> &str {
+        match &self.welcome {
+            Welcome::Received(welcome) => welcome.get("worker").and_then(Value::as_str),
+            _ => None,
+        }
+        .unwrap_or("a worker")
+    }
+
+    /// Whether the worker may come back and deliver an answer.
+    pub(super) fn can_be_resumed(&self) -> bool {
+        let is_whole = !matches!(self.reading, Reading::Rest(..));
+        let is_welcome = matches!(self.welcome, Welcome::Received(_));
+        is_whole && is_welcome && !self.resume_timeout.is_zero() && self.session.is_awaited()
+    }
+
+    /// Continues on another connection: returns what the worker is sent first. `None` if that is not possible.
+    pub(super) fn resume(&mut self, held: &[u32]) -> Option<Vec<u8>> {
+        let Welcome::Received(welcome) = &self.welcome else {
+            return None;
+        };
+        let Resumption { open, replay } = self.session.resume(held)?;
+        let mut welcome = welcome.clone();
+        welcome.insert("resumed".to_owned(), true.into());
+        welcome.insert("open".to_owned(), json!(open));
+        let mut out = Vec::new();
+        put_welcome(welcome, &mut out);
+        out.extend_from_slice(&replay);
+        self.from_peer = Scanner::default();
+        self.reading = Reading::Nothing;
+        Some(out)
+    }
+
+    fn on_welcome(&mut self, body: &[u8], out: &mut Output) {
+        let mut welcome: Map<String, Value> = serde_json::from_slice(body).unwrap_or_default();
+        if !self.resume_timeout.is_zero() {
+            welcome.insert("session".to_owned(), self.id.as_str().into());
+            let grace_ms = self.resume_timeout.as_millis() as u64;
+            welcome.insert("grace_ms".to_owned(), grace_ms.into());
+        }
+        self.welcome = Welcome::Received(welcome.clone());
+        put_welcome(welcome, &mut out.to_peer);
+    }
+
+    fn on_server_part(&mut self, part: &Part<'_>, out: &mut Output) {
+        match part {
+            Part::Head { frame, bytes, body } => {
+                if matches!(self.welcome, Welcome::Awaited) && frame.kind == Type::Welcome {
+                    self.welcome = Welcome::Arriving(Vec::new());
+                    return;
+                }
+                if matches!(self.welcome, Welcome::Awaited) {
+                    self.welcome = Welcome::Refused;
+                }
+                self.session.on_head(frame, bytes, *body);
+                out.to_peer.extend_from_slice(bytes);
+            }
+            Part::Body { bytes, left } => {
+                if let Welcome::Arriving(collected) = &mut self.welcome {
+                    collected.extend_from_slice(bytes);
+                    if *left == 0 {
+                        let body = std::mem::take(collected);
+                        self.on_welcome(&body, out);
+                    }
+                    return;
+                }
+                self.session.on_body(bytes);
+                out.to_peer.extend_from_slice(bytes);
+            }
+        }
+    }
+
+    fn on_worker_part(&mut self, part: &Part<'_>, out: &mut Output) {
+        let left = match part {
+            Part::Head { frame, bytes, body } => {
+                let (kind, id) = (frame.kind, frame.id);
+                self.reading = match bytes.len() + body <= MAX_WHOLE {
+                    true => Reading::Whole(kind, id, bytes.to_vec()),
+                    false => {
+                        out.to_server.extend_from_slice(bytes);
+                        Reading::Rest(kind, id)
+                    }
+                };
+                *body
+            }
+            Part::Body { bytes, left } => {
+                match &mut self.reading {
+                    Reading::Whole(_, _, frame) => frame.extend_from_slice(bytes),
+                    _ => out.to_server.extend_from_slice(bytes),
+                }
+                *left
+            }
+        };
+        if left > 0 {
+            return;
+        }
+        match std::mem::replace(&mut self.reading, Reading::Nothing) {
+            Reading::Nothing => {}
+            Reading::Rest(kind, id) => self.session.on_worker_frame(kind, id),
+            Reading::Whole(kind, id, frame) => {
+                out.to_server.extend_from_slice(&frame);
+                self.session.on_worker_frame(kind, id);
+            }
+        }
+    }
+}
+
+impl Passed for Worker {
+    fn on_peer_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Refusal> {
+        let mut scanner = std::mem::take(&mut self.from_peer);
+        let scanned = scanner.scan(bytes, |part| {
+            self.on_worker_part(&part, out);
+            Ok(())
+        });
+        self.from_peer = scanner;
+        scanned
+    }
+
+    fn on_server_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Refusal> {
+        let mut scanner = std::mem::take(&mut self.from_server);
+        let scanned = scanner.scan(bytes, |part| {
+            self.on_server_part(&part, out);
+            Ok(())
+        });
+        self.from_server = scanner;
+        scanned
+    }
+
+    fn is_between_frames(&self) -> bool {
+        self.from_server.is_between_frames()
+    }
+}
+
+fn put_welcome(welcome: Map<String, Value>, out: &mut Vec<u8>) {
+    let body = Value::Object(welcome).to_string();
+    encode(
+        out,
+        Encode {
+            body: body.as_bytes(),
+            ..Encode::new(Type::Welcome, 0)
+        },
+    );
+}
