@@ -210,6 +210,15 @@ impl App {
         address.parse().expect("an address")
     }
 
+    /// The address of the gateway for other machines, as the log reports it.
+    #[track_caller]
+    pub fn relay_address(&self) -> SocketAddr {
+        let line = self.wait_for_log("gateway relay: listening on ");
+        let (_, rest) = line.split_once("://").expect("it is there");
+        let address = rest.split([',', ' ']).next().unwrap_or_default();
+        address.parse().expect("an address")
+    }
+
     /// All processes of this Stoker.
     pub fn processes(&self) -> Vec<i32> {
         procs::marked(&self.mark)
@@ -232,6 +241,16 @@ impl App {
         let socket = self.socket();
         let spawn = Spawn::new(&self.stoker).args(args).within(self.dir.path());
         run(spawn.env("STOKER_SOCKET", socket))
+    }
+
+    /// Runs a command of `stoker` in the directory of this server, with these environment variables only.
+    #[track_caller]
+    pub fn cli_with(&self, env: &[(&str, &str)], args: &[&str]) -> Output {
+        let spawn = Spawn::new(&self.stoker).args(args).within(self.dir.path());
+        let spawn = env
+            .iter()
+            .fold(spawn, |spawn, (name, value)| spawn.env(name, value));
+        run(spawn)
     }
 
     /// The answer of `stoker.worker list`.

@@ -3,6 +3,8 @@
 use crate::{Inbox, Outbox, Received, frame, until};
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use stoker_wire::{Codec, Encode, Flags, Key, MetaBuf, Status, Type};
@@ -127,18 +129,35 @@ impl Client {
 
     #[track_caller]
     fn try_connect_as(socket: &Path, hello: &Value) -> Option<Self> {
-        let mut client = Self::connect_without_hello(socket);
-        client.hello(hello);
-        let welcome = client.frame()?;
+        Self::connect_without_hello(socket).greet(hello)
+    }
+
+    /// Sends HELLO and reads WELCOME; `None` if the connection ends before that.
+    #[track_caller]
+    pub fn greet(mut self, hello: &Value) -> Option<Self> {
+        self.hello(hello);
+        let welcome = self.frame()?;
         assert_eq!(welcome.kind, Type::Welcome, "{}", welcome.text());
-        client.welcome = serde_json::from_slice(&welcome.body).expect("WELCOME is JSON");
-        Some(client)
+        self.welcome = serde_json::from_slice(&welcome.body).expect("WELCOME is JSON");
+        Some(self)
     }
 
     /// Connects without sending anything.
     #[track_caller]
     pub fn connect_without_hello(socket: &Path) -> Self {
-        let stream = UnixStream::connect(socket).expect("the socket is listened at");
+        Self::over(UnixStream::connect(socket).expect("the socket is listened at"))
+    }
+
+    /// Connects over TCP without sending anything.
+    #[track_caller]
+    pub fn connect_over_tcp(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("the address is listened at");
+        stream.set_nodelay(true).expect("it is TCP");
+        // Reading, writing and time limits are the same for all stream sockets.
+        Self::over(UnixStream::from(OwnedFd::from(stream)))
+    }
+
+    fn over(stream: UnixStream) -> Self {
         let half = stream.try_clone().expect("a descriptor can be copied");
         Self {
             inbox: Inbox::of(stream).with_deadline(),

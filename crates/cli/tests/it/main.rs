@@ -27,6 +27,7 @@ mod plain_program;
 mod poison;
 mod pull;
 mod quotas;
+mod relay;
 mod reload;
 mod requests;
 mod retention;

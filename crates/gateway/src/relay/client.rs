@@ -158,6 +158,10 @@ impl Passed for Client {
     fn is_between_frames(&self) -> bool {
         self.from_server.is_between_frames()
     }
+
+    fn may_half_close(&self) -> bool {
+        false
+    }
 }
 
 impl Drop for Client {

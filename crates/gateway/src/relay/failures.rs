@@ -43,6 +43,15 @@ impl Failures {
 
     /// Records a failed attempt. Returns whether it should be logged.
     pub(super) fn record(&self, address: IpAddr, now: Instant) -> bool {
+        self.note(address, now, 1.0)
+    }
+
+    /// Notes something that is not the peer's failure to identify itself. Returns whether it should be logged.
+    pub(super) fn note_mishap(&self, address: IpAddr, now: Instant) -> bool {
+        self.note(address, now, 0.0)
+    }
+
+    fn note(&self, address: IpAddr, now: Instant, failures: f64) -> bool {
         let mut all = self.0.borrow_mut();
         if all.len() >= MAX_ADDRESSES {
             all.retain(|_, record| {
@@ -60,7 +69,7 @@ impl Failures {
             logged: None,
         });
         record.age(now);
-        record.failures += 1.0;
+        record.failures += failures;
         let is_due = |logged: Instant| now.saturating_duration_since(logged) >= LOG_INTERVAL;
         let is_logged = record.logged.is_none_or(is_due);
         if is_logged {

@@ -152,7 +152,13 @@ async fn secure(
     peer.map(|stream| Peer::Tls(Box::new(stream)))
         .map_err(|error| {
             add(&relay.stats.rejected, 1);
-            if relay.failures.record(address, Instant::now()) {
+            let now = Instant::now();
+            let is_logged = match tls::is_authentication_failure(&error) {
+                true => relay.failures.record(address, now),
+                // Usually the client does not accept the certificate of this server.
+                false => relay.failures.note_mishap(address, now),
+            };
+            if is_logged {
                 let text = format!("the TLS handshake with {address} failed: {error}");
                 relay.client.log(Level::Warn, text);
             }

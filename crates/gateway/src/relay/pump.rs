@@ -32,6 +32,8 @@ pub(super) trait Passed {
     fn on_server_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Refusal>;
     /// Whether the bytes that were passed on to the peer end with a complete frame.
     fn is_between_frames(&self) -> bool;
+    /// Whether the server still reads after it has sent its last byte.
+    fn may_half_close(&self) -> bool;
 }
 
 /// Why the exchange ended.
@@ -53,6 +55,8 @@ pub(super) struct Pump {
     sent_to_peer: usize,
     sent_to_server: usize,
     needs_flush: bool,
+    /// The server has sent its last byte, but still reads.
+    is_half_closed: bool,
 }
 
 impl Pump {
@@ -96,7 +100,11 @@ impl Pump {
     ) -> Result<bool, End> {
         let mut progress = self.write_to_peer(cx, peer)?;
         progress |= self.write_to_server(cx, server)?;
-        if self.out.to_peer.is_empty()
+        if self.is_half_closed {
+            if server.poll_closed(cx).is_ready() {
+                return Err(End::Server);
+            }
+        } else if self.out.to_peer.is_empty()
             && let Poll::Ready(read) = server.poll_read(cx, scratch)
         {
             match read {
@@ -104,6 +112,7 @@ impl Pump {
                     let passed = passed.on_server_bytes(&scratch[..count], &mut self.out);
                     passed.map_err(End::Fault)?;
                 }
+                Ok(_) if passed.may_half_close() => self.is_half_closed = true,
                 _ => return Err(End::Server),
             }
             progress = true;

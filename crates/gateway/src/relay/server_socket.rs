@@ -1,12 +1,20 @@
 //! A connection to the server whose frames are passed on.
 
 use crate::client::register;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::future::Future;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::time::{Instant, Sleep, sleep};
+
+/// The time between two checks whether the server has closed a connection on which it sends nothing more.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The socket, registered for reading only: otherwise the kernel would also wake this process whenever the server has
 /// read something.
@@ -14,6 +22,8 @@ pub(super) struct ServerSocket {
     fd: AsyncFd<UnixStream>,
     /// A copy that is registered for writing, while the socket's buffer is full.
     full: Option<AsyncFd<UnixStream>>,
+    /// When to check next whether the server has closed the connection in both directions.
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl ServerSocket {
@@ -22,6 +32,7 @@ impl ServerSocket {
         Ok(Self {
             fd: register(stream, Interest::READABLE)?,
             full: None,
+            timer: None,
         })
     }
 
@@ -44,6 +55,23 @@ impl ServerSocket {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }
+        }
+    }
+
+    /// Waits until the server has closed the connection in both directions, after it has sent its last byte.
+    pub(super) fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // The runtime reports the end of reading for ever, and so can't report the other one.
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(sleep(CHECK_INTERVAL)));
+        loop {
+            ready!(timer.as_mut().poll(cx));
+            let mut fds = [PollFd::new(self.fd.get_ref(), PollFlags::empty())];
+            let polled = poll(&mut fds, Some(&Timespec::default()));
+            if polled.is_ok() && fds[0].revents().contains(PollFlags::HUP) {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(Instant::now() + CHECK_INTERVAL);
         }
     }
 

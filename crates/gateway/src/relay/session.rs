@@ -98,6 +98,11 @@ impl Session {
         self.is_leaving
     }
 
+    /// Whether the server has told the worker to leave.
+    pub(super) fn is_told_to_leave(&self) -> bool {
+        self.is_told_to_leave
+    }
+
     /// The number of tasks that have not been answered.
     pub(super) fn unanswered(&self) -> usize {
         self.open.len()

@@ -1,12 +1,12 @@
 //! The server's side of TLS.
 
 use super::settings::TlsFiles;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::client::verify_server_name;
@@ -14,11 +14,8 @@ use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::server::{ParsedCertificate, WebPkiClientVerifier};
-use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+use tokio_rustls::rustls::{Error, RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
-
-/// How often the files are checked for changes.
-const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What tells one version of a file from another.
 type Version = Vec<Option<(u64, i64, i64)>>;
@@ -27,7 +24,6 @@ pub(super) struct Tls {
     files: TlsFiles,
     config: RefCell<Arc<ServerConfig>>,
     version: RefCell<Version>,
-    checked: Cell<Instant>,
 }
 
 impl Tls {
@@ -36,18 +32,13 @@ impl Tls {
         Ok(Self {
             config: RefCell::new(Arc::new(load(&files)?)),
             version: RefCell::new(version),
-            checked: Cell::new(Instant::now()),
             files,
         })
     }
 
-    /// Reads the files again if they have changed, at most twice a second. Connections that are open keep what they
+    /// Reads the files again if they have changed. Connections that are open keep what they
     /// have. If the files are not valid, the last valid ones stay in use.
     pub(super) fn refresh(&self) -> Result<bool, String> {
-        if self.checked.get().elapsed() < CHECK_INTERVAL {
-            return Ok(false);
-        }
-        self.checked.set(Instant::now());
         let version = version(&self.files);
         if version == *self.version.borrow() {
             return Ok(false);
@@ -129,6 +120,15 @@ fn invalid(path: &Path, why: impl ToString) -> String {
         "cannot use the certificates in {}: {}",
         path.display(),
         why.to_string()
+    )
+}
+
+/// Whether a handshake failed because the client did not present a valid certificate.
+pub(super) fn is_authentication_failure(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    matches!(
+        inner,
+        Some(Error::InvalidCertificate(_) | Error::NoCertificatesPresented)
     )
 }
 

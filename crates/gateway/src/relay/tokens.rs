@@ -9,11 +9,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 use stoker_wire::Status;
-
-/// How often the file is checked for changes.
-const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A token, and what its peers use.
 #[derive(Clone)]
@@ -38,7 +35,6 @@ pub(super) struct Tokens {
     path: PathBuf,
     by_name: RefCell<HashMap<String, Active>>,
     version: Cell<Version>,
-    checked: Cell<Instant>,
 }
 
 impl Tokens {
@@ -47,18 +43,13 @@ impl Tokens {
             path,
             by_name: RefCell::default(),
             version: Cell::new(None),
-            checked: Cell::new(Instant::now()),
         };
         tokens.load()?;
         Ok(tokens)
     }
 
-    /// Reads the file again if it has changed since the last call, at most twice a second. Returns whether it did.
+    /// Reads the file again if it has changed since the last call. Returns whether it did.
     pub(super) fn refresh(&self) -> Result<bool, FileError> {
-        if self.checked.get().elapsed() < CHECK_INTERVAL {
-            return Ok(false);
-        }
-        self.checked.set(Instant::now());
         if self.current_version() == self.version.get() {
             return Ok(false);
         }

@@ -193,6 +193,10 @@ impl Passed for Worker {
     fn is_between_frames(&self) -> bool {
         self.from_server.is_between_frames()
     }
+
+    fn may_half_close(&self) -> bool {
+        self.session.is_told_to_leave()
+    }
 }
 
 fn put_welcome(welcome: Map<String, Value>, out: &mut Vec<u8>) {

@@ -1,0 +1,282 @@
+//! Workers on other machines, and sessions that outlive a connection.
+
+use super::{admin, connect, rejected, token};
+use crate::setup;
+use serde_json::{Value, json};
+use stoker_testkit::{App, Client, Received, Request, frame, until};
+use stoker_wire::{Encode, Key, Status, Type};
+
+/// A pool without processes of its own, and a TCP port. `more` begins with keys of `[listen]`.
+#[track_caller]
+fn start(more: &str) -> App {
+    let config = format!(
+        "[pool.far]\n[queue.mails]\npool = \"far\"\ntries = 5\nbackoff = [\"0s\"]\n[queue.other]\npool = \"far\"\n\
+         [listen]\naddresses = [\"127.0.0.1:0\"]\n{more}"
+    );
+    setup().config(&config).launch()
+}
+
+fn hello(token: &str) -> Value {
+    json!({"v": [1], "role": "worker", "name": "w", "pool": "far", "jobs": ["mails"], "token": token})
+}
+
+#[track_caller]
+fn join(app: &App, token: &str) -> Client {
+    connect(app, &hello(token)).expect("an answer to HELLO")
+}
+
+/// Connects again after a loss, with the ids of the tasks that the worker holds.
+#[track_caller]
+fn rejoin(app: &App, token: &str, session: &Value, held: &[u32]) -> Client {
+    let mut hello = hello(token);
+    hello["session"] = session.clone();
+    hello["held"] = json!(held);
+    connect(app, &hello).expect("an answer to HELLO")
+}
+
+#[track_caller]
+fn next(worker: &mut Client, kind: Type) -> Received {
+    let got = worker.frame().expect("the connection stays open");
+    assert_eq!(got.kind, kind, "{}", got.text());
+    got
+}
+
+fn answer(worker: &mut Client, id: u32) {
+    worker.write(&frame(Encode::new(Type::Res, id)));
+}
+
+#[track_caller]
+fn work(app: &App) -> String {
+    token(app, "work", &["--roles", "work", "--queues", "mails"])
+}
+
+#[test]
+fn a_worker_joins_with_a_token_and_is_shown_with_its_address() {
+    let app = start("");
+    let work = work(&app);
+    let mut worker = join(&app, &work);
+    assert!(worker.welcome["session"].is_string());
+    assert_eq!(worker.welcome["grace_ms"], 10_000);
+    let shown = &app.state()["workers"][0];
+    assert_eq!(
+        (&shown["kind"], &shown["pid"]),
+        (&json!("connected"), &json!(0))
+    );
+    assert!(
+        shown["address"]
+            .as_str()
+            .is_some_and(|address| address.starts_with("127.0.0.1:"))
+    );
+    let id = app.client().push(&Request::push("mails", "x"));
+    let task = next(&mut worker, Type::Req);
+    answer(&mut worker, task.id);
+    app.client().job_in(&id, "done");
+    let other =
+        json!({"v": [1], "role": "worker", "pool": "far", "jobs": ["other"], "token": work});
+    let refused = rejected(&app, &other);
+    assert_eq!(refused.status(), Status::PERMISSION_DENIED);
+    assert!(refused.text().contains("--queues"), "{}", refused.text());
+}
+
+/// The answer was written just when the connection was lost: the worker delivers it on the next one.
+#[test]
+fn a_worker_resumes_its_session_and_delivers_its_answer() {
+    let app = start("");
+    let work = work(&app);
+    let mut worker = join(&app, &work);
+    let id = app.client().push(&Request::push("mails", "x"));
+    let task = next(&mut worker, Type::Req);
+    let session = worker.welcome["session"].clone();
+    drop(worker);
+    let mut worker = rejoin(&app, &work, &session, &[task.id]);
+    assert_eq!(worker.welcome["resumed"], true);
+    assert_eq!(worker.welcome["open"], json!([task.id]));
+    answer(&mut worker, task.id);
+    let job = app.client().job_in(&id, "done");
+    assert_eq!((&job["attempt"], &job["crashes"]), (&json!(1), &json!(0)));
+    assert_eq!(app.pool()["restarts"], 0);
+}
+
+/// A task that was on its way when the connection was lost is sent again, and has run only once.
+#[test]
+fn a_lost_task_is_sent_again() {
+    let app = start("");
+    let work = work(&app);
+    let mut worker = join(&app, &work);
+    let id = app.client().push(&Request::push("mails", "payload"));
+    let lost = next(&mut worker, Type::Req);
+    let session = worker.welcome["session"].clone();
+    drop(worker);
+    let mut worker = rejoin(&app, &work, &session, &[]);
+    assert_eq!(worker.welcome["resumed"], true);
+    let again = next(&mut worker, Type::Req);
+    assert_eq!((again.id, again.text()), (lost.id, "payload".to_owned()));
+    answer(&mut worker, again.id);
+    assert_eq!(app.client().job_in(&id, "done")["crashes"], 0);
+}
+
+/// A worker may connect again before its first connection is known to be lost.
+#[test]
+fn a_session_moves_from_a_connection_that_is_still_open() {
+    let app = start("");
+    let work = work(&app);
+    let mut first = join(&app, &work);
+    let id = app.client().push(&Request::push("mails", "x"));
+    let task = next(&mut first, Type::Req);
+    let session = first.welcome["session"].clone();
+    let mut second = rejoin(&app, &work, &session, &[task.id]);
+    assert_eq!(second.welcome["resumed"], true);
+    assert!(first.frame().is_none(), "the first connection is closed");
+    answer(&mut second, task.id);
+    app.client().job_in(&id, "done");
+    assert_eq!(app.workers().len(), 1);
+}
+
+/// After the grace the loss counts as a crash, and the late answer is refused.
+#[test]
+fn a_late_answer_is_refused() {
+    let app = start("resume_timeout = \"50ms\"");
+    let work = work(&app);
+    let mut worker = join(&app, &work);
+    let id = app.client().push(&Request::push("mails", "x"));
+    let task = next(&mut worker, Type::Req);
+    let session = worker.welcome["session"].clone();
+    drop(worker);
+    app.wait_for_log("lost its connection in the middle of a task and did not come back");
+    let mut worker = rejoin(&app, &work, &session, &[task.id]);
+    assert_eq!(worker.welcome.get("resumed"), None);
+    assert_ne!(worker.welcome["session"], session);
+    app.wait_for_log("came back after its session had ended: its answers to 1 task(s) are refused");
+    let again = next(&mut worker, Type::Req);
+    answer(&mut worker, again.id);
+    let job = app.client().job_in(&id, "done");
+    assert_eq!(job["crashes"], 1);
+}
+
+/// Without a session to resume, a lost connection is the worker's death at once.
+#[test]
+fn sessions_can_be_disabled() {
+    let app = start("resume_timeout = \"0s\"");
+    let work = work(&app);
+    let mut worker = join(&app, &work);
+    assert_eq!(worker.welcome.get("session"), None);
+    let id = app.client().push(&Request::push("mails", "x"));
+    next(&mut worker, Type::Req);
+    drop(worker);
+    let mut worker = join(&app, &work);
+    let again = next(&mut worker, Type::Req);
+    answer(&mut worker, again.id);
+    assert_eq!(app.client().job_in(&id, "done")["crashes"], 1);
+}
+
+/// A worker that ran nothing when it was lost has crashed on nothing.
+#[test]
+fn an_idle_worker_that_is_lost_costs_no_task_anything() {
+    let app = start("");
+    let work = work(&app);
+    drop(join(&app, &work));
+    until("the worker is gone", || {
+        app.workers().is_empty().then_some(())
+    });
+    let id = app.client().push(&Request::push("mails", "x"));
+    let mut worker = join(&app, &work);
+    let task = next(&mut worker, Type::Req);
+    answer(&mut worker, task.id);
+    assert_eq!(app.client().job_in(&id, "done")["crashes"], 0);
+}
+
+/// A session belongs to its token.
+#[test]
+fn another_token_can_not_take_a_session() {
+    let app = start("");
+    let (work, other) = (work(&app), admin(&app));
+    let mut worker = join(&app, &work);
+    let id = app.client().push(&Request::push("mails", "x"));
+    let task = next(&mut worker, Type::Req);
+    let session = worker.welcome["session"].clone();
+    let thief = rejoin(&app, &other, &session, &[task.id]);
+    assert_eq!(thief.welcome.get("resumed"), None);
+    drop(thief);
+    answer(&mut worker, task.id);
+    app.client().job_in(&id, "done");
+}
+
+/// A shutdown of the server reaches the worker, and a job that it runs is waited for.
+#[test]
+fn a_remote_worker_is_told_to_leave() {
+    let app = start("");
+    let work = work(&app);
+    let mut worker = join(&app, &work);
+    let id = app.client().push(&Request::push("mails", "x"));
+    let task = next(&mut worker, Type::Req);
+    app.term();
+    app.wait_for_log("shutting down");
+    answer(&mut worker, task.id);
+    next(&mut worker, Type::Goaway);
+    drop(worker);
+    let dir = app.dir.clone();
+    assert_eq!(app.wait_for_exit().code, 0);
+    let store = dir.file("stoker.db").display().to_string();
+    let again = setup()
+        .config(&format!("[pool.far]\n[store]\npath = \"{store}\""))
+        .launch();
+    assert_eq!(again.client().job(&id)["state"], "done");
+}
+
+/// A reload tells a worker to leave while it runs a task. The server then sends nothing more, but still reads.
+#[test]
+fn a_worker_that_is_told_to_leave_in_a_task_still_answers_it() {
+    let app = start("");
+    let work = work(&app);
+    let mut worker = join(&app, &work);
+    let id = app.client().push(&Request::push("mails", "x"));
+    let task = next(&mut worker, Type::Req);
+    let socket = app.socket();
+    let reload = std::thread::spawn(move || {
+        let reload = json!({"op": "reload"});
+        Client::connect(&socket)
+            .try_call_server("stoker.pool", &reload)
+            .is_ok()
+    });
+    next(&mut worker, Type::Goaway);
+    answer(&mut worker, task.id);
+    app.client().job_in(&id, "done");
+    drop(worker);
+    assert!(reload.join().expect("it does not panic"));
+}
+
+/// A call that a worker on another machine makes from within its task names that worker, and so is refused instead of
+/// waiting for itself.
+#[test]
+fn a_nested_call_of_the_only_worker_is_refused() {
+    let app = start("[service.far]\npool = \"far\"");
+    let all = token(
+        &app,
+        "all",
+        &[
+            "--roles",
+            "work,call",
+            "--queues",
+            "mails",
+            "--services",
+            "far",
+        ],
+    );
+    let mut hello = hello(&all);
+    hello["calls"] = json!(["far.x"]);
+    let mut worker = connect(&app, &hello).expect("an answer to HELLO");
+    app.client().push(&Request::push("mails", "x"));
+    let task = next(&mut worker, Type::Req);
+    let inside =
+        json!({"v": [1], "role": "client", "token": all, "worker": worker.welcome["worker"]});
+    let mut client = connect(&app, &inside).expect("an answer to HELLO");
+    let parent = Request::call("far.x", "").meta(Key::PARENT, task.id.to_be_bytes());
+    let refused = client.request(&parent);
+    assert_eq!(
+        refused.status(),
+        Status::RESOURCE_EXHAUSTED,
+        "{}",
+        refused.text()
+    );
+    answer(&mut worker, task.id);
+}
