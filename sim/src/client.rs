@@ -2,6 +2,7 @@
 
 use crate::calls::{CallSpec, Calls};
 use crate::connection::Connection;
+use crate::gateway;
 use crate::ledger::{Imported, Ledger, Override};
 use crate::payload::body;
 use crate::push::Options;
@@ -94,8 +95,12 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(mut connection: Connection, pid: i32) -> Self {
-        let hello = serde_json::json!({"v": [1], "role": "client", "name": "sim", "pid": pid});
+    /// Sends HELLO. `user` is set if a gateway relays the connection for a user on another machine.
+    pub(crate) fn new(mut connection: Connection, pid: i32, user: Option<u32>) -> Self {
+        let mut hello = serde_json::json!({"v": [1], "role": "client", "name": "sim", "pid": pid});
+        if let Some(user) = user {
+            gateway::relay(&mut hello, &format!("user{user}"));
+        }
         Self::send_hello(&mut connection, &hello);
         Self::with_connection(connection)
     }
@@ -131,8 +136,16 @@ impl Client {
     }
 
     /// The connection of a worker's task code.
-    pub(crate) fn of_worker(mut connection: Connection, pid: i32, worker: &str) -> Self {
-        let hello = serde_json::json!({"v": [1], "role": "client", "name": "sim", "pid": pid, "worker": worker});
+    pub(crate) fn of_worker(
+        mut connection: Connection,
+        pid: i32,
+        worker: &str,
+        is_remote: bool,
+    ) -> Self {
+        let mut hello = serde_json::json!({"v": [1], "role": "client", "name": "sim", "pid": pid, "worker": worker});
+        if is_remote {
+            gateway::relay(&mut hello, gateway::WORKERS);
+        }
         Self::send_hello(&mut connection, &hello);
         Self::with_connection(connection)
     }

@@ -6,6 +6,7 @@ use crate::client::{Client, RequestKind};
 use crate::connection::Connection;
 use crate::coverage::features;
 use crate::dice::Dice;
+use crate::gateway;
 use crate::ledger::Override;
 use crate::operator::{self, Effect};
 use crate::push::Options;
@@ -27,13 +28,8 @@ impl World {
         if self.actions_taken >= self.setup.requests {
             return self.client_waits(no);
         }
-        let from = stoker_os::Peer {
-            pid: CLIENT + no as i32,
-            uid: (no % 3) as u32,
-        };
         if self.clients[no].is_none() {
-            let fd = sim::connect(Path::new(SOCKET), from).expect("the server listens");
-            self.clients[no] = Some(Client::new(Connection::new(fd), from.pid));
+            self.connect_client(no);
         }
         let burst = self.dice("clients").weighted(&[(70, 1), (20, 5), (10, 40)]);
         for _ in 0..burst {
@@ -48,6 +44,20 @@ impl World {
         };
         let next = self.setup.after_break(steady() + pause);
         self.agenda.plan(next, PlannedEvent::ClientActs(no));
+    }
+
+    /// Connects a client, which belongs to one of three users.
+    fn connect_client(&mut self, no: usize) {
+        let (pid, user) = (CLIENT + no as i32, no % 3);
+        let is_remote = self.setup.remote_users[user];
+        let uid = user as u32;
+        let from = match is_remote {
+            true => gateway::PEER,
+            false => stoker_os::Peer { pid, uid },
+        };
+        let fd = sim::connect(Path::new(SOCKET), from).expect("the server listens");
+        let client = Client::new(Connection::new(fd), pid, is_remote.then_some(uid));
+        self.clients[no] = Some(client);
     }
 
     /// Gives the next action dice of its own. Returns whether the action is to be done.
@@ -268,12 +278,7 @@ impl World {
             self.ledger.first_unfinished()
         );
         if self.clients[0].is_none() {
-            let from = stoker_os::Peer {
-                pid: CLIENT,
-                uid: 0,
-            };
-            let fd = sim::connect(Path::new(SOCKET), from).expect("the server listens");
-            self.clients[0] = Some(Client::new(Connection::new(fd), from.pid));
+            self.connect_client(0);
         }
         for queue in self.ledger.paused.clone() {
             let name = self.setup.queues[queue].name.clone();

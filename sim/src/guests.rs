@@ -3,6 +3,7 @@
 use crate::agenda::PlannedEvent;
 use crate::connection::Connection;
 use crate::dice::Dice;
+use crate::gateway;
 use crate::model::Model;
 use crate::pulls::Pull;
 use crate::setup::Setup;
@@ -90,7 +91,11 @@ impl World {
         } = self.guests[no];
         self.guests[no].key = key;
         sim::start_process(pid, ANGEL, uid, 20 << 20);
-        let own = stoker_os::Peer { pid, uid };
+        let is_remote = self.setup.remote_guests;
+        let own = match is_remote {
+            true => gateway::PEER,
+            false => stoker_os::Peer { pid, uid },
+        };
         let fd = sim::connect(Path::new(SOCKET), own).expect("the server listens");
         let mut worker = Worker::new(key, pid, Connection::new(fd), Model::loop_worker());
         match kind {
@@ -102,6 +107,7 @@ impl World {
         }
         self.trace(|| format!("  worker {key} connects as a guest: {kind:?}"));
         let pool = self.setup.pools[pool].name.clone();
+        worker.is_remote = is_remote;
         worker.hello(&self.setup, &pool);
         self.pools.insert(key, pool);
         self.workers.insert(key, worker);

@@ -16,6 +16,7 @@ mod dice;
 #[cfg(test)]
 mod failing;
 mod faults;
+mod gateway;
 mod guests;
 mod hostile;
 mod imports;

@@ -6,6 +6,7 @@ use crate::calls::CallSpec;
 use crate::client::{Client, RequestKind};
 use crate::connection::Connection;
 use crate::coverage::features;
+use crate::gateway;
 use crate::guests::is_guest;
 use crate::model::Task;
 use crate::push::Options;
@@ -60,9 +61,14 @@ impl World {
         };
         if worker.nested.client.is_none() {
             let (pid, name) = (worker.pid, worker.name.clone());
-            let from = stoker_os::Peer { pid, uid: 0 };
+            let is_remote = worker.is_remote;
+            let from = match is_remote {
+                true => gateway::PEER,
+                false => stoker_os::Peer { pid, uid: 0 },
+            };
             let fd = sim::connect(Path::new(SOCKET), from).expect("the server listens");
-            worker.nested.client = Some(Client::of_worker(Connection::new(fd), pid, &name));
+            let client = Client::of_worker(Connection::new(fd), pid, &name, is_remote);
+            worker.nested.client = Some(client);
         }
         worker.nested.waits = true;
         let has_services = !self.setup.services.is_empty();

@@ -2,6 +2,7 @@
 
 use crate::agenda::PlannedEvent;
 use crate::client::RequestKind;
+use crate::gateway;
 use crate::reload::FILE;
 use crate::world::{ANGEL, SERVER, SOCKET, World};
 use std::path::{Path, PathBuf};
@@ -209,7 +210,7 @@ impl World {
             text: angel.text.clone(),
             restarts: angel.restarts,
             previous: angel.previous,
-            gateway_token: None,
+            gateway_token: Some(gateway::TOKEN.to_owned()),
         };
         let heart = angel.heart.share().expect("it can be shared");
         send(&angel.control, &config, vec![heart]);

@@ -2,6 +2,7 @@
 
 use crate::behaviour::Act;
 use crate::connection::Connection;
+use crate::gateway;
 use crate::guests::{is_guest, token};
 use crate::ledger::{Answer, CLASS, Ledger, PLACE, checkpoint_body};
 use crate::model::{Model, Task, WorkerEffect};
@@ -69,6 +70,8 @@ pub(crate) struct Worker {
     pub(crate) kill_requested: bool,
     /// The requests of the task's code.
     pub(crate) nested: NestedRequests,
+    /// A gateway relays the worker's connection.
+    pub(crate) is_remote: bool,
 }
 
 /// A worker that has been ready for this long was ready when a call was made that is answered now.
@@ -108,6 +111,7 @@ impl Worker {
             has_crashed: false,
             kill_requested: false,
             nested: NestedRequests::default(),
+            is_remote: false,
         }
     }
 
@@ -126,6 +130,9 @@ impl Worker {
         if is_guest(self.key) {
             hello["pool"] = pool.into();
             hello["token"] = token(setup, pool).into();
+        }
+        if self.is_remote {
+            gateway::relay(&mut hello, gateway::WORKERS);
         }
         let body = hello.to_string();
         self.connection.put(Encode {

@@ -138,6 +138,10 @@ pub(crate) struct Setup {
     pub(crate) clients: u64,
     /// The number of guests: workers that the angel does not start, and that dial the socket.
     pub(crate) guests: u64,
+    /// The users whose clients are on other machines: a gateway relays their connections.
+    pub(crate) remote_users: [bool; 3],
+    /// A gateway relays the connections of guests.
+    pub(crate) remote_guests: bool,
     /// The number of calls in ten requests.
     pub(crate) calls: u64,
     /// For a long time no client requests anything.
@@ -198,6 +202,7 @@ impl Setup {
             )
         });
         let services = services.collect();
+        let mut remote = Dice::of(seed, "remote");
         let shutdowns = draw_shutdowns(seed, &store);
         let mut ages = pools.iter().map(|pool| pool.section.get("max_age"));
         // If a pool started a worker each second, a break would take long to simulate.
@@ -215,6 +220,9 @@ impl Setup {
             requests: dice.within(20, 300),
             clients: dice.within(1, 6),
             guests: *dice.one_of(&[0, 0, 0, 1, 3]),
+            // The connections of administrators have places of their own, so user 0 stays on this machine.
+            remote_users: [false, remote.percent(30), remote.percent(30)],
+            remote_guests: remote.percent(30),
             calls: *dice.one_of(&[2, 2, 6]),
             has_break: dice.percent(12) && may_break,
             max_run_us: *dice.one_of(&[20, 50, 150, 1_000, 20_000, 300_000]),
