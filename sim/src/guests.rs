@@ -114,13 +114,21 @@ impl World {
         self.plan_pull(key);
     }
 
-    /// Handles the signals that the server has sent to guests, which the angel does not know.
+    /// Handles the signals that the server has sent to guests, which the angel does not know. It can't send any to guests
+    /// on other machines, and closes their connections instead.
     pub(crate) fn guests_receive(&mut self) {
         for no in 0..self.guests.len() {
             let key = self.guests[no].key;
-            let Some(pid) = self.workers.get(&key).map(|worker| worker.pid) else {
+            let Some(worker) = self.workers.get(&key) else {
                 continue;
             };
+            let pid = worker.pid;
+            if worker.is_remote && sim::is_peer_closed(&worker.connection.fd) {
+                // The gateway ends the worker's connection too, and the worker is no longer the one that it was.
+                self.trace(|| format!("  worker {key} is disconnected"));
+                self.dies(key, true);
+                continue;
+            }
             for signal in sim::signals(pid) {
                 self.trace(|| format!("  worker {key} is sent {signal:?}"));
                 match signal {
