@@ -41,6 +41,7 @@ from harness import (  # noqa: E402 (after the version check)
     pickup,
     processes,
     report,
+    remote,
     rpc,
     share,
     startup,
@@ -65,6 +66,7 @@ BARS = {
     "startup": startup,
     "laravel": laravel,
     "beanstalkd": beanstalkd,
+    "remote": remote,
 }
 BUSY = 0.3  # CPUs busy with other work; above this, results get a warning
 

@@ -4,9 +4,11 @@ declare(strict_types=1);
 
 namespace Stoker;
 
+use Stoker\Internal\Limits;
 use Stoker\Internal\Link;
 use Stoker\Internal\Requests;
 use Stoker\Internal\Selection;
+use Stoker\Internal\Servers;
 use Stoker\Wire\Codec;
 use Stoker\Wire\Flag;
 
@@ -43,18 +45,31 @@ final class Client
      * with an idempotencyKey; all other requests in flight end in ConnectionLost. After a fork the child opens its own
      * connection.
      *
-     * @param string|null $socket         path of the server's socket; default: env STOKER_SOCKET, else ./stoker.sock
+     * @param string|null $socket         address of the server: a path or unix:///path, tcp://host:port, or
+     *                                    tls://host:port with any of the parameters ca (file with the accepted CA
+     *                                    certificates; default: those of the system), name (name that the server's
+     *                                    certificate must have; default: the host), cert and key (files of a client
+     *                                    certificate), such as tls://stoker.internal:7007?ca=/etc/stoker/ca.pem.
+     *                                    Several addresses, separated by commas, are tried in turn. Default: env
+     *                                    STOKER_URL, else STOKER_SOCKET, else ./stoker.sock; in a process that Stoker
+     *                                    started, STOKER_SOCKET before STOKER_URL
      * @param bool        $persistent     keep the connection open between requests of php-fpm. A request with one call
      *                                    took 18 µs with a persistent connection and 39 µs with a new one
      * @param float|null  $timeout        default timeout of requests that name none, and limit for opening the first
      *                                    connection; null = the server's default for the service
-     * @param float       $connectTimeout limit for one attempt to connect
-     * @param float       $reconnectFor   for how long to keep trying to connect, with growing pauses of 0.1 to 5
-     *                                    seconds, within a request's timeout; 0 = one attempt. With 30, for example,
+     * @param float       $connectTimeout limit for one attempt to connect to one address, including the TLS handshake
+     * @param float       $reconnectFor   for how long to keep trying to connect, with random pauses of at most 0.1
+     *                                    seconds at first and 5 in the end, within a request's timeout; 0 = one attempt. With 30, for example,
      *                                    a client survives a restart of the server, including the time in which the
      *                                    server drains and rejects requests as Unavailable
      * @param string|null $name           name of this client in the server's reports; default: the script's name
+     * @param string|null $token          token for tcp:// and tls://; default: env STOKER_TOKEN. Not sent over a unix
+     *                                    socket, where the server knows the user
+     * @param float       $keepalive      over tcp:// and tls://: if nothing arrives for this time while the client
+     *                                    waits for an answer, it asks the server for a sign of life, and if nothing
+     *                                    arrives for as long again, the connection counts as lost; 0 = off
      * @throws ConnectionRefused the server cannot be reached
+     * @throws InvalidRequest    an address is invalid
      */
     public static function connect(
         ?string $socket = null,
@@ -63,7 +78,10 @@ final class Client
         float $connectTimeout = 1.0,
         float $reconnectFor = 0.0,
         ?string $name = null,
+        ?string $token = null,
+        float $keepalive = 15.0,
     ): self {
+        $keepalive >= 0 || Limits::ms('keepalive', $keepalive);
         $hello = [
             'v' => [1],
             'role' => 'client',
@@ -72,7 +90,9 @@ final class Client
         if (($worker = getenv('STOKER_WORKER')) !== false) {
             $hello['worker'] = $worker;
         }
-        $link = new Link($socket ?? (getenv('STOKER_SOCKET') ?: './stoker.sock'), $hello, $persistent, $connectTimeout, $reconnectFor);
+        $servers = Servers::find($socket) ?? Servers::find('./stoker.sock');
+        $token ??= getenv('STOKER_TOKEN') ?: null;
+        $link = new Link($servers, $hello, $token, $persistent, $connectTimeout, $reconnectFor, $keepalive);
         $link->open($timeout === null ? null : hrtime(true) + (int) ($timeout * 1e9));
 
         return new self($link, $timeout);

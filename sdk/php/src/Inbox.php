@@ -6,7 +6,7 @@ namespace Stoker;
 
 use Stoker\Internal\Loop;
 use Stoker\Internal\Puller;
-use Stoker\Internal\Socket;
+use Stoker\Internal\WorkerConnection;
 
 /**
  * A worker for frameworks that have a worker loop of their own, such as Laravel's queue:work: the framework takes jobs
@@ -38,15 +38,22 @@ final class Inbox
      * A process may have several inboxes, each with its own connection. In a process that Stoker started, the first inbox
      * uses the inherited socket, and all others connect to $socket.
      *
-     * @param list<string> $queues     names of queues; "*" is every queue of the pool
-     * @param string|null  $socket     path of the server's socket, unless the inherited one is used; default: env
-     *                                 STOKER_SOCKET
-     * @param string|null  $pool       the pool to join, unless the inherited socket is used; default: env STOKER_POOL
-     * @param string|null  $token      token of that pool, if it has one; default: env STOKER_TOKEN
-     * @param string|null  $name       name of this worker in the server's reports; default: the script's name
-     * @param bool         $softCancel throw TaskTimeout in code that runs in interruptible() when the task's time is up;
-     *                                 needs ext-pcntl
+     * @param list<string> $queues       names of queues; "*" is every queue of the pool
+     * @param string|null  $socket       address of the server, or several separated by commas, unless the inherited
+     *                                   socket is used: see Client::connect(); default: env STOKER_URL, else
+     *                                   STOKER_SOCKET; in a process that Stoker started, STOKER_SOCKET first
+     * @param string|null  $pool         the pool to join, unless the inherited socket is used; default: env STOKER_POOL
+     * @param string|null  $token        token of that pool, if it has one, or over tcp:// and tls:// the token for this
+     *                                   machine; default: env STOKER_TOKEN
+     * @param string|null  $name         name of this worker in the server's reports; default: the script's name
+     * @param bool         $softCancel   throw TaskTimeout in code that runs in interruptible() when the task's time is
+     *                                   up; needs ext-pcntl
+     * @param float|null   $reconnectFor over tcp:// and tls://: seconds for which to keep trying to connect again after
+     *                                   a lost connection; after that the inbox is closed; null = 60
+     * @param float        $keepalive    over tcp:// and tls://: as for Worker::create(); 0 = off
      * @throws ConnectionRefused Stoker did not start this process, and no server can be reached
+     * @throws InvalidRequest    an address is invalid
+     * @throws StokerException   over tcp:// or tls://: the server rejected this worker
      */
     public static function open(
         array $queues = ['*'],
@@ -55,6 +62,8 @@ final class Inbox
         ?string $token = null,
         ?string $name = null,
         bool $softCancel = false,
+        ?float $reconnectFor = null,
+        float $keepalive = 15.0,
     ): self {
         $hello = [
             'v' => [1],
@@ -68,13 +77,13 @@ final class Inbox
             'soft_cancel' => $softCancel,
             'pull' => true,
         ];
-        [$stream, $hello, $isSpawned] = Socket::ofWorker($hello, $socket, $pool, $token);
-        $puller = new Puller($stream, $isSpawned);
+        $connection = WorkerConnection::open($hello, $socket, $pool, $token, $reconnectFor, $keepalive);
+        $puller = new Puller($connection);
         if ($softCancel) {
             pcntl_async_signals(true);
             pcntl_signal(SIGUSR1, Loop::softCancelActive(...));
         }
-        $puller->loop->open($hello);
+        $puller->loop->open($connection);
 
         return new self($puller);
     }
@@ -165,7 +174,8 @@ final class Inbox
     }
 
     /**
-     * Whether no more jobs will arrive: Stoker told this worker to exit, the connection has ended, or close() was called.
+     * Whether no more jobs will arrive: Stoker told this worker to exit, the connection has ended (over tcp:// and
+     * tls://: and could not be opened again within $reconnectFor), or close() was called.
      * Then end the process, or open() another inbox.
      */
     public function isClosed(): bool

@@ -241,7 +241,8 @@ final class Task
      * case call returned().
      *
      * @param float $seconds time to wait
-     * @return bool false, possibly early, if Stoker told this worker to exit or the connection has ended
+     * @return bool false, possibly early, if Stoker told this worker to exit, the connection has ended, or Stoker has
+     *              given the task up because the connection was lost for too long
      * @throws \LogicException the task does not run any more
      */
     public function rest(float $seconds): bool

@@ -4,9 +4,8 @@ declare(strict_types=1);
 
 namespace Stoker;
 
-use Stoker\Internal\Channel;
 use Stoker\Internal\Loop;
-use Stoker\Internal\Socket;
+use Stoker\Internal\WorkerConnection;
 
 /**
  * Runs the tasks that Stoker assigns to this process, one after another.
@@ -28,8 +27,14 @@ final class Worker
     private array $jobs = [];
     private bool $softCancel = false;
 
-    private function __construct(private ?string $pool, private ?string $token, private ?string $name)
-    {
+    private function __construct(
+        private ?string $pool,
+        private ?string $token,
+        private ?string $name,
+        private ?string $socket,
+        private ?float $reconnectFor,
+        private float $keepalive,
+    ) {
         // PHP runs shutdown functions in the order in which they were registered. Registered early, this one closes the
         // task's output before other shutdown functions print.
         register_shutdown_function(static fn () => Loop::$active?->sendLastWords());
@@ -41,13 +46,31 @@ final class Worker
      * If possible, create it before the rest of the application boots. Then, if the process dies in a task, output of
      * other shutdown functions goes to stdout and not to the task's log.
      *
-     * @param string|null $pool  the pool to join if Stoker did not start this process; default: env STOKER_POOL
-     * @param string|null $token token of that pool, if it has one; default: env STOKER_TOKEN
-     * @param string|null $name  name of this worker in the server's reports; default: the script's name
+     * All parameters except $name are for a worker that Stoker did not start. A worker that reaches its server over
+     * tcp:// or tls:// survives a lost connection: it connects again and delivers the answers that were lost with it.
+     *
+     * @param string|null $pool         the pool to join; default: env STOKER_POOL
+     * @param string|null $token        token of that pool, if it has one, or over tcp:// and tls:// the token for this
+     *                                  machine; default: env STOKER_TOKEN
+     * @param string|null $name         name of this worker in the server's reports; default: the script's name
+     * @param string|null $socket       address of the server, or several separated by commas: see Client::connect();
+     *                                  default: env STOKER_URL, else STOKER_SOCKET
+     * @param float|null  $reconnectFor over tcp:// and tls://: seconds for which to keep trying to connect again, with
+     *                                  random pauses of at most 0.1 seconds at first and 5 in the end; null = 60. Over
+     *                                  a unix socket, a lost connection means that the server has ended
+     * @param float       $keepalive    over tcp:// and tls://: seconds without a sign of the server, while this worker
+     *                                  waits, after which it asks for one; after as many again the connection counts as
+     *                                  lost; 0 = off
      */
-    public static function create(?string $pool = null, ?string $token = null, ?string $name = null): self
-    {
-        return new self($pool, $token, $name);
+    public static function create(
+        ?string $pool = null,
+        ?string $token = null,
+        ?string $name = null,
+        ?string $socket = null,
+        ?float $reconnectFor = null,
+        float $keepalive = 15.0,
+    ): self {
+        return new self($pool, $token, $name, $socket, $reconnectFor, $keepalive);
     }
 
     /**
@@ -120,12 +143,18 @@ final class Worker
     /**
      * Serves tasks until Stoker tells this worker to exit, the connection ends, or stop() is called.
      *
+     * Over tcp:// and tls://, a lost connection is opened again. Meanwhile a handler continues; its output of that time is
+     * lost, but its answer is delivered. If the connection was lost for so long that Stoker has given the task up, the
+     * answer is dropped and a line on stderr says so.
+     *
      * With ext-pcntl, TERM and INT do not interrupt a task, unless the application has its own handler for them. A worker
      * that Stoker started ignores them, because Stoker tells it over the socket when to exit. A worker that connected by
      * itself finishes its task and returns. Without ext-pcntl, these signals kill the process in the middle of its task.
      *
      * @throws \LogicException   neither onCall() nor onJob() was called
      * @throws ConnectionRefused Stoker did not start this process, and no server can be reached
+     * @throws ConnectionLost    over tcp:// or tls://: the connection was lost, and $reconnectFor is over
+     * @throws InvalidRequest    an address is invalid
      * @throws StokerException   the server rejected this worker; the message says why
      * @throws Wire\WireError    the server sent bytes that are not a valid frame
      */
@@ -149,14 +178,14 @@ final class Worker
         if (($tasks = self::taskLimit()) !== null) {
             $hello['tasks'] = $tasks;
         }
-        [$stream, $hello, $isSpawned] = Socket::ofWorker($hello, null, $this->pool, $this->token);
-        $loop = new Loop(new Channel($stream), $this->calls, $this->jobs, null, $tasks);
-        $loop->installSignalHandlers($isSpawned);
+        $connection = WorkerConnection::open($hello, $this->socket, $this->pool, $this->token, $this->reconnectFor, $this->keepalive);
+        $loop = new Loop($connection->channel, $this->calls, $this->jobs, null, $tasks, $connection->session);
+        $loop->installSignalHandlers($connection->isSpawned);
         if ($this->softCancel) {
             pcntl_async_signals(true);
             pcntl_signal(SIGUSR1, Loop::softCancelActive(...));
         }
-        $loop->run($hello);
+        $loop->run($connection);
     }
 
     /**

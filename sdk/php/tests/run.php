@@ -11,6 +11,7 @@ require __DIR__ . '/support/check.php';
 require __DIR__ . '/support/Processes.php';
 require __DIR__ . '/support/Probe.php';
 require __DIR__ . '/support/Peer.php';
+require __DIR__ . '/support/Certificates.php';
 require __DIR__ . '/support/Stage.php';
 require __DIR__ . '/support/Server.php';
 require __DIR__ . '/support/Table.php';

@@ -11,6 +11,7 @@ use Illuminate\Queue\Events\JobProcessed;
 use Illuminate\Queue\Events\JobProcessing;
 use Illuminate\Queue\Events\WorkerStopping;
 use Stoker\Inbox;
+use Stoker\Internal\Address;
 use Stoker\StokerException;
 use Stoker\Wire\WireError;
 use WeakReference;
@@ -37,6 +38,8 @@ final class Consumer
     private bool $hasQuit = false;
 
     /**
+     * @param string|null $socket address of the server, or several; null as for Client::connect()
+     * @param string|null $token  token for a server on another machine, or of the pool; null as for Inbox::open()
      * @param int|null $crashes number of workers that may die on a job before it fails; null = the server's limit
      * @param Closure  $show    returns what the server reports about a job, by its id
      * @param Closure  $poolOf  returns the pool that serves a queue; null if it is unknown
@@ -45,6 +48,7 @@ final class Consumer
         private Container $app,
         private string $connection,
         private ?string $socket,
+        private ?string $token,
         private ?int $crashes,
         private Closure $show,
         private Closure $poolOf,
@@ -141,8 +145,9 @@ final class Consumer
         $isPool = str_starts_with($queue, '@');
         $inbox = Inbox::open(
             [$isPool ? '*' : $queue],
-            $this->socket ?? (getenv('STOKER_SOCKET') ?: './stoker.sock'), // The same socket as for pushes.
+            $this->socket ?? (Address::variable() === null ? './stoker.sock' : null), // The same server as for pushes.
             $isPool ? substr($queue, 1) : $this->poolFor($queue),
+            $this->token,
             name: 'queue:work',
             softCancel: extension_loaded('pcntl'),
         );

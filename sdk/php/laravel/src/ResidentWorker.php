@@ -54,11 +54,12 @@ final class ResidentWorker
     {
         // Before the application boots, so that the shutdown function of the SDK runs before those of the
         // application, which may print.
-        $this->stoker = Worker::create();
+        Worker::create();
         // The console kernel runs the same bootstrappers as queue:work, including Laravel's error handling.
         $app->make(Kernel::class)->bootstrap();
 
         $config = $app['config']["queue.connections.$connection"] ?? [];
+        $this->stoker = Worker::create(token: Connector::token($config), socket: Connector::address($config));
         $this->crashLimit = array_key_exists('crashes', $config) ? $config['crashes'] : 2;
         $this->options = new WorkerOptions($connection, $config['backoff'] ?? 0, 0, 0, 0, $config['tries'] ?? 1);
         // Laravel counts maxExceptions in the cache.

@@ -69,14 +69,14 @@ final class ServiceProvider extends \Illuminate\Support\ServiceProvider
      */
     private static function clients(Application $app): array
     {
-        $clients = $sockets = $names = [];
+        $clients = $servers = $names = [];
         foreach ($app['config']['queue.connections'] ?? [] as $name => $config) {
             if (($config['driver'] ?? null) !== 'stoker') {
                 continue;
             }
             $names[] = $name;
-            if (! in_array($socket = $config['socket'] ?? '', $sockets, true)) {
-                $sockets[] = $socket;
+            if (! in_array($server = Connector::address($config), $servers, true)) {
+                $servers[] = $server;
                 $clients[$name] = static fn (): Client => $app->make('queue')->connection($name)->client();
             }
         }

@@ -37,7 +37,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
 
     /**
      * @param string      $default      name of the default queue
-     * @param string|null $socket       path of the server's socket; null as for Client::connect()
+     * @param string|null $socket       address of the server, or several; null as for Client::connect()
      * @param float       $timeout      timeout of requests in seconds, so that a web request does not hang with the
      *                                  server
      * @param bool        $afterCommit  push jobs only after the open database transaction has been committed
@@ -45,6 +45,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
      * @param float       $blockFor     seconds for which pop() waits for a job
      * @param int|null    $crashes      number of workers that may die on a job before it fails; null = the server's
      *                                  limit
+     * @param string|null $token        token for a server on another machine; null as for Client::connect()
      */
     public function __construct(
         private string $default = 'default',
@@ -54,6 +55,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
         private float $reconnectFor = 0,
         private float $blockFor = 5,
         private ?int $crashes = 2,
+        private ?string $token = null,
     ) {
         $this->dispatchAfterCommit = $afterCommit;
     }
@@ -124,6 +126,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
             $this->container,
             $this->connectionName,
             $this->socket,
+            $this->token,
             $this->crashes,
             static fn (string $id): ?array => $self->get()?->client()->job($id),
             static fn (string $queue): ?string => array_values($self->get()?->queueField($queue, 'pool') ?? [])[0] ?? null,
@@ -263,7 +266,12 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
     /** The SDK's client of this connection, for features that Laravel does not have. */
     public function client(): Client
     {
-        return $this->client ??= Client::connect($this->socket, timeout: $this->timeout, reconnectFor: $this->reconnectFor);
+        return $this->client ??= Client::connect(
+            $this->socket,
+            timeout: $this->timeout,
+            reconnectFor: $this->reconnectFor,
+            token: $this->token,
+        );
     }
 
     /** Adds the options of stoker() to the payload, because queue:retry has only the payload to push the job again. */

@@ -186,3 +186,56 @@ test('a relative socket path is resolved against the application\'s base path', 
     same(\Illuminate\Container\Container::getInstance()->basePath('run/stoker.sock'), $socket(['socket' => 'run/stoker.sock']));
     same('/run/stoker.sock', $socket(['socket' => '/run/stoker.sock']));
 });
+
+test('the address is `url` or `socket` of the connection, else that of the environment', function () use ($harness): void {
+    $queue = static fn (array $config) => (new \Stoker\Laravel\Connector())->connect($config)->socket;
+    $base = \Illuminate\Container\Container::getInstance()->basePath('s.sock');
+    same('tls://h:1?ca=/ca.pem', $queue(['url' => 'tls://h:1?ca=/ca.pem', 'socket' => '/run/s.sock']));
+    same("tcp://h:1,$base,/run/s.sock,unix:///s", $queue(['url' => 'tcp://h:1, s.sock,/run/s.sock,unix:///s']));
+    same('/run/s.sock', $queue(['url' => null, 'socket' => '/run/s.sock']));
+    same('/run/s.sock', $queue(['url' => '', 'socket' => '/run/s.sock']));
+    $before = array_map('getenv', ['STOKER_URL' => 'STOKER_URL', 'STOKER_SOCKET' => 'STOKER_SOCKET', 'STOKER_WORKER' => 'STOKER_WORKER']);
+    try {
+        putenv('STOKER_WORKER');
+        putenv('STOKER_URL=tcp://relay:7');
+        putenv('STOKER_SOCKET=s.sock');
+        same('tcp://relay:7', $queue(['url' => null]));
+        putenv('STOKER_WORKER=app-1');
+        same($base, $queue([]), 'in a process of Stoker, the local server comes first');
+        putenv('STOKER_WORKER');
+        putenv('STOKER_URL');
+        same($base, $queue([]));
+    } finally {
+        foreach ($before as $name => $value) {
+            putenv($value === false ? $name : "$name=$value");
+        }
+    }
+});
+
+test('pushes and workers of a connection use its address and token', function () use ($harness): void {
+    $listener = stream_socket_server('tcp://127.0.0.1:0');
+    $queue = (new \Stoker\Laravel\Connector())->connect(['url' => 'tcp://' . stream_socket_get_name($listener, false), 'token' => 'secret', 'timeout' => 1]);
+    $queue->setContainer(\Illuminate\Container\Container::getInstance());
+    $queue->setConnectionName('remote');
+    [$ours, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+    $pid = \Stoker\Tests\Processes::fork(static function () use ($listener, $theirs): void {
+        for ($reader = null; $peer = stream_socket_accept($listener, 20);) {
+            stream_set_chunk_size($peer, 65536);
+            [$hello] = (new \Stoker\Wire\FrameReader())->feed((string) fread($peer, 65536));
+            fwrite($theirs, json_encode(array_intersect_key(json_decode($hello->body, true), ['role' => 1, 'token' => 1])) . "\n");
+            fwrite($peer, \Stoker\Wire\Frame::of(\Stoker\Wire\Type::RES, code: 16, body: 'no')->encode());
+            fclose($peer);
+        }
+    });
+    try {
+        \Stoker\Tests\throws(\Stoker\PermissionDenied::class, fn () => $queue->pushRaw('{}', 'q'));
+        same('{"role":"client","token":"secret"}', trim(fgets($ours)));
+        putenv('STOKER_POOL=app'); // Otherwise a client asks for the pool first.
+        \Stoker\Tests\throws(\Stoker\PermissionDenied::class, fn () => $queue->pop('q'));
+        same('{"role":"worker","token":"secret"}', trim(fgets($ours)));
+    } finally {
+        putenv('STOKER_POOL');
+        \Stoker\Tests\Processes::end($pid);
+        \Stoker\Laravel\Consumer::forgetFailure(\Illuminate\Container\Container::getInstance());
+    }
+});

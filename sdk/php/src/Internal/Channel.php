@@ -21,6 +21,9 @@ final class Channel
     /** The connection has failed or was closed: nothing more is written. */
     public bool $broken = false;
 
+    /** The server does not know the running task any more: its events are dropped. */
+    public bool $muted = false;
+
     /** A soft cancel arrived while a frame was being written or processed; TaskTimeout is thrown after that. */
     public bool $interrupted = false;
 
@@ -28,10 +31,21 @@ final class Channel
     public bool $writing = false;
     private int $pid;
 
-    /** @param resource $stream */
-    public function __construct(private $stream)
+    /**
+     * @param resource $stream
+     * @param int $writeLimit seconds after which a write that makes no progress fails; -1 = no limit
+     */
+    public function __construct(private $stream, private int $writeLimit = -1)
     {
         $this->pid = getmypid();
+        $writeLimit < 0 || stream_set_timeout($stream, $writeLimit);
+    }
+
+    /** Continues with the connection of another channel, which must not be used any more. */
+    public function replace(self $other): void
+    {
+        $this->stream = $other->stream;
+        $this->broken = $other->broken;
     }
 
     /** False in a child that a handler forked: it inherited the socket, but must not use it. */
@@ -77,14 +91,14 @@ final class Channel
         // from 1024.
         stream_set_timeout($this->stream, 0, self::READ_LIMIT_US);
         $bytes = @fread($this->stream, Socket::CHUNK);
-        stream_set_timeout($this->stream, -1);
+        stream_set_timeout($this->stream, $this->writeLimit);
 
         return (string) $bytes !== '' ? $bytes : (stream_get_meta_data($this->stream)['eof'] ? null : '');
     }
 
     public function event(int $kind, int $id, string $body, int $stream = 0): void
     {
-        if ($this->isMine()) {
+        if ($this->isMine() && !$this->muted) {
             $this->write(Frame::of(Type::EVENT, code: $kind, prio: $stream, id: $id, body: $body)->encode());
         }
     }
@@ -124,10 +138,24 @@ final class Channel
         }
     }
 
+    /** Reads and drops bytes until the server has closed the connection, at most $seconds, then closes this end. */
+    public function linger(float $seconds): void
+    {
+        $until = hrtime(true) + (int) ($seconds * 1e9);
+        while (!$this->broken && hrtime(true) < $until) {
+            if ($this->readWithin(max(0.0, ($until - hrtime(true)) / 1e9)) === null) {
+                break;
+            }
+        }
+        $this->close();
+    }
+
     public function close(): void
     {
         $this->broken = true;
         if (is_resource($this->stream)) {
+            // Closing a TLS connection sends a last message, which must not block if the server does not read.
+            $this->writeLimit < 0 || stream_set_blocking($this->stream, false);
             fclose($this->stream);
         }
     }

@@ -4,8 +4,10 @@ declare(strict_types=1);
 
 namespace Stoker\Internal;
 
+use Stoker\ConnectionRefused;
 use Stoker\Wire\Frame;
 use Stoker\Wire\FrameReader;
+use Stoker\Wire\Type;
 use Stoker\Wire\WireError;
 
 /** A client's open connection: reads and writes with time limits, and splits what it reads into frames. @internal */
@@ -18,16 +20,53 @@ final class Connection
     private const SMALL_WRITE = 32768;
     private const WRITE_LIMIT_NS = 50_000_000;
 
+    /** @var array<string, \WeakReference<self>> the connections of this process that are persistent, by address and token */
+    private static array $persistent = [];
+
     private FrameReader $reader;
     /** @var list<Frame> */
     private array $frames = [];
     private int $pid;
+    /** Why the connection has ended, as far as this class knows; null = the server closed it, or the time was up. */
+    public ?string $failure = null;
 
-    /** @param resource $stream */
-    public function __construct(private $stream)
-    {
+    /**
+     * @param resource $stream
+     * @param ?int $keepalive nanoseconds without a byte after which a PING is sent, and then as many until the connection
+     *                        counts as lost; null = never
+     */
+    private function __construct(
+        private $stream,
+        public readonly Address $address,
+        public readonly bool $isPersistent,
+        private ?int $keepalive,
+    ) {
         $this->reader = new FrameReader();
         $this->pid = getmypid();
+    }
+
+    /**
+     * Connects to a server.
+     *
+     * @param float   $timeout    seconds
+     * @param bool    $persistent use a persistent connection, unless another client of this script uses it
+     * @param ?string $token      token for a remote server
+     * @param float   $keepalive  seconds, for a remote server; 0 = off
+     * @throws ConnectionRefused
+     */
+    public static function open(Address $address, float $timeout, bool $persistent, ?string $token, float $keepalive): self
+    {
+        $id = $persistent ? "{$address->text} $token" : '';
+        // Two clients on one stream would read each other's answers.
+        $persistent = $persistent && (self::$persistent[$id] ?? null)?->get() === null;
+        $stream = Socket::dial($address, $timeout, $persistent, $token);
+        $nanos = $address->isRemote() && $keepalive > 0 ? (int) ($keepalive * 1e9) : null;
+        $self = new self($stream, $address, $persistent, $nanos);
+        if ($persistent) {
+            self::$persistent[$id] = \WeakReference::create($self);
+        }
+
+        return $self;
     }
 
     /** False in a forked child. */
@@ -40,6 +79,12 @@ final class Connection
     public function isUsed(): bool
     {
         return ftell($this->stream) > 0;
+    }
+
+    /** Whether every byte that has been read belongs to a frame that take() has returned. */
+    public function isClean(): bool
+    {
+        return $this->frames === [] && !$this->reader->isInsideFrame();
     }
 
     /** @return list<Frame> the frames that have been read since the last call */
@@ -78,6 +123,9 @@ final class Connection
      */
     public function read(?int $until): bool
     {
+        if ($this->keepalive !== null) {
+            return $this->readOrProbe($until);
+        }
         $this->setTimeLimit($until);
 
         return $this->fill();
@@ -85,7 +133,33 @@ final class Connection
 
     public function close(): void
     {
+        if ($this->address->isRemote()) {
+            // Closing a TLS connection sends a last message, which must not block if the server does not read.
+            stream_set_blocking($this->stream, false);
+        }
         fclose($this->stream); // Closes a persistent connection too.
+    }
+
+    /** Reads like read(). If nothing arrives, finds out with a PING whether the server can still be reached. */
+    private function readOrProbe(?int $until): bool
+    {
+        foreach ([true, false] as $isFirst) {
+            $limit = hrtime(true) + $this->keepalive;
+            $this->setTimeLimit(min($limit, $until ?? $limit));
+            if (!$this->fill()) {
+                return false;
+            }
+            if (!stream_get_meta_data($this->stream)['timed_out'] || $until !== null && $until <= $limit) {
+                return true;
+            }
+            // The id says nothing: any byte that arrives shows that the server is there.
+            if ($isFirst && fwrite($this->stream, Frame::of(Type::PING, id: 1)->encode()) === false) {
+                return false;
+            }
+        }
+        $this->failure = sprintf('it did not answer a PING within %g seconds', $this->keepalive / 1e9);
+
+        return false;
     }
 
     /**
@@ -99,7 +173,9 @@ final class Connection
         try {
             while ($sent < strlen($bytes)) {
                 $read = $write = [$this->stream];
-                $micros = $until === null ? null : max(0, intdiv($until - hrtime(true), 1000));
+                $stall = $this->keepalive === null ? null : hrtime(true) + 2 * $this->keepalive;
+                $limit = min($until ?? $stall, $stall ?? $until);
+                $micros = $limit === null ? null : max(0, intdiv($limit - hrtime(true), 1000));
                 $ready = stream_select($read, $write, $none, $micros === null ? null : 0, $micros);
                 if ($ready === false) {
                     // stream_select() failed because of a signal or because it does not support descriptors from 1024.

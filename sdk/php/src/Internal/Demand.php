@@ -48,6 +48,18 @@ final class Demand
         return !$this->isOpen && $this->unconfirmed === 0;
     }
 
+    /**
+     * A new connection has replaced the old one. The server has forgotten requests and withdrawals.
+     *
+     * @param bool $isTaskComing the server is about to repeat a task that was lost with the old connection, which uses up
+     *                           the request that was made for it
+     */
+    public function renew(bool $isTaskComing): void
+    {
+        $this->isOpen = $isTaskComing;
+        $this->unconfirmed = 0;
+    }
+
     /** A task has arrived. */
     public function fulfilled(): void
     {

@@ -37,6 +37,9 @@ final class Link
      */
     private const GRACE = 250_000_000;
 
+    /** Nanoseconds to wait for the reason why the server closed a new connection. */
+    private const REJECTION_LIMIT = 50_000_000;
+
     private ?Connection $connection = null;
     /** Frames that are queued to be sent. */
     private string $out = '';
@@ -55,23 +58,38 @@ final class Link
     private bool $isStepping = false;
     /** Number of connections that were lost or refused since the last answer. */
     private int $failures = 0;
+    /** Warnings that PHP raised for the current connection. */
+    private string $warnings = '';
+    /** Handler that silences and collects warnings: with @, an application's handler is still called and might throw. */
+    private \Closure $onWarning;
 
     /**
      * @param array<string, mixed> $hello fields of HELLO
-     * @param float $connectTimeout seconds
+     * @param ?string $token        token for remote servers
+     * @param float $connectTimeout seconds for one attempt
      * @param float $reconnectFor   seconds for which to keep trying to connect
+     * @param float $keepalive      seconds, for remote servers; 0 = off
      */
     public function __construct(
-        private string $socket,
+        private Servers $servers,
         private array $hello,
+        private ?string $token,
         private bool $persistent,
         private float $connectTimeout,
         private float $reconnectFor,
+        private float $keepalive,
     ) {
         // Start at a random id, so that a late answer to an earlier script on a persistent connection matches no request.
         $this->lastId = random_int(1, 0xFFFFFFFF);
+        $warnings = &$this->warnings;
+        $this->onWarning = static function (int $level, string $message) use (&$warnings): bool {
+            $warnings = $message;
+
+            return true;
+        };
         if ($persistent) {
-            register_shutdown_function($this->leave(...));
+            $self = \WeakReference::create($this); // The link must be destroyed together with its client.
+            register_shutdown_function(static fn () => $self->get()?->leave());
         }
     }
 
@@ -95,22 +113,37 @@ final class Link
         $giveUp = min($giveUp, $until ?? $giveUp);
         while ($this->connection === null) {
             try {
-                $this->connection = new Connection(Socket::dial($this->socket, $this->connectTimeout, $this->persistent));
+                $this->connection = $this->servers->connect($this->dial(...), $this->connectTimeout, $until);
                 if ($this->connection->isUsed()) {
                     $this->maxInFlight = self::INITIAL_IN_FLIGHT; // An earlier script has read its WELCOME.
                 } else {
-                    $hello = json_encode($this->hello + ['pid' => getmypid()], JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE);
-                    $this->out = Frame::of(Type::HELLO, body: $hello)->encode();
+                    $this->out = $this->hello();
                 }
             } catch (ConnectionRefused $e) {
                 $this->failures++;
-                if (hrtime(true) >= $giveUp) {
+                if ($e->isMisconfigured || hrtime(true) >= $giveUp) {
                     $e->notProcessed = true;
                     throw $e;
                 }
                 $this->backOff($giveUp);
             }
         }
+    }
+
+    private function dial(Address $address, float $timeout): Connection
+    {
+        return Connection::open($address, $timeout, $this->persistent, $this->token, $this->keepalive);
+    }
+
+    /** The frame HELLO for the current connection. Over a unix socket the server knows the user, so no token is sent. */
+    private function hello(): string
+    {
+        $hello = $this->hello + ['pid' => getmypid()];
+        if ($this->token !== null && $this->connection->address->isRemote()) {
+            $hello['token'] = $this->token;
+        }
+
+        return Frame::of(Type::HELLO, body: json_encode($hello, JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE))->encode();
     }
 
     /** Queues a request. Queued requests are sent when one of them is awaited or BATCH_BYTES have accumulated. */
@@ -191,10 +224,14 @@ final class Link
         }
         $this->isStepping = true;
         $until = $for->deadline === null ? null : $for->deadline + self::GRACE;
-        // Silence warnings by a handler of our own: with @, an application's handler is still called and might throw.
-        set_error_handler(static fn (): bool => true);
+        $connection = $this->connection;
+        set_error_handler($this->onWarning);
         try {
             $alive = $this->flush($until);
+            if (!$alive && $this->maxInFlight === null) {
+                // The server may have rejected HELLO and closed the connection before it had read everything.
+                $connection->read(hrtime(true) + self::REJECTION_LIMIT);
+            }
             $this->take($for);
             if ($alive && $read && !$for->isDone() && $this->connection !== null) {
                 $alive = $this->connection->read($until);
@@ -206,8 +243,8 @@ final class Link
                 unset($this->waiting[$for->id]);
                 $alive = false;
             }
-            if (!$alive && $this->connection !== null) {
-                $this->onConnectionLost('closed by Stoker, or timed out', $for);
+            if (!$alive && $this->connection === $connection) {
+                $this->onEnd($for);
             }
         } catch (WireError $e) {
             $this->onConnectionLost($e->getMessage(), $for);
@@ -247,7 +284,7 @@ final class Link
         foreach ($this->connection?->take() ?? [] as $frame) {
             switch ($frame->type) {
                 case Type::RES:
-                    $frame->id === 0 ? $this->onRejected($frame) : $this->onAnswer($frame);
+                    $frame->id === 0 ? $this->onRejected($frame, $for) : $this->onAnswer($frame);
                     break;
                 case Type::WELCOME:
                     $welcome = json_decode($frame->body, true);
@@ -284,11 +321,52 @@ final class Link
         unset($this->waiting[$frame->id]);
     }
 
-    /** The server rejected the connection itself. A retry would fail in the same way. */
-    private function onRejected(Frame $frame): void
+    /**
+     * The server rejected the connection itself: HELLO, or a request that breaks the protocol. A retry fails in the same
+     * way, except if the server had no room for a new connection.
+     */
+    private function onRejected(Frame $frame, Pending $for): void
     {
+        $isHello = $this->maxInFlight === null;
+        $isTemporary = $isHello && in_array($frame->code, [Status::RESOURCE_EXHAUSTED, Status::UNAVAILABLE], true);
+        $again = [];
+        $pause = 0.0;
         foreach ($this->drop() as $request) {
-            $request->error = StokerException::fromAnswer($frame, $request->name);
+            $rejected = StokerException::fromAnswer($frame, $request->name);
+            $rejected->notProcessed = $rejected->notProcessed || $isHello;
+            $pause = $rejected->retryAfter ?? 0.0;
+            $isInTime = $request->deadline === null || hrtime(true) + $pause * 1e9 < $request->deadline;
+            if ($isTemporary && $isInTime && $this->mayRetry($request)) {
+                $request->lostAt = $request->lostAt ?: hrtime(true);
+                $request->sent = false;
+                $again[] = $request;
+            } else {
+                $request->error = $rejected;
+            }
+        }
+        if ($again !== []) {
+            $this->failures++;
+            $this->servers->next();
+            $this->backOff($for->deadline ?? PHP_INT_MAX, $pause);
+            $this->repeat($again, $for, $frame->body);
+        }
+    }
+
+    /** The connection has ended, or a time limit was exceeded. */
+    private function onEnd(Pending $for): void
+    {
+        $alert = $this->maxInFlight === null && $this->warnings !== ''
+            ? TlsFailure::ofAlert($this->connection->address, $this->warnings)
+            : null;
+        if ($alert === null) {
+            $this->onConnectionLost($this->connection->failure ?? 'closed by Stoker, or timed out', $for);
+
+            return;
+        }
+        $refused = Tls::refused($this->connection->address, $alert, true);
+        $refused->notProcessed = true;
+        foreach ($this->drop() as $request) {
+            $request->error = $refused;
         }
     }
 
@@ -314,6 +392,17 @@ final class Link
         if ($this->failures++ > 0) {
             $this->backOff($for->deadline ?? PHP_INT_MAX);
         }
+        $this->repeat($again, $for, $why);
+    }
+
+    /**
+     * Opens a new connection and queues requests on it.
+     *
+     * @param list<Pending> $again
+     * @param string $why why the last connection was of no use, for error messages
+     */
+    private function repeat(array $again, Pending $for, string $why): void
+    {
         try {
             $this->open($for->deadline);
             foreach ($again as $request) {
@@ -334,10 +423,15 @@ final class Link
         return hrtime(true) - $since < $this->reconnectFor * 1e9;
     }
 
-    private function backOff(int $until): void
+    /**
+     * Waits before the next attempt to connect.
+     *
+     * @param int   $until nanoseconds of hrtime()
+     * @param float $least seconds, if the server has set a minimum
+     */
+    private function backOff(int $until, float $least = 0.0): void
     {
-        $seconds = min(5.0, 0.1 * 2 ** min($this->failures - 1, 10));
-        $seconds *= random_int(500, 1500) / 1000; // Jitter, so that clients do not reconnect all at once.
+        $seconds = max($least, Backoff::seconds($this->failures));
         usleep((int) max(0, min($seconds * 1e6, ($until - hrtime(true)) / 1e3)));
     }
 
@@ -361,6 +455,7 @@ final class Link
         $this->waiting = $this->ends = [];
         $this->out = '';
         $this->maxInFlight = null;
+        $this->warnings = '';
         $this->draining = $this->isStepping = false;
         $this->connection?->close();
         $this->connection = null;
@@ -370,11 +465,14 @@ final class Link
 
     /**
      * Called when the script ends or the client is destroyed. Closes the connection, unless it is persistent and
-     * nothing is queued or in flight on it.
+     * nothing is queued, in flight or partly read on it.
      */
     private function leave(): void
     {
-        if (!$this->persistent || $this->waiting !== [] || $this->out !== '' || $this->isStepping || $this->draining) {
+        $isIdle = $this->waiting === [] && $this->out === '' && !$this->isStepping && !$this->draining;
+        if ($isIdle && $this->connection?->isPersistent && $this->connection->isClean()) {
+            $this->connection = null; // PHP keeps the stream for the next script.
+        } else {
             $this->close();
         }
     }

@@ -37,6 +37,10 @@ final class Loop
     private const MAX_RESULT = 65536;
     /** Maximum time of one wait, in seconds, if a signal must end the wait for tasks. */
     private const WAIT_LIMIT = 1.0;
+    /** Seconds to wait until the server has read everything and closed the connection. */
+    private const CLOSE_TIMEOUT = 1.0;
+    /** Seconds within which a server on another machine must confirm the answers of a worker that exits. */
+    private const CONFIRM_TIMEOUT = 5.0;
 
     /** The loop whose task runs in this process; if there are several, the one whose task started last. */
     public static ?self $active = null;
@@ -70,6 +74,10 @@ final class Loop
     private Guard $guard;
     /** The worker's pool, from WELCOME; null before it has been read. */
     public ?string $pool = null;
+    /** A new connection has replaced a lost one, so waiting tasks may have been dropped. */
+    private bool $isRenewed = false;
+    /** The value of STOKER_WORKER that this worker has set; null = none. */
+    private ?string $worker = null;
     /** GOAWAY has been written. */
     private bool $goAwaySent = false;
     /** Last words have been sent. */
@@ -84,6 +92,7 @@ final class Loop
      * @param array<string, callable(Task): mixed>|null $jobs handlers by queue; null: accept any job, for an Inbox
      * @param ?Demand $demand set if the server assigns a task to this worker only after a READY
      * @param ?int $tasksLeft number of tasks after which the worker exits; null = no limit
+     * @param ?Session $session set if the server is on another machine
      */
     public function __construct(
         public readonly Channel $channel,
@@ -91,6 +100,7 @@ final class Loop
         private ?array $jobs,
         private ?Demand $demand = null,
         private ?int $tasksLeft = null,
+        private ?Session $session = null,
     ) {
         $this->reader = new FrameReader();
         $this->output = new Output($channel);
@@ -98,19 +108,26 @@ final class Loop
         $this->reserve = str_repeat("\0", 32768);
     }
 
-    public function open(string $hello): void
+    public function open(WorkerConnection $connection): void
     {
-        $this->channel->write(Frame::of(Type::HELLO, body: $hello)->encode());
+        if ($connection->session !== null) {
+            $this->adopt($connection->welcome);
+        } else {
+            $this->channel->write(Frame::of(Type::HELLO, body: $connection->hello)->encode());
+        }
     }
 
-    public function run(string $hello): void
+    /** @throws ConnectionLost the server on another machine could not be reached again */
+    public function run(WorkerConnection $connection): void
     {
         $outer = self::$active;
         self::$active = $this;
-        $this->open($hello);
+        $this->open($connection);
         $this->output->open();
         try {
             $this->serveAll();
+            // Over TCP, an answer can be lost if this process exits before the server has read it.
+            $this->session === null || $this->channel->linger(self::CLOSE_TIMEOUT);
         } finally {
             $this->output->close();
             self::$active = $outer;
@@ -125,19 +142,23 @@ final class Loop
                 $this->serve($frame);
                 if ($this->mustStop()) {
                     // Usually the answer was written together with GOAWAY, but a signal may have arrived after it.
-                    $this->sendGoAway();
+                    $this->finish();
 
                     return;
                 }
+                if ($this->session !== null && ($this->channel->broken || $this->isRenewed)) {
+                    break; // The server may have given the waiting tasks up.
+                }
             }
-            if ($this->waiting === []) {
+            $this->isRenewed = false;
+            if ($this->waiting === [] || $this->channel->broken) {
                 if ($this->draining || ($bytes = $this->wait()) === null) {
                     return;
                 }
                 $this->now = hrtime(true);
                 $this->take($bytes);
                 if ($this->stopping) { // A signal arrived between tasks.
-                    $this->sendGoAway();
+                    $this->finish();
 
                     return;
                 }
@@ -148,13 +169,123 @@ final class Loop
     /** Waits for bytes and returns them; "" if none arrived within a time limit, null at the end of the connection. */
     private function wait(): ?string
     {
+        if ($this->session !== null) {
+            return $this->waitRemote();
+        }
+
         // A signal that arrives just before the wait starts does not interrupt it, so the wait has a time limit.
         return $this->stopsOnSignal ? $this->channel->readWithin(self::WAIT_LIMIT) : $this->channel->read();
+    }
+
+    /** wait() of a worker on another machine: if the connection is lost, each call makes one attempt to resume. */
+    private function waitRemote(): ?string
+    {
+        if (!$this->channel->broken && ($bytes = $this->session->read(self::WAIT_LIMIT)) !== null) {
+            return $bytes;
+        }
+        if (!$this->mayReconnect()) {
+            return null;
+        }
+        $this->reconnect(self::WAIT_LIMIT);
+
+        return '';
+    }
+
+    private function mayReconnect(): bool
+    {
+        return $this->session !== null && !$this->draining && !$this->goAwaySent;
+    }
+
+    /**
+     * Makes a step towards a new connection: waits at most $seconds, or makes an attempt.
+     *
+     * @throws ConnectionLost  the time for attempts is over
+     * @throws StokerException the server rejected this worker
+     */
+    private function reconnect(float $seconds): void
+    {
+        $held = array_keys($this->waiting);
+        if ($this->task !== null && !$this->channel->muted) {
+            $held[] = $this->task->id;
+        }
+        $wasBusy = $this->channel->writing;
+        $this->channel->writing = true; // A soft cancel must not interrupt this.
+        try {
+            $welcome = $this->session->resume($held, $seconds);
+            $welcome === null || $this->adopt($welcome);
+        } catch (StokerException $e) {
+            $this->draining = true; // There will be no more tasks.
+            throw $e;
+        } finally {
+            $this->channel->writing = $wasBusy;
+        }
+        $wasBusy || $this->channel->throwInterrupt();
+    }
+
+    /**
+     * Begins a session with a server on another machine, or resumes it over a new connection.
+     *
+     * @param array<string, mixed> $welcome the fields of WELCOME
+     */
+    private function adopt(array $welcome): void
+    {
+        // Tasks of this session that the server has no answer to. If the session was not resumed, there are none.
+        $open = ($welcome['resumed'] ?? false) === true ? array_fill_keys($welcome['open'] ?? [], true) : [];
+        $known = $this->waiting + array_fill_keys($this->session->answers->ids(), true);
+        if ($this->task !== null && !$this->channel->muted) {
+            $known[$this->task->id] = true;
+            $this->channel->muted = !isset($open[$this->task->id]);
+        }
+        $this->demand?->renew(array_diff_key($open, $known) !== []);
+        $this->waiting = array_intersect_key($this->waiting, $open);
+        $this->cancelled = array_intersect_key($this->cancelled, $open);
+        $this->arrivals = array_intersect_key($this->arrivals, $open);
+        $this->isRenewed = true;
+        $this->reader = new FrameReader();
+        $this->onWelcome($welcome);
+        if (($answers = $this->session->settle($open)) !== '') {
+            $this->channel->write($answers);
+            $this->channel->broken || $this->session->onWritten();
+        }
+        $this->take($this->session->rest, hrtime(true));
+    }
+
+    /**
+     * Sends GOAWAY before this worker exits. If the server is on another machine, makes sure first that it has received
+     * the answers, because nobody could write them again later.
+     *
+     * @throws ConnectionLost the time for attempts to connect again is over
+     */
+    private function finish(): void
+    {
+        while ($this->mayReconnect() && $this->session->hasUnconfirmed()) {
+            $this->channel->broken ? $this->reconnect(self::WAIT_LIMIT) : $this->confirm();
+        }
+        $this->sendGoAway();
+    }
+
+    /** Waits until the server confirms the answers, the connection is lost, or the time is up. */
+    private function confirm(): void
+    {
+        $this->session->ping();
+        $until = hrtime(true) + (int) (self::CONFIRM_TIMEOUT * 1e9);
+        while ($this->session->hasUnconfirmed() && !$this->draining) {
+            if (hrtime(true) >= $until) {
+                $this->session->confirmAll(); // Not lost, but too busy to say so.
+            } elseif (($bytes = $this->session->read(max(0.0, ($until - hrtime(true)) / 1e9))) === null) {
+                return;
+            } else {
+                $this->take($bytes, hrtime(true));
+            }
+        }
     }
 
     /** Starts the first waiting task and returns it; null if none is waiting. */
     public function beginNext(): ?Task
     {
+        if ($this->channel->broken) {
+            return null; // After a reconnection it is known whether the server still awaits the waiting tasks.
+        }
         foreach ($this->waiting as $id => $frame) {
             unset($this->waiting[$id]);
             if (($task = $this->begin($frame)) !== null) {
@@ -168,6 +299,9 @@ final class Loop
     /** Waits for frames between tasks, at most $seconds. False if none arrived in time or a signal arrived. */
     public function receive(float $seconds): bool
     {
+        if ($this->session !== null) {
+            return $this->receiveRemote(max(0.0, $seconds));
+        }
         $bytes = $this->channel->readWithin(max(0.0, $seconds));
         if ($bytes === '') {
             return false;
@@ -178,6 +312,26 @@ final class Loop
         return true;
     }
 
+    /** receive() of a worker on another machine. Also returns true while it tries to connect again. */
+    private function receiveRemote(float $seconds): bool
+    {
+        $until = hrtime(true) + (int) ($seconds * 1e9);
+        if (!$this->channel->broken && ($bytes = $this->session->read($seconds)) !== null) {
+            $arrived = $this->task === null ? null : hrtime(true);
+            $this->now = $arrived === null ? hrtime(true) : $this->now;
+            $this->take($bytes, $arrived);
+
+            return $bytes !== '';
+        }
+        try {
+            $this->mayReconnect() ? $this->reconnect($seconds) : $this->draining = true;
+        } catch (ConnectionLost $e) {
+            file_put_contents('php://stderr', "stoker: {$e->getMessage()}\n");
+        }
+
+        return $this->draining || !$this->session->wasInterrupted && (!$this->channel->broken || hrtime(true) < $until);
+    }
+
     public function hasTasks(): bool
     {
         return $this->task !== null || $this->waiting !== [];
@@ -186,15 +340,18 @@ final class Loop
     /** Answers all received tasks with RETURNED, including the current one, whose code must not have run. */
     public function returnAll(): void
     {
-        $ids = array_keys($this->waiting);
-        if ($this->task !== null) {
-            array_unshift($ids, $this->task->id);
+        $names = array_map(static fn (Frame $frame): string => $frame->name, $this->waiting);
+        if ($this->task !== null && !$this->channel->muted) {
+            $names = [$this->task->id => $this->task->name] + $names;
         }
-        foreach ($ids as $id) {
-            $this->channel->write(Frame::answer($id, Status::RETURNED, Codec::RAW, 0, '', ''));
+        foreach ($names as $id => $name) {
+            $answer = Frame::answer($id, Status::RETURNED, Codec::RAW, 0, '', '');
+            $this->channel->write($answer);
+            $this->session?->onAnswer($id, $name, $answer);
         }
         $this->waiting = $this->cancelled = $this->arrivals = [];
         $this->task = null;
+        $this->channel->muted = false;
     }
 
     /** Whether the server has sent GOAWAY or the connection has ended. */
@@ -216,7 +373,11 @@ final class Loop
         $isOver = $this->draining && $this->waiting === [];
         if (!$isOver && $this->channel->isMine()) {
             $this->stopping = true;
-            $this->sendGoAway();
+            try {
+                $this->finish();
+            } catch (StokerException $e) { // Thrown for a server on another machine only.
+                file_put_contents('php://stderr', "stoker: {$e->getMessage()}\n");
+            }
         }
     }
 
@@ -294,7 +455,7 @@ final class Loop
             $this->channel->interrupted = false;
             $this->channel->writing = true;
             try {
-                while (!$this->cancelReceived && !in_array($bytes = $this->channel->readWithin(0.0), ['', null], true)) {
+                while (!$this->cancelReceived && !$this->channel->broken && !in_array($bytes = $this->channel->readWithin(0.0), ['', null], true)) {
                     $this->take($bytes, hrtime(true));
                 }
             } finally {
@@ -319,11 +480,14 @@ final class Loop
         if ($this->task !== $task || !$this->channel->isMine()) {
             throw new \LogicException("{$task->name}: ack() is only possible while the job runs, in the worker's own process");
         }
+        if ($this->channel->muted) {
+            throw new ConnectionLost("{$task->name}: the connection to Stoker was lost for too long, and the job was given to another worker or failed");
+        }
         unset($this->acked[$task->id]);
         $this->channel->event(Kind::ACK, $task->id, '');
         while (!isset($this->acked[$task->id])) {
             // A soft cancel may interrupt only this wait, not the processing of the frames below.
-            $bytes = $this->channel->readWithin(null);
+            $bytes = $this->session === null ? $this->channel->readWithin(null) : $this->session->read(null);
             if ($bytes === null || $this->channel->broken) {
                 throw new ConnectionLost("{$task->name}: the connection to Stoker was lost; it is unknown whether the job was acknowledged");
             }
@@ -343,7 +507,11 @@ final class Loop
     public function sleep(float $seconds): bool
     {
         $until = hrtime(true) + (int) ($seconds * 1e9);
-        while (!$this->draining && !$this->stopping && hrtime(true) < $until) {
+        while (!$this->draining && !$this->stopping && !$this->channel->muted && hrtime(true) < $until) {
+            if ($this->session !== null) {
+                $this->receiveRemote(max(0.0, ($until - hrtime(true)) / 1e9));
+                continue;
+            }
             $bytes = $this->channel->readWithin(max(0.0, ($until - hrtime(true)) / 1e9));
             if ($bytes === null) {
                 $this->draining = true;
@@ -352,7 +520,7 @@ final class Loop
             }
         }
 
-        return !$this->draining && !$this->stopping;
+        return !$this->draining && !$this->stopping && !$this->channel->muted;
     }
 
     /**
@@ -385,6 +553,7 @@ final class Loop
             if ($frame->type === Type::REQ) {
                 $this->waiting[$frame->id] = $frame;
                 $this->demand?->fulfilled();
+                $this->session?->answers->onTask($frame->id);
                 if ($arrived !== null) {
                     $this->arrivals[$frame->id] = $arrived;
                 }
@@ -400,7 +569,7 @@ final class Loop
 
     private function mustStop(): bool
     {
-        return $this->stopping || $this->channel->broken;
+        return $this->stopping || $this->channel->broken && !$this->mayReconnect();
     }
 
     private function serve(Frame $frame): void
@@ -463,6 +632,11 @@ final class Loop
     public function end(mixed $body, ?\Throwable $thrown): void
     {
         $task = $this->task;
+        if ($this->channel->muted) {
+            $this->abandon($task);
+
+            return;
+        }
         $micros = intdiv(hrtime(true) - $this->start, 1000) ?: 1;
         $status = Status::OK;
         $codec = Codec::RAW;
@@ -498,19 +672,47 @@ final class Loop
         $bytes = $status === Status::RETURNED
             ? ''
             : Frame::answer($task->id, $status, $codec, min($micros, 0xFFFFFFFF), $meta, $body);
-        if ($this->stopping) {
-            $this->goAwaySent = true;
-            $bytes .= Frame::of(Type::GOAWAY)->encode();
+        if ($this->session !== null) {
+            $this->answerRemote($task, $bytes);
+        } else {
+            if ($this->stopping) {
+                $this->goAwaySent = true;
+                $bytes .= Frame::of(Type::GOAWAY)->encode();
+            }
+            // Written before the next task starts, so that if this process dies, the first unanswered task is the one
+            // that ran.
+            $this->channel->write($bytes);
         }
-        // Written before the next task starts, so that if this process dies, the first unanswered task is the one
-        // that ran.
-        $this->channel->write($bytes);
         $this->task = null;
+    }
+
+    /** @param string $answer the frame; '' = none, because GOAWAY returns the task */
+    private function answerRemote(Task $task, string $answer): void
+    {
+        if ($answer !== '') {
+            $this->channel->write($answer);
+            $this->session->onAnswer($task->id, $task->name, $answer);
+        }
+        if ($this->stopping && $this->jobs === null) {
+            $this->leave(); // An Inbox has no loop that would do this.
+        }
+    }
+
+    /** Ends a task that the server has given up because the connection was lost: its answer is not written. */
+    private function abandon(Task $task): void
+    {
+        $this->output->end();
+        $this->channel->muted = false;
+        $this->task = null;
+        $this->countDown();
+        Session::reportLate($task->id, $task->name);
     }
 
     private function reject(Frame $frame, int $status, string $why): void
     {
-        $this->channel->write(Frame::answer($frame->id, $status, Codec::RAW, 0, '', $why));
+        $answer = Frame::answer($frame->id, $status, Codec::RAW, 0, '', $why);
+        $this->channel->write($answer);
+        $this->session?->onAnswer($frame->id, $frame->name, $answer);
         $this->countDown();
     }
 
@@ -531,6 +733,9 @@ final class Loop
             case Type::PING:
                 $this->channel->write(Frame::of(Type::PONG, id: $frame->id)->encode());
                 break;
+            case Type::PONG:
+                $this->session?->onPong($frame->id);
+                break;
             case Type::EVENT:
                 if ($frame->code === Kind::ACK && $this->task?->id === $frame->id) {
                     $this->acked[$frame->id] = true;
@@ -540,18 +745,27 @@ final class Loop
                 $this->demand?->confirmed();
                 break;
             case Type::WELCOME:
-                $welcome = json_decode($frame->body, true);
-                $this->maxFrame = $welcome['max_frame'] ?? Frame::MAX;
-                $this->pool = $welcome['pool'] ?? null;
-                // Clients in this process and its children send this to the server, so that it knows which worker
-                // they run in.
-                if (isset($welcome['worker']) && getenv('STOKER_WORKER') === false) {
-                    putenv("STOKER_WORKER={$welcome['worker']}");
-                }
+                $this->onWelcome(json_decode($frame->body, true) ?: []);
                 break;
             case Type::RES: // With id 0: a worker sends no requests, so a RES can only reject the connection.
-                $this->channel->broken = true;
+                $this->channel->broken = $this->draining = true;
                 throw StokerException::fromAnswer($frame, 'Stoker rejected this worker');
+        }
+    }
+
+    /** @param array<string, mixed> $welcome the fields of WELCOME */
+    private function onWelcome(array $welcome): void
+    {
+        $this->maxFrame = $welcome['max_frame'] ?? Frame::MAX;
+        $this->pool = $welcome['pool'] ?? null;
+        // Clients in this process and its children send this to the server, so that it knows which worker they run in.
+        $worker = getenv('STOKER_WORKER');
+        if (isset($welcome['worker']) && ($worker === false || $worker === $this->worker)) {
+            $this->worker = $welcome['worker'];
+            putenv("STOKER_WORKER={$this->worker}");
+            if ($this->session !== null && getenv('STOKER_URL') !== false) {
+                putenv('STOKER_SOCKET'); // Otherwise they would take it for the socket of the server that this worker serves.
+            }
         }
     }
 }

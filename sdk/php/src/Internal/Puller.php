@@ -31,12 +31,13 @@ final class Puller
     /** The loop that was active when the task started. */
     private ?Loop $outer = null;
 
-    /** @param resource $stream */
-    public function __construct($stream, private bool $isSpawned)
+    private bool $isSpawned;
+
+    public function __construct(WorkerConnection $connection)
     {
-        $channel = new Channel($stream);
-        $this->demand = new Demand($channel);
-        $this->loop = new Loop($channel, [], null, $this->demand);
+        $this->isSpawned = $isSpawned = $connection->isSpawned;
+        $this->demand = new Demand($connection->channel);
+        $this->loop = new Loop($connection->channel, [], null, $this->demand, null, $connection->session);
         if (self::$all === null) {
             self::$all = new \WeakMap();
             register_shutdown_function(static function (): void {
@@ -138,7 +139,7 @@ final class Puller
     {
         if ($this->loop->channel->isMine()) {
             $this->loop->leave();
-            $this->isSpawned || $this->closeConnection(); // The inherited socket stays open until the process ends.
+            $this->isSpawned || $this->loop->channel->linger(self::CLOSE_TIMEOUT); // The inherited socket stays open until the process ends.
         }
     }
 
@@ -185,27 +186,14 @@ final class Puller
     /** Withdraws the request for a task and waits until the server confirms it. Until then a task may still arrive. */
     private function withdraw(): void
     {
-        $this->demand->withdraw();
         $until = hrtime(true) + (int) (self::CONFIRM_TIMEOUT * 1e9);
         while (!$this->demand->isSettled() && !$this->loop->isCutOff()) {
+            $this->demand->withdraw(); // Does nothing the second time, except over a new connection.
             if (!$this->loop->receive(($until - hrtime(true)) / 1e9) && hrtime(true) >= $until) {
                 $this->isSpawned || $this->loop->channel->close();
                 break;
             }
         }
-    }
-
-    /** Waits until the server has read everything and closed the connection, then closes this end. */
-    private function closeConnection(): void
-    {
-        $until = hrtime(true) + (int) (self::CLOSE_TIMEOUT * 1e9);
-        $channel = $this->loop->channel;
-        while (!$channel->broken && hrtime(true) < $until) {
-            if ($channel->readWithin(max(0.0, ($until - hrtime(true)) / 1e9)) === null) {
-                break;
-            }
-        }
-        $channel->close();
     }
 
     /**

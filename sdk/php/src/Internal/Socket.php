@@ -34,62 +34,34 @@ final class Socket
     }
 
     /**
-     * Opens the connection of a worker: the inherited socket if Stoker started this process, else a new connection.
-     *
-     * @param array<string, mixed> $hello fields of HELLO; pool and token are added for a new connection
-     * @param string|null $socket path of the server's socket; default: env STOKER_SOCKET
-     * @param string|null $pool   the pool to join over a new connection; default: env STOKER_POOL
-     * @param string|null $token  token of that pool; default: env STOKER_TOKEN
-     * @return array{resource, string, bool} the stream, the body of HELLO, and whether the socket was inherited
-     * @throws ConnectionRefused
-     */
-    public static function ofWorker(array $hello, ?string $socket, ?string $pool, ?string $token): array
-    {
-        $fd = getenv('STOKER_FD');
-        $isSpawned = $fd !== false;
-        if ($isSpawned) {
-            $stream = self::inherited($fd);
-            // Hide the descriptor from children of this process and from other code that reads the environment.
-            putenv('STOKER_FD');
-            unset($_ENV['STOKER_FD'], $_SERVER['STOKER_FD']);
-        } else {
-            $socket ??= getenv('STOKER_SOCKET') ?: null;
-            if ($socket === null) {
-                throw new ConnectionRefused('neither STOKER_FD nor STOKER_SOCKET is set: let `stoker serve` start this script, or set STOKER_SOCKET');
-            }
-            $stream = self::dial($socket, 5.0);
-            $hello += array_filter(['pool' => $pool ?? getenv('STOKER_POOL'), 'token' => $token ?? getenv('STOKER_TOKEN')]);
-        }
-
-        return [$stream, json_encode($hello, JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE), $isSpawned];
-    }
-
-    /**
      * Connects to a server.
      *
-     * @param string $socket path of a unix socket, or a PHP stream address such as tcp://127.0.0.1:7000
-     * @param float $timeout seconds
+     * @param float $timeout seconds, including the TLS handshake but not the lookup of the host's name
+     * @param bool $persistent reuse the connection of an earlier script of this process
+     * @param ?string $token what a remote server is told in HELLO; only connections with the same token are reused
      * @return resource
      * @throws ConnectionRefused
      */
-    public static function dial(string $socket, float $timeout, bool $persistent = false)
+    public static function dial(Address $address, float $timeout, bool $persistent = false, ?string $token = null)
     {
-        $address = str_contains($socket, '://') ? $socket : "unix://$socket";
+        if ($address->isRemote()) {
+            return self::configure(self::dialRemote($address, $timeout, $persistent, $token));
+        }
         $flags = STREAM_CLIENT_CONNECT | ($persistent ? STREAM_CLIENT_PERSISTENT : 0);
         // Silence warnings by a handler of our own: with @, an application's handler is still called and might throw.
         set_error_handler(static fn (): bool => true);
         try {
-            $stream = stream_socket_client($address, $errno, $why, $timeout, $flags);
-            $access = $stream === false && $errno === self::EACCES ? self::describeAccess($socket) : null;
+            $stream = stream_socket_client("unix://{$address->target}", $errno, $why, $timeout, $flags);
+            $access = $stream === false && $errno === self::EACCES ? self::describeAccess($address->target) : null;
         } finally {
             restore_error_handler();
         }
         if ($access !== null) {
-            throw new ConnectionRefused("permission denied for Stoker's socket $socket ($why): $access");
+            throw new ConnectionRefused("permission denied for Stoker's socket {$address->text} ($why): $access");
         }
         if ($stream === false) {
             throw new ConnectionRefused(
-                "cannot connect to Stoker at $socket" . ($why !== '' ? " ($why)" : '')
+                "cannot connect to Stoker at {$address->text}" . ($why !== '' ? " ($why)" : '')
                 . ': is `stoker serve` running? If so, check STOKER_SOCKET or the path passed to connect()',
             );
         }
@@ -97,10 +69,39 @@ final class Socket
         return self::configure($stream);
     }
 
-    /** Describes who may open the socket, for the error message to a user who may not. */
-    private static function describeAccess(string $socket): string
+    /**
+     * @return resource
+     * @throws ConnectionRefused
+     */
+    private static function dialRemote(Address $address, float $timeout, bool $persistent, ?string $token)
     {
-        $path = str_replace('unix://', '', $socket);
+        $until = hrtime(true) + (int) ($timeout * 1e9);
+        $isTls = $address->scheme === 'tls';
+        $options = ['socket' => ['tcp_nodelay' => true]] + ($isTls ? ['ssl' => Tls::options($address)] : []);
+        // PHP reuses a persistent connection for the same address. It ignores what follows the port, which is used here
+        // to keep connections of other tokens and certificates apart.
+        $suffix = $persistent ? '/' . hash('sha256', serialize([$address->scheme, $address->tls, $token])) : '';
+        $flags = STREAM_CLIENT_CONNECT | ($persistent ? STREAM_CLIENT_PERSISTENT : 0);
+        set_error_handler(static fn (): bool => true);
+        try {
+            $stream = stream_socket_client("tcp://{$address->target}$suffix", $errno, $why, $timeout, $flags, stream_context_create($options));
+        } finally {
+            restore_error_handler();
+        }
+        if ($stream === false) {
+            throw new ConnectionRefused(
+                "cannot connect to Stoker at {$address->text}" . ($why !== '' ? " ($why)" : '')
+                . ': is the server running, and is its port reachable from this machine?',
+            );
+        }
+        $isTls && Tls::start($stream, $address, $until);
+
+        return $stream;
+    }
+
+    /** Describes who may open the socket, for the error message to a user who may not. */
+    private static function describeAccess(string $path): string
+    {
         clearstatcache(true, $path);
         if (($stat = stat($path)) === false) {
             return 'this user may not enter a directory of its path';

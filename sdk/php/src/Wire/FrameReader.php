@@ -113,6 +113,10 @@ final class FrameReader
 
     private function badLength(int $len): WireError
     {
+        if ($len >> 16 === 0x1503) { // The beginning of an alert of TLS.
+            return new WireError('the server expects TLS at this port: use tls:// instead of tcp://');
+        }
+
         return new WireError("invalid frame length $len: expected 16 to " . Frame::MAX);
     }
 }

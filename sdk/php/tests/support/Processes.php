@@ -27,9 +27,15 @@ final class Processes
             __DIR__,
             $env + ['STOKER_SOCKET' => '/nonexistent/stoker.sock'] + getenv(),
         );
-        self::$all[proc_get_status($process)['pid']] = $process;
+        self::add($process);
 
         return [$process, $pipes];
+    }
+
+    /** @param resource $process that proc_open() has started */
+    public static function add($process): void
+    {
+        self::$all[proc_get_status($process)['pid']] = $process;
     }
 
     /** Forks a child that runs $main and then ends without shutdown functions and destructors. Returns its pid. */
