@@ -185,7 +185,7 @@ def make_certificate(folder):
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
         + ["-keyout", folder / "server.key", "-out", folder / "server.pem", "-subj", "/CN=localhost"]
-        + ["-addext", "subjectAltName=DNS:localhost"],
+        + ["-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE"],
         check=True,
         capture_output=True,
     )

@@ -138,6 +138,11 @@ fn certificate(why: &CertificateError) -> String {
             "the server's certificate is signed by a CA that is not trusted here: name its certificate with ?ca=FILE"
                 .to_owned()
         }
+        other if other.to_string().contains("CaUsedAsEndEntity") => {
+            "the server's certificate is that of a CA, which can't be a server's: issue one for the server with this \
+             CA, or make the self-signed one with -addext basicConstraints=critical,CA:FALSE"
+                .to_owned()
+        }
         other => format!("the server's certificate is invalid: {other}"),
     }
 }

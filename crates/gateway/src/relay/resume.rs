@@ -10,7 +10,7 @@ use super::stats::add;
 use super::worker::Worker;
 use crate::client::Level;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Read};
 use std::rc::Rc;
@@ -22,9 +22,16 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// How long a worker that has connected again waits for its earlier connection to be given up.
 const TAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The sessions of all workers, by id.
+/// The number of sessions that are remembered after they ended in the middle of a task.
+const MAX_ENDED: usize = 1_000;
+
+/// The sessions of all workers.
 #[derive(Default)]
-pub(super) struct Sessions(RefCell<HashMap<String, Rc<Seat>>>);
+pub(super) struct Sessions {
+    by_id: RefCell<HashMap<String, Rc<Seat>>>,
+    /// Sessions that have ended in the middle of tasks, with the ids of these, the latest last.
+    ended: RefCell<VecDeque<(String, Vec<u32>)>>,
+}
 
 /// The place of a session, which outlives a lost connection for a while.
 struct Seat {
@@ -76,7 +83,7 @@ async fn begin(relay: &Rc<Relay>, greeted: &mut Greeted) -> Option<(Rc<Seat>, Pa
             add(&relay.stats.resumed, 1);
             return Some(resumed);
         }
-        let late = greeted.hello.held.len();
+        let late = relay.sessions.late_answers(&id, &greeted.hello.held);
         add(&relay.stats.late, late as u64);
         if late > 0 {
             let text = format!(
@@ -95,7 +102,7 @@ async fn begin(relay: &Rc<Relay>, greeted: &mut Greeted) -> Option<(Rc<Seat>, Pa
         parked: RefCell::default(),
         changed: Notify::new(),
     });
-    relay.sessions.0.borrow_mut().insert(id, seat.clone());
+    relay.sessions.by_id.borrow_mut().insert(id, seat.clone());
     Some((
         seat,
         Parked {
@@ -107,7 +114,7 @@ async fn begin(relay: &Rc<Relay>, greeted: &mut Greeted) -> Option<(Rc<Seat>, Pa
 }
 
 async fn resume(relay: &Relay, greeted: &mut Greeted, id: &str) -> Option<(Rc<Seat>, Parked)> {
-    let seat = relay.sessions.0.borrow().get(id).cloned()?;
+    let seat = relay.sessions.by_id.borrow().get(id).cloned()?;
     if seat.token != greeted.control.name {
         return None;
     }
@@ -165,6 +172,9 @@ async fn park(relay: &Rc<Relay>, seat: &Rc<Seat>, served: Parked) {
         return;
     };
     relay.sessions.remove(&id);
+    relay
+        .sessions
+        .remember(&id, served.worker.session().open_ids());
     add(&relay.stats.expired, 1);
     let text = format!(
         "{} lost its connection in the middle of a task and did not come back within {:?} ([listen] resume_timeout)",
@@ -193,7 +203,25 @@ async fn finish(mut served: Parked, greeted: &mut Greeted, end: &End) {
 
 impl Sessions {
     fn remove(&self, id: &str) {
-        self.0.borrow_mut().remove(id);
+        self.by_id.borrow_mut().remove(id);
+    }
+
+    /// Remembers the tasks of a session that has ended without their answers.
+    fn remember(&self, id: &str, open: Vec<u32>) {
+        let mut ended = self.ended.borrow_mut();
+        if ended.len() >= MAX_ENDED {
+            ended.pop_front();
+        }
+        ended.push_back((id.to_owned(), open));
+    }
+
+    /// The number of answers that a worker holds and that come too late, because its session has ended.
+    fn late_answers(&self, id: &str, held: &[u32]) -> usize {
+        let ended = self.ended.borrow();
+        let open = ended.iter().find(|(other, _)| other == id);
+        open.map_or(0, |(_, open)| {
+            held.iter().filter(|id| open.contains(id)).count()
+        })
     }
 }
 

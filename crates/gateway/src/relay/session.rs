@@ -103,6 +103,11 @@ impl Session {
         self.is_told_to_leave
     }
 
+    /// The ids of the tasks that have not been answered.
+    pub(super) fn open_ids(&self) -> Vec<u32> {
+        self.open.iter().map(|task| task.id).collect()
+    }
+
     /// The number of tasks that have not been answered.
     pub(super) fn unanswered(&self) -> usize {
         self.open.len()
@@ -129,7 +134,7 @@ impl Session {
         }
         replay.extend(unfinished.into_iter().flatten());
         Some(Resumption {
-            open: self.open.iter().map(|task| task.id).collect(),
+            open: self.open_ids(),
             replay,
         })
     }
