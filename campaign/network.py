@@ -1,0 +1,355 @@
+#!/usr/bin/env python3
+"""Clients, server and workers on three hosts, and a network between them that fails.
+
+    campaign/network.py [--rounds N] [--seed N] [--only FAULT] [--binary FILE] [--keep]
+
+Each host is a network namespace, so this needs root and /dev/net/tun; without them it says so and ends with 0. Clients and
+workers connect over TLS with tokens of their own. In each round one thing goes wrong for a while: the network loses, delays
+and reorders packets, it is cut, it resets connections, or a process is killed. Afterwards every client must get answers again
+by itself. At the end:
+
+- every push that was accepted is a job that has ended, and no idempotency key has two jobs;
+- a job ran again only as often as a crash was counted for it, or because the server was killed before it had stored that the
+  job was done; and a call that must not be repeated ran at most once;
+- every answer is that of its own call;
+- gateway and server have no more descriptors than at the start, no task is left, and every worker is idle.
+"""
+
+import argparse
+import collections
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benches"))
+
+from harness import processes  # noqa: E402 (its path is set above)
+from harness.wire import Client, WireError  # noqa: E402
+
+CLIENTS, WORKERS = 3, 4
+ADDRESSES = {"clients": "10.77.0.2", "server": "10.77.0.1", "workers": "10.77.0.3"}
+RESUME_S, KEEPALIVE_S = 3, 3
+RECOVER_S = 40
+STORE_S = 2
+CONFIG = f"""[pool.far]
+task_timeout = "20s"
+[queue.net]
+pool = "far"
+tries = 50
+backoff = ["100ms"]
+keep_done = 1_000_000
+[service.net]
+pool = "far"
+idempotent = ["echo"]
+[listen]
+addresses = ["{ADDRESSES['server']}:7707"]
+certificate = "server.pem"
+key = "server.key"
+keepalive = "{KEEPALIVE_S}s"
+resume_timeout = "{RESUME_S}s"
+"""
+
+
+class Network:
+    """The hosts and the program that passes packets between them."""
+
+    def __init__(self, folder):
+        self.names = {host: f"stoker-{host}-{os.getpid()}" for host in ADDRESSES}
+        program = folder / "network"
+        subprocess.run(["cc", "-O2", "-o", program, ROOT / "campaign/rig/network.c"], check=True)
+        for name in self.names.values():
+            subprocess.run(["ip", "netns", "add", name], check=True)
+        hosts = [f"{self.names[host]}:{address}" for host, address in ADDRESSES.items()]
+        self.process = subprocess.Popen([program, *hosts], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._await_ok()
+
+    def _await_ok(self):
+        if self.process.stdout.readline() != "ok\n":
+            raise RuntimeError("the network did not start")
+
+    def tell(self, verb, one, other, rest=""):
+        self.process.stdin.write(f"{verb} {self.names[one]} {self.names[other]} {rest}\n")
+        self.process.stdin.flush()
+        self._await_ok()
+
+    def on(self, host, command):
+        return ["ip", "netns", "exec", self.names[host], *command]
+
+    def heal(self):
+        for host in ("clients", "workers"):
+            self.tell("link", host, "server")
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(10)
+        for name in self.names.values():
+            subprocess.run(["ip", "netns", "del", name], check=False)
+
+
+class Campaign:
+    def __init__(self, options, folder):
+        self.options, self.folder, self.random = options, folder, random.Random(options.seed)
+        self.network = Network(folder)
+        self.running = {}
+        self.faults = collections.Counter()
+        self.server_kills = []
+
+    def start(self):
+        (self.folder / "stoker.toml").write_text(CONFIG)
+        make_certificate(self.folder)
+        tokens = {
+            "clients": self._token("clients", ["--roles", "push,call", "--queues", "net", "--services", "net"]),
+            "workers": self._token("workers", ["--roles", "work", "--queues", "net", "--services", "net"]),
+        }
+        self.log = open(self.folder / "stoker.log", "a", encoding="utf-8")
+        serve = [self.options.binary, "serve", "-c", self.folder / "stoker.toml"]
+        self.server = processes.start(self.network.on("server", serve), cwd=self.folder, stdout=self.log, stderr=self.log)
+        processes.wait_for("the socket", self._answers, seconds=30)
+        url = f"tls://{ADDRESSES['server']}:7707?ca={self.folder / 'server.pem'}&name=stoker.test"
+        self.env = {host: {"STOKER_URL": url, "STOKER_TOKEN": token} for host, token in tokens.items()}
+        for number in range(WORKERS):
+            self._start("workers", f"worker{number}", ["network_worker.php", self.folder / f"runs{number}"])
+        processes.wait_for("the workers", lambda: len(self.ask("stoker.worker")["workers"]) == WORKERS, seconds=20)
+        self.descriptors = self._descriptors()
+        for number in range(1, CLIENTS + 1):
+            command = ["network_client.php", number, self.folder / f"client{number}", self.folder / "stop"]
+            self._start("clients", f"client{number}", command)
+
+    def _token(self, name, options):
+        command = [self.options.binary, "token", "create", name, *options, "--tokens", self.folder / "stoker.tokens"]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    def _start(self, host, name, words):
+        command = self.network.on(host, ["php", str(ROOT / "campaign" / words[0]), *map(str, words[1:])])
+        self.running[name] = processes.start(command, env=self.env[host], stdout=self.log, stderr=self.log)
+        self.running[name].again = (host, name, words)
+
+    def _answers(self):
+        try:
+            return bool(self.ask("stoker.queue"))
+        except (OSError, WireError):
+            return False
+
+    def ask(self, method, op="list", **fields):
+        with Client(self.folder / "stoker.sock") as client:
+            return client.call(method, {"op": op, **fields})
+
+    def _pid_of(self, name):
+        for pid in processes.descendants(os.getpid()):
+            try:
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[0].decode(errors="replace") == name:
+                return pid
+        return None
+
+    def _descriptors(self):
+        pids = {name: self._pid_of(name) for name in ("stoker: gateway relay", "stoker: server")}
+        return {name: len(os.listdir(f"/proc/{pid}/fd")) if pid else 0 for name, pid in pids.items()}
+
+    # Faults: each is a function that makes something fail, and returns how long that lasts.
+
+    def weather(self):
+        for host in ("clients", "workers"):
+            delay, jitter, loss = (self.random.choice(all) for all in ((0, 2, 30), (1, 10, 40), (0, 1, 8)))
+            self.network.tell("link", host, "server", f"delay={delay} jitter={jitter} loss={loss}")
+        return self.random.uniform(1, 4)
+
+    def cut(self):
+        self.network.tell("cut", self.random.choice(["clients", "workers", "workers"]), "server")
+        return self.random.choice([0.3, 1.5, RESUME_S + 3.5, KEEPALIVE_S + 6])
+
+    def reset(self):
+        self.network.tell("reset", self.random.choice(["clients", "workers", "workers"]), "server")
+        return self.random.choice([0.05, 0.5, 2])
+
+    def kill_gateway(self):
+        return self._kill(self._pid_of("stoker: gateway relay"))
+
+    def kill_server(self):
+        self.server_kills.append(time.time())
+        return self._kill(self._pid_of("stoker: server"))
+
+    def kill_worker(self):
+        return self._kill(self.running[f"worker{self.random.randrange(WORKERS)}"].pid)
+
+    def _kill(self, pid):
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+        return 0.2
+
+    FAULTS = ["weather", "cut", "cut", "reset", "kill_gateway", "kill_server", "kill_worker"]
+
+    def run(self):
+        for number in range(self.options.rounds):
+            fault = self.options.only or self.FAULTS[number % len(self.FAULTS)]
+            time.sleep(self.random.uniform(0.3, 0.8))
+            lasts = getattr(self, fault)()
+            self.faults[fault] += 1
+            end = time.monotonic() + lasts
+            while time.monotonic() < end:
+                self._restart_workers()
+                time.sleep(0.05)
+            self.network.heal()
+            self._await_recovery(f"round {number}, {fault} for {lasts:.1f} s")
+
+    def _restart_workers(self):
+        for name, process in list(self.running.items()):
+            if process.poll() is not None and name.startswith("worker"):
+                self._start(*process.again)
+
+    def _await_recovery(self, what):
+        """Every client gets answers again."""
+        before = [self._answered(number) for number in range(1, CLIENTS + 1)]
+
+        def all_did():
+            self._restart_workers()
+            return all(self._answered(number) > before[number - 1] + 2 for number in range(1, CLIENTS + 1))
+
+        processes.wait_for(f"clients to recover after {what}", all_did, seconds=RECOVER_S, every=0.1)
+
+    def _answered(self, number):
+        try:
+            lines = (self.folder / f"client{number}").read_text().splitlines()
+        except OSError:
+            return 0
+        return sum(line.startswith(("accepted", "answered")) for line in lines)
+
+    def finish(self):
+        (self.folder / "stop").touch()
+        for number in range(1, CLIENTS + 1):
+            self.running[f"client{number}"].wait(30)
+        processes.wait_for("the jobs to end", self._is_idle, seconds=90, every=0.2)
+        return self.judge()
+
+    def _is_idle(self):
+        self._restart_workers()
+        queues = [queue for queue in self.ask("stoker.queue")["queues"] if queue["name"] == "net"]
+        return all(queue[state] == 0 for queue in queues for state in ("ready", "delayed", "running"))
+
+    def judge(self):
+        broken = []
+        accepted, failed, foreign, calls = {}, collections.Counter(), 0, 0
+        once = set()
+        for number in range(1, CLIENTS + 1):
+            for line in (self.folder / f"client{number}").read_text().splitlines():
+                verb, n, *rest = line.split()
+                calls += verb == "answered"
+                foreign += verb == "foreign"
+                if verb == "accepted":
+                    accepted[n] = rest[0]
+                elif verb == "failed":
+                    failed[rest[0]] += 1
+                if rest and rest[-1] == "net.once":
+                    once.add(n)
+        jobs = self._jobs()
+        # Runs, and runs that ended so shortly before the server was killed that it may not have stored that.
+        starts, unstored = collections.Counter(), collections.Counter()
+        for number in range(WORKERS):
+            for line in (self.folder / f"runs{number}").read_text().splitlines():
+                words = line.split()
+                if len(words) < 4:
+                    continue  # The worker was killed while it wrote.
+                what, at = " ".join(words[1:3]), float(words[3])
+                if words[0] == "start":
+                    starts[what] += 1
+                else:
+                    unstored[what] += any(at <= killed <= at + STORE_S for killed in self.server_kills)
+        lost = [n for n, job in accepted.items() if jobs.get(job, {}).get("state") != "done"]
+        again = {job: starts[f"job {job}"] - 1 for job in jobs}
+        forbidden = [job for job, count in again.items() if count > jobs[job]["crashes"] + unstored[f"job {job}"]]
+        repeated = [n for n in once if starts[f"call {n}"] > 1]
+        broken += [f"{len(lost)} accepted jobs are lost: {lost[:5]}"] if lost else []
+        broken += [f"{len(accepted) - len(set(accepted.values()))} jobs were accepted twice"] if len(set(accepted.values())) != len(accepted) else []
+        broken += [f"{len(forbidden)} jobs ran again without a crash: {forbidden[:5]}"] if forbidden else []
+        broken += [f"{len(repeated)} calls ran twice: {repeated[:5]}"] if repeated else []
+        broken += [f"{foreign} answers are those of other calls"] if foreign else []
+        state = self.ask("stoker.worker")
+        busy = [worker["id"] for worker in state["workers"] if worker["assigned"]]
+        broken += [f"workers hold tasks: {busy}"] if busy else []
+        now = self._descriptors()
+        leaked = {name: (self.descriptors[name], count) for name, count in now.items() if count > self.descriptors[name] + 4}
+        broken += [f"descriptors at the start and now: {leaked}"] if leaked else []
+        print(f"{len(accepted):,} accepted pushes, {calls:,} answered calls, {sum(failed.values()):,} failed: {dict(failed)}")
+        print(f"runs again: {sum(again.values())}, explained by crashes; faults: {dict(self.faults)}")
+        for counter, pattern in (("came back too late", "came back after"), ("did not come back in time", "did not come back")):
+            count = (self.folder / "stoker.log").read_text(errors="replace").count(pattern)
+            print(f"log lines about workers that {counter}: {count}")
+        return broken
+
+    def _jobs(self):
+        jobs, after = {}, None
+        while True:
+            page = self.ask("stoker.job", queue="net", limit=1000, after=after) if after else self.ask("stoker.job", queue="net", limit=1000)
+            jobs.update({job["id"]: job for job in page["jobs"]})
+            after = page["next"]
+            if after is None:
+                return jobs
+
+    def close(self):
+        processes.end_all()
+        self.network.close()
+
+
+def make_certificate(folder):
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+        + ["-keyout", folder / "server.key", "-out", folder / "server.pem", "-subj", "/CN=stoker.test"]
+        + ["-addext", "subjectAltName=DNS:stoker.test", "-addext", "basicConstraints=critical,CA:FALSE"],
+        check=True,
+        capture_output=True,
+    )
+
+
+def missing():
+    if os.geteuid() != 0:
+        return "root"
+    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
+        return "/dev/net/tun"
+    return next((program for program in ("ip", "cc", "php", "openssl") if not shutil.which(program)), None)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=14)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=sorted(set(Campaign.FAULTS)))
+    parser.add_argument("--binary", type=Path, default=ROOT / "target/release/stoker")
+    parser.add_argument("--keep", action="store_true", help="keep the folder")
+    options = parser.parse_args()
+    options.binary = options.binary.resolve()
+    if what := missing():
+        print(f"campaign/network.py needs {what}: skipped")
+        return 0
+    processes.adopt_orphans()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the `finally` below is reached
+    folder = Path(tempfile.mkdtemp(prefix="stoker-network-"))
+    campaign = Campaign(options, folder)
+    broken = ["it did not end"]
+    try:
+        began = time.monotonic()
+        campaign.start()
+        campaign.run()
+        broken = campaign.finish()
+        print(f"{options.rounds} rounds in {time.monotonic() - began:.0f} s, seed {options.seed}: {'ok' if not broken else 'BROKEN'}")
+    finally:
+        campaign.close()
+        for line in broken:
+            print(line, file=sys.stderr)
+        if broken:
+            print(f"the folder stays: {folder}", file=sys.stderr)
+        elif not options.keep:
+            shutil.rmtree(folder)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
