@@ -37,11 +37,13 @@ test: setup check
 	cargo build --workspace --all-targets --quiet
 	cargo test --workspace --quiet
 	cargo test --release --quiet --manifest-path sim/Cargo.toml --target-dir target/sim
-	$(SIM) --seeds 5000
+	$(SIM) --seeds 4000
 	php sdk/php/tests/run.php
 	php sdk/php/laravel/tests/run.php
 	docs/run.py --binary target/debug/stoker
 	tests/http/judges.py --binary target/debug/stoker
+	tests/fpm/load.py --binary target/debug/stoker
+	campaign/network.py --binary target/debug/stoker --rounds 7
 	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 20 --jobs 2
 	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 10 --jobs 2 --powercut
 	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 10 --powercut --expect-loss

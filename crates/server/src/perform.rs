@@ -345,7 +345,7 @@ impl Plane {
                     }
                     Health::Blamed => Some(events::VERSION_BLAMED.message(format!(
                         "pool {pool}: many different tasks kill its workers; the cause is probably the version of the \
-                         code"
+                         code, or the network if they are on other machines"
                     ))),
                 };
                 if let Some(entry) = entry {

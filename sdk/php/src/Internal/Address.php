@@ -119,7 +119,7 @@ final class Address
         if ($port === '') {
             throw new InvalidRequest("the port is missing: expected $scheme://host:port, such as $scheme://{$part[1]}:7007");
         }
-        if (!ctype_digit($port) || strlen($port) > 5 || (int) $port < 1 || (int) $port > 65535) {
+        if (preg_match('/^\d+$/D', $port) !== 1 || strlen($port) > 5 || (int) $port < 1 || (int) $port > 65535) {
             throw new InvalidRequest("invalid port \"$port\": expected 1 to 65535");
         }
 

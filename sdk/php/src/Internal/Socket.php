@@ -25,7 +25,7 @@ final class Socket
      */
     public static function inherited(string $fd)
     {
-        $stream = ctype_digit($fd) ? @fopen("php://fd/$fd", 'r+') : false;
+        $stream = preg_match('/^\d+$/D', $fd) === 1 ? @fopen("php://fd/$fd", 'r+') : false;
         if ($stream === false) {
             throw new ConnectionRefused("STOKER_FD is \"$fd\", which is not an open descriptor of this process");
         }
