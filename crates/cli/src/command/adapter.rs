@@ -1,7 +1,7 @@
 //! The adapter: a worker process that speaks the protocol and runs a pool's tasks with programs that do not.
 
 use super::Result;
-use crate::command::gateways::inherited;
+use crate::command::descriptors::inherited;
 use crate::exit::Failure;
 use std::env;
 use std::os::unix::net::UnixStream;

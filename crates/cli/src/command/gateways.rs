@@ -1,8 +1,10 @@
 //! The gateways that the angel starts, and the main function of their processes.
 
+#[cfg(any(feature = "http", feature = "relay"))]
+use super::descriptors::inherited;
 use super::systemd::SystemdSockets;
 use crate::exit::{Failure, Result};
-use rustix::fd::{FromRawFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use std::env;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -226,17 +228,4 @@ fn beat() -> impl FnMut() + 'static {
             heartbeat.beat(Beat { count, stage }).ok();
         }
     }
-}
-
-/// Takes the descriptors that the angel left open and listed in the environment variable `name`.
-pub(crate) fn inherited(name: &str) -> Vec<OwnedFd> {
-    let numbers = env::var(name).unwrap_or_default();
-    let numbers = numbers.split(',').filter_map(|number| number.parse().ok());
-    numbers.map(owned).collect()
-}
-
-#[expect(unsafe_code, reason = "a number becomes a descriptor nowhere else")]
-pub(super) fn owned(number: i32) -> OwnedFd {
-    // SAFETY: the parent opened this descriptor for this process and passed its number; nothing else here uses it.
-    unsafe { OwnedFd::from_raw_fd(number) }
 }

@@ -4,6 +4,7 @@ mod adapter;
 mod call;
 mod check;
 mod control;
+mod descriptors;
 mod export_import;
 mod gateways;
 mod jobs;

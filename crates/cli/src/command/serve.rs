@@ -1,6 +1,7 @@
 //! `stoker serve`.
 
-use super::gateways::{self, inherited};
+use super::descriptors::inherited;
+use super::gateways;
 use super::systemd::SystemdSockets;
 use crate::access::Access;
 use crate::args::Serve;

@@ -1,6 +1,6 @@
 //! The listening sockets that systemd passes to this process, or that it opens itself.
 
-use super::gateways::owned;
+use super::descriptors::owned;
 use crate::exit::{Failure, Result};
 use rustix::fd::OwnedFd;
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getsockname, listen};

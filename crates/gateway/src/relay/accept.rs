@@ -1,12 +1,13 @@
 //! Accepts connections.
 
 use super::stats::add;
-use super::{Relay, greet};
+use super::{Relay, greet, resume, serve};
 use rustix::net::sockopt;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
+use stoker_wire::Role;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
@@ -50,7 +51,13 @@ fn start(relay: &Rc<Relay>, socket: TcpStream, address: SocketAddr) {
     let relay = relay.clone();
     tokio::task::spawn_local(async move {
         let _open = Open(relay.clone());
-        greet::serve(&relay, socket, address).await;
+        let Some(greeted) = greet::greet(&relay, socket, address).await else {
+            return;
+        };
+        match greeted.hello.role {
+            Role::Worker => resume::serve_worker(&relay, greeted).await,
+            Role::Client | Role::Gateway => serve::serve_client(&relay, greeted).await,
+        }
     });
 }
 

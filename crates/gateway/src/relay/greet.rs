@@ -6,7 +6,7 @@ use super::permit;
 use super::refusal::Refusal;
 use super::stats::add;
 use super::tokens::{Active, Proof};
-use super::{Relay, serve, tls};
+use super::{Relay, tls};
 use crate::client::Level;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -44,13 +44,20 @@ enum Rejection {
     Refused(Peer, Refusal),
 }
 
-/// Serves a connection from its first byte to its end.
-pub(super) async fn serve(relay: &Rc<Relay>, socket: TcpStream, address: SocketAddr) {
+/// Identifies the peer of a new connection. `None` if it was rejected, or has disconnected.
+pub(super) async fn greet(
+    relay: &Rc<Relay>,
+    socket: TcpStream,
+    address: SocketAddr,
+) -> Option<Greeted> {
     let limit = relay.settings.hello_timeout;
     let greeted = timeout(limit, identify(relay, socket, address)).await;
     match greeted.unwrap_or(Err(Rejection::Gone)) {
-        Ok(greeted) => serve::serve(relay, greeted).await,
-        Err(rejection) => reject(relay, rejection, address.ip()).await,
+        Ok(greeted) => Some(greeted),
+        Err(rejection) => {
+            reject(relay, rejection, address.ip()).await;
+            None
+        }
     }
 }
 

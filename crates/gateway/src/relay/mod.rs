@@ -6,6 +6,7 @@
 
 mod accept;
 mod client;
+mod connect;
 mod control;
 mod failures;
 mod greet;

@@ -1,10 +1,10 @@
 //! Serves workers, whose sessions continue on another connection if the first one was lost.
 
 use super::Relay;
+use super::connect::{FINISH_TIMEOUT, may_come_back, open};
 use super::control::{Control, Stop};
 use super::greet::Greeted;
 use super::pump::{End, Pump};
-use super::serve::{FINISH_TIMEOUT, may_come_back, open};
 use super::server_socket::ServerSocket;
 use super::stats::add;
 use super::worker::Worker;
