@@ -28,6 +28,7 @@ fn main() -> ExitCode {
     {
         return exit::report(command::server(), false);
     }
+    #[cfg(any(feature = "http", feature = "relay"))]
     if let Some(name) = env::args_os()
         .next()
         .as_deref()

@@ -30,6 +30,7 @@ pub(crate) fn check(option: Option<PathBuf>, file: Option<PathBuf>, json: bool) 
         socket_is_named: named.is_some(),
     };
     source.check_all().map_err(super::serve::bad)?;
+    super::gateways::check(&config, &directory)?;
     let access = Access::of(&config)?;
     let mut warnings = config.warnings();
     warnings.extend(config.release_warning(&directory));

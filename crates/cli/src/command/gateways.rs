@@ -1,14 +1,11 @@
-//! The gateways that the angel starts, and the main function of their processes.
+//! The gateways that the angel starts, and their settings.
 
-#[cfg(any(feature = "http", feature = "relay"))]
-use super::descriptors::inherited;
 use super::systemd::SystemdSockets;
 use crate::exit::{Failure, Result};
 use rustix::fd::OwnedFd;
-use std::env;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use stoker_angel::{Beat, Gateway, Heartbeat, Socket, Stage, env as names};
+use stoker_angel::{Gateway, Socket};
 use stoker_server::config::{Config, HttpConfig, ListenConfig};
 
 /// Returns the configured gateways for the angel to start, and the Unix sockets to remove at exit. `place` returns the
@@ -32,7 +29,7 @@ pub(crate) fn configured_gateways(
         gateways.push(gateway("http", listeners, gateway_config));
     }
     if !config.listen.addresses.is_empty() {
-        let gateway_config = relay_settings(&config.listen)?;
+        let gateway_config = relay_settings(&config.listen, Path::new("."))?;
         let addresses = config.listen.addresses();
         let listeners = listeners(passed, &addresses, "[listen] addresses");
         // A socket of the gateway before is removed if this one can't start.
@@ -40,6 +37,14 @@ pub(crate) fn configured_gateways(
         gateways.push(gateway("relay", listeners, gateway_config));
     }
     Ok((gateways, sockets))
+}
+
+/// Checks the files that the gateways need. `base` is the directory of the configuration.
+pub(crate) fn check(config: &Config, base: &Path) -> Result {
+    match config.listen.addresses.is_empty() {
+        true => Ok(()),
+        false => relay_settings(&config.listen, base).map(drop),
+    }
 }
 
 fn gateway(name: &str, listeners: Vec<OwnedFd>, config: String) -> Gateway {
@@ -94,20 +99,22 @@ fn http_settings(_: &HttpConfig) -> Result<String> {
     Err(Failure::Config(text.to_owned()))
 }
 
-/// The settings that are passed to the gateway process, as JSON. Relative paths are resolved against the current
-/// directory.
+/// The settings that are passed to the gateway process, as JSON. Relative paths are resolved against `base`.
 #[cfg(feature = "relay")]
-fn relay_settings(listen: &ListenConfig) -> Result<String> {
-    let settings = relay_settings_of(listen)?;
+fn relay_settings(listen: &ListenConfig, base: &Path) -> Result<String> {
+    let settings = relay_settings_of(listen, base)?;
     stoker_gateway::relay::check(&settings).map_err(Failure::Config)?;
     serde_json::to_string(&settings).map_err(|error| Failure::Failed(error.to_string()))
 }
 
 #[cfg(feature = "relay")]
-fn relay_settings_of(listen: &ListenConfig) -> Result<stoker_gateway::relay::Settings> {
+fn relay_settings_of(
+    listen: &ListenConfig,
+    base: &Path,
+) -> Result<stoker_gateway::relay::Settings> {
     use stoker_gateway::relay::{Settings, TlsFiles};
     let millis = std::time::Duration::from_millis;
-    let absolute = |path: &PathBuf| std::path::absolute(path);
+    let absolute = |path: &PathBuf| std::path::absolute(base.join(path));
     let tls = match (&listen.certificate, &listen.key) {
         (Some(certificate), Some(key)) => Some(TlsFiles {
             certificate: absolute(certificate)?,
@@ -128,104 +135,8 @@ fn relay_settings_of(listen: &ListenConfig) -> Result<stoker_gateway::relay::Set
 }
 
 #[cfg(not(feature = "relay"))]
-fn relay_settings(_: &ListenConfig) -> Result<String> {
+fn relay_settings(_: &ListenConfig, _: &Path) -> Result<String> {
     let text =
         "this stoker was built without the feature 'relay': remove [listen] from the configuration";
     Err(Failure::Config(text.to_owned()))
-}
-
-/// The main function of a gateway process, which the angel starts.
-pub(crate) fn gateway_process(name: &str) -> Result {
-    match name {
-        #[cfg(feature = "http")]
-        "http" => {
-            let mut process = Process::<stoker_gateway::http::Settings>::inherited(name)?;
-            process.settings.restarts = process.restarts;
-            let Process {
-                settings,
-                server,
-                listeners,
-                ..
-            } = process;
-            Ok(stoker_gateway::http::run(
-                settings,
-                server,
-                listeners,
-                beat(),
-            )?)
-        }
-        #[cfg(feature = "relay")]
-        "relay" => {
-            let Process {
-                settings,
-                server,
-                listeners,
-                ..
-            } = Process::inherited(name)?;
-            Ok(stoker_gateway::relay::run(
-                settings,
-                server,
-                listeners,
-                beat(),
-            )?)
-        }
-        _ => Err(Failure::Usage(format!(
-            "there is no gateway '{name}'; gateways are started by 'stoker serve'"
-        ))),
-    }
-}
-
-/// What a gateway's process has inherited from the angel.
-#[cfg(any(feature = "http", feature = "relay"))]
-struct Process<S> {
-    settings: S,
-    server: stoker_gateway::client::Settings,
-    listeners: Vec<OwnedFd>,
-    /// The number of times that the process was restarted.
-    restarts: u64,
-}
-
-#[cfg(any(feature = "http", feature = "relay"))]
-impl<S: serde::de::DeserializeOwned> Process<S> {
-    fn inherited(name: &str) -> Result<Self> {
-        let variable = |name| env::var(name).ok();
-        let (Some(config), Some(token), Some(socket)) = (
-            variable(names::GATEWAY),
-            variable(names::GATEWAY_TOKEN),
-            variable(names::SOCKET),
-        ) else {
-            let text = "a gateway's process is started by 'stoker serve'";
-            return Err(Failure::Usage(text.to_owned()));
-        };
-        let settings = serde_json::from_str(&config);
-        stoker_server::raise_descriptor_limit();
-        Ok(Self {
-            settings: settings.map_err(|error| Failure::Config(error.to_string()))?,
-            server: stoker_gateway::client::Settings {
-                socket: socket.into(),
-                name: name.to_owned(),
-                token: Some(token),
-                own_uid: rustix::process::geteuid().as_raw(),
-            },
-            listeners: inherited(names::LISTENERS),
-            restarts: variable(names::RESTARTS)
-                .and_then(|text| text.parse().ok())
-                .unwrap_or(0),
-        })
-    }
-}
-
-/// Returns a function that reports to the angel that the gateway makes progress.
-#[cfg(any(feature = "http", feature = "relay"))]
-fn beat() -> impl FnMut() + 'static {
-    let heartbeat = inherited(names::HEARTBEAT).pop().map(Heartbeat::of);
-    let mut count = 0;
-    move || {
-        count += 1;
-        let stage = Stage::Serving;
-        // If the heartbeat can't be written, the angel treats this process as stuck.
-        if let Some(heartbeat) = &heartbeat {
-            heartbeat.beat(Beat { count, stage }).ok();
-        }
-    }
 }

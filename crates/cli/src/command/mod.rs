@@ -6,6 +6,8 @@ mod check;
 mod control;
 mod descriptors;
 mod export_import;
+#[cfg(any(feature = "http", feature = "relay"))]
+mod gateway_process;
 mod gateways;
 mod jobs;
 mod push;
@@ -22,7 +24,8 @@ use crate::connect;
 use crate::exit::{Failure, Result};
 use std::time::Duration;
 
-pub(crate) use gateways::gateway_process as gateway;
+#[cfg(any(feature = "http", feature = "relay"))]
+pub(crate) use gateway_process::gateway;
 pub(crate) use serve::server;
 
 /// Runs the command that the command line names.

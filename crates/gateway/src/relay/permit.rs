@@ -72,7 +72,10 @@ struct Operation {
 
 /// Judges a request to one of the server's own methods by its body.
 pub(super) fn operation(token: &Token, method: &str, body: &[u8]) -> Result<(), Refusal> {
-    let Ok(Operation { op }) = serde_json::from_slice(body) else {
+    // serde would accept a JSON array as the fields in their order.
+    let is_object = body.trim_ascii_start().first() == Some(&b'{');
+    let parsed = serde_json::from_slice(body).ok().filter(|_| is_object);
+    let Some(Operation { op }) = parsed else {
         let text = format!("{method}: expected a JSON object with the field op");
         return Err(Refusal::new(Status::INVALID_ARGUMENT, text));
     };
@@ -146,7 +149,9 @@ mod tests {
 
     fn verdict(roles: &[Role], name: &str, queue: &str) -> Verdict {
         let mut meta = MetaBuf::new();
-        meta.push(Key::QUEUE, queue.as_bytes());
+        if !queue.is_empty() {
+            meta.push(Key::QUEUE, queue.as_bytes());
+        }
         let mut bytes = Vec::new();
         encode(
             &mut bytes,
