@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use stoker_wire::{
     Codec, EventKind, Flags, HEADER, Hello, Key, MAX_FRAME, MAX_HELLO, MAX_NAME, Meta, MetaBuf,
-    Status, Type,
+    Relayed, Status, Type,
 };
 
 const PAGE: &str = include_str!("../../../docs/reference/protocol.md");
@@ -168,6 +168,9 @@ fn fields_of_hello() {
         token: Some("secret".into()),
         uid: Some(33),
         tasks: Some(1),
+        relayed: Some(Relayed::default()),
+        session: Some("s".into()),
+        held: vec![1],
         ..Hello::default()
     });
     let hello = hello.expect("JSON");

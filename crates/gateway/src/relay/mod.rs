@@ -10,6 +10,8 @@ mod connect;
 mod control;
 mod failures;
 mod greet;
+#[cfg(test)]
+mod lost_connections;
 mod peer;
 mod permit;
 mod process;
