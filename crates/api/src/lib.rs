@@ -96,6 +96,7 @@ macro_rules! answer_objects {
             $crate::pool::Pool,
             $crate::pool::PoolReload,
             $crate::quarantine::Entry,
+            $crate::server::GatewayMetric,
         }
     };
 }

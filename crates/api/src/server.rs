@@ -36,5 +36,20 @@ answer! {
         pub durable: bool = "durable",
         /// Whether the server is shutting down and accepts no new tasks
         pub draining: bool = "draining",
+        /// Left out if there are none: metrics that gateways have reported
+        #[serde(skip_serializing_if = "Vec::is_empty", default)]
+        pub gateways: Vec<GatewayMetric> = "gateways",
+    }
+}
+
+answer! {
+    /// A metric that a gateway reports.
+    pub struct GatewayMetric {
+        /// The gateway, such as `relay`
+        pub gateway: String = "gateway",
+        /// The name of the metric
+        pub name: String = "name",
+        /// The value that was reported last
+        pub value: f64 = "value",
     }
 }

@@ -100,6 +100,8 @@ pub(crate) struct QueueStats {
 #[derive(Default)]
 pub(crate) struct Stats {
     pub(crate) metrics: Metrics,
+    /// What gateways have reported, by the name of the gateway.
+    pub(crate) gateway_metrics: Metrics,
     /// By the id of the queue or service.
     pub(crate) queues: Vec<QueueStats>,
     /// The number of turns since the start, and the time that they took in total.

@@ -167,6 +167,13 @@ impl Connection {
         }
     }
 
+    pub(super) fn report(&self, name: &str, value: u64) {
+        if self.client.0.settings.token.is_some() {
+            self.outgoing.metric(name, value);
+            self.wake.notify_one();
+        }
+    }
+
     /// Returns when the connection has ended.
     pub(super) async fn until_closed(&self) {
         loop {

@@ -74,6 +74,15 @@ impl Outgoing {
         });
     }
 
+    pub(super) fn metric(&self, name: &str, value: u64) {
+        let body = serde_json::json!({"name": name, "value": value}).to_string();
+        self.frame(Encode {
+            code: stoker_wire::EventKind::METRIC.0,
+            body: body.as_bytes(),
+            ..Encode::new(Type::Event, 0)
+        });
+    }
+
     pub(super) fn log(&self, level: Level, text: &str) {
         self.frame(Encode {
             code: stoker_wire::EventKind::LOG.0,

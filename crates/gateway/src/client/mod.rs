@@ -246,6 +246,16 @@ impl Client {
         }
     }
 
+    /// Sends the present values of metrics to the server, if it can be reached.
+    pub fn report(&self, metrics: &[(&str, u64)]) {
+        let own = self.0.users.borrow().get(&self.0.settings.own_uid).cloned();
+        if let Some(connection) = own.and_then(|own| own.lane(false).free()) {
+            for (name, value) in metrics {
+                connection.report(name, *value);
+            }
+        }
+    }
+
     fn send_lines(&self, connection: &Connection) {
         for (level, text) in self.0.lines.borrow_mut().drain(..) {
             connection.log(level, &text);

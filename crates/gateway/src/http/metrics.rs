@@ -44,6 +44,7 @@ async fn server(gateway: &Rc<Gateway>, caller: Caller, page: &mut Page) -> Resul
     let queues: Queues = request::<queue::List>(gateway, caller).await?;
     let workers: Workers = request::<stoker_api::worker::List>(gateway, caller).await?;
     write_loop(&stats, page);
+    write_reported_by_gateways(&stats, page);
     write_store(&stats, page);
     write_queues(&queues.queues, page);
     write_pools(&workers.pools, page);
@@ -394,6 +395,15 @@ fn write_workers(workers: &Workers, page: &mut Page) {
             ],
             metric.value,
         );
+    }
+}
+
+fn write_reported_by_gateways(stats: &ServerStats, page: &mut Page) {
+    let help = "Numbers that other gateways report.";
+    page.family("stoker_gateway", Kind::Gauge, help);
+    for metric in &stats.gateways {
+        let labels = [("gateway", &*metric.gateway), ("name", &*metric.name)];
+        page.sample(&labels, metric.value);
     }
 }
 

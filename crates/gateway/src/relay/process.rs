@@ -18,6 +18,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The time between two checks of the files with tokens and certificates.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
+/// The time between two reports of metrics.
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// The maximum number of bytes in one read.
 const READ_SIZE: usize = 64 << 10;
 
@@ -66,6 +68,7 @@ async fn serve(
         tokio::task::spawn_local(accept::accept(relay.clone(), listener));
     }
     tokio::task::spawn_local(refresh(relay.clone()));
+    tokio::task::spawn_local(report(relay.clone()));
     relay.client.watch_server().await;
     finish(&relay).await;
     Ok(())
@@ -94,6 +97,19 @@ async fn refresh(relay: Rc<Relay>) {
         }
         // Tokens may have expired without a change.
         relay.update_connections();
+    }
+}
+
+/// Reports metrics to the server when they have changed, or when it has been restarted.
+async fn report(relay: Rc<Relay>) {
+    let mut reported = None;
+    loop {
+        let now = (relay.stats.list(), relay.client.counters().connects.get());
+        if reported != Some(now) && relay.client.is_connected() {
+            relay.client.report(&now.0);
+            reported = Some(now);
+        }
+        sleep(REPORT_INTERVAL).await;
     }
 }
 

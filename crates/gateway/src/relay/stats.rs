@@ -17,6 +17,20 @@ pub(super) struct Stats {
     pub(super) late: Cell<u64>,
 }
 
+impl Stats {
+    /// All counters with their names.
+    pub(super) fn list(&self) -> [(&'static str, u64); 6] {
+        [
+            ("connections", self.connections.get()),
+            ("accepted", self.accepted.get()),
+            ("rejected", self.rejected.get()),
+            ("sessions_resumed", self.resumed.get()),
+            ("sessions_expired", self.expired.get()),
+            ("late_answers", self.late.get()),
+        ]
+    }
+}
+
 pub(super) fn add(counter: &Cell<u64>, count: u64) {
     counter.set(counter.get() + count);
 }

@@ -2,11 +2,17 @@
 
 use super::{Answered, Caller, Handle};
 use crate::plane::Plane;
-use stoker_api::server::{ServerStats, Stats};
+use stoker_api::server::{GatewayMetric, ServerStats, Stats};
 
 impl Handle for Stats {
     fn handle(self, plane: &mut Plane, _: Caller) -> Answered<ServerStats> {
         let store = plane.jobs.store.stats();
+        let gateways = plane.stats.gateway_metrics.list().into_iter();
+        let gateways = gateways.map(|metric| GatewayMetric {
+            gateway: metric.pool,
+            name: metric.name,
+            value: metric.value,
+        });
         Ok(Some(ServerStats {
             turns: plane.stats.turns,
             busy_us: plane.stats.busy_us,
@@ -22,6 +28,7 @@ impl Handle for Stats {
             store_journal_bytes: store.journal_bytes,
             durable: plane.jobs.store.capabilities().durable,
             draining: plane.core.is_draining(),
+            gateways: gateways.collect(),
         }))
     }
 }

@@ -139,3 +139,20 @@ fn frames_that_only_the_server_may_send_are_a_fault() {
     assert_eq!(open.frame().expect("a fault").id, 0);
     assert!(open.frame().is_none());
 }
+
+/// The gateway reports what it does to the server, which shows it in its stats and in Prometheus' metrics.
+#[test]
+fn the_gateway_reports_metrics() {
+    let app = start("[http]\nsocket = \"http.sock\"");
+    let admin = admin(&app);
+    let _open = client(&app, &admin);
+    let shown = until("a report", || {
+        let page = app.http().request("GET", "/metrics", &[], "").ok()?;
+        let text = String::from_utf8_lossy(&page.body).into_owned();
+        text.contains("name=\"connections\"} 1").then_some(text)
+    });
+    assert!(
+        shown.contains("stoker_gateway{gateway=\"relay\",name=\"accepted\"} 1"),
+        "{shown}"
+    );
+}

@@ -77,13 +77,20 @@ impl Plane {
         user
     }
 
-    /// Handles an event of a gateway: the only kind that a gateway sends is a line for the log.
+    /// Handles an event of a gateway: a line for the log, or a metric.
     pub(super) fn gateway_event(&mut self, id: ConnId, frame: &Frame<'_>) -> Result<(), Fault> {
         let name = self.client(id).and_then(|client| client.gateway.clone());
-        let Some(name) = name.filter(|_| EventKind(frame.code) == EventKind::LOG) else {
-            return Err(Fault::State(
-                "a client may send only REQ, CANCEL, PING and PONG",
-            ));
+        let name = match (name, EventKind(frame.code)) {
+            (Some(name), EventKind::LOG) => name,
+            (Some(name), EventKind::METRIC) => {
+                self.stats.gateway_metrics.report(&name, frame.body);
+                return Ok(());
+            }
+            _ => {
+                return Err(Fault::State(
+                    "a client may send only REQ, CANCEL, PING and PONG",
+                ));
+            }
         };
         let body = &frame.body[..frame.body.len().min(MAX_LINE)];
         let text = String::from_utf8_lossy(body);
