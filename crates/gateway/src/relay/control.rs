@@ -46,6 +46,8 @@ impl Control {
     /// Replaces the token by its present version, or ends the connection if there is none.
     pub(super) fn update(&self, token: Option<Rc<Token>>) {
         match token {
+            // What a worker offers, and whether a peer sees everything, was decided when it connected.
+            Some(token) if token.permits_less_than(&self.token()) => self.stop(Stop::Revoked),
             Some(token) => *self.token.borrow_mut() = token,
             None => self.stop(Stop::Revoked),
         }

@@ -68,8 +68,8 @@ async fn reject(relay: &Rc<Relay>, rejection: Rejection, address: IpAddr) {
         Rejection::Refused(peer, refusal) => {
             let mut answer = Vec::new();
             refusal.answer(0, &mut answer);
-            // A limit is not the sign of an attack.
-            let is_failure = refusal.status != Status::RESOURCE_EXHAUSTED;
+            // Neither a limit nor a missing role is the sign of an attack.
+            let is_failure = refusal.status == Status::UNAUTHENTICATED;
             (peer, answer, refusal.text.into_owned(), is_failure)
         }
     };
@@ -201,10 +201,6 @@ fn authenticate(
     hello: &Hello,
     address: IpAddr,
 ) -> Result<(Active, Proof), Refusal> {
-    if let Some(wait) = relay.failures.must_wait(address, Instant::now()) {
-        let text = "too many failed attempts from this address";
-        return Err(Refusal::limit(text, wait.as_millis() as u32));
-    }
     // A token that was just created is valid at once.
     relay.refresh_tokens();
     let has_certificate_for = |name: &str| match peer {
@@ -212,7 +208,18 @@ fn authenticate(
         Peer::Plain(_) => false,
     };
     let token = hello.token.as_deref();
-    let (active, proof) = relay.tokens.authenticate(token, has_certificate_for)?;
+    // A valid token is accepted even from an address with many failures, which many peers may share.
+    let found = relay.tokens.authenticate(token, has_certificate_for);
+    let (active, proof) =
+        found.map_err(
+            |refusal| match relay.failures.must_wait(address, Instant::now()) {
+                Some(wait) => {
+                    let text = "too many failed attempts from this address";
+                    Refusal::limit(text, wait.as_millis() as u32)
+                }
+                None => refusal,
+            },
+        )?;
     permit::hello(&active.token, hello)?;
     active.usage.connect(&active.token)?;
     Ok((active, proof))

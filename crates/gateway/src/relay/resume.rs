@@ -9,7 +9,7 @@ use super::server_socket::ServerSocket;
 use super::stats::add;
 use super::worker::Worker;
 use crate::client::Level;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Read};
@@ -41,7 +41,9 @@ struct Seat {
     control: RefCell<Option<Rc<Control>>>,
     /// Everything that continues, while there is no connection.
     parked: RefCell<Option<Parked>>,
-    /// Notified when the session was parked or taken.
+    /// The session has ended and can't be taken.
+    has_ended: Cell<bool>,
+    /// Notified when the session was parked, taken or has ended.
     changed: Notify,
 }
 
@@ -69,6 +71,8 @@ pub(super) async fn serve_worker(relay: &Rc<Relay>, mut greeted: Greeted) {
     let comes_back = may_come_back(&end) && served.worker.can_be_resumed();
     if !comes_back {
         relay.sessions.remove(served.worker.id());
+        seat.has_ended.set(true);
+        seat.changed.notify_waiters();
         return finish(served, &mut greeted, &end).await;
     }
     drop(greeted);
@@ -100,6 +104,7 @@ async fn begin(relay: &Rc<Relay>, greeted: &mut Greeted) -> Option<(Rc<Seat>, Pa
         token: greeted.control.name.clone(),
         control: RefCell::default(),
         parked: RefCell::default(),
+        has_ended: Cell::new(false),
         changed: Notify::new(),
     });
     relay.sessions.by_id.borrow_mut().insert(id, seat.clone());
@@ -144,6 +149,9 @@ impl Seat {
             if let Some(parked) = self.parked.borrow_mut().take() {
                 self.changed.notify_waiters();
                 return Some(parked);
+            }
+            if self.has_ended.get() {
+                return None;
             }
             if let Some(control) = self.control.borrow().as_ref() {
                 control.stop(Stop::Resumed);

@@ -62,7 +62,7 @@ fn version(files: &TlsFiles) -> Version {
     ];
     let of = |path: &Path| {
         let file = fs::metadata(path).ok()?;
-        Some((file.ino(), file.mtime(), file.mtime_nsec()))
+        Some((file.ino(), file.ctime(), file.ctime_nsec()))
     };
     paths.into_iter().flatten().map(|path| of(path)).collect()
 }

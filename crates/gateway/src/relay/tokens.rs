@@ -29,7 +29,7 @@ pub(super) enum Proof {
 }
 
 /// What tells one version of the file from another.
-type Version = Option<(u64, i64, i64, u64)>;
+type Version = Option<(u64, i64, i64, i64, i64, u64)>;
 
 pub(super) struct Tokens {
     path: PathBuf,
@@ -59,7 +59,15 @@ impl Tokens {
 
     fn current_version(&self) -> Version {
         let file = fs::metadata(&self.path).ok()?;
-        Some((file.ino(), file.mtime(), file.mtime_nsec(), file.size()))
+        let (changed, changed_ns) = (file.ctime(), file.ctime_nsec());
+        Some((
+            file.ino(),
+            file.mtime(),
+            file.mtime_nsec(),
+            changed,
+            changed_ns,
+            file.size(),
+        ))
     }
 
     fn load(&self) -> Result<(), FileError> {

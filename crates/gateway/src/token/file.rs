@@ -106,8 +106,19 @@ fn check(tokens: &[Token]) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     let mut names: Vec<&str> = tokens.iter().map(|token| token.name.as_str()).collect();
     names.sort_unstable();
-    match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(format!("two tokens have the name '{}'", pair[0])),
+    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(format!("two tokens have the name '{}'", pair[0]));
+    }
+    let mut certificates: Vec<&String> = tokens
+        .iter()
+        .filter_map(|token| token.certificate.as_ref())
+        .collect();
+    certificates.sort_unstable();
+    match certificates.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(format!(
+            "two tokens are bound to the certificate name '{}'",
+            pair[0]
+        )),
         None => Ok(()),
     }
 }
@@ -119,6 +130,8 @@ pub fn edit<T>(
     change: impl FnOnce(&mut Vec<Token>) -> Result<T, String>,
 ) -> Result<T, FileError> {
     let failed = |error| FileError::Failed(path.to_owned(), error);
+    // A symbolic link stays, and the file that it leads to is replaced.
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let locked = lock(path).map_err(failed)?;
     let mut tokens = read_from(path, &locked)?;
     let result = change(&mut tokens).map_err(FileError::Rejected)?;
@@ -149,16 +162,18 @@ fn lock(path: &Path) -> io::Result<File> {
 }
 
 fn replace(path: &Path, content: &Content) -> io::Result<()> {
+    let mut random = [0; 8];
+    File::open("/dev/urandom")?.read_exact(&mut random)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
+    name.push(format!(".{:016x}.tmp", u64::from_ne_bytes(random)));
     let temporary = path.with_file_name(name);
     let owner = fs::metadata(path)?;
     let written = (|| {
         let mut options = OpenOptions::new();
+        // Created here and now: another user who may write to the directory can't have put a link in its place.
         let mut file = options
             .write(true)
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .mode(0o600)
             .open(&temporary)?;
         let text = serde_json::to_string_pretty(content)?;

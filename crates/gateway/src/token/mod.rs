@@ -91,6 +91,16 @@ impl Token {
         self.has(Role::Admin) || self.has(role) && self.services.iter().any(is_matched)
     }
 
+    /// Whether roles or patterns of another version of this token are missing here.
+    #[must_use]
+    pub fn permits_less_than(&self, other: &Self) -> bool {
+        let lacks =
+            |of: &[String], in_other: &[String]| in_other.iter().any(|one| !of.contains(one));
+        other.roles.iter().any(|role| !self.has(*role))
+            || lacks(&self.queues, &other.queues)
+            || lacks(&self.services, &other.services)
+    }
+
     #[must_use]
     pub fn is_expired(&self, now_ms: u64) -> bool {
         self.expires_ms.is_some_and(|expires| expires <= now_ms)

@@ -172,6 +172,12 @@ fn changed_roles_apply_to_open_connections() {
     until("it may push", || {
         (open.request(&push).status() == Status::OK).then_some(())
     });
+    let less = ["token", "set", "web", "--roles", "push"];
+    assert_eq!(app.cli_with(&[], &less).code, 0);
+    until("it is disconnected", || {
+        open.frame().is_none().then_some(())
+    });
+    assert_eq!(app.cli_with(&[], &set).code, 0);
     let listed = app.cli_with(&[], &["token", "list"]).stdout;
     assert!(listed.contains("read,push"), "{listed}");
 }
@@ -192,6 +198,6 @@ fn many_failed_attempts_must_wait() {
             .uint(Key::RETRY_AFTER)
             .is_some_and(|ms| ms > 0 && ms <= 6_000)
     );
-    let valid = rejected(&app, &hello(&valid));
-    assert_eq!(valid.status(), Status::RESOURCE_EXHAUSTED, "not looked at");
+    // Other peers may share the address.
+    assert!(super::connect(&app, &hello(&valid)).is_some());
 }

@@ -10,7 +10,7 @@ use stoker_wire::{Encode, Key, Status, Type};
 #[track_caller]
 fn start(more: &str) -> App {
     let config = format!(
-        "[pool.far]\n[queue.mails]\npool = \"far\"\ntries = 5\nbackoff = [\"0s\"]\n[queue.other]\npool = \"far\"\n\
+        "[pool.far]\n[queue.mails]\npool = \"far\"\ntries = 5\nbackoff = [\"0s\"]\n[pool.near]\n[queue.other]\npool = \"near\"\n\
          [listen]\naddresses = [\"127.0.0.1:0\"]\n{more}"
     );
     setup().config(&config).launch()
@@ -72,10 +72,23 @@ fn a_worker_joins_with_a_token_and_is_shown_with_its_address() {
     answer(&mut worker, task.id);
     app.client().job_in(&id, "done");
     let other =
-        json!({"v": [1], "role": "worker", "pool": "far", "jobs": ["other"], "token": work});
+        json!({"v": [1], "role": "worker", "pool": "near", "jobs": ["other"], "token": work});
     let refused = rejected(&app, &other);
     assert_eq!(refused.status(), Status::PERMISSION_DENIED);
     assert!(refused.text().contains("--queues"), "{}", refused.text());
+}
+
+/// A worker of a pool is assigned all tasks of the pool, so its token must permit all of them.
+#[test]
+fn a_token_for_one_queue_does_not_open_the_others_of_its_pool() {
+    let app = start("[service.pay]\npool = \"far\"\n[queue.invoices]\npool = \"far\"");
+    let work = work(&app);
+    let nothing = json!({"v": [1], "role": "worker", "pool": "far", "token": work});
+    for hello in [hello(&work), nothing] {
+        let refused = rejected(&app, &hello);
+        assert_eq!(refused.status(), Status::PERMISSION_DENIED);
+        assert!(refused.text().contains("also serves"), "{}", refused.text());
+    }
 }
 
 /// The answer was written just when the connection was lost: the worker delivers it on the next one.

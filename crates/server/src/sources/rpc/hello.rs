@@ -5,7 +5,7 @@ use crate::MAX_FRAME;
 use crate::net::{Client, ConnId, Role};
 use crate::plane::Plane;
 use crate::users::UserId;
-use stoker_core::{Kind, Offer, ServedByOtherPool, WorkerId};
+use stoker_core::{Kind, Offer, PoolId, ServedByOtherPool, WorkerId};
 use stoker_wire::{Encode, Frame, Hello, Role as HelloRole, Status, Type, Welcome};
 
 impl Plane {
@@ -93,8 +93,34 @@ impl Plane {
             );
             return Err(Fault::Refused(Status::PERMISSION_DENIED, text));
         }
+        if hello.relayed.is_some()
+            && let Some(name) = self.not_offered(pool, hello)
+        {
+            let text = format!(
+                "pool '{}' also serves '{name}', which this worker does not offer: every worker of a pool can be assigned \
+                 all its tasks, so a worker on another machine must offer all of them, or join a pool of its own",
+                spec.name
+            );
+            return Err(Fault::Refused(Status::PERMISSION_DENIED, text));
+        }
         self.join(id, pool, hello);
         Ok(())
+    }
+
+    /// A queue or service of a pool that a worker does not offer. What it offers is what its token permits.
+    fn not_offered(&self, pool: PoolId, hello: &Hello) -> Option<String> {
+        let of_pool = self
+            .core
+            .queues()
+            .filter(|queue| queue.pools.contains(&pool));
+        let mut missing = of_pool.filter(|queue| match queue.kind {
+            Kind::Jobs => !hello.jobs.iter().any(|job| job == "*" || job == queue.name),
+            Kind::Calls => {
+                let mut calls = hello.calls.iter();
+                !calls.any(|call| stoker_wire::service_of(call) == queue.name)
+            }
+        });
+        missing.next().map(|queue| queue.name.to_owned())
     }
 
     /// Whether a uid is that of the server or of root. These users are administrators.
