@@ -41,7 +41,7 @@ pub(super) fn request(token: &Token, frame: &Frame<'_>, body: usize) -> Verdict 
         false if token.has(Role::Call) => {
             let (name, service) = (&token.name, service_of(frame.name));
             Verdict::Refuse(Refusal::denied(format!(
-                "token '{name}' may not call the service '{service}': add it with 'stoker token set {name} --services'"
+                "token '{name}' may not call the service '{service}': name it in 'stoker token set {name} --services', which replaces the list"
             )))
         }
         false => Verdict::Refuse(denied(token, frame.name, Role::Call)),
@@ -52,7 +52,7 @@ fn queue_denied(token: &Token, queue: &str) -> Refusal {
     let name = &token.name;
     match token.has(Role::Push) {
         true => Refusal::denied(format!(
-            "token '{name}' may not push to the queue '{queue}': add it with 'stoker token set {name} --queues'"
+            "token '{name}' may not push to the queue '{queue}': name it in 'stoker token set {name} --queues', which replaces the list"
         )),
         false => denied(token, "stoker.push", Role::Push),
     }
@@ -111,14 +111,14 @@ pub(super) fn hello(token: &Token, hello: &Hello) -> Result<(), Refusal> {
     let mut queues = hello.jobs.iter();
     if let Some(queue) = queues.find(|queue| !serves_queue(token, queue)) {
         return Err(Refusal::denied(format!(
-            "token '{name}' does not permit to work on the queue '{queue}': add it with 'stoker token set {name} \
-             --queues'"
+            "token '{name}' does not permit to work on the queue '{queue}': name it in 'stoker token set {name} \
+             --queues', which replaces the list"
         )));
     }
     let mut calls = hello.calls.iter().chain(&hello.idempotent);
     match calls.find(|call| !token.permits_method(Role::Work, call)) {
         Some(call) => Err(Refusal::denied(format!(
-            "token '{name}' does not permit to serve '{call}': add it with 'stoker token set {name} --services'"
+            "token '{name}' does not permit to serve '{call}': name it in 'stoker token set {name} --services', which replaces the list"
         ))),
         None => Ok(()),
     }

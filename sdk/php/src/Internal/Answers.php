@@ -4,9 +4,14 @@ declare(strict_types=1);
 
 namespace Stoker\Internal;
 
+use Stoker\Wire\Codec;
+use Stoker\Wire\Frame;
+use Stoker\Wire\Status;
+
 /**
  * The answers that a worker on another machine keeps, because an answer that was written may be lost with the
- * connection. Each is a complete frame, which is written again unchanged.
+ * connection. Each is a complete frame, which is written again unchanged; one that is too large to be kept is replaced by
+ * an error.
  *
  * @internal
  */
@@ -41,8 +46,14 @@ final class Answers
         $this->forget($id);
         $this->kept[$id] = [$frame, $this->received];
         $this->bytes += strlen($frame);
-        while ($this->bytes > self::BYTES) {
-            $this->forget(array_key_first($this->kept));
+        foreach ($this->kept as $old => [$oldFrame, $at]) {
+            if ($this->bytes <= self::BYTES) {
+                break;
+            }
+            // If it were forgotten, the server would send the task again, and it would run twice.
+            $lost = Frame::answer($old, Status::APPLICATION, Codec::RAW, 0, '', 'the answer was lost with the connection, and was too large to be kept');
+            $this->kept[$old] = [$lost, $at];
+            $this->bytes += strlen($lost) - strlen($oldFrame);
         }
     }
 
