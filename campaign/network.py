@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benches"))
 
 from harness import processes  # noqa: E402 (its path is set above)
+from harness.remote import make_certificate  # noqa: E402
 from harness.wire import Client, WireError  # noqa: E402
 
 CLIENTS, WORKERS = 3, 4
@@ -103,7 +104,7 @@ class Campaign:
 
     def start(self):
         (self.folder / "stoker.toml").write_text(CONFIG)
-        make_certificate(self.folder)
+        make_certificate(self.folder, "stoker.test")
         tokens = {
             "clients": self._token("clients", ["--roles", "push,call", "--queues", "net", "--services", "net"]),
             "workers": self._token("workers", ["--roles", "work", "--queues", "net", "--services", "net"]),
@@ -297,16 +298,6 @@ class Campaign:
     def close(self):
         processes.end_all()
         self.network.close()
-
-
-def make_certificate(folder):
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-        + ["-keyout", folder / "server.key", "-out", folder / "server.pem", "-subj", "/CN=stoker.test"]
-        + ["-addext", "subjectAltName=DNS:stoker.test", "-addext", "basicConstraints=critical,CA:FALSE"],
-        check=True,
-        capture_output=True,
-    )
 
 
 def missing():

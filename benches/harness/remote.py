@@ -181,11 +181,11 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def make_certificate(folder):
+def make_certificate(folder, name="localhost"):
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-        + ["-keyout", folder / "server.key", "-out", folder / "server.pem", "-subj", "/CN=localhost"]
-        + ["-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE"],
+        + ["-keyout", folder / "server.key", "-out", folder / "server.pem", "-subj", f"/CN={name}"]
+        + ["-addext", f"subjectAltName=DNS:{name}", "-addext", "basicConstraints=critical,CA:FALSE"],
         check=True,
         capture_output=True,
     )

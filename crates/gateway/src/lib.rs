@@ -10,6 +10,7 @@ mod bytes_eq;
 pub mod client;
 #[cfg(feature = "http")]
 pub mod http;
+mod random;
 #[cfg(feature = "relay")]
 pub mod relay;
 mod run;

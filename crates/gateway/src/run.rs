@@ -29,3 +29,12 @@ pub(crate) fn run(
     };
     LocalSet::new().block_on(&runtime, beating)
 }
+
+/// Whether the client disconnected before it was accepted.
+pub(crate) fn is_client_error(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, NotConnected};
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionReset | Interrupted | NotConnected
+    )
+}

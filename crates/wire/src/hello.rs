@@ -76,7 +76,7 @@ pub struct Relayed {
     pub owner: String,
     /// The peer may use the administration methods. The gateway restricts them further where necessary.
     pub admin: bool,
-    /// The address of the peer, for people.
+    /// The address of the peer, for display.
     pub address: String,
 }
 

@@ -126,7 +126,6 @@ fn relay_settings_of(
     Ok(Settings {
         tokens: absolute(&listen.tokens)?,
         tls,
-        insecure: listen.insecure,
         max_connections: listen.max_connections,
         hello_timeout: millis(listen.hello_timeout.as_millis()),
         keepalive: millis(listen.keepalive.as_millis()),

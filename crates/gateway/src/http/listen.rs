@@ -4,6 +4,7 @@ use super::access::Peer;
 use super::stats::add;
 use super::watch::{Activity, Tracked};
 use super::{Gateway, connection, route};
+use crate::run::is_client_error;
 use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -91,15 +92,6 @@ pub(crate) async fn accept(gateway: Rc<Gateway>, listener: Listener) {
             Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
         }
     }
-}
-
-/// Whether the client disconnected before it was accepted.
-fn is_client_error(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, NotConnected};
-    matches!(
-        error.kind(),
-        ConnectionAborted | ConnectionReset | Interrupted | NotConnected
-    )
 }
 
 fn start(gateway: &Rc<Gateway>, socket: Socket) {

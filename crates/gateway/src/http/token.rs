@@ -1,5 +1,6 @@
 //! The token that clients on TCP must send.
 
+use crate::random::random_hex;
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -56,7 +57,7 @@ pub fn make_token_file(path: &Path) -> Result<(), TokenError> {
     let mut options = OpenOptions::new();
     match options.write(true).create_new(true).mode(0o600).open(path) {
         Ok(mut file) => {
-            let token = new_token().map_err(failed)?;
+            let token = random_hex::<32>().map_err(failed)?;
             let written = writeln!(file, "{token}").and_then(|()| file.sync_all());
             written.map_err(|error| {
                 // An empty file would be rejected as a token that is too short at every later start.
@@ -84,12 +85,6 @@ pub(crate) fn read_token(path: &Path) -> Result<String, TokenError> {
         MIN_LEN..=MAX_LEN => Ok(token.to_owned()),
         len => Err(TokenError::Length(path.to_owned(), len)),
     }
-}
-
-fn new_token() -> io::Result<String> {
-    let mut bytes = [0; 32];
-    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::stats::add;
 use super::{Relay, greet, resume, serve};
+use crate::run::is_client_error;
 use rustix::net::sockopt;
 use std::io;
 use std::net::SocketAddr;
@@ -30,15 +31,6 @@ pub(super) async fn accept(relay: Rc<Relay>, listener: TcpListener) {
             Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
         }
     }
-}
-
-/// Whether the client disconnected before it was accepted.
-fn is_client_error(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, NotConnected};
-    matches!(
-        error.kind(),
-        ConnectionAborted | ConnectionReset | Interrupted | NotConnected
-    )
 }
 
 fn start(relay: &Rc<Relay>, socket: TcpStream, address: SocketAddr) {

@@ -217,7 +217,7 @@ impl Pump {
         finished.await;
     }
 
-    /// Appends what a peer is told before its connection ends.
+    /// Appends the error response that a peer gets before its connection is closed.
     pub(super) fn explain(&mut self, end: &End, passed: &impl Passed) {
         match end {
             _ if !passed.is_between_frames() => {}

@@ -9,10 +9,9 @@ use super::server_socket::ServerSocket;
 use super::stats::add;
 use super::worker::Worker;
 use crate::client::Level;
+use crate::random::random_hex;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
-use std::fs::File;
-use std::io::{self, Read};
 use std::rc::Rc;
 use std::time::Duration;
 use stoker_wire::{Encode, Type, encode};
@@ -97,7 +96,7 @@ async fn begin(relay: &Rc<Relay>, greeted: &mut Greeted) -> Option<(Rc<Seat>, Pa
             relay.client.log(Level::Warn, text);
         }
     }
-    let id = new_id().ok()?;
+    let id = random_hex::<16>().ok()?;
     let mut worker = Worker::new(id.clone(), relay.settings.resume_timeout);
     let (pump, server) = open(relay, greeted, &mut worker).await?;
     let seat = Rc::new(Seat {
@@ -231,10 +230,4 @@ impl Sessions {
             held.iter().filter(|id| open.contains(id)).count()
         })
     }
-}
-
-fn new_id() -> io::Result<String> {
-    let mut bytes = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

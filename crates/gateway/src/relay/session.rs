@@ -18,7 +18,7 @@ struct Open {
     is_cancelled: bool,
 }
 
-/// A session that continues: what the worker is told, and what it is sent again.
+/// A session that continues: the tasks that are still open, and the frames to send again.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Resumption {
     pub(super) open: Vec<u32>,

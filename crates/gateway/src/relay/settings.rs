@@ -9,8 +9,6 @@ pub struct Settings {
     /// The file with the tokens.
     pub tokens: PathBuf,
     pub tls: Option<TlsFiles>,
-    /// Addresses that other machines can reach are served without TLS.
-    pub insecure: bool,
     pub max_connections: usize,
     pub hello_timeout: Duration,
     pub keepalive: Duration,

@@ -1,6 +1,7 @@
 //! The file with all tokens.
 
 use super::Token;
+use crate::random::random_hex;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
@@ -162,10 +163,8 @@ fn lock(path: &Path) -> io::Result<File> {
 }
 
 fn replace(path: &Path, content: &Content) -> io::Result<()> {
-    let mut random = [0; 8];
-    File::open("/dev/urandom")?.read_exact(&mut random)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{:016x}.tmp", u64::from_ne_bytes(random)));
+    name.push(format!(".{}.tmp", random_hex::<8>()?));
     let temporary = path.with_file_name(name);
     let owner = fs::metadata(path)?;
     let written = (|| {

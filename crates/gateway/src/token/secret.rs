@@ -4,10 +4,10 @@
 //! guessed, a plain SHA-256 protects it as well as a slow hash would.
 
 use crate::bytes_eq::constant_time_eq;
+use crate::random::{hex, random_hex};
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
-use std::fmt::Write;
-use std::{fs, io};
+use std::io;
 
 /// The number of random bytes of a secret.
 const SECRET_BYTES: usize = 32;
@@ -33,9 +33,7 @@ impl Secret {
 
 /// Makes a secret. Returns what a peer presents, and the hash that is stored.
 pub fn new_secret(name: &str) -> io::Result<(String, Secret)> {
-    let mut bytes = [0; SECRET_BYTES];
-    io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut bytes)?;
-    let secret = hex(&bytes);
+    let secret = random_hex::<SECRET_BYTES>()?;
     let stored = Secret {
         sha256: hash(&secret),
         expires_ms: None,
@@ -51,14 +49,6 @@ pub fn split_secret(presented: &str) -> Option<(&str, &str)> {
 
 fn hash(secret: &str) -> String {
     hex(digest(&SHA256, secret.as_bytes()).as_ref())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a String can't fail.
-        write!(text, "{byte:02x}").ok();
-        text
-    })
 }
 
 #[cfg(test)]

@@ -114,7 +114,7 @@ pub(crate) struct Conn {
     pub(crate) peer: Peer,
     /// A gateway vouches that the peer, on another machine, may use the administration methods.
     pub(crate) may_administer: bool,
-    /// The address of a peer on another machine, for people.
+    /// The address of a peer on another machine, for display.
     pub(crate) address: Option<Box<str>>,
     /// The process id that a worker's HELLO names.
     pub(crate) named_pid: Option<u32>,

@@ -18,7 +18,7 @@ fn a_killed_gateway_refuses_no_connection() {
     assert_eq!(remote(&app, &admin, &["queues"]).code, 0);
 }
 
-/// While the server is restarted, peers wait, and none is told that there is no server.
+/// While the server is restarted, peers wait, and none gets an error.
 #[test]
 fn a_killed_server_refuses_no_connection() {
     let app = start("[queue.mails]");

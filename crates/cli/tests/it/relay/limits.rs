@@ -79,13 +79,13 @@ fn foreign_protocols_and_broken_frames_are_refused() {
     let huge = exchange(&[
         0, 0xff, 0xff, 0xff, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     ]);
-    assert!(huge.len() > 20, "it is told that a HELLO is not so long");
+    assert!(huge.len() > 20, "the answer says that HELLO is too long");
     let request = Request::call("a.b", "").bytes(1);
     assert!(String::from_utf8_lossy(&exchange(&request)).contains("HELLO"));
 
     let mut open = client(&app, &admin);
     open.write(&[0, 0, 0, 16, 99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    let fault = open.frame().expect("it is told what is wrong");
+    let fault = open.frame().expect("an answer with the error");
     assert_eq!((fault.id, fault.status()), (0, Status::INVALID_ARGUMENT));
     assert!(open.frame().is_none());
     assert_eq!(client(&app, &admin).call("echo.x", "").status(), Status::OK);

@@ -120,7 +120,7 @@ fn a_revoked_token_ends_its_connections() {
     let mut open = client(&app, &read);
     open.call_server("stoker.queue", &json!({"op": "list"}));
     assert_eq!(app.cli_with(&[], &["token", "revoke", "web"]).code, 0);
-    let told = open.frame().expect("it is told why");
+    let told = open.frame().expect("an answer with the reason");
     assert_eq!(
         (told.kind, told.status()),
         (Type::Res, Status::UNAUTHENTICATED)
@@ -144,7 +144,7 @@ fn a_rotated_token_keeps_its_old_secret_for_the_overlap() {
     let mut open = client(&app, &after);
     let last = rotate(&[]);
     assert_eq!(
-        open.frame().expect("it is told why").status(),
+        open.frame().expect("an answer with the reason").status(),
         Status::UNAUTHENTICATED
     );
     assert_eq!(remote(&app, &after, &["queues"]).code, 77);

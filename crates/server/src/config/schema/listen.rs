@@ -51,7 +51,7 @@ pub(crate) const LISTEN: Schema<ListenConfig> = Schema {
             "max_connections",
             "8_000",
             number!(max_connections, 1..=1_000_000),
-            "Open connections of all peers. Further ones are rejected with a retry-after time. Keep it below `stoker.max_connections`, because each of them is also a connection to the server.",
+            "Open connections of all peers. Further ones wait to be accepted. Keep it below `stoker.max_connections`, because each of them is also a connection to the server.",
         ),
         start_key(
             "hello_timeout",
