@@ -8,7 +8,6 @@ use crate::model::{Model, Task};
 use crate::payload::number;
 use crate::pulls::Pull;
 use crate::restart::Trigger;
-use crate::setup::Pool;
 use crate::slots::Slots;
 use crate::worker::Worker;
 use crate::world::{ANGEL, SERVER, World};
@@ -117,22 +116,22 @@ impl World {
         let (err_read, err) = sim::pipe();
         let behaviour = self.behaviour;
         let pool = self.pools.get(&key).and_then(|pool| self.setup.pool(pool));
+        let has_soft_cancel = behaviour.draw_soft_cancel(self.dice("workers"));
         let pool = pool.map(|pool| &self.setup.pools[pool]);
-        let (slots, pulls) = pool.map_or((1, false), |pool| (pool.slots, pool.pulls));
-        let adapts = pool.is_some_and(Pool::is_exec);
+        let (mut slots, pulls) = pool.map_or((1, false), |pool| (pool.slots, pool.pulls));
         let mut worker = Worker::new(key, pid, Connection::new(ours), Model::loop_worker());
         (worker.outputs, worker.name) = ([out, err], name);
-        worker.has_soft_cancel = behaviour.draw_soft_cancel(self.dice("workers"));
+        worker.has_soft_cancel = has_soft_cancel;
         let slots_env = spec.env.iter().find(|(name, _)| name == "STOKER_SLOTS");
-        let of_file = (slots.to_string(), adapts);
+        let adapter_slots = slots_env.map(|(_, slots)| slots.parse().expect("a number of slots"));
         assert!(
-            slots_env.map_or(!adapts, |(_, slots_env)| (slots_env.clone(), true)
-                == of_file),
-            "STOKER_SLOTS is {slots_env:?} for a worker with {slots} slots"
+            pool.is_none_or(|pool| pool.may_start_worker(adapter_slots)),
+            "a worker starts with STOKER_SLOTS = {adapter_slots:?}, as no section of its pool says"
         );
-        if adapts {
+        if let Some(adapter_slots) = adapter_slots {
+            slots = adapter_slots;
             (worker.slots, worker.has_soft_cancel) = (Some(Slots::of_adapter(slots)), true);
-        } else if slots > 1 {
+        } else if slots > 1 && pool.is_some_and(|pool| !pool.may_be_exec()) {
             worker.slots = Some(Slots::new(slots));
         }
         if worker.slots.is_none() && !pulls {

@@ -2,7 +2,7 @@
 
 use super::section::Section;
 use super::{
-    Pool, Queue, Quotas, Service, Setup, is_exec, is_spare, min_slots, sections, workers_of,
+    Pool, Queue, Quotas, Service, Setup, is_exec, is_spare, min_slots, sections, workers_of, written_workers,
 };
 use crate::dice::Dice;
 
@@ -237,8 +237,10 @@ impl Pool {
         match key {
             // An adapter has as many slots as its pool has workers, and keeps them.
             "workers" if is_exec(&section) => {}
-            // Whether the workers of a pool are programs is drawn once.
-            "strategy" if is_exec(&section) || is_exec(&drawn) => {}
+            // Workers with several slots, or that take tasks on request, exist only as they were drawn.
+            "strategy" if is_exec(&drawn) && self.has_special_workers() => {}
+            // A pool of programs may reserve all its slots, but another one reserves only of its minimum.
+            "strategy" if is_exec(&section) && written_workers(&section).0 < least => {}
             "workers" => {
                 let (min, max) = workers_of(&drawn);
                 let (min, max) = (min.max(least), max.max(least));

@@ -407,6 +407,24 @@ impl Pool {
         self.sections().any(is_spare)
     }
 
+    /// Whether the pool ran programs at some time.
+    pub(crate) fn may_be_exec(&self) -> bool {
+        self.sections().any(is_exec)
+    }
+
+    /// Whether a section of the pool starts such a worker: an adapter with so many slots, or one without slots.
+    pub(crate) fn may_start_worker(&self, adapter_slots: Option<u16>) -> bool {
+        self.sections().any(|section| {
+            let slots = is_exec(section).then(|| written_workers(section).1 as u16);
+            slots == adapter_slots
+        })
+    }
+
+    /// Whether the pool's workers have several slots or take tasks on request, but do not run programs.
+    fn has_special_workers(&self) -> bool {
+        self.pulls || self.slots > 1 && !self.may_be_exec()
+    }
+
     /// Gives an `exec` pool one worker, its adapter, with a slot for each program.
     fn set_adapter_slots(&mut self) {
         if self.is_exec() {

@@ -595,6 +595,26 @@ fn a_crash_outlives_a_restart() {
     client.job_in(&id, "done");
 }
 
+/// A worker dies during a job, and the server before the job runs again: the job was not running then.
+#[test]
+fn a_crash_counts_once_if_the_server_dies_before_the_next_run() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let id = client.push(&Request::push("mails", "once begun;gate gate;kill"));
+    let held = gate.wait_for_worker();
+    pause(&mut client, true);
+    drop(held);
+    until("it waits for its next run", || {
+        (client.job(&id)["crashes"] == 1).then_some(())
+    });
+    // This push is written after the crash.
+    client.push(&Request::push("mails", "ok"));
+    let mut client = kill_server(&app);
+    pause(&mut client, false);
+    assert_eq!(client.job_in(&id, "done")["crashes"], 1);
+}
+
 /// When a worker with several slots dies, each job that had begun there has the crash in its history.
 #[test]
 fn every_job_of_a_dead_worker_records_its_crash() {
