@@ -93,6 +93,7 @@ named! { Codec {
     PROTOBUF = 2 "protobuf",
     MSGPACK = 3 "msgpack",
     PHP = 4 "PHP `serialize`",
+    HTTP = 5 "HTTP",
 } }
 
 /// How a task ended, in the `code` byte of a RES. 64 and above belong to the application.

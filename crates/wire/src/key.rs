@@ -86,6 +86,10 @@ keys! {
     CHECKPOINT = 35 "checkpoint", AtMost(32 << 10), Server;
     ITEM = 36 "item", Bytes(4), Peer;
     SIGNAL = 37 "signal", Bytes(4), Peer;
+    CLIENT_ADDRESS = 38 "client address", Any, Peer;
+    SCRIPT = 39 "script", Any, Peer;
+    DOCUMENT_ROOT = 40 "document root", Any, Peer;
+    BODY_FILE = 41 "body file", Any, Peer;
 }
 
 impl Key {

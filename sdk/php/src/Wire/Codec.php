@@ -12,6 +12,7 @@ final class Codec
     public const PROTOBUF = 2;
     public const MSGPACK = 3;
     public const PHP = 4;
+    public const HTTP = 5;
 
     private const JSON_FLAGS = JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_PRESERVE_ZERO_FRACTION;
 

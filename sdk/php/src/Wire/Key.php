@@ -44,9 +44,13 @@ final class Key
     public const CHECKPOINT = 35;
     public const ITEM = 36;
     public const SIGNAL = 37;
+    public const CLIENT_ADDRESS = 38;
+    public const SCRIPT = 39;
+    public const DOCUMENT_ROOT = 40;
+    public const BODY_FILE = 41;
 
     /** The highest key that this version knows. */
-    public const LAST = self::SIGNAL;
+    public const LAST = self::BODY_FILE;
     /** The first key that is reserved for applications. */
     public const YOURS = 0x80;
 }
