@@ -6,6 +6,7 @@ use super::{Config, Service};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 use stoker_core::Span;
 use toml::de::DeTable;
 
@@ -60,6 +61,13 @@ impl SiteConfig {
             idempotent: true,
             service,
         }
+    }
+
+    /// How long browsers may keep public files, if that is said.
+    #[must_use]
+    pub fn max_age(&self) -> Option<Duration> {
+        let is_set = self.max_age != Span::FOREVER;
+        is_set.then(|| Duration::from_millis(self.max_age.as_millis()))
     }
 
     /// The addresses to listen on. In a resolved configuration all of them are valid.
