@@ -14,6 +14,7 @@ use Illuminate\Contracts\Routing\ResponseFactory;
 use Illuminate\Http\Request;
 use Illuminate\Notifications\ChannelManager;
 use Illuminate\Pagination\PaginationState;
+use Illuminate\Support\Manager;
 use Illuminate\Support\Once;
 use Illuminate\Support\Str;
 
@@ -145,8 +146,9 @@ final class RequestState
                 method_exists($service, 'setContainer') => $service->setContainer($app),
                 default => self::set($service, 'container', $app),
             };
-            // The managers of drivers keep the configuration, too.
-            self::set($service, 'config', $app['config']);
+            if ($service instanceof Manager) {
+                self::set($service, 'config', $app['config']);
+            }
         }
     }
 

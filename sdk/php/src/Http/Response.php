@@ -136,7 +136,7 @@ final class Response
      */
     public function withHeader(string $name, string|array $value): self
     {
-        return new self($this->status, [strtolower($name) => $value] + $this->headers, $this->body);
+        return new self($this->status, array_replace($this->headers, [strtolower($name) => $value]), $this->body);
     }
 
     /**
