@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker;
 
+use Stoker\Internal\Http\Handler;
 use Stoker\Internal\Loop;
 use Stoker\Internal\WorkerConnection;
 
@@ -119,6 +120,28 @@ final class Worker
     }
 
     /**
+     * Answers HTTP requests to sites.
+     *
+     * The handler returns the response: a Response, a response of PSR-7 or of Symfony's HttpFoundation, a string (status 200,
+     * HTML), an array or JsonSerializable (JSON), an iterable of strings (joined, HTML), or null (status 204). If it throws
+     * BadRequest, the client gets that status; after any other exception the status 500, and Stoker's log has the exception.
+     *
+     * @param callable(Http\Request): mixed $handler
+     * @param list<string>|null $sites names of the sites; default: those of this worker's pool, from env STOKER_SITES
+     * @throws \LogicException           there is no site: STOKER_SITES is not set, and $sites is empty or null
+     * @throws \InvalidArgumentException the name of a site is invalid
+     */
+    public function onRequest(callable $handler, ?array $sites = null): self
+    {
+        $handler = new Handler($handler);
+        foreach (Handler::methods($sites) as $method) {
+            $this->onCall($method, $handler);
+        }
+
+        return $this;
+    }
+
+    /**
      * Throws TaskTimeout in a handler whose time is up, so that the handler can clean up. Without it, and if the handler
      * does not end after TaskTimeout, Stoker kills the process.
      *
@@ -151,7 +174,7 @@ final class Worker
      * that Stoker started ignores them, because Stoker tells it over the socket when to exit. A worker that connected by
      * itself finishes its task and returns. Without ext-pcntl, these signals kill the process in the middle of its task.
      *
-     * @throws \LogicException   neither onCall() nor onJob() was called
+     * @throws \LogicException   none of onCall(), onJob() and onRequest() was called
      * @throws ConnectionRefused Stoker did not start this process, and no server can be reached
      * @throws ConnectionLost    over tcp:// or tls://: the connection was lost, and $reconnectFor is over
      * @throws InvalidRequest    an address is invalid
@@ -161,7 +184,7 @@ final class Worker
     public function run(): void
     {
         if ($this->calls === [] && $this->jobs === []) {
-            throw new \LogicException('this worker has no handlers: call onCall() or onJob() before run()');
+            throw new \LogicException('this worker has no handlers: call onCall(), onJob() or onRequest() before run()');
         }
         $hello = [
             'v' => [1],

@@ -111,6 +111,21 @@ final class ResidentWorker
         return $this;
     }
 
+    /**
+     * Answers the HTTP requests of the pool's sites, in addition to the jobs; see RequestHandler.
+     *
+     * The application has been booted for the command line, so runningInConsole() is true. If a provider depends on that,
+     * serve requests with a worker of their own.
+     *
+     * @param list<string>|null $sites see Stoker\Worker::onRequest()
+     */
+    public function onRequest(?array $sites = null): self
+    {
+        $this->stoker->onRequest(new RequestHandler($this->app), $sites);
+
+        return $this;
+    }
+
     /** Serves every queue of the pool until Stoker tells this worker to exit; see Stoker\Worker::run(). */
     public function run(): void
     {

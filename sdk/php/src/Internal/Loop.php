@@ -5,6 +5,8 @@ declare(strict_types=1);
 namespace Stoker\Internal;
 
 use Stoker\ConnectionLost;
+use Stoker\Http\Request;
+use Stoker\Internal\Http\Answer;
 use Stoker\Returned;
 use Stoker\StokerException;
 use Stoker\Task;
@@ -84,6 +86,8 @@ final class Loop
     private bool $lastWordsSent = false;
     /** TERM and INT must end the wait for tasks, because the server does not tell this worker to exit. */
     public bool $stopsOnSignal = false;
+    /** A request whose handler has ended, and which must be finished when its answer has been written. */
+    public ?Request $served = null;
     /** Memory that is freed when the process dies, so that it can send last words after it ran out of memory. */
     private ?string $reserve;
 
@@ -591,6 +595,22 @@ final class Loop
         }
         $this->guard->restore();
         $this->end($body, $thrown);
+        if ($this->served !== null) {
+            $this->finishRequest();
+        }
+    }
+
+    /** Does what a request's handler has left for the time after its answer. */
+    private function finishRequest(): void
+    {
+        $request = $this->served;
+        $this->served = null;
+        $request->finish();
+        if (!$this->channel->isMine()) {
+            exit(0); // A child that this has forked.
+        }
+        $this->guard->restore();
+        $this->output->end();
     }
 
     /** Makes a received task the current one. Returns null if it was cancelled or is invalid, and has been answered. */
@@ -645,6 +665,9 @@ final class Loop
         if ($thrown === null && !is_string($body)) {
             if ($body === null && $task->isJob) {
                 $body = ''; // A job without a result. For a call, null is a result and is sent as JSON.
+            } elseif ($body instanceof Answer) {
+                $codec = Codec::HTTP;
+                $body = $body->bytes;
             } else {
                 try {
                     $codec = Codec::JSON;

@@ -32,8 +32,9 @@ final class Probe
     /**
      * @param list<string> $arguments arguments of the script
      * @param list<string> $ini       PHP settings, such as "memory_limit=32M"
+     * @param string|null  $stderr    file to which the worker's stderr goes; default: the stderr of the tests
      */
-    public function __construct(array $arguments = [], array $ini = [], string $script = 'worker.php')
+    public function __construct(array $arguments = [], array $ini = [], string $script = 'worker.php', ?string $stderr = null)
     {
         [$this->socket, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
         $command = [];
@@ -42,7 +43,7 @@ final class Probe
         }
         [$this->process, $pipes] = Processes::php(
             [...$command, __DIR__ . "/../fixtures/$script", ...$arguments],
-            [1 => ['pipe', 'w'], 2 => STDERR, 3 => $theirs],
+            [1 => ['pipe', 'w'], 2 => $stderr === null ? STDERR : ['file', $stderr, 'w'], 3 => $theirs],
             ['STOKER_FD' => '3'],
         );
         fclose($theirs);

@@ -1,0 +1,68 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Stoker\Internal\Http;
+
+use Stoker\Http\BadRequest;
+use Stoker\Http\Request;
+use Stoker\Http\Response;
+use Stoker\Internal\Loop;
+use Stoker\Task;
+
+use function is_string;
+
+/** The task handler that Worker::onRequest() installs around the application's request handler. @internal */
+final class Handler
+{
+    /** @var callable(Request): mixed */
+    private $handler;
+
+    public function __construct(callable $handler)
+    {
+        $this->handler = $handler;
+    }
+
+    public function __invoke(Task $task): Answer
+    {
+        $request = new Request($task);
+        try {
+            $result = ($this->handler)($request);
+
+            return is_string($result) ? Answer::html($result) : Answer::of(Result::response($result), self::isHead($task));
+        } catch (BadRequest $e) {
+            return Answer::of(Response::text($e->getMessage(), $e->status), false);
+        } finally {
+            if ($request->isOpen()) {
+                // Without a loop, which is so in tests, the response is written by nobody.
+                Loop::$active === null ? $request->finish() : Loop::$active->served = $request;
+            }
+        }
+    }
+
+    /**
+     * The names of the methods that answer requests to sites.
+     *
+     * @param list<string>|null $sites null: the names in STOKER_SITES
+     * @return list<string>
+     * @throws \LogicException there are no sites
+     */
+    public static function methods(?array $sites): array
+    {
+        $sites ??= explode(',', (string) getenv('STOKER_SITES'));
+        $sites = array_filter(array_map('trim', $sites), static fn (string $site) => $site !== '');
+        if ($sites === []) {
+            throw new \LogicException(
+                'onRequest(): this worker has no site. Stoker sets STOKER_SITES to the sites of a pool: add [site.NAME] with this'
+                . ' pool to its configuration, or pass the names as the parameter $sites',
+            );
+        }
+
+        return array_map(static fn (string $site) => "http:$site.request", array_values($sites));
+    }
+
+    private static function isHead(Task $task): bool
+    {
+        return str_starts_with($task->body(), 'HEAD ');
+    }
+}

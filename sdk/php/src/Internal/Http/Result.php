@@ -1,0 +1,37 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Stoker\Internal\Http;
+
+use Psr\Http\Message\ResponseInterface;
+use Stoker\Http\Response;
+use Symfony\Component\HttpFoundation\Response as SymfonyResponse;
+
+/** Turns what a request handler returned into a response. @internal */
+final class Result
+{
+    /** @throws \UnexpectedValueException the value is not one of those that onRequest() describes */
+    public static function response(mixed $result): Response
+    {
+        return match (true) {
+            $result instanceof Response => $result,
+            $result === null => new Response(204),
+            is_string($result) => Response::html($result),
+            is_array($result), $result instanceof \JsonSerializable => Response::json($result),
+            $result instanceof SymfonyResponse => SymfonyResult::response($result),
+            $result instanceof ResponseInterface => self::psr($result),
+            $result instanceof \Stringable => Response::html((string) $result),
+            is_iterable($result) => new Response(200, ['content-type' => 'text/html; charset=UTF-8'], $result),
+            default => throw new \UnexpectedValueException(
+                'the request handler returned ' . get_debug_type($result) . ': expected a response, a string, an array, an iterable or null',
+            ),
+        };
+    }
+
+    private static function psr(ResponseInterface $response): Response
+    {
+        // The cast reads the stream from its beginning.
+        return new Response($response->getStatusCode(), $response->getHeaders(), (string) $response->getBody());
+    }
+}
