@@ -94,7 +94,7 @@ fn main() -> ExitCode {
             stops_at_failure,
         );
         if let Some(seed) = failed.filter(|_| !is_given("--no-shrink")) {
-            show_small(seed);
+            shrink_and_show(seed);
         }
         if has_holes {
             eprintln!("a possible case was never drawn: see the table");
@@ -106,7 +106,7 @@ fn main() -> ExitCode {
     };
     let without = value("--without").map_or(Ok(Without::default()), |text| Without::parse(text));
     match (without, is_given("--shrink")) {
-        (Ok(_), true) => show_small(seed),
+        (Ok(_), true) => shrink_and_show(seed),
         (Ok(without), false) => show(seed, &without),
         (Err(error), _) => {
             eprintln!("--without: {error}");
@@ -134,7 +134,7 @@ fn show(seed: u64, without: &Without) -> ExitCode {
 }
 
 /// Makes a failing seed as small as possible, and shows that.
-fn show_small(seed: u64) -> ExitCode {
+fn shrink_and_show(seed: u64) -> ExitCode {
     let Err(text) = shrink::outcome(seed, &Without::default()) else {
         println!(
             "seed {seed} passes when it runs once: it may have failed because its second run differed"

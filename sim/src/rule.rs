@@ -26,7 +26,8 @@ pub(crate) fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     format!("{} ({place})", lines.collect::<Vec<&str>>().join("; "))
 }
 
-/// The message without what differs from seed to seed: numbers, the two values of a comparison, and the state of a job.
+/// The message without the parts that differ between seeds: numbers, the two values of a comparison, and the state of a
+/// job.
 pub(crate) fn of(text: &str) -> String {
     let (head, place) = text.rsplit_once(" (").unwrap_or((text, ""));
     let head = head.split("; left: ").next().unwrap_or(head);

@@ -6,7 +6,7 @@ declare(strict_types=1);
 
 namespace Stoker\Tests;
 
-use Stoker\Internal\Answers;
+use Stoker\Internal\UnconfirmedAnswers;
 use Stoker\Wire\Frame;
 use Stoker\Wire\Status;
 use Stoker\Wire\Type;
@@ -458,7 +458,7 @@ test('session: an inbox whose server stays away is closed', function (): void {
 });
 
 test('session: answers are kept until 64 further tasks have arrived', function (): void {
-    $answers = new Answers();
+    $answers = new UnconfirmedAnswers();
     foreach ([1, 2] as $id) {
         $answers->onTask($id);
         $answers->keep($id, "answer $id");
@@ -477,7 +477,7 @@ test('session: answers are kept until 64 further tasks have arrived', function (
 });
 
 test('session: at most 4 MiB of answers are kept, and errors instead of the oldest, so that no task runs twice', function (): void {
-    $answers = new Answers();
+    $answers = new UnconfirmedAnswers();
     for ($id = 1; $id <= 6; $id++) {
         $answers->keep($id, str_repeat((string) $id, 1 << 20));
     }

@@ -151,7 +151,8 @@ impl Ledger {
         let is_named = named.as_deref() == Some(&*text);
         assert!(
             is_named || named.is_none() && text.contains("another user"),
-            "job {no}: the metadata names {named:?} as the holder of the key, the text {text}"
+            "job {no}: the rejection has {named:?} in its metadata and {text:?} as its text; both must be the job that \
+             holds the unique key"
         );
         let holder_no = self.by_id.get(text.as_ref());
         if let Some((at, holder)) = holder_no.map(|at| (*at, &self.jobs[*at as usize])) {

@@ -474,24 +474,24 @@ impl Job {
         };
         assert!(
             reported.is_some_and(may_be),
-            "job {no}: delivered with {reported:?} tries"
+            "job {no}: delivered with the wrong limit of tries: {reported:?}"
         );
         let made = frame.meta.uint(Key::CREATED_AT);
         assert_eq!(
             made,
             made_at(&id),
-            "job {no}: delivered with another creation time"
+            "job {no}: delivered with the wrong creation time"
         );
         let key = self.options.key.as_ref().map(|key| key.as_bytes());
         assert_eq!(
             meta(Key::FAIRNESS),
             key,
-            "job {no}: delivered with another key"
+            "job {no}: delivered with the wrong fairness key"
         );
         assert_eq!(
             meta(PASSED),
             self.options.passed,
-            "job {no}: delivered with other metadata"
+            "job {no}: delivered with the wrong metadata"
         );
         let priority = if queue.ordered {
             3
@@ -509,13 +509,13 @@ impl Job {
         };
         if let Some(limit) = limit {
             let reported = frame.meta.uint(Key::TIMEOUT);
-            assert_eq!(reported, limit, "job {no}: delivered with another timeout");
+            assert_eq!(reported, limit, "job {no}: delivered with the wrong timeout");
         }
         let (from, to) = self.versions;
         let seen = (from..=to).find(|version| frame.body == body(no, *version, self.options.len));
         let seen = seen.unwrap_or_else(|| {
             panic!(
-                "job {no}: delivered with another body: {}",
+                "job {no}: delivered with the wrong body: {}",
                 String::from_utf8_lossy(frame.body)
             )
         });

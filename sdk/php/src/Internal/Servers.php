@@ -55,7 +55,7 @@ final class Servers
     }
 
     /** Whether any of the servers is reached over TCP. */
-    public function areRemote(): bool
+    public function hasRemote(): bool
     {
         foreach ($this->addresses as $address) {
             if ($address->isRemote()) {

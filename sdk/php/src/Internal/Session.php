@@ -47,7 +47,7 @@ final class Session
     /** What was read after WELCOME. */
     public string $rest = '';
     public readonly Channel $channel;
-    public readonly Answers $answers;
+    public readonly UnconfirmedAnswers $answers;
     /** @var array<int, string> names of the tasks whose answer could not be written, because there was no connection; by id */
     private array $unwritten = [];
     /** Number of answers so far, and how many of them the server is known to have received. */
@@ -65,7 +65,7 @@ final class Session
         private float $reconnectFor,
         private float $keepalive,
     ) {
-        $this->answers = new Answers();
+        $this->answers = new UnconfirmedAnswers();
     }
 
     /**

@@ -65,7 +65,7 @@ final class WorkerConnection
             'none of STOKER_FD, STOKER_URL and STOKER_SOCKET is set: let `stoker serve` start this script, or set STOKER_URL or STOKER_SOCKET',
         );
         $hello += array_filter(['pool' => $pool ?? getenv('STOKER_POOL'), 'token' => $token ?? getenv('STOKER_TOKEN')]);
-        if (!$servers->areRemote()) {
+        if (!$servers->hasRemote()) {
             $stream = $servers->connect(static fn (Address $address, float $limit) => Socket::dial($address, $limit), self::LIMIT, null);
 
             return new self(new Channel($stream), false, self::json($hello));

@@ -15,7 +15,7 @@ use Stoker\Wire\Status;
  *
  * @internal
  */
-final class Answers
+final class UnconfirmedAnswers
 {
     /** Number of further tasks after whose arrival the server must have received an answer. */
     private const TASKS = 64;
