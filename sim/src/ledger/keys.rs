@@ -100,7 +100,7 @@ impl Ledger {
                 let is_same = ids.any(|known| *known == id);
                 assert!(
                     is_same || !is_settled,
-                    "job {no}: a repeated push was answered with another id: {id}: {job}"
+                    "job {no}: a repeated push was answered with a different id, {id}: {job}"
                 );
             }
             Status::RESOURCE_EXHAUSTED | Status::UNAVAILABLE => {}
@@ -121,7 +121,7 @@ impl Ledger {
         had_same_key(job, new) || have_equal_keys(job, new) && may_arrive()
     }
 
-    /// A push was refused because its unique key is taken. Some other job must be able to hold the key, and the answer
+    /// A push was rejected because its unique key is taken. Some other job must be able to hold the key, and the answer
     /// may name that job only to a user who may see it.
     pub(super) fn check_taken(&self, no: u64, answer: &Frame<'_>) {
         let new = &self.jobs[no as usize];
@@ -211,5 +211,5 @@ fn may_hold_key(job: &Job, requested_at: Duration) -> bool {
         && job
             .over_at
             .is_some_and(|over| over + STORE_TOLERANCE < requested_at);
-    job.push != Push::Refused && !over
+    job.push != Push::Rejected && !over
 }

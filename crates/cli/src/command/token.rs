@@ -40,9 +40,9 @@ fn path(file: &TokenFile) -> Result<PathBuf> {
     }
     let config = file.config.clone().unwrap_or_else(|| "stoker.toml".into());
     let (_, resolved) = super::serve::read(&config).map_err(|failure| match failure {
-        Failure::Config(text) if !config.exists() => Failure::Config(format!(
-            "{text}; or set the token file with --tokens FILE"
-        )),
+        Failure::Config(text) if !config.exists() => {
+            Failure::Config(format!("{text}; or set the token file with --tokens FILE"))
+        }
         other => other,
     })?;
     Ok(super::serve::directory_of(&config).join(&resolved.listen.tokens))

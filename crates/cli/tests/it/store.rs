@@ -667,7 +667,11 @@ fn a_lost_store_is_reported_and_its_wal_is_not_removed() {
         pool_of("serve", format!("workers = 1\n[store]\npath = \"{path}\""))
     };
     let app = setup().config(&config(&store)).start();
-    assert!(!app.log().contains("created a new, empty job store"), "{}", app.log());
+    assert!(
+        !app.log().contains("created a new, empty job store"),
+        "{}",
+        app.log()
+    );
     let mut client = app.client();
     pause(&mut client, true);
     client.push(&Request::push("mails", "note 1"));

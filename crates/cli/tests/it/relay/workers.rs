@@ -159,7 +159,9 @@ fn a_late_answer_is_refused() {
     let mut worker = rejoin(&app, &work, &session, &[task.id]);
     assert_eq!(worker.welcome.get("resumed"), None);
     assert_ne!(worker.welcome["session"], session);
-    app.wait_for_log("reconnected after its session had expired: its answers to 1 task(s) are rejected");
+    app.wait_for_log(
+        "reconnected after its session had expired: its answers to 1 task(s) are rejected",
+    );
     let again = next(&mut worker, Type::Req);
     answer(&mut worker, again.id);
     let job = app.client().job_in(&id, "done");
