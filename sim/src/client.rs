@@ -24,7 +24,7 @@ pub(crate) enum RequestKind {
     ListQueues,
     /// An operator's request that changes nothing in the model.
     Operation,
-    /// An operator's request that may be refused because of a reserve.
+    /// An operator's request that may be rejected because of a reserve.
     LimitedByReserve,
     /// An override of a queue's setting: the queue, the override, and the number of the request.
     Override(usize, Override, u64),
@@ -332,7 +332,7 @@ impl Client {
             match kind {
                 RequestKind::Push(no) => {
                     ledger.pushed(no, &frame, setup);
-                    ledger.check_refused(no, &frame);
+                    ledger.check_rejected(no, &frame);
                 }
                 RequestKind::ListQueues => assert!(
                     matches!(Status(frame.code), Status::OK | Status::RESOURCE_EXHAUSTED),

@@ -60,7 +60,7 @@ impl World {
         self.clients[no] = Some(client);
     }
 
-    /// Gives the next action dice of its own. Returns whether the action is to be done.
+    /// Creates separate dice for the next action. Returns false if the action is left out to shrink the seed.
     fn begin_action(&mut self) -> bool {
         let action = self.actions_taken;
         for part in ["asks", "operator"] {
@@ -260,7 +260,7 @@ impl World {
         self.agenda.plan(steady() + after, what(self.end_plan));
     }
 
-    /// Asks repeatedly whether a job is left, and has the server end once none is.
+    /// Requests the list of queues repeatedly, and ends the seed when no unfinished job is left.
     pub(crate) fn await_rest(&mut self) {
         let now = steady();
         let since = *self.all_requested_at.get_or_insert(now);
@@ -294,7 +294,7 @@ impl World {
         self.plan_end(Duration::from_secs(5), PlannedEvent::ChecksRest);
     }
 
-    /// All jobs have ended: lists them, then the queues and workers, and then has the server end.
+    /// All jobs have ended: requests the lists of jobs, queues and workers, and then shuts the server down.
     fn list_at_rest(&mut self) {
         let soon = Duration::from_secs(1);
         if self.workers.values().any(Worker::has_tasks) {

@@ -22,24 +22,24 @@ const UNDRAWN_KEYS: [(&str, &str); 13] = [
     ("pool.user", "the angel changes users; it needs an account"),
     (
         "pool.protocol",
-        "processes without the protocol get no tasks: integration tests have them",
+        "processes without the protocol get no tasks: tested by integration tests",
     ),
     ("store.path", "drawn with the engine"),
     ("store.driver", "drawn with the engine"),
     ("store.sync", "drawn with the engine"),
     ("log.format", "the rule of attribution reads lines of text"),
     ("log.file", "the simulation takes the log from memory"),
-    ("log.max_size", "of a file"),
-    ("log.keep_files", "of a file"),
+    ("log.max_size", "applies only to log files"),
+    ("log.keep_files", "applies only to log files"),
 ];
 
 /// Operations that are not drawn, with the reason.
 const UNDRAWN_OPERATIONS: [(&str, &str); 5] = [
     (
         "stoker.server stats",
-        "counters of the process: integration tests have them",
+        "counters of the process: tested by integration tests",
     ),
-    ("stoker.job show", "by id: integration tests have it"),
+    ("stoker.job show", "by id: tested by integration tests"),
     ("stoker.queue list", "requested repeatedly at the end"),
     ("stoker.quarantine show", "needs the number of an entry"),
     ("stoker.worker list", "requested at the end"),
@@ -70,10 +70,10 @@ fn every_key_of_the_configuration_is_drawn() {
     assert!(known > 60, "only {known} keys were found in the page");
 }
 
-/// Keys that no reload changes here although the server would accept the change, with the reason.
+/// Keys that the simulation never changes by a reload although the server would accept it, with the reason.
 const NOT_RELOADED: [(&str, &str); 10] = [
     ("pool.command", "always the same: nothing is executed"),
-    ("pool.directory", "the angel's; always the same"),
+    ("pool.directory", "used only by the angel; always the same"),
     ("pool.env", "the angel's"),
     ("pool.env_clear", "the angel's"),
     ("pool.env_pass", "the angel's"),
@@ -82,9 +82,12 @@ const NOT_RELOADED: [(&str, &str); 10] = [
         "pool.protocol",
         "processes without the protocol get no tasks",
     ),
-    ("pool.token", "guests have the one that was drawn"),
+    ("pool.token", "guests use the token that was drawn first"),
     ("stoker.watchdog", "the angel's"),
-    ("queue.pool", "who serves which queue stays as it was drawn"),
+    (
+        "queue.pool",
+        "each queue stays in the pool that was drawn first",
+    ),
 ];
 
 #[test]

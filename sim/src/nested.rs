@@ -1,5 +1,5 @@
-//! Requests of task code: it pushes a job, or makes a call and waits for the answer, on a connection of its own that
-//! names its worker.
+//! Requests of task code: it pushes a job, or makes a call and waits for the answer, on a separate connection whose
+//! HELLO names its worker.
 
 use crate::behaviour::Act;
 use crate::calls::CallSpec;

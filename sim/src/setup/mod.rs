@@ -17,10 +17,10 @@ pub(crate) use section::Section;
 pub(crate) use setting::Setting;
 use std::time::Duration;
 
-/// In a storm this many more of a hundred runs fail, so that most are not the last of their job.
+/// The percentage of runs that fail additionally in a storm, so that most runs are not the last of their job.
 pub(crate) const STORM_ERRORS: u64 = 40;
 
-/// When a break begins and ends. It lasts longer than a call is refused after it killed workers.
+/// When a break begins and ends. It lasts longer than a call is rejected after it killed workers.
 const BREAK: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(2_600));
 /// After a break, clients begin again within this time.
 const RESUME_WITHIN: Duration = Duration::from_secs(1);
@@ -361,7 +361,7 @@ impl Setup {
         self.queues.iter().position(|queue| queue.name == name)
     }
 
-    /// Whether there are more undeclared queues than one user may name, so that a push may be refused for that.
+    /// Whether there are more undeclared queues than one user may name, so that a push may be rejected for that.
     pub(crate) fn exceeds_user_queues(&self) -> bool {
         let undeclared = self.queues.iter().filter(|queue| queue.is_undeclared);
         undeclared.count() as u64 > self.quotas.user_queues
@@ -391,7 +391,7 @@ impl Pool {
 }
 
 impl Pool {
-    /// All sections that the pool ever had: what began under a former one may go on.
+    /// All sections that the pool ever had: tasks and processes that began under a former one may continue.
     pub(crate) fn sections(&self) -> impl Iterator<Item = &Section> {
         self.former.iter().chain([&self.section])
     }

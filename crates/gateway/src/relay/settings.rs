@@ -1,4 +1,4 @@
-//! The gateway's part of the configuration, in the form in which its process receives it.
+//! The settings that the gateway's process receives from the server.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

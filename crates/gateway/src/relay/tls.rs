@@ -17,7 +17,7 @@ use tokio_rustls::rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use tokio_rustls::rustls::{Error, RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
-/// What tells one version of a file from another.
+/// Inode and change time of each file, from which a change is recognized. `None` for a file that can't be read.
 type Version = Vec<Option<(u64, i64, i64)>>;
 
 pub(super) struct Tls {
@@ -36,14 +36,14 @@ impl Tls {
         })
     }
 
-    /// Reads the files again if they have changed. Connections that are open keep what they
-    /// have. If the files are not valid, the last valid ones stay in use.
+    /// Reads the files again if they have changed, and returns whether they had. Open connections are not affected. If
+    /// the files are invalid, the last valid ones stay in use.
     pub(super) fn refresh(&self) -> Result<bool, String> {
         let version = version(&self.files);
         if version == *self.version.borrow() {
             return Ok(false);
         }
-        // A version that is not valid is reported once.
+        // Set even if loading fails, so that an invalid version is reported only once.
         *self.version.borrow_mut() = version;
         *self.config.borrow_mut() = Arc::new(load(&self.files)?);
         Ok(true)
@@ -100,7 +100,7 @@ fn load(files: &TlsFiles) -> Result<ServerConfig, String> {
         .map_err(|error| {
             let certificate = files.certificate.display();
             format!(
-                "the certificate {certificate} and the key {shown} can't be used together: {error}"
+                "cannot use the certificate {certificate} with the key {shown} ([listen] certificate, key): {error}"
             )
         })
 }
@@ -109,7 +109,9 @@ fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String
     let certificates = CertificateDer::pem_file_iter(path);
     let certificates = certificates.and_then(Iterator::collect::<Result<Vec<_>, _>>);
     match certificates {
-        Ok(all) if all.is_empty() => Err(invalid(path, "it contains no certificate in PEM")),
+        Ok(all) if all.is_empty() => {
+            Err(invalid(path, "the file has no certificate in PEM format"))
+        }
         Ok(all) => Ok(all),
         Err(error) => Err(invalid(path, error)),
     }
@@ -132,7 +134,7 @@ pub(super) fn is_authentication_failure(error: &io::Error) -> bool {
     )
 }
 
-/// Whether the client's certificate is for a name. TLS has checked who signed it.
+/// Whether the client's certificate is valid for a name. Its signature was verified in the handshake.
 pub(super) fn has_certificate_for(stream: &TlsStream<TcpStream>, name: &str) -> bool {
     let (_, connection) = stream.get_ref();
     let certificate = connection.peer_certificates().and_then(<[_]>::first);

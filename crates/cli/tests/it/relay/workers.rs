@@ -155,11 +155,13 @@ fn a_late_answer_is_refused() {
     let task = next(&mut worker, Type::Req);
     let session = worker.welcome["session"].clone();
     drop(worker);
-    app.wait_for_log("lost its connection in the middle of a task and did not come back");
+    app.wait_for_log("lost its connection in the middle of a task and did not reconnect");
     let mut worker = rejoin(&app, &work, &session, &[task.id]);
     assert_eq!(worker.welcome.get("resumed"), None);
     assert_ne!(worker.welcome["session"], session);
-    app.wait_for_log("came back after its session had ended: its answers to 1 task(s) are refused");
+    app.wait_for_log(
+        "reconnected after its session had expired: its answers to 1 task(s) are rejected",
+    );
     let again = next(&mut worker, Type::Req);
     answer(&mut worker, again.id);
     let job = app.client().job_in(&id, "done");
