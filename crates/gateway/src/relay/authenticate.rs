@@ -1,13 +1,14 @@
 //! Authenticates a peer, before anything that it sends reaches the server.
 
+use super::Relay;
 use super::connection_handle::ConnectionHandle;
 use super::peer_socket::PeerSocket;
 use super::permit;
 use super::rejection::Rejection;
 use super::stats::add;
 use super::tokens::{ActiveToken, Proof};
-use super::{Relay, tls};
 use crate::client::Level;
+use crate::tls;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::{Duration, Instant};

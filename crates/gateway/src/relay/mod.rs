@@ -25,22 +25,22 @@ mod server_socket;
 mod session_state;
 mod settings;
 mod stats;
-mod tls;
 mod tokens;
 mod usage;
 mod worker_filter;
 
+pub use crate::tls::TlsFiles;
 pub use process::{check, run};
-pub use settings::{Settings, TlsFiles};
+pub use settings::Settings;
 
 use crate::client::Client;
+use crate::tls::Tls;
 use auth_failures::AuthFailureLimiter;
 use connection_handle::ConnectionHandle;
 use serve_worker::Sessions;
 use stats::Stats;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
-use tls::Tls;
 use tokens::Tokens;
 use tokio::sync::Notify;
 

@@ -1,10 +1,10 @@
 //! Runs the gateway, from its listeners to its shutdown.
 
 use super::settings::Settings;
-use super::tls::{self, Tls};
 use super::tokens::Tokens;
 use super::{Relay, accept};
 use crate::client::{self, Client, Level};
+use crate::tls::{self, Tls};
 use rustix::fd::OwnedFd;
 use std::cell::RefCell;
 use std::io;
