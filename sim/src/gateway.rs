@@ -1,5 +1,6 @@
-//! The HELLO that the relay gateway sends for a peer on another machine. The gateway forwards all other frames
-//! unchanged, so the simulation needs no gateway: it lets these peers connect to the server as the gateway's process.
+//! The HELLO that gateways send: the relay for a peer on another machine, and the HTTP gateway for a user. The relay
+//! forwards all other frames unchanged, and the HTTP gateway sends those of an ordinary client, so the simulation needs
+//! no gateway: it lets these peers connect to the server as the gateway's process.
 
 use serde_json::{Value, json};
 use stoker_os::Peer;
@@ -11,6 +12,20 @@ pub(crate) const PEER: Peer = Peer { pid: 90, uid: 0 };
 
 /// The name of the token of all workers on other machines.
 pub(crate) const WORKERS: &str = "workers";
+
+/// The gateway that makes a connection, and the user for whom it does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Gateway {
+    Relay(u32),
+    Http(u32),
+}
+
+/// Changes the HELLO of a client to that of the HTTP gateway.
+pub(crate) fn http(hello: &mut Value, uid: u32) {
+    hello["role"] = "gateway".into();
+    hello["token"] = TOKEN.into();
+    hello["uid"] = uid.into();
+}
 
 /// Changes the HELLO of a peer on another machine as the gateway does: adds who the peer is, and removes the fields
 /// that are valid only on the peer's own machine.

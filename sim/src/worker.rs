@@ -117,7 +117,7 @@ impl Worker {
 
     /// Sends HELLO. It offers all services of the worker's pool, and all queues.
     pub(crate) fn hello(&mut self, setup: &Setup, pool: &str) {
-        let calls = setup.services_of(pool).map(|name| format!("{name}.ask"));
+        let calls = setup.calls_of(pool);
         // An adapter names no services: it serves whatever its pool does.
         let calls: Vec<String> = calls.filter(|_| !self.is_adapter()).collect();
         let mut hello = serde_json::json!({

@@ -228,7 +228,10 @@ fn check_settings(queue: &Value, setup: &Setup) {
     let name = queue["name"].as_str().unwrap_or_default();
     let head = match queue["kind"].as_str() {
         Some("jobs") => format!("queue.{name}"),
-        _ => format!("service.{name}"),
+        _ => match name.strip_prefix(stoker_wire::SITE_PREFIX) {
+            Some(site) => format!("site.{site}"),
+            None => format!("service.{name}"),
+        },
     };
     let Some(section) = setup.sections().find(|section| section.head == head) else {
         return;

@@ -40,6 +40,16 @@ pub(crate) const SERVICE_KEYS: [&str; 10] = [
     "max_waiting",
     "max_wait",
 ];
+/// Those of them that a site has.
+pub(crate) const SITE_KEYS: [&str; 7] = [
+    "reserve",
+    "keep",
+    "limit",
+    "weight",
+    "timeout",
+    "max_waiting",
+    "max_wait",
+];
 pub(crate) const POOL_KEYS: [&str; 11] = [
     "workers",
     "strategy",
@@ -206,6 +216,9 @@ impl Queue {
 
 impl Service {
     fn with_new_value(&self, dice: &mut Dice, key: &'static str, spare: u64) -> Self {
+        if self.is_site && !SITE_KEYS.contains(&key) {
+            return self.clone();
+        }
         let mut left = spare;
         let drawn = sections::service(dice, &self.name, "", &mut left);
         let mut section = self.section.clone();
