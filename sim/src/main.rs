@@ -82,7 +82,7 @@ fn main() -> ExitCode {
         println!("{}", campaign::as_json(seed));
         return ExitCode::SUCCESS;
     }
-    rule::remember_panics();
+    rule::capture_panics();
     let Some(seed) = number("--seed") else {
         let (first, seeds) = (number("--from"), number("--seeds"));
         let is_shown = is_given("--coverage");

@@ -10,7 +10,7 @@ thread_local! {
 }
 
 /// Stores the location of each panic instead of printing it. A run of many seeds prints a summary at its end.
-pub(crate) fn remember_panics() {
+pub(crate) fn capture_panics() {
     std::panic::set_hook(Box::new(|panic: &PanicHookInfo<'_>| {
         let place = panic.location().map(Location::to_string);
         PLACE.with(|last| *last.borrow_mut() = place.unwrap_or_default());

@@ -48,7 +48,7 @@ final class Worker
      * other shutdown functions goes to stdout and not to the task's log.
      *
      * All parameters except $name are for a worker that Stoker did not start. A worker that reaches its server over
-     * tcp:// or tls:// survives a lost connection: it connects again and delivers the answers that were lost with it.
+     * tcp:// or tls:// survives a lost connection: it reconnects and delivers the answers that were lost with it.
      *
      * @param string|null $pool         the pool to join; default: env STOKER_POOL
      * @param string|null $token        token of that pool, if it has one, or over tcp:// and tls:// the token for this

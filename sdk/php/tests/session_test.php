@@ -217,7 +217,7 @@ test('session: ack() throws if the connection is lost, and the answer is deliver
     });
 });
 
-test('session: an idle worker sends PINGs, and connects again if nothing arrives', function (): void {
+test('session: an idle worker sends PINGs, and reconnects if nothing arrives', function (): void {
     served(static function (Stage $stage): void {
         $peer = $stage->accept();
         $peer->welcome(session());
@@ -305,7 +305,7 @@ test('session: when reconnectFor is over, run() throws and says why', function (
     holds((bool) preg_match('/Stoker.ConnectionLost: the connection to Stoker was lost \(closed by the server\), and all attempts to reconnect in the last \d seconds have failed: .* \(Connection refused\)/', $out), $out);
 });
 
-test('session: a worker that is rejected ends with the server\'s text, at first and when it connects again', function (): void {
+test('session: a worker that is rejected ends with the server\'s text, at first and when it reconnects', function (): void {
     foreach ([0, 1] as $before) {
         $stage = new Stage(function (Stage $stage) use ($before): void {
             for ($i = 0; $i < $before; $i++) {
@@ -324,7 +324,7 @@ test('session: a worker that is rejected ends with the server\'s text, at first 
     }
 });
 
-test('session: a server without room is tried again, at first and when the worker connects again', function (): void {
+test('session: a server without room is tried again, at first and when the worker reconnects', function (): void {
     served(static function (Stage $stage): void {
         $reject = static function (int $status) use ($stage): void {
             $peer = $stage->accept();
