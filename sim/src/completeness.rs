@@ -124,7 +124,9 @@ fn every_key_is_reloaded_or_needs_a_restart() {
         let name = format!("{section}.{key}");
         let of_queue = name.replace("service.", "queue.");
         let known = |name: &str| {
-            let written = name.replace("queue.", "queue.NAME.");
+            let written = name
+                .replace("queue.", "queue.NAME.")
+                .replace("site.", "site.NAME.");
             let restarts = restart.contains(&format!("`{name}`"));
             let excused = NOT_RELOADED.iter().any(|(known, _)| *known == name);
             restarts || excused || restart.contains(&format!("`{written}`"))

@@ -380,7 +380,7 @@ impl Ledger {
             };
             let tag = head.rsplit(' ').next().unwrap_or_default();
             // A line without a job id may be from several tasks, or from an unknown one.
-            let is_one = tag.len() == 36;
+            let is_one = tag.len() == 36 && !tag.contains('.');
             let job = &self.jobs[no];
             if let Some(id) = job.id.as_deref().filter(|_| is_one) {
                 let is_own = id == tag || job.former_ids.iter().any(|former| former == tag);
