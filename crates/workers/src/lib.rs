@@ -1,7 +1,18 @@
 //! How workers are started and how many tasks each runs. The server reads a strategy's properties, never its name.
 
 #[cfg(feature = "adapters")]
+mod adapter;
+mod address;
+#[cfg(feature = "adapters")]
+pub mod cgi;
+#[cfg(feature = "adapters")]
 pub mod exec;
+#[cfg(feature = "adapters")]
+mod message;
+
+#[cfg(feature = "adapters")]
+pub use adapter::Settings;
+pub use address::Address;
 
 /// A pool's strategy for starting workers.
 #[derive(Debug)]
@@ -12,6 +23,8 @@ pub struct Strategy {
     pub tasks: u64,
     /// Whether the pool has a single worker, the adapter, which has several slots and runs each task in a separate process.
     pub is_adapter: bool,
+    /// Whether the adapter passes tasks on to a server at the pool's `address`. It starts that server if the pool has a command.
+    pub has_upstream: bool,
 }
 
 /// The environment variable with the number of tasks that a worker runs before it exits.
@@ -24,25 +37,41 @@ pub const SLOTS: &str = "STOKER_SLOTS";
 /// programs separately.
 pub const MEMORY_LIMIT: &str = "STOKER_MEMORY_LIMIT";
 
+/// The environment variable with the address of the server to which an adapter passes tasks on.
+pub const ADDRESS: &str = "STOKER_ADDRESS";
+
+/// The environment variable with the names of the sites of the pool, separated by commas.
+pub const SITES: &str = "STOKER_SITES";
+
 /// All strategies. The first one is the default.
-pub static STRATEGIES: [Strategy; 3] = [
+pub static STRATEGIES: [Strategy; 4] = [
     // A process boots once and runs one task after another.
     Strategy {
         name: "loop",
         tasks: 0,
         is_adapter: false,
+        has_upstream: false,
     },
     // Processes are booted in advance, and each runs one task.
     Strategy {
         name: "spare",
         tasks: 1,
         is_adapter: false,
+        has_upstream: false,
     },
     // The pool's command is started for each task. The program needs no Stoker SDK.
     Strategy {
         name: "exec",
         tasks: 0,
         is_adapter: true,
+        has_upstream: false,
+    },
+    // The pool's command is started for each HTTP request, as a CGI program.
+    Strategy {
+        name: "cgi",
+        tasks: 0,
+        is_adapter: true,
+        has_upstream: false,
     },
 ];
 
