@@ -8,7 +8,11 @@ pub mod cgi;
 #[cfg(feature = "adapters")]
 pub mod exec;
 #[cfg(feature = "adapters")]
+pub mod fastcgi;
+#[cfg(feature = "adapters")]
 mod message;
+#[cfg(feature = "adapters")]
+mod upstream;
 
 #[cfg(feature = "adapters")]
 pub use adapter::Settings;
@@ -44,7 +48,7 @@ pub const ADDRESS: &str = "STOKER_ADDRESS";
 pub const SITES: &str = "STOKER_SITES";
 
 /// All strategies. The first one is the default.
-pub static STRATEGIES: [Strategy; 4] = [
+pub static STRATEGIES: [Strategy; 5] = [
     // A process boots once and runs one task after another.
     Strategy {
         name: "loop",
@@ -72,6 +76,13 @@ pub static STRATEGIES: [Strategy; 4] = [
         tasks: 0,
         is_adapter: true,
         has_upstream: false,
+    },
+    // HTTP requests are passed on to a FastCGI server, such as php-fpm.
+    Strategy {
+        name: "fastcgi",
+        tasks: 0,
+        is_adapter: true,
+        has_upstream: true,
     },
 ];
 

@@ -12,6 +12,7 @@ mod site;
 macro_rules! cases {
     ($($from:ident: $($case:ident)*;)*) => {
         cases!(@ cgi Cgi $($($from $case)*)*);
+        cases!(@ fastcgi FastCgi $($($from $case)*)*);
     };
     (@ $strategy:ident $kind:ident $($from:ident $case:ident)*) => {
         mod $strategy {

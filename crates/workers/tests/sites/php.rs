@@ -1,11 +1,9 @@
 //! How PHP is started for each strategy, and what each strategy can't do.
 
-use std::fs;
-use std::net::TcpListener;
+use crate::site::Serve;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU8, Ordering};
 use stoker_testkit::{Dir, repository};
-use stoker_workers::{Settings, cgi};
+use stoker_workers::{Settings, cgi, fastcgi};
 
 /// Number of requests at once.
 pub(crate) const SLOTS: u16 = 3;
@@ -24,13 +22,15 @@ const OPTIONS: [&str; 7] = [
 pub(crate) enum Kind {
     /// `php-cgi`, started for each request.
     Cgi,
+    /// `php-fpm` with two children, fewer than the adapter has slots.
+    FastCgi,
 }
 
 /// What is different with a strategy.
 impl Kind {
     /// What a script writes to its standard error is known to belong to its task.
     pub(crate) fn attributes_logs(self) -> bool {
-        matches!(self, Self::Cgi)
+        matches!(self, Self::Cgi | Self::FastCgi)
     }
 
     /// The process of a script that crashes is the one that the adapter has started, so it knows the signal.
@@ -49,9 +49,23 @@ impl Kind {
     }
 
     /// The adapter's function, and its settings. Each process has `mark` in its environment.
-    pub(crate) fn adapter(self, dir: &Dir, mark: &str) -> (site::Serve, Settings) {
-        let (program, words, address) = match self {
-            Self::Cgi => ("php-cgi", OPTIONS.map(str::to_owned).to_vec(), None),
+    pub(crate) fn adapter(self, dir: &Dir, mark: &str) -> (Serve, Settings) {
+        let (serve, program, words, address): (Serve, _, _, _) = match self {
+            Self::Cgi => (
+                cgi::serve,
+                "php-cgi",
+                OPTIONS.map(str::to_owned).to_vec(),
+                None,
+            ),
+            Self::FastCgi => {
+                let socket = dir.file("fpm.sock").to_string_lossy().into_owned();
+                (
+                    fastcgi::serve,
+                    "php-fpm8.2",
+                    fpm(dir, &socket),
+                    Some(socket),
+                )
+            }
         };
         let mut command = vec!["env".to_owned(), mark.to_owned(), program_path(program)];
         command.extend(words);
@@ -62,14 +76,29 @@ impl Kind {
             command,
             ..Settings::default()
         };
-        let serve: site::Serve = match self {
-            Self::Cgi => cgi::serve,
-        };
         (serve, settings)
     }
 }
 
-use crate::site;
+/// Writes a configuration of php-fpm, and returns the arguments for it.
+fn fpm(dir: &Dir, socket: &str) -> Vec<String> {
+    let is_root = rustix::process::geteuid().is_root();
+    let user = if is_root {
+        "user = root\ngroup = root"
+    } else {
+        ""
+    };
+    let log = dir.file("fpm.log");
+    let config = format!(
+        "[global]\nerror_log = {}\ndaemonize = no\n[www]\n{user}\nlisten = {socket}\npm = static\npm.max_children = 2\n\
+         php_admin_flag[display_errors] = off\nphp_admin_flag[log_errors] = on\nphp_admin_flag[html_errors] = off\n",
+        log.display()
+    );
+    let config = dir.write("fpm.conf", config).to_string_lossy().into_owned();
+    let mut words = vec!["-n", "-F", "-y", &config];
+    words.extend(is_root.then_some("--allow-to-run-as-root"));
+    words.into_iter().map(str::to_owned).collect()
+}
 
 /// The folder with the scripts.
 pub(crate) fn scripts() -> PathBuf {
