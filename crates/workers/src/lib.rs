@@ -10,6 +10,8 @@ pub mod exec;
 #[cfg(feature = "adapters")]
 pub mod fastcgi;
 #[cfg(feature = "adapters")]
+pub mod http;
+#[cfg(feature = "adapters")]
 mod message;
 #[cfg(feature = "adapters")]
 mod upstream;
@@ -48,7 +50,7 @@ pub const ADDRESS: &str = "STOKER_ADDRESS";
 pub const SITES: &str = "STOKER_SITES";
 
 /// All strategies. The first one is the default.
-pub static STRATEGIES: [Strategy; 5] = [
+pub static STRATEGIES: [Strategy; 6] = [
     // A process boots once and runs one task after another.
     Strategy {
         name: "loop",
@@ -80,6 +82,13 @@ pub static STRATEGIES: [Strategy; 5] = [
     // HTTP requests are passed on to a FastCGI server, such as php-fpm.
     Strategy {
         name: "fastcgi",
+        tasks: 0,
+        is_adapter: true,
+        has_upstream: true,
+    },
+    // HTTP requests are passed on to a server that speaks HTTP/1.1.
+    Strategy {
+        name: "http",
         tasks: 0,
         is_adapter: true,
         has_upstream: true,

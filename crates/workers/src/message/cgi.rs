@@ -28,11 +28,6 @@ impl CgiAnswer {
         }
     }
 
-    /// Whether the head of the answer is complete.
-    pub(crate) fn has_head(&self) -> bool {
-        self.response.is_some()
-    }
-
     /// Adds output of the program.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<(), Invalid> {
         if self.response.is_some() {

@@ -111,6 +111,13 @@ pub(crate) fn hop_by_hop(field: &Field<'_>, fields: &[Field<'_>]) -> bool {
     NAMES.iter().any(|name| field.is(name)) || is_named()
 }
 
+/// Whether a name consists of letters, digits and hyphens. Other names are dropped from requests: a program that gets the name
+/// in a variable could take it for another one, because hyphens become underscores there.
+pub(crate) fn is_plain(name: &str) -> bool {
+    name.bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
 /// Whether a list separated by commas contains a token.
 pub(crate) fn has_token(list: &[u8], token: &str) -> bool {
     let mut tokens = list.split(|byte| *byte == b',');

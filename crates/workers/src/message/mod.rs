@@ -11,7 +11,9 @@ mod variables;
 
 pub(crate) use body::Body;
 pub(crate) use cgi::CgiAnswer;
-pub(crate) use fields::{Field, fields, find, find_text, hop_by_hop};
+pub(crate) use fields::{
+    Field, content_length, fields, find, find_text, has_token, hop_by_hop, is_plain,
+};
 pub(crate) use head::Head;
 pub(crate) use request::Request;
 pub(crate) use response::{Response, has_no_body};

@@ -1,5 +1,6 @@
 //! The variables that a CGI program or a FastCGI server gets (RFC 3875).
 
+use super::fields::is_plain;
 use super::{Field, Invalid, Request};
 use crate::adapter::Task;
 use std::collections::BTreeMap;
@@ -100,17 +101,13 @@ fn set_places(
     }
 }
 
-/// The header fields as `HTTP_NAME`. Fields whose names contain anything but letters, digits and hyphens are dropped: they
-/// could pass for others. So is `proxy`, which many libraries would take for the setting `HTTP_PROXY`.
+/// The header fields as `HTTP_NAME`. The field `proxy` is dropped, because many libraries would take it for the setting
+/// `HTTP_PROXY`.
 fn of_headers(fields: &[Field<'_>]) -> Variables {
     let mut all = Variables::new();
     for field in fields {
-        let is_plain = field
-            .name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         let is_other = ["proxy", "content-type", "content-length"];
-        if !is_plain || is_other.iter().any(|name| field.is(name)) {
+        if !is_plain(field.name) || is_other.iter().any(|name| field.is(name)) {
             continue;
         }
         let name = format!("HTTP_{}", field.name.to_ascii_uppercase().replace('-', "_"));

@@ -7,12 +7,14 @@ mod message;
 mod php;
 mod requests;
 mod site;
+mod upstreams;
 
 /// Makes a test of each case for each strategy.
 macro_rules! cases {
     ($($from:ident: $($case:ident)*;)*) => {
         cases!(@ cgi Cgi $($($from $case)*)*);
         cases!(@ fastcgi FastCgi $($($from $case)*)*);
+        cases!(@ http Http $($($from $case)*)*);
     };
     (@ $strategy:ident $kind:ident $($from:ident $case:ident)*) => {
         mod $strategy {

@@ -1,9 +1,11 @@
 //! How PHP is started for each strategy, and what each strategy can't do.
 
 use crate::site::Serve;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU8, Ordering};
 use stoker_testkit::{Dir, repository};
-use stoker_workers::{Settings, cgi, fastcgi};
+use stoker_workers::{Settings, cgi, fastcgi, http};
 
 /// Number of requests at once.
 pub(crate) const SLOTS: u16 = 3;
@@ -24,6 +26,8 @@ pub(crate) enum Kind {
     Cgi,
     /// `php-fpm` with two children, fewer than the adapter has slots.
     FastCgi,
+    /// `php -S`, with three processes.
+    Http,
 }
 
 /// What is different with a strategy.
@@ -33,9 +37,14 @@ impl Kind {
         matches!(self, Self::Cgi | Self::FastCgi)
     }
 
-    /// The process of a script that crashes is the one that the adapter has started, so it knows the signal.
-    pub(crate) fn sees_crashes(self) -> bool {
-        matches!(self, Self::Cgi)
+    /// Whether the adapter learns that the process of a script has died, and of which signal: only if it has started that
+    /// process itself. `None` if that depends on which process of the server has got the request.
+    pub(crate) fn sees_crashes(self) -> Option<bool> {
+        match self {
+            Self::Cgi => Some(true),
+            Self::FastCgi => Some(false),
+            Self::Http => None,
+        }
     }
 
     /// A cancelled script is killed. Otherwise it ends by itself when it notices that nobody reads its output.
@@ -45,7 +54,7 @@ impl Kind {
 
     /// The script is chosen by the metadata, and not by the path.
     pub(crate) fn takes_script(self) -> bool {
-        true
+        !matches!(self, Self::Http)
     }
 
     /// The adapter's function, and its settings. Each process has `mark` in its environment.
@@ -66,8 +75,20 @@ impl Kind {
                     Some(socket),
                 )
             }
+            Self::Http => {
+                let address = free_address();
+                (http::serve, "php", builtin(&address), Some(address))
+            }
         };
-        let mut command = vec!["env".to_owned(), mark.to_owned(), program_path(program)];
+        let mut command = vec!["env".to_owned(), mark.to_owned()];
+        command.push("PHP_CLI_SERVER_WORKERS=3".to_owned());
+        // What a server writes to its standard error is not part of the test's output.
+        if !matches!(self, Self::Cgi) {
+            let log = dir.file("server.log");
+            let script = format!("exec \"$0\" \"$@\" 2>>{}", log.display());
+            command.extend(["sh".to_owned(), "-c".to_owned(), script]);
+        }
+        command.push(program_path(program));
         command.extend(words);
         let settings = Settings {
             slots: SLOTS,
@@ -98,6 +119,25 @@ fn fpm(dir: &Dir, socket: &str) -> Vec<String> {
     let mut words = vec!["-n", "-F", "-y", &config];
     words.extend(is_root.then_some("--allow-to-run-as-root"));
     words.into_iter().map(str::to_owned).collect()
+}
+
+/// The arguments for PHP's own server.
+fn builtin(address: &str) -> Vec<String> {
+    let folder = scripts().to_string_lossy().into_owned();
+    let server = ["-q", "-S", address, "-t", &folder];
+    let words = OPTIONS.iter().copied().chain(server);
+    words.map(str::to_owned).collect()
+}
+
+/// An address that nobody uses. PHP can't be given a socket, so the port is free again until PHP binds it; no other test takes
+/// it meanwhile, because each takes another address of this machine.
+fn free_address() -> String {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    let host = format!("127.{high}.{low}.{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let free = TcpListener::bind((host.as_str(), 0)).and_then(|listener| listener.local_addr());
+    free.expect("an address of this machine is free")
+        .to_string()
 }
 
 /// The folder with the scripts.

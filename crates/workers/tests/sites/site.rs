@@ -4,7 +4,8 @@ use crate::message::{Reply, Request};
 use crate::php::{Kind, SLOTS};
 use serde_json::json;
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Read};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
@@ -26,29 +27,26 @@ pub(crate) struct Site {
     last_id: u32,
     logs: HashMap<u32, Vec<u8>>,
     answers: HashMap<u32, Received>,
-    mark: String,
+    /// A variable in the environment of all processes of this adapter.
+    mark: Option<String>,
 }
 
-impl Site {
-    #[track_caller]
-    pub(crate) fn start(kind: Kind) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let mark = format!("SITES_TEST={}-{number}", std::process::id());
-        let dir = Dir::new();
-        let (serve, settings) = kind.adapter(&dir, &mark);
-        Self::of(kind, dir, mark, serve, settings)
-    }
+/// An adapter that has not said HELLO yet.
+pub(crate) struct Starting {
+    dir: Dir,
+    adapter: JoinHandle<io::Result<()>>,
+    socket: UnixStream,
+}
 
-    fn of(kind: Kind, dir: Dir, mark: String, serve: Serve, settings: Settings) -> Self {
-        let (ours, theirs) = UnixStream::pair().expect("a pair of sockets can be made");
-        let adapter = std::thread::spawn(move || serve(theirs, settings));
-        let outbox = Outbox::of(ours.try_clone().expect("a socket can be cloned"));
-        let mut inbox = Inbox::of(ours).with_deadline();
-        let hello = inbox
-            .receive()
-            .expect("HELLO comes")
-            .expect("the adapter lives");
+impl Starting {
+    /// Waits for HELLO, and answers it.
+    #[track_caller]
+    pub(crate) fn hello(self) -> Site {
+        let outbox = Outbox::of(self.socket.try_clone().expect("a socket can be cloned"));
+        let mut inbox = Inbox::of(self.socket).with_deadline();
+        let Ok(Some(hello)) = inbox.receive() else {
+            panic!("no HELLO: {:?}", self.adapter.join());
+        };
         assert_eq!(hello.kind, Type::Hello);
         let hello = Hello::parse(&hello.body).expect("its HELLO is valid");
         assert_eq!(hello.slots, Some(SLOTS));
@@ -58,17 +56,74 @@ impl Site {
             ..Encode::new(Type::Welcome, 0)
         };
         outbox.frame(welcome).expect("the adapter reads");
-        Self {
-            kind,
-            dir,
+        Site {
+            kind: Kind::Http,
+            dir: self.dir,
             hello,
-            adapter: Some(adapter),
+            adapter: Some(self.adapter),
             outbox,
             inbox,
             last_id: 0,
             logs: HashMap::new(),
             answers: HashMap::new(),
-            mark,
+            mark: None,
+        }
+    }
+
+    /// Whether nothing has come from the adapter so far.
+    pub(crate) fn says_nothing(&self) -> bool {
+        self.socket
+            .set_nonblocking(true)
+            .expect("a socket can be set");
+        let read = (&self.socket).read(&mut [0; 1]);
+        self.socket
+            .set_nonblocking(false)
+            .expect("a socket can be set");
+        matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Closes the connection, and returns how the adapter ends.
+    pub(crate) fn close(self) -> io::Result<()> {
+        self.socket
+            .shutdown(Shutdown::Both)
+            .expect("a socket can be shut down");
+        self.ended()
+    }
+
+    /// Waits for the end of the adapter.
+    pub(crate) fn ended(self) -> io::Result<()> {
+        let mut rest = Inbox::of(self.socket).with_deadline();
+        assert_eq!(rest.receive().expect("the adapter ends in time"), None);
+        self.adapter.join().expect("the adapter does not panic")
+    }
+}
+
+impl Site {
+    /// Starts PHP with a strategy.
+    #[track_caller]
+    pub(crate) fn start(kind: Kind) -> Self {
+        let (dir, mark) = (Dir::new(), mark());
+        let (serve, settings) = kind.adapter(&dir, &mark);
+        let mut site = Self::starting(dir, serve, settings).hello();
+        site.kind = kind;
+        site.mark = Some(mark);
+        site
+    }
+
+    /// Starts an adapter with settings of its own.
+    #[track_caller]
+    pub(crate) fn with(dir: Dir, serve: Serve, settings: Settings) -> Self {
+        Self::starting(dir, serve, settings).hello()
+    }
+
+    /// Starts an adapter, which may need some time.
+    pub(crate) fn starting(dir: Dir, serve: Serve, settings: Settings) -> Starting {
+        let (socket, theirs) = UnixStream::pair().expect("a pair of sockets can be made");
+        let adapter = std::thread::spawn(move || serve(theirs, settings));
+        Starting {
+            dir,
+            adapter,
+            socket,
         }
     }
 
@@ -141,8 +196,15 @@ impl Site {
 
     /// All live processes that the adapter has started.
     pub(crate) fn processes(&self) -> Vec<i32> {
-        procs::marked(&self.mark)
+        self.mark.as_deref().map(procs::marked).unwrap_or_default()
     }
+}
+
+/// A variable for the environment of one adapter's processes.
+fn mark() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("SITES_TEST={}-{number}", std::process::id())
 }
 
 impl Drop for Site {
