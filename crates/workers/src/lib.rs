@@ -107,15 +107,24 @@ impl Strategy {
         &self,
         slots: u32,
         memory_limit: u64,
+        address: Option<&str>,
     ) -> impl Iterator<Item = (String, String)> {
-        let limits_programs = self.is_adapter && memory_limit > 0;
+        let limits_programs = self.limits_programs() && memory_limit > 0;
+        let address = address.filter(|_| self.has_upstream);
         let all = [
-            (self.tasks > 0).then_some((TASKS, self.tasks)),
-            self.is_adapter.then(|| (SLOTS, u64::from(slots))),
-            limits_programs.then_some((MEMORY_LIMIT, memory_limit)),
+            (self.tasks > 0).then(|| (TASKS, self.tasks.to_string())),
+            self.is_adapter.then(|| (SLOTS, slots.to_string())),
+            limits_programs.then(|| (MEMORY_LIMIT, memory_limit.to_string())),
+            address.map(|address| (ADDRESS, address.to_owned())),
         ];
         let all = all.into_iter().flatten();
-        all.map(|(name, value)| (name.to_owned(), value.to_string()))
+        all.map(|(name, value)| (name.to_owned(), value))
+    }
+
+    /// Whether there is a program for each task, to which the pool's `memory_limit` applies.
+    #[must_use]
+    pub fn limits_programs(&self) -> bool {
+        self.is_adapter && !self.has_upstream
     }
 
     /// The command that starts a worker: the pool's command, or an adapter with the pool's command as its arguments.

@@ -5,7 +5,7 @@ use crate::command::descriptors::inherited;
 use crate::exit::Failure;
 use std::io;
 use std::os::unix::net::UnixStream;
-use stoker_workers::{Settings, cgi, exec};
+use stoker_workers::{Settings, cgi, exec, fastcgi, http};
 
 /// An adapter: a function that serves the pool until the server ends it.
 type Serve = fn(UnixStream, Settings) -> io::Result<()>;
@@ -14,6 +14,8 @@ fn named(strategy: &str) -> Option<Serve> {
     Some(match strategy {
         "cgi" => cgi::serve,
         "exec" => exec::serve,
+        "fastcgi" => fastcgi::serve,
+        "http" => http::serve,
         _ => return None,
     })
 }
@@ -22,9 +24,14 @@ pub(crate) fn adapter(strategy: &str, command: Vec<String>) -> Result {
     let socket = inherited(stoker_angel::env::FD).pop();
     let settings = Settings::from_environment(command);
     let (Some(socket), Some(settings), Some(serve)) = (socket, settings, named(strategy)) else {
-        let text = "an adapter is started by 'stoker serve', for a pool with a strategy such as \"exec\"";
+        let text =
+            "an adapter is started by 'stoker serve', for a pool with a strategy such as \"exec\"";
         return Err(Failure::Usage(text.to_owned()));
     };
     let served = serve(UnixStream::from(socket), settings);
-    served.map_err(|error| Failure::Failed(format!("the adapter lost its server: {error}")))
+    served.map_err(|error| {
+        Failure::Failed(format!(
+            "the adapter of strategy \"{strategy}\" ended: {error}"
+        ))
+    })
 }
