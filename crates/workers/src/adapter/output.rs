@@ -90,7 +90,7 @@ impl Pipes<'_> {
         log: &mut impl FnMut(&[u8]),
     ) -> io::Result<()> {
         let is_over = drain(self.output.as_mut(), buffer, |bytes| {
-            captured.keep(bytes, max)
+            captured.keep(bytes, max);
         })?;
         self.output.take_if(|_| is_over);
         let is_over = drain(self.errors.as_mut(), buffer, |bytes| {

@@ -5,6 +5,9 @@ use super::{Invalid, MAX_HEAD};
 /// The most of a status line and an empty line that may come in addition to the fields, in bytes.
 const MAX_MORE: usize = 4 << 10;
 
+/// A complete head without the empty line that ends it, and the bytes that follow that.
+type HeadAndRest = (Vec<u8>, Vec<u8>);
+
 /// The bytes of an answer up to the empty line that ends its head.
 #[derive(Debug, Default)]
 pub(crate) struct Head {
@@ -15,7 +18,7 @@ pub(crate) struct Head {
 
 impl Head {
     /// Adds bytes. Once the head is complete, returns it without the empty line, and the bytes that follow it.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>, Invalid> {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<Option<HeadAndRest>, Invalid> {
         self.bytes.extend_from_slice(bytes);
         let Some((end, rest)) = self.end() else {
             return match self.bytes.len() > MAX_HEAD + MAX_MORE {

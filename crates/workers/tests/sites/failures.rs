@@ -29,10 +29,7 @@ pub(crate) fn warnings(site: &mut Site) {
 /// A script whose process dies in the middle of its answer. Later requests are answered.
 pub(crate) fn crash(site: &mut Site) {
     let reply = site.ask(&Request::get("crash.php"));
-    let is_seen = reply.status == Status::CRASHED;
-    let expected = site.kind.sees_crashes();
-    assert_eq!(is_seen, expected.unwrap_or(is_seen), "{}", reply.text());
-    if is_seen {
+    if site.kind.sees_crashes() {
         assert_eq!(
             (reply.status, reply.signal),
             (Status::CRASHED, Some(11)),

@@ -27,8 +27,7 @@ macro_rules! cases {
 }
 
 cases! {
-    requests: request form upload body_file large_body unread_body head_request other_methods hostile_fields several_cookies
-        two_at_once not_a_request;
+    requests: request form upload body_file large_body unread_body head_request other_methods hostile_fields several_cookies not_a_request;
     answers: status_and_fields cookies redirect large_answer too_large_answer no_body middle;
     failures: uncaught_exception warnings crash cancel missing_script missing_file;
 }

@@ -26,7 +26,7 @@ pub(crate) enum Kind {
     Cgi,
     /// `php-fpm` with two children, fewer than the adapter has slots.
     FastCgi,
-    /// `php -S`, with three processes.
+    /// `php -S`, which answers one request after another.
     Http,
 }
 
@@ -38,13 +38,9 @@ impl Kind {
     }
 
     /// Whether the adapter learns that the process of a script has died, and of which signal: only if it has started that
-    /// process itself. `None` if that depends on which process of the server has got the request.
-    pub(crate) fn sees_crashes(self) -> Option<bool> {
-        match self {
-            Self::Cgi => Some(true),
-            Self::FastCgi => Some(false),
-            Self::Http => None,
-        }
+    /// process itself.
+    pub(crate) fn sees_crashes(self) -> bool {
+        matches!(self, Self::Cgi | Self::Http)
     }
 
     /// A cancelled script is killed. Otherwise it ends by itself when it notices that nobody reads its output.
@@ -81,7 +77,6 @@ impl Kind {
             }
         };
         let mut command = vec!["env".to_owned(), mark.to_owned()];
-        command.push("PHP_CLI_SERVER_WORKERS=3".to_owned());
         // What a server writes to its standard error is not part of the test's output.
         if !matches!(self, Self::Cgi) {
             let log = dir.file("server.log");

@@ -1,7 +1,7 @@
 //! What a script gets to know of a request.
 
 use crate::message::Request;
-use crate::php::scripts;
+use crate::php::{Kind, scripts};
 use crate::site::Site;
 use serde_json::json;
 use stoker_wire::{Encode, Key, Status, Type};
@@ -162,8 +162,15 @@ pub(crate) fn several_cookies(site: &mut Site) {
     assert_eq!(got["cookies"], json!({"a": "1", "b": "2", "c": "3"}));
 }
 
-/// Each of two requests waits for the other one.
-pub(crate) fn two_at_once(site: &mut Site) {
+/// Each of two requests waits for the other one. PHP's own server can't do that.
+#[test]
+fn two_at_once() {
+    for kind in [Kind::Cgi, Kind::FastCgi] {
+        meet(&mut Site::start(kind));
+    }
+}
+
+fn meet(site: &mut Site) {
     let target = |me, other| {
         let dir = site.dir.path().display();
         Request::get(&format!("meet.php?dir={dir}&me={me}&other={other}"))

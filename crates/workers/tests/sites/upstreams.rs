@@ -28,17 +28,30 @@ fn settings(socket: &Path, command: &[&str]) -> Settings {
 fn played(serve: Serve) -> (Site, UnixListener) {
     let dir = Dir::new();
     let socket = dir.file("up.sock");
-    let listener = UnixListener::bind(&socket).unwrap();
+    let listener = UnixListener::bind(&socket).expect("the folder is new");
     let site = Site::with(dir, serve, settings(&socket, &[]));
-    drop(listener.accept().unwrap());
+    drop(accept(&listener));
     (site, listener)
+}
+
+fn accept(listener: &UnixListener) -> UnixStream {
+    let accepted = listener.accept();
+    accepted.expect("the adapter connects").0
+}
+
+fn put(connection: &mut UnixStream, bytes: &[u8]) {
+    connection.write_all(bytes).expect("the adapter reads");
 }
 
 /// Reads the head of a request.
 fn read_head(connection: &UnixStream) -> String {
     let (mut reader, mut head) = (BufReader::new(connection), String::new());
     while !head.ends_with("\r\n\r\n") {
-        assert_ne!(reader.read_line(&mut head).unwrap(), 0, "{head}");
+        assert_ne!(
+            reader.read_line(&mut head).expect("a request comes"),
+            0,
+            "{head}"
+        );
     }
     head
 }
@@ -47,14 +60,14 @@ fn read_head(connection: &UnixStream) -> String {
 fn a_connection_is_used_again() {
     let (mut site, listener) = played(http::serve);
     let server = std::thread::spawn(move || {
-        let (mut connection, _) = listener.accept().unwrap();
+        let mut connection = accept(&listener);
         for _ in 0..3 {
             let head = read_head(&connection);
             assert!(
                 head.starts_with("GET /echo.php HTTP/1.1\r\nhost: shop.test:8443\r\n"),
                 "{head}"
             );
-            connection.write_all(ANSWER).unwrap();
+            put(&mut connection, ANSWER);
         }
         listener
     });
@@ -68,14 +81,14 @@ fn a_connection_is_used_again() {
 /// one comes, is answered on a new connection.
 fn close_instead_of_second(listener: UnixListener) -> JoinHandle<bool> {
     std::thread::spawn(move || {
-        let (mut connection, _) = listener.accept().unwrap();
+        let mut connection = accept(&listener);
         read_head(&connection);
-        connection.write_all(ANSWER).unwrap();
+        put(&mut connection, ANSWER);
         read_head(&connection);
         drop(connection);
-        let (mut connection, _) = listener.accept().unwrap();
+        let mut connection = accept(&listener);
         let is_repeated = read_head(&connection).starts_with("GET");
-        connection.write_all(ANSWER).unwrap();
+        put(&mut connection, ANSWER);
         is_repeated
     })
 }
@@ -113,10 +126,10 @@ fn a_closed_connection_is_not_used() {
     let (mut site, listener) = played(http::serve);
     let server = std::thread::spawn(move || {
         for _ in 0..2 {
-            let (mut connection, _) = listener.accept().unwrap();
+            let mut connection = accept(&listener);
             read_head(&connection);
             // The end of the connection arrives together with the answer.
-            connection.write_all(ANSWER).unwrap();
+            put(&mut connection, ANSWER);
         }
     });
     assert_eq!(site.ask(&Request::post("echo.php", "")).body(), b"hi");
@@ -137,8 +150,8 @@ fn an_answer_that_ends_too_early_is_an_error() {
     ] {
         let (mut site, listener) = played(serve);
         let server = std::thread::spawn(move || {
-            let (mut connection, _) = listener.accept().unwrap();
-            connection.write_all(answer).unwrap();
+            let mut connection = accept(&listener);
+            put(&mut connection, answer);
             // Bytes that nobody has read would reset the connection instead of ending it.
             connection.shutdown(std::net::Shutdown::Write).unwrap();
             drop(connection.read_to_end(&mut Vec::new()));
@@ -162,7 +175,7 @@ fn a_kept_connection_does_not_block_a_new_one() {
     let server = std::thread::spawn(move || {
         let mut answered = 0;
         while answered < 3 {
-            let (mut connection, _) = listener.accept().unwrap();
+            let mut connection = accept(&listener);
             let mut first = [0; 1];
             while answered < 3 && connection.read(&mut first).unwrap() > 0 {
                 read_head(&connection);
@@ -170,7 +183,7 @@ fn a_kept_connection_does_not_block_a_new_one() {
                     // The other requests are late by now, on connections that wait to be accepted.
                     stoker_testkit::pause(std::time::Duration::from_millis(200));
                 }
-                connection.write_all(ANSWER).unwrap();
+                put(&mut connection, ANSWER);
                 answered += 1;
             }
         }
@@ -182,11 +195,26 @@ fn a_kept_connection_does_not_block_a_new_one() {
     server.join().unwrap();
 }
 
+/// The server answers the second request first.
+#[test]
+fn requests_at_once_use_connections_of_their_own() {
+    let (mut site, listener) = played(http::serve);
+    let ids = [(); 2].map(|()| site.send(&Request::get("echo.php")));
+    let mut connections = [(); 2].map(|()| accept(&listener));
+    for connection in connections.iter_mut().rev() {
+        read_head(connection);
+        put(connection, ANSWER);
+    }
+    for id in ids {
+        assert_eq!(site.answer(id).body(), b"hi");
+    }
+}
+
 #[test]
 fn a_cancelled_request_closes_its_connection() {
     let (mut site, listener) = played(http::serve);
     let id = site.send(&Request::get("echo.php"));
-    let (mut connection, _) = listener.accept().unwrap();
+    let mut connection = accept(&listener);
     read_head(&connection);
     site.cancel(id);
     assert_eq!(connection.read(&mut [0; 1]).unwrap(), 0);
