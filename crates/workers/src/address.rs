@@ -3,6 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
+/// Placeholder in the path of a socket for the name of the worker, such as `web-1`.
+pub const WORKER_IN_ADDRESS: &str = "{worker}";
+
 /// Where an upstream server accepts connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
@@ -13,7 +16,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// Parses the path of a socket, which contains a slash, or `host:port`.
+    /// Parses the path of a socket, which contains a slash, or `host:port`. Port 0 means any free port.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.contains('\0') {
@@ -29,8 +32,19 @@ impl Address {
         let is_host = !host.is_empty() && !host.contains([':', ' ', '[', ']']);
         let host = bare.or(is_host.then_some(host))?;
         let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
-        let port: u16 = port.parse().ok().filter(|port| *port > 0 && is_number)?;
+        let port: u16 = port.parse().ok().filter(|_| is_number)?;
         Some(Self::Tcp(host.to_owned(), port))
+    }
+}
+
+impl Address {
+    /// Whether the server's own address is only known when it starts: any free port, or a path with [`WORKER_IN_ADDRESS`].
+    #[must_use]
+    pub fn is_chosen(&self) -> bool {
+        match self {
+            Self::Unix(path) => path.to_string_lossy().contains(WORKER_IN_ADDRESS),
+            Self::Tcp(_, port) => *port == 0,
+        }
     }
 }
 
@@ -72,7 +86,7 @@ mod tests {
             "localhost",
             ":80",
             "::1:80",
-            "a:0",
+            "a:",
             "a:65536",
             "a:+1",
             "a b:1",

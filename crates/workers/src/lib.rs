@@ -18,7 +18,7 @@ mod upstream;
 
 #[cfg(feature = "adapters")]
 pub use adapter::Settings;
-pub use address::Address;
+pub use address::{Address, WORKER_IN_ADDRESS};
 
 /// A pool's strategy for starting workers.
 #[derive(Debug)]
@@ -45,6 +45,9 @@ pub const MEMORY_LIMIT: &str = "STOKER_MEMORY_LIMIT";
 
 /// The environment variable with the address of the server to which an adapter passes tasks on.
 pub const ADDRESS: &str = "STOKER_ADDRESS";
+
+/// Placeholder in the pool's command for the address of the server.
+pub const ADDRESS_IN_COMMAND: &str = "{address}";
 
 /// The environment variable with the names of the sites of the pool, separated by commas.
 pub const SITES: &str = "STOKER_SITES";

@@ -89,6 +89,11 @@ const BAD: &[(&str, &str)] = &[
         ":3: pool.app.address: expected host:port, or the path of a unix socket, found \"localhost\"",
     ),
     (
+        "[pool.app]\nstrategy = \"http\"\naddress = \"localhost:0\"\n",
+        ":3: pool.app.address: nothing is started that could use a free address (strategy = \"http\")\n    write the \
+         address at which the server accepts connections, or name the command that starts it",
+    ),
+    (
         "[pool.app]\nstrategy = \"cgi\"\n",
         ":2: pool.app.strategy: without a command nothing is started (strategy = \"cgi\")\n    name the command to \
          start, or leave strategy out",

@@ -6,6 +6,7 @@ use super::{Config, ConfigError, MAX_FILE, Pool, Queue, Service};
 use crate::counted;
 use stoker_api::suggest;
 use stoker_core::PoolConfig;
+use stoker_workers::Address;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -316,6 +317,16 @@ fn check_upstream(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistake
     if !has_upstream && is_given {
         let hint = "leave address out, or set strategy to one that passes tasks on to a server";
         wrong("address", "nothing is passed on to a server", hint);
+    }
+    let address = pool.address.as_deref().and_then(Address::parse);
+    if has_upstream && pool.command.is_empty() && address.is_some_and(|address| address.is_chosen())
+    {
+        let hint = "write the address at which the server accepts connections, or name the command that starts it";
+        wrong(
+            "address",
+            "nothing is started that could use a free address",
+            hint,
+        );
     }
     if has_upstream && pool.core.memory_limit > 0 {
         let hint = "leave memory_limit out, and limit the memory in the server's own configuration";

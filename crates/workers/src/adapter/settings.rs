@@ -14,6 +14,8 @@ pub struct Settings {
     pub memory_limit: Option<u64>,
     /// Where the upstream server of the pool accepts connections.
     pub address: Option<String>,
+    /// The name of the worker, such as `web-1`.
+    pub worker: String,
     /// The sites whose requests the pool answers.
     pub sites: Vec<String>,
     /// The pool's command; may be empty if the pool has an address.
@@ -30,6 +32,7 @@ impl Settings {
             slots: number(SLOTS)?,
             memory_limit: number(MEMORY_LIMIT),
             address: env::var(ADDRESS).ok(),
+            worker: env::var("STOKER_WORKER").unwrap_or_default(),
             sites: sites.map(str::to_owned).collect(),
             command,
         })

@@ -4,6 +4,7 @@
 mod connect;
 mod connections;
 mod exchange;
+mod place;
 mod process;
 
 pub(crate) use exchange::Exchange;
@@ -40,14 +41,10 @@ impl Upstream {
     /// Starts the server, if the pool has a command, and waits until it accepts connections. Returns `None` if Stoker closes
     /// the pool before that.
     pub(crate) fn start(socket: &UnixStream, settings: &Settings) -> io::Result<Option<Self>> {
-        let address = settings.address.as_deref().unwrap_or_default();
-        let address = Address::parse(address).ok_or_else(|| {
-            let text = format!("invalid address {address:?}: expected a path or host:port");
-            io::Error::new(io::ErrorKind::InvalidInput, text)
-        })?;
+        let address = place::address(settings)?;
         let process = match settings.command.is_empty() {
             true => None,
-            false => Some(Process::start(settings.command.clone())?),
+            false => Some(Process::start(&settings.command, &address)?),
         };
         let upstream = Self {
             connections: Connections::new()?,
@@ -77,17 +74,19 @@ impl Upstream {
 
     /// Returns false if the connection to Stoker ends before the server accepts one.
     fn wait_until_ready(&self, socket: &UnixStream) -> io::Result<bool> {
+        let process = self.process.as_ref();
         loop {
-            if connect::connect(&self.address).is_ok() {
+            // A server that can't be started yet must not delay the end of the old one, which has its address.
+            if process.is_some_and(Process::is_waiting) {
                 return Ok(true);
             }
-            if let Some(end) = self
-                .process
-                .as_ref()
-                .and_then(|process| process.end_after(0))
-            {
+            let is_ready = connect::connect(&self.address).is_ok();
+            if let Some(end) = process.and_then(|process| process.end_after(0)) {
                 let text = format!("{end} before it accepted connections at {}", self.address);
                 return Err(io::Error::other(text));
+            }
+            if is_ready {
+                return Ok(true);
             }
             // Stoker writes nothing before HELLO, so the socket becomes readable only when it is closed.
             let mut fds = [PollFd::new(socket, PollFlags::IN)];
@@ -155,7 +154,11 @@ impl Upstream {
     fn connect(&self, handle: &Handle) -> Result<OwnedFd, Answer> {
         let end = Instant::now() + CONNECT_TIME;
         loop {
+            let is_waiting = self.process.as_ref().is_some_and(Process::is_waiting);
             let error = match connect::connect(&self.address) {
+                Ok(_) if is_waiting => io::Error::other(
+                    "another program accepts connections there, and the pool's own is started when that has ended",
+                ),
                 Ok(socket) => return Ok(socket),
                 Err(error) => error,
             };

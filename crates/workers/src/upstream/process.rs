@@ -1,6 +1,8 @@
 //! A server that the adapter starts, watches, starts again when it ends, and stops when the adapter ends.
 
+use super::connect::connect;
 use crate::adapter::{Program, kill_group, wait_for_exit};
+use crate::{ADDRESS, ADDRESS_IN_COMMAND, Address};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fmt;
 use std::io::{self, Write};
@@ -15,6 +17,8 @@ const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_DELAY: Duration = Duration::from_secs(10);
 /// A process that has lived this long is started again after the first delay.
 const GOOD_LIFE: Duration = Duration::from_secs(10);
+/// How often the adapter checks whether another program still has the server's address.
+const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 /// How long the process may take to end after TERM, before it is killed.
 const STOP_TIME: Duration = Duration::from_secs(3);
 
@@ -27,6 +31,7 @@ pub(super) struct Process {
 
 struct Shared {
     words: Vec<String>,
+    address: Address,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -39,6 +44,8 @@ struct State {
     deaths: u64,
     last: Option<ExitStatus>,
     is_stopping: bool,
+    /// Another program accepts connections at the address. The process is started when it no longer does.
+    is_waiting: bool,
 }
 
 /// How a process has ended.
@@ -65,23 +72,38 @@ impl fmt::Display for End {
 }
 
 impl Process {
-    /// Starts the process. Fails if the program can't be executed.
-    pub(super) fn start(words: Vec<String>) -> io::Result<Self> {
+    /// Starts the process with this command, in which the placeholder for the address is replaced. Fails if the program can't
+    /// be executed. If another program has the address, as that of the pool's old worker has during a reload, the process is
+    /// started when that program has ended.
+    pub(super) fn start(command: &[String], address: &Address) -> io::Result<Self> {
+        let text = address.to_string();
+        let words = command
+            .iter()
+            .map(|word| word.replace(ADDRESS_IN_COMMAND, &text));
+        let is_waiting = is_taken(address);
         let shared = Arc::new(Shared {
-            words,
-            state: Mutex::default(),
+            words: words.collect(),
+            address: address.clone(),
+            state: Mutex::new(State {
+                is_waiting,
+                ..State::default()
+            }),
             changed: Condvar::new(),
         });
-        let child = shared.spawn().map_err(|error| {
-            io::Error::new(
-                error.kind(),
-                format!("{} can't be started: {error}", shared.program()),
-            )
-        })?;
+        let child = match is_waiting {
+            true => None,
+            false => Some(shared.first()?),
+        };
         let supervised = shared.clone();
-        let supervisor = std::thread::Builder::new().spawn(move || supervised.supervise(child))?;
+        let supervise = move || supervised.supervise(child);
+        let supervisor = std::thread::Builder::new().spawn(supervise)?;
         let supervisor = Mutex::new(Some(supervisor));
         Ok(Self { shared, supervisor })
+    }
+
+    /// Whether the process has not been started yet, because another program has its address.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.shared.lock().is_waiting
     }
 
     /// How many processes have ended so far.
@@ -135,33 +157,66 @@ impl Shared {
     /// Starts the process in a group of its own. Its output is that of the adapter.
     fn spawn(&self) -> io::Result<Child> {
         let mut state = self.lock();
+        if state.is_stopping {
+            return Err(io::Error::other("the adapter ends"));
+        }
         let mut program = Program::new(self.words.iter().cloned());
-        let child = program.command().stdin(Stdio::null()).spawn()?;
+        let command = program.command().stdin(Stdio::null());
+        let child = command.env(ADDRESS, self.address.to_string()).spawn()?;
         state.group = i32::try_from(child.id()).unwrap_or_default();
         Ok(child)
     }
 
-    fn supervise(&self, mut child: Child) {
+    /// The first start, whose failure is that of the adapter.
+    fn first(&self) -> io::Result<Child> {
+        self.spawn().map_err(|error| {
+            let text = format!("{} can't be started: {error}", self.program());
+            io::Error::new(error.kind(), text)
+        })
+    }
+
+    /// Waits for the end of each process and starts the next one, until the adapter ends.
+    fn supervise(&self, first: Option<Child>) {
         let mut delay = FIRST_DELAY;
-        loop {
+        if first.is_none() && !self.wait_for_address() {
+            return;
+        }
+        let mut child = first.or_else(|| self.start_again(&mut Duration::default()));
+        while let Some(mut running) = child {
             let began = Instant::now();
-            self.wait(&mut child);
+            self.wait(&mut running);
             if began.elapsed() >= GOOD_LIFE {
                 delay = FIRST_DELAY;
             }
-            child = loop {
-                if !self.pause(delay) {
-                    return;
-                }
-                delay = (2 * delay).min(LONGEST_DELAY);
-                match self.spawn() {
-                    Ok(child) => break child,
-                    Err(error) => self.report(&format!("can't be started: {error}")),
-                }
-            };
-            // It may have been stopped while it was being started.
-            if self.lock().is_stopping {
-                kill_group(self.lock().group);
+            child = self.start_again(&mut delay);
+        }
+    }
+
+    /// Waits until no other program accepts connections at the address. Returns false if the adapter ends before that.
+    fn wait_for_address(&self) -> bool {
+        let address = &self.address;
+        self.report(&format!(
+            "is started when the program that accepts connections at {address} has ended"
+        ));
+        while is_taken(address) {
+            if !self.pause(WATCH_INTERVAL) {
+                return false;
+            }
+        }
+        self.lock().is_waiting = false;
+        true
+    }
+
+    /// Starts the process after a delay, which grows with each attempt. Returns `None` if the adapter ends before that.
+    fn start_again(&self, delay: &mut Duration) -> Option<Child> {
+        loop {
+            if !self.pause(*delay) {
+                return None;
+            }
+            *delay = (2 * *delay).clamp(FIRST_DELAY, LONGEST_DELAY);
+            match self.spawn() {
+                Ok(child) => return Some(child),
+                Err(error) => self.report(&format!("can't be started: {error}")),
             }
         }
     }
@@ -206,6 +261,14 @@ impl Shared {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a program accepts connections at this address, or will when it has time.
+fn is_taken(address: &Address) -> bool {
+    match connect(address) {
+        Ok(_) => true,
+        Err(error) => error.kind() == io::ErrorKind::WouldBlock,
     }
 }
 

@@ -1,7 +1,6 @@
 //! How PHP is started for each strategy, and what each strategy can't do.
 
 use crate::site::Serve;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
 use stoker_testkit::{Dir, repository};
@@ -63,18 +62,10 @@ impl Kind {
                 None,
             ),
             Self::FastCgi => {
-                let socket = dir.file("fpm.sock").to_string_lossy().into_owned();
-                (
-                    fastcgi::serve,
-                    "php-fpm8.2",
-                    fpm(dir, &socket),
-                    Some(socket),
-                )
+                let socket = dir.file("fpm-{worker}.sock").to_string_lossy().into_owned();
+                (fastcgi::serve, "php-fpm8.2", fpm(dir), Some(socket))
             }
-            Self::Http => {
-                let address = free_address();
-                (http::serve, "php", builtin(&address), Some(address))
-            }
+            Self::Http => (http::serve, "php", builtin(), Some(any_port())),
         };
         let mut command = vec!["env".to_owned(), mark.to_owned()];
         // What a server writes to its standard error is not part of the test's output.
@@ -89,6 +80,7 @@ impl Kind {
             slots: SLOTS,
             sites: vec!["shop".to_owned(), "admin".to_owned()],
             address,
+            worker: "web-1".to_owned(),
             command,
             ..Settings::default()
         };
@@ -97,7 +89,7 @@ impl Kind {
 }
 
 /// Writes a configuration of php-fpm, and returns the arguments for it.
-fn fpm(dir: &Dir, socket: &str) -> Vec<String> {
+fn fpm(dir: &Dir) -> Vec<String> {
     let is_root = rustix::process::geteuid().is_root();
     let user = if is_root {
         "user = root\ngroup = root"
@@ -106,7 +98,7 @@ fn fpm(dir: &Dir, socket: &str) -> Vec<String> {
     };
     let log = dir.file("fpm.log");
     let config = format!(
-        "[global]\nerror_log = {}\ndaemonize = no\n[www]\n{user}\nlisten = {socket}\npm = static\npm.max_children = 2\n\
+        "[global]\nerror_log = {}\ndaemonize = no\n[www]\n{user}\nlisten = ${{STOKER_ADDRESS}}\npm = static\npm.max_children = 2\n\
          php_admin_flag[display_errors] = off\nphp_admin_flag[log_errors] = on\nphp_admin_flag[html_errors] = off\n",
         log.display()
     );
@@ -117,22 +109,21 @@ fn fpm(dir: &Dir, socket: &str) -> Vec<String> {
 }
 
 /// The arguments for PHP's own server.
-fn builtin(address: &str) -> Vec<String> {
+fn builtin() -> Vec<String> {
     let folder = scripts().to_string_lossy().into_owned();
-    let server = ["-q", "-S", address, "-t", &folder];
+    let server = ["-q", "-S", "{address}", "-t", &folder];
     let words = OPTIONS.iter().copied().chain(server);
     words.map(str::to_owned).collect()
 }
 
-/// An address that nobody uses. PHP can't be given a socket, so the port is free again until PHP binds it; no other test takes
-/// it meanwhile, because each takes another address of this machine.
-fn free_address() -> String {
+/// Any port of an address of this machine that no other test uses, so that none can take the port before PHP does.
+fn any_port() -> String {
     static NEXT: AtomicU8 = AtomicU8::new(1);
     let [_, _, high, low] = std::process::id().to_be_bytes();
-    let host = format!("127.{high}.{low}.{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    let free = TcpListener::bind((host.as_str(), 0)).and_then(|listener| listener.local_addr());
-    free.expect("an address of this machine is free")
-        .to_string()
+    format!(
+        "127.{high}.{low}.{}:0",
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    )
 }
 
 /// The folder with the scripts.

@@ -309,6 +309,30 @@ fn a_server_that_dies_is_started_again() {
     assert_eq!(site.ask(&Request::post("echo.php", "")).body(), b"hi");
 }
 
+/// During a reload the new worker's server can't be started before the old one has ended, if both have the same address. Until
+/// then requests wait.
+#[test]
+fn a_server_waits_for_its_address() {
+    let dir = Dir::new();
+    let socket = dir.file("up.sock");
+    let old = UnixListener::bind(&socket).expect("the folder is new");
+    let script = "import os, socket, sys; os.path.exists(sys.argv[1]) and os.unlink(sys.argv[1])\n\
+        s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen()\n\
+        while True:\n  \
+          c = s.accept()[0]\n  \
+          if c.recv(100000): c.send(b'HTTP/1.1 200 OK\\r\\ncontent-length: 2\\r\\nconnection: close\\r\\n\\r\\nhi')\n";
+    let command = ["python3", "-c", script, "{address}"];
+    let mut site = Site::with(dir, http::serve, settings(&socket, &command));
+    let id = site.send(&Request::get("echo.php"));
+    // The adapter connects only to see whether the old server is still there.
+    for _ in 0..3 {
+        let mut connection = accept(&old);
+        assert_eq!(connection.read(&mut [0; 1]).expect("it is closed"), 0);
+    }
+    drop(old);
+    assert_eq!(site.answer(id).body(), b"hi");
+}
+
 #[test]
 fn a_server_that_is_gone_is_an_error() {
     let (mut site, listener) = played(fastcgi::serve);

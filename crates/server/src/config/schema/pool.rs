@@ -31,7 +31,7 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "address",
             "none",
             Field::Other(ADDRESS),
-            "Where the server of `strategy = \"fastcgi\"` or `\"http\"` accepts connections: `host:port`, or the path of a unix socket, relative to `directory`.",
+            "Where the server of `strategy = \"fastcgi\"` or `\"http\"` accepts connections: `host:port`, or the path of a unix socket, relative to `directory`. Port 0 is any free port, and `{worker}` in a path the name of the worker (`web-1`); `{address}` in `command` and the variable `STOKER_ADDRESS` give the server its address. A reload starts the new server before it stops the old one, unless they have the same address.",
         ),
         key(
             "workers",
