@@ -44,7 +44,7 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Adapter {
         strategy: String,
-        #[arg(last = true, required = true)]
+        #[arg(last = true)]
         command: Vec<String>,
     },
     /// Make a call and print the response

@@ -1,7 +1,24 @@
 //! How workers are started and how many tasks each runs. The server reads a strategy's properties, never its name.
 
 #[cfg(feature = "adapters")]
+mod adapter;
+mod address;
+#[cfg(feature = "adapters")]
+pub mod cgi;
+#[cfg(feature = "adapters")]
 pub mod exec;
+#[cfg(feature = "adapters")]
+pub mod fastcgi;
+#[cfg(feature = "adapters")]
+pub mod http;
+#[cfg(feature = "adapters")]
+mod message;
+#[cfg(feature = "adapters")]
+mod upstream;
+
+#[cfg(feature = "adapters")]
+pub use adapter::Settings;
+pub use address::{Address, WORKER_IN_ADDRESS};
 
 /// A pool's strategy for starting workers.
 #[derive(Debug)]
@@ -12,6 +29,8 @@ pub struct Strategy {
     pub tasks: u64,
     /// Whether the pool has a single worker, the adapter, which has several slots and runs each task in a separate process.
     pub is_adapter: bool,
+    /// Whether the adapter passes tasks on to a server at the pool's `address`. It starts that server if the pool has a command.
+    pub has_upstream: bool,
 }
 
 /// The environment variable with the number of tasks that a worker runs before it exits.
@@ -27,25 +46,55 @@ pub const SITES: &str = "STOKER_SITES";
 /// programs separately.
 pub const MEMORY_LIMIT: &str = "STOKER_MEMORY_LIMIT";
 
+/// The environment variable with the address of the server to which an adapter passes tasks on.
+pub const ADDRESS: &str = "STOKER_ADDRESS";
+
+/// Placeholder in the pool's command for the address of the server.
+pub const ADDRESS_IN_COMMAND: &str = "{address}";
+
 /// All strategies. The first one is the default.
-pub static STRATEGIES: [Strategy; 3] = [
+pub static STRATEGIES: [Strategy; 6] = [
     // A process boots once and runs one task after another.
     Strategy {
         name: "loop",
         tasks: 0,
         is_adapter: false,
+        has_upstream: false,
     },
     // Processes are booted in advance, and each runs one task.
     Strategy {
         name: "spare",
         tasks: 1,
         is_adapter: false,
+        has_upstream: false,
     },
     // The pool's command is started for each task. The program needs no Stoker SDK.
     Strategy {
         name: "exec",
         tasks: 0,
         is_adapter: true,
+        has_upstream: false,
+    },
+    // The pool's command is started for each HTTP request, as a CGI program.
+    Strategy {
+        name: "cgi",
+        tasks: 0,
+        is_adapter: true,
+        has_upstream: false,
+    },
+    // HTTP requests are passed on to a FastCGI server, such as php-fpm.
+    Strategy {
+        name: "fastcgi",
+        tasks: 0,
+        is_adapter: true,
+        has_upstream: true,
+    },
+    // HTTP requests are passed on to a server that speaks HTTP/1.1.
+    Strategy {
+        name: "http",
+        tasks: 0,
+        is_adapter: true,
+        has_upstream: true,
     },
 ];
 
@@ -61,15 +110,24 @@ impl Strategy {
         &self,
         slots: u32,
         memory_limit: u64,
+        address: Option<&str>,
     ) -> impl Iterator<Item = (String, String)> {
-        let limits_programs = self.is_adapter && memory_limit > 0;
+        let limits_programs = self.limits_programs() && memory_limit > 0;
+        let address = address.filter(|_| self.has_upstream);
         let all = [
-            (self.tasks > 0).then_some((TASKS, self.tasks)),
-            self.is_adapter.then(|| (SLOTS, u64::from(slots))),
-            limits_programs.then_some((MEMORY_LIMIT, memory_limit)),
+            (self.tasks > 0).then(|| (TASKS, self.tasks.to_string())),
+            self.is_adapter.then(|| (SLOTS, slots.to_string())),
+            limits_programs.then(|| (MEMORY_LIMIT, memory_limit.to_string())),
+            address.map(|address| (ADDRESS, address.to_owned())),
         ];
         let all = all.into_iter().flatten();
-        all.map(|(name, value)| (name.to_owned(), value.to_string()))
+        all.map(|(name, value)| (name.to_owned(), value))
+    }
+
+    /// Whether there is a program for each task, to which the pool's `memory_limit` applies.
+    #[must_use]
+    pub fn limits_programs(&self) -> bool {
+        self.is_adapter && !self.has_upstream
     }
 
     /// The command that starts a worker: the pool's command, or an adapter with the pool's command as its arguments.

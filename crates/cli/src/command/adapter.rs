@@ -3,27 +3,35 @@
 use super::Result;
 use crate::command::descriptors::inherited;
 use crate::exit::Failure;
-use std::env;
+use std::io;
 use std::os::unix::net::UnixStream;
-use std::str::FromStr;
-use stoker_workers::{MEMORY_LIMIT, SLOTS, exec};
+use stoker_workers::{Settings, cgi, exec, fastcgi, http};
 
-/// Reads a number from an environment variable that the server has set.
-fn number<T: FromStr>(name: &str) -> Option<T> {
-    env::var(name).ok()?.parse().ok()
+/// An adapter: a function that serves the pool until the server ends it.
+type Serve = fn(UnixStream, Settings) -> io::Result<()>;
+
+fn named(strategy: &str) -> Option<Serve> {
+    Some(match strategy {
+        "cgi" => cgi::serve,
+        "exec" => exec::serve,
+        "fastcgi" => fastcgi::serve,
+        "http" => http::serve,
+        _ => return None,
+    })
 }
 
 pub(crate) fn adapter(strategy: &str, command: Vec<String>) -> Result {
-    let (socket, slots) = (inherited(stoker_angel::env::FD).pop(), number(SLOTS));
-    let (Some(socket), Some(slots), "exec") = (socket, slots, strategy) else {
-        let text = "an adapter is started by 'stoker serve', for a pool with strategy = \"exec\"";
+    let socket = inherited(stoker_angel::env::FD).pop();
+    let settings = Settings::from_environment(command);
+    let (Some(socket), Some(settings), Some(serve)) = (socket, settings, named(strategy)) else {
+        let text =
+            "an adapter is started by 'stoker serve', for a pool with a strategy such as \"exec\"";
         return Err(Failure::Usage(text.to_owned()));
     };
-    let served = exec::serve(
-        UnixStream::from(socket),
-        slots,
-        number(MEMORY_LIMIT),
-        command,
-    );
-    served.map_err(|error| Failure::Failed(format!("the adapter lost its server: {error}")))
+    let served = serve(UnixStream::from(socket), settings);
+    served.map_err(|error| {
+        Failure::Failed(format!(
+            "the adapter of strategy \"{strategy}\" ended: {error}"
+        ))
+    })
 }

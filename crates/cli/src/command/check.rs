@@ -56,9 +56,13 @@ fn explain(config: &Config, access: &Access, warnings: &[String]) -> String {
             false => format!("{min} to {max} workers"),
         };
         let connect = if max == 1 { "connects" } else { "connect" };
-        let command = match pool.command.is_empty() {
-            true => format!("that {connect} to the socket"),
-            false => format!("of: {}", pool.command.join(" ")),
+        let command = match (&pool.address, pool.command.is_empty()) {
+            (Some(address), true) => format!("for the server at {address}"),
+            (Some(address), false) => {
+                format!("for the server at {address}: {}", pool.command.join(" "))
+            }
+            (None, true) => format!("that {connect} to the socket"),
+            (None, false) => format!("of: {}", pool.command.join(" ")),
         };
         lines.push(format!("pool {}: {workers} {command}", pool.name));
         let queues = config.queues.iter().filter(|queue| queue.pool == pool.name);

@@ -77,6 +77,32 @@ const BAD: &[(&str, &str)] = &[
          number from 1 to \
          1000",
     ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\nstrategy = \"fastcgi\"\nmemory_limit = \"1GB\"\n",
+        ":3: pool.app.strategy: it needs the address of a server (strategy = \"fastcgi\")\n    add address = \
+         \"127.0.0.1:9000\", or the path of a unix socket\n\
+         :4: pool.app.memory_limit: no task has a process of its own (strategy = \"fastcgi\")\n    leave memory_limit \
+         out, and limit the memory in the server's own configuration",
+    ),
+    (
+        "[pool.app]\nstrategy = \"http\"\naddress = \"localhost\"\n",
+        ":3: pool.app.address: expected host:port, or the path of a unix socket, found \"localhost\"",
+    ),
+    (
+        "[pool.app]\nstrategy = \"http\"\naddress = \"localhost:0\"\n",
+        ":3: pool.app.address: nothing is started that could use a free address (strategy = \"http\")\n    write the \
+         address at which the server accepts connections, or name the command that starts it",
+    ),
+    (
+        "[pool.app]\nstrategy = \"cgi\"\n",
+        ":2: pool.app.strategy: without a command nothing is started (strategy = \"cgi\")\n    name the command to \
+         start, or leave strategy out",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\naddress = \"/run/x.sock\"\n",
+        ":3: pool.app.address: nothing is passed on to a server (strategy = \"loop\")\n    leave address out, or set \
+         strategy to one that passes tasks on to a server",
+    ),
     // Issue 9, A27: this used to be reported as a value of the wrong type.
     (
         "[pool.app]\ncommand = [\"x\"]\nworkers = { min = 4, max = 2 }\n",

@@ -41,6 +41,7 @@ mod socket;
 mod steering;
 mod store;
 mod supervision;
+mod upstreams;
 
 use rustix::process::Signal;
 use stoker_testkit::{App, Setup, procs};

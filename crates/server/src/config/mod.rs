@@ -174,6 +174,8 @@ pub struct Pool {
     pub slots: u32,
     /// Program and arguments; empty if workers connect by themselves.
     pub command: Vec<String>,
+    /// Where the server accepts connections to which the strategy passes tasks on.
+    pub address: Option<String>,
     pub directory: Option<PathBuf>,
     pub user: Option<String>,
     /// Workers get only PATH and `env_pass` of Stoker's own environment.
@@ -201,6 +203,7 @@ impl Pool {
             strategy: <&Strategy>::default(),
             slots: core.max,
             command: Vec::new(),
+            address: None,
             directory: None,
             user: None,
             env_clear: false,
@@ -223,6 +226,8 @@ impl Pool {
         if self.strategy.is_adapter {
             (core.min, core.max) = (1, 1);
         }
+        // The adapter itself is started even if the server to which it passes tasks on runs elsewhere.
+        core.spawned |= self.strategy.has_upstream;
     }
 
     /// The part of the pool's configuration that the core needs. An adapter limits the memory of each of its
@@ -253,7 +258,8 @@ impl Pool {
 
     /// The environment variables that are set for the pool's processes, in addition to the inherited ones.
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
-        let own = self.strategy.variables(self.slots, self.core.memory_limit);
+        let (limit, address) = (self.core.memory_limit, self.address.as_deref());
+        let own = self.strategy.variables(self.slots, limit, address);
         let sites = (!self.sites.is_empty()).then(|| self.sites.join(","));
         let sites = sites.map(|sites| (stoker_workers::SITES.to_owned(), sites));
         own.chain(sites).chain(self.env.clone()).collect()

@@ -6,6 +6,7 @@ use super::{Config, ConfigError, MAX_FILE, Pool, Queue, Service, SiteConfig};
 use crate::counted;
 use stoker_api::suggest;
 use stoker_core::PoolConfig;
+use stoker_workers::Address;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -192,6 +193,7 @@ fn read_pools(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> Vec<Pool> {
         pool.apply_strategy();
         check_without_protocol(&section, &pool.core, mistakes);
         check_strategy(&section, &pool, mistakes);
+        check_upstream(&section, &pool, mistakes);
         pools.push(pool);
     }
     if pools.is_empty() {
@@ -322,6 +324,39 @@ fn check_strategy(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistake
             "the strategy determines how many tasks a worker takes",
             hint,
         );
+    }
+}
+
+/// Checks the keys that apply to some strategies only: those that pass tasks on to a server need its address.
+fn check_upstream(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistakes<'_>) {
+    let (name, has_upstream) = (pool.strategy.name, pool.strategy.has_upstream);
+    let mut wrong = |key: &str, what: &str, hint: &str| {
+        let full = format!("{}.{key}", section.path);
+        let what = format!("{what} (strategy = \"{name}\")");
+        mistakes.add(section.offset_of(key), &full, what, Some(hint.to_owned()));
+    };
+    let is_given = section.value("address").is_some();
+    if has_upstream && !is_given {
+        let hint = "add address = \"127.0.0.1:9000\", or the path of a unix socket";
+        wrong("strategy", "it needs the address of a server", hint);
+    }
+    if !has_upstream && is_given {
+        let hint = "leave address out, or set strategy to one that passes tasks on to a server";
+        wrong("address", "nothing is passed on to a server", hint);
+    }
+    let address = pool.address.as_deref().and_then(Address::parse);
+    if has_upstream && pool.command.is_empty() && address.is_some_and(|address| address.is_chosen())
+    {
+        let hint = "write the address at which the server accepts connections, or name the command that starts it";
+        wrong(
+            "address",
+            "nothing is started that could use a free address",
+            hint,
+        );
+    }
+    if has_upstream && pool.core.memory_limit > 0 {
+        let hint = "leave memory_limit out, and limit the memory in the server's own configuration";
+        wrong("memory_limit", "no task has a process of its own", hint);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::config::key::{
 use crate::config::reader::{Mistakes, Section, integer};
 use crate::config::{MAX_WORKERS, Pool, quote, write_time};
 use stoker_core::Span;
-use stoker_workers::{STRATEGIES, Strategy};
+use stoker_workers::{Address, STRATEGIES, Strategy};
 use toml::de::{DeTable, DeValue};
 
 pub(crate) const POOL: Schema<Pool> = Schema {
@@ -25,7 +25,13 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "strategy",
             "\"loop\"",
             Field::Other(STRATEGY),
-            "How processes are started, and how many tasks each runs. `loop`: a process boots once and runs task after task. `spare`: processes are booted in advance and each runs one task; `workers.min` of them are ready, and there are at most `workers.max`. `exec`: `command` is started for each task, up to `workers` at once.",
+            "How processes are started, and how many tasks each runs. `loop`: a process boots once and runs task after task. `spare`: processes are booted in advance and each runs one task; `workers.min` of them are ready, and there are at most `workers.max`. `exec`: `command` is started for each task, up to `workers` at once. `cgi`, `fastcgi` and `http` answer HTTP requests, up to `workers` at once: `cgi` starts `command` for each request, `fastcgi` and `http` pass requests on to the server at `address`, which `command` starts if there is one.",
+        ),
+        key(
+            "address",
+            "none",
+            Field::Other(ADDRESS),
+            "Where the server of `strategy = \"fastcgi\"` or `\"http\"` accepts connections: `host:port`, or the path of a unix socket, relative to `directory`. Port 0 is any free port, and `{worker}` in a path the name of the worker (`web-1`); `{address}` in `command` and the variable `STOKER_ADDRESS` give the server its address. A reload starts the new server before it stops the old one, unless they have the same address.",
         ),
         key(
             "workers",
@@ -97,7 +103,7 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "memory_limit",
             "none",
             size!(core.memory_limit),
-            "Memory (resident size) of a worker and all processes that it started. Above this limit the worker is replaced after its task; above one and a half times the limit it is killed during the task. Pages that forks share count once. With `strategy = \"exec\"`: of each program, which is killed above one and a half times the limit.",
+            "Memory (resident size) of a worker and all processes that it started. Above this limit the worker is replaced after its task; above one and a half times the limit it is killed during the task. Pages that forks share count once. With `strategy = \"exec\"` or `\"cgi\"`: of each program, which is killed above one and a half times the limit. Not available with `fastcgi` and `http`.",
         ),
         key(
             "max_tasks",
@@ -158,14 +164,25 @@ const COMMAND: Other<Pool> = Other {
     },
     write: |pool| {
         let quoted: Vec<String> = pool.command.iter().map(|word| quote(word)).collect();
-        pool.core
-            .spawned
-            .then(|| format!("[{}]", quoted.join(", ")))
+        (!quoted.is_empty()).then(|| format!("[{}]", quoted.join(", ")))
     },
     copy: |from, to| {
         to.command.clone_from(&from.command);
         to.core.spawned = from.core.spawned;
     },
+};
+
+const ADDRESS: Other<Pool> = Other {
+    kind: "string",
+    read: |section, key, pool, mistakes| {
+        let wanted = "host:port, or the path of a unix socket";
+        pool.address = section.get(key, mistakes, wanted, |value| {
+            let address = value.as_str()?;
+            Address::parse(address).map(|_| address.to_owned())
+        });
+    },
+    write: |pool| pool.address.as_deref().map(quote),
+    copy: |from, to| to.address.clone_from(&from.address),
 };
 
 const STRATEGY: Other<Pool> = Other {

@@ -6,20 +6,18 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 
-/// Maximum size of a result, in bytes. Output beyond it is read and dropped.
-pub(super) const MAX_RESULT: usize = 8 << 20;
 /// How many bytes are kept of the end of a program's standard error, for the error message if the program fails.
 const MAX_ERROR_TEXT: usize = 2 << 10;
 const READ_SIZE: usize = 64 << 10;
 
 #[derive(Debug, Default)]
-pub(super) struct Captured {
-    /// The first [`MAX_RESULT`] bytes of the program's standard output.
-    pub(super) result: Vec<u8>,
+pub(crate) struct Captured {
+    /// The beginning of the program's standard output, up to the limit.
+    pub(crate) result: Vec<u8>,
     /// Length of the whole standard output, in bytes.
-    pub(super) len: usize,
+    pub(crate) len: usize,
     /// The last [`MAX_ERROR_TEXT`] bytes of the program's standard error.
-    pub(super) error_text: Vec<u8>,
+    error_text: Vec<u8>,
 }
 
 struct Pipes<'a> {
@@ -29,10 +27,12 @@ struct Pipes<'a> {
     errors: Option<ChildStderr>,
 }
 
-/// Writes a program's input and reads its outputs until the program has closed both outputs or has ended.
+/// Writes a program's input and reads its outputs until the program has closed both outputs or has ended. Output beyond the
+/// first `max` bytes is read and dropped.
 pub(super) fn read_output(
     child: &mut Child,
     body: &[u8],
+    max: usize,
     mut log: impl FnMut(&[u8]),
 ) -> io::Result<Captured> {
     let mut pipes = Pipes {
@@ -56,7 +56,7 @@ pub(super) fn read_output(
         pipes.feed();
         // Checked before reading, so that everything the program wrote before its end is read.
         let has_ended = has_ended(pid)?;
-        pipes.read(&mut captured, &mut buffer, &mut log)?;
+        pipes.read(&mut captured, max, &mut buffer, &mut log)?;
         let are_closed = pipes.output.is_none() && pipes.errors.is_none();
         // Processes that the program started may still have its outputs open. The adapter does not wait for them.
         if has_ended || are_closed {
@@ -85,10 +85,13 @@ impl Pipes<'_> {
     fn read(
         &mut self,
         captured: &mut Captured,
+        max: usize,
         buffer: &mut [u8],
         log: &mut impl FnMut(&[u8]),
     ) -> io::Result<()> {
-        let is_over = drain(self.output.as_mut(), buffer, |bytes| captured.keep(bytes))?;
+        let is_over = drain(self.output.as_mut(), buffer, |bytes| {
+            captured.keep(bytes, max);
+        })?;
         self.output.take_if(|_| is_over);
         let is_over = drain(self.errors.as_mut(), buffer, |bytes| {
             captured.note(bytes);
@@ -141,9 +144,19 @@ fn drain(
 }
 
 impl Captured {
-    fn keep(&mut self, bytes: &[u8]) {
+    /// `what`, followed by the last lines of the program's standard error, if it wrote any.
+    pub(crate) fn with_error_text(&self, what: &str) -> String {
+        let text = String::from_utf8_lossy(&self.error_text);
+        match (what, text.trim()) {
+            (what, "") => what.to_owned(),
+            ("", text) => text.to_owned(),
+            (what, text) => format!("{what}: {text}"),
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8], max: usize) {
         self.len += bytes.len();
-        let room = MAX_RESULT - self.result.len();
+        let room = max - self.result.len();
         self.result
             .extend_from_slice(&bytes[..bytes.len().min(room)]);
     }

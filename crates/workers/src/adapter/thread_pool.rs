@@ -1,4 +1,4 @@
-//! Threads that wait for the programs, one per running program. They are reused, because starting a thread would take a large
+//! Threads that run the tasks, one per running task. They are reused, because starting a thread would take a large
 //! part of the time of a short program.
 
 use std::io;

@@ -1,8 +1,7 @@
 //! Measures the memory of the running programs. A program that exceeds the limit is killed; the others continue.
 
-use super::{Handle, Running, kill_group};
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use super::running::Running;
+use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 use stoker_os::{tree_proportional_bytes, tree_resident_bytes};
@@ -18,24 +17,12 @@ pub(super) fn watch(running: Arc<Running>, limit: u64) -> io::Result<()> {
         loop {
             // No other thread unparks this one, so this is a plain sleep.
             thread::park_timeout(CHECK_INTERVAL);
-            let handles: Vec<Arc<Handle>> = running.lock().tasks.values().cloned().collect();
-            handles
-                .iter()
-                .for_each(|handle| handle.kill_if_above(max_bytes));
+            for handle in running.handles() {
+                handle.kill_if(|group| uses_more_than(group, max_bytes));
+            }
         }
     };
     thread::Builder::new().spawn(check_all).map(drop)
-}
-
-impl Handle {
-    fn kill_if_above(&self, max_bytes: u64) {
-        // The lock is kept until the signal is sent, so that the group's number can't be reused meanwhile.
-        let group = self.group.lock().unwrap_or_else(PoisonError::into_inner);
-        if *group > 0 && uses_more_than(*group, max_bytes) {
-            self.is_too_large.store(true, Ordering::SeqCst);
-            kill_group(*group);
-        }
-    }
 }
 
 /// Whether a process and its descendants use more memory than this. If there are several processes, shared pages must count

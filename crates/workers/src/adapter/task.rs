@@ -1,22 +1,26 @@
 //! A task, decoded from its REQ frame.
 
-use stoker_wire::{Frame, Key};
+use stoker_wire::{Codec, Flags, Frame, Key, Meta};
 
 #[derive(Debug)]
-pub(super) struct Task {
+pub(crate) struct Task {
     /// The id of the REQ frame, which the answer repeats.
-    pub(super) id: u32,
+    pub(crate) id: u32,
     /// Name of the job's queue, or of the called method.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The id of the job; empty for a call.
-    pub(super) label: String,
-    pub(super) attempt: u8,
-    pub(super) is_job: bool,
-    pub(super) body: Vec<u8>,
+    pub(crate) label: String,
+    pub(crate) attempt: u8,
+    pub(crate) is_job: bool,
+    /// The task may run again although it may have been run.
+    pub(crate) is_idempotent: bool,
+    pub(crate) codec: Codec,
+    meta: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Task {
-    pub(super) fn of(frame: &Frame<'_>) -> Self {
+    pub(crate) fn of(frame: &Frame<'_>) -> Self {
         let job = frame.meta.get(Key::JOB_ID);
         Self {
             id: frame.id,
@@ -24,20 +28,17 @@ impl Task {
             label: job.map_or(String::new(), format_uuid),
             attempt: frame.attempt,
             is_job: job.is_some(),
+            is_idempotent: frame.flags.has(Flags::IDEMPOTENT),
+            codec: Codec(frame.code),
+            meta: frame.meta.bytes().to_vec(),
             body: frame.body.to_vec(),
         }
     }
 
-    /// Replaces `{name}`, `{id}` and `{body}` in a word of the command with the values of this task.
-    pub(super) fn fill(&self, word: &str) -> String {
-        if !word.contains('{') {
-            return word.to_owned();
-        }
-        let word = word
-            .replace("{name}", &self.name)
-            .replace("{id}", &self.label);
-        // The body is inserted last, so that placeholders inside it are not replaced.
-        word.replace("{body}", &String::from_utf8_lossy(&self.body))
+    /// The text under a metadata key; `None` if it is missing or not UTF-8.
+    pub(crate) fn text(&self, key: Key) -> Option<&str> {
+        // The metadata was checked when the frame was read.
+        Meta::parse(&self.meta).unwrap_or_default().text(key)
     }
 }
 

@@ -3,16 +3,23 @@
 use std::io::{self, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use stoker_wire::{Encode, EventKind, Hello, Role, Type, encode};
+use stoker_wire::{Encode, EventKind, Hello, MAX_FRAME, Type, Welcome, encode};
 
 /// The number of the standard error stream in an EVENT of kind log.
-pub(super) const STDERR: u8 = 2;
+const STDERR: u8 = 2;
+/// The part of the largest frame that is not available to the body of an answer: the header, its metadata, and what the
+/// server adds.
+const RESERVED: usize = 4 << 10;
+/// The largest frame while the server has not said it: what it usually says.
+const USUAL_MAX_FRAME: usize = MAX_FRAME - (128 << 10);
 
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     socket: Mutex<UnixStream>,
     slots: u16,
+    max_frame: AtomicUsize,
 }
 
 impl Connection {
@@ -20,26 +27,30 @@ impl Connection {
         Self {
             socket: Mutex::new(socket),
             slots,
+            max_frame: AtomicUsize::new(USUAL_MAX_FRAME),
         }
     }
 
-    /// Sends HELLO. The job name `*` means that the worker serves all queues of its pool.
-    pub(super) fn send_hello(&self) -> io::Result<()> {
-        let hello = Hello {
-            v: vec![1],
-            role: Role::Worker,
-            name: "exec".to_owned(),
-            pid: Some(std::process::id()),
-            jobs: vec!["*".to_owned()],
-            slots: Some(self.slots),
-            soft_cancel: true,
-            ..Hello::default()
-        };
+    pub(super) fn send_hello(&self, hello: Hello) -> io::Result<()> {
         let body = serde_json::to_vec(&hello)?;
         self.put(Encode {
             body: &body,
             ..Encode::new(Type::Hello, 0)
         })
+    }
+
+    /// Takes note of WELCOME.
+    pub(super) fn welcomed(&self, body: &[u8]) {
+        let welcome: Welcome = serde_json::from_slice(body).unwrap_or_default();
+        if welcome.max_frame > RESERVED {
+            let max_frame = welcome.max_frame.min(MAX_FRAME);
+            self.max_frame.store(max_frame, Ordering::Relaxed);
+        }
+    }
+
+    /// The largest body of an answer, in bytes.
+    pub(crate) fn max_answer(&self) -> usize {
+        self.max_frame.load(Ordering::Relaxed) - RESERVED
     }
 
     /// Reports that a task has started. A worker with one slot does not send STARTED.
@@ -49,7 +60,8 @@ impl Connection {
         }
     }
 
-    pub(super) fn log(&self, id: u32, lines: &[u8]) {
+    /// Sends what a task wrote to its standard error.
+    pub(crate) fn log(&self, id: u32, lines: &[u8]) {
         self.send(Encode {
             code: EventKind::LOG.0,
             prio: STDERR,

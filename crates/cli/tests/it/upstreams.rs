@@ -1,0 +1,98 @@
+//! Pools that pass HTTP requests on to a server (`strategy = "fastcgi"`, `"http"`), and pools of CGI programs.
+
+use crate::setup;
+use stoker_testkit::{App, Dir, Request, procs, until};
+use stoker_wire::Status;
+
+/// A server that accepts connections at the socket `up.sock`, in a folder of its own because the configuration names it.
+fn server(dir: &Dir) -> (String, String) {
+    let socket = dir.file("up.sock").to_string_lossy().into_owned();
+    let script = format!(
+        "import os, socket; os.path.exists({socket:?}) and os.unlink({socket:?}); s = socket.socket(socket.AF_UNIX); \
+         s.bind({socket:?}); s.listen(); [s.accept() for _ in range(1000)]"
+    );
+    (socket, script)
+}
+
+fn config(strategy: &str, dir: &Dir) -> String {
+    let (socket, script) = server(dir);
+    format!(
+        "[pool.p]\ncommand = [\"python3\", \"-c\", {script:?}]\nstrategy = {strategy:?}\naddress = {socket:?}\nworkers = 3\n\
+         [queue.q]\npool = \"p\"\n[service.sh]\npool = \"p\"\n"
+    )
+}
+
+/// The pid of the adapter, and that of the server that it has started.
+fn processes(app: &App) -> (i32, i32) {
+    let pid = app.workers()[0]["pid"].as_i64().unwrap() as i32;
+    (pid, procs::children(pid)[0])
+}
+
+#[test]
+fn the_adapter_starts_the_server_and_stops_it() {
+    for strategy in ["fastcgi", "http"] {
+        let dir = Dir::new();
+        let app = setup().config(&config(strategy, &dir)).launch();
+        app.wait_for_log("p-1 is ready (pid ");
+        assert_eq!(app.workers()[0]["slots"], 3);
+        let (_, server) = processes(&app);
+        let refused = app.call("sh.run", "x");
+        assert_eq!(refused.status(), Status::UNIMPLEMENTED);
+        let text =
+            format!("strategy = \"{strategy}\" answers HTTP requests only, not the call 'sh.run'");
+        assert!(refused.text().starts_with(&text), "{}", refused.text());
+        app.stop();
+        assert!(!procs::is_alive(server));
+    }
+}
+
+#[test]
+fn a_job_is_refused() {
+    let config = "[pool.p]\ncommand = [\"true\"]\nstrategy = \"cgi\"\n[queue.q]\npool = \"p\"\n";
+    let app = setup().config(config).launch();
+    let mut client = app.client();
+    let id = client.push(&Request::push("q", "x"));
+    let job = client.job_in(&id, "failed");
+    let text = job["error"]["message"].as_str().unwrap_or_default();
+    assert!(
+        text.contains("answers HTTP requests only, not the job 'q'"),
+        "{job}"
+    );
+}
+
+/// An adapter that is killed can't stop its server: the angel does.
+#[test]
+fn the_server_of_a_killed_adapter_is_killed() {
+    let dir = Dir::new();
+    let app = setup().config(&config("http", &dir)).launch();
+    app.wait_for_log("p-1 is ready (pid ");
+    let (adapter, server) = processes(&app);
+    procs::kill(adapter);
+    until("the server has ended", || {
+        (!procs::is_alive(server)).then_some(())
+    });
+    app.wait_for_log("p-2 is ready (pid ");
+}
+
+#[test]
+fn a_server_that_does_not_start_is_a_failed_boot() {
+    let config = "[pool.p]\ncommand = [\"sh\", \"-c\", \"exit 3\"]\nstrategy = \"http\"\naddress = \"./up.sock\"\n";
+    let app = setup().config(config).launch();
+    app.wait_for_log("sh exited with code 3 before it accepted connections at ./up.sock");
+    until("the boot has failed", || {
+        app.pool()["failed_boot"].as_str().map(drop)
+    });
+}
+
+/// Without a command the server runs elsewhere.
+#[test]
+fn a_pool_without_a_command_waits_for_the_server() {
+    let dir = Dir::new();
+    let socket = dir.file("up.sock");
+    let config = format!("[pool.p]\nstrategy = \"fastcgi\"\naddress = {socket:?}\nworkers = 1\n");
+    let app = setup().config(&config).launch();
+    assert_eq!(app.pool()["ready"], 0);
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    app.wait_for_log("p-1 is ready (pid ");
+    drop(listener.accept().unwrap());
+}

@@ -1,0 +1,83 @@
+//! The answer to a task.
+
+use super::connection::Connection;
+use rustix::process::Signal;
+use std::io;
+use stoker_wire::{Codec, Encode, Key, MetaBuf, Status, Type};
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: Status,
+    pub(crate) codec: Codec,
+    /// The signal that ended the process, if the status is CRASHED.
+    pub(crate) signal: Option<i32>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn new(status: Status, text: impl Into<Vec<u8>>) -> Self {
+        Self {
+            status,
+            codec: Codec::RAW,
+            signal: None,
+            body: text.into(),
+        }
+    }
+
+    /// The response to an HTTP request.
+    pub(crate) fn http(message: Vec<u8>) -> Self {
+        Self {
+            codec: Codec::HTTP,
+            ..Self::new(Status::OK, message)
+        }
+    }
+
+    /// An error of the application.
+    pub(crate) fn exception(text: impl Into<Vec<u8>>) -> Self {
+        Self::new(Status::EXCEPTION, text)
+    }
+
+    /// The process that ran the task has died.
+    pub(crate) fn crashed(signal: Option<i32>, text: impl Into<Vec<u8>>) -> Self {
+        Self {
+            signal,
+            ..Self::new(Status::CRASHED, text)
+        }
+    }
+
+    pub(crate) fn cancelled(what: &str) -> Self {
+        Self::new(Status::CANCELLED, what)
+    }
+
+    /// The program was killed because it exceeded the memory limit.
+    pub(crate) fn too_large() -> Self {
+        Self::crashed(
+            Some(Signal::KILL.as_raw()),
+            "it used more memory than memory_limit allows",
+        )
+    }
+
+    pub(crate) fn not_started(error: &io::Error) -> Self {
+        Self::exception(format!("its program can't be started: {error}"))
+    }
+
+    pub(crate) fn output_failed(error: &io::Error) -> Self {
+        Self::exception(format!("the output of its program can't be read: {error}"))
+    }
+
+    /// Sends the answer to a task that ran for `worked` microseconds.
+    pub(super) fn send(&self, id: u32, worked: u32, connection: &Connection) {
+        let mut meta = MetaBuf::new();
+        if let Some(signal) = self.signal.and_then(|signal| u32::try_from(signal).ok()) {
+            meta.push(Key::SIGNAL, &signal.to_be_bytes());
+        }
+        connection.send(Encode {
+            code: self.status.0,
+            prio: self.codec.0,
+            ttl: worked,
+            meta: meta.as_meta(),
+            body: &self.body,
+            ..Encode::new(Type::Res, id)
+        });
+    }
+}

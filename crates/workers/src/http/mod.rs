@@ -1,0 +1,76 @@
+//! `strategy = "http"`: HTTP requests are passed on to a server that speaks HTTP/1.1, which the adapter starts if the pool has a
+//! command.
+
+mod answer;
+mod chunked;
+mod request;
+
+use crate::adapter::{self, Answer, Connection, Handle, Runner, Settings, Task};
+use crate::message::{Body, Invalid, request_of};
+use crate::upstream::{Exchange, Upstream};
+use answer::HttpAnswer;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+/// Answers requests until Stoker ends the adapter.
+pub fn serve(socket: UnixStream, settings: Settings) -> io::Result<()> {
+    adapter::prepare(&socket)?;
+    let Some(upstream) = Upstream::start(&socket, &settings)? else {
+        return Ok(());
+    };
+    let hello = settings.hello_of_sites("http");
+    let runner = Arc::new(Http(upstream));
+    let served = adapter::serve(socket, hello, &settings, None, runner.clone());
+    runner.0.stop();
+    served
+}
+
+struct Http(Upstream);
+
+impl Runner for Http {
+    fn run(&self, task: &Task, handle: &Handle, connection: &Connection) -> Answer {
+        let request = match request_of(task, "http") {
+            Ok(request) => request,
+            Err(answer) => return answer,
+        };
+        self.0.answer(task, handle, || {
+            let body = Body::of(task, &request)?;
+            Ok(Call {
+                head: request::head(task, &request, body.len()),
+                body,
+                answer: HttpAnswer::new(request.is_head(), connection.max_answer()),
+            })
+        })
+    }
+}
+
+/// A request on a connection.
+struct Call<'a> {
+    /// What is sent before the body, until it has been sent.
+    head: Vec<u8>,
+    body: Body<'a>,
+    answer: HttpAnswer,
+}
+
+impl Exchange for Call<'_> {
+    fn write(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        match self.head.is_empty() {
+            false => out.append(&mut self.head),
+            true => out.extend(self.body.next()?),
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, bytes: &[u8]) -> Result<bool, Invalid> {
+        self.answer.feed(bytes)
+    }
+
+    fn closed(&mut self) -> bool {
+        self.answer.closed()
+    }
+
+    fn finish(self) -> Result<(Vec<u8>, bool), Invalid> {
+        self.answer.finish()
+    }
+}

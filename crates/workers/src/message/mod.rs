@@ -1,0 +1,75 @@
+//! HTTP messages in frames (codec `http`), as `docs/reference/protocol.md` describes them, and their translation for CGI.
+
+mod body;
+mod cgi;
+mod fields;
+mod head;
+mod request;
+mod response;
+mod target;
+mod variables;
+
+pub(crate) use body::Body;
+pub(crate) use cgi::CgiAnswer;
+pub(crate) use fields::{
+    Field, content_length, fields, find, find_text, has_token, hop_by_hop, is_plain,
+};
+pub(crate) use head::Head;
+pub(crate) use request::Request;
+pub(crate) use response::{Response, has_no_body};
+pub(crate) use variables::{Variables, client, variables};
+
+use crate::adapter::{Answer, Task};
+use std::fmt;
+use stoker_wire::{Codec, Status};
+
+/// The maximum number of header fields of a message.
+pub(crate) const MAX_FIELDS: usize = 100;
+/// The maximum size of the header fields of a message, in bytes.
+pub(crate) const MAX_HEAD: usize = 64 << 10;
+
+/// Why a message is invalid, or can't be passed on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Invalid(pub(crate) String);
+
+impl Invalid {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The HTTP request of a task. Any other task is refused with the returned answer.
+pub(crate) fn request_of<'t>(task: &'t Task, strategy: &str) -> Result<Request<'t>, Answer> {
+    let is_request = !task.is_job && task.codec == Codec::HTTP && task.name.starts_with("http:");
+    if !is_request {
+        let what = if task.is_job { "job" } else { "call" };
+        let text = format!(
+            "strategy = \"{strategy}\" answers HTTP requests only, not the {what} '{}': let a pool with another strategy serve it",
+            task.name
+        );
+        return Err(Answer::new(Status::UNIMPLEMENTED, text));
+    }
+    Request::parse(&task.body).map_err(|invalid| refused(&invalid))
+}
+
+/// The answer to a request that is not valid.
+pub(crate) fn refused(invalid: &Invalid) -> Answer {
+    let text = format!("the request can't be passed on: {invalid}");
+    Answer::new(Status::INVALID_ARGUMENT, text)
+}
+
+/// A piece of a text that came from elsewhere, for an error message.
+pub(crate) fn excerpt(bytes: &[u8]) -> String {
+    let line = bytes
+        .split(|byte| *byte == b'\n')
+        .next()
+        .unwrap_or_default();
+    let text = String::from_utf8_lossy(&line[..line.len().min(100)]);
+    format!("{:?}", text.trim_end())
+}

@@ -1,0 +1,161 @@
+//! Writes a request to a server and reads the answer at the same time, so that the two can't block each other.
+
+use crate::message::Invalid;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+const READ_SIZE: usize = 64 << 10;
+/// The answer to a request is late if nothing of it has arrived after this time.
+const LATE_AFTER: Duration = Duration::from_millis(50);
+
+/// A request and its answer in the server's protocol.
+pub(crate) trait Exchange {
+    /// Appends the next bytes of the request to `out`; none at its end.
+    fn write(&mut self, out: &mut Vec<u8>) -> io::Result<()>;
+
+    /// Takes bytes of the answer. Returns whether it is complete.
+    fn read(&mut self, bytes: &[u8]) -> Result<bool, Invalid>;
+
+    /// The server has closed the connection. Returns whether this completes the answer.
+    fn closed(&mut self) -> bool {
+        false
+    }
+
+    /// The response message of a complete answer, and whether the connection can be used again.
+    fn finish(self) -> Result<(Vec<u8>, bool), Invalid>;
+}
+
+/// A complete answer.
+#[derive(Debug)]
+pub(super) struct Over {
+    pub(super) answer: Vec<u8>,
+    /// The connection can be used for another request.
+    pub(super) may_keep: bool,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Invalid(Invalid),
+    Io(io::Error),
+    /// The connection was closed before the answer was complete.
+    Closed {
+        /// Part of the answer has arrived.
+        has_begun: bool,
+    },
+}
+
+impl From<Invalid> for Failure {
+    fn from(invalid: Invalid) -> Self {
+        Self::Invalid(invalid)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// The request, as far as it has been prepared.
+#[derive(Debug, Default)]
+struct Outgoing {
+    bytes: Vec<u8>,
+    sent: usize,
+    is_over: bool,
+    /// The server has closed its end before it had read everything.
+    is_cut: bool,
+}
+
+/// Makes an exchange over a connection that does not block. Calls `late` once if the answer does not begin soon.
+pub(super) fn exchange(
+    mut made: impl Exchange,
+    socket: &OwnedFd,
+    late: impl FnOnce(),
+) -> Result<Over, Failure> {
+    let (mut out, mut buffer) = (Outgoing::default(), vec![0; READ_SIZE]);
+    let (mut has_begun, mut late) = (false, Some(late));
+    loop {
+        out.prepare(&mut made)?;
+        let patience = late.is_some().then_some(LATE_AFTER);
+        let Some((can_read, can_write)) = wait(socket, !out.is_over, patience)? else {
+            if let Some(late) = late.take() {
+                late();
+            }
+            continue;
+        };
+        if can_read {
+            let is_complete = match rustix::io::read(socket, &mut buffer[..]) {
+                Err(Errno::AGAIN | Errno::INTR) => false,
+                Ok(0) | Err(Errno::CONNRESET | Errno::PIPE) => {
+                    let is_complete = has_begun && made.closed();
+                    if !is_complete {
+                        return Err(Failure::Closed { has_begun });
+                    }
+                    true
+                }
+                Ok(count) => {
+                    (has_begun, late) = (true, None);
+                    made.read(&buffer[..count])?
+                }
+                Err(error) => return Err(Failure::Io(error.into())),
+            };
+            if is_complete {
+                let (answer, is_reusable) = made.finish()?;
+                let may_keep = is_reusable && out.is_over && !out.is_cut;
+                return Ok(Over { answer, may_keep });
+            }
+        }
+        if can_write {
+            out.send(socket)?;
+        }
+    }
+}
+
+impl Outgoing {
+    /// Gets the next bytes of the request when the last ones have been sent.
+    fn prepare(&mut self, made: &mut impl Exchange) -> io::Result<()> {
+        if !self.is_over && self.sent == self.bytes.len() {
+            self.bytes.clear();
+            self.sent = 0;
+            made.write(&mut self.bytes)?;
+            self.is_over = self.bytes.is_empty();
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, socket: &OwnedFd) -> Result<(), Failure> {
+        match send(socket, &self.bytes[self.sent..], SendFlags::NOSIGNAL) {
+            Ok(count) => self.sent += count,
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            // The server reads no more of the request. It may have answered nevertheless.
+            Err(Errno::PIPE | Errno::CONNRESET) => (self.is_over, self.is_cut) = (true, true),
+            Err(error) => return Err(Failure::Io(error.into())),
+        }
+        Ok(())
+    }
+}
+
+/// Waits until the connection can be read or written; `None` if the time is over.
+fn wait(
+    socket: &OwnedFd,
+    writes: bool,
+    timeout: Option<Duration>,
+) -> io::Result<Option<(bool, bool)>> {
+    let interest = match writes {
+        true => PollFlags::IN | PollFlags::OUT,
+        false => PollFlags::IN,
+    };
+    let mut fds = [PollFd::new(socket, interest)];
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    if rustix::io::retry_on_intr(|| poll(&mut fds, timeout.as_ref()))? == 0 {
+        return Ok(None);
+    }
+    let ready = fds[0].revents();
+    let can_write = writes && ready.contains(PollFlags::OUT);
+    Ok(Some((ready.intersects(!PollFlags::OUT), can_write)))
+}

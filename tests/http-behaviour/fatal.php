@@ -1,0 +1,3 @@
+<?php
+// Ends with an uncaught exception.
+throw new RuntimeException('out of luck');

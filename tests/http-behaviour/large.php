@@ -1,0 +1,8 @@
+<?php
+// Answers with so many bytes, in pieces.
+$left = (int) $_GET['bytes'];
+while ($left > 0) {
+    $piece = min($left, 65536);
+    echo str_repeat('x', $piece);
+    $left -= $piece;
+}

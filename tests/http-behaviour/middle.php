@@ -1,0 +1,5 @@
+<?php
+// Ends in the middle of its output.
+echo 'before';
+flush();
+exit(3);
