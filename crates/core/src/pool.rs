@@ -94,6 +94,8 @@ pub(crate) struct Pool {
     pub(crate) config: PoolConfig,
     /// The pool was removed from the configuration; it exists until its last worker has gone.
     pub(crate) removed: bool,
+    /// A pool with the same name has been added, which replaces this one.
+    pub(crate) replaced: bool,
     /// The version that new workers get.
     pub(crate) version: u32,
     /// Number of versions so far, including those that were given up.
@@ -140,6 +142,7 @@ impl Pool {
             name: name.into(),
             config,
             removed: false,
+            replaced: false,
             version: 1,
             versions: 1,
             fallback: None,

@@ -15,12 +15,15 @@ const MAX_UNDECLARED_QUEUES: usize = 1_000;
 const MAX_UNSERVED_QUEUES: usize = 256;
 
 impl Core {
-    /// Adds a pool, whose workers the next step starts. Reuses the id of a removed pool whose workers have
-    /// gone, if there is one.
+    /// Adds a pool, whose workers the next step starts. It replaces a pool of the same name, which serves its queues
+    /// until it is removed. Reuses the id of a removed pool whose workers have gone, if there is one.
     pub fn add_pool(&mut self, name: &str, config: PoolConfig) -> PoolId {
         let mut pools = self.pools.iter();
         let gone = pools.position(|pool| pool.removed && pool.workers.is_empty());
         let id = PoolId(gone.unwrap_or(self.pools.len()) as u32);
+        if let Some(before) = self.find_pool(name) {
+            self.pools[before.index()].replaced = true;
+        }
         let pool = crate::pool::Pool::new(name, config);
         match gone {
             Some(at) => self.pools[at] = pool,

@@ -121,9 +121,12 @@ impl Core {
         ids.filter(|id| !self.pools[id.index()].removed)
     }
 
+    /// The pool with this name. If several have it, it is the one that replaces the others.
     pub fn find_pool(&self, name: &str) -> Option<PoolId> {
-        self.pools()
-            .find(|id| *self.pools[id.index()].name == *name)
+        self.pools().find(|id| {
+            let pool = &self.pools[id.index()];
+            *pool.name == *name && !pool.replaced
+        })
     }
 
     /// Whether a task occupies a slot of a worker.

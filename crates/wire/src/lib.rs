@@ -36,7 +36,7 @@ pub use hello::{Hello, Relayed, Role, Welcome};
 pub use ids::IdMap;
 pub use key::Key;
 pub use meta::{Meta, MetaBuf};
-pub use name::{MAX_NAME, check_name, service_of};
+pub use name::{MAX_NAME, SITE_PREFIX, check_name, service_of, site_call};
 
 /// Bytes of a frame's header, including its length field.
 pub const HEADER: usize = 20;

@@ -5,6 +5,9 @@ use crate::WireError;
 /// The longest name, in bytes.
 pub const MAX_NAME: usize = 255;
 
+/// What the name of a site's service begins with. Its calls are HTTP requests, which only gateways may send.
+pub const SITE_PREFIX: &str = "http:";
+
 const ALLOWED: [bool; 256] = {
     let mut allowed = [false; 256];
     let bytes = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:/@-";
@@ -26,6 +29,12 @@ pub fn check_name(name: &[u8]) -> Result<&str, WireError> {
         return Err(WireError::BadName);
     }
     std::str::from_utf8(name).map_err(|_| WireError::BadName)
+}
+
+/// The call that is a request to a site.
+#[must_use]
+pub fn site_call(site: &str) -> String {
+    format!("{SITE_PREFIX}{site}.request")
 }
 
 /// The service of a call: everything before the last dot. A name without a dot is its own service.

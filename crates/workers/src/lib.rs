@@ -20,6 +20,9 @@ pub const TASKS: &str = "STOKER_TASKS";
 /// The environment variable with the number of tasks that an adapter runs at once.
 pub const SLOTS: &str = "STOKER_SLOTS";
 
+/// The environment variable with the names of the sites whose requests the pool answers, separated by commas.
+pub const SITES: &str = "STOKER_SITES";
+
 /// The environment variable with the pool's `memory_limit` in bytes, for an adapter. The limit applies to each of its
 /// programs separately.
 pub const MEMORY_LIMIT: &str = "STOKER_MEMORY_LIMIT";

@@ -10,7 +10,7 @@ use stoker_angel::{Beat, Heartbeat, Stage, env as names};
 pub(crate) fn gateway(name: &str) -> Result {
     match name {
         #[cfg(feature = "http")]
-        "http" => {
+        "http" | "sites" => {
             let Process::<stoker_gateway::http::Settings> {
                 mut settings,
                 server,

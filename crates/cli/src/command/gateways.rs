@@ -6,7 +6,7 @@ use rustix::fd::OwnedFd;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use stoker_angel::{Gateway, Socket};
-use stoker_server::config::{Config, HttpConfig, ListenConfig};
+use stoker_server::config::{Config, HttpConfig, ListenConfig, SiteConfig};
 
 /// Returns the configured gateways for the angel to start, and the Unix sockets to remove at exit. `place` returns the
 /// absolute path, mode and group of a configured socket.
@@ -27,6 +27,12 @@ pub(crate) fn configured_gateways(
             sockets.push(socket);
         }
         gateways.push(gateway("http", listeners, gateway_config));
+    }
+    if !config.sites.is_empty() {
+        let (addresses, gateway_config) = site_settings(config, Path::new("."))?;
+        let listeners = listeners(passed, &addresses, "[site] listen");
+        let listeners = listeners.inspect_err(|_| sockets.iter().for_each(Socket::remove))?;
+        gateways.push(gateway("sites", listeners, gateway_config));
     }
     if !config.listen.addresses.is_empty() {
         let gateway_config = relay_settings(&config.listen, Path::new("."))?;
@@ -70,14 +76,20 @@ fn listeners(
 /// the current directory.
 #[cfg(feature = "http")]
 fn http_settings(http: &HttpConfig) -> Result<String> {
-    let millis = std::time::Duration::from_millis;
-    let token_file = std::path::absolute(&http.token_file)?;
+    let settings = common_settings(http)?;
     if !http.listen.is_empty() {
-        let made = stoker_gateway::http::make_token_file(&token_file);
+        let made = stoker_gateway::http::make_token_file(&settings.token_file);
         made.map_err(|error| Failure::Config(error.to_string()))?;
     }
-    let settings = stoker_gateway::http::Settings {
-        token_file,
+    serde_json::to_string(&settings).map_err(|error| Failure::Failed(error.to_string()))
+}
+
+/// The settings that `[http]` has for its own gateway and for that of the sites.
+#[cfg(feature = "http")]
+fn common_settings(http: &HttpConfig) -> Result<stoker_gateway::http::Settings> {
+    let millis = std::time::Duration::from_millis;
+    Ok(stoker_gateway::http::Settings {
+        token_file: std::path::absolute(&http.token_file)?,
         hosts: http.hosts.clone(),
         max_connections: http.max_connections,
         max_header: http.max_header,
@@ -87,9 +99,65 @@ fn http_settings(http: &HttpConfig) -> Result<String> {
         body_timeout: millis(http.body_timeout.as_millis()),
         idle_timeout: millis(http.idle_timeout.as_millis()),
         write_timeout: millis(http.write_timeout.as_millis()),
+        sites: None,
         restarts: 0,
+    })
+}
+
+/// The addresses of all sites, and the settings that are passed to the gateway process, as JSON. Relative paths are
+/// resolved against `base`.
+#[cfg(feature = "http")]
+fn site_settings(config: &Config, base: &Path) -> Result<(Vec<SocketAddr>, String)> {
+    use stoker_gateway::http::{EndpointSettings, SitesSettings};
+    let (mut addresses, mut endpoints) = (Vec::new(), Vec::<EndpointSettings>::new());
+    for (at, site) in config.sites.iter().enumerate() {
+        for address in site.addresses() {
+            let known = addresses.iter().position(|known| *known == address);
+            // Port 0 is a new port each time.
+            let endpoint = known.filter(|_| address.port() != 0).unwrap_or_else(|| {
+                addresses.push(address);
+                endpoints.push(EndpointSettings::default());
+                addresses.len() - 1
+            });
+            endpoints[endpoint].sites.push(at);
+        }
+    }
+    let sites = config.sites.iter().map(|site| site_settings_of(site, base));
+    let sites = sites.collect::<Result<_>>()?;
+    let settings = stoker_gateway::http::Settings {
+        sites: Some(SitesSettings { sites, endpoints }),
+        ..common_settings(&config.http)?
     };
-    serde_json::to_string(&settings).map_err(|error| Failure::Failed(error.to_string()))
+    let text = serde_json::to_string(&settings);
+    Ok((
+        addresses,
+        text.map_err(|error| Failure::Failed(error.to_string()))?,
+    ))
+}
+
+#[cfg(feature = "http")]
+fn site_settings_of(site: &SiteConfig, base: &Path) -> Result<stoker_gateway::http::SiteSettings> {
+    let absolute = |path: &Path| std::path::absolute(base.join(path));
+    let send_files = site.send_files.iter().map(|path| absolute(Path::new(path)));
+    Ok(stoker_gateway::http::SiteSettings {
+        name: site.name.clone(),
+        hosts: site.hosts.clone(),
+        root: site.root.as_deref().map(absolute).transpose()?,
+        index: site.index.clone(),
+        max_age: site.max_age(),
+        max_body: site.max_body,
+        trusted_proxies: site.trusted_proxies.clone(),
+        send_files: send_files.collect::<std::io::Result<_>>()?,
+        access_log: site.access_log,
+        idempotent: site.idempotent,
+    })
+}
+
+#[cfg(not(feature = "http"))]
+fn site_settings(_: &Config, _: &Path) -> Result<(Vec<SocketAddr>, String)> {
+    let text =
+        "this stoker was built without the feature 'http': remove [site] from the configuration";
+    Err(Failure::Config(text.to_owned()))
 }
 
 #[cfg(not(feature = "http"))]

@@ -167,6 +167,32 @@ fn a_reload_changes_the_strategy() {
     assert_eq!(app.call("sh.run", "hi").text(), "hi from sh.run, 1 words\n");
 }
 
+/// A job that waits while its pool is replaced runs in that pool, although another pool could serve any queue.
+#[test]
+fn jobs_stay_with_their_pool_when_its_strategy_changes() {
+    let other = "[pool.other]\ncommand = [\"sh\", \"-c\", \"echo other\"]\nstrategy = \"exec\"\nworkers = 1\n";
+    let app = start(other);
+    let mut client = app.client();
+    for _ in 0..4 {
+        client.push(&Request::push("q", "slow"));
+    }
+    until("no slot is free", || {
+        (client.queue("q")["running"] == 4).then_some(())
+    });
+    let waiting = client.push(&Request::push("q", "ok waited"));
+    let exec = std::fs::read_to_string(app.dir.file("stoker.toml")).unwrap();
+    let (_, queues) = exec.split_once("[queue.q]").unwrap();
+    let lasting = crate::pool_of("serve", "").replace("[service.t]\npool = \"p\"\n", "");
+    let text = format!("{lasting}\n{other}[queue.q]{queues}");
+    app.dir.write("stoker.toml", text);
+    app.client()
+        .send(&Request::call("stoker.pool", r#"{"op":"reload"}"#));
+    app.wait_for_log("pool p was added");
+    let job = client.job_in(&waiting, "done");
+    assert_eq!(job["result"], "waited", "{job}");
+    client.call_server("stoker.job", &json!({"op": "cancel", "queue": "q"}));
+}
+
 /// The program is ended even while its adapter is shutting down, and other programs are not affected.
 #[test]
 fn a_program_that_exceeds_its_timeout_is_killed_while_its_adapter_drains() {

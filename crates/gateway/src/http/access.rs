@@ -5,6 +5,7 @@
 
 use super::Settings;
 use super::problem::Problem;
+use super::site::SitePeer;
 use super::token::{self, TokenError};
 use crate::bytes_eq::constant_time_eq;
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
@@ -17,6 +18,8 @@ pub(crate) enum Peer {
     /// The Unix socket, and the user at its other end.
     Unix(u32),
     Tcp,
+    /// A client of a site, on a listener that serves nothing else.
+    Site(SitePeer),
 }
 
 /// The user for whom a request is made.
@@ -111,6 +114,7 @@ impl Access {
                 }
                 self.own_uid
             }
+            Peer::Site(_) => return Err(no_token()),
         };
         Ok(Caller { uid })
     }

@@ -19,15 +19,30 @@ pub(crate) struct Received {
     _reservation: Option<Reservation>,
 }
 
+impl Received {
+    pub(crate) fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+}
+
 /// Reads a body. The time limit is for the whole body, however many small parts it arrives in.
 pub(crate) async fn receive(gateway: &Rc<Gateway>, body: Incoming) -> Result<Received, Problem> {
+    receive_up_to(gateway, body, gateway.settings.max_body as u64).await
+}
+
+/// Reads a body of at most `limit` bytes.
+pub(crate) async fn receive_up_to(
+    gateway: &Rc<Gateway>,
+    body: Incoming,
+    limit: u64,
+) -> Result<Received, Problem> {
     if body.is_end_stream() {
         return Ok(Received {
             bytes: Bytes::new(),
             _reservation: None,
         });
     }
-    let limit = gateway.settings.max_body;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let announced = body.size_hint().lower();
     if announced > limit as u64 {
         return Err(too_large(limit));

@@ -14,7 +14,7 @@ use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request as HttpRequest, Response};
 use std::rc::Rc;
 use std::time::Duration;
-use stoker_wire::{Flags, Key, Status, check_name, service_of};
+use stoker_wire::{Flags, Key, SITE_PREFIX, Status, check_name, service_of};
 
 /// The options of a call, for the message about an unknown one.
 const OPTIONS: [&str; 4] = ["timeout", "idempotent", "priority", "key"];
@@ -47,6 +47,10 @@ fn check_method(name: &str) -> Result<(), Problem> {
         return Err(Problem::invalid(
             "the server's own methods are under /admin and /queues",
         ));
+    }
+    if name.starts_with(SITE_PREFIX) {
+        let text = "requests to a site are made at the site's own address";
+        return Err(Problem::invalid(text));
     }
     match service_of(name) == name {
         true => Err(Problem::invalid(format!(

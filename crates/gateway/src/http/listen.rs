@@ -1,6 +1,8 @@
 //! Accepts connections and serves HTTP on them.
 
 use super::access::Peer;
+use super::outgoing::Outgoing;
+use super::site::{self, SitePeer};
 use super::stats::add;
 use super::watch::{Activity, Tracked};
 use super::{Gateway, connection, route};
@@ -14,6 +16,7 @@ use rustix::net::AddressFamily;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -62,9 +65,9 @@ impl Listener {
     async fn accept(&self) -> io::Result<Socket> {
         match self {
             Self::Tcp(listener) => {
-                let (socket, _) = listener.accept().await?;
+                let (socket, address) = listener.accept().await?;
                 socket.set_nodelay(true)?;
-                Ok(Socket::Tcp(socket))
+                Ok(Socket::Tcp(socket, address))
             }
             Self::Unix(listener) => {
                 let (socket, _) = listener.accept().await?;
@@ -76,25 +79,25 @@ impl Listener {
 }
 
 enum Socket {
-    Tcp(TcpStream),
+    Tcp(TcpStream, SocketAddr),
     Unix(UnixStream, u32),
 }
 
-/// Accepts connections for ever.
-pub(crate) async fn accept(gateway: Rc<Gateway>, listener: Listener) {
+/// Accepts connections for ever. `endpoint` is the listener's position among all of them.
+pub(crate) async fn accept(gateway: Rc<Gateway>, listener: Listener, endpoint: usize) {
     loop {
         while gateway.connections.is_full() {
             gateway.ended.notified().await;
         }
         match listener.accept().await {
-            Ok(socket) => start(&gateway, socket),
+            Ok(socket) => start(&gateway, socket, endpoint),
             Err(error) if is_client_error(&error) => {}
             Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
         }
     }
 }
 
-fn start(gateway: &Rc<Gateway>, socket: Socket) {
+fn start(gateway: &Rc<Gateway>, socket: Socket, endpoint: usize) {
     add(&gateway.stats.accepted, 1);
     let number = gateway.connections.new_number();
     let watch = gateway.connections.watch();
@@ -106,9 +109,13 @@ fn start(gateway: &Rc<Gateway>, socket: Socket) {
     let task = tokio::task::spawn_local(async move {
         let _guard = guard;
         match socket {
-            Socket::Tcp(socket) => {
+            Socket::Tcp(socket, address) => {
+                let peer = match &shared.sites {
+                    None => Peer::Tcp,
+                    Some(_) => Peer::Site(SitePeer { address, endpoint }),
+                };
                 if socket.readable().await.is_ok() {
-                    serve_connection(shared, socket, Peer::Tcp, activity).await;
+                    serve_connection(shared, socket, peer, activity).await;
                 }
             }
             Socket::Unix(socket, uid) => {
@@ -143,7 +150,13 @@ where
     };
     let service = service_fn(move |request| {
         let (gateway, watch) = (gateway.clone(), watch.clone());
-        async move { Ok::<_, Infallible>(route::serve(gateway, peer, watch, request).await) }
+        async move {
+            let response = match peer {
+                Peer::Site(peer) => site::serve(gateway, peer, watch, request).await,
+                _ => Outgoing::whole(route::serve(gateway, peer, watch, request).await),
+            };
+            Ok::<_, Infallible>(response)
+        }
     });
     // An error means that the client violated the protocol or disconnected.
     builder

@@ -12,6 +12,7 @@ mod health;
 mod listen;
 mod metrics;
 mod openapi;
+mod outgoing;
 mod path;
 mod problem;
 mod process;
@@ -21,6 +22,7 @@ mod reply;
 mod request_meta;
 mod route;
 mod settings;
+mod site;
 mod stats;
 mod token;
 mod watch;
@@ -28,6 +30,7 @@ mod watch;
 pub use openapi::openapi;
 pub use process::run;
 pub use settings::Settings;
+pub use site::{EndpointSettings, SiteSettings, SitesSettings};
 pub use token::{TokenError, make_token_file};
 
 use crate::client::Client;
@@ -43,6 +46,8 @@ pub(crate) struct Gateway {
     pub(crate) settings: Settings,
     pub(crate) client: Client,
     pub(crate) access: Access,
+    /// The sites, if the gateway serves sites and nothing else.
+    pub(crate) sites: Option<site::Sites>,
     pub(crate) budget: Rc<Budget>,
     pub(crate) connections: Connections,
     pub(crate) stats: GatewayStats,

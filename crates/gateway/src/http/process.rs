@@ -3,16 +3,19 @@
 use super::budget::Budget;
 use super::connection::Connections;
 use super::listen::{self, Listener};
+use super::site::Sites;
 use super::{Access, Gateway, Settings};
 use crate::client::{self, Client, Level};
 use rustix::fd::OwnedFd;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 /// How long clients may take at a shutdown to read their last answers.
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(3);
+/// The time between two reports of metrics.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Serves HTTP on `listeners` until the server has shut down. Blocks the calling thread; `beat` is called four times a
 /// second while the gateway makes progress.
@@ -34,10 +37,12 @@ async fn serve(
         .into_iter()
         .map(Listener::new)
         .collect::<io::Result<_>>()?;
-    let is_on_tcp = listeners.iter().any(Listener::is_tcp);
+    let sites = settings.sites.as_ref().map(Sites::new).transpose()?;
+    let is_on_tcp = sites.is_none() && listeners.iter().any(Listener::is_tcp);
     let access = Access::new(&settings, is_on_tcp, server.own_uid).map_err(io::Error::other)?;
     let gateway = Rc::new(Gateway {
         access,
+        sites,
         client: Client::new(server),
         budget: Budget::new(settings.max_memory),
         connections: Connections::new(settings.max_connections),
@@ -49,12 +54,35 @@ async fn serve(
     let places: Vec<String> = listeners.iter().map(Listener::description).collect();
     let text = format!("listening on {}", places.join(", "));
     gateway.client.log(Level::Info, text);
-    for listener in listeners {
-        tokio::task::spawn_local(listen::accept(gateway.clone(), listener));
+    for (endpoint, listener) in listeners.into_iter().enumerate() {
+        tokio::task::spawn_local(listen::accept(gateway.clone(), listener, endpoint));
+    }
+    if gateway.sites.is_some() {
+        tokio::task::spawn_local(report(gateway.clone()));
     }
     gateway.client.watch_server().await;
     finish(&gateway).await;
     Ok(())
+}
+
+/// Reports the metrics of a gateway whose own port has no `/metrics` to the server, when they have changed or the server
+/// has been restarted.
+async fn report(gateway: Rc<Gateway>) {
+    let mut reported = None;
+    loop {
+        let metrics = gateway.stats.list(gateway.connections.len());
+        let now = (metrics, gateway.client.counters().connects.get());
+        if reported.as_ref() != Some(&now) && gateway.client.is_connected() {
+            let list: Vec<(&str, u64)> = now
+                .0
+                .iter()
+                .map(|(name, value)| (name.as_str(), *value))
+                .collect();
+            gateway.client.report(&list);
+            reported = Some(now);
+        }
+        sleep(REPORT_INTERVAL).await;
+    }
 }
 
 /// Waits until clients have read the last answers, or have taken too long.

@@ -1,5 +1,6 @@
 //! The gateway's part of the configuration, in the form in which its process receives it.
 
+use super::site::SitesSettings;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,6 +19,9 @@ pub struct Settings {
     pub body_timeout: Duration,
     pub idle_timeout: Duration,
     pub write_timeout: Duration,
+    /// The sites, if the gateway serves sites and nothing else.
+    #[serde(default)]
+    pub sites: Option<SitesSettings>,
     /// The number of times that the process was restarted.
     #[serde(default)]
     pub restarts: u64,

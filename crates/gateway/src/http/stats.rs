@@ -41,6 +41,30 @@ impl GatewayStats {
     }
 }
 
+impl GatewayStats {
+    /// The counters with their names: connections, bytes, and responses by the class of their status.
+    pub(crate) fn list(&self, connections: usize) -> Vec<(String, u64)> {
+        let own = [
+            ("connections", connections as u64),
+            ("requests_in_flight", self.in_flight.get() as u64),
+            ("accepted", self.accepted.get()),
+            ("timed_out", self.timed_out.get()),
+            ("received_bytes", self.received_bytes.get()),
+            ("sent_bytes", self.sent_bytes.get()),
+        ];
+        let mut list: Vec<(String, u64)> = own.map(|(name, value)| (name.to_owned(), value)).into();
+        let mut classes = [0; 6];
+        for route in self.routes.borrow().values() {
+            for (status, count) in &route.by_status {
+                classes[usize::from(status / 100).min(5)] += count;
+            }
+        }
+        let classes = classes.iter().enumerate().skip(2);
+        list.extend(classes.map(|(class, count)| (format!("responses_{class}xx"), *count)));
+        list
+    }
+}
+
 /// Adds to a counter.
 pub(crate) fn add(counter: &Cell<u64>, count: u64) {
     counter.set(counter.get() + count);

@@ -1,7 +1,7 @@
 //! Compares two configurations, and determines which differences a reload applies.
 
-use super::schema::{HTTP, LISTEN, LOG, POOL, QUEUE, SERVICE, STOKER, STORE, Schema};
-use super::{Config, Pool, Queue, Service, write_time};
+use super::schema::{HTTP, LISTEN, LOG, POOL, QUEUE, SERVICE, SITE, STOKER, STORE, Schema};
+use super::{Config, Pool, Queue, Service, SiteConfig, write_time};
 
 /// A difference between two configurations: a key with different values, or a section that only one of them has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,13 @@ impl Config {
         section(&LISTEN, "listen", &self.listen, &new.listen, &mut all);
         sections(&POOL, &self.pools, &new.pools, &mut all);
         sections(&QUEUE, &self.queues, &new.queues, &mut all);
-        sections(&SERVICE, &self.services, &new.services, &mut all);
+        let own = |config: &Self| {
+            let services = config.services.iter();
+            services.filter(|of| !of.is_of_site()).cloned().collect()
+        };
+        let (services, new_services): (Vec<_>, Vec<_>) = (own(self), own(new));
+        sections(&SERVICE, &services, &new_services, &mut all);
+        sections(&SITE, &self.sites, &new.sites, &mut all);
         all
     }
 
@@ -117,6 +123,12 @@ impl Named for Queue {
 }
 
 impl Named for Service {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Named for SiteConfig {
     fn name(&self) -> &str {
         &self.name
     }

@@ -2,7 +2,7 @@
 //! changes by reloads, and the sizes set by `stoker scale`.
 
 use super::resolve::resolve_generated;
-use super::schema::{HTTP, LISTEN, LOG, POOL, QUEUE, SERVICE, STOKER, STORE};
+use super::schema::{HTTP, LISTEN, LOG, POOL, QUEUE, SERVICE, SITE, STOKER, STORE};
 use super::{Config, ConfigError, MAX_FILE, Queue, Service, resolve};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -103,8 +103,11 @@ impl Config {
             text += &QUEUE.to_toml(&of.name, of, Some(&queue));
         }
         let service = Service::new(String::new());
-        for of in &self.services {
+        for of in self.services.iter().filter(|of| !of.is_of_site()) {
             text += &SERVICE.to_toml(&of.name, of, Some(&service));
+        }
+        for of in &self.sites {
+            text += &SITE.to_toml(&of.name, of, None);
         }
         text
     }

@@ -12,6 +12,7 @@ mod reader;
 mod releases;
 mod resolve;
 pub mod schema;
+mod site;
 mod units;
 
 pub use error::{ConfigError, Mistake};
@@ -21,6 +22,7 @@ pub use listen::ListenConfig;
 pub use paths::Source;
 pub use releases::shared_store_for;
 pub use resolve::resolve;
+pub use site::SiteConfig;
 pub use stoker_api::nearest;
 pub(crate) use stoker_api::suggest;
 pub use units::{parse_size, parse_time};
@@ -69,7 +71,9 @@ pub struct Config {
     pub listen: ListenConfig,
     pub pools: Vec<Pool>,
     pub queues: Vec<Queue>,
+    /// Includes the services of [`Config::sites`].
     pub services: Vec<Service>,
+    pub sites: Vec<SiteConfig>,
 }
 
 impl Default for Config {
@@ -98,6 +102,7 @@ impl Default for Config {
             pools: Vec::new(),
             queues: Vec::new(),
             services: Vec::new(),
+            sites: Vec::new(),
         }
     }
 }
@@ -177,6 +182,8 @@ pub struct Pool {
     pub env_pass: Vec<String>,
     pub env: Vec<(String, String)>,
     pub token: Option<String>,
+    /// The names of the sites whose requests the pool answers.
+    pub sites: Vec<String>,
     pub core: PoolConfig,
 }
 
@@ -200,6 +207,7 @@ impl Pool {
             env_pass: Vec::new(),
             env: Vec::new(),
             token: None,
+            sites: Vec::new(),
             core,
         }
     }
@@ -246,7 +254,9 @@ impl Pool {
     /// The environment variables that are set for the pool's processes, in addition to the inherited ones.
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
         let own = self.strategy.variables(self.slots, self.core.memory_limit);
-        own.chain(self.env.clone()).collect()
+        let sites = (!self.sites.is_empty()).then(|| self.sites.join(","));
+        let sites = sites.map(|sites| (stoker_workers::SITES.to_owned(), sites));
+        own.chain(sites).chain(self.env.clone()).collect()
     }
 }
 

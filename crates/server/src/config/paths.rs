@@ -3,7 +3,7 @@
 //! mistake in the file.
 
 use super::reader::Mistakes;
-use super::{Config, ConfigError, Pool};
+use super::{Config, ConfigError, Pool, SiteConfig};
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -87,8 +87,22 @@ impl PathChecks<'_> {
             let file = config.listen.tokens.clone();
             self.check_file(&["listen", "tokens"], &file, "stoker.tokens");
         }
+        for site in &config.sites {
+            self.check_root(site);
+        }
         if let Some(file) = &config.store.path {
             self.check_file(&["store", "path"], file, "stoker.db");
+        }
+    }
+
+    /// Checks that the directory of a site's public files exists.
+    fn check_root(&mut self, site: &SiteConfig) {
+        let Some(root) = &site.root else { return };
+        let root = self.base.join(root);
+        if !root.is_dir() {
+            let what = format!("there is no directory {}", root.display());
+            let hint = "create it, or correct the path; it is relative to the configuration file";
+            self.add_mistake(&["site", &site.name, "root"], what, hint);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::reader::{Mistakes, Section};
 use super::schema::{self, Schema};
-use super::{Config, ConfigError, MAX_FILE, Pool, Queue, Service};
+use super::{Config, ConfigError, MAX_FILE, Pool, Queue, Service, SiteConfig};
 use crate::counted;
 use stoker_api::suggest;
 use stoker_core::PoolConfig;
@@ -61,20 +61,24 @@ fn read(limit: usize, text: &str, mistakes: &mut Mistakes<'_>) -> Option<Config>
     };
     let root = root.get_ref();
     check_headings(root, mistakes);
-    let pools = read_pools(root, mistakes);
+    let mut pools = read_pools(root, mistakes);
     let queues = read_queues(root, &pools, mistakes);
-    let services = read_services(root, &pools, mistakes);
+    let mut services = read_services(root, &pools, mistakes);
+    let sites = read_sites(root, &mut pools, mistakes);
+    services.extend(sites.iter().map(|site| site.service.clone()));
     let config = Config {
         pools,
         queues,
         services,
+        sites,
         ..read_server(root, mistakes)
     };
     check_reserves(&config, root, mistakes);
+    super::site::check_addresses(&config, root, mistakes);
     Some(config)
 }
 
-const HEADINGS: [&str; 8] = [
+const HEADINGS: [&str; 9] = [
     schema::STOKER.kind,
     schema::LOG.kind,
     schema::STORE.kind,
@@ -83,6 +87,7 @@ const HEADINGS: [&str; 8] = [
     schema::POOL.kind,
     schema::QUEUE.kind,
     schema::SERVICE.kind,
+    schema::SITE.kind,
 ];
 
 fn check_headings(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) {
@@ -129,9 +134,10 @@ fn named<'t, 'i, T>(
     for (key, value) in table(root, kind, mistakes).into_iter().flatten() {
         let name = key.get_ref().to_string();
         let (path, at) = (format!("{kind}.{name}"), key.span().start);
-        if stoker_wire::check_name(name.as_bytes()).is_err() || name.starts_with("stoker.") {
+        let is_reserved = name.starts_with("stoker.") || name.starts_with(stoker_wire::SITE_PREFIX);
+        if stoker_wire::check_name(name.as_bytes()).is_err() || is_reserved {
             let what = "expected a name of 1 to 255 characters of A-Z a-z 0-9 _ . : / @ - that does not start with \
-            stoker.".to_owned();
+            stoker. or http:".to_owned();
             mistakes.add(at, &path, what, None);
         }
         match value.get_ref().as_table() {
@@ -215,6 +221,26 @@ fn read_services(root: &DeTable<'_>, pools: &[Pool], mistakes: &mut Mistakes<'_>
         services.push(service);
     }
     services
+}
+
+fn read_sites(
+    root: &DeTable<'_>,
+    pools: &mut [Pool],
+    mistakes: &mut Mistakes<'_>,
+) -> Vec<SiteConfig> {
+    let mut sites = Vec::new();
+    for (name, section, at) in named(root, &schema::SITE, mistakes) {
+        let mut site = SiteConfig::new(&name);
+        schema::SITE.read(&section, &mut site, mistakes);
+        let pool = pool_of(site.service.pool, &section, at, pools, mistakes);
+        if let Some(pool) = pools.iter_mut().find(|of| of.name == pool) {
+            pool.sites.push(name);
+        }
+        site.service.pool = pool;
+        super::site::check(&section, &site, mistakes);
+        sites.push(site);
+    }
+    sites
 }
 
 /// Checks a pool without the protocol: Stoker must start its processes, and there is no demand by which to size
@@ -351,9 +377,12 @@ fn check_reserves(config: &Config, root: &DeTable<'_>, mistakes: &mut Mistakes<'
         }
     }
     let queues = config.queues.iter();
-    let queues = queues.map(|queue| ("queue", &queue.name, &queue.core));
+    let queues = queues.map(|queue| ("queue", queue.name.as_str(), &queue.core));
     let services = config.services.iter();
-    let services = services.map(|service| ("service", &service.name, &service.core));
+    let services = services.map(|service| match service.site() {
+        Some(site) => ("site", site, &service.core),
+        None => ("service", service.name.as_str(), &service.core),
+    });
     for (kind, name, core) in queues.chain(services) {
         if core.limit < core.reserve || core.keep > core.reserve {
             let what = "keep must not be above reserve, nor reserve above limit".to_owned();
@@ -364,7 +393,7 @@ fn check_reserves(config: &Config, root: &DeTable<'_>, mistakes: &mut Mistakes<'
 }
 
 /// The offset at which a section begins.
-fn section_offset(root: &DeTable<'_>, kind: &str, name: &str) -> usize {
+pub(super) fn section_offset(root: &DeTable<'_>, kind: &str, name: &str) -> usize {
     let sections = root
         .get(kind)
         .and_then(|sections| sections.get_ref().as_table());

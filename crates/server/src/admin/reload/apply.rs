@@ -87,9 +87,12 @@ impl Plane {
             report.restart.push("stoker.socket_group".to_owned());
         }
         self.config.update_server(&new);
-        let new_pools = self.apply_pools(&new, file);
+        let (new_pools, removed) = self.apply_pools(&new, file);
         self.apply_queues(&new, &new_pools);
         self.apply_services(&new, &new_pools);
+        // Only now, so that the tasks of a pool that is replaced neither go to another pool nor are rejected because
+        // no pool serves them.
+        removed.into_iter().for_each(|pool| self.remove_pool(pool));
         self.set_connection_limit();
         self.send_timeouts();
         self.step(Event::Tick, None);
@@ -115,8 +118,9 @@ impl Plane {
         }
     }
 
-    /// Returns the names of the new pools.
-    fn apply_pools(&mut self, new: &Config, file: &str) -> HashSet<String> {
+    /// Changes the pools that stay and adds new ones. Returns the names of the new ones, and the pools to remove.
+    fn apply_pools(&mut self, new: &Config, file: &str) -> (HashSet<String>, Vec<PoolId>) {
+        let mut removed = Vec::new();
         let old = std::mem::replace(&mut self.config.pools, new.pools.clone());
         let mut new_pools: HashSet<String> =
             new.pools.iter().map(|pool| pool.name.clone()).collect();
@@ -138,7 +142,7 @@ impl Plane {
                     let name = before.name.as_str();
                     self.log
                         .put(events::POOL_REMOVED.message(text).with("pool", name));
-                    self.remove_pool(id);
+                    removed.push(id);
                 }
             }
         }
@@ -153,7 +157,7 @@ impl Plane {
                 .put(events::POOL_ADDED.message(text).with("pool", name));
             self.add_pool(pool);
         }
-        new_pools
+        (new_pools, removed)
     }
 
     /// Applies the new configuration of a pool. A changed way to start its workers becomes permanent once they

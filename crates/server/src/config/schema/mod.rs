@@ -7,6 +7,7 @@ mod pool;
 mod queue;
 mod server;
 mod service;
+mod site;
 mod store;
 
 pub(crate) use http::HTTP;
@@ -16,6 +17,7 @@ pub(crate) use pool::POOL;
 pub(crate) use queue::QUEUE;
 pub(crate) use server::STOKER;
 pub(crate) use service::SERVICE;
+pub(crate) use site::SITE;
 pub(crate) use store::STORE;
 
 use super::key::Key;
@@ -119,12 +121,13 @@ pub struct KeyDoc {
 }
 
 /// All sections, for the reference page.
-pub fn sections() -> [SectionDoc; 8] {
+pub fn sections() -> [SectionDoc; 9] {
     [
         STOKER.documented(),
         POOL.documented(),
         QUEUE.documented(),
         SERVICE.documented(),
+        SITE.documented(),
         STORE.documented(),
         LOG.documented(),
         HTTP.documented(),

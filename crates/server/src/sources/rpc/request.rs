@@ -5,7 +5,7 @@ use crate::net::{ConnId, Role};
 use crate::plane::Plane;
 use crate::sources::{Origin, RETRY_MS};
 use stoker_core::{Event, NameId, NewTask, Origin as Promise, Span, WorkerId};
-use stoker_wire::{Flags, Frame, Key, Status};
+use stoker_wire::{Flags, Frame, Key, SITE_PREFIX, Status};
 
 impl Plane {
     /// Handles a REQ of a client: a call, or a request for one of the server's own methods.
@@ -35,11 +35,15 @@ impl Plane {
             return Ok(());
         }
         let (parent, last) = (client.worker, client.last);
+        let is_gateway = client.gateway.is_some();
         if let Some(key) = unknown_key(frame) {
             let text = format!(
                 "the frame is CRITICAL, and this server does not support its metadata key {key}"
             );
             self.refuse(id, frame, Status::INVALID_ARGUMENT, &text, None);
+        } else if frame.name.starts_with(SITE_PREFIX) && !is_gateway {
+            let text = "requests to a site are made over HTTP, at the site's own address";
+            self.refuse(id, frame, Status::PERMISSION_DENIED, text, None);
         } else if frame.name.starts_with("stoker.") {
             let client = self.client(id).filter(|_| !frame.flags.has(Flags::ONEWAY));
             if let Some(client) = client {

@@ -1,0 +1,87 @@
+//! Responses that the gateway itself gives to the clients of a site. They tell nothing about the inside.
+
+use crate::client::{Failure, Reply};
+use crate::http::outgoing::Outgoing;
+use crate::http::reply::with_body;
+use bytes::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::{Response, StatusCode};
+use stoker_wire::{Flags, Key, Status};
+
+/// The time after which a client may try again if the server names none, in milliseconds.
+const RETRY_AFTER_MS: u64 = 1_000;
+
+/// Why a request could not be answered by a worker.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct SiteError {
+    pub(super) status: StatusCode,
+    /// For the log; `None` if the server has logged it already, or if it is the client's fault.
+    pub(super) reason: Option<String>,
+    retry_after_ms: Option<u64>,
+}
+
+impl SiteError {
+    pub(super) fn new(status: StatusCode) -> Self {
+        Self {
+            status,
+            reason: None,
+            retry_after_ms: None,
+        }
+    }
+
+    /// A fault of the application, which the log explains.
+    pub(super) fn bad_answer(reason: impl Into<String>) -> Self {
+        Self {
+            reason: Some(reason.into()),
+            ..Self::new(StatusCode::BAD_GATEWAY)
+        }
+    }
+
+    pub(super) fn busy(retry_after_ms: Option<u64>) -> Self {
+        Self {
+            retry_after_ms: Some(retry_after_ms.unwrap_or(RETRY_AFTER_MS)),
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE)
+        }
+    }
+
+    /// Converts the error in a reply of the server or of a worker.
+    pub(super) fn of_reply(reply: &Reply) -> Self {
+        let retry_after = reply.number(Key::RETRY_AFTER);
+        match reply.status {
+            Status::RESOURCE_EXHAUSTED | Status::UNAVAILABLE | Status::SHED | Status::NO_WORKER => {
+                Self::busy(retry_after)
+            }
+            Status::DEADLINE_EXCEEDED if reply.flags.has(Flags::NOT_PROCESSED) => {
+                Self::busy(retry_after)
+            }
+            Status::DEADLINE_EXCEEDED => Self::new(StatusCode::GATEWAY_TIMEOUT),
+            Status::WORKER_DIED | Status::CRASHED => Self::new(StatusCode::BAD_GATEWAY),
+            // The worker could not make sense of what the client sent, such as an invalid form.
+            Status::INVALID_ARGUMENT => Self::new(StatusCode::BAD_REQUEST),
+            _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR),
+        }
+    }
+
+    pub(super) fn of_failure(failure: &Failure) -> Self {
+        match failure {
+            Failure::Deadline => Self::new(StatusCode::GATEWAY_TIMEOUT),
+            Failure::Lost => Self::new(StatusCode::BAD_GATEWAY),
+            _ => Self::busy(None),
+        }
+    }
+
+    pub(super) fn response(&self) -> Response<Outgoing> {
+        let reason = self.status.canonical_reason().unwrap_or("Error");
+        let text = format!("{} {reason}\n", self.status.as_u16());
+        let mut response = with_body(Bytes::from(text));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+        headers.insert(CONTENT_TYPE, kind);
+        if let Some(ms) = self.retry_after_ms {
+            let seconds = HeaderValue::from(ms.div_ceil(1_000).max(1));
+            headers.insert(RETRY_AFTER, seconds);
+        }
+        Outgoing::whole(response)
+    }
+}
