@@ -140,7 +140,7 @@ test('http PSR-7: the body in a file, and the response', function (): void {
 
 test('http HttpFoundation: the request', function (): void {
     $symfony = HttpFoundation::request($stoker = fullRequest());
-    same([SymfonyRequest::class, 'POST', 'https://shop.test:8443/orders/1?a%5B%5D=1&b=2'], [$symfony::class, $symfony->getMethod(), $symfony->getUri()]);
+    same([SymfonyRequest::class, 'POST', 'https://shop.test:8443/orders/1?a%5B0%5D=1&b=2'], [$symfony::class, $symfony->getMethod(), $symfony->getUri()]);
     same(['203.0.113.7', ['203.0.113.7'], true, '/orders/1', ''], [$symfony->getClientIp(), $symfony->getClientIps(), $symfony->isSecure(), $symfony->getPathInfo(), $symfony->getBaseUrl()]);
     same([['1'], 'form', '3', 'ada', 'pass:word'], [$symfony->query->all('a'), $symfony->request->get('b'), $symfony->cookies->get('c'), $symfony->getUser(), $symfony->getPassword()]);
     same(['10.9.9.9', null], [$symfony->headers->get('x-forwarded-for'), $symfony->headers->get('proxy')]);
