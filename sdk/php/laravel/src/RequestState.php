@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Stoker\Laravel;
 
+use Carbon\Laravel\ServiceProvider as CarbonServiceProvider;
+use Illuminate\Container\Container;
 use Illuminate\Contracts\Auth\Access\Gate;
 use Illuminate\Contracts\Broadcasting\Factory as Broadcasting;
 use Illuminate\Contracts\Debug\ExceptionHandler;
@@ -13,7 +15,6 @@ use Illuminate\Contracts\Pipeline\Hub;
 use Illuminate\Contracts\Routing\ResponseFactory;
 use Illuminate\Http\Request;
 use Illuminate\Notifications\ChannelManager;
-use Illuminate\Pagination\PaginationState;
 use Illuminate\Support\Manager;
 use Illuminate\Support\Once;
 use Illuminate\Support\Str;
@@ -51,6 +52,10 @@ final class RequestState
                 // It is not configured. If a request uses it, that request fails with this error.
             }
         }
+        foreach ($app->getProviders(CarbonServiceProvider::class) as $provider) {
+            // It follows the locale of the application that it asks, which must be that of the request.
+            method_exists($provider, 'setAppGetter') && $provider->setAppGetter(static fn () => Container::getInstance());
+        }
         $this->viewData = $app->resolved('view') ? $app->make('view')->getShared() : [];
         $this->locale = (string) $app['config']['app.locale'];
     }
@@ -70,18 +75,12 @@ final class RequestState
         if ($copy->resolved('view')) {
             $copy->make('view')->share('app', $copy);
         }
-        if (class_exists(PaginationState::class)) {
-            PaginationState::resolveUsing($copy);
-        }
     }
 
     /** Makes the services use the application itself again. */
     public function leave(Application $app): void
     {
         $this->hold($app);
-        if (class_exists(PaginationState::class)) {
-            PaginationState::resolveUsing($app);
-        }
     }
 
     /** Removes what a request or a job has left in the services. */
