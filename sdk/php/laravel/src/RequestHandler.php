@@ -54,7 +54,7 @@ final class RequestHandler
         $made = LaravelRequest::createFromBase(HttpFoundation::request($request, fileClass: LaravelFile::class));
         $response = null;
         $this->app->forgetScopedInstances();
-        $this->app->instance('request', $made); // For code that holds the original, such as the pagination.
+        $this->app->instance('request', $made); // For code that holds the original application.
         $this->state->forget($this->app);
         $sandbox = new Sandbox($this->app);
         $request->afterResponse(function () use ($made, &$response, $sandbox): void {

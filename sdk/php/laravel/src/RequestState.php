@@ -15,6 +15,7 @@ use Illuminate\Contracts\Pipeline\Hub;
 use Illuminate\Contracts\Routing\ResponseFactory;
 use Illuminate\Http\Request;
 use Illuminate\Notifications\ChannelManager;
+use Illuminate\Pagination\PaginationState;
 use Illuminate\Support\Manager;
 use Illuminate\Support\Once;
 use Illuminate\Support\Str;
@@ -75,12 +76,18 @@ final class RequestState
         if ($copy->resolved('view')) {
             $copy->make('view')->share('app', $copy);
         }
+        if (class_exists(PaginationState::class)) {
+            PaginationState::resolveUsing($copy); // It is static, so another application may have set it.
+        }
     }
 
     /** Makes the services use the application itself again. */
     public function leave(Application $app): void
     {
         $this->hold($app);
+        if (class_exists(PaginationState::class)) {
+            PaginationState::resolveUsing($app);
+        }
     }
 
     /** Removes what a request or a job has left in the services. */

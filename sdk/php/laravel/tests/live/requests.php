@@ -6,8 +6,8 @@ declare(strict_types=1);
 
 namespace Stoker\Laravel\Tests;
 
-use function Stoker\Tests\same;
 use function Stoker\Tests\holds;
+use function Stoker\Tests\same;
 use function Stoker\Tests\test;
 
 /** @var Live $live */
