@@ -24,6 +24,7 @@ use Illuminate\Support\Facades\Session;
 use Illuminate\Support\Facades\URL;
 use Illuminate\Support\Facades\View;
 use Stoker\Laravel\RequestHandler;
+use Stoker\Tests\Failure;
 
 use function Stoker\Tests\holds;
 use function Stoker\Tests\same;
@@ -50,7 +51,7 @@ $ask = static function (\Closure $do, ?Visitor $by = null, string $query = '') u
     $routes->get($path, $do)->middleware('web');
     $by ??= $visitor();
     $body = $by->get($path . $query);
-    holds($by->status === 200, "status {$by->status}: " . lastError());
+    $by->status === 200 or throw new Failure("status {$by->status}: " . lastError());
 
     return json_decode($body, true) ?? $body;
 };
