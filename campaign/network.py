@@ -281,7 +281,7 @@ class Campaign:
         broken += [f"descriptors at the start and now: {leaked}"] if leaked else []
         print(f"{len(accepted):,} accepted pushes, {calls:,} answered calls, {sum(failed.values()):,} failed: {dict(failed)}")
         print(f"runs again: {sum(again.values())}, explained by crashes; faults: {dict(self.faults)}")
-        for counter, pattern in (("came back too late", "came back after"), ("did not come back in time", "did not come back")):
+        for counter, pattern in (("reconnected too late", "reconnected after"), ("did not reconnect in time", "did not reconnect")):
             count = (self.folder / "stoker.log").read_text(errors="replace").count(pattern)
             print(f"log lines about workers that {counter}: {count}")
         return broken

@@ -94,7 +94,7 @@ impl fmt::Display for PlannedEvent {
             Self::Restarts => write!(f, "the angel starts a server"),
             Self::ShutsDown => write!(f, "Stoker shuts down in the middle of work"),
             Self::SeedEnds => write!(f, "the seed ends"),
-            Self::Drain(_) => write!(f, "the angel tells the server to shut down"),
+            Self::Drain(_) => write!(f, "the angel asks the server to shut down"),
         }
     }
 }

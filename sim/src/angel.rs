@@ -16,8 +16,8 @@ use stoker_angel::{End, ToAngel, ToServer};
 use stoker_os::{Signal, receive_record, sim, steady};
 use stoker_wire::{Key, Type};
 
-/// The server times a run from when it sent the task, the worker from when it read it. The two may differ by this
-/// much.
+/// The maximum difference between the run times that the server and the worker measure: the server starts when it sends
+/// the task, the worker when it reads it.
 const RUN_START_TOLERANCE: Duration = Duration::from_millis(500);
 
 impl World {
@@ -126,7 +126,7 @@ impl World {
         let adapter_slots = slots_env.map(|(_, slots)| slots.parse().expect("a number of slots"));
         assert!(
             pool.is_none_or(|pool| pool.may_start_worker(adapter_slots)),
-            "a worker starts with STOKER_SLOTS = {adapter_slots:?}, as no section of its pool says"
+            "a worker starts with STOKER_SLOTS = {adapter_slots:?}, which no section of its pool permits"
         );
         if let Some(adapter_slots) = adapter_slots {
             slots = adapter_slots;
@@ -181,8 +181,7 @@ impl World {
 
     /// Kills a worker that has no task, as the kernel may do when memory runs out.
     pub(crate) fn kill_if_idle(&mut self, key: u64) {
-        // A task that the worker was sent and has not read would be blamed for its death, so such a worker is left
-        // alone.
+        // A worker that was sent a task and has not read it is not killed, because the server would blame that task.
         let has_none = |worker: &Worker| {
             worker.is_free() && !worker.has_tasks() && !worker.connection.is_readable()
         };

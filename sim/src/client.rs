@@ -2,7 +2,7 @@
 
 use crate::calls::{CallSpec, Calls};
 use crate::connection::Connection;
-use crate::gateway;
+use crate::gateway::{self, Gateway};
 use crate::ledger::{Imported, Ledger, Override};
 use crate::payload::body;
 use crate::push::Options;
@@ -24,7 +24,7 @@ pub(crate) enum RequestKind {
     ListQueues,
     /// An operator's request that changes nothing in the model.
     Operation,
-    /// An operator's request that may be refused because of a reserve.
+    /// An operator's request that may be rejected because of a reserve.
     LimitedByReserve,
     /// An override of a queue's setting: the queue, the override, and the number of the request.
     Override(usize, Override, u64),
@@ -95,11 +95,13 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Sends HELLO. `user` is set if a gateway relays the connection for a user on another machine.
-    pub(crate) fn new(mut connection: Connection, pid: i32, user: Option<u32>) -> Self {
+    /// Sends HELLO. `gateway` is set if the connection is that of a gateway for a user.
+    pub(crate) fn new(mut connection: Connection, pid: i32, gateway: Option<Gateway>) -> Self {
         let mut hello = serde_json::json!({"v": [1], "role": "client", "name": "sim", "pid": pid});
-        if let Some(user) = user {
-            gateway::relay(&mut hello, &format!("user{user}"));
+        match gateway {
+            Some(Gateway::Relay(user)) => gateway::relay(&mut hello, &format!("user{user}")),
+            Some(Gateway::Http(uid)) => gateway::http(&mut hello, uid),
+            None => {}
         }
         Self::send_hello(&mut connection, &hello);
         Self::with_connection(connection)
@@ -229,12 +231,12 @@ impl Client {
         self.send(Some(kind), push);
     }
 
-    pub(crate) fn call(&mut self, no: u64, spec: &CallSpec, service: &str) {
+    pub(crate) fn call(&mut self, no: u64, spec: &CallSpec, name: &str) {
         let kind = (!spec.is_oneway).then_some(RequestKind::Call(no));
         let (meta, body) = (spec.meta(no), spec.body(no));
         let call = Encode {
             flags: spec.flags(),
-            name: &format!("{service}.ask"),
+            name,
             prio: spec.priority,
             ttl: spec.ttl_ms.unwrap_or(0),
             meta: meta.as_meta(),
@@ -332,7 +334,7 @@ impl Client {
             match kind {
                 RequestKind::Push(no) => {
                     ledger.pushed(no, &frame, setup);
-                    ledger.check_refused(no, &frame);
+                    ledger.check_rejected(no, &frame);
                 }
                 RequestKind::ListQueues => assert!(
                     matches!(Status(frame.code), Status::OK | Status::RESOURCE_EXHAUSTED),

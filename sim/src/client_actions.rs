@@ -6,7 +6,7 @@ use crate::client::{Client, RequestKind};
 use crate::connection::Connection;
 use crate::coverage::features;
 use crate::dice::Dice;
-use crate::gateway;
+use crate::gateway::{self, Gateway};
 use crate::ledger::Override;
 use crate::operator::{self, Effect};
 use crate::push::Options;
@@ -49,18 +49,21 @@ impl World {
     /// Connects a client, which belongs to one of three users.
     fn connect_client(&mut self, no: usize) {
         let (pid, user) = (CLIENT + no as i32, no % 3);
-        let is_remote = self.setup.remote_users[user];
         let uid = user as u32;
-        let from = match is_remote {
-            true => gateway::PEER,
-            false => stoker_os::Peer { pid, uid },
+        let gateway = match self.setup.remote_users[user] {
+            true => Some(Gateway::Relay(uid)),
+            false => self.setup.has_sites().then_some(Gateway::Http(uid)),
+        };
+        let from = match gateway {
+            Some(_) => gateway::PEER,
+            None => stoker_os::Peer { pid, uid },
         };
         let fd = sim::connect(Path::new(SOCKET), from).expect("the server listens");
-        let client = Client::new(Connection::new(fd), pid, is_remote.then_some(uid));
+        let client = Client::new(Connection::new(fd), pid, gateway);
         self.clients[no] = Some(client);
     }
 
-    /// Gives the next action dice of its own. Returns whether the action is to be done.
+    /// Creates separate dice for the next action. Returns false if the action is left out to shrink the seed.
     fn begin_action(&mut self) -> bool {
         let action = self.actions_taken;
         for part in ["asks", "operator"] {
@@ -117,9 +120,9 @@ impl World {
         if cancels {
             return client.cancel_one(calls, is_newest);
         }
-        let name = &setup.services[spec.service].name;
+        let name = setup.services[spec.service].call();
         let call = calls.start(spec.clone(), client.open.len() as u64, &setup);
-        client.call(call, &spec, name);
+        client.call(call, &spec, &name);
     }
 
     fn make_push(&mut self, no: usize, session: u64) {
@@ -260,7 +263,7 @@ impl World {
         self.agenda.plan(steady() + after, what(self.end_plan));
     }
 
-    /// Asks repeatedly whether a job is left, and has the server end once none is.
+    /// Requests the list of queues repeatedly, and ends the seed when no unfinished job is left.
     pub(crate) fn await_rest(&mut self) {
         let now = steady();
         let since = *self.all_requested_at.get_or_insert(now);
@@ -294,7 +297,7 @@ impl World {
         self.plan_end(Duration::from_secs(5), PlannedEvent::ChecksRest);
     }
 
-    /// All jobs have ended: lists them, then the queues and workers, and then has the server end.
+    /// All jobs have ended: requests the lists of jobs, queues and workers, and then shuts the server down.
     fn list_at_rest(&mut self) {
         let soon = Duration::from_secs(1);
         if self.workers.values().any(Worker::has_tasks) {

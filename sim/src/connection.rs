@@ -1,4 +1,4 @@
-//! One end of a connection to the server, as clients and workers have it.
+//! The client's end of a connection to the server. Simulated clients and workers use it.
 
 use stoker_os::{Errno, Fd, read, sim, write};
 use stoker_wire::{Encode, Frame, MAX_FRAME, Splitter, WireError, encode};
@@ -7,7 +7,7 @@ pub(crate) struct Connection {
     pub(crate) fd: Fd,
     splitter: Splitter,
     out: Vec<u8>,
-    /// Bytes that were inspected ahead and are still to be read.
+    /// Bytes that `peek` has taken from the socket and `take` has not returned.
     peeked: Vec<u8>,
 }
 
@@ -45,7 +45,7 @@ impl Connection {
         self.flush();
     }
 
-    /// Reads everything that is there and ignores it. Returns whether the connection has ended.
+    /// Reads and ignores all available bytes. Returns whether the connection has ended.
     pub(crate) fn discard(&mut self) -> bool {
         let mut buffer = [0; 16 << 10];
         loop {
@@ -59,7 +59,7 @@ impl Connection {
 
     /// Closes the connection, perhaps in the middle of a frame.
     pub(crate) fn hang_up(&mut self) {
-        // A pipe whose other end is closed takes the place of the connection.
+        // The connection is replaced with a pipe whose other end is closed.
         (self.fd, _) = sim::pipe();
         self.out.clear();
     }
@@ -74,7 +74,7 @@ impl Connection {
         !self.peeked.is_empty() || sim::is_readable(&self.fd)
     }
 
-    /// Inspects the frames that are there without reading them. Returns whether they are complete.
+    /// Inspects the available frames without consuming them. Returns whether the last one is complete.
     pub(crate) fn peek(&mut self, mut each: impl FnMut(Frame<'_>)) -> bool {
         let mut buffer = [0; 16 << 10];
         while let Ok(count @ 1..) = read(&self.fd, &mut buffer) {
@@ -88,7 +88,7 @@ impl Connection {
         fed.is_ok() && splitter.buffered() == 0 && self.splitter.buffered() == 0
     }
 
-    /// Reads what is there, frame by frame. Returns whether the connection has ended.
+    /// Reads all available frames. Returns whether the connection has ended.
     pub(crate) fn take(&mut self, mut each: impl FnMut(Frame<'_>)) -> Result<bool, WireError> {
         let mut buffer = [0; 16 << 10];
         let peeked = std::mem::take(&mut self.peeked);

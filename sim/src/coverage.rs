@@ -172,8 +172,8 @@ const RARE: [(&str, &str); 4] = [
     ("push answered", "cancelled"),
     ("delivered", "done"),
     ("returned", "failed"),
-    // A cancel is answered as soon as the worker that holds the job says that it leaves. The model counts the return when
-    // the worker's process ends.
+    // A cancel is answered as soon as the worker that has the job announces that it leaves. The model counts the return
+    // when the worker's process ends.
     ("returned", "cancelled"),
 ];
 
@@ -193,7 +193,7 @@ fn is_impossible(event: &str, state: &str, feature: &str) -> bool {
     all.any(|(of, at, has, _)| (*of, *at, *has) == (event, state, feature))
 }
 
-/// Why a job can't see this event in this state; `None` if it can.
+/// Why this event can't happen to a job in this state; `None` if it can.
 fn impossible(event: &str, state: &str) -> Option<&'static str> {
     let is_of_run = matches!(
         event,

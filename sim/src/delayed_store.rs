@@ -1,5 +1,5 @@
-//! An in-memory store that handles requests some time later, as one on a disk does. All pending requests are handled,
-//! and their events reported, together when the simulation says so.
+//! An in-memory store that handles requests with a delay, like a store on a disk. When the simulation triggers it, it
+//! handles all pending requests together and reports their events.
 
 use std::io;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Random numbers. Each part of the simulation has dice of its own, so that one more draw in one part changes none of
-//! the others.
+//! Random numbers. Each part of the simulation has its own dice, so that an additional draw in one part does not change
+//! the draws of other parts.
 
 use std::time::Duration;
 use stoker_core::Rng;

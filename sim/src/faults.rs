@@ -19,7 +19,7 @@ enum Trouble {
     Torn,
     /// Syncs fail, and a later one may succeed.
     Sync,
-    /// Syncs fail, and the kernel regards data as written that was not, as Linux does.
+    /// Syncs fail, and the kernel treats the unwritten data as written, as Linux does.
     Lost,
     /// The disk is full.
     Full,
@@ -155,7 +155,7 @@ impl World {
         }
     }
 
-    /// A moment has come after which the disk may fail.
+    /// Called after an event at which the disk may fail.
     pub(crate) fn fail_after(&mut self, trigger: Trigger) {
         if self.faults.left > 0 && self.faults.after.take_if(|at| *at == trigger).is_some() {
             let soon = self.dice("faults").micros(0, 3_000);

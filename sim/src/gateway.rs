@@ -1,10 +1,11 @@
-//! What the gateway for other machines says in HELLO. It passes on frames unchanged, so to the server the connections of
-//! its peers are connections of its own process.
+//! The HELLO that gateways send: the relay for a peer on another machine, and the HTTP gateway for a user. The relay
+//! forwards all other frames unchanged, and the HTTP gateway sends those of an ordinary client, so the simulation needs
+//! no gateway: it lets these peers connect to the server as the gateway's process.
 
 use serde_json::{Value, json};
 use stoker_os::Peer;
 
-/// What the angel has given to the server and to the gateway.
+/// The gateway's token, which the angel has given to the server and to the gateway.
 pub(crate) const TOKEN: &str = "a gateway's token";
 /// The gateway's process, which runs as the server's user.
 pub(crate) const PEER: Peer = Peer { pid: 90, uid: 0 };
@@ -12,8 +13,22 @@ pub(crate) const PEER: Peer = Peer { pid: 90, uid: 0 };
 /// The name of the token of all workers on other machines.
 pub(crate) const WORKERS: &str = "workers";
 
-/// Adds what the gateway vouches for to the HELLO of a peer on another machine, and removes what has a meaning only
-/// there.
+/// The gateway that makes a connection, and the user for whom it does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Gateway {
+    Relay(u32),
+    Http(u32),
+}
+
+/// Changes the HELLO of a client to that of the HTTP gateway.
+pub(crate) fn http(hello: &mut Value, uid: u32) {
+    hello["role"] = "gateway".into();
+    hello["token"] = TOKEN.into();
+    hello["uid"] = uid.into();
+}
+
+/// Changes the HELLO of a peer on another machine as the gateway does: adds who the peer is, and removes the fields
+/// that are valid only on the peer's own machine.
 pub(crate) fn relay(hello: &mut Value, name: &str) {
     hello["relayed"] = json!({
         "token": TOKEN, "owner": format!("token:{name}"), "admin": false, "address": "10.0.0.2:4711",

@@ -1,4 +1,4 @@
-//! Guests: workers that the angel does not start. They dial the socket, and leave when they like.
+//! Guests: workers that the angel does not start. They connect by themselves, and may leave at any time.
 
 use crate::agenda::PlannedEvent;
 use crate::connection::Connection;
@@ -32,7 +32,7 @@ pub(crate) struct Guest {
     pool: usize,
     kind: Kind,
     uid: u32,
-    /// The number of the worker that the guest is on its present or last connection.
+    /// The guest's worker number on its current or last connection.
     key: u64,
 }
 
@@ -114,8 +114,8 @@ impl World {
         self.plan_pull(key);
     }
 
-    /// Handles the signals that the server has sent to guests, which the angel does not know. It can't send any to guests
-    /// on other machines, and closes their connections instead.
+    /// Handles the signals that the server has sent to guests, which the angel does not know. The server can't signal
+    /// guests on other machines, and closes their connections instead.
     pub(crate) fn guests_receive(&mut self) {
         for no in 0..self.guests.len() {
             let key = self.guests[no].key;
@@ -124,7 +124,7 @@ impl World {
             };
             let pid = worker.pid;
             if worker.is_remote && sim::is_peer_closed(&worker.connection.fd) {
-                // The gateway ends the worker's connection too, and the worker is no longer the one that it was.
+                // The gateway closes the worker's connection too. On its next connection, the guest is a new worker.
                 self.trace(|| format!("  worker {key} is disconnected"));
                 self.dies(key, true);
                 continue;
@@ -147,7 +147,8 @@ impl World {
         };
         match (&worker.slots, &worker.pull) {
             (Some(_), _) => self.slots_goaway(key),
-            // A worker that takes tasks on request leaves when it is away the next time, or is killed.
+            // A worker that takes tasks on request is killed, or leaves the next time that it has neither a task nor a
+            // request.
             (None, Some(_)) => {}
             (None, None) if worker.model.state == "gone" => {}
             (None, None) => self.apply_worker_event(key, "TERM"),

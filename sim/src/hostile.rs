@@ -1,5 +1,5 @@
-//! Clients that break the protocol, or use it in ways that no reasonable client would. They run as a user of their
-//! own, so that quotas limit only them.
+//! Clients that break the protocol, or use it in ways that no reasonable client would. They run as a separate user, so
+//! that their use of quotas affects no other client.
 
 use crate::agenda::PlannedEvent;
 use crate::connection::Connection;
@@ -13,10 +13,10 @@ use stoker_wire::{Encode, Key, MetaBuf, Type};
 const PID: i32 = 200_000;
 /// The user of hostile clients.
 const USER: u32 = 77;
-/// Within this time the server closes a connection whose fault shows in what it has read.
+/// The time within which the server closes a connection after it has read invalid bytes.
 const MAX_CLOSE_DELAY: Duration = Duration::from_secs(2);
-/// Within this time the server closes a connection that only a timeout ends. It is longer than every
-/// `hello_timeout` and `frame_timeout` that a seed can draw.
+/// The time within which the server closes a connection because of a timeout. It is longer than every `hello_timeout`
+/// and `frame_timeout` that a seed can draw.
 const MAX_CLOSE_DELAY_AFTER_TIMEOUT: Duration = Duration::from_secs(75);
 
 /// The misbehaviour of a hostile client on one connection.
@@ -70,7 +70,7 @@ impl Misbehaviour {
     fn close_timeout(self) -> Option<Duration> {
         match self {
             Self::Silence | Self::HalfFrame => Some(MAX_CLOSE_DELAY_AFTER_TIMEOUT),
-            // The first request may be refused, and answered, before the second one is read.
+            // The first request may be rejected, and answered, before the second one is read.
             Self::DuplicateId => None,
             Self::Flood | Self::NeverReads | Self::InvalidRequests | Self::HangUp => None,
             _ => Some(MAX_CLOSE_DELAY),
@@ -120,7 +120,8 @@ impl Misbehaviour {
     }
 }
 
-/// Sets the high bit. A first byte with it begins neither a frame nor HTTP nor TLS, which would be another deed.
+/// Sets the high bit, so that the first byte begins neither a frame nor HTTP nor TLS, which are other kinds of
+/// misbehaviour.
 fn not_http(byte: u8) -> u8 {
     byte | 0x80
 }

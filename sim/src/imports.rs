@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use stoker_os::wall_ms;
 
-/// Added to the life of imported jobs, so that in ordered queues no client uses their keys.
+/// Added to the session number of imported jobs, so that in ordered queues their keys differ from those of all clients.
 const IMPORT_SESSION_OFFSET: u64 = 1_000_000;
 
 /// A line of an export.
@@ -48,7 +48,7 @@ pub(crate) fn draw(dice: &mut Dice, setup: &Setup, jobs: u64) -> Vec<Line> {
 }
 
 impl World {
-    /// The request, and the jobs that it brings.
+    /// The request, and the jobs that it imports.
     pub(crate) fn import(&mut self, lines: Vec<Line>) -> (Value, Imported) {
         let first = self.ledger.jobs.len() as u64;
         let imported = Imported {

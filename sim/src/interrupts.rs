@@ -11,7 +11,8 @@ use stoker_os::steady;
 const MAX_UNREAD_TIME: Duration = Duration::from_secs(1);
 /// The inaccuracy of the time until an answer is read, where no peer reads late and nothing is written in part.
 const CLOCK_TOLERANCE: Duration = Duration::from_millis(1);
-/// The server times a run from when it sent the task, the worker from when it read it. The two may differ by this much.
+/// The maximum difference between the run times that the server and the worker measure: the server starts when it sends
+/// the task, the worker when it reads it.
 const RUN_START_TOLERANCE: Duration = Duration::from_millis(500);
 
 impl Worker {
@@ -72,7 +73,7 @@ impl World {
             let Some((head, reason)) = line.split_once(" is killed at ") else {
                 continue;
             };
-            // A worker that runs nothing may not have read what it was sent.
+            // A worker that runs no task may have been sent one that it has not read.
             let Some(worker) = self
                 .worker_named(head)
                 .filter(|worker| worker.run.is_some())

@@ -60,10 +60,10 @@ use world::World;
 
 const HELP: &str = "\
 stoker-sim [--from N] [--seeds N] [--no-shrink] [--coverage]
-                                                    runs N seeds; the first one that fails is made smaller and shown;
+                                                    runs N seeds, and shrinks and shows the first one that fails;
                                                     with --stop, no seed is started after the first failure
 stoker-sim --seed N [--without PARTS] [--shrink]    shows everything that happens in one seed, without these parts,
-                                                    or made as small as possible
+                                                    or in the smaller seed that shrinking finds
 stoker-sim --draw N                                 prints queues and pushes as JSON, for the crash campaign";
 
 fn main() -> ExitCode {
@@ -82,7 +82,7 @@ fn main() -> ExitCode {
         println!("{}", campaign::as_json(seed));
         return ExitCode::SUCCESS;
     }
-    rule::remember_panics();
+    rule::capture_panics();
     let Some(seed) = number("--seed") else {
         let (first, seeds) = (number("--from"), number("--seeds"));
         let is_shown = is_given("--coverage");
@@ -94,7 +94,7 @@ fn main() -> ExitCode {
             stops_at_failure,
         );
         if let Some(seed) = failed.filter(|_| !is_given("--no-shrink")) {
-            show_small(seed);
+            shrink_and_show(seed);
         }
         if has_holes {
             eprintln!("a possible case was never drawn: see the table");
@@ -106,7 +106,7 @@ fn main() -> ExitCode {
     };
     let without = value("--without").map_or(Ok(Without::default()), |text| Without::parse(text));
     match (without, is_given("--shrink")) {
-        (Ok(_), true) => show_small(seed),
+        (Ok(_), true) => shrink_and_show(seed),
         (Ok(without), false) => show(seed, &without),
         (Err(error), _) => {
             eprintln!("--without: {error}");
@@ -133,11 +133,11 @@ fn show(seed: u64, without: &Without) -> ExitCode {
     }
 }
 
-/// Makes a failing seed as small as possible, and shows that.
-fn show_small(seed: u64) -> ExitCode {
+/// Shrinks a failing seed, and shows everything that happens in the smaller one.
+fn shrink_and_show(seed: u64) -> ExitCode {
     let Err(text) = shrink::outcome(seed, &Without::default()) else {
         println!(
-            "seed {seed} passes when it runs once: it may have failed because its second run differed"
+            "seed {seed} passes when it is run once: it may have failed only because its second run differed"
         );
         return ExitCode::SUCCESS;
     };
@@ -146,8 +146,8 @@ fn show_small(seed: u64) -> ExitCode {
     show(seed, &without)
 }
 
-/// Runs seeds on all cores. Returns the first one that failed, and whether the coverage table has holes, if it is
-/// printed.
+/// Runs seeds on all cores. Returns the first one that failed, and whether the coverage table was printed and has
+/// holes.
 fn run(first: u64, seeds: u64, is_shown: bool, stops_at_failure: bool) -> (Option<u64>, bool) {
     let began = Instant::now();
     let next = AtomicU64::new(first);
@@ -206,23 +206,23 @@ fn run(first: u64, seeds: u64, is_shown: bool, stops_at_failure: bool) -> (Optio
     let coverage = coverage
         .into_inner()
         .expect("no thread panics with the lock");
-    // A few seeds draw only a part of everything.
+    // A small number of seeds always leaves holes.
     let has_holes = is_shown && coverage.print() && seeds >= 5_000;
     (failed.first().map(|(seed, _)| *seed), has_holes)
 }
 
-/// One of this many seeds is run twice: behaviour that does not come from the seed shows as a difference.
+/// One in this many seeds is run twice, to detect behaviour that does not depend on the seed alone.
 const RUN_TWICE_EVERY: u64 = 50;
 
-/// How much was done for a seed.
+/// The amount of work for a seed.
 struct Count {
-    /// Turns of the server, and what its peers did in between.
+    /// Turns of the server, and events of its peers.
     steps: u64,
     /// Simulated system calls of all processes.
     calls: u64,
 }
 
-/// Runs a seed. Returns how much was done, or the message of the broken rule.
+/// Runs a seed. Returns the amount of work, or the message of the broken rule.
 fn run_seed(seed: u64) -> Result<(Count, Coverage), String> {
     let run = || {
         let mut count = Count { steps: 0, calls: 0 };

@@ -23,7 +23,7 @@ impl Task {
         }
     }
 
-    /// The mark that the task's run writes, which tells its output from that of others.
+    /// The mark that the task's run writes, which distinguishes its output from that of other runs.
     pub(crate) fn mark(&self) -> String {
         let what = if self.is_job { "wrote" } else { "called" };
         format!("{what}-{}", self.no)
@@ -82,7 +82,7 @@ impl Model {
         }
     }
 
-    /// The worker was not spawned: it dialled the socket.
+    /// The worker was not spawned: it connected by itself.
     pub(crate) fn set_dialled(&mut self) {
         self.flags |= flag("dialled");
     }

@@ -1,5 +1,5 @@
-//! Requests of task code: it pushes a job, or makes a call and waits for the answer, on a connection of its own that
-//! names its worker.
+//! Requests of task code: it pushes a job, or makes a call and waits for the answer, on a separate connection whose
+//! HELLO names its worker.
 
 use crate::behaviour::Act;
 use crate::calls::CallSpec;
@@ -71,7 +71,7 @@ impl World {
             worker.nested.client = Some(client);
         }
         worker.nested.waits = true;
-        let has_services = !self.setup.services.is_empty();
+        let has_services = !self.setup.services.is_empty() && !self.setup.has_sites();
         match has_services && self.dice("nested").percent(60) {
             true => self.make_nested_call(key, task),
             false => self.make_nested_push(key, task),
@@ -114,14 +114,14 @@ impl World {
             return;
         };
         let open_requests = client.open.len() as u64;
-        let name = &setup.services[spec.service].name;
+        let name = setup.services[spec.service].call();
         let call = self.ledger.calls.start(spec.clone(), open_requests, &setup);
         self.trace(|| format!("  {task:?} makes call {call}"));
         if let Some(worker) = self.workers.get_mut(&key) {
             worker.nested.own_pool_call_since = is_own_pool.then(steady);
         }
         if let Some(client) = self.nested_client(key) {
-            client.call(call, &spec, name);
+            client.call(call, &spec, &name);
         }
     }
 

@@ -26,7 +26,7 @@ pub(crate) enum Effect {
     Clears(Option<usize>),
     /// Sets how many jobs of the queue may run at once.
     Limits(usize, u64),
-    /// Edits the configuration file, and tells the server to reload it.
+    /// Edits the configuration file, and requests a reload.
     Edits,
     /// The request is invalid and must be rejected.
     Rejected,

@@ -29,7 +29,7 @@ impl World {
         for line in 0..lines {
             let text = format!("{} {line}\n", task.mark());
             let mut rest = text.as_bytes();
-            // A full pipe takes nothing, which does not matter here.
+            // If the pipe is full, the rest of the line is lost, which does not matter here.
             while let Ok(count @ 1..) = stoker_os::write(&worker.outputs[stream], rest) {
                 rest = &rest[count..];
             }

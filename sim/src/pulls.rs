@@ -18,7 +18,7 @@ pub(crate) struct Pull {
 }
 
 impl World {
-    /// Plans when a worker that is away comes back, and when a worker that has requested a task gives up.
+    /// Plans when an idle worker requests its next task, and when a worker withdraws its request.
     pub(crate) fn plan_pull(&mut self, key: u64) {
         let dice = self.dice("pulls");
         let away = match dice.percent(70) {

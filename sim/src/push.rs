@@ -46,8 +46,8 @@ pub(crate) const PASSED: Key = Key(0x90);
 pub(crate) const TYPES: [&str; 3] = ["Mail", "Invoice", "Report"];
 
 impl Options {
-    /// Draws the options of a push. `rich` is `None` for a push with few options. `life` identifies one life of a
-    /// client's connection: in an ordered queue, a key is used in one life only.
+    /// Draws the options of a push. `rich` is `None` for a push with few options. `session` identifies one connection
+    /// of a client: in an ordered queue, each connection uses its own keys.
     pub(crate) fn draw(
         dice: &mut Dice,
         queue: &Queue,

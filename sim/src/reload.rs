@@ -1,4 +1,4 @@
-//! Reloads: the configuration file changes, one key at a time, and an operator has the server reload it.
+//! Reloads: the configuration file changes, one key at a time, and an operator requests a reload.
 
 use crate::agenda::PlannedEvent;
 use crate::client::RequestKind;

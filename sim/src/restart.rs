@@ -142,7 +142,7 @@ impl Angel {
         };
     }
 
-    /// The number of the first worker of the present server.
+    /// The number of the first worker of the current server.
     fn first_worker_number(&self) -> u64 {
         self.servers * WORKERS_PER_SERVER
     }
@@ -168,7 +168,7 @@ impl Angel {
         message
     }
 
-    /// The message with the worker numbers of the present server; `None` if it is about a worker of an earlier server.
+    /// The message with the worker numbers of the current server; `None` if it is about a worker of an earlier server.
     fn with_server_worker_number(&self, mut message: ToServer) -> Option<ToServer> {
         match &mut message {
             ToServer::Spawned { worker, .. }
@@ -193,7 +193,7 @@ impl Angel {
 }
 
 impl World {
-    /// Starts a server on what the previous one has left.
+    /// Starts a server with the jobs that the previous one has left.
     pub(crate) fn start_server(&mut self) {
         if let Some(disk) = &self.disk {
             disk.reopen();
@@ -266,7 +266,8 @@ impl World {
             true => Some(self.dice("kills").below(60)),
             false => None,
         };
-        // Two deaths during the same job are a case of their own.
+        // A worker crash is drawn more often than other triggers, so that the worker and then the server die during the
+        // same job.
         let after = match self.dice("kills").below(10) {
             0..6 => Some(*self.dice("kills").one_of(&Trigger::ALL)),
             6 | 7 => Some(Trigger::Crash),
@@ -281,7 +282,7 @@ impl World {
         });
     }
 
-    /// A moment has come after which the server may die or its disk fail.
+    /// Called after an event at which the server may die or its disk may fail.
     pub(crate) fn on_trigger(&mut self, trigger: Trigger) {
         self.fail_after(trigger);
         let is_parked = trigger == Trigger::Parked && self.dice("rests").percent(30);

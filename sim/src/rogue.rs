@@ -138,7 +138,7 @@ impl World {
         }
     }
 
-    /// Each worker that the server killed for a fault must have committed one.
+    /// Checks that each worker that the server killed for breaking the protocol has broken it.
     pub(crate) fn check_protocol_faults(&self, log: &str) {
         // Log lines about the worker's tasks mention the fault too, and name no worker.
         let is_fault = |line: &&str| {

@@ -1,4 +1,4 @@
-//! The rule that a failed seed broke, which it may share with other seeds.
+//! Finds the rule that a failed seed broke, so that seeds that broke the same rule are counted together.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,8 +9,8 @@ thread_local! {
     static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Stores panics instead of printing them: a run of many seeds prints at its end what was wrong.
-pub(crate) fn remember_panics() {
+/// Stores the location of each panic instead of printing it. A run of many seeds prints a summary at its end.
+pub(crate) fn capture_panics() {
     std::panic::set_hook(Box::new(|panic: &PanicHookInfo<'_>| {
         let place = panic.location().map(Location::to_string);
         PLACE.with(|last| *last.borrow_mut() = place.unwrap_or_default());
@@ -21,12 +21,16 @@ pub(crate) fn remember_panics() {
 pub(crate) fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    let lines = text.unwrap_or("it panicked").lines().map(str::trim);
+    let lines = text
+        .unwrap_or("panic without a message")
+        .lines()
+        .map(str::trim);
     let place = PLACE.with(|last| last.borrow().clone());
     format!("{} ({place})", lines.collect::<Vec<&str>>().join("; "))
 }
 
-/// The message without what differs from seed to seed: numbers, the two values of a comparison, and the state of a job.
+/// The message without the parts that differ between seeds: numbers, the two values of a comparison, and the state of a
+/// job.
 pub(crate) fn of(text: &str) -> String {
     let (head, place) = text.rsplit_once(" (").unwrap_or((text, ""));
     let head = head.split("; left: ").next().unwrap_or(head);
@@ -35,7 +39,7 @@ pub(crate) fn of(text: &str) -> String {
     let head = equal.or(unequal).unwrap_or(head);
     let head = head.split(" {").next().unwrap_or(head);
     let head = head.trim_end_matches(':');
-    // For the server's own assertions, the place says more than the message.
+    // For assertions in the server's code, the location is kept, because their messages are often generic.
     let place = match place.find("crates/") {
         Some(at) => format!(" ({}", &place[at..]),
         None => String::new(),

@@ -50,7 +50,7 @@ impl Shrinking<'_> {
         self.left > 0 && Instant::now() < self.until
     }
 
-    /// Takes what is smaller if it still breaks the same rule. Returns whether it does.
+    /// Replaces the best result with a smaller one if that still breaks the same rule. Returns whether it does.
     fn try_smaller(&mut self, smaller: Without) -> bool {
         if !self.may_try() || smaller == self.best {
             return false;

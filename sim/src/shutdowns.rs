@@ -1,5 +1,5 @@
-//! Simulates shutdowns in the middle of work. If jobs are on disk, Stoker is started again and must continue with exactly
-//! the jobs that were left. If jobs are in memory, they are lost, and the log says how many.
+//! Simulates shutdowns in the middle of work. If jobs are on disk, Stoker is started again and must continue with
+//! exactly the jobs that were left. If jobs are in memory, they are lost, and the log says how many.
 
 use crate::agenda::PlannedEvent;
 use crate::client::Client;
@@ -33,7 +33,7 @@ pub(crate) struct Shutdowns {
     left: Option<u64>,
     /// The jobs in memory are lost, and no other server is started.
     is_last: bool,
-    /// When a worker last had a task during the present drain.
+    /// When a worker last had a task during the current drain.
     busy_until: Duration,
 }
 
@@ -207,7 +207,7 @@ impl crate::ledger::Ledger {
         });
         let may = jobs.filter(|job| {
             let is_over = job.is_over() && job.is_state_known();
-            job.push != Push::Refused && !is_over
+            job.push != Push::Rejected && !is_over
         });
         let (least, most) = (certain.count() as u64, may.count() as u64);
         assert!(

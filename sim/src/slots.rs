@@ -1,4 +1,5 @@
-//! Workers with several slots: each begins its tasks when it likes, reports that, and answers them in any order.
+//! Workers with several slots: each may begin its tasks at any time, reports their start, and answers them in any
+//! order.
 
 use crate::agenda::PlannedEvent;
 use crate::behaviour::Act;
@@ -251,7 +252,7 @@ impl World {
         if let Some(slot_task) = self.slots(key).and_then(|slots| slots.find(no)) {
             (slot_task.is_begun, slot_task.acts) = (true, acts);
         }
-        // A worker with one slot does not report a start: whatever it was sent has begun.
+        // A worker with one slot does not report a start: every task that it was sent counts as begun.
         let several = |worker: &&mut Worker| worker.slot_count() > 1;
         if let Some(worker) = self.workers.get_mut(&key).filter(several) {
             worker.send("STARTED", task.id, b"");

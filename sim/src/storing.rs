@@ -1,4 +1,4 @@
-//! The work of the store: it writes, reads and checkpoints some time after a request, or when something of its own is
+//! The work of the store: it writes, reads and checkpoints some time after a request, or when its own maintenance is
 //! due.
 
 use crate::agenda::PlannedEvent;

@@ -7,7 +7,7 @@ use std::path::Path;
 use stoker_store::tools;
 
 impl World {
-    /// Compares, between two servers, what is left in the store with what was promised to clients.
+    /// Compares, between two servers, the store's content with the answers that clients have received.
     pub(crate) fn check_store_between_servers(&mut self) -> Stored {
         let Some(disk) = self.disk.as_ref().filter(|_| self.angel.is_restarted()) else {
             return Stored::default();
@@ -48,8 +48,14 @@ impl World {
             // A start counts at most two crashes per job: a further one is not blamed on one of several jobs that ran
             // together.
             let counted = (row.crashes + u32::from(ran)).min(2).max(row.crashes);
-            assert_eq!(now.crashes, counted, "crashes of job {no}, ran: {ran}");
-            assert_eq!(now.attempt, row.attempt, "attempts of job {no}");
+            assert_eq!(
+                now.crashes, counted,
+                "wrong number of crashes of job {no}, which ran: {ran}"
+            );
+            assert_eq!(
+                now.attempt, row.attempt,
+                "wrong number of attempts of job {no}"
+            );
         }
     }
 

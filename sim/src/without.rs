@@ -1,4 +1,5 @@
-//! Parts that are left out of a seed to make less happen: its size, options, troubles and single actions of clients.
+//! The parts of a seed that are left out to shrink it: requests, clients, options, kinds of trouble, and single actions
+//! of clients.
 
 use crate::setup::Setup;
 use std::collections::BTreeSet;
@@ -15,7 +16,7 @@ pub(crate) struct Without {
 }
 
 impl Without {
-    /// Reads what [`fmt::Display`] writes.
+    /// Parses the format that [`fmt::Display`] writes.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut without = Self::default();
         for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -178,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_out_is_parsed_as_it_was_printed() {
+    fn printed_parts_are_parsed_again() {
         let text = "requests=20,clients=2,crashes,cuts,actions=1-3.14";
         let without = Without::parse(text).expect("it is valid");
         assert_eq!(without.to_string(), text);

@@ -1,4 +1,4 @@
-//! A worker process, as an SDK makes one: what it does by the table, and what its tasks' code does.
+//! A worker process that uses an SDK: it follows the table `worker.json`, and runs the code of its tasks.
 
 use crate::behaviour::Act;
 use crate::connection::Connection;
@@ -117,7 +117,7 @@ impl Worker {
 
     /// Sends HELLO. It offers all services of the worker's pool, and all queues.
     pub(crate) fn hello(&mut self, setup: &Setup, pool: &str) {
-        let calls = setup.services_of(pool).map(|name| format!("{name}.ask"));
+        let calls = setup.calls_of(pool);
         // An adapter names no services: it serves whatever its pool does.
         let calls: Vec<String> = calls.filter(|_| !self.is_adapter()).collect();
         let mut hello = serde_json::json!({
@@ -209,7 +209,7 @@ impl Worker {
         self.model.waiting_jobs().chain(waiting).collect()
     }
 
-    /// Whether the worker reads its connection at present.
+    /// Whether the worker reads its connection now.
     pub(crate) fn reads(&self) -> bool {
         let reads = match &self.slots {
             Some(slots) => slots.reads(),
@@ -218,7 +218,7 @@ impl Worker {
         self.is_ready && !self.is_rogue && reads
     }
 
-    /// Reads everything that is there, in one go.
+    /// Reads all available frames at once.
     pub(crate) fn read(&mut self, all: &mut Vec<WorkerEffect>, ledger: &mut Ledger, setup: &Setup) {
         let (model, read_at) = (&mut self.model, self.read_at);
         let name = &mut self.name;

@@ -38,7 +38,7 @@ const CHECK_EVERY: u64 = 8;
 /// Descriptors that the simulation has until the end: its end of the angel's channel, the listening socket, and the
 /// memory of the heartbeat.
 const OWN_DESCRIPTORS: usize = 3;
-/// If nothing happens for this long, nothing is under way, not even the work of a slow store.
+/// If there is no event for this long, no work is under way, not even in a slow store.
 const IDLE_AFTER: Duration = Duration::from_millis(400);
 /// By this time the seed must have ended.
 const MAX_SEED_TIME: Duration = Duration::from_secs(20_000);
@@ -82,7 +82,7 @@ pub(crate) struct World {
     pub(crate) end_plan: u64,
     /// All jobs have ended, and the lists that show it were requested.
     pub(crate) at_rest: bool,
-    /// When the present server began to drain.
+    /// When the current server began to drain.
     pub(crate) draining: Option<Duration>,
     /// The edit of the configuration file that is under way.
     pub(crate) edit: Option<Edit>,

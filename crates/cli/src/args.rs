@@ -96,8 +96,7 @@ pub(crate) enum Command {
     Store(Store),
     /// Manage the tokens with which clients and workers on other machines connect ([listen] in the configuration)
     ///
-    /// These commands change the file with the tokens, on the machine of the server. A running server applies the
-    /// change within a second.
+    /// These commands change the token file on the server's machine. A running server applies a change within a second.
     #[cfg(feature = "relay")]
     #[command(subcommand)]
     Token(Token),
@@ -106,7 +105,7 @@ pub(crate) enum Command {
 #[cfg(feature = "relay")]
 #[derive(Subcommand)]
 pub(crate) enum Token {
-    /// Create a token and print it. It is shown only once: the file has only a hash of it
+    /// Create a token and print it. It is shown only once, because only its hash is stored
     Create {
         /// 1 to 64 characters of A-Z a-z 0-9 _ -. Jobs that are pushed with the token belong to token:NAME
         name: String,
@@ -120,7 +119,7 @@ pub(crate) enum Token {
         #[command(flatten)]
         file: TokenFile,
     },
-    /// Change what a token permits; what is not named stays as it is
+    /// Change a token; options that are not given keep their values
     Set {
         name: String,
         #[command(flatten)]
@@ -131,7 +130,7 @@ pub(crate) enum Token {
     /// Replace the secret of a token and print the new token
     Rotate {
         name: String,
-        /// Accept the old secret for this time too, such as 1h [default: reject it at once]
+        /// Keep accepting the old secret for this time, such as 1h [default: reject it at once]
         #[arg(long, value_name = "TIME")]
         overlap: Option<String>,
         #[command(flatten)]
@@ -149,10 +148,10 @@ pub(crate) enum Token {
 #[derive(clap::Args)]
 pub(crate) struct TokenOptions {
     /// What the token permits: push, call, work, read (see all queues, workers and jobs) or admin (everything);
-    /// several are separated by commas
+    /// separate several with commas
     #[arg(long, value_name = "ROLES", value_delimiter = ',')]
     pub(crate) roles: Vec<String>,
-    /// The queues to push to or to work on, such as emails,reports-*; * stands for any characters
+    /// The queues to push to or to work on, such as emails,reports-*; * matches any characters
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
     pub(crate) queues: Vec<String>,
     /// The services to call or to serve, such as users,shop.*
@@ -170,7 +169,7 @@ pub(crate) struct TokenOptions {
     /// Time after which the token expires, such as 90d, or never
     #[arg(long, value_name = "TIME")]
     pub(crate) expires: Option<String>,
-    /// Identify peers by this name in their client certificate, instead of a secret; needs [listen] client_ca
+    /// Authenticate peers by this name in their client certificate instead of a secret; requires [listen] client_ca
     #[arg(long, value_name = "NAME")]
     pub(crate) certificate: Option<String>,
 }
@@ -178,10 +177,10 @@ pub(crate) struct TokenOptions {
 #[cfg(feature = "relay")]
 #[derive(clap::Args)]
 pub(crate) struct TokenFile {
-    /// The file with the tokens [default: the configured file, else stoker.tokens]
+    /// The token file [default: the configured file, else stoker.tokens]
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     pub(crate) tokens: Option<PathBuf>,
-    /// The configuration file that names it [default: stoker.toml]
+    /// The configuration file with the path of the token file [default: stoker.toml]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }

@@ -147,7 +147,7 @@ impl Client {
                         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
                     ) =>
                 {
-                    return self.read_refusal(error);
+                    return self.read_rejection(error);
                 }
                 Err(error) => self.deadlines.check_retryable(error)?,
             }
@@ -156,8 +156,9 @@ impl Client {
         Ok(())
     }
 
-    /// Called when the server has closed the connection before it read everything: it may have said why.
-    fn read_refusal(&mut self, error: std::io::Error) -> Result {
+    /// Called when a write failed because the server has closed the connection. Returns the rejection that the server
+    /// sent before it did so, or the error of the write if there is none.
+    fn read_rejection(&mut self, error: std::io::Error) -> Result {
         match self.receive(1, |_| Ok(())) {
             Err(refused @ Failure::Refused { .. }) => Err(refused),
             _ => self.deadlines.check_retryable(error),

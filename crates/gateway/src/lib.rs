@@ -14,5 +14,6 @@ mod random;
 #[cfg(feature = "relay")]
 pub mod relay;
 mod run;
+pub mod tls;
 #[cfg(feature = "relay")]
 pub mod token;

@@ -166,14 +166,15 @@ impl Server {
         }
     }
 
-    /// Whether a client had sent data or connected by the last turn.
+    /// Whether the last turn read from a connection or accepted one.
     fn has_read(&self) -> bool {
         let from_peer = |source: &Source| matches!(source, Source::Conn(_) | Source::Listener);
         let mut ready = self.ready.iter();
         ready.any(|(source, readable, _)| *readable && from_peer(source))
     }
 
-    /// Whether the server has nothing left to do and can end.
+    /// Whether the server must end: it has been drained and has sent all answers, the time for sending them is over, or
+    /// the angel has ended.
     #[must_use]
     pub fn is_done(&self) -> bool {
         let is_over = match self.phase {

@@ -210,6 +210,16 @@ impl App {
         address.parse().expect("an address")
     }
 
+    /// The address of the site gateway's listener with this position in the configuration, as the log reports it.
+    #[track_caller]
+    pub fn site_address(&self, position: usize) -> SocketAddr {
+        let line = self.wait_for_log("gateway sites: listening on http");
+        let mut addresses = line.split("://").skip(1 + position);
+        let rest = addresses.next().expect("it is there");
+        let address = rest.split([',', ' ']).next().unwrap_or_default();
+        address.parse().expect("an address")
+    }
+
     /// The address of the gateway for other machines, as the log reports it.
     #[track_caller]
     pub fn relay_address(&self) -> SocketAddr {

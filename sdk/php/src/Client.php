@@ -65,9 +65,9 @@ final class Client
      * @param string|null $name           name of this client in the server's reports; default: the script's name
      * @param string|null $token          token for tcp:// and tls://; default: env STOKER_TOKEN. Not sent over a unix
      *                                    socket, where the server knows the user
-     * @param float       $keepalive      over tcp:// and tls://: if nothing arrives for this time while the client
-     *                                    waits for an answer, it asks the server for a sign of life, and if nothing
-     *                                    arrives for as long again, the connection counts as lost; 0 = off
+     * @param float       $keepalive      over tcp:// and tls://: if nothing arrives for this many seconds while the
+     *                                    client waits for an answer, it sends a PING; if nothing arrives for as long
+     *                                    again, it treats the connection as lost; 0 = off
      * @throws ConnectionRefused the server cannot be reached
      * @throws InvalidRequest    an address is invalid
      */

@@ -48,8 +48,8 @@ final class Inbox
      * @param string|null  $name         name of this worker in the server's reports; default: the script's name
      * @param bool         $softCancel   throw TaskTimeout in code that runs in interruptible() when the task's time is
      *                                   up; needs ext-pcntl
-     * @param float|null   $reconnectFor over tcp:// and tls://: seconds for which to keep trying to connect again after
-     *                                   a lost connection; after that the inbox is closed; null = 60
+     * @param float|null   $reconnectFor over tcp:// and tls://: how long to keep trying to reconnect after the connection
+     *                                   was lost, in seconds; after that the inbox is closed; null = 60
      * @param float        $keepalive    over tcp:// and tls://: as for Worker::create(); 0 = off
      * @throws ConnectionRefused Stoker did not start this process, and no server can be reached
      * @throws InvalidRequest    an address is invalid
@@ -174,8 +174,8 @@ final class Inbox
     }
 
     /**
-     * Whether no more jobs will arrive: Stoker told this worker to exit, the connection has ended (over tcp:// and
-     * tls://: and could not be opened again within $reconnectFor), or close() was called.
+     * Whether no more jobs will arrive: Stoker has asked this worker to exit, the connection has ended (over tcp:// and
+     * tls://, after no attempt to reconnect succeeded within $reconnectFor), or close() was called.
      * Then end the process, or open() another inbox.
      */
     public function isClosed(): bool

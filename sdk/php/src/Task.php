@@ -197,7 +197,7 @@ final class Task
      */
     public function ack(): void
     {
-        $this->mustBeJob('acknowledged');
+        $this->assertIsJob('acknowledged');
         if (!$this->acked) {
             $this->loop()->acknowledge($this);
             $this->acked = true;
@@ -220,7 +220,7 @@ final class Task
      */
     public function checkpoint(string $bytes): void
     {
-        $this->mustBeJob('checkpointed');
+        $this->assertIsJob('checkpointed');
         if (strlen($bytes) > self::MAX_CHECKPOINT) {
             throw new \InvalidArgumentException(sprintf('the checkpoint has %d bytes, the maximum is %d', strlen($bytes), self::MAX_CHECKPOINT));
         }
@@ -299,7 +299,7 @@ final class Task
         $this->verdict = $verdict->calledFrom($caller['file'] ?? null, $caller['line'] ?? null);
     }
 
-    private function mustBeJob(string $what): void
+    private function assertIsJob(string $what): void
     {
         if (!$this->isJob) {
             throw new \LogicException("{$this->name} is a call; only jobs can be $what");

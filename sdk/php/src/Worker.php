@@ -48,7 +48,7 @@ final class Worker
      * other shutdown functions goes to stdout and not to the task's log.
      *
      * All parameters except $name are for a worker that Stoker did not start. A worker that reaches its server over
-     * tcp:// or tls:// survives a lost connection: it connects again and delivers the answers that were lost with it.
+     * tcp:// or tls:// survives a lost connection: it reconnects and delivers the answers that were lost with it.
      *
      * @param string|null $pool         the pool to join; default: env STOKER_POOL
      * @param string|null $token        token of that pool, if it has one, or over tcp:// and tls:// the token for this
@@ -56,12 +56,12 @@ final class Worker
      * @param string|null $name         name of this worker in the server's reports; default: the script's name
      * @param string|null $socket       address of the server, or several separated by commas: see Client::connect();
      *                                  default: env STOKER_URL, else STOKER_SOCKET
-     * @param float|null  $reconnectFor over tcp:// and tls://: seconds for which to keep trying to connect again, with
+     * @param float|null  $reconnectFor over tcp:// and tls://: how long to keep trying to reconnect, in seconds, with
      *                                  random pauses of at most 0.1 seconds at first and 5 in the end; null = 60. Over
      *                                  a unix socket, a lost connection means that the server has ended
-     * @param float       $keepalive    over tcp:// and tls://: seconds without a sign of the server, while this worker
-     *                                  waits, after which it asks for one; after as many again the connection counts as
-     *                                  lost; 0 = off
+     * @param float       $keepalive    over tcp:// and tls://: if nothing arrives for this many seconds while this worker
+     *                                  waits, it sends a PING; if nothing arrives for as long again, it treats the
+     *                                  connection as lost; 0 = off
      */
     public static function create(
         ?string $pool = null,
@@ -166,9 +166,9 @@ final class Worker
     /**
      * Serves tasks until Stoker tells this worker to exit, the connection ends, or stop() is called.
      *
-     * Over tcp:// and tls://, a lost connection is opened again. Meanwhile a handler continues; its output of that time is
-     * lost, but its answer is delivered. If the connection was lost for so long that Stoker has given the task up, the
-     * answer is dropped and a line on stderr says so.
+     * Over tcp:// and tls://, the worker reconnects if the connection is lost. A running handler continues meanwhile; its
+     * output of that time is lost, but its answer is delivered. If the worker reconnects only after Stoker has ended its
+     * session ([listen] resume_timeout), the answer is dropped, and a line on stderr says so.
      *
      * With ext-pcntl, TERM and INT do not interrupt a task, unless the application has its own handler for them. A worker
      * that Stoker started ignores them, because Stoker tells it over the socket when to exit. A worker that connected by
@@ -176,7 +176,7 @@ final class Worker
      *
      * @throws \LogicException   none of onCall(), onJob() and onRequest() was called
      * @throws ConnectionRefused Stoker did not start this process, and no server can be reached
-     * @throws ConnectionLost    over tcp:// or tls://: the connection was lost, and $reconnectFor is over
+     * @throws ConnectionLost    over tcp:// or tls://: no attempt to reconnect succeeded within $reconnectFor
      * @throws InvalidRequest    an address is invalid
      * @throws StokerException   the server rejected this worker; the message says why
      * @throws Wire\WireError    the server sent bytes that are not a valid frame

@@ -89,11 +89,11 @@ test('address: an invalid one is rejected with what is wrong, where, and what to
         'tcp://h:7x' => 'invalid port "7x"',
         'tcp://h:1/path' => 'invalid port "1/path"',
         'tls://me:secret@h:1' => 'pass the token with STOKER_TOKEN',
-        'tcp://h:1?ca=/a' => '"ca" is a parameter of TLS: use tls:// instead of tcp://, or remove it',
+        'tcp://h:1?ca=/a' => 'the parameter "ca" is only for TLS: use tls:// instead of tcp://, or remove it',
         'tls://h:1?verify=0' => 'unknown parameter "verify": expected any of ca, name, cert, key',
         'tls://h:1?ca' => 'the parameter "ca" has no value',
         'tls://h:1?ca=/a&ca=/b' => 'the parameter "ca" is given twice',
-        'tls://h:1?key=/k' => '"key" needs "cert"',
+        'tls://h:1?key=/k' => 'the parameter "cert" is missing',
     ];
     foreach ($cases as $text => $message) {
         $e = throws(InvalidRequest::class, fn () => Client::connect($text));

@@ -6,7 +6,7 @@ declare(strict_types=1);
 
 namespace Stoker\Tests;
 
-use Stoker\Internal\Answers;
+use Stoker\Internal\UnconfirmedAnswers;
 use Stoker\Wire\Frame;
 use Stoker\Wire\Status;
 use Stoker\Wire\Type;
@@ -173,7 +173,7 @@ test('session: if it cannot be resumed, waiting tasks and kept answers are dropp
         dismiss($peer);
     });
     // The worker noticed the loss when it wrote its second answer after it.
-    same(["after run\n", "stoker: the answer to task 3 (t.echo) came too late: the server had given the task up because the connection was lost\n"], [$worker->stdout(), $worker->stderr()]);
+    same(["after run\n", "stoker: the answer to task 3 (t.echo) was dropped: this worker reconnected too late, after the server had ended its session\n"], [$worker->stdout(), $worker->stderr()]);
 });
 
 test('session: a task that rests notices the loss, and its late answer is not written', function (): void {
@@ -200,7 +200,7 @@ test('session: a task that rests notices the loss, and its late answer is not wr
         same(['2:4:0:true'], answers($peer, 1));
         dismiss($peer);
     });
-    same(true, str_contains($worker->stderr(), 'the answer to task 1 (rest) came too late'));
+    same(true, str_contains($worker->stderr(), 'the answer to task 1 (rest) was dropped'));
 });
 
 test('session: ack() throws if the connection is lost, and the answer is delivered', function (): void {
@@ -217,7 +217,7 @@ test('session: ack() throws if the connection is lost, and the answer is deliver
     });
 });
 
-test('session: an idle worker sends PINGs, and connects again if nothing arrives', function (): void {
+test('session: an idle worker sends PINGs, and reconnects if nothing arrives', function (): void {
     served(static function (Stage $stage): void {
         $peer = $stage->accept();
         $peer->welcome(session());
@@ -302,10 +302,10 @@ test('session: when reconnectFor is over, run() throws and says why', function (
     $stage = new Stage(fn (Stage $stage) => $stage->welcome(session())->close(), 'tcp');
     $worker = new Remote($stage->socket, ['reconnectFor' => 0.3]);
     $out = $worker->stdout();
-    holds((bool) preg_match('/Stoker.ConnectionLost: the connection to Stoker was lost \(closed by the server\), and no attempt of the last \d seconds to connect again succeeded: .* \(Connection refused\)/', $out), $out);
+    holds((bool) preg_match('/Stoker.ConnectionLost: the connection to Stoker was lost \(closed by the server\), and all attempts to reconnect in the last \d seconds have failed: .* \(Connection refused\)/', $out), $out);
 });
 
-test('session: a worker that is rejected ends with the server\'s text, at first and when it connects again', function (): void {
+test('session: a worker that is rejected ends with the server\'s text, at first and when it reconnects', function (): void {
     foreach ([0, 1] as $before) {
         $stage = new Stage(function (Stage $stage) use ($before): void {
             for ($i = 0; $i < $before; $i++) {
@@ -324,7 +324,7 @@ test('session: a worker that is rejected ends with the server\'s text, at first 
     }
 });
 
-test('session: a server without room is tried again, at first and when the worker connects again', function (): void {
+test('session: a server without room is tried again, at first and when the worker reconnects', function (): void {
     served(static function (Stage $stage): void {
         $reject = static function (int $status) use ($stage): void {
             $peer = $stage->accept();
@@ -458,7 +458,7 @@ test('session: an inbox whose server stays away is closed', function (): void {
 });
 
 test('session: answers are kept until 64 further tasks have arrived', function (): void {
-    $answers = new Answers();
+    $answers = new UnconfirmedAnswers();
     foreach ([1, 2] as $id) {
         $answers->onTask($id);
         $answers->keep($id, "answer $id");
@@ -477,7 +477,7 @@ test('session: answers are kept until 64 further tasks have arrived', function (
 });
 
 test('session: at most 4 MiB of answers are kept, and errors instead of the oldest, so that no task runs twice', function (): void {
-    $answers = new Answers();
+    $answers = new UnconfirmedAnswers();
     for ($id = 1; $id <= 6; $id++) {
         $answers->keep($id, str_repeat((string) $id, 1 << 20));
     }

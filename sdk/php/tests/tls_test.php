@@ -72,7 +72,7 @@ test('tls: the server\'s name is the host or the parameter name', function (): v
     same('x', Client::connect("{$stage->socket}&name=stoker.internal", connectTimeout: 10)->call('a.b', 'x'));
     $port = explode(':', $stage->hostAndPort())[1];
     same('x', Client::connect("tls://localhost:$port?name=stoker.internal&ca=" . Certificates::ca(), connectTimeout: 10)->call('a.b', 'x'));
-    includes('the server\'s certificate is not for "127.0.0.1" but for DNS:stoker.internal: connect by a name of the certificate, or add ?name=NAME', refusal($stage->socket));
+    includes('the server\'s certificate is not for "127.0.0.1" but for DNS:stoker.internal: connect by a name in the certificate, or add ?name=NAME', refusal($stage->socket));
 });
 
 test('tls: an IPv6 address', function (): void {
@@ -87,7 +87,7 @@ test('tls: an IPv6 address', function (): void {
 test('tls: an expired certificate, with the time of this machine', function (): void {
     $message = refusal(encrypted(Certificates::expired())->socket);
     includes('the certificate "server" expired at ' . gmdate('Y-m-d'), $message);
-    includes('the clock of this machine says ' . gmdate('Y-m-d H:'), $message);
+    includes('the clock of this machine is at ' . gmdate('Y-m-d H:'), $message);
     includes('renew the certificate, or correct the clock', $message);
 });
 
@@ -107,11 +107,11 @@ test('tls: a server without TLS, and one that is silent', function (): void {
             $peer->close();
         }
     }, 'tcp');
-    includes('the server does not speak TLS at this port: use tcp://', refusal("tls://{$plain->hostAndPort()}"));
+    includes('the server does not use TLS on this port: use tcp://', refusal("tls://{$plain->hostAndPort()}"));
     $silent = stream_socket_server('tcp://127.0.0.1:0');
     $start = hrtime(true);
     $message = throws(ConnectionRefused::class, fn () => Client::connect('tls://' . stream_socket_get_name($silent, false), connectTimeout: 0.2))->getMessage();
-    includes('the TLS handshake did not end in time: is it a TLS port?', $message);
+    includes('the TLS handshake took too long: if this is no TLS port', $message);
     $took = (hrtime(true) - $start) / 1e9;
     holds($took >= 0.19 && $took < 1, "the limit includes the handshake: $took");
 });

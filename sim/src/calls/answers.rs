@@ -1,4 +1,4 @@
-//! Rules for the responses to calls: a call is refused only if a limit was reached, and no response is late.
+//! Rules for the responses to calls: a call is rejected only if a limit was reached, and no response is late.
 
 use super::{CLOCK_TOLERANCE, Call, Calls, READ_TOLERANCE};
 use crate::payload::number;
@@ -8,8 +8,8 @@ use std::time::Duration;
 use stoker_os::steady;
 use stoker_wire::{Flags, Frame, Key, Status};
 
-/// The server times a run from when it sent the task, the worker from when it read it. The two may differ by this
-/// much.
+/// The maximum difference between the run times that the server and the worker measure: the server starts when it sends
+/// the task, the worker when it reads it.
 const RUN_START_TOLERANCE: Duration = Duration::from_millis(600);
 /// The server's averages of run times exceed those of the model by at most this factor.
 const COST_TOLERANCE_FACTOR: u64 = 2;
@@ -63,16 +63,16 @@ impl Calls {
             !is_not_processed || call.begun == 0 || call.is_unclear,
             "call {no}: flagged NOT_PROCESSED, but a worker had started it"
         );
-        let is_refused = matches!(status, Status::SHED | Status::RESOURCE_EXHAUSTED);
+        let is_rejected = matches!(status, Status::SHED | Status::RESOURCE_EXHAUSTED);
         assert!(
-            is_not_processed || !is_refused,
+            is_not_processed || !is_rejected,
             "call {no}: rejected without the flag NOT_PROCESSED"
         );
         let text = String::from_utf8_lossy(answer.body);
-        // These refusals are permanent, so waiting would not help.
+        // These rejections are permanent, so waiting would not help.
         let is_permanent = text.contains("is itself waiting for such a call")
             || text.contains("its workers returned it");
-        let is_temporary = (is_refused || status == Status::UNAVAILABLE) && !is_permanent;
+        let is_temporary = (is_rejected || status == Status::UNAVAILABLE) && !is_permanent;
         let retry_after = answer.meta.uint(Key::RETRY_AFTER);
         assert!(
             retry_after.is_some_and(|ms| ms > 0) || !is_temporary,
@@ -91,7 +91,7 @@ impl Calls {
             assert_eq!(
                 passed,
                 Some(answer.body),
-                "call {no}: metadata of its worker is lost"
+                "call {no}: the metadata that its worker sent is missing"
             );
             let waited = answer.meta.uint(Key::QUEUE_TIME).map(Duration::from_micros);
             assert!(
@@ -167,12 +167,12 @@ impl Calls {
         let is_long = wait > Duration::from_millis(most);
         assert!(
             is_long || runs.longest * COST_TOLERANCE_FACTOR as u32 + wait >= call.least_ttl,
-            "call {no}: shed behind {others} calls of {} µs each with {slots} slots: a wait of {wait:?} is not too long",
+            "call {no}: shed behind {others} calls of {} µs each with {slots} slots: a wait of {wait:?} is short enough",
             runs.cost
         );
     }
 
-    /// A call was answered DEADLINE_EXCEEDED: its time must be up, or it would have been before the end of its run.
+    /// A call was answered DEADLINE_EXCEEDED: its deadline must have passed, or must come before the end of its run.
     fn check_deadline(&self, no: u64, call: &Call, text: &str, setup: &Setup) {
         let (now, service) = (steady(), &setup.services[call.spec.service]);
         let pool = &setup.pools[service.pool];

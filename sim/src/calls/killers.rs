@@ -1,4 +1,4 @@
-//! Calls that killed workers: an identical call is refused for a while, and not for longer.
+//! Calls that killed workers: an identical call is rejected for a while, and not for longer.
 
 use super::{Call, Calls};
 use crate::setup::Setup;
@@ -6,12 +6,12 @@ use std::collections::HashMap;
 use std::time::Duration;
 use stoker_os::steady;
 
-/// The number of worker deaths after which a call is refused.
+/// The number of worker deaths after which a call is rejected.
 const DEATHS_UNTIL_QUARANTINE: u32 = 3;
-/// How long the call is refused. Each further death doubles the time, up to `MAX_QUARANTINE_TIME`.
+/// How long the call is rejected. Each further death doubles the time, up to `MAX_QUARANTINE_TIME`.
 const QUARANTINE_TIME: Duration = Duration::from_secs(600);
 const MAX_QUARANTINE_TIME: Duration = Duration::from_secs(86_400);
-/// The server learns of a death, and a client of a refusal, at most this much later.
+/// The server learns of a death, and a client of a rejection, at most this much later.
 const MAX_NOTICE_DELAY: Duration = Duration::from_secs(2);
 
 /// The worker deaths that calls with one body have caused.
@@ -74,25 +74,25 @@ impl Killers {
         }
     }
 
-    /// A new server knows nothing of what the previous one has seen.
+    /// A new server starts without any killers.
     pub(super) fn forget(&mut self) {
         self.former = std::mem::take(&mut self.known);
     }
 
-    /// The time until which a call may be refused; `None` if it may not be refused.
+    /// The time until which a call may be rejected; `None` if it may not be rejected.
     fn until(&self, call: &Call, server_began: Duration) -> Option<Duration> {
         let body = (call.spec.service, call.spec.deadly?);
-        let of = |known: &Known| known.get(&body).and_then(Killer::refused_until);
+        let of = |known: &Known| known.get(&body).and_then(Killer::rejected_until);
         let former = of(&self.former).filter(|_| call.requested_at < server_began);
         of(&self.known).max(former)
     }
 }
 
 impl Killer {
-    fn refused_until(&self) -> Option<Duration> {
+    fn rejected_until(&self) -> Option<Duration> {
         let more = (self.deaths.len() as u32).checked_sub(DEATHS_UNTIL_QUARANTINE)?;
-        let refused = QUARANTINE_TIME.saturating_mul(1 << more.min(20));
-        Some(self.last() + refused.min(MAX_QUARANTINE_TIME))
+        let rejected = QUARANTINE_TIME.saturating_mul(1 << more.min(20));
+        Some(self.last() + rejected.min(MAX_QUARANTINE_TIME))
     }
 }
 
@@ -115,21 +115,21 @@ impl Calls {
         );
     }
 
-    /// A call begins: it must not be one that has to be refused because calls with its body killed workers.
+    /// A call begins: it must not be in quarantine because calls with the same body have killed workers.
     pub(super) fn check_killer(&self, no: u64, setup: &Setup) {
         let Some(call) = self.get(no) else { return };
         let Some(body) = call.spec.deadly else { return };
         let Some(killer) = self.killers.known.get(&(call.spec.service, body)) else {
             return;
         };
-        // A reload clears the quarantine, and the death of a worker that was to go anyway does not count.
+        // A reload clears the quarantine, and the death of a worker that was being stopped anyway does not count.
         let is_sure =
             setup.operations == 0 && setup.is_steady(setup.services[call.spec.service].pool);
         let is_new = killer.last() + MAX_NOTICE_DELAY < call.requested_at;
-        let is_refused = killer.certain_deaths >= DEATHS_UNTIL_QUARANTINE
+        let is_rejected = killer.certain_deaths >= DEATHS_UNTIL_QUARANTINE
             && call.requested_at + MAX_NOTICE_DELAY < killer.last() + QUARANTINE_TIME;
         assert!(
-            !(is_sure && is_new && is_refused),
+            !(is_sure && is_new && is_rejected),
             "call {no}: started, although the same call had killed {} workers",
             killer.certain_deaths
         );

@@ -1,4 +1,4 @@
-//! The ledger of calls: what clients called, what became of it, and the rules that must hold.
+//! The ledger of calls: the calls that clients made, their outcomes, and the rules that must hold.
 
 mod answers;
 mod killers;
@@ -47,8 +47,8 @@ struct Call {
     runs_since: Option<Duration>,
     /// When a worker last ended the call, or died while it ran.
     ended_at: Option<Duration>,
-    /// The last run may not have ended the call: it waits for another run, or a worker that no longer does anything
-    /// has it.
+    /// The last run may not have ended the call: it may wait for another run, or be assigned to a worker that no longer
+    /// does anything.
     may_wait: bool,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Calls {
     all: Vec<Call>,
     run_times: Vec<RunTimes>,
     killers: Killers,
-    /// When the present server began. Only then could it read what clients had written before.
+    /// When the current server began. Requests that clients wrote before can only have been read after that.
     server_began: Duration,
     /// Hostile clients make calls that this ledger does not know of.
     pub(crate) has_hostiles: bool,
@@ -242,7 +242,7 @@ impl Calls {
             reported <= call.ttl && reported + CLOCK_TOLERANCE >= least.min(call.least_ttl);
         assert!(
             is_ttl_valid || frame.ttl == 0 && call.ttl == Duration::MAX,
-            "call {no}: sent to a worker with a ttl of {reported:?}, of {left:?} left and {:?} in all",
+            "call {no}: sent to a worker with a ttl of {reported:?}, but {left:?} of {:?} are left",
             call.ttl
         );
         call.check_frame(no, frame);
@@ -345,27 +345,27 @@ impl Calls {
 }
 
 impl Call {
-    /// Checks that the frame for the worker says what the client said.
+    /// Checks that the frame for the worker has the options and the body of the client's request.
     fn check_frame(&self, no: u64, frame: &Frame<'_>) {
         let key = self.spec.key.as_ref().map(|key| key.as_bytes());
         assert_eq!(
             frame.meta.get(Key::FAIRNESS),
             key,
-            "call {no}: sent with another key"
+            "call {no}: sent with the wrong key"
         );
         assert_eq!(
             frame.prio, self.spec.priority,
-            "call {no}: sent with another priority"
+            "call {no}: sent with the wrong priority"
         );
         assert_eq!(
             frame.flags,
             self.spec.flags(),
-            "call {no}: sent with other flags"
+            "call {no}: sent with the wrong flags"
         );
         assert_eq!(
             frame.body,
             self.spec.body(no),
-            "call {no}: sent with another body"
+            "call {no}: sent with the wrong body"
         );
     }
 }

@@ -14,7 +14,7 @@ pub(crate) struct CallSpec {
     /// The user that makes the call.
     pub(crate) uid: u32,
     pub(crate) is_idempotent: bool,
-    /// The client waits for no answer, and none comes.
+    /// The client expects no answer.
     pub(crate) is_oneway: bool,
     /// The time for the call, in milliseconds; `None` takes the timeout of its service.
     pub(crate) ttl_ms: Option<u32>,

@@ -18,7 +18,7 @@ use stoker_store::{
 };
 
 const PARTS: [Part; 3] = [Part::Writer, Part::Reader, Part::WalCheckpointer];
-/// Within this time the store has retried everything that failed.
+/// The time within which the store retries everything that has failed.
 const RETRY_TIME: Duration = Duration::from_secs(70);
 
 /// The calls of one kind. `fails` decides by the index of a call, counted from 0, whether it fails.

@@ -41,8 +41,8 @@ fn ended_jobs() -> TestStore {
     test_store
 }
 
-/// The data that a job had left was deleted after the row that names it, so it stayed for ever if the server died in
-/// between. Simulation, seed 50155.
+/// Regression test (simulation, seed 50155): the remaining data of a job was deleted after the row that refers to it,
+/// so it was never deleted if the server died in between.
 #[test]
 fn data_of_a_job_is_deleted_before_the_row_that_names_it() {
     let mut slices = 0;

@@ -6,9 +6,9 @@ use stoker_store::{Change, Driver, JobError, JobId, RunCounters, State, StoreEve
 
 const WAL_FILE: &str = "/jobs.db-wal";
 
-/// A commit whose sync had failed was in the file all the same, and was counted twice. When the disk failed again,
-/// the store missed a commit that had never been made, and refused everything for good. Simulation, seeds 114517,
-/// 116624 and 122199.
+/// Regression test (simulation, seeds 114517, 116624 and 122199): a commit was in the file although its sync had
+/// failed, and was counted twice. When the disk failed again, the store expected a commit that had never been made, and
+/// rejected all requests from then on.
 #[test]
 fn a_commit_whose_sync_failed_is_counted_once() {
     let mut test_store = TestStore::new();
@@ -28,8 +28,8 @@ fn a_commit_whose_sync_failed_is_counted_once() {
     );
 }
 
-/// A commit in doubt turned out to be in the file when a later transaction could not even begin. The later
-/// transaction was then taken for committed.
+/// Regression test: a commit in doubt was found in the file while a later transaction could not even begin, and the
+/// later transaction was reported as committed.
 #[test]
 fn a_transaction_that_never_began_is_not_reported_as_committed() {
     let mut test_store = TestStore::new();
@@ -45,8 +45,8 @@ fn a_transaction_that_never_began_is_not_reported_as_committed() {
     assert!(closed.is_err(), "the store could not be closed cleanly");
 }
 
-/// A commit in doubt was reported as accepted once the file could be read again. If the file has lost the commit when
-/// it is opened the next time, the store must notice that.
+/// A commit in doubt is reported as accepted once the file can be read again. If the commit is missing when the file is
+/// opened the next time, the store must notice that.
 #[test]
 fn the_loss_of_a_commit_in_doubt_is_noticed() {
     let mut test_store = TestStore::new();
@@ -74,8 +74,8 @@ fn the_loss_of_a_commit_in_doubt_is_noticed() {
     );
 }
 
-/// An operator's change overtook an earlier request that could not be written. A suspended job was then parked for a
-/// scheduler that had already released it, and never ran again. Simulation, seed 17515.
+/// Regression test (simulation, seed 17515): an operator's change overtook an earlier request that could not be
+/// written. A suspended job was then parked for a scheduler that had already released it, and never ran again.
 #[test]
 fn a_change_is_made_after_earlier_requests() {
     let mut test_store = TestStore::new();
@@ -90,8 +90,8 @@ fn a_change_is_made_after_earlier_requests() {
     assert_eq!(test_store.state(job), Some(State::Suspended));
 }
 
-/// While the disk was full, an ordered job that had been parked ran again without the checkpoint that its previous
-/// run had saved. Simulation, seed 24435.
+/// Regression test (simulation, seed 24435): while the disk was full, an ordered job that had been parked ran again
+/// without the checkpoint that its previous run had saved.
 #[test]
 fn an_unwritten_checkpoint_is_part_of_the_job() {
     let mut test_store = TestStore::new();
@@ -111,7 +111,7 @@ fn an_unwritten_checkpoint_is_part_of_the_job() {
     assert_eq!(saved, Some(&b"half way"[..]));
 }
 
-/// Jobs that were not changed because of the disk were reported as running. Simulation, seed 18654.
+/// Regression test (simulation, seed 18654): jobs that a disk error kept unchanged were reported as running.
 #[test]
 fn a_change_that_the_disk_interrupted_reports_it() {
     let mut counts = Vec::new();

@@ -12,7 +12,7 @@ impl Ledger {
         self.listed.clear();
     }
 
-    /// Takes in one page of the server's list of jobs. Returns the job after which the next page begins.
+    /// Adds one page of the server's list of jobs. Returns the job after which the next page begins.
     pub(crate) fn add_page(&mut self, page: &Value) -> Option<String> {
         for job in page["jobs"].as_array().into_iter().flatten() {
             let id = job["id"].as_str().unwrap_or_default().to_owned();
@@ -45,7 +45,7 @@ impl Ledger {
     /// Compares the server's list of jobs with the model.
     fn compare(&self, setup: &Setup) {
         for (no, job) in self.jobs.iter().enumerate() {
-            let Some(id) = job.id.as_ref().filter(|_| job.push != Push::Refused) else {
+            let Some(id) = job.id.as_ref().filter(|_| job.push != Push::Rejected) else {
                 continue;
             };
             match self.listed.get(id) {
@@ -87,11 +87,11 @@ impl Ledger {
         }
         let like = |other: &Job| match job.state {
             State::Ended(End::Failed) => other.may_be_failed(),
-            // A job that a leaving worker took along counts as done, although it was not seen to run.
+            // A job that was assigned to a leaving worker counts as done, although the model did not see it run.
             _ => other.may_be_done() || self.may_be_lost_at_delivery(other, setup),
         };
         let mates = self.jobs.iter().filter(|other| {
-            other.push != Push::Refused && other.queues.contains(&queue) && like(other)
+            other.push != Push::Rejected && other.queues.contains(&queue) && like(other)
         });
         let keep = match job.state {
             State::Ended(End::Failed) => &of.keep_failed,
@@ -104,7 +104,7 @@ impl Ledger {
     /// The first job that has not ended, as far as is known.
     pub(crate) fn first_unfinished(&self) -> String {
         let is_left =
-            |job: &Job| job.push != Push::Refused && !matches!(job.state, State::Ended(_));
+            |job: &Job| job.push != Push::Rejected && !matches!(job.state, State::Ended(_));
         let mut left = self.jobs.iter().enumerate().filter(|(_, job)| is_left(job));
         left.next()
             .map_or(String::new(), |(no, job)| format!("job {no}: {job}"))
@@ -139,7 +139,7 @@ impl Ledger {
             assert_eq!(
                 number("failed"),
                 kept("failed"),
-                "number of failed jobs: {queue}"
+                "wrong number of failed jobs: {queue}"
             );
             let of = &setup.queues[at];
             let most =
@@ -166,7 +166,7 @@ impl Ledger {
         let mut of = self
             .jobs
             .iter()
-            .filter(|job| job.push != Push::Refused && job.queues.contains(&at));
+            .filter(|job| job.push != Push::Rejected && job.queues.contains(&at));
         let is_known = of.all(|job| {
             job.push == Push::Accepted
                 && job.is_state_known()
@@ -192,11 +192,11 @@ impl Ledger {
                 .filter(|job| job.state == State::Ended(end))
                 .count() as u64
         };
-        assert_eq!(done, count(End::Done), "total of done jobs: {queue}");
+        assert_eq!(done, count(End::Done), "wrong total of done jobs: {queue}");
         assert_eq!(
             cancelled,
             count(End::Cancelled),
-            "total of cancelled jobs: {queue}"
+            "wrong total of cancelled jobs: {queue}"
         );
     }
 
@@ -228,7 +228,10 @@ fn check_settings(queue: &Value, setup: &Setup) {
     let name = queue["name"].as_str().unwrap_or_default();
     let head = match queue["kind"].as_str() {
         Some("jobs") => format!("queue.{name}"),
-        _ => format!("service.{name}"),
+        _ => match name.strip_prefix(stoker_wire::SITE_PREFIX) {
+            Some(site) => format!("site.{site}"),
+            None => format!("service.{name}"),
+        },
     };
     let Some(section) = setup.sections().find(|section| section.head == head) else {
         return;
@@ -267,24 +270,24 @@ impl Job {
             queue.unwrap_or_else(|| panic!("job {no}: listed in an unknown queue: {report}"));
         assert!(
             self.queues.contains(&queue) || targets.contains(&queue),
-            "job {no}: listed in another queue: {report}"
+            "job {no}: listed in the wrong queue: {report}"
         );
         assert_eq!(
             text("key"),
             self.options.key.as_deref(),
-            "job {no}: listed with another key: {report}"
+            "job {no}: listed with the wrong key: {report}"
         );
         assert_eq!(
             text("type"),
             self.options.kind,
-            "job {no}: listed with another type: {report}"
+            "job {no}: listed with the wrong type: {report}"
         );
         let priority = u32::from(self.options.priority);
         let ordered =
             self.queues.iter().any(|queue| setup.queues[*queue].ordered) || self.displaced;
         assert!(
             ordered || number("priority") == priority,
-            "job {no}: listed with another priority: {report}"
+            "job {no}: listed with the wrong priority: {report}"
         );
         if !self.is_state_known() {
             return;
@@ -298,7 +301,7 @@ impl Job {
         assert_eq!(
             text("state"),
             Some(state),
-            "job {no}: listed in another state: {report}, {self}"
+            "job {no}: listed in the wrong state: {report}, {self}"
         );
         if let (Some(class), State::Ended(End::Failed), false) =
             (self.error, self.state, self.retried)
@@ -306,13 +309,13 @@ impl Job {
             let error = &report["error"];
             assert_eq!(
                 error["class"], class,
-                "job {no}: listed with another error class: {report}"
+                "job {no}: listed with the wrong error class: {report}"
             );
             let place = (class == CLASS).then_some(PLACE);
             assert_eq!(
                 error["place"].as_str(),
                 place,
-                "job {no}: listed with another error place: {report}"
+                "job {no}: listed with the wrong error location: {report}"
             );
         }
         let attempt = number("attempt");
@@ -321,14 +324,14 @@ impl Job {
         let can_be = (self.attempts.low + more..=self.attempts.high + more).contains(&attempt);
         assert!(
             can_be,
-            "job {no}: listed with other attempts: {report}, {self}"
+            "job {no}: listed with the wrong number of attempts: {report}, {self}"
         );
         if !self.acked {
             let crashes = number("crashes");
             let can_be = (self.crashes.low..=self.crashes.high).contains(&crashes);
             assert!(
                 can_be,
-                "job {no}: listed with other crashes: {report}, {self}"
+                "job {no}: listed with the wrong number of crashes: {report}, {self}"
             );
         }
     }

@@ -1,7 +1,7 @@
 //! Operators' changes: each must reach exactly the jobs that its filter names.
 //!
-//! Jobs go on between request and answer, so for some jobs it is not known whether the change reached them. For a job
-//! whose state is known and to which nothing happened meanwhile, it is known.
+//! Jobs may change their state between the request and the answer, so for some jobs the model can't know whether the
+//! change reached them. It does know for a job whose state was known and that had no events in between.
 
 use super::{End, Job, Ledger, State};
 use crate::payload::body;
@@ -70,7 +70,8 @@ pub(crate) struct Change {
     /// The server that was asked has died. The store knows what the change has done, so an answer that is still on
     /// its way adds nothing.
     server_died: bool,
-    /// The client has hung up, so no answer will be read. For the model the change goes on until its server ends.
+    /// The client has hung up, so no answer will be read. The model treats the change as under way until its server
+    /// ends.
     is_abandoned: bool,
 }
 
@@ -257,7 +258,7 @@ impl Ledger {
         }
     }
 
-    /// Changes that dead servers were asked for are either done or not, and do not go on.
+    /// Changes that were requested from dead servers are either done or not, and are no longer under way.
     pub(super) fn end_changes_of_dead_servers(&mut self, setup: &Setup) {
         for change in self.changes.iter_mut().filter(|change| change.server_died) {
             if std::mem::replace(&mut change.is_over, true) {
@@ -370,7 +371,7 @@ impl Ledger {
         if let Some(count) = answer {
             assert!(
                 (surely..=surely + maybe).contains(&count),
-                "{} of {:?} changed {count} jobs, of {surely} that must and {maybe} more that may change",
+                "{} of {:?} changed {count} jobs, but must change {surely} and may change {maybe} more",
                 change.op(),
                 change.filter
             );
@@ -435,7 +436,7 @@ impl Ledger {
         self.change_rejected(at);
     }
 
-    /// The change was refused: nothing has changed.
+    /// The change was rejected: nothing has changed.
     pub(crate) fn change_rejected(&mut self, at: usize) {
         if std::mem::replace(&mut self.changes[at].is_over, true) && self.changes[at].server_died {
             return;

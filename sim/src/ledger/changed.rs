@@ -8,7 +8,7 @@ use stoker_os::steady;
 use stoker_wire::{Frame, Key};
 
 impl Job {
-    /// Changes under way may have taken effect: the model takes over what the frame to the worker says.
+    /// Changes under way may have taken effect: the model adopts the values in the frame to the worker.
     pub(super) fn learn_from_frame(&mut self, frame: &Frame<'_>, setup: &Setup) {
         self.set_queues(setup.queue(frame.name).into_iter().collect());
         let attempt = u32::from(frame.attempt);
@@ -31,7 +31,7 @@ impl Job {
             && filter
                 .queue
                 .is_none_or(|queue| self.changing > 0 || self.queues.contains(&queue));
-        if !is_named || self.push == Push::Refused {
+        if !is_named || self.push == Push::Rejected {
             return Reach::No;
         }
         let is_known = self.push == Push::Accepted

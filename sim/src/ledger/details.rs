@@ -28,7 +28,7 @@ impl Ledger {
                 (from..=to).any(|version| text.as_bytes() == body(no, version, job.options.len));
             assert!(
                 is_own || !job.is_state_known(),
-                "job {no} is shown with another body: {text}"
+                "job {no} is shown with the wrong body: {text}"
             );
         }
         let exceptions = shown["exceptions"].as_u64().unwrap_or(u64::MAX) as u32;
@@ -36,7 +36,7 @@ impl Ledger {
         let is_known = job.is_state_known() && !job.acked;
         assert!(
             can_be || !is_known,
-            "job {no} is shown with {exceptions} exceptions: {job}"
+            "job {no} is shown with the wrong number of exceptions, {exceptions}: {job}"
         );
         let lines = shown["history"].as_array().into_iter().flatten();
         let what = lines.filter_map(|line| line["what"].as_str().map(str::to_owned));

@@ -13,15 +13,15 @@ const MAX_DELIVERY_TIME: Duration = Duration::from_millis(1_500);
 /// The times of drains.
 #[derive(Debug, Default)]
 pub(crate) struct Drain {
-    /// When the present server began to drain.
+    /// When the current server began to drain.
     since: Option<Duration>,
     /// When the successor of the last server that drained began.
     successor_began: Option<Duration>,
 }
 
 impl Drain {
-    /// Whether a request that was made at that time may be refused because of a drain.
-    pub(crate) fn may_refuse(&self, requested_at: Duration) -> bool {
+    /// Whether a request that was made at that time may be rejected because of a drain.
+    pub(crate) fn may_reject(&self, requested_at: Duration) -> bool {
         self.since.is_some()
             || self
                 .successor_began
@@ -60,7 +60,7 @@ impl Ledger {
     pub(super) fn check_unavailable(&self, no: u64) {
         let requested_at = self.jobs[no as usize].requested_at;
         assert!(
-            self.may_be_due_to_disk() || self.drain.may_refuse(requested_at),
+            self.may_be_due_to_disk() || self.drain.may_reject(requested_at),
             "job {no}: its push was answered UNAVAILABLE without a shutdown or a disk error"
         );
     }
@@ -90,12 +90,12 @@ impl Ledger {
             }
             assert!(
                 (attempts.low..=attempts.high).contains(&row.attempt),
-                "job {no}: stored with {} attempts after a shutdown: {job}",
+                "job {no}: stored with the wrong number of attempts after a shutdown, {}: {job}",
                 row.attempt
             );
             assert!(
                 (crashes.low..=crashes.high).contains(&row.crashes),
-                "job {no}: stored with {} crashes after a shutdown: {job}",
+                "job {no}: stored with the wrong number of crashes after a shutdown, {}: {job}",
                 row.crashes
             );
         }

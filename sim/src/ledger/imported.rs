@@ -25,12 +25,12 @@ impl Ledger {
             Status::OK => {
                 let report: serde_json::Value = serde_json::from_slice(body).expect("JSON");
                 let count = report["count"].as_u64();
-                assert_eq!(count, Some(jobs.count), "number of imported jobs");
+                assert_eq!(count, Some(jobs.count), "wrong number of imported jobs");
                 Push::Accepted
             }
-            Status::RESOURCE_EXHAUSTED if !self.disk_is_full(body) => Push::Refused,
+            Status::RESOURCE_EXHAUSTED if !self.disk_is_full(body) => Push::Rejected,
             // No worker serves all queues any more, so an undeclared queue is unknown, as for a push.
-            Status::NOT_FOUND if text.contains("there is no queue 'm") => Push::Refused,
+            Status::NOT_FOUND if text.contains("there is no queue 'm") => Push::Rejected,
             Status::UNKNOWN | Status::RESOURCE_EXHAUSTED => Push::Unknown,
             other if self.may_fail(other) => Push::Unknown,
             other => panic!("an import was answered {other:?}: {text}"),
@@ -46,7 +46,7 @@ impl Ledger {
             }
             let job = &self.jobs[no as usize];
             assert!(
-                push != Push::Refused || job.runs == 0,
+                push != Push::Rejected || job.runs == 0,
                 "job {no}: rejected, but it ran"
             );
             let is_lost = push == Push::Accepted && job.is_lost && !job.may_be_over;

@@ -1,4 +1,4 @@
-//! One job as the simulation knows it, and what an answer or a death means for it.
+//! The model of one job, and how answers and worker deaths change it.
 
 use super::count::Count;
 use crate::push::Options;
@@ -27,7 +27,7 @@ pub(crate) enum Push {
     /// The client hung up before the answer: the job may be in the store or not.
     Unknown,
     Accepted,
-    Refused,
+    Rejected,
 }
 
 /// How a job ended.
@@ -134,7 +134,7 @@ pub(crate) struct Job {
     pub(crate) returns: u32,
     /// The number of runs that have ended, in whatever way.
     pub(crate) ended_runs: u32,
-    /// The last run that ended counts for nothing, so the store does not show whether it knows of that end.
+    /// The last run that ended changed no counter, so the store does not show whether it has recorded that end.
     pub(crate) was_uncounted: bool,
     /// The job counted as done on delivery and did not run before its server ended: the server may have pushed it
     /// again under another id.
@@ -161,7 +161,7 @@ pub(crate) struct Job {
     pub(crate) answered_at: Duration,
     /// Since when no worker has the job, read or unread.
     pub(crate) free_since: Duration,
-    /// When the job ended or its push was refused.
+    /// When the job ended or its push was rejected.
     pub(crate) over_at: Option<Duration>,
     /// The number of requests of the same client that were open when the job was pushed.
     pub(crate) open_requests: u64,

@@ -100,7 +100,7 @@ impl Ledger {
                 let is_same = ids.any(|known| *known == id);
                 assert!(
                     is_same || !is_settled,
-                    "job {no}: a repeated push was answered with another id: {id}: {job}"
+                    "job {no}: a repeated push was answered with a different id, {id}: {job}"
                 );
             }
             Status::RESOURCE_EXHAUSTED | Status::UNAVAILABLE => {}
@@ -121,7 +121,7 @@ impl Ledger {
         had_same_key(job, new) || have_equal_keys(job, new) && may_arrive()
     }
 
-    /// A push was refused because its unique key is taken. Some other job must be able to hold the key, and the answer
+    /// A push was rejected because its unique key is taken. Some other job must be able to hold the key, and the answer
     /// may name that job only to a user who may see it.
     pub(super) fn check_taken(&self, no: u64, answer: &Frame<'_>) {
         let new = &self.jobs[no as usize];
@@ -151,7 +151,8 @@ impl Ledger {
         let is_named = named.as_deref() == Some(&*text);
         assert!(
             is_named || named.is_none() && text.contains("another user"),
-            "job {no}: the metadata names {named:?} as the holder of the key, the text {text}"
+            "job {no}: the rejection has {named:?} in its metadata and {text:?} as its text; both must be the job that \
+             holds the unique key"
         );
         let holder_no = self.by_id.get(text.as_ref());
         if let Some((at, holder)) = holder_no.map(|at| (*at, &self.jobs[*at as usize])) {
@@ -210,5 +211,5 @@ fn may_hold_key(job: &Job, requested_at: Duration) -> bool {
         && job
             .over_at
             .is_some_and(|over| over + STORE_TOLERANCE < requested_at);
-    job.push != Push::Refused && !over
+    job.push != Push::Rejected && !over
 }

@@ -1,4 +1,4 @@
-//! Updates the model from the store's file when a server starts with the jobs that its predecessor has left.
+//! Updates the model from the store's file when a server starts with the jobs of an earlier server.
 
 use super::count::Count;
 use super::{End, Job, Ledger, State};
@@ -8,8 +8,8 @@ use std::time::Duration;
 use stoker_os::{steady, wall_ms};
 
 impl Ledger {
-    /// A server has begun. No worker has a job, and only changes that were requested of the new server are under way:
-    /// about all other jobs the file says everything.
+    /// A server has begun. No worker has a job, and only changes that were requested from the new server are under way.
+    /// The file has the exact state of all jobs that those do not affect.
     pub(crate) fn learn_from_file(&mut self, stored: &Stored, setup: &Setup) {
         self.end_changes_of_dead_servers(setup);
         for (no, job) in self.jobs.iter_mut().enumerate() {

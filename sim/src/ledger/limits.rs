@@ -1,4 +1,4 @@
-//! Limits: nothing is refused unless a limit was reached, and no limit is exceeded.
+//! Limits: nothing is rejected unless a limit was reached, and no limit is exceeded.
 
 use super::{End, Job, Ledger, MAX_LATENESS, Push, State};
 use crate::setup::Setup;
@@ -18,8 +18,8 @@ impl Ledger {
         self.jobs.iter().filter(may).count() as u64
     }
 
-    /// A push was refused: some limit must have been reached.
-    pub(super) fn check_refusal(&mut self, no: u64, text: &[u8], setup: &Setup) {
+    /// A push was rejected: some limit must have been reached.
+    pub(super) fn check_rejection(&mut self, no: u64, text: &[u8], setup: &Setup) {
         let (since, uid) = {
             let job = &mut self.jobs[no as usize];
             job.over_at = Some(job.answered_at);
@@ -51,7 +51,7 @@ impl Ledger {
         );
     }
 
-    /// A push was refused as invalid: its payload must exceed a `max_body` that the queue has or had before a reload.
+    /// A push was rejected as invalid: its payload must exceed a `max_body` that the queue has or had before a reload.
     pub(super) fn check_too_large(&self, no: u64, text: &[u8], setup: &Setup) {
         assert!(
             self.may_be_too_large(no, setup),
@@ -194,7 +194,7 @@ impl Ledger {
         of.per_key.known() == Some(u64::MAX) && out < limit
     }
 
-    /// Whether another job of the same key may be with a worker that no longer does anything.
+    /// Whether a worker that no longer does anything may have another job of the same key.
     pub(super) fn key_may_run(&self, job: &Job, queue: usize, setup: &Setup) -> bool {
         let is_limited = setup.queues[queue].per_key.known() != Some(u64::MAX);
         let may_run = |other: &Job| {

@@ -1,5 +1,5 @@
-//! Records every request and what became of it, and asserts the rules. Where the model can't know something, it accepts
-//! every possibility. Where it does know, the server must agree.
+//! Records every request and its outcome, and asserts the rules. Where the model can't know something, it accepts every
+//! possibility. Where it does know, the server must agree.
 
 mod at_rest;
 mod change;
@@ -47,7 +47,7 @@ pub(crate) fn checkpoint_body(count: u32) -> Vec<u8> {
     format!("here {count}").into_bytes()
 }
 
-/// The model: what was requested, what became of it, and what the server must do.
+/// The model: all requests, their outcomes, and what the server must do.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) jobs: Vec<Job>,
@@ -151,7 +151,11 @@ impl Ledger {
             steady() + MAX_EARLINESS >= early,
             "job {no}: delivered before its due time {early:?}"
         );
-        assert_ne!(job.push, Push::Refused, "job {no}: rejected, but delivered");
+        assert_ne!(
+            job.push,
+            Push::Rejected,
+            "job {no}: rejected, but delivered"
+        );
         assert!(
             !job.is_lost,
             "job {no}: delivered, but was not in the store"
@@ -162,7 +166,7 @@ impl Ledger {
             .unwrap_or_else(|| panic!("job {no}: delivered from an unknown queue: {}", frame.name));
         assert!(
             job.queues.contains(&queue),
-            "job {no}: delivered from another queue"
+            "job {no}: delivered from the wrong queue"
         );
         job.set_queues(vec![queue]);
         // Workers that still have the job have returned it, and have not left yet.
@@ -175,12 +179,12 @@ impl Ledger {
         }
         assert!(
             job.attempts.observe(attempt),
-            "job {no}: delivered as attempt {attempt}: {job}"
+            "job {no}: delivered with the wrong number of attempts, {attempt}: {job}"
         );
         let crashes = frame.meta.uint(Key::CRASHES).unwrap_or(0) as u32;
         assert!(
             job.crashes.observe(crashes),
-            "job {no}: delivered with {crashes} crashes: {job}"
+            "job {no}: delivered with the wrong number of crashes, {crashes}: {job}"
         );
         job.check_frame(no, frame, setup);
         (job.state, job.may_have_ended) = (State::Assigned, false);
@@ -358,13 +362,13 @@ impl Ledger {
         job.died(death, &setup.queues, budget);
     }
 
-    /// Takes in a page of the list of all jobs, at the end.
+    /// Adds a page of the list of all jobs, at the end.
     pub(crate) fn read_page(&mut self, body: &[u8]) {
         let page = serde_json::from_slice(body).expect("JSON");
         self.next_page = Some(self.add_page(&page));
     }
 
-    /// Every line logged under the id of one job was written by that job.
+    /// Checks that every line that is logged under the id of a job was written by that job.
     pub(crate) fn check_output(&self, log: &str) {
         for line in log.lines() {
             let Some((head, no)) = line.split_once(": wrote-") else {
@@ -405,7 +409,7 @@ impl Ledger {
         let has_suspects = self.jobs.iter().any(|job| {
             job.crashes.high > 0
                 && !matches!(job.state, State::Ended(_))
-                && job.push != Push::Refused
+                && job.push != Push::Rejected
         });
         for no in &self.waiting {
             let job = &self.jobs[*no as usize];
@@ -458,7 +462,7 @@ impl Job {
             self.former_ids.extend(self.id.take());
         }
         let known = self.id.get_or_insert_with(|| id.clone());
-        assert_eq!(*known, id, "job {no}: delivered under another id");
+        assert_eq!(*known, id, "job {no}: delivered under a different id");
         let reported = frame
             .meta
             .uint(Key::TRIES)
@@ -474,24 +478,24 @@ impl Job {
         };
         assert!(
             reported.is_some_and(may_be),
-            "job {no}: delivered with {reported:?} tries"
+            "job {no}: delivered with the wrong limit of tries: {reported:?}"
         );
         let made = frame.meta.uint(Key::CREATED_AT);
         assert_eq!(
             made,
             made_at(&id),
-            "job {no}: delivered with another creation time"
+            "job {no}: delivered with the wrong creation time"
         );
         let key = self.options.key.as_ref().map(|key| key.as_bytes());
         assert_eq!(
             meta(Key::FAIRNESS),
             key,
-            "job {no}: delivered with another key"
+            "job {no}: delivered with the wrong fairness key"
         );
         assert_eq!(
             meta(PASSED),
             self.options.passed,
-            "job {no}: delivered with other metadata"
+            "job {no}: delivered with the wrong metadata"
         );
         let priority = if queue.ordered {
             3
@@ -500,7 +504,7 @@ impl Job {
         };
         assert!(
             self.displaced || frame.prio == priority,
-            "job {no}: delivered with priority {}",
+            "job {no}: delivered with the wrong priority, {}",
             frame.prio
         );
         let limit = match self.options.timeout_ms {
@@ -509,13 +513,16 @@ impl Job {
         };
         if let Some(limit) = limit {
             let reported = frame.meta.uint(Key::TIMEOUT);
-            assert_eq!(reported, limit, "job {no}: delivered with another timeout");
+            assert_eq!(
+                reported, limit,
+                "job {no}: delivered with the wrong timeout"
+            );
         }
         let (from, to) = self.versions;
         let seen = (from..=to).find(|version| frame.body == body(no, *version, self.options.len));
         let seen = seen.unwrap_or_else(|| {
             panic!(
-                "job {no}: delivered with another body: {}",
+                "job {no}: delivered with the wrong body: {}",
                 String::from_utf8_lossy(frame.body)
             )
         });

@@ -111,7 +111,7 @@ impl Ledger {
         }
     }
 
-    /// The maximum number of jobs that may run in the queue of a job that begins. The present limit counts if no
+    /// The maximum number of jobs that may run in the queue of a job that begins. The current limit counts if no
     /// worker had the job when it was set; else any limit that the queue ever had.
     pub(super) fn limit_for(&self, no: u64, queue: usize, setup: &Setup) -> u64 {
         let job = &self.jobs[no as usize];

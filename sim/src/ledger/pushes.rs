@@ -23,7 +23,7 @@ impl Ledger {
         self.jobs[no as usize].answered_at = steady();
         match status {
             Status::OK => self.accepted(no, text, setup),
-            Status::RESOURCE_EXHAUSTED => self.check_refusal(no, text, setup),
+            Status::RESOURCE_EXHAUSTED => self.check_rejection(no, text, setup),
             Status::INVALID_ARGUMENT => self.check_too_large(no, text, setup),
             Status::ALREADY_EXISTS => self.check_taken(no, answer),
             Status::UNAVAILABLE => self.check_unavailable(no),
@@ -39,10 +39,13 @@ impl Ledger {
         job.push = match status {
             Status::OK => Push::Accepted,
             Status::UNKNOWN => Push::Unknown,
-            _ => Push::Refused,
+            _ => Push::Rejected,
         };
-        let refused = job.push == Push::Refused;
-        assert!(!(refused && job.runs > 0), "job {no}: rejected, but it ran");
+        let rejected = job.push == Push::Rejected;
+        assert!(
+            !(rejected && job.runs > 0),
+            "job {no}: rejected, but it ran"
+        );
     }
 
     /// Whether the job was pushed to an undeclared queue.
@@ -53,12 +56,12 @@ impl Ledger {
     }
 
     /// A rejected push is flagged as safe to repeat, and has a retry-after time if the reason is temporary.
-    pub(crate) fn check_refused(&self, no: u64, answer: &Frame<'_>) {
-        let is_refused = self.jobs[no as usize].push == Push::Refused;
+    pub(crate) fn check_rejected(&self, no: u64, answer: &Frame<'_>) {
+        let is_rejected = self.jobs[no as usize].push == Push::Rejected;
         assert_eq!(
             answer.flags.has(Flags::NOT_PROCESSED),
-            is_refused,
-            "job {no}: whether the answer is flagged NOT_PROCESSED, and its push rejected"
+            is_rejected,
+            "job {no}: its answer must be flagged NOT_PROCESSED exactly if its push was rejected"
         );
         let is_temporary = matches!(
             Status(answer.code),
@@ -86,7 +89,10 @@ impl Ledger {
             // The job was pushed again, under another id, before its client read the answer.
             Some(_) if job.former_ids.contains(&id) => {}
             Some(seen) if *seen != id && job.had_unknown_id => job.former_ids.push(id),
-            Some(seen) => assert_eq!(*seen, id, "job {no}: accepted under another id than it ran"),
+            Some(seen) => assert_eq!(
+                *seen, id,
+                "job {no}: accepted under an id other than the one that it ran under"
+            ),
             None => job.id = Some(id),
         }
         if job.state == State::Waits && job.runs == 0 && !job.is_lost {

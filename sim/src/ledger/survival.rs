@@ -14,7 +14,7 @@ const MAX_DISK_AFTEREFFECT: Duration = Duration::from_secs(30);
 const MAX_CHECKPOINT_DELAY: Duration = Duration::from_secs(1);
 
 impl Ledger {
-    /// The disk begins to fail: from now on some requests may be refused because of it.
+    /// The disk begins to fail: from now on some requests may be rejected because of it.
     pub(crate) fn disk_fails(&mut self) {
         (self.disk_failed, self.disk_fails) = (true, true);
     }
@@ -132,12 +132,12 @@ impl Ledger {
         }
     }
 
-    /// The job is in the store: its push must not have been refused, and its end must not be certain.
+    /// The job is in the store: its push must not have been rejected, and its end must not be certain.
     fn check_left(&mut self, no: u64, row: &Row, setup: &Setup) {
         let job = self.record_event(no, "found in the store");
         assert_ne!(
             job.push,
-            Push::Refused,
+            Push::Rejected,
             "job {no} was rejected, but is in the store"
         );
         assert!(
@@ -163,11 +163,11 @@ impl Ledger {
         let (attempt, crashes) = (row.attempt, row.crashes);
         assert!(
             attempt <= job.attempts.high,
-            "job {no}: stored with {attempt} attempts: {job}"
+            "job {no}: stored with the wrong number of attempts, {attempt}: {job}"
         );
         assert!(
             crashes <= job.crashes.high,
-            "job {no}: stored with {crashes} crashes: {job}"
+            "job {no}: stored with the wrong number of crashes, {crashes}: {job}"
         );
         job.set_queues(setup.queue(&row.queue).into_iter().collect());
         job.continue_from_row(row);

@@ -2,7 +2,8 @@
 
 use super::section::Section;
 use super::{
-    Pool, Queue, Quotas, Service, Setup, is_exec, is_spare, min_slots, sections, workers_of, written_workers,
+    Pool, Queue, Quotas, Service, Setup, is_exec, is_spare, min_slots, sections, workers_of,
+    written_workers,
 };
 use crate::dice::Dice;
 
@@ -36,6 +37,16 @@ pub(crate) const SERVICE_KEYS: [&str; 10] = [
     "age_step",
     "timeout",
     "idempotent",
+    "max_waiting",
+    "max_wait",
+];
+/// Those of them that a site has.
+pub(crate) const SITE_KEYS: [&str; 7] = [
+    "reserve",
+    "keep",
+    "limit",
+    "weight",
+    "timeout",
     "max_waiting",
     "max_wait",
 ];
@@ -158,7 +169,8 @@ impl Setup {
         }
     }
 
-    /// A reload has applied this section. Jobs that were deleted, or that run, under the former settings stay so.
+    /// A reload has applied this section. It does not restore jobs that were deleted under the former settings, and
+    /// does not stop running jobs.
     pub(crate) fn apply_change(&mut self, to: &SectionEdit) {
         match to {
             SectionEdit::Queue(at, to) => self.queues[*at].apply_change(to),
@@ -204,6 +216,9 @@ impl Queue {
 
 impl Service {
     fn with_new_value(&self, dice: &mut Dice, key: &'static str, spare: u64) -> Self {
+        if self.is_site && !SITE_KEYS.contains(&key) {
+            return self.clone();
+        }
         let mut left = spare;
         let drawn = sections::service(dice, &self.name, "", &mut left);
         let mut section = self.section.clone();
@@ -264,7 +279,7 @@ impl Pool {
 }
 
 impl Quotas {
-    /// A refusal is judged by the smallest limits that ever applied.
+    /// Rejections are checked against the smallest limits that ever applied.
     fn begin_change(&mut self, to: &Self) {
         self.max_inflight = self.max_inflight.min(to.max_inflight);
         self.user_inflight = self.user_inflight.min(to.user_inflight);

@@ -10,7 +10,7 @@ const SLOW_US: u64 = 20_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Focus {
-    /// A bit of everything.
+    /// No particular focus.
     Everything,
     /// Jobs with unique keys, which expire while the jobs that hold them are not done.
     UniqueKeys,
@@ -193,7 +193,7 @@ impl Setup {
     fn focus_on_order(&mut self, dice: &mut Dice) {
         self.store.make_slow(dice);
         if dice.percent(50) {
-            // The disk often refuses what an operator requests.
+            // The disk often rejects what an operator requests.
             (self.store.engine, self.store.faults) = (Engine::Sqlite, 4);
         }
         self.has_push_options = true;

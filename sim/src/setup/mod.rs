@@ -17,10 +17,10 @@ pub(crate) use section::Section;
 pub(crate) use setting::Setting;
 use std::time::Duration;
 
-/// In a storm this many more of a hundred runs fail, so that most are not the last of their job.
+/// The percentage of runs that fail additionally in a storm, so that most runs are not the last of their job.
 pub(crate) const STORM_ERRORS: u64 = 40;
 
-/// When a break begins and ends. It lasts longer than a call is refused after it killed workers.
+/// When a break begins and ends. It lasts longer than a call is rejected after it killed workers.
 const BREAK: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(2_600));
 /// After a break, clients begin again within this time.
 const RESUME_WITHIN: Duration = Duration::from_secs(1);
@@ -77,6 +77,8 @@ pub(crate) struct Queue {
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
     pub(crate) name: String,
+    /// The service is that of a web site: only gateways call it.
+    pub(crate) is_site: bool,
     pub(crate) section: Section,
     pub(crate) pool: usize,
     pub(crate) limit: Setting<u64>,
@@ -237,6 +239,7 @@ impl Setup {
             frequencies: Frequencies::default(),
         };
         setup.apply_focus(setup.focus, &mut Dice::of(seed, "about"));
+        setup.draw_sites(&mut Dice::of(seed, "sites"));
         setup
     }
 
@@ -361,18 +364,38 @@ impl Setup {
         self.queues.iter().position(|queue| queue.name == name)
     }
 
-    /// Whether there are more undeclared queues than one user may name, so that a push may be refused for that.
+    /// Whether there are more undeclared queues than one user may name, so that a push may be rejected for that.
     pub(crate) fn exceeds_user_queues(&self) -> bool {
         let undeclared = self.queues.iter().filter(|queue| queue.is_undeclared);
         undeclared.count() as u64 > self.quotas.user_queues
     }
 
-    /// The services of a pool, which its workers must offer.
-    pub(crate) fn services_of<'a>(&'a self, pool: &'a str) -> impl Iterator<Item = &'a str> {
+    /// The methods of a pool's services, which its workers must offer.
+    pub(crate) fn calls_of(&self, pool: &str) -> impl Iterator<Item = String> {
         let at = self.pool(pool);
         let all = self.services.iter();
         let all = all.filter(move |service| Some(service.pool) == at);
-        all.map(|service| service.name.as_str())
+        all.map(Service::call)
+    }
+
+    /// Makes sites of some services. All clients are those of the HTTP gateway then.
+    fn draw_sites(&mut self, dice: &mut Dice) {
+        if !dice.percent(25) {
+            return;
+        }
+        for service in &mut self.services {
+            if dice.percent(70) {
+                service.section.make_site();
+                *service = Service::read(service.pool, service.section.clone());
+            }
+        }
+        if self.has_sites() {
+            self.remote_users = [false; 3];
+        }
+    }
+
+    pub(crate) fn has_sites(&self) -> bool {
+        self.services.iter().any(|service| service.is_site)
     }
 }
 
@@ -391,7 +414,7 @@ impl Pool {
 }
 
 impl Pool {
-    /// All sections that the pool ever had: what began under a former one may go on.
+    /// All sections that the pool ever had: tasks and processes that began under a former one may continue.
     pub(crate) fn sections(&self) -> impl Iterator<Item = &Section> {
         self.former.iter().chain([&self.section])
     }
@@ -476,14 +499,28 @@ impl Queue {
 }
 
 impl Service {
+    /// The name of the method that clients call.
+    pub(crate) fn call(&self) -> String {
+        match self.is_site {
+            true => format!("{}.request", self.name),
+            false => format!("{}.ask", self.name),
+        }
+    }
+
     fn read(pool: usize, section: Section) -> Self {
+        let is_site = section.head.starts_with("site.");
+        let default_ms = if is_site { 30_000 } else { 10_000 };
         Self {
-            name: section.head.replace("service.", ""),
+            name: match section.head.strip_prefix("site.") {
+                Some(site) => format!("{}{site}", stoker_wire::SITE_PREFIX),
+                None => section.head.replace("service.", ""),
+            },
+            is_site,
             pool,
             limit: Setting::new(section.number("limit", u64::MAX)),
             per_key: Setting::new(section.number("per_key", u64::MAX)),
             had_kept_workers: section.number("keep", 0) > 0,
-            timeout_ms: Setting::new(section.millis("timeout", 10_000).unwrap_or(u64::MAX)),
+            timeout_ms: Setting::new(section.millis("timeout", default_ms).unwrap_or(u64::MAX)),
             max_waiting: Setting::new(section.number("max_waiting", 10_000)),
             max_wait_ms: Setting::new(section.millis("max_wait", u64::MAX).unwrap_or(u64::MAX)),
             is_idempotent: Setting::new(section.get("idempotent").is_some()),

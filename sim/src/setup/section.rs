@@ -66,6 +66,16 @@ impl Section {
         bytes(self.get(key)?.trim_matches('"'))
     }
 
+    /// Makes the section of a service that of a site, which lacks some of its keys.
+    pub(crate) fn make_site(&mut self) {
+        self.head = self.head.replace("service.s", "site.");
+        for key in ["idempotent", "per_key", "age_step"] {
+            self.take(key);
+        }
+        let name = self.head.replace("site.", "");
+        self.put("listen", format!("[\"127.0.0.1:808{name}\"]"));
+    }
+
     pub(crate) fn write(&self, text: &mut String) {
         writeln!(text, "[{}]", self.head).ok();
         for (key, value) in &self.keys {

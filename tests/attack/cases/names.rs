@@ -79,7 +79,7 @@ fn push_names(client: &mut Client, numbers: std::ops::Range<usize>) -> usize {
                 );
                 assert!(
                     answer.uint(Key::RETRY_AFTER).is_some(),
-                    "it says when to come back"
+                    "the rejection has a retry-after time"
                 );
             }
         }

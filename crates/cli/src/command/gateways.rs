@@ -47,6 +47,9 @@ pub(crate) fn configured_gateways(
 
 /// Checks the files that the gateways need. `base` is the directory of the configuration.
 pub(crate) fn check(config: &Config, base: &Path) -> Result {
+    if !config.sites.is_empty() {
+        site_settings(config, base)?;
+    }
     match config.listen.addresses.is_empty() {
         true => Ok(()),
         false => relay_settings(&config.listen, base).map(drop),
@@ -110,6 +113,7 @@ fn common_settings(http: &HttpConfig) -> Result<stoker_gateway::http::Settings> 
 fn site_settings(config: &Config, base: &Path) -> Result<(Vec<SocketAddr>, String)> {
     use stoker_gateway::http::{EndpointSettings, SitesSettings};
     let (mut addresses, mut endpoints) = (Vec::new(), Vec::<EndpointSettings>::new());
+    let mut first_sites = Vec::new();
     for (at, site) in config.sites.iter().enumerate() {
         for address in site.addresses() {
             let known = addresses.iter().position(|known| *known == address);
@@ -117,10 +121,15 @@ fn site_settings(config: &Config, base: &Path) -> Result<(Vec<SocketAddr>, Strin
             let endpoint = known.filter(|_| address.port() != 0).unwrap_or_else(|| {
                 addresses.push(address);
                 endpoints.push(EndpointSettings::default());
+                first_sites.push(site);
                 addresses.len() - 1
             });
             endpoints[endpoint].sites.push(at);
         }
+    }
+    // All sites of an address have the same certificate.
+    for (endpoint, site) in endpoints.iter_mut().zip(first_sites) {
+        endpoint.tls = site_tls(site, base)?;
     }
     let sites = config.sites.iter().map(|site| site_settings_of(site, base));
     let sites = sites.collect::<Result<_>>()?;
@@ -133,6 +142,22 @@ fn site_settings(config: &Config, base: &Path) -> Result<(Vec<SocketAddr>, Strin
         addresses,
         text.map_err(|error| Failure::Failed(error.to_string()))?,
     ))
+}
+
+#[cfg(feature = "http")]
+fn site_tls(site: &SiteConfig, base: &Path) -> Result<Option<stoker_gateway::tls::TlsFiles>> {
+    let (Some(certificate), Some(key)) = (&site.certificate, &site.key) else {
+        return Ok(None);
+    };
+    let files = stoker_gateway::tls::TlsFiles {
+        section: format!("[site.{}]", site.name),
+        certificate: std::path::absolute(base.join(certificate))?,
+        key: std::path::absolute(base.join(key))?,
+        client_ca: None,
+        protocols: ["h2", "http/1.1"].map(str::to_owned).into(),
+    };
+    stoker_gateway::tls::check(&files).map_err(Failure::Config)?;
+    Ok(Some(files))
 }
 
 #[cfg(feature = "http")]
@@ -185,6 +210,8 @@ fn relay_settings_of(
     let absolute = |path: &PathBuf| std::path::absolute(base.join(path));
     let tls = match (&listen.certificate, &listen.key) {
         (Some(certificate), Some(key)) => Some(TlsFiles {
+            section: "[listen]".to_owned(),
+            protocols: Vec::new(),
             certificate: absolute(certificate)?,
             key: absolute(key)?,
             client_ca: listen.client_ca.as_ref().map(absolute).transpose()?,

@@ -1,4 +1,4 @@
-//! `stoker token`: edits the file with the tokens of peers on other machines.
+//! `stoker token`: edits the tokens of peers on other machines.
 
 use crate::args::{Token as Command, TokenFile, TokenOptions};
 use crate::exit::{Failure, Result};
@@ -33,16 +33,16 @@ pub(crate) fn token(command: &Command, json: bool) -> Result {
     }
 }
 
-/// The file that the command line or the configuration names.
+/// The token file from the command line or the configuration.
 fn path(file: &TokenFile) -> Result<PathBuf> {
     if let Some(path) = &file.tokens {
         return Ok(path.clone());
     }
     let config = file.config.clone().unwrap_or_else(|| "stoker.toml".into());
     let (_, resolved) = super::serve::read(&config).map_err(|failure| match failure {
-        Failure::Config(text) if !config.exists() => Failure::Config(format!(
-            "{text}; or name the file with the tokens with --tokens FILE"
-        )),
+        Failure::Config(text) if !config.exists() => {
+            Failure::Config(format!("{text}; or set the token file with --tokens FILE"))
+        }
         other => other,
     })?;
     Ok(super::serve::directory_of(&config).join(&resolved.listen.tokens))
@@ -64,7 +64,7 @@ fn create(path: &Path, name: &str, options: &TokenOptions, json: bool) -> Result
     edit(path, |tokens| {
         if tokens.iter().any(|other| other.name == name) {
             return Err(format!(
-                "there is a token '{name}' already: change it with 'stoker token set {name}', or give it a new secret \
+                "token '{name}' already exists: change it with 'stoker token set {name}', or give it a new secret \
                  with 'stoker token rotate {name}'"
             ));
         }
@@ -74,13 +74,13 @@ fn create(path: &Path, name: &str, options: &TokenOptions, json: bool) -> Result
     show_secret(name, presented.as_deref(), json)
 }
 
-/// Prints a secret, which is not stored anywhere. It is the only line on standard output, so that a script can keep it.
+/// Prints a secret, which is not stored anywhere. It is the only line on standard output, so that a script can save it.
 fn show_secret(name: &str, presented: Option<&str>, json: bool) -> Result {
     match (presented, json) {
         (_, true) => print_json(&json!({"name": name, "token": presented}).to_string()),
         (Some(presented), false) => print(presented),
         (None, false) => print(&format!(
-            "token {name} is created; peers identify themselves with their certificate"
+            "token {name} is created; peers authenticate with their certificate"
         )),
     }
 }
@@ -110,7 +110,7 @@ fn rotate(path: &Path, name: &str, overlap: Option<&str>, json: bool) -> Result 
     show_secret(name, Some(&presented), json)
 }
 
-/// Makes a secret the only one, or the only one that stays valid after the overlap.
+/// Replaces all secrets with a new one. With an overlap, the old ones stay valid until it is over.
 fn replace_secret(token: &mut Token, new: Secret, overlap_ms: Option<u64>, now: u64) {
     let until = overlap_ms.map(|overlap| now + overlap);
     let mut kept = Vec::new();

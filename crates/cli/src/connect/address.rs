@@ -4,7 +4,7 @@ use crate::exit::{Failure, Result};
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a server can be reached.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     Unix(PathBuf),
@@ -19,19 +19,19 @@ pub(crate) enum Address {
     },
 }
 
-/// How to check the server's certificate, and which one to present.
+/// How to verify the server's certificate, and which client certificate to present.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TlsOptions {
-    /// The CA that has signed the server's certificate; by default those that the system trusts.
+    /// The file with the CA that has signed the server's certificate. By default, the system's trusted CAs are used.
     pub(crate) ca: Option<PathBuf>,
-    /// The name in the server's certificate; by default the host.
+    /// The name that the server's certificate must have. By default, it is the host.
     pub(crate) name: Option<String>,
     pub(crate) certificate: Option<PathBuf>,
     pub(crate) key: Option<PathBuf>,
 }
 
 impl Address {
-    /// Parses one or several addresses that are separated by commas.
+    /// Parses one or more addresses, separated by commas.
     pub(crate) fn parse_list(text: &str) -> Result<Vec<Self>> {
         text.split(',').map(|one| Self::parse(one.trim())).collect()
     }
@@ -54,12 +54,12 @@ impl Address {
                 false => Ok(Self::Unix(rest.into())),
             };
         }
-        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (host, port) =
-            host_and_port(place).ok_or_else(|| invalid("expected a host and a port"))?;
+            host_and_port(authority).ok_or_else(|| invalid("expected a host and a port"))?;
         match scheme {
             "tcp" if query.is_empty() => Ok(Self::Tcp { host, port }),
-            "tcp" => Err(invalid("options are only for tls://")),
+            "tcp" => Err(invalid("only tls:// addresses can have options")),
             "tls" => {
                 let options = options(query).map_err(|why| invalid(&why))?;
                 Ok(Self::Tls {
@@ -120,7 +120,7 @@ fn options(query: &str) -> std::result::Result<TlsOptions, String> {
     }
     match options.certificate.is_some() == options.key.is_some() {
         true => Ok(options),
-        false => Err("cert and key belong together".to_owned()),
+        false => Err("expected both cert and key, or neither".to_owned()),
     }
 }
 

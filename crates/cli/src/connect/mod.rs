@@ -1,4 +1,4 @@
-//! Connects to a server, by its Unix socket or from another machine.
+//! Connects to a server over its Unix socket, TCP or TLS.
 
 mod address;
 mod stream;
@@ -19,8 +19,8 @@ const URL: &str = "STOKER_URL";
 /// The variable with the token for servers on other machines.
 const TOKEN: &str = "STOKER_TOKEN";
 
-/// The addresses that the command line or the environment names, or the default socket. A command that runs inside a
-/// worker talks to the worker's own server, unless the command line says otherwise.
+/// The addresses from the command line or the environment, or the default socket. A command that runs inside a worker
+/// connects to the worker's own server by default, even if `STOKER_URL` is set.
 pub(crate) fn addresses(socket: Option<PathBuf>, url: Option<&str>) -> Result<Vec<Address>> {
     if let Some(url) = url {
         return Address::parse_list(url);
@@ -42,7 +42,7 @@ pub(crate) fn token() -> Option<String> {
     env::var(TOKEN).ok().filter(|token| !token.is_empty())
 }
 
-/// Connects to the first address that can be reached. Also returns whether that is a socket of this machine.
+/// Connects to the first reachable address. Also returns whether it is a Unix socket.
 pub(crate) fn open(addresses: &[Address], deadlines: &Deadlines) -> Result<(Stream, bool)> {
     let mut failures = Vec::new();
     for address in addresses {

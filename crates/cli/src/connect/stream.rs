@@ -14,9 +14,9 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// The maximum time of one attempt to connect to another machine, the TLS handshake included.
+/// The time limit for one attempt to connect over TCP, and for each read and write of the TLS handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The time after which the kernel gives up a peer that answers no probe.
+/// The time without data after which the kernel sends keep-alive probes.
 const PROBE_IDLE: Duration = Duration::from_secs(15);
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 const PROBES: u32 = 3;
@@ -47,7 +47,7 @@ impl Stream {
             }
             #[cfg(not(feature = "relay"))]
             Address::Tls { .. } => Err(Failure::Usage(
-                "this stoker was built without the feature 'relay', which tls:// needs".to_owned(),
+                "this stoker was built without TLS: tls:// requires the feature 'relay'".to_owned(),
             )),
         }
     }
@@ -67,7 +67,7 @@ impl Stream {
             Self::Tls(stream) => {
                 stream.sock.set_read_timeout(limit)?;
                 match stream.read(buffer) {
-                    // The server need not end TLS properly when it has rejected the client.
+                    // A server that has rejected the client may close the connection without a TLS close alert.
                     Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
                     read => read.map_err(explained),
                 }
@@ -97,7 +97,7 @@ impl Stream {
     }
 }
 
-/// An error with what it means to a user. Its kind stays the same.
+/// Replaces the message of a TLS error with an explanation. The kind stays the same.
 #[cfg(feature = "relay")]
 fn explained(error: io::Error) -> io::Error {
     let is_tls = error.get_ref().is_some();
@@ -120,7 +120,9 @@ fn connect(address: &Address, host: &str, port: u16, deadlines: &Deadlines) -> R
                 return Ok(socket);
             }
             Err(error) => {
-                why = format!("{error}; is [listen] configured there, and the port open?");
+                why = format!(
+                    "{error}; check that the server has [listen] addresses, and that no firewall blocks the port"
+                );
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The client's side of TLS, and what its errors mean to a user.
+//! The client's side of TLS, with error messages that say what to do.
 
 use super::address::TlsOptions;
 use std::io;
@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{
 
 pub(crate) type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 
-/// Makes the TLS handshake. The error is what to tell the user.
+/// Performs the TLS handshake. Returns the error as a message for the user.
 pub(super) fn handshake(
     mut socket: TcpStream,
     host: &str,
@@ -61,11 +61,11 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
             }
         }
         None => {
-            // Certificates that can't be read are skipped: others may suffice.
+            // Certificates that can't be read are skipped: they may not be needed.
             let trusted = rustls_native_certs::load_native_certs().certs;
             roots.add_parsable_certificates(trusted);
             if roots.is_empty() {
-                let text = "this system has no trusted CA certificates: name one with ?ca=FILE";
+                let text = "this system has no trusted CA certificates: add ?ca=FILE with the server's CA certificate";
                 return Err(text.to_owned());
             }
         }
@@ -78,7 +78,10 @@ fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String
     let certificates = certificates.and_then(Iterator::collect::<Result<Vec<_>, _>>);
     match certificates {
         Ok(all) if !all.is_empty() => Ok(all),
-        Ok(_) => Err(format!("{} contains no certificate in PEM", path.display())),
+        Ok(_) => Err(format!(
+            "{} has no certificate in PEM format",
+            path.display()
+        )),
         Err(error) => Err(format!(
             "cannot read the certificates in {}: {error}",
             path.display()
@@ -86,7 +89,7 @@ fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String
     }
 }
 
-/// Says what an error of TLS means, and what to do about it.
+/// Explains a TLS error, and says what to do about it.
 pub(super) fn explain(error: &io::Error) -> String {
     let tls = error
         .get_ref()
@@ -94,7 +97,7 @@ pub(super) fn explain(error: &io::Error) -> String {
     let Some(tls) = tls else {
         return match error.kind() {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
-                "the server closed the connection during the TLS handshake; its log says why"
+                "the server closed the connection during the TLS handshake: look for the reason in its log"
                     .to_owned()
             }
             _ => error.to_string(),
@@ -103,7 +106,8 @@ pub(super) fn explain(error: &io::Error) -> String {
     match tls {
         Error::InvalidCertificate(why) => certificate(why),
         Error::InvalidMessage(_) | Error::AlertReceived(AlertDescription::HandshakeFailure) => {
-            "the server does not use TLS there, or none that this program supports: try tcp:// instead of tls://"
+            "the server does not use TLS on this port, or no version that this program supports: try tcp:// instead of \
+             tls://"
                 .to_owned()
         }
         Error::AlertReceived(
@@ -114,8 +118,8 @@ pub(super) fn explain(error: &io::Error) -> String {
             | AlertDescription::CertificateExpired
             | AlertDescription::DecryptError,
         ) => format!(
-            "the server rejects the client certificate ({tls}): present one that its client_ca has signed and that has \
-             not expired, with ?cert=FILE&key=FILE"
+            "the server rejected the client certificate ({tls}): add ?cert=FILE&key=FILE with one that is signed by \
+             the server's client_ca and has not expired"
         ),
         other => other.to_string(),
     }
@@ -135,12 +139,13 @@ fn certificate(why: &CertificateError) -> String {
             "{why}: connect by a name in the certificate, or add ?name=NAME to the address"
         ),
         CertificateError::UnknownIssuer => {
-            "the server's certificate is signed by a CA that is not trusted here: name its certificate with ?ca=FILE"
+            "the server's certificate is signed by a CA that this system does not trust: add ?ca=FILE with the \
+             certificate of that CA"
                 .to_owned()
         }
         other if other.to_string().contains("CaUsedAsEndEntity") => {
-            "the server's certificate is that of a CA, which can't be a server's: issue one for the server with this \
-             CA, or make the self-signed one with -addext basicConstraints=critical,CA:FALSE"
+            "the server presents a CA certificate instead of a server certificate: issue a server certificate with \
+             this CA, or create a self-signed one with -addext basicConstraints=critical,CA:FALSE"
                 .to_owned()
         }
         other => format!("the server's certificate is invalid: {other}"),

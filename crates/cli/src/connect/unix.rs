@@ -10,32 +10,32 @@ use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// The advice for a socket at which no server answers. The Stoker whose configuration is in the socket's directory may
-/// use another path, such as one in another release.
+/// The advice if no server answers at a socket. A Stoker that was started with the configuration in the same directory
+/// may listen at another path, for example in another release.
 fn advice(path: &Path) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     match path.parent().and_then(running::configured_in) {
         Some(other) if other.socket != path => format!(
-            "a Stoker that was started with the configuration there (pid {}) listens at {}: give that path with \
-             --socket or STOKER_SOCKET",
+            "the Stoker that was started with the configuration in that directory (pid {}) listens at {}: set --socket \
+             or STOKER_SOCKET to that path",
             other.pid,
             other.socket.display()
         ),
-        _ => "start one with 'stoker serve', or give the path of its socket with --socket or STOKER_SOCKET"
+        _ => "start one with 'stoker serve', or set --socket or STOKER_SOCKET to the path of its socket"
             .to_owned(),
     }
 }
 
-/// Connects to a socket. Blocks while the server accepts no connections and its backlog is full.
+/// Connects to a socket. Blocks until the deadline while the server's listen backlog is full.
 pub(super) fn open(path: &Path, deadlines: &Deadlines) -> Result<UnixStream> {
     let refused = |error: Errno| {
         let error = io::Error::from(error);
         let shown = path.display();
         match error.kind() {
             ErrorKind::PermissionDenied => {
-                let whose = crate::access::described(path);
+                let owner = crate::access::described(path);
                 Failure::Unreachable(format!(
-                    "permission denied for the socket {shown} ({error}): {whose}"
+                    "permission denied for the socket {shown} ({error}): {owner}"
                 ))
             }
             ErrorKind::WouldBlock => Deadlines::timed_out(),

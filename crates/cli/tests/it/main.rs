@@ -36,6 +36,7 @@ mod roles;
 mod room;
 mod rpc;
 mod signals;
+mod sites;
 mod socket;
 mod steering;
 mod store;

@@ -91,7 +91,7 @@ fn an_exponential_backoff_has_full_jitter_up_to_its_cap() {
     minutes.dedup();
     assert!(
         minutes.len() > 4,
-        "they do not come back together: {waits:?}"
+        "their retries are spread over time: {waits:?}"
     );
 }
 

@@ -667,7 +667,11 @@ fn a_lost_store_is_reported_and_its_wal_is_not_removed() {
         pool_of("serve", format!("workers = 1\n[store]\npath = \"{path}\""))
     };
     let app = setup().config(&config(&store)).start();
-    assert!(!app.log().contains("is created again"), "{}", app.log());
+    assert!(
+        !app.log().contains("created a new, empty job store"),
+        "{}",
+        app.log()
+    );
     let mut client = app.client();
     pause(&mut client, true);
     client.push(&Request::push("mails", "note 1"));
@@ -692,7 +696,7 @@ fn a_lost_store_is_reported_and_its_wal_is_not_removed() {
 
     std::fs::remove_file(&log).expect("removed");
     let app = setup().config(&config(&store)).start();
-    app.wait_for_log("is created again: its file was missing");
+    app.wait_for_log("created a new, empty job store *: the file of the earlier one was missing");
     app.stop();
 }
 

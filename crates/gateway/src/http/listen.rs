@@ -7,6 +7,7 @@ use super::stats::add;
 use super::watch::{Activity, Tracked};
 use super::{Gateway, connection, route};
 use crate::run::is_client_error;
+use crate::tls::Tls;
 use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -21,7 +22,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 /// The pause after a failure to accept, which means that there are no descriptors or no memory.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -110,12 +111,12 @@ fn start(gateway: &Rc<Gateway>, socket: Socket, endpoint: usize) {
         let _guard = guard;
         match socket {
             Socket::Tcp(socket, address) => {
-                let peer = match &shared.sites {
-                    None => Peer::Tcp,
-                    Some(_) => Peer::Site(SitePeer { address, endpoint }),
-                };
-                if socket.readable().await.is_ok() {
-                    serve_connection(shared, socket, peer, activity).await;
+                if socket.readable().await.is_err() {
+                    return;
+                }
+                match &shared.sites {
+                    None => serve_connection(shared, socket, Peer::Tcp, activity).await,
+                    Some(_) => serve_site(shared, socket, (address, endpoint), activity).await,
                 }
             }
             Socket::Unix(socket, uid) => {
@@ -127,6 +128,39 @@ fn start(gateway: &Rc<Gateway>, socket: Socket, endpoint: usize) {
     });
     gateway.connections.add(number, watch, task.abort_handle());
     connection::start_checking(gateway);
+}
+
+/// Serves a connection to a site, after the TLS handshake if the listener requires one.
+async fn serve_site(
+    gateway: Rc<Gateway>,
+    socket: TcpStream,
+    (address, endpoint): (SocketAddr, usize),
+    watch: Rc<Activity>,
+) {
+    let tls = gateway.sites.as_ref().and_then(|sites| sites.tls(endpoint));
+    let acceptor = tls.map(Tls::acceptor);
+    let mut peer = SitePeer {
+        address,
+        endpoint,
+        is_secure: false,
+    };
+    let acceptor = match acceptor {
+        Some(acceptor) if begins_with_tls(&socket).await => acceptor,
+        // A plain request on a listener with TLS is answered with an explanation.
+        _ => return serve_connection(gateway, socket, Peer::Site(peer), watch).await,
+    };
+    peer.is_secure = true;
+    let handshake = timeout(gateway.settings.header_timeout, acceptor.accept(socket));
+    if let Ok(Ok(socket)) = handshake.await {
+        serve_connection(gateway, socket, Peer::Site(peer), watch).await;
+    }
+}
+
+/// Whether the first byte of a connection is that of a TLS handshake.
+async fn begins_with_tls(socket: &TcpStream) -> bool {
+    const HANDSHAKE: u8 = 0x16;
+    let mut first = [0];
+    matches!(socket.peek(&mut first).await, Ok(1)) && first[0] == HANDSHAKE
 }
 
 /// Serves HTTP until the connection ends. Called only after the first byte has arrived, so that clients that send

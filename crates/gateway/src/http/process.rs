@@ -16,6 +16,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The time between two reports of metrics.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+/// The time between two checks for changed certificates.
+const CERTIFICATE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Serves HTTP on `listeners` until the server has shut down. Blocks the calling thread; `beat` is called four times a
 /// second while the gateway makes progress.
@@ -51,7 +53,14 @@ async fn serve(
         ended: tokio::sync::Notify::new(),
         settings,
     });
-    let places: Vec<String> = listeners.iter().map(Listener::description).collect();
+    let places = listeners.iter().enumerate().map(|(endpoint, listener)| {
+        let description = listener.description();
+        match gateway.sites.as_ref().and_then(|sites| sites.tls(endpoint)) {
+            Some(_) => description.replace("http:", "https:"),
+            None => description,
+        }
+    });
+    let places: Vec<String> = places.collect();
     let text = format!("listening on {}", places.join(", "));
     gateway.client.log(Level::Info, text);
     for (endpoint, listener) in listeners.into_iter().enumerate() {
@@ -59,6 +68,7 @@ async fn serve(
     }
     if gateway.sites.is_some() {
         tokio::task::spawn_local(report(gateway.clone()));
+        tokio::task::spawn_local(refresh_certificates(gateway.clone()));
     }
     gateway.client.watch_server().await;
     finish(&gateway).await;
@@ -82,6 +92,16 @@ async fn report(gateway: Rc<Gateway>) {
             reported = Some(now);
         }
         sleep(REPORT_INTERVAL).await;
+    }
+}
+
+/// Looks for changed certificates.
+async fn refresh_certificates(gateway: Rc<Gateway>) {
+    loop {
+        sleep(CERTIFICATE_CHECK_INTERVAL).await;
+        for (level, text) in gateway.sites.iter().flat_map(Sites::refresh_certificates) {
+            gateway.client.log(level, text);
+        }
     }
 }
 

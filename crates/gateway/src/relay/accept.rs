@@ -1,7 +1,7 @@
 //! Accepts connections.
 
 use super::stats::add;
-use super::{Relay, greet, resume, serve};
+use super::{Relay, authenticate, serve_client, serve_worker};
 use crate::run::is_client_error;
 use rustix::net::sockopt;
 use std::io;
@@ -12,12 +12,12 @@ use stoker_wire::Role;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-/// The pause after a failure to accept, which means that there are no descriptors or no memory.
+/// The pause after a failed `accept`, which means that descriptors or memory have run out.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
-/// The number of the kernel's keep-alive probes without an answer after which a peer counts as gone.
+/// The number of unanswered keep-alive probes after which the kernel closes a connection.
 const PROBES: u32 = 3;
 
-/// Accepts connections for ever.
+/// Accepts connections until the gateway ends.
 pub(super) async fn accept(relay: Rc<Relay>, listener: TcpListener) {
     loop {
         let ended = relay.ended.notified();
@@ -35,7 +35,7 @@ pub(super) async fn accept(relay: Rc<Relay>, listener: TcpListener) {
 
 fn start(relay: &Rc<Relay>, socket: TcpStream, address: SocketAddr) {
     if set_options(&socket, relay.settings.keepalive).is_err() {
-        // The client has disconnected.
+        // The peer has disconnected already.
         return;
     }
     add(&relay.stats.accepted, 1);
@@ -43,18 +43,18 @@ fn start(relay: &Rc<Relay>, socket: TcpStream, address: SocketAddr) {
     let relay = relay.clone();
     tokio::task::spawn_local(async move {
         let _open = Open(relay.clone());
-        let Some(greeted) = greet::greet(&relay, socket, address).await else {
+        let Some(peer) = authenticate::authenticate(&relay, socket, address).await else {
             return;
         };
-        match greeted.hello.role {
-            Role::Worker => resume::serve_worker(&relay, greeted).await,
-            Role::Client | Role::Gateway => serve::serve_client(&relay, greeted).await,
+        match peer.hello.role {
+            Role::Worker => serve_worker::serve_worker(&relay, peer).await,
+            Role::Client | Role::Gateway => serve_client::serve_client(&relay, peer).await,
         }
     });
 }
 
-/// Sends without delay, and lets the kernel close the connection of a peer that is gone: one that answers no probe, or
-/// does not acknowledge what it was sent, for this time.
+/// Disables Nagle's algorithm, and makes the kernel close the connection if the peer answers no probe or acknowledges
+/// no data for the duration `keepalive`.
 fn set_options(socket: &TcpStream, keepalive: Duration) -> io::Result<()> {
     let second = Duration::from_secs(1);
     sockopt::set_tcp_nodelay(socket, true)?;

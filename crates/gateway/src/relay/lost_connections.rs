@@ -1,8 +1,8 @@
-//! Simulates a worker that loses its connection again and again, at any byte: whatever is cut off, every task runs once,
-//! in order, and the server gets every answer once.
+//! Simulates a worker that loses its connection repeatedly, at any byte. Every task must run once, in order, and the
+//! server must get every answer once.
 
-use super::pump::{Output, Passed};
-use super::worker::Worker;
+use super::pump::{FrameFilter, Output};
+use super::worker_filter::WorkerFilter;
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use stoker_wire::{Encode, MAX_FRAME, Splitter, Type, WireError, encode};
 
 /// The number of tasks that the server assigns at once.
-const WINDOW: usize = 5;
+const MAX_ASSIGNED: usize = 5;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -24,20 +24,20 @@ enum Step {
     Run,
     /// The gateway reads this many of the worker's bytes.
     FromWorker(usize),
-    /// The connection is lost with everything on it, and the worker connects again.
+    /// The connection and all bytes in transit are lost, and the worker reconnects.
     Cut,
 }
 
 struct Model {
-    gateway: Worker,
+    gateway: WorkerFilter,
     out: Output,
-    /// Bytes on their way from the server, to the worker and from the worker.
+    /// Bytes in transit from the server, to the worker and from the worker.
     from_server: VecDeque<u8>,
     to_worker: VecDeque<u8>,
     from_worker: VecDeque<u8>,
     assigned: u32,
     answered: Vec<u32>,
-    /// What the worker has read and not run, what it has run, and the answers that it keeps.
+    /// The tasks that the worker has read but not run, the tasks that it has run, and the answers that it keeps.
     waiting: VecDeque<u32>,
     ran: Vec<u32>,
     kept: BTreeMap<u32, Vec<u8>>,
@@ -50,7 +50,7 @@ struct Model {
 impl Model {
     fn new() -> Self {
         let mut model = Self {
-            gateway: Worker::new("s".to_owned(), Duration::from_secs(1)),
+            gateway: WorkerFilter::new("s".to_owned(), Duration::from_secs(1)),
             out: Output::default(),
             from_server: VecDeque::new(),
             to_worker: VecDeque::new(),
@@ -85,7 +85,7 @@ impl Model {
     fn step(&mut self, step: Step) {
         match step {
             Step::Assign(len) => {
-                if (self.assigned as usize) < self.answered.len() + WINDOW {
+                if (self.assigned as usize) < self.answered.len() + MAX_ASSIGNED {
                     self.assigned += 1;
                     self.server_writes(Type::Req, self.assigned, &vec![1; len]);
                 }
@@ -162,7 +162,7 @@ impl Model {
         self.to_worker.clear();
         self.reader = Splitter::new(MAX_FRAME);
         if !self.gateway.can_be_resumed() {
-            // There is no task that the loss could affect.
+            // No task is open, so nothing was lost.
             return;
         }
         let held: Vec<u32> = self
@@ -179,7 +179,7 @@ impl Model {
         self.is_greeting = true;
     }
 
-    /// Lets everything arrive, without further losses.
+    /// Delivers everything that is in transit, without further losses.
     fn finish(&mut self) {
         for _ in 0..1_000 {
             for step in [

@@ -1,45 +1,46 @@
-//! The gateway for peers on other machines: passes on frames between TCP connections and the server.
+//! The gateway for peers on other machines: forwards frames between TCP connections and the server.
 //!
-//! It terminates TLS, checks tokens, and limits what each peer may do. Every connection of a peer is one connection to
-//! the server, for which this gateway vouches in HELLO. Frames are passed on unchanged; bodies are not stored. A worker
-//! whose connection is lost in the middle of a task can resume its session on another one.
+//! It terminates TLS, authenticates peers by token or certificate, and enforces what each peer may do. For every
+//! connection of a peer it opens one connection to the server, and states in HELLO whom it has authenticated. Frames are
+//! forwarded unchanged, and most bodies without being buffered. A worker that loses its connection in the middle of a
+//! task can resume its session on another one.
 
 mod accept;
-mod client;
+mod auth_failures;
+mod authenticate;
+mod client_filter;
 mod connect;
-mod control;
-mod failures;
-mod greet;
+mod connection_handle;
 #[cfg(test)]
 mod lost_connections;
-mod peer;
+mod peer_socket;
 mod permit;
 mod process;
 mod pump;
-mod refusal;
-mod resume;
+mod rejection;
 mod scanner;
-mod serve;
+mod serve_client;
+mod serve_worker;
 mod server_socket;
-mod session;
+mod session_state;
 mod settings;
 mod stats;
-mod tls;
 mod tokens;
 mod usage;
-mod worker;
+mod worker_filter;
 
+pub use crate::tls::TlsFiles;
 pub use process::{check, run};
-pub use settings::{Settings, TlsFiles};
+pub use settings::Settings;
 
 use crate::client::Client;
-use control::Control;
-use failures::Failures;
-use resume::Sessions;
+use crate::tls::Tls;
+use auth_failures::AuthFailureLimiter;
+use connection_handle::ConnectionHandle;
+use serve_worker::Sessions;
 use stats::Stats;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
-use tls::Tls;
 use tokens::Tokens;
 use tokio::sync::Notify;
 
@@ -50,30 +51,30 @@ struct Relay {
     client: Client,
     tls: Option<Tls>,
     tokens: Tokens,
-    failures: Failures,
+    auth_failures: AuthFailureLimiter,
     sessions: Sessions,
     stats: Stats,
-    /// The connections of peers that have identified themselves.
-    controls: RefCell<Vec<Weak<Control>>>,
-    /// Where all connections read to, one at a time.
+    /// The connections of authenticated peers.
+    handles: RefCell<Vec<Weak<ConnectionHandle>>>,
+    /// The read buffer that all connections share: each of them empties it before it waits again.
     scratch: RefCell<Vec<u8>>,
     /// Notified when a connection has ended.
     ended: Notify,
 }
 
 impl Relay {
-    fn add(&self, control: &Rc<Control>) {
-        let mut controls = self.controls.borrow_mut();
-        if controls.len() == controls.capacity() {
-            controls.retain(|control| control.strong_count() > 0);
+    fn add(&self, handle: &Rc<ConnectionHandle>) {
+        let mut handles = self.handles.borrow_mut();
+        if handles.len() == handles.capacity() {
+            handles.retain(|handle| handle.strong_count() > 0);
         }
-        controls.push(Rc::downgrade(control));
+        handles.push(Rc::downgrade(handle));
     }
 
-    /// Applies changes of the tokens to the connections that are open.
+    /// Applies changed tokens to the open connections.
     fn update_connections(&self) {
-        for control in self.controls.borrow().iter().filter_map(Weak::upgrade) {
-            control.update(self.tokens.current(&control.name, &control.proof));
+        for handle in self.handles.borrow().iter().filter_map(Weak::upgrade) {
+            handle.update(self.tokens.current(&handle.name, &handle.proof));
         }
     }
 }

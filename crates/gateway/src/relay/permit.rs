@@ -1,25 +1,25 @@
 //! Which requests a token permits.
 
-use super::refusal::Refusal;
+use super::rejection::Rejection;
 use crate::token::{Role, Token};
 use serde::Deserialize;
 use stoker_api::OPERATIONS;
 use stoker_wire::{Frame, Hello, Key, Role as PeerRole, Status, service_of};
 
-/// The maximum length of a request to the server's own methods that must be read to see what it wants.
+/// The maximum body size of a request to the server's own methods, which is buffered to read its field `op`.
 const MAX_OPERATION: usize = 256 << 10;
 
 /// What to do with a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Forward,
-    /// Depends on the body.
+    /// Decided by [`check_operation`] when the body has arrived.
     NeedsBody,
-    Refuse(Refusal),
+    Reject(Rejection),
 }
 
-/// Judges a request of a client by its name and metadata.
-pub(super) fn request(token: &Token, frame: &Frame<'_>, body: usize) -> Verdict {
+/// Checks a request of a client by its name and metadata. `body` is the length of its body.
+pub(super) fn check_request(token: &Token, frame: &Frame<'_>, body: usize) -> Verdict {
     if token.has(Role::Admin) {
         return Verdict::Forward;
     }
@@ -27,40 +27,40 @@ pub(super) fn request(token: &Token, frame: &Frame<'_>, body: usize) -> Verdict 
         let queue = frame.meta.text(Key::QUEUE).unwrap_or_default();
         return match token.permits_queue(Role::Push, queue) {
             true => Verdict::Forward,
-            false => Verdict::Refuse(queue_denied(token, queue)),
+            false => Verdict::Reject(queue_denied(token, queue)),
         };
     }
     if frame.name.starts_with("stoker.") {
         return match body <= MAX_OPERATION {
             true => Verdict::NeedsBody,
-            false => Verdict::Refuse(denied(token, frame.name, Role::Admin)),
+            false => Verdict::Reject(denied(token, frame.name, Role::Admin)),
         };
     }
     match token.permits_method(Role::Call, frame.name) {
         true => Verdict::Forward,
         false if token.has(Role::Call) => {
             let (name, service) = (&token.name, service_of(frame.name));
-            Verdict::Refuse(Refusal::denied(format!(
-                "token '{name}' may not call the service '{service}': name it in 'stoker token set {name} --services', which replaces the list"
+            Verdict::Reject(Rejection::denied(format!(
+                "token '{name}' does not permit calls of the service '{service}': add it with 'stoker token set {name} --services', which replaces the whole list"
             )))
         }
-        false => Verdict::Refuse(denied(token, frame.name, Role::Call)),
+        false => Verdict::Reject(denied(token, frame.name, Role::Call)),
     }
 }
 
-fn queue_denied(token: &Token, queue: &str) -> Refusal {
+fn queue_denied(token: &Token, queue: &str) -> Rejection {
     let name = &token.name;
     match token.has(Role::Push) {
-        true => Refusal::denied(format!(
-            "token '{name}' may not push to the queue '{queue}': name it in 'stoker token set {name} --queues', which replaces the list"
+        true => Rejection::denied(format!(
+            "token '{name}' does not permit pushes to the queue '{queue}': add it with 'stoker token set {name} --queues', which replaces the whole list"
         )),
         false => denied(token, "stoker.push", Role::Push),
     }
 }
 
-fn denied(token: &Token, what: &str, needed: Role) -> Refusal {
+fn denied(token: &Token, what: &str, needed: Role) -> Rejection {
     let name = &token.name;
-    Refusal::denied(format!(
+    Rejection::denied(format!(
         "token '{name}' does not permit {what}: it needs the role {needed}"
     ))
 }
@@ -70,37 +70,37 @@ struct Operation {
     op: String,
 }
 
-/// Judges a request to one of the server's own methods by its body.
-pub(super) fn operation(token: &Token, method: &str, body: &[u8]) -> Result<(), Refusal> {
+/// Checks a request to one of the server's own methods by its body.
+pub(super) fn check_operation(token: &Token, method: &str, body: &[u8]) -> Result<(), Rejection> {
     // serde would accept a JSON array as the fields in their order.
     let is_object = body.trim_ascii_start().first() == Some(&b'{');
     let parsed = serde_json::from_slice(body).ok().filter(|_| is_object);
     let Some(Operation { op }) = parsed else {
         let text = format!("{method}: expected a JSON object with the field op");
-        return Err(Refusal::new(Status::INVALID_ARGUMENT, text));
+        return Err(Rejection::new(Status::INVALID_ARGUMENT, text));
     };
     let mut known = OPERATIONS.iter();
     let known = known.find(|known| known.method == method && known.op == op);
-    // The server checks to whom a job belongs.
-    let is_own_job = method == "stoker.job" && op == "show";
+    // Every token permits this one, because the server checks that the job belongs to the token.
+    let shows_job = method == "stoker.job" && op == "show";
     let needed = match known {
         Some(known) if known.only_reads => Role::Read,
         _ => Role::Admin,
     };
-    match is_own_job || token.has(needed) {
+    match shows_job || token.has(needed) {
         true => Ok(()),
         false => Err(denied(token, &format!("{method} {op}"), needed)),
     }
 }
 
-/// Judges the HELLO of a peer.
-pub(super) fn hello(token: &Token, hello: &Hello) -> Result<(), Refusal> {
+/// Checks that the token permits the role of a peer, and the queues and services that a worker offers.
+pub(super) fn check_hello(token: &Token, hello: &Hello) -> Result<(), Rejection> {
     let name = &token.name;
     if hello.role != PeerRole::Worker {
         let is_client = token.roles.iter().any(|role| *role != Role::Work);
         return match is_client && hello.role == PeerRole::Client {
             true => Ok(()),
-            false => Err(Refusal::denied(format!(
+            false => Err(Rejection::denied(format!(
                 "token '{name}' is only for workers: it needs one of the roles push, call, read, admin"
             ))),
         };
@@ -110,15 +110,16 @@ pub(super) fn hello(token: &Token, hello: &Hello) -> Result<(), Refusal> {
     }
     let mut queues = hello.jobs.iter();
     if let Some(queue) = queues.find(|queue| !serves_queue(token, queue)) {
-        return Err(Refusal::denied(format!(
-            "token '{name}' does not permit to work on the queue '{queue}': name it in 'stoker token set {name} \
-             --queues', which replaces the list"
+        return Err(Rejection::denied(format!(
+            "token '{name}' does not permit workers of the queue '{queue}': add it with 'stoker token set {name} \
+             --queues', which replaces the whole list"
         )));
     }
     let mut calls = hello.calls.iter().chain(&hello.idempotent);
     match calls.find(|call| !token.permits_method(Role::Work, call)) {
-        Some(call) => Err(Refusal::denied(format!(
-            "token '{name}' does not permit to serve '{call}': name it in 'stoker token set {name} --services', which replaces the list"
+        Some(call) => Err(Rejection::denied(format!(
+            "token '{name}' does not permit workers of the service '{call}': add it with 'stoker token set {name} \
+             --services', which replaces the whole list"
         ))),
         None => Ok(()),
     }
@@ -162,7 +163,7 @@ mod tests {
             },
         );
         let (frame, _) = parse(&bytes, 1 << 20).unwrap().unwrap();
-        request(&token(roles), &frame, 0)
+        check_request(&token(roles), &frame, 0)
     }
 
     #[test]
@@ -181,21 +182,22 @@ mod tests {
             (&[Work], "users.get", ""),
             (&[Work], "stoker.push", "mail-a"),
         ] {
-            let refused = verdict(roles, name, queue);
+            let rejected = verdict(roles, name, queue);
             assert!(
-                matches!(refused, Verdict::Refuse(_)),
+                matches!(rejected, Verdict::Reject(_)),
                 "{roles:?} {name} {queue}"
             );
         }
     }
 
-    /// Every operation of the API is either one that only reads, or for administrators.
+    /// Every operation of the API either only reads or is reserved for administrators.
     #[test]
     fn operations_need_read_or_admin() {
         for known in OPERATIONS {
             let body = format!("{{\"op\": \"{}\"}}", known.op);
-            let allowed = |role| operation(&token(&[role]), known.method, body.as_bytes()).is_ok();
-            let is_own_job = known.method == "stoker.job" && known.op == "show";
+            let allowed =
+                |role| check_operation(&token(&[role]), known.method, body.as_bytes()).is_ok();
+            let shows_job = known.method == "stoker.job" && known.op == "show";
             assert!(
                 allowed(Role::Admin) || known.only_reads,
                 "{} {}",
@@ -203,7 +205,7 @@ mod tests {
                 known.op
             );
             assert_eq!(allowed(Role::Read), known.only_reads);
-            assert_eq!(allowed(Role::Push), is_own_job);
+            assert_eq!(allowed(Role::Push), shows_job);
         }
         for body in [
             "",
@@ -214,16 +216,16 @@ mod tests {
             "[\"list\"]",
         ] {
             assert!(
-                operation(&token(&[Role::Read]), "stoker.job", body.as_bytes()).is_err(),
+                check_operation(&token(&[Role::Read]), "stoker.job", body.as_bytes()).is_err(),
                 "{body}"
             );
         }
-        let unknown = operation(&token(&[Role::Read]), "stoker.job", b"{\"op\":\"lists\"}");
+        let unknown = check_operation(&token(&[Role::Read]), "stoker.job", b"{\"op\":\"lists\"}");
         assert_eq!(unknown.unwrap_err().status, Status::PERMISSION_DENIED);
     }
 
     #[test]
-    fn workers_may_offer_only_what_the_token_names() {
+    fn workers_may_offer_only_what_the_token_permits() {
         let worker = |jobs: &[&str], calls: &[&str]| Hello {
             role: PeerRole::Worker,
             jobs: jobs.iter().map(|job| (*job).to_owned()).collect(),
@@ -231,17 +233,17 @@ mod tests {
             ..Hello::default()
         };
         let work = token(&[Role::Work]);
-        assert!(hello(&work, &worker(&["mail-a"], &["users.get"])).is_ok());
-        assert!(hello(&work, &worker(&["other"], &[])).is_err());
-        assert!(hello(&work, &worker(&["*"], &[])).is_err());
-        assert!(hello(&work, &worker(&[], &["shop.get"])).is_err());
-        assert!(hello(&token(&[Role::Push]), &worker(&["mail-a"], &[])).is_err());
-        assert!(hello(&work, &Hello::default()).is_err());
-        assert!(hello(&token(&[Role::Push]), &Hello::default()).is_ok());
+        assert!(check_hello(&work, &worker(&["mail-a"], &["users.get"])).is_ok());
+        assert!(check_hello(&work, &worker(&["other"], &[])).is_err());
+        assert!(check_hello(&work, &worker(&["*"], &[])).is_err());
+        assert!(check_hello(&work, &worker(&[], &["shop.get"])).is_err());
+        assert!(check_hello(&token(&[Role::Push]), &worker(&["mail-a"], &[])).is_err());
+        assert!(check_hello(&work, &Hello::default()).is_err());
+        assert!(check_hello(&token(&[Role::Push]), &Hello::default()).is_ok());
         let gateway = Hello {
             role: PeerRole::Gateway,
             ..Hello::default()
         };
-        assert!(hello(&token(&[Role::Admin]), &gateway).is_err());
+        assert!(check_hello(&token(&[Role::Admin]), &gateway).is_err());
     }
 }

@@ -1,10 +1,10 @@
 //! Runs the gateway, from its listeners to its shutdown.
 
 use super::settings::Settings;
-use super::tls::{self, Tls};
 use super::tokens::Tokens;
 use super::{Relay, accept};
 use crate::client::{self, Client, Level};
+use crate::tls::{self, Tls};
 use rustix::fd::OwnedFd;
 use std::cell::RefCell;
 use std::io;
@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// How long peers may take at a shutdown to read their last answers.
+/// How long peers may take to read their last answers during a shutdown.
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The time between two checks of the files with tokens and certificates.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
@@ -55,10 +55,10 @@ async fn serve(
         client: Client::new(server),
         tls: tls.map_err(io::Error::other)?,
         tokens: tokens.map_err(io::Error::other)?,
-        failures: super::Failures::default(),
+        auth_failures: super::AuthFailureLimiter::default(),
         sessions: super::Sessions::default(),
         stats: super::Stats::default(),
-        controls: RefCell::default(),
+        handles: RefCell::default(),
         scratch: RefCell::new(vec![0; READ_SIZE]),
         ended: Notify::new(),
         settings,
@@ -79,7 +79,7 @@ fn listener(fd: OwnedFd) -> io::Result<TcpListener> {
     TcpListener::from_std(fd.into())
 }
 
-/// Applies changes of the files with tokens and certificates.
+/// Reloads the files with tokens and certificates when they have changed.
 async fn refresh(relay: Rc<Relay>) {
     loop {
         sleep(REFRESH_INTERVAL).await;
@@ -87,7 +87,7 @@ async fn refresh(relay: Rc<Relay>) {
         match relay.tls.as_ref().map_or(Ok(false), Tls::refresh) {
             Ok(false) => {}
             Ok(true) => {
-                let text = "the certificate has changed: new connections use it";
+                let text = "reloaded the certificate, which new connections use";
                 relay.client.log(Level::Info, text);
             }
             Err(error) => {
@@ -95,12 +95,12 @@ async fn refresh(relay: Rc<Relay>) {
                 relay.client.log(Level::Warn, text);
             }
         }
-        // Tokens may have expired without a change.
+        // A token may have expired since the last check.
         relay.update_connections();
     }
 }
 
-/// Reports metrics to the server when they have changed, or when it has been restarted.
+/// Reports metrics to the server when they have changed or the server has been restarted.
 async fn report(relay: Rc<Relay>) {
     let mut reported = None;
     loop {
@@ -113,7 +113,7 @@ async fn report(relay: Rc<Relay>) {
     }
 }
 
-/// Waits until peers have read their last answers, or have taken too long.
+/// Waits until all connections have ended, at most `FINAL_WRITE_TIMEOUT`.
 async fn finish(relay: &Relay) {
     let end = Instant::now() + FINAL_WRITE_TIMEOUT;
     loop {
@@ -139,12 +139,12 @@ impl Relay {
 
     fn log_start(&self, listeners: &[TcpListener]) {
         let scheme = self.tls.as_ref().map_or("tcp", |_| "tls");
-        let mut places = Vec::new();
+        let mut urls = Vec::new();
         for address in listeners
             .iter()
             .filter_map(|listener| listener.local_addr().ok())
         {
-            places.push(format!("{scheme}://{address}"));
+            urls.push(format!("{scheme}://{address}"));
             if self.tls.is_none() && !address.ip().is_loopback() {
                 let text = format!(
                     "{address} is served without TLS ([listen] insecure): tokens and payloads can be read on the network"
@@ -152,7 +152,7 @@ impl Relay {
                 self.client.log(Level::Warn, text);
             }
         }
-        let text = format!("listening on {}", places.join(", "));
+        let text = format!("listening on {}", urls.join(", "));
         self.client.log(Level::Info, text);
     }
 }

@@ -1,10 +1,11 @@
-//! Moves bytes between a peer and the server, in both directions, until one of them ends.
+//! Forwards bytes between a peer and the server, in both directions, until one side closes its connection.
 //!
-//! Each direction has one buffer. Nothing more is read for a direction while its buffer waits to be written, so a peer
-//! that does not read is not read from either, and the server notices that it does not read.
+//! Each direction has one buffer, and nothing more is read for a direction until its buffer has been written. So if the
+//! peer does not read, the gateway stops reading from the server, which then handles the peer like a local one that does
+//! not read; and the other way round.
 
-use super::control::{Control, Stop};
-use super::refusal::Refusal;
+use super::connection_handle::{ConnectionHandle, Stop};
+use super::rejection::Rejection;
 use super::server_socket::ServerSocket;
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -15,8 +16,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The maximum capacity that an empty buffer keeps, in bytes.
 const MAX_SPARE_CAPACITY: usize = 8 << 10;
-/// The number of bytes for the peer above which nothing more is read from it, because its requests may be rejected.
-const MAX_REFUSALS: usize = 256 << 10;
+/// The number of unwritten bytes for the peer above which nothing more is read from it. It limits the memory for
+/// rejections of requests that the peer keeps sending without reading the answers.
+const MAX_UNREAD: usize = 256 << 10;
 
 /// Bytes that wait to be written.
 #[derive(Default)]
@@ -25,14 +27,14 @@ pub(super) struct Output {
     pub(super) to_server: Vec<u8>,
 }
 
-/// Decides what is passed on in each direction.
-pub(super) trait Passed {
+/// Decides what is forwarded in each direction, and tracks the frames.
+pub(super) trait FrameFilter {
     /// An error ends the connection.
-    fn on_peer_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Refusal>;
-    fn on_server_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Refusal>;
-    /// Whether the bytes that were passed on to the peer end with a complete frame.
+    fn on_peer_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Rejection>;
+    fn on_server_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Rejection>;
+    /// Whether the bytes that were forwarded to the peer end with a complete frame.
     fn is_between_frames(&self) -> bool;
-    /// Whether the server still reads after it has sent its last byte.
+    /// Whether the server may still read after it has closed its sending side.
     fn may_half_close(&self) -> bool;
 }
 
@@ -44,7 +46,8 @@ pub(super) enum End {
     /// The server closed the connection.
     Server,
     /// The peer has violated the protocol.
-    Fault(Refusal),
+    Fault(Rejection),
+    /// The gateway itself ended the connection.
     Stopped(Stop),
 }
 
@@ -55,27 +58,27 @@ pub(super) struct Pump {
     sent_to_peer: usize,
     sent_to_server: usize,
     needs_flush: bool,
-    /// The server has sent its last byte, but still reads.
+    /// The server has closed its sending side, but still reads.
     is_half_closed: bool,
 }
 
 impl Pump {
-    /// Moves bytes until one side ends.
+    /// Forwards bytes until one side closes its connection or the handle stops it.
     pub(super) async fn run<S: AsyncRead + AsyncWrite + Unpin>(
         &mut self,
         peer: &mut S,
         server: &mut ServerSocket,
-        passed: &mut impl Passed,
-        control: &Control,
+        filter: &mut impl FrameFilter,
+        handle: &ConnectionHandle,
         scratch: &RefCell<Vec<u8>>,
     ) -> End {
         poll_fn(|cx| {
             loop {
-                if let Some(stop) = control.stopped() {
+                if let Some(stop) = handle.stopped() {
                     return Poll::Ready(End::Stopped(stop));
                 }
                 let mut scratch = scratch.borrow_mut();
-                let step = self.step(cx, peer, server, passed, &mut scratch);
+                let step = self.step(cx, peer, server, filter, &mut scratch);
                 match step {
                     Ok(true) => {}
                     Ok(false) => break,
@@ -83,19 +86,19 @@ impl Pump {
                 }
             }
             self.shrink();
-            control.wake_on_stop(cx.waker());
+            handle.wake_on_stop(cx.waker());
             Poll::Pending
         })
         .await
     }
 
-    /// Does whatever can be done without waiting. Returns whether that was anything.
+    /// Reads and writes once in each direction without waiting. Returns whether any bytes were moved.
     fn step<S: AsyncRead + AsyncWrite + Unpin>(
         &mut self,
         cx: &mut Context<'_>,
         peer: &mut S,
         server: &mut ServerSocket,
-        passed: &mut impl Passed,
+        filter: &mut impl FrameFilter,
         scratch: &mut [u8],
     ) -> Result<bool, End> {
         let mut progress = self.write_to_peer(cx, peer)?;
@@ -109,23 +112,23 @@ impl Pump {
         {
             match read {
                 Ok(count) if count > 0 => {
-                    let passed = passed.on_server_bytes(&scratch[..count], &mut self.out);
-                    passed.map_err(End::Fault)?;
+                    let filtered = filter.on_server_bytes(&scratch[..count], &mut self.out);
+                    filtered.map_err(End::Fault)?;
                 }
-                Ok(_) if passed.may_half_close() => self.is_half_closed = true,
+                Ok(_) if filter.may_half_close() => self.is_half_closed = true,
                 _ => return Err(End::Server),
             }
             progress = true;
         }
-        if self.out.to_server.is_empty() && self.out.to_peer.len() < MAX_REFUSALS {
+        if self.out.to_server.is_empty() && self.out.to_peer.len() < MAX_UNREAD {
             let mut buffer = ReadBuf::new(scratch);
             if let Poll::Ready(read) = Pin::new(peer).poll_read(cx, &mut buffer) {
                 let bytes = buffer.filled();
                 if read.is_err() || bytes.is_empty() {
                     return Err(End::Peer);
                 }
-                let passed = passed.on_peer_bytes(bytes, &mut self.out);
-                passed.map_err(End::Fault)?;
+                let filtered = filter.on_peer_bytes(bytes, &mut self.out);
+                filtered.map_err(End::Fault)?;
                 progress = true;
             }
         }
@@ -169,7 +172,7 @@ impl Pump {
             let rest = &self.out.to_server[self.sent_to_server..];
             match server.poll_write(cx, rest) {
                 Poll::Ready(Ok(count)) => self.sent_to_server += count,
-                // What the server wrote before it closed the connection can still be read.
+                // The server has closed the connection. What it wrote before can still be read, so this is no end yet.
                 Poll::Ready(Err(_)) => self.sent_to_server = self.out.to_server.len(),
                 Poll::Pending => return Ok(progress),
             }
@@ -180,7 +183,7 @@ impl Pump {
         Ok(progress)
     }
 
-    /// Releases the memory of large buffers that are empty.
+    /// Frees the memory of large empty buffers.
     fn shrink(&mut self) {
         for buffer in [&mut self.out.to_peer, &mut self.out.to_server] {
             if buffer.is_empty() && buffer.capacity() > MAX_SPARE_CAPACITY {
@@ -189,7 +192,7 @@ impl Pump {
         }
     }
 
-    /// Writes everything that waits for the server.
+    /// Writes all buffered bytes to the server.
     pub(super) async fn finish_server(&mut self, server: &mut ServerSocket) {
         poll_fn(|cx| {
             let written = self.write_to_server(cx, server);
@@ -201,7 +204,7 @@ impl Pump {
         .await;
     }
 
-    /// Writes everything that waits for the peer, and closes the connection.
+    /// Writes all buffered bytes to the peer, and closes the connection.
     pub(super) async fn finish_peer<S: AsyncWrite + Unpin>(&mut self, peer: &mut S) {
         let finished = poll_fn(|cx| {
             if self.write_to_peer(cx, peer).is_err() {
@@ -210,29 +213,29 @@ impl Pump {
             if !self.out.to_peer.is_empty() || self.needs_flush {
                 return Poll::Pending;
             }
-            // The peer may be gone.
+            // An error is ignored: the peer may have disconnected already.
             ready!(Pin::new(&mut *peer).poll_shutdown(cx)).ok();
             Poll::Ready(())
         });
         finished.await;
     }
 
-    /// Appends the error response that a peer gets before its connection is closed.
-    pub(super) fn explain(&mut self, end: &End, passed: &impl Passed) {
+    /// Appends an error response with the reason why the connection is closed, unless the peer would read it as a part
+    /// of an incomplete frame.
+    pub(super) fn append_error(&mut self, end: &End, filter: &impl FrameFilter) {
         match end {
-            _ if !passed.is_between_frames() => {}
-            End::Fault(refusal) => refusal.answer(0, &mut self.out.to_peer),
+            _ if !filter.is_between_frames() => {}
+            End::Fault(rejection) => rejection.answer(0, &mut self.out.to_peer),
             End::Stopped(Stop::Revoked) => {
-                let text =
-                    "the token is no longer valid: it was changed or revoked, or has expired";
-                Refusal::new(Status::UNAUTHENTICATED, text).answer(0, &mut self.out.to_peer);
+                let text = "the token was changed or revoked, or has expired: reconnect with a valid token";
+                Rejection::new(Status::UNAUTHENTICATED, text).answer(0, &mut self.out.to_peer);
             }
             End::Peer | End::Server | End::Stopped(Stop::Resumed) => {}
         }
     }
 
-    /// Forgets what waits for a peer that is gone.
-    pub(super) fn forget_peer(&mut self) {
+    /// Drops the bytes for a peer that has disconnected.
+    pub(super) fn discard_peer_output(&mut self) {
         self.out.to_peer.clear();
         self.sent_to_peer = 0;
         self.needs_flush = false;

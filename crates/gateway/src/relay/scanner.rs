@@ -1,4 +1,4 @@
-//! Follows the frames in a stream of bytes without storing their bodies.
+//! Finds the frames in a stream of bytes without buffering their bodies.
 
 use stoker_wire::{Frame, HEADER, MAX_FRAME, WireError, parse_head};
 
@@ -13,7 +13,7 @@ pub(super) enum Part<'a> {
         bytes: &'a [u8],
         body: usize,
     },
-    /// Bytes of the body, and the number of those that are still to come.
+    /// Bytes of the body, and the number of bytes of it that have not arrived.
     Body { bytes: &'a [u8], left: usize },
 }
 
@@ -21,7 +21,7 @@ pub(super) enum Part<'a> {
 pub(super) struct Scanner {
     /// The beginning of a head that has not arrived completely.
     partial: Vec<u8>,
-    /// The number of bytes of the current body that are still to come.
+    /// The number of bytes of the current body that have not arrived.
     left: usize,
 }
 
@@ -99,7 +99,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the stream is cut, the parts are the stream, and every frame is seen once.
+        /// However the stream is split, its parts join to the same stream, and every frame is reported once.
         #[test]
         fn parts_add_up_to_the_stream(
             bodies in prop::collection::vec(0usize..90, 0..8),

@@ -1,4 +1,4 @@
-//! A connection to the server whose frames are passed on.
+//! A connection to the server on behalf of one peer.
 
 use crate::client::register;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,14 +13,14 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// The time between two checks whether the server has closed a connection on which it sends nothing more.
+/// The time between two checks whether the server has fully closed a connection that it has half-closed.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The socket, registered for reading only: otherwise the kernel would also wake this process whenever the server has
-/// read something.
+/// The socket. It is registered for reading only: if it were also registered for writing, the kernel would wake this
+/// process whenever the server reads.
 pub(super) struct ServerSocket {
     fd: AsyncFd<UnixStream>,
-    /// A copy that is registered for writing, while the socket's buffer is full.
+    /// A duplicate that is registered for writing, while the socket's send buffer is full.
     full: Option<AsyncFd<UnixStream>>,
     /// When to check next whether the server has closed the connection in both directions.
     timer: Option<Pin<Box<Sleep>>>,
@@ -45,7 +45,7 @@ impl ServerSocket {
             let mut guard = ready!(self.fd.poll_read_ready(cx))?;
             match self.fd.get_ref().read(buffer) {
                 Ok(count) => {
-                    // A short read has emptied the socket.
+                    // After a short read, the socket is empty.
                     if count > 0 && count < buffer.len() {
                         guard.clear_ready();
                     }
@@ -58,9 +58,10 @@ impl ServerSocket {
         }
     }
 
-    /// Waits until the server has closed the connection in both directions, after it has sent its last byte.
+    /// Waits until the server has closed the connection in both directions, after it has closed its sending side.
     pub(super) fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // The runtime reports the end of reading for ever, and so can't report the other one.
+        // Polled by timer: a half-closed socket stays readable, so the runtime does not report that the other direction
+        // has been closed too.
         let timer = self
             .timer
             .get_or_insert_with(|| Box::pin(sleep(CHECK_INTERVAL)));

@@ -1,5 +1,6 @@
-//! The gateway's part of the configuration, in the form in which its process receives it.
+//! The settings that the gateway's process receives from the server.
 
+use crate::tls::TlsFiles;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,13 +14,4 @@ pub struct Settings {
     pub hello_timeout: Duration,
     pub keepalive: Duration,
     pub resume_timeout: Duration,
-}
-
-/// The files for TLS, in PEM.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TlsFiles {
-    pub certificate: PathBuf,
-    pub key: PathBuf,
-    /// The CA that must have signed the certificates of clients.
-    pub client_ca: Option<PathBuf>,
 }

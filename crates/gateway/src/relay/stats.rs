@@ -4,16 +4,16 @@ use std::cell::Cell;
 
 #[derive(Default)]
 pub(super) struct Stats {
-    /// Open connections, those that have not identified themselves included.
+    /// Open connections, including those that have not been authenticated yet.
     pub(super) connections: Cell<u64>,
     pub(super) accepted: Cell<u64>,
     /// Connections that were rejected, for example because of an invalid token.
     pub(super) rejected: Cell<u64>,
-    /// Sessions of workers that continued on another connection.
+    /// Sessions that workers resumed on another connection.
     pub(super) resumed: Cell<u64>,
-    /// Sessions of workers that did not come back in time.
+    /// Sessions that ended because the worker did not reconnect within `resume_timeout`.
     pub(super) expired: Cell<u64>,
-    /// Answers of workers that came back too late, which were refused.
+    /// Answers that were rejected because the worker reconnected after its session had expired.
     pub(super) late: Cell<u64>,
 }
 

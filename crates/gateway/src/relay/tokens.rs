@@ -1,6 +1,6 @@
-//! The tokens that are valid now, and what their peers use.
+//! The tokens in the file, with the current usage of each.
 
-use super::refusal::Refusal;
+use super::rejection::Rejection;
 use super::usage::Usage;
 use crate::token::{FileError, Secret, Token, read, split_secret};
 use std::cell::{Cell, RefCell};
@@ -12,28 +12,28 @@ use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use stoker_wire::Status;
 
-/// A token, and what its peers use.
+/// A token with the current usage of its peers.
 #[derive(Clone)]
-pub(super) struct Active {
+pub(super) struct ActiveToken {
     pub(super) token: Rc<Token>,
     pub(super) usage: Rc<Usage>,
 }
 
-/// How a peer has identified itself.
+/// By what a peer was authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Proof {
     /// The hash of the secret.
     Secret(String),
-    /// The name in its certificate.
+    /// The name in the client certificate.
     Certificate(String),
 }
 
-/// What tells one version of the file from another.
+/// Inode, times and size of the file, from which a change is recognized. `None` if the file can't be read.
 type Version = Option<(u64, i64, i64, i64, i64, u64)>;
 
 pub(super) struct Tokens {
     path: PathBuf,
-    by_name: RefCell<HashMap<String, Active>>,
+    by_name: RefCell<HashMap<String, ActiveToken>>,
     version: Cell<Version>,
 }
 
@@ -48,7 +48,7 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Reads the file again if it has changed since the last call. Returns whether it did.
+    /// Reads the file again if it has changed since the last call, and returns whether it had.
     pub(super) fn refresh(&self) -> Result<bool, FileError> {
         if self.current_version() == self.version.get() {
             return Ok(false);
@@ -71,15 +71,15 @@ impl Tokens {
     }
 
     fn load(&self) -> Result<(), FileError> {
-        // Taken before the file is read: if it changes meanwhile, it is read once more. A version that can't be read is
-        // reported once.
+        // Set before the file is read, so that a change in the meantime is noticed by the next call; and set even if
+        // reading fails, so that an invalid file is reported only once.
         self.version.set(self.current_version());
         let tokens = read(&self.path)?;
         let mut by_name = self.by_name.borrow_mut();
-        let mut before = std::mem::take(&mut *by_name);
+        let mut previous = std::mem::take(&mut *by_name);
         for token in tokens {
-            let usage = before.remove(&token.name).map(|active| active.usage);
-            let active = Active {
+            let usage = previous.remove(&token.name).map(|active| active.usage);
+            let active = ActiveToken {
                 usage: usage.unwrap_or_default(),
                 token: Rc::new(token),
             };
@@ -93,7 +93,7 @@ impl Tokens {
         &self,
         presented: Option<&str>,
         has_certificate_for: impl Fn(&str) -> bool,
-    ) -> Result<(Active, Proof), Refusal> {
+    ) -> Result<(ActiveToken, Proof), Rejection> {
         let now = now_ms();
         let found = match presented {
             Some(presented) => self.by_secret(presented, now),
@@ -102,42 +102,42 @@ impl Tokens {
         let Some((active, proof)) = found else {
             let text = match presented {
                 Some(_) => {
-                    "the token is not valid: it was mistyped, revoked or has expired; 'stoker token list' on the \
-                     server shows which there are"
+                    "the token is invalid: it was mistyped or revoked, or has expired; 'stoker token list' on the \
+                     server shows all tokens"
                 }
                 None => {
-                    "a token is required here: set STOKER_TOKEN; 'stoker token create' on the server makes one"
+                    "a token is required: set STOKER_TOKEN; 'stoker token create' on the server creates one"
                 }
             };
-            return Err(Refusal::new(Status::UNAUTHENTICATED, text));
+            return Err(Rejection::new(Status::UNAUTHENTICATED, text));
         };
         if active.token.is_expired(now) {
             let text = format!(
                 "token '{}' has expired; 'stoker token set {0} --expires' on the server extends it",
                 active.token.name
             );
-            return Err(Refusal::new(Status::UNAUTHENTICATED, text));
+            return Err(Rejection::new(Status::UNAUTHENTICATED, text));
         }
         Ok((active, proof))
     }
 
-    fn by_secret(&self, presented: &str, now: u64) -> Option<(Active, Proof)> {
+    fn by_secret(&self, presented: &str, now: u64) -> Option<(ActiveToken, Proof)> {
         let (name, secret) = split_secret(presented)?;
         let by_name = self.by_name.borrow();
         let Some(active) = by_name.get(name) else {
-            // Takes as long as for a name that exists.
-            let nothing = Secret {
+            // Compared with a dummy, so that the time does not reveal which names exist.
+            let dummy = Secret {
                 sha256: "0".repeat(64),
                 expires_ms: None,
             };
-            return nothing.is_of(secret, now).then_some(None)?;
+            return dummy.is_of(secret, now).then_some(None)?;
         };
         let mut secrets = active.token.secrets.iter();
         let found = secrets.find(|stored| stored.is_of(secret, now))?;
         Some((active.clone(), Proof::Secret(found.sha256.clone())))
     }
 
-    fn by_certificate(&self, is_for: impl Fn(&str) -> bool) -> Option<(Active, Proof)> {
+    fn by_certificate(&self, is_for: impl Fn(&str) -> bool) -> Option<(ActiveToken, Proof)> {
         let by_name = self.by_name.borrow();
         let mut found = by_name.values().filter_map(|active| {
             let name = active.token.certificate.as_deref()?;
@@ -146,7 +146,7 @@ impl Tokens {
         found.next()
     }
 
-    /// The present version of a token with which a peer has identified itself; `None` if it is no longer valid.
+    /// The current version of a token that a peer was authenticated with; `None` if it is no longer valid.
     pub(super) fn current(&self, name: &str, proof: &Proof) -> Option<Rc<Token>> {
         let now = now_ms();
         let by_name = self.by_name.borrow();
@@ -173,7 +173,7 @@ mod tests {
     use crate::token::{Role, edit, new_secret};
 
     #[test]
-    fn changes_of_the_file_take_effect() {
+    fn changes_to_the_file_take_effect() {
         let path = std::env::temp_dir().join(format!("stoker-active-{}", std::process::id()));
         let tokens = Tokens::new(path.clone()).unwrap();
         assert!(tokens.authenticate(Some("web.x"), |_| false).is_err());
@@ -205,11 +205,11 @@ mod tests {
             Some(&presented[..60]),
         ];
         for presented in wrong {
-            let refused = tokens.authenticate(presented, |_| false);
-            assert_eq!(refused.err().unwrap().status, Status::UNAUTHENTICATED);
+            let rejected = tokens.authenticate(presented, |_| false);
+            assert_eq!(rejected.err().unwrap().status, Status::UNAUTHENTICATED);
         }
         active.usage.connect(&active.token).unwrap();
-        // A rotation without overlap: the old secret is gone, and the use goes on.
+        // A rotation without overlap: the old secret becomes invalid, and the usage is kept.
         let (_, secret) = new_secret("web").unwrap();
         edit(&path, |all| {
             all[0].secrets = vec![secret];

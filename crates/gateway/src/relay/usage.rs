@@ -1,30 +1,30 @@
-//! What the peers of one token use at present, and its limits.
+//! The current usage of a token by its peers, and its limits.
 
-use super::refusal::Refusal;
+use super::rejection::Rejection;
 use crate::token::Token;
 use std::cell::Cell;
 use std::time::Instant;
 
-/// When a request that met a limit may be sent again.
+/// How long a peer should wait before it repeats a request that exceeded the limit of unanswered requests.
 const RETRY_MS: u32 = 100;
-/// When a peer that met the limit of connections may connect again.
+/// How long a peer should wait before it reconnects if it exceeded the limit of connections.
 const CONNECT_RETRY_MS: u32 = 1_000;
 
 #[derive(Default)]
 pub(super) struct Usage {
     connections: Cell<u32>,
     inflight: Cell<u32>,
-    /// How many pushes are permitted now, and when that was calculated.
+    /// A token bucket: the number of permitted pushes, and when it was calculated.
     pushes: Cell<Option<(f64, Instant)>>,
 }
 
 impl Usage {
-    /// Counts another connection, unless the limit is reached.
-    pub(super) fn connect(&self, token: &Token) -> Result<(), Refusal> {
+    /// Counts another connection, or rejects it if the limit has been reached.
+    pub(super) fn connect(&self, token: &Token) -> Result<(), Rejection> {
         let (name, open) = (&token.name, self.connections.get());
         if token.connections.is_some_and(|most| open >= most) {
-            let text = format!("token '{name}' has {open} connections already, which is its limit");
-            return Err(Refusal::limit(text, CONNECT_RETRY_MS));
+            let text = format!("token '{name}' has reached its limit of {open} connections");
+            return Err(Rejection::limit(text, CONNECT_RETRY_MS));
         }
         self.connections.set(open + 1);
         Ok(())
@@ -34,12 +34,13 @@ impl Usage {
         self.connections.set(self.connections.get() - 1);
     }
 
-    /// Counts another request, unless the limit is reached.
-    pub(super) fn begin(&self, token: &Token) -> Result<(), Refusal> {
+    /// Counts another request, or rejects it if the limit has been reached.
+    pub(super) fn begin(&self, token: &Token) -> Result<(), Rejection> {
         let (name, open) = (&token.name, self.inflight.get());
         if token.inflight.is_some_and(|most| open >= most) {
-            let text = format!("token '{name}' has {open} unanswered requests, which is its limit");
-            return Err(Refusal::limit(text, RETRY_MS));
+            let text =
+                format!("token '{name}' has reached its limit of {open} unanswered requests");
+            return Err(Rejection::limit(text, RETRY_MS));
         }
         self.inflight.set(open + 1);
         Ok(())
@@ -49,8 +50,8 @@ impl Usage {
         self.inflight.set(self.inflight.get() - count as u32);
     }
 
-    /// Counts another push, unless there were too many in the last second.
-    pub(super) fn push(&self, token: &Token, now: Instant) -> Result<(), Refusal> {
+    /// Counts another push, or rejects it if the rate limit has been reached.
+    pub(super) fn push(&self, token: &Token, now: Instant) -> Result<(), Rejection> {
         let Some(rate) = token.pushes_per_second.map(f64::from) else {
             return Ok(());
         };
@@ -61,8 +62,8 @@ impl Usage {
             self.pushes.set(Some((permitted, now)));
             let name = &token.name;
             let wait_ms = ((1.0 - permitted) / rate * 1_000.0).ceil();
-            let text = format!("token '{name}' may push {rate} jobs a second");
-            return Err(Refusal::limit(text, wait_ms as u32));
+            let text = format!("token '{name}' has reached its limit of {rate} pushes per second");
+            return Err(Rejection::limit(text, wait_ms as u32));
         }
         self.pushes.set(Some((permitted - 1.0, now)));
         Ok(())
@@ -75,7 +76,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn limits_are_those_of_the_token() {
+    fn limits_of_a_token_are_enforced() {
         let usage = Usage::default();
         let token = Token {
             connections: Some(1),
@@ -92,8 +93,8 @@ mod tests {
         assert!(usage.begin(&token).is_ok());
         let now = Instant::now();
         assert!(usage.push(&token, now).is_ok() && usage.push(&token, now).is_ok());
-        let refusal = usage.push(&token, now).unwrap_err();
-        assert_eq!(refusal.retry_ms, Some(500));
+        let rejection = usage.push(&token, now).unwrap_err();
+        assert_eq!(rejection.retry_ms, Some(500));
         assert!(
             usage
                 .push(&token, now + Duration::from_millis(400))

@@ -26,8 +26,8 @@ struct Content {
 #[derive(Debug)]
 pub enum FileError {
     Failed(PathBuf, io::Error),
-    /// Users other than the owner may access the file.
-    Open(PathBuf, u32),
+    /// The file's mode permits access for users other than its owner.
+    Exposed(PathBuf, u32),
     Invalid(PathBuf, String),
     /// The change was rejected.
     Rejected(String),
@@ -43,18 +43,18 @@ impl fmt::Display for FileError {
                     path.display()
                 )
             }
-            Self::Open(path, mode) => {
+            Self::Exposed(path, mode) => {
                 let path = path.display();
                 write!(
                     f,
-                    "the file with the tokens {path} has mode {mode:04o}, so others can access it; run chmod 600 {path}"
+                    "the token file {path} has mode {mode:04o}, so other users can access it; run chmod 600 {path}"
                 )
             }
             Self::Invalid(path, why) => {
                 let path = path.display();
                 write!(
                     f,
-                    "the file with the tokens {path} is invalid: {why}; restore it from a backup"
+                    "the token file {path} is invalid: {why}; restore it from a backup"
                 )
             }
             Self::Rejected(why) => f.write_str(why),
@@ -64,7 +64,7 @@ impl fmt::Display for FileError {
 
 impl error::Error for FileError {}
 
-/// Reads all tokens. A file that does not exist has none.
+/// Reads all tokens. There are none if the file does not exist.
 pub fn read(path: &Path) -> Result<Vec<Token>, FileError> {
     let failed = |error| FileError::Failed(path.to_owned(), error);
     match File::open(path) {
@@ -79,14 +79,14 @@ fn read_from(path: &Path, file: &File) -> Result<Vec<Token>, FileError> {
     let invalid = |why: String| FileError::Invalid(path.to_owned(), why);
     let mode = file.metadata().map_err(failed)?.mode() & 0o777;
     if mode & MODE_OF_OTHERS != 0 {
-        return Err(FileError::Open(path.to_owned(), mode));
+        return Err(FileError::Exposed(path.to_owned(), mode));
     }
     let mut text = String::new();
     file.take(MAX_SIZE + 1)
         .read_to_string(&mut text)
         .map_err(failed)?;
     if text.len() as u64 > MAX_SIZE {
-        return Err(invalid(format!("it has more than {MAX_SIZE} bytes")));
+        return Err(invalid(format!("it is larger than {MAX_SIZE} bytes")));
     }
     if text.is_empty() {
         return Ok(Vec::new());
@@ -124,14 +124,14 @@ fn check(tokens: &[Token]) -> Result<(), String> {
     }
 }
 
-/// Changes the tokens. The file is replaced at once, so a reader never sees a part of the change; two changes at the
-/// same time are made one after the other.
+/// Changes the tokens. The file is replaced atomically, so a reader never sees a partial change; concurrent changes are
+/// made one after the other.
 pub fn edit<T>(
     path: &Path,
     change: impl FnOnce(&mut Vec<Token>) -> Result<T, String>,
 ) -> Result<T, FileError> {
     let failed = |error| FileError::Failed(path.to_owned(), error);
-    // A symbolic link stays, and the file that it leads to is replaced.
+    // If the path is a symbolic link, its target is replaced, not the link.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let locked = lock(path).map_err(failed)?;
     let mut tokens = read_from(path, &locked)?;
@@ -154,9 +154,9 @@ fn lock(path: &Path) -> io::Result<File> {
             .open(path)?;
         flock(&file, FlockOperation::LockExclusive)?;
         // Another process may have replaced the file before it released the lock.
-        let opened = file.metadata()?;
-        let is_there = fs::metadata(path).is_ok_and(|there| there.ino() == opened.ino());
-        if is_there {
+        let locked = file.metadata()?;
+        let is_current = fs::metadata(path).is_ok_and(|current| current.ino() == locked.ino());
+        if is_current {
             return Ok(file);
         }
     }
@@ -169,7 +169,8 @@ fn replace(path: &Path, content: &Content) -> io::Result<()> {
     let owner = fs::metadata(path)?;
     let written = (|| {
         let mut options = OpenOptions::new();
-        // Created here and now: another user who may write to the directory can't have put a link in its place.
+        // `create_new` fails if the path exists, so another user who can write to the directory can't redirect this
+        // write with a symbolic link.
         let mut file = options
             .write(true)
             .create_new(true)
@@ -177,7 +178,7 @@ fn replace(path: &Path, content: &Content) -> io::Result<()> {
             .open(&temporary)?;
         let text = serde_json::to_string_pretty(content)?;
         writeln!(file, "{text}")?;
-        // Root may edit the file of the user that the gateway runs as.
+        // Root may edit the file, but the gateway's user must remain its owner.
         if file.metadata()?.uid() != owner.uid() {
             std::os::unix::fs::fchown(&file, Some(owner.uid()), Some(owner.gid()))?;
         }
@@ -185,7 +186,7 @@ fn replace(path: &Path, content: &Content) -> io::Result<()> {
         fs::rename(&temporary, path)
     })();
     if written.is_err() {
-        // Already gone if the renaming succeeded.
+        // An error is ignored: the file does not exist if it could not be created.
         fs::remove_file(&temporary).ok();
     }
     written
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_kept_in_a_file_for_its_owner_only() {
+    fn only_the_owner_can_read_the_token_file() {
         let path = std::env::temp_dir().join(format!("stoker-tokens-{}", std::process::id()));
         assert_eq!(read(&path).unwrap(), []);
         edit(&path, |tokens| {
@@ -221,11 +222,11 @@ mod tests {
             Ok(())
         });
         assert!(matches!(twice, Err(FileError::Rejected(_))));
-        let refused: Result<(), FileError> = edit(&path, |_| Err("no".to_owned()));
-        assert_eq!(refused.unwrap_err().to_string(), "no");
+        let rejected: Result<(), FileError> = edit(&path, |_| Err("no".to_owned()));
+        assert_eq!(rejected.unwrap_err().to_string(), "no");
         assert_eq!(read(&path).unwrap(), [token("a")]);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        assert!(matches!(read(&path), Err(FileError::Open(_, 0o640))));
+        assert!(matches!(read(&path), Err(FileError::Exposed(_, 0o640))));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, "{\"tokens\": [{}]}").unwrap();
         assert!(matches!(read(&path), Err(FileError::Invalid(..))));

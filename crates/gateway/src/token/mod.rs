@@ -1,7 +1,7 @@
-//! Tokens: names for peers on other machines, with what each of them may do.
+//! Tokens, by which peers on other machines authenticate, and what each token permits.
 //!
-//! Tokens are kept in one file, which `stoker token` edits ([`file`]) and the relay gateway reads. Only hashes of the
-//! secrets are stored ([`secret`]).
+//! All tokens are in one file, which `stoker token` edits ([`file`]) and the relay gateway reads. It contains only hashes
+//! of the secrets ([`secret`]).
 
 mod file;
 mod pattern;
@@ -20,10 +20,10 @@ use std::fmt;
 const MAX_NAME: usize = 64;
 /// The maximum number of patterns of one kind.
 const MAX_PATTERNS: usize = 100;
-/// The maximum length of a pattern, and of the name in a certificate.
+/// The maximum length of a pattern or of the name in a certificate.
 const MAX_PATTERN: usize = 255;
 
-/// What the peers that identify themselves with this token may do.
+/// A token, and what it permits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Token {
@@ -35,10 +35,10 @@ pub struct Token {
     /// Patterns of the services to call or to serve.
     #[serde(default)]
     pub services: Vec<String>,
-    /// The secrets that are valid now: usually one, for some time after a rotation two.
+    /// The valid secrets: usually one, and two during the overlap after a rotation.
     #[serde(default)]
     pub secrets: Vec<Secret>,
-    /// The name in a client certificate that identifies this token without a secret.
+    /// A client certificate for this name authenticates a peer with this token, without a secret.
     #[serde(default)]
     pub certificate: Option<String>,
     /// When the token was created, in Unix milliseconds.
@@ -75,14 +75,14 @@ impl Token {
         self.roles.contains(&role)
     }
 
-    /// Whether one of the roles permits to do this with a queue.
+    /// Whether the token has this role for a queue.
     #[must_use]
     pub fn permits_queue(&self, role: Role, queue: &str) -> bool {
         let is_matched = || self.queues.iter().any(|pattern| matches(pattern, queue));
         self.has(Role::Admin) || self.has(role) && is_matched()
     }
 
-    /// Whether one of the roles permits to do this with a method, `service.method`.
+    /// Whether the token has this role for a method, `service.method`.
     #[must_use]
     pub fn permits_method(&self, role: Role, method: &str) -> bool {
         let service = stoker_wire::service_of(method);
@@ -91,11 +91,11 @@ impl Token {
         self.has(Role::Admin) || self.has(role) && self.services.iter().any(is_matched)
     }
 
-    /// Whether roles or patterns of another version of this token are missing here.
+    /// Whether this version lacks roles or patterns that another version of the token has.
     #[must_use]
     pub fn permits_less_than(&self, other: &Self) -> bool {
         let lacks =
-            |of: &[String], in_other: &[String]| in_other.iter().any(|one| !of.contains(one));
+            |these: &[String], others: &[String]| others.iter().any(|one| !these.contains(one));
         other.roles.iter().any(|role| !self.has(*role))
             || lacks(&self.queues, &other.queues)
             || lacks(&self.services, &other.services)
@@ -106,7 +106,7 @@ impl Token {
         self.expires_ms.is_some_and(|expires| expires <= now_ms)
     }
 
-    /// Checks everything that the type of a field does not.
+    /// Checks what the types of the fields do not ensure.
     pub fn check(&self) -> Result<(), InvalidToken> {
         let invalid = |text: String| Err(InvalidToken(text));
         if !is_name(&self.name) {
@@ -129,14 +129,14 @@ impl Token {
             let mut patterns = patterns.iter();
             if let Some(pattern) = patterns.find(|pattern| !pattern::is_valid(pattern)) {
                 return invalid(format!(
-                    "invalid pattern \"{pattern}\" of {what}: expected a name, in which * stands for any characters"
+                    "invalid pattern \"{pattern}\" in {what}: expected a name, in which * matches any characters"
                 ));
             }
         }
-        let has_names = |name: &&String| name.is_empty() || name.len() > MAX_PATTERN;
-        if self.certificate.as_ref().filter(has_names).is_some() {
+        let is_invalid = |name: &String| name.is_empty() || name.len() > MAX_PATTERN;
+        if self.certificate.as_ref().is_some_and(is_invalid) {
             return invalid(format!(
-                "the name in the certificate must have 1 to {MAX_PATTERN} characters"
+                "invalid certificate name: expected 1 to {MAX_PATTERN} characters"
             ));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Patterns of names, in which `*` stands for any characters.
+//! Patterns for names, in which `*` matches any number of characters.
 
 use super::MAX_PATTERN;
 
@@ -7,12 +7,12 @@ pub(super) fn is_valid(pattern: &str) -> bool {
     (1..=MAX_PATTERN).contains(&pattern.len()) && pattern.bytes().all(is_allowed)
 }
 
-/// Whether a name matches a pattern. Takes time in proportion to the product of both lengths at most.
+/// Whether a name matches a pattern. The time is at most proportional to the product of both lengths.
 #[must_use]
 pub fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut at, mut next) = (0, 0);
-    // The last `*`, and the length of the name that was matched when it was reached.
+    // The position of the last `*`, and how much of the name it and everything before it match.
     let mut star = None;
     while next < name.len() {
         if pattern.get(at) == Some(&b'*') {
@@ -21,7 +21,7 @@ pub fn matches(pattern: &str, name: &str) -> bool {
         } else if pattern.get(at) == Some(&name[next]) {
             (at, next) = (at + 1, next + 1);
         } else if let Some((star_at, matched)) = star {
-            // The `*` takes one more character.
+            // Backtrack: the `*` matches one more character.
             star = Some((star_at, matched + 1));
             (at, next) = (star_at + 1, matched + 1);
         } else {
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_any_characters() {
+    fn a_star_matches_any_characters() {
         for (pattern, name) in [
             ("*", "a"),
             ("a*", "a"),

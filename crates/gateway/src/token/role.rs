@@ -23,7 +23,7 @@ pub enum Role {
 impl Role {
     pub const ALL: [Self; 5] = [Self::Push, Self::Call, Self::Work, Self::Read, Self::Admin];
 
-    /// The names of all roles, for messages.
+    /// The names of all roles, separated by commas, for messages.
     #[must_use]
     pub fn names() -> String {
         Self::ALL.map(Self::name).join(", ")

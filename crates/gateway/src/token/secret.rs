@@ -1,7 +1,7 @@
-//! The secret of a token, of which only a hash is stored.
+//! The secret of a token. Only its hash is stored.
 //!
-//! What a peer presents is `NAME.SECRET`, where SECRET is 32 random bytes as hexadecimal digits. Because it can't be
-//! guessed, a plain SHA-256 protects it as well as a slow hash would.
+//! A peer presents `NAME.SECRET`, where SECRET is 32 random bytes in hexadecimal. It has too much entropy to be guessed,
+//! so a plain SHA-256 protects it as well as a slow password hash would.
 
 use crate::bytes_eq::constant_time_eq;
 use crate::random::{hex, random_hex};
@@ -9,10 +9,10 @@ use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// The number of random bytes of a secret.
+/// The number of random bytes in a secret.
 const SECRET_BYTES: usize = 32;
 
-/// The hash of a secret, and until when the secret is valid.
+/// The hash of a secret, and when the secret expires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Secret {
@@ -23,7 +23,7 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// Whether this is the hash of a secret that is still valid. The time does not depend on the bytes.
+    /// Whether this is the hash of `secret`, and the secret has not expired. The comparison takes constant time.
     #[must_use]
     pub fn is_of(&self, secret: &str, now_ms: u64) -> bool {
         let is_same = constant_time_eq(hash(secret).as_bytes(), self.sha256.as_bytes());
@@ -31,7 +31,7 @@ impl Secret {
     }
 }
 
-/// Makes a secret. Returns what a peer presents, and the hash that is stored.
+/// Creates a secret. Returns the text that a peer presents, and the hash to store.
 pub fn new_secret(name: &str) -> io::Result<(String, Secret)> {
     let secret = random_hex::<SECRET_BYTES>()?;
     let stored = Secret {
@@ -41,7 +41,7 @@ pub fn new_secret(name: &str) -> io::Result<(String, Secret)> {
     Ok((format!("{name}.{secret}"), stored))
 }
 
-/// Splits what a peer presents into the token's name and the secret.
+/// Splits the text that a peer presents into the token's name and the secret.
 #[must_use]
 pub fn split_secret(presented: &str) -> Option<(&str, &str)> {
     presented.split_once('.')

@@ -5,16 +5,16 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use stoker_core::Span;
 
-/// The addresses at which peers on other machines connect, and the limits for them.
+/// The addresses for connections from other machines, and the limits for these connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenConfig {
-    /// The addresses, as they were written in the file.
+    /// The addresses as written in the file.
     pub addresses: Vec<String>,
     pub certificate: Option<PathBuf>,
     pub key: Option<PathBuf>,
     /// The CA that must have signed the certificates of clients.
     pub client_ca: Option<PathBuf>,
-    /// Serve addresses that other machines can reach even without TLS.
+    /// Whether to serve other machines even without TLS.
     pub insecure: bool,
     pub tokens: PathBuf,
     pub max_connections: usize,
@@ -63,7 +63,7 @@ pub(super) fn address(text: &str) -> Option<SocketAddr> {
     }
 }
 
-/// Checks what the schema of the keys can't express.
+/// Checks the rules that the schema of the keys can't express.
 pub(super) fn check(section: &Section<'_, '_>, listen: &ListenConfig, mistakes: &mut Mistakes<'_>) {
     for text in &listen.addresses {
         let (what, hint) = match address(text) {

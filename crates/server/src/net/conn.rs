@@ -112,7 +112,7 @@ pub(crate) enum Flow {
 pub(crate) struct Conn {
     pub(crate) fd: Fd,
     pub(crate) peer: Peer,
-    /// A gateway vouches that the peer, on another machine, may use the administration methods.
+    /// A gateway has stated in HELLO that the peer, on another machine, may use the administration methods.
     pub(crate) may_administer: bool,
     /// The address of a peer on another machine, for display.
     pub(crate) address: Option<Box<str>>,

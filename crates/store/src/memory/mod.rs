@@ -4,7 +4,7 @@ mod change;
 mod entry;
 mod query;
 mod queue;
-mod remains;
+mod retained;
 
 use crate::{
     Capabilities, Clock, Driver, Ending, HistoryKind, Ids, Job, JobError, JobId, JobMap, NewJob,
@@ -12,7 +12,7 @@ use crate::{
 };
 use entry::Entry;
 use queue::{MemoryQueue, Place};
-use remains::Remains;
+use retained::Retained;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub struct MemoryStore {
     /// Ended jobs that still have their payloads, in the order in which they ended.
     payloads: BTreeMap<u64, JobId>,
     ended: u64,
-    remains: Remains,
+    retained: Retained,
     empty: Arc<[u8]>,
 }
 
@@ -55,7 +55,7 @@ impl MemoryStore {
             max_ended_bytes,
             payloads: BTreeMap::new(),
             ended: 0,
-            remains: Remains::default(),
+            retained: Retained::default(),
             empty: Arc::from([]),
         }
     }
@@ -245,7 +245,7 @@ impl MemoryStore {
         let ended_ms = |id: &JobId| jobs.get(id).map_or(0, |entry| entry.ended_ms);
         let old = self.queues[queue.0 as usize].take_expired(now, ended_ms);
         for id in old {
-            self.keep_remains(id, now);
+            self.forget_but_retain(id, now);
         }
         while self.ended_bytes > self.max_ended_bytes {
             // The oldest job of any queue goes first.
@@ -266,8 +266,8 @@ impl MemoryStore {
         self.payloads.remove(&ended);
     }
 
-    /// Forgets a job, but keeps its result and payload if they have not expired.
-    fn keep_remains(&mut self, id: JobId, now: u64) {
+    /// Forgets a job, but retains its result and payload if they have not expired.
+    fn forget_but_retain(&mut self, id: JobId, now: u64) {
         let entry = &self.jobs[&id];
         if entry.kept_until() <= now {
             return self.forget(id);
@@ -277,7 +277,7 @@ impl MemoryStore {
         self.ended_bytes -= len;
         if let Some(old) = self.jobs.remove(&id) {
             self.queue(old.job.queue).forget(&old);
-            self.remains.insert(old, self.max_ended_bytes, now);
+            self.retained.insert(old, self.max_ended_bytes, now);
         }
     }
 

@@ -10,11 +10,11 @@ impl MemoryStore {
         let now = self.now();
         match query {
             Query::One(id) => {
-                let entry = self.jobs.get(id).or(self.remains.get(*id, now));
+                let entry = self.jobs.get(id).or(self.retained.get(*id, now));
                 Found::One(entry.map(|entry| Box::new(self.view(entry, now, true))))
             }
             Query::HistoryEntry { job, number } => {
-                let entry = self.jobs.get(job).or(self.remains.get(*job, now));
+                let entry = self.jobs.get(job).or(self.retained.get(*job, now));
                 Found::One(entry.map(|entry| Box::new(entry.history_entry(now, *number))))
             }
             Query::List {

@@ -216,7 +216,8 @@ impl Mailbox {
     }
 }
 
-/// Locks a mutex, ignoring a panic of another thread: no value is left half changed while its lock is held.
+/// Locks a mutex even if another thread has panicked while it held the lock: the values behind these locks are
+/// consistent at every moment.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

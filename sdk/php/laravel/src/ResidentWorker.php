@@ -209,7 +209,7 @@ final class ResidentWorker
         })->call($this->laravel);
     }
 
-    /** Stops this worker if its database connection is lost; the worker that replaces it connects again. */
+    /** Stops this worker if its database connection is lost; the worker that replaces it opens a new one. */
     private function stopIfDatabaseIsLost(): void
     {
         // The property has another name since Laravel 11.52 and 12.59.

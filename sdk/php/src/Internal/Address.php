@@ -17,17 +17,17 @@ use Stoker\InvalidRequest;
  */
 final class Address
 {
-    /** What an error message says about the form of an address. */
+    /** The expected form of an address, for error messages. */
     private const FORM = 'expected a path, unix:///path, tcp://host:port or tls://host:port';
     private const TLS_PARAMETERS = ['ca', 'name', 'cert', 'key'];
 
     /**
-     * @param string $text   the address as it was given, for messages
+     * @param string $text   the original text, for messages
      * @param string $scheme "unix", "tcp" or "tls"
      * @param string $target path of the socket, or "host:port"
-     * @param array{ca?: string, name?: string, cert?: string, key?: string} $tls of tls only: file with the accepted CA
+     * @param array{ca?: string, name?: string, cert?: string, key?: string} $tls for "tls": file with the accepted CA
      *        certificates (default: those of the system), name that the server's certificate must have, files with the
-     *        client's certificate and its key (default: in the file of the certificate)
+     *        client's certificate and its key (default: the key is in the certificate's file)
      */
     private function __construct(
         public readonly string $text,
@@ -44,7 +44,7 @@ final class Address
     }
 
     /**
-     * Parses one or several addresses, separated by commas.
+     * Parses one or more addresses, separated by commas.
      *
      * @param string $where where the text comes from, for error messages
      * @return non-empty-list<self>
@@ -53,7 +53,7 @@ final class Address
     public static function list(string $text, string $where): array
     {
         if ($text !== '' && !strpbrk($text, ',:')) {
-            return [new self($text, 'unix', $text)]; // A plain path: shorter, because it is the usual case.
+            return [new self($text, 'unix', $text)]; // Fast path for the usual case, a plain path.
         }
         $addresses = [];
         foreach (explode(',', $text) as $one) {
@@ -68,9 +68,9 @@ final class Address
     }
 
     /**
-     * The environment variable that has the server's address; null if there is none.
+     * The name of the environment variable with the server's address; null if none is set.
      *
-     * In a process that Stoker started, and in its children, the local server comes first.
+     * In a process that Stoker started, and in its children, the local server takes precedence.
      */
     public static function variable(): ?string
     {
@@ -95,7 +95,7 @@ final class Address
         [$target, $query] = explode('?', substr($text, $at + 3), 2) + ['', ''];
         if ($scheme === 'unix') {
             $target !== '' || throw new InvalidRequest('the path is missing: ' . self::FORM);
-            $query === '' || throw new InvalidRequest('a unix socket has no parameters: remove everything from the "?" on');
+            $query === '' || throw new InvalidRequest('a unix socket has no parameters: remove the "?" and everything after it');
 
             return new self($text, $scheme, $target);
         }
@@ -139,19 +139,19 @@ final class Address
             if (!in_array($name, self::TLS_PARAMETERS, true)) {
                 throw new InvalidRequest("unknown parameter \"$name\": expected any of " . implode(', ', self::TLS_PARAMETERS));
             }
-            $scheme === 'tls' || throw new InvalidRequest("\"$name\" is a parameter of TLS: use tls:// instead of tcp://, or remove it");
+            $scheme === 'tls' || throw new InvalidRequest("the parameter \"$name\" is only for TLS: use tls:// instead of tcp://, or remove it");
             $value !== '' || throw new InvalidRequest("the parameter \"$name\" has no value");
             !isset($found[$name]) || throw new InvalidRequest("the parameter \"$name\" is given twice");
             $found[$name] = $value;
         }
         if (isset($found['key']) && !isset($found['cert'])) {
-            throw new InvalidRequest('"key" needs "cert", the file with the client certificate');
+            throw new InvalidRequest('the parameter "cert" is missing: "key" needs it, with the file of the client certificate');
         }
 
         return $found;
     }
 
-    /** The host of a TCP address, an IPv6 address without its brackets. */
+    /** The host of a TCP address; an IPv6 address without brackets. */
     public function host(): string
     {
         return trim(substr($this->target, 0, (int) strrpos($this->target, ':')), '[]');

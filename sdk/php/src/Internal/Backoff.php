@@ -7,13 +7,13 @@ namespace Stoker\Internal;
 /** The pause before the next attempt to connect. @internal */
 final class Backoff
 {
-    /** Limits of the pause after the first failure and after many, in seconds. */
+    /** Maximum pause after the first failure and after many failures, in seconds. */
     private const FIRST = 0.1;
     private const LAST = 5.0;
 
     /**
-     * A random pause of 0 seconds to a limit that doubles with every failure. Because it is random from 0 on, many
-     * processes that lost their server at the same time spread their attempts evenly.
+     * A random pause between 0 and a maximum that doubles with every failure (full jitter). Many processes that have lost
+     * the same server at the same time thus spread their attempts evenly.
      *
      * @param int $failures number of failures so far, from 1
      * @return float seconds

@@ -258,7 +258,7 @@ final class Loop
      * Sends GOAWAY before this worker exits. If the server is on another machine, makes sure first that it has received
      * the answers, because nobody could write them again later.
      *
-     * @throws ConnectionLost the time for attempts to connect again is over
+     * @throws ConnectionLost no attempt to reconnect succeeded within $reconnectFor
      */
     private function finish(): void
     {
@@ -275,7 +275,7 @@ final class Loop
         $until = hrtime(true) + (int) (self::CONFIRM_TIMEOUT * 1e9);
         while ($this->session->hasUnconfirmed() && !$this->draining) {
             if (hrtime(true) >= $until) {
-                $this->session->confirmAll(); // Not lost, but too busy to say so.
+                $this->session->confirmAll(); // The server is connected but too busy to answer PING: stop waiting.
             } elseif (($bytes = $this->session->read(max(0.0, ($until - hrtime(true)) / 1e9))) === null) {
                 return;
             } else {
@@ -316,7 +316,7 @@ final class Loop
         return true;
     }
 
-    /** receive() of a worker on another machine. Also returns true while it tries to connect again. */
+    /** receive() of a worker on another machine. Also returns true while it tries to reconnect. */
     private function receiveRemote(float $seconds): bool
     {
         $until = hrtime(true) + (int) ($seconds * 1e9);

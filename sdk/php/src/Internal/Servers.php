@@ -7,10 +7,10 @@ namespace Stoker\Internal;
 use Stoker\ConnectionRefused;
 use Stoker\InvalidRequest;
 
-/** The addresses under which the server can be reached, and which of them is used next. @internal */
+/** The addresses of the server, and which of them is used next. @internal */
 final class Servers
 {
-    /** @var array<string, int> index of the address that worked last in this process, by the list of addresses */
+    /** @var array<string, int> index of the address to which this process connected last, by the list of addresses */
     private static array $lastGood = [];
 
     /** @var non-empty-list<Address> */
@@ -29,7 +29,7 @@ final class Servers
     }
 
     /**
-     * The servers of an argument or, if it is null, of the environment; null if neither names one.
+     * The addresses in $argument or, if it is null, in the environment; null if neither has one.
      *
      * @throws InvalidRequest an address is invalid
      */
@@ -48,14 +48,14 @@ final class Servers
         return $this->addresses[$this->index];
     }
 
-    /** The current server cannot be used now: continue with the next one. */
+    /** Moves on to the next address. */
     public function next(): void
     {
         $this->index = ($this->index + 1) % count($this->addresses);
     }
 
-    /** Whether any of the servers is reached over TCP. */
-    public function areRemote(): bool
+    /** Whether any of the addresses is a TCP address. */
+    public function hasRemote(): bool
     {
         foreach ($this->addresses as $address) {
             if ($address->isRemote()) {
@@ -67,12 +67,12 @@ final class Servers
     }
 
     /**
-     * Connects to the current server or, if it is away, to the next one that is not. Tries each of them once.
+     * Connects to the first address that can be reached, starting with the current one. Tries each of them once.
      *
      * @template T
-     * @param callable(Address, float): T $connect gets the address and its time limit in seconds
-     * @param float $limit seconds for one attempt
-     * @param ?int  $until nanoseconds of hrtime() at which all attempts must have ended; null = no limit
+     * @param callable(Address, float): T $connect called with an address and its time limit in seconds
+     * @param float $limit time limit for one attempt, in seconds
+     * @param ?int  $until hrtime() at which all attempts must have ended; null = no limit
      * @return T
      * @throws ConnectionRefused
      */
@@ -101,7 +101,7 @@ final class Servers
         throw self::joined($errors);
     }
 
-    /** @param non-empty-list<ConnectionRefused> $errors of several servers */
+    /** @param non-empty-list<ConnectionRefused> $errors one for each address that was tried */
     private static function joined(array $errors): ConnectionRefused
     {
         if (count($errors) === 1) {

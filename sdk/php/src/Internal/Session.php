@@ -14,43 +14,43 @@ use Stoker\Wire\Type;
 use Stoker\Wire\WireError;
 
 /**
- * A worker's session with a server on another machine. It outlives the connection: when that is lost, the worker opens
- * another one and resumes the session, with the tasks that it has and the answers that it keeps.
+ * A worker's session with a server on another machine. If the connection is lost, the worker reconnects and resumes the
+ * session, with the tasks that it has received and the answers that the server may not have received.
  *
  * @internal
  */
 final class Session
 {
-    /** Seconds for one attempt to connect, and for the answer to HELLO. */
-    private const LIMIT = 5.0;
+    /** Time limit for one attempt to connect, and for the answer to HELLO, in seconds. */
+    private const TIMEOUT = 5.0;
 
-    /** The server's id of this session; null if there is none to resume. */
+    /** The id that the server gave to this session; null if there is no session to resume. */
     private ?string $id = null;
-    /** Nanoseconds for which the server keeps the session without a connection. */
+    /** How long the server keeps the session without a connection, in nanoseconds. */
     private int $grace = 0;
-    /** hrtime() at which the connection was lost; null while there is one. */
+    /** hrtime() at which the connection was lost; null while connected. */
     private ?int $lostAt = null;
-    /** hrtime() before which no attempt to connect is made. */
+    /** hrtime() of the next attempt to connect. */
     private int $nextAttempt = 0;
-    /** Number of failed attempts since the connection was lost. */
+    /** Number of failures to connect so far, for the backoff; the loss of the connection counts as the first. */
     private int $failures = 0;
-    /** Why the connection was lost or the last attempt failed. */
+    /** Why the connection was lost. */
     private string $why = '';
-    /** hrtime() of the last byte from the server, or of the PING that followed it. */
+    /** hrtime() of the last byte from the server, or of the PING that was sent after it. */
     private int $quietSince = 0;
-    /** Nanoseconds without a byte after which a PING is sent over the current connection; 0 = never. */
+    /** Nanoseconds without a byte from the server after which a PING is sent; 0 = never. */
     private int $quietLimit = 0;
     /** A PING has been sent, and nothing has arrived since. */
     private bool $isProbing = false;
-    /** A signal ended the last wait in resume(). */
+    /** A signal interrupted the last wait in resume(). */
     public bool $wasInterrupted = false;
-    /** What was read after WELCOME. */
+    /** The bytes that were read after WELCOME. */
     public string $rest = '';
     public readonly Channel $channel;
-    public readonly Answers $answers;
-    /** @var array<int, string> names of the tasks whose answer could not be written, because there was no connection; by id */
+    public readonly UnconfirmedAnswers $answers;
+    /** @var array<int, string> names of the tasks that were answered without a connection, by id */
     private array $unwritten = [];
-    /** Number of answers so far, and how many of them the server is known to have received. */
+    /** Number of answers so far, and how many of them the server has confirmed. */
     private int $answered = 0;
     private int $confirmed = 0;
 
@@ -65,7 +65,7 @@ final class Session
         private float $reconnectFor,
         private float $keepalive,
     ) {
-        $this->answers = new Answers();
+        $this->answers = new UnconfirmedAnswers();
     }
 
     /**
@@ -81,11 +81,11 @@ final class Session
         while (true) {
             try {
                 $connect = fn (Address $address): array => $this->connect($address, []);
-                [$this->channel, $welcome] = $this->servers->connect($connect, self::LIMIT, null);
+                [$this->channel, $welcome] = $this->servers->connect($connect, self::TIMEOUT, null);
 
                 return $this->begin($welcome);
             } catch (ConnectionRefused $e) {
-                // Only a server that was reached and had no room for this worker is worth a wait.
+                // Waits only for a server that was reached but has no room for this worker now.
                 if ($e->retryAfter === null || hrtime(true) >= $until) {
                     $cause = $e->getPrevious();
                     throw $cause instanceof StokerException && !$cause instanceof ConnectionRefused ? $cause : $e;
@@ -96,8 +96,8 @@ final class Session
         }
     }
 
-    /** The connection has ended, or counts as lost. */
-    public function lose(string $why): void
+    /** Closes a connection that has ended or does not respond, and plans the first attempt to reconnect. */
+    private function onLost(string $why): void
     {
         $this->channel->close();
         if ($this->lostAt === null) {
@@ -109,7 +109,7 @@ final class Session
     }
 
     /**
-     * Waits for bytes and returns them; "" if the time is up or a signal arrived, null if the connection is lost.
+     * Waits for bytes and returns them; "" after a timeout or a signal, null if the connection was lost.
      *
      * @param ?float $seconds maximum time to wait; null = no limit
      */
@@ -122,7 +122,7 @@ final class Session
             $bytes = $this->channel->readWithin($limit === INF ? null : max(0.0, ($limit - hrtime(true)) / 1e9));
             $now = hrtime(true);
             if ($bytes === null) {
-                $this->lose('closed by the server');
+                $this->onLost('closed by the server');
             } elseif ($bytes !== '') {
                 $this->quietSince = $now;
                 $this->isProbing = false;
@@ -137,22 +137,22 @@ final class Session
                 return '';
             }
         }
-        $this->lose('a write failed');
+        $this->onLost('a write failed');
 
         return null;
     }
 
     /**
-     * Waits at most $seconds and then, if it is time for it, makes one attempt to resume the session.
+     * Waits at most $seconds for the next attempt to reconnect, and makes it if it is due.
      *
-     * @param list<int> $held the tasks that this worker runs or has waiting
-     * @return array<string, mixed>|null the fields of WELCOME; null = no connection yet
-     * @throws ConnectionLost  the time for attempts is over
+     * @param list<int> $held the tasks that this worker is running or has not started
+     * @return array<string, mixed>|null the fields of WELCOME; null = not connected yet
+     * @throws ConnectionLost  no attempt succeeded within $reconnectFor
      * @throws StokerException the server rejected this worker
      */
     public function resume(array $held, float $seconds): ?array
     {
-        $this->lose('a write failed'); // Does nothing if the loss is known.
+        $this->onLost('a write failed'); // Does nothing if the loss has been noticed before.
         $this->wasInterrupted = false;
         $until = min($this->nextAttempt, hrtime(true) + (int) ($seconds * 1e9));
         if (($wait = $until - hrtime(true)) > 0) {
@@ -163,14 +163,14 @@ final class Session
             return null;
         }
         try {
-            return $this->attempt([...$this->answers->ids(), ...$held]);
+            return $this->reconnect([...$this->answers->ids(), ...$held]);
         } catch (ConnectionRefused $e) {
             $since = (hrtime(true) - $this->lostAt) / 1e9;
             if ($e->isMisconfigured) {
                 throw $e;
             }
             if ($since >= $this->reconnectFor) {
-                throw new ConnectionLost(sprintf('the connection to Stoker was lost (%s), and no attempt of the last %.0f seconds to connect again succeeded: %s', $this->why, $since, $e->getMessage()), 0, $e);
+                throw new ConnectionLost(sprintf('the connection to Stoker was lost (%s), and all attempts to reconnect in the last %.0f seconds have failed: %s', $this->why, $since, $e->getMessage()), 0, $e);
             }
             $this->failures++;
             $this->schedule($e->retryAfter ?? 0.0);
@@ -179,7 +179,7 @@ final class Session
         return null;
     }
 
-    /** Keeps the answer to a task, which has just been written unless there was no connection. */
+    /** Keeps the answer to a task until the server must have received it. Called after the answer was written, or lost. */
     public function onAnswer(int $id, string $name, string $frame): void
     {
         $this->answered++;
@@ -189,19 +189,19 @@ final class Session
         }
     }
 
-    /** The answers that settle() returned have been written. */
+    /** Called when the answers that settle() returned have been written. */
     public function onWritten(): void
     {
         $this->unwritten = [];
     }
 
-    /** Whether there is an answer that the server may not have received. */
+    /** Whether the server may not have received an answer. */
     public function hasUnconfirmed(): bool
     {
         return $this->answered > $this->confirmed;
     }
 
-    /** Sends a PING whose PONG confirms all answers so far, because the server reads frames in their order. */
+    /** Sends a PING. Its PONG confirms all answers so far, because the server reads frames in order. */
     public function ping(): void
     {
         $this->channel->write(Frame::of(Type::PING, id: $this->answered % 0xFFFFFFFF + 1)->encode());
@@ -212,16 +212,16 @@ final class Session
         $this->confirmed = max($this->confirmed, min($id - 1, $this->answered));
     }
 
-    /** No answer needs a confirmation any more. */
+    /** Treats all answers as confirmed. */
     public function confirmAll(): void
     {
         $this->confirmed = $this->answered;
     }
 
     /**
-     * Forgets the answers that the server does not await any more, and reports those that it never got.
+     * Drops the answers that the server no longer awaits, and reports those that it never received.
      *
-     * @param array<int, mixed> $open the tasks of this session that the server has not got an answer to, as keys; empty
+     * @param array<int, mixed> $open the tasks of this session whose answer the server has not received, as keys; empty
      *                                if the session was not resumed
      * @return string the frames to write again
      */
@@ -239,7 +239,7 @@ final class Session
 
     public static function reportLate(int $id, string $name): void
     {
-        file_put_contents('php://stderr', "stoker: the answer to task $id ($name) came too late: the server had given the task up because the connection was lost\n");
+        file_put_contents('php://stderr', "stoker: the answer to task $id ($name) was dropped: this worker reconnected too late, after the server had ended its session\n");
     }
 
     /**
@@ -247,14 +247,14 @@ final class Session
      * @return array<string, mixed> the fields of WELCOME
      * @throws StokerException
      */
-    private function attempt(array $held): array
+    private function reconnect(array $held): array
     {
         $connect = fn (Address $address): array => $this->connect($address, $held);
         // Only the server that has the session can resume it.
         $isBound = $held !== [] && $this->id !== null && hrtime(true) < $this->lostAt + $this->grace;
         [$new, $welcome] = $isBound
             ? $connect($this->servers->current())
-            : $this->servers->connect($connect, self::LIMIT, null);
+            : $this->servers->connect($connect, self::TIMEOUT, null);
         $this->channel->replace($new);
 
         return $this->begin($welcome);
@@ -265,13 +265,13 @@ final class Session
      *
      * @param list<int> $held
      * @return array{Channel, array<string, mixed>} the new connection and the fields of WELCOME
-     * @throws ConnectionRefused the server cannot be reached; with $retryAfter: it has no room for this worker now
+     * @throws ConnectionRefused the server cannot be reached or, if $retryAfter is set, has no room for this worker now
      * @throws StokerException   the server rejected this worker
      */
     private function connect(Address $address, array $held): array
     {
         $limit = $this->keepalive > 0 ? (int) ceil(2 * $this->keepalive) : 86400;
-        $channel = new Channel(Socket::dial($address, self::LIMIT), $limit);
+        $channel = new Channel(Socket::dial($address, self::TIMEOUT), $limit);
         $hello = $this->hello + ($this->id === null ? [] : ['session' => $this->id, 'held' => $held]);
         $warnings = '';
         set_error_handler(static function (int $level, string $message) use (&$warnings): bool {
@@ -281,7 +281,7 @@ final class Session
         });
         try {
             $channel->write(Frame::of(Type::HELLO, body: json_encode($hello, JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE))->encode());
-            $frame = $this->first($channel);
+            $frame = $this->readAnswer($channel);
         } catch (WireError $e) {
             throw Tls::refused($address, $e->getMessage(), false);
         } finally {
@@ -298,10 +298,10 @@ final class Session
         throw Tls::refused($address, $alert ?? 'it did not answer HELLO', $alert !== null);
     }
 
-    /** Reads the answer to HELLO; null if there is none. What follows it is in $rest. */
-    private function first(Channel $channel): ?Frame
+    /** Reads the answer to HELLO into a frame, and the bytes that follow into $rest; null if there is no answer. */
+    private function readAnswer(Channel $channel): ?Frame
     {
-        $until = hrtime(true) + (int) (self::LIMIT * 1e9);
+        $until = hrtime(true) + (int) (self::TIMEOUT * 1e9);
         $read = '';
         do {
             $bytes = $channel->readWithin(max(0.0, ($until - hrtime(true)) / 1e9));
@@ -311,7 +311,7 @@ final class Session
             $read .= $bytes;
             $length = strlen($read) < 4 ? PHP_INT_MAX : 4 + unpack('N', $read)[1];
             if ($length > 4 + Frame::MAX && $length < PHP_INT_MAX) {
-                (new FrameReader())->feed($read); // Throws, with the reason.
+                (new FrameReader())->feed($read); // Throws a WireError with the reason.
             }
         } while (strlen($read) < $length);
         $this->rest = substr($read, $length);
@@ -320,8 +320,8 @@ final class Session
     }
 
     /**
-     * @return StokerException ConnectionRefused, with the rejection as its cause and $retryAfter set, if another attempt
-     *                         may succeed
+     * @return StokerException the rejection; if another attempt may succeed, a ConnectionRefused with $retryAfter and the
+     *                         rejection as its cause
      */
     private static function rejected(Frame $frame): StokerException
     {
@@ -337,7 +337,7 @@ final class Session
 
     /**
      * @param array<string, mixed> $welcome
-     * @return array<string, mixed> the same
+     * @return array<string, mixed> $welcome
      */
     private function begin(array $welcome): array
     {
@@ -354,11 +354,11 @@ final class Session
         return $welcome;
     }
 
-    /** Finds out with a PING whether the server is still there. If the last PING had no effect, it is not. */
+    /** Sends a PING to check the connection, or closes the connection if the last PING was not answered. */
     private function probe(int $now): void
     {
         if ($this->isProbing) {
-            $this->lose(sprintf('the server did not answer a PING within %g seconds', $this->keepalive));
+            $this->onLost(sprintf('the server did not answer a PING within %g seconds', $this->keepalive));
         } else {
             $this->isProbing = true;
             $this->quietSince = $now;
@@ -366,8 +366,9 @@ final class Session
         }
     }
 
-    private function schedule(float $least): void
+    /** @param float $minimum minimum pause before the next attempt, in seconds */
+    private function schedule(float $minimum): void
     {
-        $this->nextAttempt = hrtime(true) + (int) (max($least, Backoff::seconds($this->failures)) * 1e9);
+        $this->nextAttempt = hrtime(true) + (int) (max($minimum, Backoff::seconds($this->failures)) * 1e9);
     }
 }

@@ -7,8 +7,8 @@ namespace Stoker\Internal;
 use Stoker\ConnectionRefused;
 
 /**
- * Encrypts a TCP connection with TLS 1.2 or later and verifies the server's certificate and name. Nothing turns the
- * verification off.
+ * Encrypts a TCP connection with TLS 1.2 or later, and verifies the server's certificate and name. The verification can't
+ * be turned off.
  *
  * @internal
  */
@@ -25,7 +25,7 @@ final class Tls
     public static function options(Address $address): array
     {
         if (!extension_loaded('openssl')) {
-            throw self::refused($address, 'tls:// needs the PHP extension openssl: install it', true);
+            throw self::refused($address, 'tls:// requires the PHP extension openssl: install it', true);
         }
         foreach (['ca', 'cert', 'key'] as $name) {
             $file = $address->tls[$name] ?? null;
@@ -39,7 +39,7 @@ final class Tls
             'verify_peer' => true,
             'verify_peer_name' => true,
             'peer_name' => $name,
-            // A name in the handshake must be a DNS name; servers reject an IP address there.
+            // SNI permits only DNS names; servers reject an IP address.
             'SNI_enabled' => filter_var($name, FILTER_VALIDATE_IP) === false,
             'crypto_method' => self::METHOD,
             'cafile' => $address->tls['ca'] ?? null,
@@ -49,10 +49,10 @@ final class Tls
     }
 
     /**
-     * Performs the handshake on a new connection. Does nothing on a persistent one that is encrypted already.
+     * Performs the handshake on a new connection. Does nothing on a persistent one that is already encrypted.
      *
      * @param resource $stream
-     * @param int $until nanoseconds of hrtime()
+     * @param int $until hrtime() at which the handshake must be complete
      * @throws ConnectionRefused
      */
     public static function start($stream, Address $address, int $until): void
@@ -64,17 +64,17 @@ final class Tls
         if ($done !== true) {
             fclose($stream);
             [$why, $isMisconfigured] = $done === 0
-                ? ['the TLS handshake did not end in time: is it a TLS port? If not, use tcp://', false]
+                ? ['the TLS handshake took too long: if this is no TLS port, use tcp://', false]
                 : TlsFailure::explain($address, $warnings, $until);
             throw self::refused($address, $why, $isMisconfigured);
         }
     }
 
     /**
-     * Does not block, because PHP would apply the time limit of the connection attempt once more.
+     * Uses non-blocking mode, because in blocking mode PHP would apply its own time limit instead of $until.
      *
      * @param resource $stream
-     * @return bool|int true = encrypted, false = failed, 0 = the time is up
+     * @return bool|int true = encrypted, false = failed, 0 = timed out
      */
     public static function handshake($stream, int $until, ?string &$warnings): bool|int
     {
@@ -93,7 +93,7 @@ final class Tls
                 if ($micros <= 0) {
                     break;
                 }
-                // False if a signal interrupts it: the next attempt then continues the handshake.
+                // If a signal interrupts the wait, the next call simply continues the handshake.
                 stream_select($read, $none, $none, intdiv($micros, 1_000_000), $micros % 1_000_000);
             }
         } finally {

@@ -4,14 +4,14 @@ declare(strict_types=1);
 
 namespace Stoker\Internal;
 
-/** Explains why a TLS connection failed and what to do, from the warnings that PHP raised. @internal */
+/** Explains, based on PHP's warnings, why a TLS connection failed and what to do about it. @internal */
 final class TlsFailure
 {
-    /** Alerts by which a server rejects the certificate of a client. */
+    /** TLS alerts with which a server rejects a client certificate. */
     private const REJECTED = '/alert (bad certificate|unsupported certificate|certificate revoked|certificate expired|certificate unknown|unknown ca|access denied|decrypt error)/';
 
     /**
-     * @param int $until nanoseconds of hrtime() until which the server's certificate may be fetched for the explanation
+     * @param int $until hrtime() until which the server's certificate may be fetched for the explanation
      * @return array{string, bool} the explanation, and whether another attempt fails in the same way
      */
     public static function explain(Address $address, string $warnings, int $until): array
@@ -21,7 +21,7 @@ final class TlsFailure
             return [$alert, true];
         }
         if (preg_match('/wrong version number|unknown protocol|http request|packet length too long|record layer failure/', $warnings)) {
-            return ['the server does not speak TLS at this port: use tcp://, or the port that `listen` with a certificate has opened', true];
+            return ['the server does not use TLS on this port: use tcp://, or set certificate and key in [listen] on the server', true];
         }
         if (preg_match('/protocol version|unsupported protocol|no protocols available/', $warnings)) {
             return ['the server supports neither TLS 1.2 nor TLS 1.3', true];
@@ -29,23 +29,23 @@ final class TlsFailure
         if (str_contains($warnings, 'did not match expected') || str_contains($warnings, 'Unable to locate peer certificate CN')) {
             $name = $address->tls['name'] ?? $address->host();
 
-            return ["the server's certificate is not for \"$name\"" . self::namesOf($address, $until) . ': connect by a name of the certificate, or add ?name=NAME', true];
+            return ["the server's certificate is not for \"$name\"" . self::namesOf($address, $until) . ': connect by a name in the certificate, or add ?name=NAME', true];
         }
         if (str_contains($warnings, 'certificate verify failed')) {
-            return [self::ofUnverified($address, $until), true];
+            return [self::explainUnverified($address, $until), true];
         }
         if ($warnings === '' || str_contains($warnings, 'unexpected eof') || str_contains($warnings, 'reset by peer')) {
-            return ['the server closed the connection during the TLS handshake: is it a TLS port? If not, use tcp://', false];
+            return ['the server closed the connection during the TLS handshake: if this is no TLS port, use tcp://', false];
         }
 
         return ['the TLS handshake failed: ' . self::plain($warnings), false];
     }
 
     /**
-     * Explains an alert by which the server rejected this client. With TLS 1.3 it arrives only after the handshake, with
-     * the first read.
+     * Explains a TLS alert with which the server rejected this client. With TLS 1.3 it arrives after the handshake, in the
+     * first read.
      *
-     * @return string|null null if the warnings have no such alert
+     * @return string|null null if the warnings contain no such alert
      */
     public static function ofAlert(Address $address, string $warnings): ?string
     {
@@ -60,29 +60,29 @@ final class TlsFailure
         return null;
     }
 
-    /** The server's certificate could not be verified: PHP does not report the reason, so it is found out here. */
-    private static function ofUnverified(Address $address, int $until): string
+    /** Finds out why the server's certificate could not be verified, because PHP does not report the reason. */
+    private static function explainUnverified(Address $address, int $until): string
     {
         $now = time();
         $clock = gmdate('Y-m-d H:i:s', $now) . ' UTC';
         foreach (self::chain($address, $until) as $one) {
-            $name = $one['subject']['CN'] ?? 'without a name';
+            $name = $one['subject']['CN'] ?? '(no name)';
             $name = is_array($name) ? implode(', ', $name) : $name;
             if ($one['validTo_time_t'] <= $now) {
-                return sprintf('the certificate "%s" expired at %s UTC, and the clock of this machine says %s: renew the certificate, or correct the clock', $name, gmdate('Y-m-d H:i:s', $one['validTo_time_t']), $clock);
+                return sprintf('the certificate "%s" expired at %s UTC, and the clock of this machine is at %s: renew the certificate, or correct the clock', $name, gmdate('Y-m-d H:i:s', $one['validTo_time_t']), $clock);
             }
             if ($one['validFrom_time_t'] > $now) {
-                return sprintf('the certificate "%s" is not valid before %s UTC, and the clock of this machine says %s: correct the clock', $name, gmdate('Y-m-d H:i:s', $one['validFrom_time_t']), $clock);
+                return sprintf('the certificate "%s" is not valid before %s UTC, and the clock of this machine is at %s: correct the clock', $name, gmdate('Y-m-d H:i:s', $one['validFrom_time_t']), $clock);
             }
         }
         $ca = $address->tls['ca'] ?? null;
 
         return $ca === null
-            ? 'the server\'s certificate is not signed by a CA that this machine trusts: add ?ca=FILE with the certificate of its CA'
+            ? 'the server\'s certificate is not signed by a CA that this system trusts: add ?ca=FILE with the certificate of its CA'
             : "the server's certificate is not signed by a CA in \"$ca\": correct the parameter \"ca\"";
     }
 
-    /** The names of the server's certificate, for the message. */
+    /** The names in the server's certificate, for the message. */
     private static function namesOf(Address $address, int $until): string
     {
         $names = self::chain($address, $until)[0]['extensions']['subjectAltName'] ?? '';
@@ -91,7 +91,7 @@ final class TlsFailure
     }
 
     /**
-     * Fetches the certificates that the server presents, without trusting them: nothing is sent over this connection.
+     * Fetches the certificates that the server presents, without verifying them. No data is sent over this connection.
      *
      * @return list<array<string, mixed>> as openssl_x509_parse() returns them; empty if they cannot be fetched
      */
@@ -114,7 +114,7 @@ final class TlsFailure
         }
     }
 
-    /** The warnings without the names of PHP's functions and OpenSSL's codes, in one line. */
+    /** The warnings in one line, without PHP's function names and OpenSSL's error codes. */
     private static function plain(string $warnings): string
     {
         $text = preg_replace(['/^\w+\(\): /m', '/SSL operation failed with code \d+\. OpenSSL Error messages:\s*/', '/error:[0-9A-F]+:SSL routines:\w*:/'], '', trim($warnings));

@@ -9,21 +9,21 @@ use Stoker\InvalidRequest;
 use Stoker\StokerException;
 
 /**
- * How a worker is connected: by the socket that it inherited from Stoker, over a unix socket, or in a session with a
- * server on another machine.
+ * The connection of a worker: the socket that it inherited from Stoker, a unix socket, or a session with a server on
+ * another machine.
  *
  * @internal
  */
 final class WorkerConnection
 {
-    /** Seconds to connect to a unix socket. */
-    private const LIMIT = 5.0;
-    /** Default for how long a worker on another machine tries to connect again, in seconds. */
+    /** Time limit for connecting to a unix socket, in seconds. */
+    private const TIMEOUT = 5.0;
+    /** How long a worker on another machine tries to reconnect by default, in seconds. */
     private const RECONNECT_FOR = 60.0;
 
     /**
      * @param bool                 $isSpawned whether Stoker started this process
-     * @param string               $hello     body of HELLO, to be sent; '' = it was sent and answered
+     * @param string               $hello     body of the HELLO to send; '' = HELLO was sent and answered
      * @param array<string, mixed> $welcome   the fields of WELCOME, if there is a session
      */
     private function __construct(
@@ -65,8 +65,8 @@ final class WorkerConnection
             'none of STOKER_FD, STOKER_URL and STOKER_SOCKET is set: let `stoker serve` start this script, or set STOKER_URL or STOKER_SOCKET',
         );
         $hello += array_filter(['pool' => $pool ?? getenv('STOKER_POOL'), 'token' => $token ?? getenv('STOKER_TOKEN')]);
-        if (!$servers->areRemote()) {
-            $stream = $servers->connect(static fn (Address $address, float $limit) => Socket::dial($address, $limit), self::LIMIT, null);
+        if (!$servers->hasRemote()) {
+            $stream = $servers->connect(static fn (Address $address, float $limit) => Socket::dial($address, $limit), self::TIMEOUT, null);
 
             return new self(new Channel($stream), false, self::json($hello));
         }

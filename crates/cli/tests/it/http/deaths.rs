@@ -11,25 +11,27 @@ const THREADS: usize = 4;
 
 /// Counters of the clients, which continue through all deaths.
 #[derive(Default)]
-struct Seen {
-    answered: AtomicU64,
-    refused: AtomicU64,
-    reset: AtomicU64,
-    failed: AtomicU64,
+pub(crate) struct Seen {
+    pub(crate) answered: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) reset: AtomicU64,
+    pub(crate) failed: AtomicU64,
     over: AtomicBool,
 }
 
+/// Connects a client.
+type Connect<'a> = &'a (dyn Fn() -> std::io::Result<Http> + Sync);
+
 /// Calls again and again, each time on a new connection. After a reset it reconnects and repeats the call once.
-fn load(app: &App, seen: &Seen, headers: &[(&str, &str)]) {
-    let path = app.dir.file("http.sock");
+fn load(connect: Connect<'_>, seen: &Seen, (method, path): (&str, &str), headers: &[(&str, &str)]) {
     while !seen.over.load(Ordering::Relaxed) {
         let mut outcome = &seen.failed;
         for _ in 0..2 {
-            let Ok(mut http) = Http::unix(&path) else {
+            let Ok(mut http) = connect() else {
                 outcome = &seen.refused;
                 break;
             };
-            match http.request("POST", "/call/t.again", headers, "ok") {
+            match http.request(method, path, headers, "ok") {
                 Ok(answer) if answer.status == 200 => {
                     outcome = &seen.answered;
                     break;
@@ -64,10 +66,22 @@ fn an_idle_gateway_makes_progress() {
 
 /// Runs `work` while clients call, and returns their counters.
 fn under_load(app: &App, headers: &[(&str, &str)], work: impl FnOnce(&Seen)) -> Seen {
+    let path = app.dir.file("http.sock");
+    let connect = || Http::unix(&path);
+    requests_under_load(&connect, ("POST", "/call/t.again"), headers, work)
+}
+
+/// The same with any request.
+pub(crate) fn requests_under_load(
+    connect: Connect<'_>,
+    request: (&str, &str),
+    headers: &[(&str, &str)],
+    work: impl FnOnce(&Seen),
+) -> Seen {
     let seen = Seen::default();
     thread::scope(|scope| {
         for _ in 0..THREADS {
-            scope.spawn(|| load(app, &seen, headers));
+            scope.spawn(|| load(connect, &seen, request, headers));
         }
         more(&seen);
         work(&seen);
@@ -78,7 +92,7 @@ fn under_load(app: &App, headers: &[(&str, &str)], work: impl FnOnce(&Seen)) -> 
 }
 
 /// Waits until 50 more calls have been answered.
-fn more(seen: &Seen) {
+pub(crate) fn more(seen: &Seen) {
     let goal = seen.answered.load(Ordering::Relaxed) + 50;
     until("calls are answered", || {
         (seen.answered.load(Ordering::Relaxed) >= goal).then_some(())

@@ -22,6 +22,7 @@ fn settings(app: &App) -> http::Settings {
         body_timeout: time,
         idle_timeout: time,
         write_timeout: time,
+        sites: None,
         restarts: 0,
     }
 }

@@ -3,7 +3,7 @@
 mod access;
 mod admin;
 mod calls;
-mod deaths;
+pub(crate) mod deaths;
 mod library;
 mod limits;
 mod metrics;

@@ -25,7 +25,7 @@ fn join(app: &App, token: &str) -> Client {
     connect(app, &hello(token)).expect("an answer to HELLO")
 }
 
-/// Connects again after a loss, with the ids of the tasks that the worker holds.
+/// Reconnects after a lost connection, with the ids of the tasks that the worker still has.
 #[track_caller]
 fn rejoin(app: &App, token: &str, session: &Value, held: &[u32]) -> Client {
     let mut hello = hello(token);
@@ -128,7 +128,7 @@ fn a_lost_task_is_sent_again() {
     assert_eq!(app.client().job_in(&id, "done")["crashes"], 0);
 }
 
-/// A worker may connect again before its first connection is known to be lost.
+/// A worker may reconnect before the gateway has noticed that its first connection was lost.
 #[test]
 fn a_session_moves_from_a_connection_that_is_still_open() {
     let app = start("");
@@ -155,11 +155,13 @@ fn a_late_answer_is_refused() {
     let task = next(&mut worker, Type::Req);
     let session = worker.welcome["session"].clone();
     drop(worker);
-    app.wait_for_log("lost its connection in the middle of a task and did not come back");
+    app.wait_for_log("lost its connection in the middle of a task and did not reconnect");
     let mut worker = rejoin(&app, &work, &session, &[task.id]);
     assert_eq!(worker.welcome.get("resumed"), None);
     assert_ne!(worker.welcome["session"], session);
-    app.wait_for_log("came back after its session had ended: its answers to 1 task(s) are refused");
+    app.wait_for_log(
+        "reconnected after its session had expired: its answers to 1 task(s) are rejected",
+    );
     let again = next(&mut worker, Type::Req);
     answer(&mut worker, again.id);
     let job = app.client().job_in(&id, "done");

@@ -18,6 +18,8 @@ pub(super) struct SiteError {
     /// For the log; `None` if the server has logged it already, or if it is the client's fault.
     pub(super) reason: Option<String>,
     retry_after_ms: Option<u64>,
+    /// What the client should know besides the status.
+    text: Option<&'static str>,
 }
 
 impl SiteError {
@@ -26,6 +28,23 @@ impl SiteError {
             status,
             reason: None,
             retry_after_ms: None,
+            text: None,
+        }
+    }
+
+    /// The listener serves only HTTPS.
+    pub(super) fn needs_https() -> Self {
+        Self {
+            text: Some("this port serves only HTTPS: use https://"),
+            ..Self::new(StatusCode::BAD_REQUEST)
+        }
+    }
+
+    /// WebSocket, which Stoker does not speak.
+    pub(super) fn no_websocket() -> Self {
+        Self {
+            text: Some("WebSocket is not supported"),
+            ..Self::new(StatusCode::NOT_IMPLEMENTED)
         }
     }
 
@@ -72,7 +91,8 @@ impl SiteError {
 
     pub(super) fn response(&self) -> Response<Outgoing> {
         let reason = self.status.canonical_reason().unwrap_or("Error");
-        let text = format!("{} {reason}\n", self.status.as_u16());
+        let more = self.text.map_or(String::new(), |text| format!(": {text}"));
+        let text = format!("{} {reason}{more}\n", self.status.as_u16());
         let mut response = with_body(Bytes::from(text));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();

@@ -55,6 +55,9 @@ async fn answer(
     let sites = gateway.sites.as_ref();
     let site = sites.and_then(|sites| sites.find(peer.endpoint, host_of(authority)));
     let site = site.ok_or(SiteError::new(StatusCode::MISDIRECTED_REQUEST))?;
+    if !peer.is_secure && sites.is_some_and(|sites| sites.tls(peer.endpoint).is_some()) {
+        return Err(SiteError::needs_https());
+    }
     check(&head)?;
     let received = body::receive_up_to(gateway, incoming, site.settings.max_body).await;
     let received = received.map_err(|problem| {
@@ -63,7 +66,7 @@ async fn answer(
     })?;
     let request = SiteRequest {
         head: &head,
-        scheme: "http",
+        scheme: if peer.is_secure { "https" } else { "http" },
         authority,
         client: peer.address,
     };
@@ -79,7 +82,7 @@ fn check(head: &Parts) -> Result<(), SiteError> {
     let upgrade = head.headers.get(UPGRADE);
     let is_websocket = upgrade.is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
     match is_websocket {
-        true => Err(SiteError::new(StatusCode::NOT_IMPLEMENTED)),
+        true => Err(SiteError::no_websocket()),
         false => Ok(()),
     }
 }

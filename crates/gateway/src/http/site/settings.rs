@@ -1,5 +1,6 @@
 //! The sites' part of the configuration, in the form in which the gateway's process receives it.
 
+use crate::tls::TlsFiles;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,6 +33,8 @@ pub struct SiteSettings {
 pub struct EndpointSettings {
     /// The sites that share the address, as positions in the list of sites.
     pub sites: Vec<usize>,
+    /// With it, only HTTPS is served.
+    pub tls: Option<TlsFiles>,
 }
 
 /// All sites of the gateway and their listeners.

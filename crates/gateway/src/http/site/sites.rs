@@ -1,6 +1,8 @@
 //! The sites of the gateway, and which of them serves a request.
 
 use super::settings::{SiteSettings, SitesSettings};
+use crate::client::Level;
+use crate::tls::Tls;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -11,6 +13,8 @@ pub(crate) struct SitePeer {
     pub(crate) address: SocketAddr,
     /// The position of the listener that has accepted the connection.
     pub(crate) endpoint: usize,
+    /// The connection uses TLS.
+    pub(crate) is_secure: bool,
 }
 
 /// A site.
@@ -30,6 +34,7 @@ pub(crate) struct Sites {
 
 struct Endpoint {
     sites: Vec<Rc<Site>>,
+    tls: Option<Tls>,
 }
 
 impl Sites {
@@ -37,13 +42,40 @@ impl Sites {
         let sites: Vec<Rc<Site>> = settings.sites.iter().map(Site::new).map(Rc::new).collect();
         let endpoints = settings.endpoints.iter().map(|endpoint| {
             let of = endpoint.sites.iter().filter_map(|at| sites.get(*at));
-            Endpoint {
+            let tls = endpoint.tls.clone().map(Tls::new).transpose();
+            Ok(Endpoint {
                 sites: of.cloned().collect(),
-            }
+                tls: tls.map_err(io::Error::other)?,
+            })
         });
         Ok(Self {
-            endpoints: endpoints.collect(),
+            endpoints: endpoints.collect::<io::Result<_>>()?,
         })
+    }
+
+    /// TLS of the listener at this position, if it has any.
+    pub(crate) fn tls(&self, endpoint: usize) -> Option<&Tls> {
+        self.endpoints.get(endpoint)?.tls.as_ref()
+    }
+
+    /// Reads changed certificates again. Returns a line for the log for each change.
+    pub(crate) fn refresh_certificates(&self) -> Vec<(Level, String)> {
+        let all = self
+            .endpoints
+            .iter()
+            .filter_map(|endpoint| endpoint.tls.as_ref());
+        let lines = all.filter_map(|tls| match tls.refresh() {
+            Ok(false) => None,
+            Ok(true) => {
+                let text = "reloaded the certificate, which new connections use";
+                Some((Level::Info, text.to_owned()))
+            }
+            Err(error) => {
+                let text = format!("{error}; the last valid certificate stays in use");
+                Some((Level::Warn, text))
+            }
+        });
+        lines.collect()
     }
 
     /// The site that a client has reached at a listener under this host name. Names are more specific than patterns,

@@ -33,7 +33,8 @@ impl Plane {
         let Ok(name) = self.core.resolve_job(&name) else {
             return;
         };
-        // The counts of a queue that was closed are more recent than those from the opening of the store.
+        // The store returns the counts from when it was opened. If the queue was closed since then, the counts from that
+        // moment are newer.
         let closed = self.jobs.closed.remove(&opened.queue);
         self.jobs.add_queue(
             id,

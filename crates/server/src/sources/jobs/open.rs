@@ -78,7 +78,8 @@ fn open_file(
         Ok((store, was_lost)) => {
             if was_lost {
                 let text = format!(
-                    "the job store {} is created again: its file was missing or empty",
+                    "created a new, empty job store {}: the file of the earlier one was missing or empty; if it \
+                     contained jobs, restore it from a backup",
                     path.display()
                 );
                 warn(log, text);

@@ -75,7 +75,8 @@ impl Plane {
         }
     }
 
-    /// Finds a place for a connection of a user, closing another connection if necessary.
+    /// Makes room for a new connection of a user. If a limit has been reached, closes a connection that is silent or
+    /// idle instead; if there is none, the error says which limit was reached.
     pub(crate) fn find_place(&mut self, user: UserId) -> Result<Place, String> {
         let of_user = self.memory.users[user].connections;
         let has_its_share = of_user >= self.config.user_connections;

@@ -30,7 +30,7 @@ impl Plane {
             return Ok(());
         }
         if conn.exceeds_output_limit() {
-            let text = "the answers to earlier requests of this connection wait to be read";
+            let text = "this connection has too many unread answers: read them before you send more requests";
             self.refuse(id, frame, Status::RESOURCE_EXHAUSTED, text, Some(RETRY_MS));
             return Ok(());
         }

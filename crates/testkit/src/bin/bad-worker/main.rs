@@ -4,6 +4,7 @@
 //! `serve` serves tasks whose bodies are scripts themselves. A body that is JSON, but not a JSON string, is echoed. The
 //! steps are listed in `steps.rs`.
 
+mod http;
 mod link;
 mod steps;
 
@@ -103,6 +104,11 @@ impl Worker {
     fn run_task(&mut self) {
         let Some((task, _)) = &self.task else { return };
         let text = task.text();
+        if task.code == Codec::HTTP.0 {
+            let script = http::script(&text).to_owned();
+            self.run(&script);
+            return self.answer_http("200", "done");
+        }
         match serde_json::from_str::<Value>(&text) {
             Ok(Value::String(script)) => self.run(&script),
             Ok(_) => self.answer(Status::OK, Codec::JSON, text.as_bytes()),

@@ -43,6 +43,16 @@ impl Worker {
             "serve" => self.serve(),
             "read" => self.read_task(),
             "ok" => self.answer(Status::OK, Codec::RAW, argument.as_bytes()),
+            "http" => {
+                let (status, text) = argument.split_once(' ').unwrap_or((argument, ""));
+                self.answer_http(status, text);
+            }
+            "http-echo" => self.echo_http(),
+            // `|` stands for the end of a line.
+            "http-raw" => {
+                let message = argument.replace('|', "\r\n");
+                self.answer(Status::OK, Codec::HTTP, message.as_bytes());
+            }
             "json" => self.answer(Status::OK, Codec::JSON, argument.as_bytes()),
             "fail" => self.fail(argument),
             "retry" => self.retry(argument),

@@ -1,32 +1,34 @@
-//! What is passed on between a client and the server, and what is not.
+//! Decides which frames are forwarded between a client and the server.
 
-use super::control::Control;
+use super::connection_handle::ConnectionHandle;
 use super::permit::{self, Verdict};
-use super::pump::{Output, Passed};
-use super::refusal::Refusal;
+use super::pump::{FrameFilter, Output};
+use super::rejection::Rejection;
 use super::scanner::{Part, Scanner};
 use std::rc::Rc;
 use std::time::Instant;
 use stoker_wire::{Flags, Frame, IdMap, Type};
 
-/// What happens with the body of the request that is being read.
+/// What to do with the body of the request that is being read.
 enum Body {
     Forward,
     Skip,
     Collect(Collected),
 }
 
-/// A request whose body must be seen before it is passed on.
+/// A request that is buffered because its body decides whether it is forwarded.
 struct Collected {
     id: u32,
     flags: Flags,
     method: String,
+    /// The frame as far as it has arrived.
     bytes: Vec<u8>,
+    /// The number of bytes before the body.
     head: usize,
 }
 
-pub(super) struct Client {
-    control: Rc<Control>,
+pub(super) struct ClientFilter {
+    handle: Rc<ConnectionHandle>,
     from_peer: Scanner,
     from_server: Scanner,
     body: Body,
@@ -34,10 +36,10 @@ pub(super) struct Client {
     open: IdMap<u32, ()>,
 }
 
-impl Client {
-    pub(super) fn new(control: Rc<Control>) -> Self {
+impl ClientFilter {
+    pub(super) fn new(handle: Rc<ConnectionHandle>) -> Self {
         Self {
-            control,
+            handle,
             from_peer: Scanner::default(),
             from_server: Scanner::default(),
             body: Body::Forward,
@@ -48,22 +50,22 @@ impl Client {
     fn on_head(&mut self, frame: &Frame<'_>, bytes: &[u8], body: usize, out: &mut Output) {
         self.body = Body::Forward;
         if frame.kind == Type::Cancel && self.open.remove(&frame.id).is_some() {
-            self.control.usage.end(1);
+            self.handle.usage.end(1);
         }
         if frame.kind != Type::Req {
             out.to_server.extend_from_slice(bytes);
             return;
         }
-        let token = self.control.token();
-        match permit::request(&token, frame, body) {
+        let token = self.handle.token();
+        match permit::check_request(&token, frame, body) {
             Verdict::Forward => {
                 let admitted = self.admit(frame.id, frame.flags, frame.name == "stoker.push");
                 match admitted {
                     Ok(()) => out.to_server.extend_from_slice(bytes),
-                    Err(refusal) => self.refuse(frame.id, frame.flags, &refusal, out),
+                    Err(rejection) => self.reject(frame.id, frame.flags, &rejection, out),
                 }
             }
-            Verdict::Refuse(refusal) => self.refuse(frame.id, frame.flags, &refusal, out),
+            Verdict::Reject(rejection) => self.reject(frame.id, frame.flags, &rejection, out),
             Verdict::NeedsBody => {
                 self.body = Body::Collect(Collected {
                     id: frame.id,
@@ -73,7 +75,7 @@ impl Client {
                     head: bytes.len(),
                 });
                 if body == 0 {
-                    self.judge_collected(out);
+                    self.check_collected(out);
                 }
             }
         }
@@ -86,32 +88,32 @@ impl Client {
             Body::Collect(collected) => {
                 collected.bytes.extend_from_slice(bytes);
                 if left == 0 {
-                    self.judge_collected(out);
+                    self.check_collected(out);
                 }
             }
         }
     }
 
-    fn judge_collected(&mut self, out: &mut Output) {
+    fn check_collected(&mut self, out: &mut Output) {
         let Body::Collect(request) = std::mem::replace(&mut self.body, Body::Forward) else {
             return;
         };
-        let token = self.control.token();
+        let token = self.handle.token();
         let body = &request.bytes[request.head..];
-        let judged = permit::operation(&token, &request.method, body);
-        match judged.and_then(|()| self.admit(request.id, request.flags, false)) {
+        let checked = permit::check_operation(&token, &request.method, body);
+        match checked.and_then(|()| self.admit(request.id, request.flags, false)) {
             Ok(()) => out.to_server.extend_from_slice(&request.bytes),
-            Err(refusal) => self.refuse(request.id, request.flags, &refusal, out),
+            Err(rejection) => self.reject(request.id, request.flags, &rejection, out),
         }
     }
 
-    /// Counts a request against the limits of the token.
-    fn admit(&mut self, id: u32, flags: Flags, is_push: bool) -> Result<(), Refusal> {
-        let (token, usage) = (self.control.token(), &self.control.usage);
+    /// Counts a request against the token's limits, or rejects it.
+    fn admit(&mut self, id: u32, flags: Flags, is_push: bool) -> Result<(), Rejection> {
+        let (token, usage) = (self.handle.token(), &self.handle.usage);
         if is_push && token.pushes_per_second.is_some() {
             usage.push(&token, Instant::now())?;
         }
-        // The server rejects an id that is used twice.
+        // A request with the id of an unanswered one isn't counted: the server rejects it.
         if !flags.has(Flags::ONEWAY) && !self.open.contains_key(&id) {
             usage.begin(&token)?;
             self.open.insert(id, ());
@@ -119,16 +121,16 @@ impl Client {
         Ok(())
     }
 
-    fn refuse(&mut self, id: u32, flags: Flags, refusal: &Refusal, out: &mut Output) {
+    fn reject(&mut self, id: u32, flags: Flags, rejection: &Rejection, out: &mut Output) {
         self.body = Body::Skip;
         if !flags.has(Flags::ONEWAY) {
-            refusal.answer(id, &mut out.to_peer);
+            rejection.answer(id, &mut out.to_peer);
         }
     }
 }
 
-impl Passed for Client {
-    fn on_peer_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Refusal> {
+impl FrameFilter for ClientFilter {
+    fn on_peer_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Rejection> {
         let mut scanner = std::mem::take(&mut self.from_peer);
         let scanned = scanner.scan(bytes, |part| {
             match part {
@@ -141,9 +143,9 @@ impl Passed for Client {
         scanned
     }
 
-    fn on_server_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Refusal> {
+    fn on_server_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Rejection> {
         out.to_peer.extend_from_slice(bytes);
-        let (open, usage) = (&mut self.open, &self.control.usage);
+        let (open, usage) = (&mut self.open, &self.handle.usage);
         self.from_server.scan(bytes, |part| {
             if let Part::Head { frame, .. } = part
                 && frame.kind == Type::Res
@@ -164,8 +166,8 @@ impl Passed for Client {
     }
 }
 
-impl Drop for Client {
+impl Drop for ClientFilter {
     fn drop(&mut self) {
-        self.control.usage.end(self.open.len());
+        self.handle.usage.end(self.open.len());
     }
 }

@@ -1,23 +1,23 @@
-//! What is passed on between a worker on another machine and the server.
+//! Forwards frames between a worker on another machine and the server, and tracks what is needed to resume the session.
 
-use super::pump::{Output, Passed};
-use super::refusal::Refusal;
+use super::pump::{FrameFilter, Output};
+use super::rejection::Rejection;
 use super::scanner::{Part, Scanner};
-use super::session::{Resumption, Session};
+use super::session_state::{Resumption, SessionState};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use stoker_wire::{Encode, Type, encode};
 
-/// The maximum length of a frame from a worker that is passed on only when it is complete. If the connection is lost in
-/// the middle of a longer one, the session can't be resumed.
+/// The maximum length of a frame from a worker that is buffered until it is complete. A longer one is forwarded as it
+/// arrives; if the connection is lost in the middle of it, the session can't be resumed.
 const MAX_WHOLE: usize = 1 << 20;
 
-/// What is read from the worker now.
+/// The frame that is being read from the worker.
 enum Reading {
     Nothing,
-    /// A frame that is passed on when it is complete.
+    /// A frame that is forwarded when it is complete.
     Whole(Type, u32, Vec<u8>),
-    /// The rest of a frame whose beginning was passed on.
+    /// The rest of a frame whose beginning has been forwarded.
     Rest(Type, u32),
 }
 
@@ -27,26 +27,26 @@ enum Welcome {
     Arriving(Vec<u8>),
     Received(Map<String, Value>),
     /// The server has rejected HELLO.
-    Refused,
+    Rejected,
 }
 
-pub(super) struct Worker {
+pub(super) struct WorkerFilter {
     /// The id by which the worker can resume the session.
     id: String,
     resume_timeout: Duration,
-    session: Session,
+    state: SessionState,
     from_peer: Scanner,
     from_server: Scanner,
     reading: Reading,
     welcome: Welcome,
 }
 
-impl Worker {
+impl WorkerFilter {
     pub(super) fn new(id: String, resume_timeout: Duration) -> Self {
         Self {
             id,
             resume_timeout,
-            session: Session::default(),
+            state: SessionState::default(),
             from_peer: Scanner::default(),
             from_server: Scanner::default(),
             reading: Reading::Nothing,
@@ -58,11 +58,11 @@ impl Worker {
         &self.id
     }
 
-    pub(super) fn session(&self) -> &Session {
-        &self.session
+    pub(super) fn state(&self) -> &SessionState {
+        &self.state
     }
 
-    /// The worker's name in the server, such as `app-3`.
+    /// The worker's name, such as `app-3`, which the server has assigned in WELCOME.
     pub(super) fn name(&self) -> &str {
         match &self.welcome {
             Welcome::Received(welcome) => welcome.get("worker").and_then(Value::as_str),
@@ -71,19 +71,20 @@ impl Worker {
         .unwrap_or("a worker")
     }
 
-    /// Whether the worker may come back and deliver an answer.
+    /// Whether the worker may resume the session, because it may still have an answer for the server.
     pub(super) fn can_be_resumed(&self) -> bool {
         let is_whole = !matches!(self.reading, Reading::Rest(..));
         let is_welcome = matches!(self.welcome, Welcome::Received(_));
-        is_whole && is_welcome && !self.resume_timeout.is_zero() && self.session.is_awaited()
+        is_whole && is_welcome && !self.resume_timeout.is_zero() && self.state.awaits_answer()
     }
 
-    /// Continues on another connection: returns what the worker is sent first. `None` if that is not possible.
+    /// Resumes the session on another connection with a worker that still has the tasks in `held`. Returns the first
+    /// bytes to send to it, or `None` if the session can't be resumed.
     pub(super) fn resume(&mut self, held: &[u32]) -> Option<Vec<u8>> {
         let Welcome::Received(welcome) = &self.welcome else {
             return None;
         };
-        let Resumption { open, replay } = self.session.resume(held)?;
+        let Resumption { open, replay } = self.state.resume(held)?;
         let mut welcome = welcome.clone();
         welcome.insert("resumed".to_owned(), true.into());
         welcome.insert("open".to_owned(), json!(open));
@@ -114,9 +115,9 @@ impl Worker {
                     return;
                 }
                 if matches!(self.welcome, Welcome::Awaited) {
-                    self.welcome = Welcome::Refused;
+                    self.welcome = Welcome::Rejected;
                 }
-                self.session.on_head(frame, bytes, *body);
+                self.state.on_head(frame, bytes, *body);
                 out.to_peer.extend_from_slice(bytes);
             }
             Part::Body { bytes, left } => {
@@ -128,7 +129,7 @@ impl Worker {
                     }
                     return;
                 }
-                self.session.on_body(bytes);
+                self.state.on_body(bytes);
                 out.to_peer.extend_from_slice(bytes);
             }
         }
@@ -160,17 +161,17 @@ impl Worker {
         }
         match std::mem::replace(&mut self.reading, Reading::Nothing) {
             Reading::Nothing => {}
-            Reading::Rest(kind, id) => self.session.on_worker_frame(kind, id),
+            Reading::Rest(kind, id) => self.state.on_worker_frame(kind, id),
             Reading::Whole(kind, id, frame) => {
                 out.to_server.extend_from_slice(&frame);
-                self.session.on_worker_frame(kind, id);
+                self.state.on_worker_frame(kind, id);
             }
         }
     }
 }
 
-impl Passed for Worker {
-    fn on_peer_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Refusal> {
+impl FrameFilter for WorkerFilter {
+    fn on_peer_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Rejection> {
         let mut scanner = std::mem::take(&mut self.from_peer);
         let scanned = scanner.scan(bytes, |part| {
             self.on_worker_part(&part, out);
@@ -180,7 +181,7 @@ impl Passed for Worker {
         scanned
     }
 
-    fn on_server_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Refusal> {
+    fn on_server_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Rejection> {
         let mut scanner = std::mem::take(&mut self.from_server);
         let scanned = scanner.scan(bytes, |part| {
             self.on_server_part(&part, out);
@@ -195,7 +196,7 @@ impl Passed for Worker {
     }
 
     fn may_half_close(&self) -> bool {
-        self.session.is_told_to_leave()
+        self.state.goaway_from_server()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Results and payloads of forgotten jobs.
+//! Results and payloads that are retained after their jobs were forgotten.
 
 use super::Entry;
 use crate::JobId;
@@ -6,19 +6,19 @@ use std::collections::{BTreeSet, HashMap};
 
 /// Forgotten jobs whose result or payload has not expired yet.
 #[derive(Debug, Default)]
-pub(super) struct Remains {
+pub(super) struct Retained {
     jobs: HashMap<JobId, Entry>,
     by_end: BTreeSet<(u64, JobId)>,
     bytes: usize,
 }
 
-impl Remains {
+impl Retained {
     pub(super) fn get(&self, job: JobId, now: u64) -> Option<&Entry> {
         self.jobs.get(&job).filter(|entry| now < entry.kept_until())
     }
 
-    /// Adds the result and payload of a forgotten job and deletes expired ones. If the rest exceeds
-    /// `max_bytes`, the entries that would expire first are deleted too.
+    /// Adds the result and payload of a forgotten job, and deletes expired ones. If the others exceed
+    /// `max_bytes`, those that expire first are deleted too.
     pub(super) fn insert(&mut self, mut entry: Entry, max_bytes: usize, now: u64) {
         entry.history.clear();
         entry.output = None;

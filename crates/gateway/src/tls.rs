@@ -1,11 +1,11 @@
 //! The server's side of TLS.
 
-use super::settings::TlsFiles;
+use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -17,17 +17,30 @@ use tokio_rustls::rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use tokio_rustls::rustls::{Error, RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
-/// What tells one version of a file from another.
+/// The files for TLS, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsFiles {
+    /// The section of the configuration that names the files, for messages.
+    pub section: String,
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    /// The CA that must have signed the certificates of clients.
+    pub client_ca: Option<PathBuf>,
+    /// The protocols that are offered to clients (ALPN), the preferred one first; none if only one is spoken.
+    pub protocols: Vec<String>,
+}
+
+/// Inode and change time of each file, from which a change is recognized. `None` for a file that can't be read.
 type Version = Vec<Option<(u64, i64, i64)>>;
 
-pub(super) struct Tls {
+pub(crate) struct Tls {
     files: TlsFiles,
     config: RefCell<Arc<ServerConfig>>,
     version: RefCell<Version>,
 }
 
 impl Tls {
-    pub(super) fn new(files: TlsFiles) -> Result<Self, String> {
+    pub(crate) fn new(files: TlsFiles) -> Result<Self, String> {
         let version = version(&files);
         Ok(Self {
             config: RefCell::new(Arc::new(load(&files)?)),
@@ -36,20 +49,20 @@ impl Tls {
         })
     }
 
-    /// Reads the files again if they have changed. Connections that are open keep what they
-    /// have. If the files are not valid, the last valid ones stay in use.
-    pub(super) fn refresh(&self) -> Result<bool, String> {
+    /// Reads the files again if they have changed, and returns whether they had. Open connections are not affected. If
+    /// the files are invalid, the last valid ones stay in use.
+    pub(crate) fn refresh(&self) -> Result<bool, String> {
         let version = version(&self.files);
         if version == *self.version.borrow() {
             return Ok(false);
         }
-        // A version that is not valid is reported once.
+        // Set even if loading fails, so that an invalid version is reported only once.
         *self.version.borrow_mut() = version;
         *self.config.borrow_mut() = Arc::new(load(&self.files)?);
         Ok(true)
     }
 
-    pub(super) fn acceptor(&self) -> TlsAcceptor {
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.config.borrow().clone())
     }
 }
@@ -68,15 +81,15 @@ fn version(files: &TlsFiles) -> Version {
 }
 
 /// Checks that the files can be used.
-pub(super) fn check(files: &TlsFiles) -> Result<(), String> {
+pub fn check(files: &TlsFiles) -> Result<(), String> {
     load(files).map(drop)
 }
 
 fn load(files: &TlsFiles) -> Result<ServerConfig, String> {
     let certificates = read_certificates(&files.certificate)?;
-    let shown = files.key.display();
+    let (shown, section) = (files.key.display(), &files.section);
     let key = PrivateKeyDer::from_pem_file(&files.key)
-        .map_err(|error| format!("cannot read the private key {shown} ([listen] key): {error}"))?;
+        .map_err(|error| format!("cannot read the private key {shown} ({section} key): {error}"))?;
     let provider = Arc::new(default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone());
     let builder = builder.with_safe_default_protocol_versions();
@@ -95,21 +108,25 @@ fn load(files: &TlsFiles) -> Result<ServerConfig, String> {
             builder.with_client_cert_verifier(verifier)
         }
     };
-    builder
-        .with_single_cert(certificates, key)
-        .map_err(|error| {
-            let certificate = files.certificate.display();
-            format!(
-                "the certificate {certificate} and the key {shown} can't be used together: {error}"
-            )
-        })
+    let config = builder.with_single_cert(certificates, key);
+    let mut config = config.map_err(|error| {
+        let certificate = files.certificate.display();
+        format!(
+            "cannot use the certificate {certificate} with the key {shown} ({section} certificate, key): {error}"
+        )
+    })?;
+    let protocols = files.protocols.iter().map(|name| name.as_bytes().to_vec());
+    config.alpn_protocols = protocols.collect();
+    Ok(config)
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let certificates = CertificateDer::pem_file_iter(path);
     let certificates = certificates.and_then(Iterator::collect::<Result<Vec<_>, _>>);
     match certificates {
-        Ok(all) if all.is_empty() => Err(invalid(path, "it contains no certificate in PEM")),
+        Ok(all) if all.is_empty() => {
+            Err(invalid(path, "the file has no certificate in PEM format"))
+        }
         Ok(all) => Ok(all),
         Err(error) => Err(invalid(path, error)),
     }
@@ -124,7 +141,7 @@ fn invalid(path: &Path, why: impl ToString) -> String {
 }
 
 /// Whether a handshake failed because the client did not present a valid certificate.
-pub(super) fn is_authentication_failure(error: &io::Error) -> bool {
+pub(crate) fn is_authentication_failure(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     matches!(
         inner,
@@ -132,8 +149,8 @@ pub(super) fn is_authentication_failure(error: &io::Error) -> bool {
     )
 }
 
-/// Whether the client's certificate is for a name. TLS has checked who signed it.
-pub(super) fn has_certificate_for(stream: &TlsStream<TcpStream>, name: &str) -> bool {
+/// Whether the client's certificate is valid for a name. Its signature was verified in the handshake.
+pub(crate) fn has_certificate_for(stream: &TlsStream<TcpStream>, name: &str) -> bool {
     let (_, connection) = stream.get_ref();
     let certificate = connection.peer_certificates().and_then(<[_]>::first);
     let (Some(certificate), Ok(name)) = (certificate, ServerName::try_from(name)) else {

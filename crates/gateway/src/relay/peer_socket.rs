@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-pub(super) enum Peer {
+pub(super) enum PeerSocket {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
@@ -21,7 +21,7 @@ macro_rules! delegate {
     };
 }
 
-impl AsyncRead for Peer {
+impl AsyncRead for PeerSocket {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -31,7 +31,7 @@ impl AsyncRead for Peer {
     }
 }
 
-impl AsyncWrite for Peer {
+impl AsyncWrite for PeerSocket {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -1,6 +1,6 @@
-//! What the gateway keeps of each open connection, so that it can end it.
+//! The handle by which the gateway updates or ends an open connection.
 
-use super::tokens::{Active, Proof};
+use super::tokens::{ActiveToken, Proof};
 use super::usage::Usage;
 use crate::token::Token;
 use std::cell::{Cell, RefCell};
@@ -12,12 +12,12 @@ use std::task::Waker;
 pub(super) enum Stop {
     /// The token is no longer valid.
     Revoked,
-    /// The worker has connected again and resumes its session there.
+    /// The worker has resumed its session on another connection.
     Resumed,
 }
 
-/// An open connection of a peer that has identified itself.
-pub(super) struct Control {
+/// An open connection of an authenticated peer.
+pub(super) struct ConnectionHandle {
     pub(super) name: String,
     pub(super) proof: Proof,
     pub(super) usage: Rc<Usage>,
@@ -26,9 +26,10 @@ pub(super) struct Control {
     waker: RefCell<Option<Waker>>,
 }
 
-impl Control {
-    /// Counts as a connection of the token, which the caller has checked.
-    pub(super) fn new(active: Active, proof: Proof) -> Self {
+impl ConnectionHandle {
+    /// The handle of a connection that the caller has counted with [`Usage::connect`]. It is uncounted when the handle
+    /// is dropped.
+    pub(super) fn new(active: ActiveToken, proof: Proof) -> Self {
         Self {
             name: active.token.name.clone(),
             proof,
@@ -43,10 +44,11 @@ impl Control {
         self.token.borrow().clone()
     }
 
-    /// Replaces the token by its present version, or ends the connection if there is none.
+    /// Replaces the token with its current version, or ends the connection if the token is no longer valid.
     pub(super) fn update(&self, token: Option<Rc<Token>>) {
         match token {
-            // What a worker offers, and whether a peer sees everything, was decided when it connected.
+            // The server learned from HELLO what the worker offers and whether the peer may see everything; a
+            // connection that now has fewer permissions must therefore send a new HELLO.
             Some(token) if token.permits_less_than(&self.token()) => self.stop(Stop::Revoked),
             Some(token) => *self.token.borrow_mut() = token,
             None => self.stop(Stop::Revoked),
@@ -64,7 +66,7 @@ impl Control {
         self.stop.get()
     }
 
-    /// Records whom to wake when the connection must end.
+    /// Sets the waker that is called when the connection must end.
     pub(super) fn wake_on_stop(&self, waker: &Waker) {
         let mut kept = self.waker.borrow_mut();
         if !kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
@@ -73,7 +75,7 @@ impl Control {
     }
 }
 
-impl Drop for Control {
+impl Drop for ConnectionHandle {
     fn drop(&mut self) {
         self.usage.disconnect();
     }

@@ -1,18 +1,18 @@
-//! What the gateway answers when it rejects a request or a connection.
+//! The error answer to a request or connection that the gateway rejects.
 
 use std::borrow::Cow;
 use stoker_wire::{Codec, Encode, Flags, Key, MetaBuf, Status, Type, WireError, encode};
 
-/// Why a request or a connection is rejected.
+/// Why the gateway rejects a request or a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct Rejection {
     pub(super) status: Status,
     pub(super) text: Cow<'static, str>,
-    /// When the peer may try again.
+    /// How long the peer should wait before it retries.
     pub(super) retry_ms: Option<u32>,
 }
 
-impl Refusal {
+impl Rejection {
     pub(super) fn new(status: Status, text: impl Into<Cow<'static, str>>) -> Self {
         Self {
             status,
@@ -21,7 +21,7 @@ impl Refusal {
         }
     }
 
-    /// A limit is reached; the peer may try again after some time.
+    /// A limit has been reached; the peer may retry after `retry_ms`.
     pub(super) fn limit(text: impl Into<Cow<'static, str>>, retry_ms: u32) -> Self {
         Self {
             retry_ms: Some(retry_ms),
@@ -33,7 +33,7 @@ impl Refusal {
         Self::new(Status::PERMISSION_DENIED, text)
     }
 
-    /// Appends the answer to a request; 0 is the connection itself.
+    /// Appends the answer to the request `id`, where 0 means the connection itself.
     pub(super) fn answer(&self, id: u32, out: &mut Vec<u8>) {
         let mut meta = MetaBuf::new();
         if let Some(ms) = self.retry_ms {
@@ -53,7 +53,7 @@ impl Refusal {
     }
 }
 
-impl From<WireError> for Refusal {
+impl From<WireError> for Rejection {
     fn from(error: WireError) -> Self {
         Self::new(Status::INVALID_ARGUMENT, error.to_string())
     }

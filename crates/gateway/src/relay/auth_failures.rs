@@ -1,16 +1,17 @@
-//! Limits failed attempts to connect, by the address that they come from.
+//! Limits failed attempts to authenticate, per client address.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// The number of failures of one address within `PERIOD` after which its attempts are rejected unseen.
+/// The number of failures of one address within `PERIOD` after which further failed attempts are answered only with a
+/// retry-after time.
 const MAX_FAILURES: f64 = 10.0;
 const PERIOD: Duration = Duration::from_secs(60);
 /// The minimum time between two log lines about one address.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
-/// The number of addresses at which those without recent failures are removed.
+/// The maximum number of addresses. When it is reached, those without recent failures are removed.
 const MAX_ADDRESSES: usize = 10_000;
 
 struct Record {
@@ -20,8 +21,8 @@ struct Record {
 }
 
 impl Record {
-    /// Forgets failures at the rate at which they are permitted.
-    fn age(&mut self, now: Instant) {
+    /// Reduces the count of failures at the permitted rate, like a leaky bucket.
+    fn leak(&mut self, now: Instant) {
         let passed = now.saturating_duration_since(self.at).as_secs_f64();
         self.failures = (self.failures - passed * MAX_FAILURES / PERIOD.as_secs_f64()).max(0.0);
         self.at = now;
@@ -29,38 +30,38 @@ impl Record {
 }
 
 #[derive(Default)]
-pub(super) struct Failures(RefCell<HashMap<IpAddr, Record>>);
+pub(super) struct AuthFailureLimiter(RefCell<HashMap<IpAddr, Record>>);
 
-impl Failures {
-    /// How long this address must wait before its next attempt is looked at; `None` if it need not.
-    pub(super) fn must_wait(&self, address: IpAddr, now: Instant) -> Option<Duration> {
+impl AuthFailureLimiter {
+    /// How long this address should wait before its next attempt; `None` if it is below the limit.
+    pub(super) fn retry_after(&self, address: IpAddr, now: Instant) -> Option<Duration> {
         let mut all = self.0.borrow_mut();
         let record = all.get_mut(&network(address))?;
-        record.age(now);
+        record.leak(now);
         let excess = record.failures - MAX_FAILURES + 1.0;
         (excess > 0.0).then(|| PERIOD.mul_f64(excess / MAX_FAILURES))
     }
 
     /// Records a failed attempt. Returns whether it should be logged.
     pub(super) fn record(&self, address: IpAddr, now: Instant) -> bool {
-        self.note(address, now, 1.0)
+        self.update(address, now, 1.0)
     }
 
-    /// Notes something that is not the peer's failure to identify itself. Returns whether it should be logged.
-    pub(super) fn note_mishap(&self, address: IpAddr, now: Instant) -> bool {
-        self.note(address, now, 0.0)
+    /// Returns whether another kind of error of this address should be logged, which does not count as a failure.
+    pub(super) fn should_log(&self, address: IpAddr, now: Instant) -> bool {
+        self.update(address, now, 0.0)
     }
 
-    fn note(&self, address: IpAddr, now: Instant, failures: f64) -> bool {
+    fn update(&self, address: IpAddr, now: Instant, failures: f64) -> bool {
         let mut all = self.0.borrow_mut();
         if all.len() >= MAX_ADDRESSES {
             all.retain(|_, record| {
-                record.age(now);
+                record.leak(now);
                 record.failures > 0.0
             });
         }
         if all.len() >= MAX_ADDRESSES {
-            // So many addresses fail at the same time that none of them can be singled out.
+            // Too many addresses have recent failures: start over instead of growing without limit.
             all.clear();
         }
         let record = all.entry(network(address)).or_insert(Record {
@@ -68,7 +69,7 @@ impl Failures {
             at: now,
             logged: None,
         });
-        record.age(now);
+        record.leak(now);
         record.failures += failures;
         let is_due = |logged: Instant| now.saturating_duration_since(logged) >= LOG_INTERVAL;
         let is_logged = record.logged.is_none_or(is_due);
@@ -79,7 +80,8 @@ impl Failures {
     }
 }
 
-/// One user has many addresses of IPv6, but usually one network of 64 bits.
+/// The key under which failures of an address are counted. An IPv6 host can use any address of its /64 network, so the
+/// addresses of one /64 are counted together.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -95,19 +97,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_with_many_failures_must_wait() {
-        let (failures, now) = (Failures::default(), Instant::now());
+    fn an_address_with_many_failures_gets_a_retry_after_time() {
+        let (failures, now) = (AuthFailureLimiter::default(), Instant::now());
         let address: IpAddr = "10.0.0.1".parse().unwrap();
         assert!(failures.record(address, now), "the first one is logged");
         assert!(!failures.record(address, now));
         (0..8).for_each(|_| _ = failures.record(address, now));
         assert_eq!(
-            failures.must_wait(address, now),
+            failures.retry_after(address, now),
             Some(Duration::from_secs(6))
         );
-        assert_eq!(failures.must_wait("10.0.0.2".parse().unwrap(), now), None);
+        assert_eq!(failures.retry_after("10.0.0.2".parse().unwrap(), now), None);
         let later = now + Duration::from_secs(7);
-        assert_eq!(failures.must_wait(address, later), None);
+        assert_eq!(failures.retry_after(address, later), None);
         assert!(failures.record(address, now + LOG_INTERVAL), "logged again");
     }
 
@@ -121,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_number_of_addresses_is_limited() {
-        let (failures, now) = (Failures::default(), Instant::now());
+        let (failures, now) = (AuthFailureLimiter::default(), Instant::now());
         for number in 0..3 * MAX_ADDRESSES as u32 {
             failures.record(IpAddr::V4(number.into()), now);
         }

@@ -1,24 +1,24 @@
-//! What must be known of a worker's tasks to continue on another connection when the first one was lost.
+//! The state of a worker's session that is needed to resume it on another connection.
 //!
-//! The session holds every task that the worker has been sent and has not answered. When the worker comes back, it names
-//! the tasks that it holds; those that it does not hold were lost with the connection, and are sent again.
+//! It contains every task that was sent to the worker and has not been answered. A worker that reconnects lists the tasks
+//! that it has; the other ones were lost with the connection and are sent again.
 
 use stoker_wire::{Encode, Frame, Type, encode};
 
-/// The number of bytes of unanswered tasks that are kept. Of tasks beyond it only the ids are.
+/// The maximum number of bytes of unanswered tasks that are kept. For tasks beyond that, only the ids are kept.
 const MAX_KEPT: usize = 4 << 20;
 
 /// A task that the worker has not answered.
-struct Open {
+struct OpenTask {
     id: u32,
     /// The frame as far as it has arrived from the server; `None` if it is too large to be kept.
     frame: Option<Vec<u8>>,
-    /// The number of bytes of the frame that are still to come.
+    /// The number of bytes of the frame that have not arrived.
     left: usize,
     is_cancelled: bool,
 }
 
-/// A session that continues: the tasks that are still open, and the frames to send again.
+/// What a reconnected worker receives: the ids of the open tasks, and the frames to send again.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Resumption {
     pub(super) open: Vec<u32>,
@@ -26,17 +26,18 @@ pub(super) struct Resumption {
 }
 
 #[derive(Default)]
-pub(super) struct Session {
+pub(super) struct SessionState {
     /// In the order in which the server assigned them.
-    open: Vec<Open>,
+    open: Vec<OpenTask>,
+    /// The number of bytes of the frames in `open`, complete or not.
     kept: usize,
-    /// The worker has announced that it leaves.
-    is_leaving: bool,
-    /// The server has told the worker to leave.
-    is_told_to_leave: bool,
+    /// The worker has sent GOAWAY.
+    goaway_from_worker: bool,
+    /// The server has sent GOAWAY.
+    goaway_from_server: bool,
 }
 
-impl Session {
+impl SessionState {
     /// Handles the head of a frame from the server, and the number of bytes that follow.
     pub(super) fn on_head(&mut self, frame: &Frame<'_>, bytes: &[u8], body: usize) {
         match frame.kind {
@@ -45,7 +46,7 @@ impl Session {
                 if is_kept {
                     self.kept += bytes.len() + body;
                 }
-                self.open.push(Open {
+                self.open.push(OpenTask {
                     id: frame.id,
                     frame: is_kept.then(|| bytes.to_vec()),
                     left: body,
@@ -58,12 +59,12 @@ impl Session {
                     task.is_cancelled = true;
                 }
             }
-            Type::Goaway => self.is_told_to_leave = true,
+            Type::Goaway => self.goaway_from_server = true,
             _ => {}
         }
     }
 
-    /// Handles bytes of the body of a frame from the server. Only a task's frame is kept.
+    /// Handles bytes of the body of a frame from the server. Bodies of frames other than tasks are ignored.
     pub(super) fn on_body(&mut self, bytes: &[u8]) {
         let Some(task) = self.open.last_mut().filter(|task| task.left > 0) else {
             return;
@@ -83,24 +84,24 @@ impl Session {
                     self.kept -= task.frame.map_or(0, |frame| frame.len() + task.left);
                 }
             }
-            Type::Goaway => self.is_leaving = true,
+            Type::Goaway => self.goaway_from_worker = true,
             _ => {}
         }
     }
 
-    /// Whether the worker may still have an answer that the server waits for.
-    pub(super) fn is_awaited(&self) -> bool {
-        !self.is_leaving && !self.open.is_empty()
+    /// Whether the server still awaits an answer from the worker.
+    pub(super) fn awaits_answer(&self) -> bool {
+        !self.goaway_from_worker && !self.open.is_empty()
     }
 
-    /// Whether the worker has told the server that it leaves.
-    pub(super) fn is_leaving(&self) -> bool {
-        self.is_leaving
+    /// Whether the worker has sent GOAWAY.
+    pub(super) fn goaway_from_worker(&self) -> bool {
+        self.goaway_from_worker
     }
 
-    /// Whether the server has told the worker to leave.
-    pub(super) fn is_told_to_leave(&self) -> bool {
-        self.is_told_to_leave
+    /// Whether the server has sent GOAWAY.
+    pub(super) fn goaway_from_server(&self) -> bool {
+        self.goaway_from_server
     }
 
     /// The ids of the tasks that have not been answered.
@@ -113,15 +114,15 @@ impl Session {
         self.open.len()
     }
 
-    /// Continues with a worker that holds some of the tasks. `None` if a task that it does not hold was not kept, or if
-    /// it claims one that it can't have.
+    /// Resumes the session with a worker that still has the tasks in `held`. `None` if the frame of another task was not
+    /// kept, or if the worker claims a task that it can't have.
     pub(super) fn resume(&self, held: &[u32]) -> Option<Resumption> {
         let (mut replay, mut unfinished) = (Vec::new(), None);
         for task in &self.open {
             match (held.contains(&task.id), &task.frame) {
                 (true, _) if task.left == 0 => {}
                 (false, Some(frame)) if task.left == 0 => replay.extend_from_slice(frame),
-                // The rest of its frame follows from the server.
+                // The rest of this frame will arrive from the server.
                 (false, Some(frame)) => unfinished = Some(frame),
                 _ => return None,
             }
@@ -129,7 +130,7 @@ impl Session {
                 encode(&mut replay, Encode::new(Type::Cancel, task.id));
             }
         }
-        if self.is_told_to_leave {
+        if self.goaway_from_server {
             encode(&mut replay, Encode::new(Type::Goaway, 0));
         }
         replay.extend(unfinished.into_iter().flatten());
@@ -161,7 +162,7 @@ mod tests {
         out
     }
 
-    fn feed(session: &mut Session, bytes: &[u8]) {
+    fn feed(session: &mut SessionState, bytes: &[u8]) {
         let mut scanner = Scanner::default();
         let scanned = scanner.scan(bytes, |part| {
             match part {
@@ -174,23 +175,23 @@ mod tests {
     }
 
     #[test]
-    fn tasks_that_were_lost_are_sent_again() {
-        let mut session = Session::default();
+    fn lost_tasks_are_sent_again() {
+        let mut session = SessionState::default();
         let tasks = [1, 2, 3].map(|id| frame(Type::Req, id, 10));
         feed(&mut session, &tasks.concat());
         session.on_worker_frame(Type::Res, 1);
-        assert!(session.is_awaited());
+        assert!(session.awaits_answer());
         let resumed = session.resume(&[1, 2]).unwrap();
         assert_eq!(resumed.open, [2, 3]);
         assert_eq!(resumed.replay, tasks[2]);
         session.on_worker_frame(Type::Res, 2);
         session.on_worker_frame(Type::Res, 3);
-        assert!(!session.is_awaited());
+        assert!(!session.awaits_answer());
     }
 
     #[test]
-    fn what_the_worker_was_told_is_told_again() {
-        let mut session = Session::default();
+    fn cancel_and_goaway_are_sent_again() {
+        let mut session = SessionState::default();
         let (task, cancel) = (frame(Type::Req, 5, 0), frame(Type::Cancel, 5, 0));
         let goaway = frame(Type::Goaway, 0, 0);
         feed(
@@ -207,11 +208,11 @@ mod tests {
         );
     }
 
-    /// The connection was lost while a task arrived from the server: its first part is sent again, behind everything
-    /// else, and the rest follows.
+    /// The connection is lost while a task is arriving from the server. The part that has arrived is sent again after
+    /// all other frames, and the rest follows.
     #[test]
-    fn half_a_frame_is_continued() {
-        let mut session = Session::default();
+    fn an_incomplete_frame_is_completed() {
+        let mut session = SessionState::default();
         let (first, second) = (frame(Type::Req, 1, 4), frame(Type::Req, 2, 100));
         feed(&mut session, &[first.as_slice(), &second[..60]].concat());
         let resumed = session.resume(&[]).unwrap();
@@ -220,7 +221,7 @@ mod tests {
         assert_eq!(
             session.resume(&[1, 2]),
             None,
-            "it can't hold what was never sent"
+            "the worker can't have a task that was not sent completely"
         );
         session.on_body(&second[60..]);
         let replay = session.resume(&[1]).unwrap().replay;
@@ -231,8 +232,8 @@ mod tests {
     }
 
     #[test]
-    fn tasks_that_are_too_large_are_not_kept() {
-        let mut session = Session::default();
+    fn large_tasks_are_not_kept() {
+        let mut session = SessionState::default();
         feed(&mut session, &frame(Type::Req, 1, MAX_KEPT));
         feed(&mut session, &frame(Type::Req, 2, 10));
         assert_eq!(session.resume(&[2]), None);

@@ -9,32 +9,31 @@ use Stoker\Wire\Frame;
 use Stoker\Wire\Status;
 
 /**
- * The answers that a worker on another machine keeps, because an answer that was written may be lost with the
- * connection. Each is a complete frame, which is written again unchanged; one that is too large to be kept is replaced by
- * an error.
+ * The answers that a worker on another machine keeps, because a written answer may be lost with the connection. Each is a
+ * complete frame, which is written again unchanged. If they become too large, the oldest are replaced with errors.
  *
  * @internal
  */
-final class Answers
+final class UnconfirmedAnswers
 {
-    /** Number of further tasks after whose arrival the server must have received an answer. */
-    private const TASKS = 64;
+    /** The server assigns at most this many tasks at once. So when this many more have arrived, it has received an answer. */
+    private const MAX_ASSIGNED = 64;
     /** Maximum size of all kept answers together, in bytes. */
-    private const BYTES = 4 << 20;
+    private const MAX_BYTES = 4 << 20;
 
     /** @var array<int, array{string, int}> frame, and $received when it was written; by task id, the oldest first */
     private array $kept = [];
     private int $bytes = 0;
-    /** Number of tasks that have been received. */
+    /** Number of received tasks. */
     private int $received = 0;
 
-    /** A task was received. If its id is that of an older task, the server has the answer to that one. */
+    /** Called when a task arrives. If the server reuses the id of an older task, it has received the answer to that one. */
     public function onTask(int $id): void
     {
         $this->received++;
         $this->forget($id);
         foreach ($this->kept as $old => [, $at]) {
-            if ($this->received - $at < self::TASKS) {
+            if ($this->received - $at < self::MAX_ASSIGNED) {
                 break;
             }
             $this->forget($old);
@@ -47,11 +46,11 @@ final class Answers
         $this->kept[$id] = [$frame, $this->received];
         $this->bytes += strlen($frame);
         foreach ($this->kept as $old => [$oldFrame, $at]) {
-            if ($this->bytes <= self::BYTES) {
+            if ($this->bytes <= self::MAX_BYTES) {
                 break;
             }
-            // If it were forgotten, the server would send the task again, and it would run twice.
-            $lost = Frame::answer($old, Status::APPLICATION, Codec::RAW, 0, '', 'the answer was lost with the connection, and was too large to be kept');
+            // Without an answer, the server would send the task again, and it would run twice.
+            $lost = Frame::answer($old, Status::APPLICATION, Codec::RAW, 0, '', 'the answer was lost with the connection and was too large to be kept');
             $this->kept[$old] = [$lost, $at];
             $this->bytes += strlen($lost) - strlen($oldFrame);
         }
@@ -64,10 +63,10 @@ final class Answers
     }
 
     /**
-     * Forgets the answers to all tasks except these.
+     * Keeps only the answers to these tasks.
      *
      * @param array<int, mixed> $ids the tasks whose answers the server still awaits, as keys
-     * @return string the frames of the answers that are left, in the order in which they were written
+     * @return string the frames of the kept answers, in the order in which they were written
      */
     public function select(array $ids): string
     {

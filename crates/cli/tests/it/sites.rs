@@ -1,0 +1,319 @@
+//! Web sites: requests that workers answer.
+
+use crate::http::deaths::{Seen, more, requests_under_load};
+use crate::setup;
+use serde_json::json;
+use std::io;
+use stoker_testkit::{App, Dir, Http, HttpAnswer, Request, Spawn, bad_worker, procs, run, until};
+use stoker_wire::{Codec, Status};
+
+/// Two sites at one address, and a third one at its own, all answered by one pool.
+fn start(more: &str) -> App {
+    let script = "calls http:shop.request,http:rest.request;serve";
+    let pool = format!("[{:?}, {script:?}]", bad_worker());
+    let app = setup()
+        .config(&format!(
+            "[pool.p]\ncommand = {pool}\nworkers = 2\ntask_timeout = \"10s\"\n\
+             [site.shop]\nlisten = [\"127.0.0.1:0\"]\n{more}\n"
+        ))
+        .start();
+    app.wait_for_log("gateway sites: listening on http://");
+    app
+}
+
+fn connect(app: &App) -> Http {
+    Http::tcp(app.site_address(0), None).expect("the angel listens")
+}
+
+#[track_caller]
+fn request(
+    app: &App,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> HttpAnswer {
+    let answer = connect(app).request(method, path, headers, body);
+    answer.expect("an answer")
+}
+
+#[track_caller]
+fn get(app: &App, script: &str) -> HttpAnswer {
+    request(app, "GET", "/", &[("x-script", script)], "")
+}
+
+#[test]
+fn a_worker_answers_a_request() {
+    let app = start("");
+    let host = app.site_address(0).to_string();
+    let headers = [("x-script", "http-echo"), ("cookie", "a=1")];
+    let answer = request(&app, "POST", "/a%20b?c=d", &headers, "body\r\n\r\n");
+    assert_eq!(answer.status, 200);
+    let text = answer.text();
+    let (meta, message) = text.split_once('\n').expect("two parts");
+    assert!(
+        meta.starts_with("127.0.0.1:") && meta.ends_with(" - -"),
+        "{meta}"
+    );
+    assert_eq!(
+        message,
+        format!(
+            "POST http://{host}/a%20b?c=d HTTP/1.1\r\nhost: {host}\r\nx-script: http-echo\r\ncookie: a=1\r\n\
+             content-length: 8\r\n\r\nbody\r\n\r\n"
+        )
+    );
+    let answer = get(
+        &app,
+        "http-raw HTTP/1.1 201|set-cookie: a=1|set-cookie: b=2||made",
+    );
+    assert_eq!((answer.status, answer.text().as_str()), (201, "made"));
+    let cookies = answer
+        .headers
+        .iter()
+        .filter(|(name, _)| name == "set-cookie");
+    assert_eq!(cookies.count(), 2);
+}
+
+#[test]
+fn chunked_bodies_are_passed_on_as_a_whole() {
+    let app = start("");
+    let mut http = connect(&app);
+    http.raw(
+        b"POST / HTTP/1.1\r\nhost: a\r\nx-script: http-echo\r\ntransfer-encoding: chunked\r\n\r\n\
+          3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
+    )
+    .expect("it is sent");
+    let text = http.answer().expect("an answer").text();
+    assert!(text.ends_with("content-length: 5\r\n\r\nabcde"), "{text}");
+}
+
+#[test]
+fn failures_have_a_status_and_tell_nothing() {
+    let app = start("timeout = \"1s\"");
+    for (script, method, status) in [
+        ("fail 64 secret", "GET", 500),
+        ("fail 3 secret", "GET", 400),
+        ("fail 14 secret", "POST", 503),
+        ("ok secret", "GET", 502),
+        ("http-raw secret", "GET", 502),
+        ("http-raw HTTP/1.1 200|secret||", "GET", 502),
+        ("exit 3", "POST", 502),
+        ("silence", "GET", 504),
+    ] {
+        let answer = request(&app, method, "/", &[("x-script", script)], "");
+        assert_eq!(answer.status, status, "{script}");
+        assert!(!answer.text().contains("secret"), "{}", answer.text());
+        let retry_after = answer.header("retry-after").is_some();
+        assert_eq!(retry_after, status == 503, "{script}");
+    }
+    app.wait_for_log(
+        "gateway sites: site shop: the answer to GET / is invalid: its head does not end*",
+    );
+}
+
+#[test]
+fn a_request_that_can_be_repeated_survives_its_worker() {
+    let app = start("");
+    let answer = get(&app, "if died http 200 again;once died;exit 3");
+    assert_eq!((answer.status, answer.text().as_str()), (200, "again"));
+    let other = start("idempotent = false");
+    assert_eq!(
+        get(&other, "if died http 200 again;once died;exit 3").status,
+        502
+    );
+}
+
+#[test]
+fn the_host_selects_the_site() {
+    let app = start(
+        "hosts = [\"shop.test\", \"*.shop.test\"]\n\
+         [site.rest]\nlisten = [\"127.0.0.1:0\"]\n",
+    );
+    let status = |host: &str| {
+        let headers = [("host", host), ("x-script", "http 200 x")];
+        request(&app, "GET", "/", &headers, "").status
+    };
+    for host in [
+        "shop.test",
+        "SHOP.test:80",
+        "a.shop.test",
+        "a.b.shop.test:8080",
+    ] {
+        assert_eq!(status(host), 200, "{host}");
+    }
+    for host in [
+        "other.test",
+        "shop.test.evil",
+        "xshop.test",
+        ".shop.test",
+        "127.0.0.1",
+    ] {
+        assert_eq!(status(host), 421, "{host}");
+    }
+    for host in ["", "a b", "shop.test/x", "shop.test@evil"] {
+        assert_eq!(status(host), 400, "{host}");
+    }
+    let mut rest = Http::tcp(app.site_address(1), None).expect("the angel listens");
+    let answer = rest.request(
+        "GET",
+        "/",
+        &[("host", "other.test"), ("x-script", "http 200 x")],
+        "",
+    );
+    assert_eq!(answer.expect("an answer").status, 200);
+}
+
+#[test]
+fn limits_and_unusual_requests() {
+    let app = start("max_body = \"1KB\"");
+    let big = "x".repeat(2_000);
+    assert_eq!(request(&app, "POST", "/", &[], &big).status, 413);
+    assert_eq!(request(&app, "TRACE", "/", &[], "").status, 405);
+    let upgrade = [("connection", "upgrade"), ("upgrade", "websocket")];
+    assert_eq!(request(&app, "GET", "/", &upgrade, "").status, 501);
+    let head = request(
+        &app,
+        "HEAD",
+        "/",
+        &[("x-script", "http-raw HTTP/1.1 200|content-length: 0||")],
+        "",
+    );
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    // What other listeners serve is an ordinary path here.
+    for path in ["/admin/job/list", "/metrics", "/call/t.run", "/health"] {
+        let answer = request(&app, "GET", path, &[("x-script", "http 200 site")], "");
+        assert_eq!(answer.text(), "site", "{path}");
+    }
+}
+
+#[test]
+fn only_gateways_make_requests_to_sites() {
+    let app = start("[http]\nsocket = \"http.sock\"");
+    let mut client = app.client();
+    let call = Request::call("http:shop.request", "GET / HTTP/1.1\r\n\r\n").codec(Codec::HTTP);
+    let answer = client.request(&call);
+    assert_eq!(
+        answer.status(),
+        Status::PERMISSION_DENIED,
+        "{}",
+        answer.text()
+    );
+    let answer = app
+        .http()
+        .request("POST", "/call/http:shop.request", &[], "x");
+    assert_eq!(answer.expect("an answer").status, 400);
+}
+
+#[test]
+fn a_client_that_leaves_cancels_its_request() {
+    let app = start("");
+    let gate = app.dir.gate("gate");
+    let headers = [("x-script", "gate gate;note ran")];
+    let mut first = connect(&app);
+    let mut second = connect(&app);
+    first.send("POST", "/", &headers, "").expect("it is sent");
+    let held = gate.wait_for_worker();
+    second.send("POST", "/", &headers, "").expect("it is sent");
+    let _also = gate.wait_for_worker();
+    let mut waiting = connect(&app);
+    waiting
+        .send("POST", "/", &[("x-script", "note never")], "")
+        .expect("it is sent");
+    let mut client = app.client();
+    let ready = |client: &mut stoker_testkit::Client| client.queue("http:shop")["ready"].clone();
+    until("it waits", || {
+        (ready(&mut client) == json!(1)).then_some(())
+    });
+    drop(waiting);
+    until("it is cancelled", || {
+        (ready(&mut client) == json!(0)).then_some(())
+    });
+    drop(held);
+}
+
+/// Runs `work` under GET requests.
+fn under_load(app: &App, work: impl FnOnce(&Seen)) -> Seen {
+    let address = app.site_address(0);
+    let connect = move || -> io::Result<Http> { Http::tcp(address, None) };
+    requests_under_load(&connect, ("GET", "/"), &[("x-script", "http 200 ok")], work)
+}
+
+#[test]
+fn deaths_of_workers_and_the_server_fail_no_get_request() {
+    let app = start("");
+    let seen = under_load(&app, |seen| {
+        for _ in 0..2 {
+            app.pids().into_iter().for_each(procs::kill);
+            more(seen);
+            let from = app.log().len();
+            procs::kill(app.server());
+            app.wait_for_log_after(from, "the server was restarted");
+            more(seen);
+        }
+    });
+    let failed = seen.failed.into_inner() + seen.refused.into_inner() + seen.reset.into_inner();
+    assert_eq!(failed, 0);
+}
+
+#[test]
+fn a_killed_gateway_refuses_no_connection() {
+    let app = start("");
+    let seen = under_load(&app, |seen| {
+        let from = app.log().len();
+        procs::kill(app.gateway("sites"));
+        app.wait_for_log_after(from, "gateway sites: listening");
+        more(seen);
+    });
+    assert_eq!(seen.refused.into_inner(), 0, "the angel listens");
+    assert_eq!(seen.failed.into_inner(), 0, "one retry is enough");
+}
+
+#[test]
+fn mistakes_in_the_configuration_are_reported() {
+    let pool = "[pool.p]\ncommand = [\"true\"]\n";
+    for (text, expected) in [
+        ("[site.a]\n", "site.a.listen: the site has no address"),
+        (
+            "[site.a]\nlisten = [\"x\"]\n",
+            "expected an address and a port, found \"x\"",
+        ),
+        (
+            "[site.a]\nlisten = [\":80\"]\nindex = \"../x.php\"\n",
+            "expected a path below root",
+        ),
+        (
+            "[site.a]\nlisten = [\"127.0.0.1:1\"]\ncertificate = \"c\"\n",
+            "certificate has no effect without key",
+        ),
+        (
+            "[site.a]\nlisten = [\"127.0.0.1:1\"]\nroot = \"missing\"\n",
+            "there is no directory ",
+        ),
+        (
+            "[site.a]\nlisten = [\"127.0.0.1:1\"]\n[site.b]\nlisten = [\"127.0.0.1:1\"]\n",
+            "neither names its hosts",
+        ),
+        (
+            "[http]\nlisten = [\"127.0.0.1:1\"]\n[site.a]\nlisten = [\"127.0.0.1:1\"]\n",
+            "is also an address of [http] listen",
+        ),
+        (
+            "[service.\"http:a\"]\n",
+            "does not start with stoker. or http:",
+        ),
+        (
+            "[site.a]\nlisten = [\"127.0.0.1:1\"]\nreserve = 9\n",
+            "reserve",
+        ),
+    ] {
+        let dir = Dir::new();
+        dir.write("stoker.toml", format!("{pool}{text}"));
+        let spawn = Spawn::new(env!("CARGO_BIN_EXE_stoker"));
+        let output = run(spawn.args(&["check"]).within(dir.path()));
+        assert!(
+            output.stderr.contains(expected),
+            "{text}: {}",
+            output.stderr
+        );
+    }
+}

@@ -1,0 +1,30 @@
+//! Serves an authenticated client until its connection ends.
+
+use super::Relay;
+use super::authenticate::AuthenticatedPeer;
+use super::client_filter::ClientFilter;
+use super::connect::{FINISH_TIMEOUT, open};
+use super::pump::End;
+use std::rc::Rc;
+use tokio::time::timeout;
+
+pub(super) async fn serve_client(relay: &Rc<Relay>, mut peer: AuthenticatedPeer) {
+    let mut filter = ClientFilter::new(peer.handle.clone());
+    let Some((mut pump, mut server)) = open(relay, &mut peer, &mut filter).await else {
+        return;
+    };
+    let (socket, handle) = (&mut peer.socket, &peer.handle);
+    let run = pump.run(socket, &mut server, &mut filter, handle, &relay.scratch);
+    let end = run.await;
+    if end == End::Peer {
+        // The server still gets everything that the client sent before it disconnected.
+        timeout(FINISH_TIMEOUT, pump.finish_server(&mut server))
+            .await
+            .ok();
+        return;
+    }
+    pump.append_error(&end, &filter);
+    // Closed first, so that the server does not wait until the client has read its last answers.
+    drop(server);
+    timeout(FINISH_TIMEOUT, pump.finish_peer(socket)).await.ok();
+}
