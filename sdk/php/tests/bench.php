@@ -17,7 +17,7 @@ require __DIR__ . '/../src/autoload.php';
 require __DIR__ . '/support/Processes.php';
 
 /** @return array{float, float} tasks per second, and CPU time of the worker per task in µs */
-function measure(string $script, string $name, string $meta, int $batch, int $size, int $answerSize, float $seconds): array
+function measure(string $script, string $name, string $meta, int $batch, string $body, int $answerSize, float $seconds): array
 {
     $before = childrenSeconds();
     [$ours, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
@@ -28,7 +28,7 @@ function measure(string $script, string $name, string $meta, int $batch, int $si
     fwrite($ours, Frame::of(Type::WELCOME, body: '{"v":1}')->encode());
     $frames = '';
     for ($id = 1; $id <= $batch; $id++) {
-        $frames .= Frame::of(Type::REQ, prio: 3, id: $id, ttl: 60000, name: $name, meta: $meta, body: str_repeat('x', $size))->encode();
+        $frames .= Frame::of(Type::REQ, prio: 3, id: $id, ttl: 60000, name: $name, meta: $meta, body: $body)->encode();
     }
     $want = $batch * (Frame::HEADER + $answerSize);
     $start = hrtime(true);
@@ -56,19 +56,26 @@ function childrenSeconds(): float
 }
 
 $job = Meta::encode([16 => str_repeat("\1", 16), 19 => "\0\3"]);
+$text = str_repeat('x', 64);
+$client = Meta::encode([38 => '203.0.113.7:51234']);
+$fields = implode('', array_map(static fn (int $n) => "x-field-$n: the value of a field\r\n", range(1, 10)));
+$request = "GET https://example.com/path?a=1 HTTP/1.1\r\nhost: example.com\r\n$fields\r\n";
+$answer = strlen("HTTP/1.1 200 OK\r\ncontent-type: text/html; charset=UTF-8\r\n\r\nhello");
 $rows = [
-    ['floor', __DIR__ . '/fixtures/floor.php', 'bench.echo', '', 64],
-    ['call, echo of a string', __DIR__ . '/fixtures/bench.php', 'bench.echo', '', 64],
-    ['job, nothing', __DIR__ . '/fixtures/bench.php', 'bench', $job, 0],
-    ['call, JSON to JSON', __DIR__ . '/fixtures/bench.php', 'bench.json', '', 11],
+    ['floor', __DIR__ . '/fixtures/floor.php', 'bench.echo', '', $text, 64],
+    ['call, echo of a string', __DIR__ . '/fixtures/bench.php', 'bench.echo', '', $text, 64],
+    ['job, nothing', __DIR__ . '/fixtures/bench.php', 'bench', $job, $text, 0],
+    ['call, JSON to JSON', __DIR__ . '/fixtures/bench.php', 'bench.json', '', $text, 11],
+    ['request, hello', __DIR__ . '/fixtures/bench.php', 'http:hello.request', $client, $request, $answer],
+    ['request, path and header', __DIR__ . '/fixtures/bench.php', 'http:header.request', $client, $request, $answer],
 ];
 printf("%-26s%20s%20s%20s\n", 'tasks/s, worker µs/task', 'one per write', '16', '64');
-foreach ($rows as [$label, $script, $name, $meta, $answerSize]) {
+foreach ($rows as [$label, $script, $name, $meta, $body, $answerSize]) {
     $cells = [];
     foreach ([1, 16, 64] as $batch) {
         $runs = [];
         for ($i = 0; $i < 5; $i++) {
-            $runs[] = measure($script, $name, $meta, $batch, 64, $answerSize, (float) ($argv[1] ?? 0.5));
+            $runs[] = measure($script, $name, $meta, $batch, $body, $answerSize, (float) ($argv[1] ?? 0.5));
         }
         sort($runs);
         $cells[] = sprintf('%s %6.2f', number_format($runs[2][0]), min(array_column($runs, 1)));

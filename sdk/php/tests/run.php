@@ -14,6 +14,7 @@ require __DIR__ . '/support/Peer.php';
 require __DIR__ . '/support/Certificates.php';
 require __DIR__ . '/support/Stage.php';
 require __DIR__ . '/support/Server.php';
+require __DIR__ . '/support/Site.php';
 require __DIR__ . '/support/Table.php';
 require __DIR__ . '/support/Model.php';
 require __DIR__ . '/support/Puppet.php';

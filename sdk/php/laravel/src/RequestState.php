@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Stoker\Laravel;
 
+use Carbon\Laravel\ServiceProvider as CarbonServiceProvider;
+use Illuminate\Container\Container;
 use Illuminate\Contracts\Auth\Access\Gate;
 use Illuminate\Contracts\Broadcasting\Factory as Broadcasting;
 use Illuminate\Contracts\Debug\ExceptionHandler;
@@ -51,6 +53,10 @@ final class RequestState
                 // It is not configured. If a request uses it, that request fails with this error.
             }
         }
+        foreach ($app->getProviders(CarbonServiceProvider::class) as $provider) {
+            // It follows the locale of the application that it asks, which must be that of the request.
+            method_exists($provider, 'setAppGetter') && $provider->setAppGetter(static fn () => Container::getInstance());
+        }
         $this->viewData = $app->resolved('view') ? $app->make('view')->getShared() : [];
         $this->locale = (string) $app['config']['app.locale'];
     }
@@ -71,7 +77,7 @@ final class RequestState
             $copy->make('view')->share('app', $copy);
         }
         if (class_exists(PaginationState::class)) {
-            PaginationState::resolveUsing($copy);
+            PaginationState::resolveUsing($copy); // It is static, so another application may have set it.
         }
     }
 

@@ -22,7 +22,7 @@ $live = new Live($binary, $harness->app['queue']->connection('live'));
 $story = $live->story;
 
 // All topics share one server and run in this order; the last test shuts it down.
-foreach (['runs', 'failed_jobs', 'limits', 'both_ways', 'operation', 'queue_work', 'by_hand', 'workers'] as $topic) {
+foreach (['runs', 'failed_jobs', 'limits', 'both_ways', 'operation', 'queue_work', 'by_hand', 'workers', 'requests'] as $topic) {
     require __DIR__ . "/live/$topic.php";
 }
 

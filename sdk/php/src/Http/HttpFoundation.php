@@ -55,7 +55,8 @@ final class HttpFoundation
     {
         return array_map(static fn (array|UploadedFile $file) => match (true) {
             is_array($file) => self::files($file, $class),
-            $file->error === UPLOAD_ERR_NO_FILE => null,
+            // HttpFoundation expects it as PHP describes it, and makes null of it.
+            $file->error === UPLOAD_ERR_NO_FILE => ['name' => '', 'type' => '', 'tmp_name' => '', 'error' => UPLOAD_ERR_NO_FILE, 'size' => 0],
             // The last argument: the file can be moved although PHP has not received it.
             default => new $class($file->path, $file->name, $file->type === '' ? null : $file->type, $file->error, true),
         }, $files);

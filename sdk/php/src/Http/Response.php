@@ -80,7 +80,8 @@ final class Response
     /**
      * A response whose body is a file. Stoker reads it, not this worker.
      *
-     * @param string      $path the file must be readable for Stoker, and exist until the response has been sent
+     * @param string      $path the file must be in the site's `root` or in one of its `send_files`, be readable for Stoker,
+     *                          and exist until the response has been sent
      * @param string|null $type media type; null: Stoker determines it by the file's name
      * @param string|null $name the client saves the file under this name instead of showing it
      * @throws \InvalidArgumentException there is no such file

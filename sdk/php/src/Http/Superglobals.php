@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Stoker\Http;
 
 use Stoker\Internal\Http\FilesVariable;
+use Stoker\Internal\Http\NativeSession;
 use Stoker\Internal\Http\Result;
 use Stoker\Internal\Http\ServerVariables;
 use Stoker\Internal\Http\SymfonyResult;
@@ -16,14 +17,13 @@ use Stoker\Internal\Http\SymfonyResult;
  *
  * The variables $_SERVER, $_GET, $_POST, $_COOKIE, $_FILES and $_REQUEST are those of the request while the code runs, and
  * as they were before after it. What the code prints is the body, unless it returns a response; http_response_code() sets
- * the status. A session that it has opened is closed, and its data removed from $_SESSION.
+ * the status. A session that it opens with session_start() is closed after it, and its cookie is sent.
  *
  * What PHP does not permit in a process of the command line:
  * - header() and setcookie() record nothing, so headers_list() is empty and they do not reach the client. Return a Response
  *   instead. (The status that header('Location: …') or header('HTTP/1.1 404') implies is used.) In other SAPIs, which
  *   record headers, they are sent.
- * - http_response_code() needs a worker that has printed nothing between tasks, because PHP takes headers for sent then.
- * - session_start() cannot send its cookie for the same reason: return a Response with it.
+ * - http_response_code() and session_start() need a worker that has printed nothing between tasks, because PHP takes headers for sent then.
  * - move_uploaded_file() and is_uploaded_file() return false: use rename(), or UploadedFile::moveTo().
  * - php://input is empty: use Request::body().
  * - exit() ends the worker instead of the request.
@@ -44,6 +44,7 @@ final class Superglobals
     {
         $before = [$_SERVER, $_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST];
         self::fill($request);
+        NativeSession::begin($_COOKIE);
         $result = null;
         try {
             $printed = SymfonyResult::capture(function () use ($request, &$result): void {
@@ -94,22 +95,19 @@ final class Superglobals
         }
         if ($result !== null && $result !== 1) { // A file that is included returns 1.
             $response = Result::response($result);
-
-            return $headers === [] ? $response : new Response($response->status, $response->headers() + $headers, $response->body);
+            $response = $headers === [] ? $response : new Response($response->status, $response->headers() + $headers, $response->body);
+        } else {
+            $headers += ['content-type' => 'text/html; charset=UTF-8'];
+            $response = new Response(is_int($status) ? $status : 200, $headers, $printed);
         }
+        $cookie = isset($headers['set-cookie']) ? null : NativeSession::cookie();
 
-        return new Response(is_int($status) ? $status : 200, $headers + ['content-type' => 'text/html; charset=UTF-8'], $printed);
+        return $cookie === null ? $response : $response->withAddedHeader('set-cookie', $cookie);
     }
 
     private static function clean(): void
     {
-        if (function_exists('session_status') && session_status() === PHP_SESSION_ACTIVE) {
-            session_write_close();
-        }
-        if (function_exists('session_id') && session_id() !== '') {
-            @session_id(''); // Otherwise the next request would continue this session.
-        }
-        unset($_SESSION);
+        NativeSession::end();
         if (!headers_sent()) {
             header_remove();
             http_response_code(200);

@@ -24,13 +24,17 @@ final class Server
         return getenv('STOKER_BIN') ?: $built[0] ?? null;
     }
 
-    /** @param string $pool more lines for the pool's section of stoker.toml */
-    public function __construct(string $binary, string $pool = '')
+    /**
+     * @param string $pool   more lines for the pool's section of stoker.toml
+     * @param string $script script of the workers, in tests/fixtures
+     * @param list<string>|null $arguments of the script; default: the directory
+     */
+    public function __construct(string $binary, string $pool = '', string $script = 'live.php', ?array $arguments = null)
     {
         static $n = 0;
         $this->path = sprintf('%s/stoker-php-live-%d-%d', sys_get_temp_dir(), getmypid(), ++$n);
         mkdir($this->path, 0700);
-        $command = json_encode([PHP_BINARY, dirname(__DIR__) . '/fixtures/live.php', $this->path], JSON_UNESCAPED_SLASHES);
+        $command = json_encode([PHP_BINARY, dirname(__DIR__) . "/fixtures/$script", ...$arguments ?? [$this->path]], JSON_UNESCAPED_SLASHES);
         file_put_contents(
             "{$this->path}/stoker.toml",
             "[pool.app]\ncommand = $command\nworkers = 1\n$pool\n[queue.acks]\ntries = 5\nbackoff = [\"0s\"]\n[queue.saves]\n[queue.big]\n[queue.fails]\n[queue.quiet]\n",

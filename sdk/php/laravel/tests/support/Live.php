@@ -82,6 +82,9 @@ final class Live
             pool = "sandbox"
             [service.tests]
             pool = "app"
+            [site.shop]
+            pool = "app"
+            listen = ["127.0.0.1:0"]
             TOML);
         $log = fopen("$storage/stoker.log", 'a');
         $this->process = proc_open(
@@ -158,6 +161,17 @@ final class Live
         proc_close($process);
 
         return $printed;
+    }
+
+    /** @return array{int, string} status and body of the answer of the site "shop" */
+    public function get(string $path): array
+    {
+        $log = getenv('APP_STORAGE') . '/stoker.log';
+        $this->until(static fn (): bool => str_contains(file_get_contents($log), 'gateway sites: listening on http://'), 'the site listens');
+        preg_match('~gateway sites: listening on (http://[\d.:]+)~', file_get_contents($log), $found);
+        $body = file_get_contents($found[1] . $path, false, stream_context_create(['http' => ['ignore_errors' => true, 'timeout' => 20]]));
+
+        return [(int) explode(' ', $http_response_header[0])[1], $body];
     }
 
     public function reload(string $pool): void

@@ -9,6 +9,7 @@ $storage = getenv('APP_STORAGE');
 if ($storage === false) {
     $storage = sys_get_temp_dir() . '/stoker-laravel-tests-' . getmypid();
     mkdir($storage, 0700);
+    mkdir("$storage/sessions");
     touch("$storage/db.sqlite");
     putenv("APP_STORAGE=$storage");
     $remove = static function (int $owner) use ($storage): void {
@@ -28,11 +29,15 @@ foreach (['PACKAGES', 'SERVICES', 'ROUTES', 'EVENTS'] as $cache) {
 
 if (method_exists(Illuminate\Foundation\Application::class, 'configure')) {
     // Since Laravel 11, bootstrap/app.php contains only this.
-    return Illuminate\Foundation\Application::configure($storage)->withExceptions()->create()->useStoragePath($storage);
+    $app = Illuminate\Foundation\Application::configure($storage)->withExceptions()->create()->useStoragePath($storage);
+    $app->singleton(Illuminate\Contracts\Http\Kernel::class, Stoker\Laravel\Tests\HttpKernel::class);
+
+    return $app;
 }
 $app = new Illuminate\Foundation\Application($storage);
 $app->useStoragePath($storage);
 $app->singleton(Illuminate\Contracts\Console\Kernel::class, Illuminate\Foundation\Console\Kernel::class);
+$app->singleton(Illuminate\Contracts\Http\Kernel::class, Stoker\Laravel\Tests\HttpKernel::class);
 $app->singleton(Illuminate\Contracts\Debug\ExceptionHandler::class, Illuminate\Foundation\Exceptions\Handler::class);
 
 return $app;

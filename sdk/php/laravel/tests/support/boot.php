@@ -7,7 +7,7 @@ declare(strict_types=1);
 error_reporting(E_ALL & ~E_DEPRECATED);
 require getenv('LARAVEL_AUTOLOAD') ?: 'Illuminate/autoload.php';
 require __DIR__ . '/../../autoload.php';
-foreach (['Story', 'Scripted', 'UniqueScripted', 'UniqueUntilScripted', 'EncryptedScripted'] as $class) {
+foreach (['Story', 'Scripted', 'UniqueScripted', 'UniqueUntilScripted', 'EncryptedScripted', 'HttpKernel', 'TerminableMiddleware'] as $class) {
     require __DIR__ . "/$class.php";
 }
 if (interface_exists(Illuminate\Contracts\Queue\Interruptible::class)) { // Laravel 13.7 and later.
