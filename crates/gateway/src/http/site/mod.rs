@@ -1,0 +1,6 @@
+//! The parts of a site that need no connection to the server: its files, its host names, the proxies in front of it, its
+//! access log, and the files that hold large request bodies.
+
+pub(crate) mod files;
+#[cfg(test)]
+mod test_dir;
