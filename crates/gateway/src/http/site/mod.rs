@@ -2,5 +2,7 @@
 //! access log, and the files that hold large request bodies.
 
 pub(crate) mod files;
+pub(crate) mod hosts;
+pub(crate) mod sendfile;
 #[cfg(test)]
 mod test_dir;

@@ -8,7 +8,7 @@ pub(crate) mod directories;
 mod directory;
 mod encoding;
 pub(crate) mod file;
-mod kind;
+pub(crate) mod kind;
 mod lookup;
 mod path;
 mod range;
