@@ -3,6 +3,7 @@
 
 pub(crate) mod files;
 pub(crate) mod hosts;
+pub(crate) mod proxies;
 pub(crate) mod sendfile;
 #[cfg(test)]
 mod test_dir;
