@@ -8,6 +8,7 @@ use http_body_util::BodyExt;
 use hyper::header::HeaderName;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use proptest::prelude::*;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
@@ -497,4 +498,63 @@ fn the_connection_ends_if_a_file_shrinks_while_it_is_sent() {
     // The client can't take what it has received for a complete answer, nor for the next one.
     assert!(answer.len() < PIECE * 2, "{}", answer.len());
     assert!(answer.matches("HTTP/1.1 ").count() <= 1);
+}
+
+#[test]
+fn no_path_leads_to_a_secret() {
+    let site = site();
+    for (link, to) in [
+        ("up", ".."),
+        ("root", "/"),
+        ("hidden", ".git"),
+        ("here", "."),
+    ] {
+        symlink(to, site.public().join(link)).unwrap();
+    }
+    let part = prop_oneof![
+        Just("/"),
+        Just(".."),
+        Just("%2e%2e"),
+        Just("%2f"),
+        Just("%5c"),
+        Just("up"),
+        Just("root"),
+        Just("hidden"),
+        Just("here"),
+        Just("config"),
+        Just("secret.txt"),
+        Just("public"),
+        Just(".env"),
+        Just("index.php"),
+        Just("INDEX.php"),
+        Just("etc/passwd"),
+        Just("app.css"),
+        Just("."),
+        Just("%00"),
+        Just("%252e"),
+        Just("docs/index.html"),
+    ];
+    let path = proptest::collection::vec(part, 1..8);
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(2_000));
+    let result = runner.run(&path, |parts| {
+        let target = format!("/{}", parts.join("/"));
+        for target in [
+            target.replace("//", "/"),
+            format!("/{}", parts.concat()),
+            target,
+        ] {
+            if let Some(reply) = site.get(&target) {
+                let body = String::from_utf8_lossy(&reply.body).into_owned();
+                let own = ["body {}", "<h1>docs", "301 ", "400 "];
+                prop_assert!(
+                    own.iter().any(|own| body.starts_with(own)),
+                    "{} {}",
+                    target,
+                    body
+                );
+            }
+        }
+        Ok(())
+    });
+    result.unwrap();
 }

@@ -1,6 +1,7 @@
 //! Requests through proxies, honest and forged ones.
 
 use super::*;
+use hyper::header::HeaderValue;
 use proptest::prelude::*;
 
 const ALL: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
