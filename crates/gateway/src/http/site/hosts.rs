@@ -155,10 +155,8 @@ impl Hosts {
         }
         let of_pattern = |pattern: &Pattern| match pattern {
             Pattern::Exact(name) => (*name == host.name).then_some(Match::Exact),
-            Pattern::Below(end) => {
-                let is_below = host.name.len() > end.len() && host.name.ends_with(end);
-                is_below.then_some(Match::Below(end.len()))
-            }
+            // A host's name never begins with a dot, so this one has something before the end.
+            Pattern::Below(end) => host.name.ends_with(end).then_some(Match::Below(end.len())),
         };
         self.all.iter().filter_map(of_pattern).max()
     }

@@ -19,6 +19,8 @@ const LIMITS: Limits = Limits {
 struct Parts {
     parts: VecDeque<Option<Bytes>>,
     announced: u64,
+    /// The body never ends.
+    stalls: bool,
 }
 
 impl Body for Parts {
@@ -30,6 +32,9 @@ impl Body for Parts {
         _: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let part = self.parts.pop_front();
+        if part.is_none() && self.stalls {
+            return Poll::Pending;
+        }
         Poll::Ready(part.map(|part| match part {
             Some(bytes) => Ok(Frame::data(bytes)),
             None => Err(io::ErrorKind::ConnectionReset.into()),
@@ -53,6 +58,7 @@ fn body(sizes: &[usize]) -> Parts {
     Parts {
         parts: parts.collect(),
         announced: 0,
+        stalls: false,
     }
 }
 
@@ -205,8 +211,10 @@ fn a_receiver_that_is_dropped_leaves_nothing() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
-    let mut receive = Box::pin(spool.receive(body(&[100_000, 100_000])));
-    // The first poll begins to write to the file.
+    let mut parts = body(&[100_000, 100_000]);
+    parts.stalls = true;
+    let mut receive = Box::pin(spool.receive(parts));
+    // The first poll creates the file and begins to write to it.
     runtime.block_on(std::future::poll_fn(|context| {
         assert!(receive.as_mut().poll(context).is_pending());
         Poll::Ready(())
