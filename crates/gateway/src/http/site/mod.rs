@@ -1,13 +1,21 @@
 //! Web sites: a listener of its own, on which public files are served directly and all other requests are answered by
 //! workers.
 
+mod access_log;
 mod answer;
 mod call;
 mod error;
+mod files;
+mod hosts;
 mod message;
+mod proxies;
+mod sendfile;
 mod serve;
 mod settings;
 mod sites;
+mod spool;
+#[cfg(test)]
+mod test_dir;
 
 pub(crate) use serve::serve;
 pub use settings::{EndpointSettings, SiteSettings, SitesSettings};
