@@ -131,10 +131,20 @@ fn site_settings(config: &Config, base: &Path) -> Result<(Vec<SocketAddr>, Strin
     for (endpoint, site) in endpoints.iter_mut().zip(first_sites) {
         endpoint.tls = site_tls(site, base)?;
     }
-    let sites = config.sites.iter().map(|site| site_settings_of(site, base));
+    let sites = config.sites.iter().map(|site| {
+        let mut pools = config.pools.iter();
+        let pool = pools.find(|pool| pool.name == site.service.pool);
+        let has_spool = pool.is_none_or(|pool| pool.user.is_none());
+        site_settings_of(site, has_spool, base)
+    });
     let sites = sites.collect::<Result<_>>()?;
     let settings = stoker_gateway::http::Settings {
-        sites: Some(SitesSettings { sites, endpoints }),
+        sites: Some(SitesSettings {
+            sites,
+            endpoints,
+            spool: Some(spool_directory(&config.http, base)?),
+            max_spool: config.http.max_spool,
+        }),
         ..common_settings(&config.http)?
     };
     let text = serde_json::to_string(&settings);
@@ -142,6 +152,19 @@ fn site_settings(config: &Config, base: &Path) -> Result<(Vec<SocketAddr>, Strin
         addresses,
         text.map_err(|error| Failure::Failed(error.to_string()))?,
     ))
+}
+
+/// The directory for large bodies.
+#[cfg(feature = "http")]
+fn spool_directory(http: &HttpConfig, base: &Path) -> Result<PathBuf> {
+    let own = || {
+        let uid = rustix::process::geteuid().as_raw();
+        std::env::temp_dir().join(format!("stoker-{uid}"))
+    };
+    Ok(match &http.spool {
+        Some(path) => std::path::absolute(base.join(path))?,
+        None => own(),
+    })
 }
 
 #[cfg(feature = "http")]
@@ -161,10 +184,14 @@ fn site_tls(site: &SiteConfig, base: &Path) -> Result<Option<stoker_gateway::tls
 }
 
 #[cfg(feature = "http")]
-fn site_settings_of(site: &SiteConfig, base: &Path) -> Result<stoker_gateway::http::SiteSettings> {
+fn site_settings_of(
+    site: &SiteConfig,
+    has_spool: bool,
+    base: &Path,
+) -> Result<stoker_gateway::http::SiteSettings> {
     let absolute = |path: &Path| std::path::absolute(base.join(path));
     let send_files = site.send_files.iter().map(|path| absolute(Path::new(path)));
-    Ok(stoker_gateway::http::SiteSettings {
+    let settings = stoker_gateway::http::SiteSettings {
         name: site.name.clone(),
         hosts: site.hosts.clone(),
         root: site.root.as_deref().map(absolute).transpose()?,
@@ -172,10 +199,14 @@ fn site_settings_of(site: &SiteConfig, base: &Path) -> Result<stoker_gateway::ht
         max_age: site.max_age(),
         max_body: site.max_body,
         trusted_proxies: site.trusted_proxies.clone(),
+        proxy_headers: site.proxy_headers.clone(),
         send_files: send_files.collect::<std::io::Result<_>>()?,
-        access_log: site.access_log,
+        has_access_log: site.access_log,
+        has_spool,
         idempotent: site.idempotent,
-    })
+    };
+    stoker_gateway::http::check_site(&settings).map_err(Failure::Config)?;
+    Ok(settings)
 }
 
 #[cfg(not(feature = "http"))]

@@ -16,8 +16,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The time between two reports of metrics.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
-/// The time between two checks for changed certificates.
-const CERTIFICATE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// The time between two checks for changed certificates and directories.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Serves HTTP on `listeners` until the server has shut down. Blocks the calling thread; `beat` is called four times a
 /// second while the gateway makes progress.
@@ -68,7 +68,7 @@ async fn serve(
     }
     if gateway.sites.is_some() {
         tokio::task::spawn_local(report(gateway.clone()));
-        tokio::task::spawn_local(refresh_certificates(gateway.clone()));
+        tokio::task::spawn_local(refresh_sites(gateway.clone()));
     }
     gateway.client.watch_server().await;
     finish(&gateway).await;
@@ -95,11 +95,11 @@ async fn report(gateway: Rc<Gateway>) {
     }
 }
 
-/// Looks for changed certificates.
-async fn refresh_certificates(gateway: Rc<Gateway>) {
+/// Looks for changed certificates and directories.
+async fn refresh_sites(gateway: Rc<Gateway>) {
     loop {
-        sleep(CERTIFICATE_CHECK_INTERVAL).await;
-        for (level, text) in gateway.sites.iter().flat_map(Sites::refresh_certificates) {
+        sleep(REFRESH_INTERVAL).await;
+        for (level, text) in gateway.sites.iter().flat_map(Sites::refresh) {
             gateway.client.log(level, text);
         }
     }

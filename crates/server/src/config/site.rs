@@ -32,6 +32,7 @@ pub struct SiteConfig {
     /// The maximum size of a request's body, in bytes.
     pub max_body: u64,
     pub trusted_proxies: Vec<String>,
+    pub proxy_headers: Vec<String>,
     pub send_files: Vec<String>,
     pub access_log: bool,
     /// Whether GET, HEAD and OPTIONS requests may run again.
@@ -56,6 +57,9 @@ impl SiteConfig {
             key: None,
             max_body: 64 << 20,
             trusted_proxies: Vec::new(),
+            proxy_headers: ["x-forwarded-for", "x-forwarded-proto"]
+                .map(str::to_owned)
+                .into(),
             send_files: Vec::new(),
             access_log: false,
             idempotent: true,

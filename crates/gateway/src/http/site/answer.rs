@@ -15,11 +15,7 @@ pub(super) struct Answered {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
-    /// The path of the file to send instead of the body.
-    pub(super) send_file: Option<String>,
 }
-
-const SEND_FILE: HeaderName = HeaderName::from_static("x-sendfile");
 
 /// Parses an answer to a request with this method. The error says what is wrong with it.
 pub(super) fn parse(method: &Method, message: &Bytes) -> Result<Answered, String> {
@@ -38,8 +34,6 @@ pub(super) fn parse(method: &Method, message: &Bytes) -> Result<Answered, String
             headers.append(name, value);
         }
     }
-    let send_file = headers.remove(SEND_FILE);
-    let send_file = send_file.map(|path| String::from_utf8_lossy(path.as_bytes()).into_owned());
     let has_body = *method != Method::HEAD && !is_bodiless(status);
     // The length is that of the body which is sent. For HEAD it is that of the body which GET would send.
     if *method != Method::HEAD {
@@ -53,7 +47,6 @@ pub(super) fn parse(method: &Method, message: &Bytes) -> Result<Answered, String
         status,
         headers,
         body,
-        send_file,
     })
 }
 
@@ -152,13 +145,6 @@ mod tests {
         let head = parse(&Method::HEAD, &text).unwrap();
         assert_eq!(head.headers.get("content-length").unwrap(), "7");
         assert!(head.body.is_empty());
-    }
-
-    #[test]
-    fn a_file_can_be_named_instead_of_a_body() {
-        let answer = of("HTTP/1.1 200 OK\r\nX-Sendfile: /srv/a b.pdf\r\n\r\n").unwrap();
-        assert_eq!(answer.send_file.as_deref(), Some("/srv/a b.pdf"));
-        assert!(answer.headers.is_empty());
     }
 
     #[test]

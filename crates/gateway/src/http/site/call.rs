@@ -3,66 +3,69 @@
 use super::answer::{self, Answered};
 use super::error::SiteError;
 use super::message::{Envelope, is_safe, write_head};
+use super::proxies::Origin;
+use super::receive::RequestBody;
+use super::sendfile::{SendError, X_SENDFILE};
 use super::sites::Site;
 use crate::client::Request;
 use crate::http::Gateway;
 use crate::http::outgoing::Outgoing;
 use crate::http::reply::with_body;
-use bytes::Bytes;
-use hyper::Response;
 use hyper::http::request::Parts;
-use std::net::SocketAddr;
+use hyper::{Response, StatusCode};
 use std::rc::Rc;
 use stoker_wire::{Codec, Flags, Key, Status};
-
-/// A request of a client, apart from its body.
-pub(super) struct Incoming<'a> {
-    pub(super) head: &'a Parts,
-    pub(super) scheme: &'a str,
-    pub(super) authority: &'a str,
-    pub(super) client: SocketAddr,
-}
 
 /// Has a worker answer a request.
 pub(super) async fn answer(
     gateway: &Rc<Gateway>,
     site: &Site,
-    incoming: &Incoming<'_>,
-    body: &Bytes,
+    head: &Parts,
+    origin: &Origin,
+    body: &RequestBody,
 ) -> Result<Response<Outgoing>, SiteError> {
-    let call = call(site, incoming, body);
+    let call = call(site, head, origin, body);
     let reply = gateway.client.request(gateway.own_uid(), &call).await;
     let reply = reply.map_err(|failure| SiteError::of_failure(&failure))?;
     if reply.status != Status::OK {
         return Err(SiteError::of_reply(&reply));
     }
     if reply.codec != Codec::HTTP {
-        let reason = "its worker answered with another codec than HTTP";
+        let reason = "it has another codec than HTTP";
         return Err(SiteError::bad_answer(reason));
     }
-    let answered = answer::parse(&incoming.head.method, &reply.body);
+    let answered = answer::parse(&head.method, &reply.body);
     let answered = answered.map_err(SiteError::bad_answer)?;
-    Ok(response(answered))
+    match answered.headers.contains_key(X_SENDFILE) {
+        true => send_file(site, head, answered).await,
+        false => Ok(response(answered)),
+    }
 }
 
-fn call(site: &Site, incoming: &Incoming<'_>, body: &Bytes) -> Request {
+fn call(site: &Site, head: &Parts, origin: &Origin, body: &RequestBody) -> Request {
+    let authority = origin.host.authority();
     let envelope = Envelope {
-        scheme: incoming.scheme,
-        authority: incoming.authority,
-        content_length: (!body.is_empty()).then_some(body.len() as u64),
+        scheme: origin.scheme.name(),
+        authority: &authority,
+        content_length: (body.len() > 0).then_some(body.len()),
     };
-    let mut message = write_head(incoming.head, &envelope);
-    message.extend_from_slice(body);
+    let mut message = write_head(head, &envelope);
+    message.extend_from_slice(body.bytes());
     let mut call = Request::new(site.call.clone(), Codec::HTTP, message.into());
-    if site.settings.idempotent && is_safe(&incoming.head.method) {
+    if site.settings.idempotent && is_safe(&head.method) {
         call.flags = call.flags.with(Flags::IDEMPOTENT);
         call.is_repeatable = true;
     }
-    let client = incoming.client.to_string();
+    let client = origin.client.map(|client| client.to_string());
+    let file = match body {
+        RequestBody::File(file) => Some(file.path().to_string_lossy().into_owned()),
+        _ => None,
+    };
     let parts = [
-        (Key::CLIENT_ADDRESS, Some(client.as_str())),
+        (Key::CLIENT_ADDRESS, client.as_deref()),
         (Key::SCRIPT, site.script.as_deref()),
         (Key::DOCUMENT_ROOT, site.root.as_deref()),
+        (Key::BODY_FILE, file.as_deref()),
     ];
     for (key, value) in parts {
         if let Some(value) = value {
@@ -70,6 +73,30 @@ fn call(site: &Site, incoming: &Incoming<'_>, body: &Bytes) -> Request {
         }
     }
     call
+}
+
+/// Sends the file that the answer names.
+async fn send_file(
+    site: &Site,
+    head: &Parts,
+    answered: Answered,
+) -> Result<Response<Outgoing>, SiteError> {
+    let mut answer = Response::new(());
+    *answer.status_mut() = answered.status;
+    *answer.headers_mut() = answered.headers;
+    let directories = site.directories();
+    let sent = directories
+        .send_files
+        .send(&head.method, &head.headers, answer);
+    let sent = sent.await.map_err(|error| {
+        let missing = matches!(error, SendError::Missing(_));
+        let status = match missing {
+            true => StatusCode::NOT_FOUND,
+            false => StatusCode::BAD_GATEWAY,
+        };
+        SiteError::new(status).because(error.to_string())
+    })?;
+    Ok(sent.map(Outgoing::stream))
 }
 
 fn response(answered: Answered) -> Response<Outgoing> {

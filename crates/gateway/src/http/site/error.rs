@@ -2,6 +2,7 @@
 
 use crate::client::{Failure, Reply};
 use crate::http::outgoing::Outgoing;
+use crate::http::problem::Problem;
 use crate::http::reply::with_body;
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -50,9 +51,27 @@ impl SiteError {
 
     /// A fault of the application, which the log explains.
     pub(super) fn bad_answer(reason: impl Into<String>) -> Self {
+        let reason = format!("the worker's answer is invalid: {}", reason.into());
+        Self::new(StatusCode::BAD_GATEWAY).because(reason)
+    }
+
+    /// A failure of the gateway itself.
+    pub(super) fn own_fault(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR).because(reason)
+    }
+
+    pub(super) fn because(self, reason: impl Into<String>) -> Self {
         Self {
             reason: Some(reason.into()),
-            ..Self::new(StatusCode::BAD_GATEWAY)
+            ..self
+        }
+    }
+
+    pub(super) fn of_problem(problem: &Problem) -> Self {
+        let status = StatusCode::from_u16(problem.0.status);
+        match problem.0.retry_after_ms {
+            Some(ms) => Self::busy(Some(ms)),
+            None => Self::new(status.unwrap_or(StatusCode::BAD_REQUEST)),
         }
     }
 

@@ -9,6 +9,7 @@ mod files;
 mod hosts;
 mod message;
 mod proxies;
+mod receive;
 mod sendfile;
 mod serve;
 mod settings;
@@ -19,4 +20,5 @@ mod test_dir;
 
 pub(crate) use serve::serve;
 pub use settings::{EndpointSettings, SiteSettings, SitesSettings};
+pub use sites::check;
 pub(crate) use sites::{SitePeer, Sites};

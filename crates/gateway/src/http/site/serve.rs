@@ -1,16 +1,18 @@
 //! Serves a request to a site: finds the site, and answers with a file or by a worker.
 
-use super::call::{self, Incoming as SiteRequest};
+use super::call;
 use super::error::SiteError;
+use super::hosts::Host;
+use super::proxies::{Origin, Scheme};
+use super::receive::receive;
 use super::sites::{Site, SitePeer};
 use crate::client::Level;
 use crate::http::Gateway;
-use crate::http::body;
 use crate::http::outgoing::Outgoing;
 use crate::http::stats::add;
 use crate::http::watch::Activity;
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, HOST, HeaderValue, UPGRADE};
+use hyper::header::{CONNECTION, HeaderValue, UPGRADE};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use std::rc::Rc;
@@ -26,7 +28,7 @@ pub(crate) async fn serve(
     let _busy = watch.begin(&gateway, request.version() == Version::HTTP_2);
     let began = Instant::now();
     let is_http1 = request.version() < Version::HTTP_2;
-    let answered = answer(&gateway, peer, request).await;
+    let answered = answer(&gateway, peer, request, began).await;
     let mut response = answered.unwrap_or_else(|error| error.response());
     gateway
         .stats
@@ -34,10 +36,8 @@ pub(crate) async fn serve(
     if let Outgoing::Whole(answer) = response.body_mut() {
         answer.count(|bytes| gateway.budget.reserve(bytes));
     }
-    add(
-        &gateway.stats.sent_bytes,
-        response.body().len().unwrap_or(0),
-    );
+    let len = response.body().len().unwrap_or(0);
+    add(&gateway.stats.sent_bytes, len);
     if is_http1 && gateway.client.is_draining() {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);
@@ -49,29 +49,60 @@ async fn answer(
     gateway: &Rc<Gateway>,
     peer: SitePeer,
     request: Request<Incoming>,
+    began: Instant,
 ) -> Result<Response<Outgoing>, SiteError> {
-    let (head, incoming) = request.into_parts();
-    let authority = authority_of(&head).ok_or(SiteError::new(StatusCode::BAD_REQUEST))?;
+    let (mut head, incoming) = request.into_parts();
+    let is_http2 = head.version == Version::HTTP_2;
+    let host = Host::of_request(&head.uri, &head.headers, is_http2);
+    let host = host.map_err(|_| SiteError::new(StatusCode::BAD_REQUEST))?;
     let sites = gateway.sites.as_ref();
-    let site = sites.and_then(|sites| sites.find(peer.endpoint, host_of(authority)));
+    let site = sites.and_then(|sites| sites.find(peer.endpoint, &host));
     let site = site.ok_or(SiteError::new(StatusCode::MISDIRECTED_REQUEST))?;
     if !peer.is_secure && sites.is_some_and(|sites| sites.tls(peer.endpoint).is_some()) {
         return Err(SiteError::needs_https());
     }
-    check(&head)?;
-    let received = body::receive_up_to(gateway, incoming, site.settings.max_body).await;
-    let received = received.map_err(|problem| {
-        let status = StatusCode::from_u16(problem.0.status);
-        SiteError::new(status.unwrap_or(StatusCode::BAD_REQUEST))
-    })?;
-    let request = SiteRequest {
-        head: &head,
-        scheme: if peer.is_secure { "https" } else { "http" },
-        authority,
-        client: peer.address,
+    let scheme = match peer.is_secure {
+        true => Scheme::Https,
+        false => Scheme::Http,
     };
-    let answered = call::answer(gateway, &site, &request, received.bytes()).await;
-    answered.inspect_err(|error| report(gateway, &site, &head, error))
+    let direct = Origin {
+        client: Some(peer.address),
+        scheme,
+        host,
+    };
+    let origin = site.proxies.evaluate(direct, &mut head.headers);
+    let answered = answer_of_site(gateway, &site, &head, &origin, incoming).await;
+    log_access(gateway, &site, &head, &origin, &answered, began);
+    answered
+}
+
+async fn answer_of_site(
+    gateway: &Rc<Gateway>,
+    site: &Site,
+    head: &Parts,
+    origin: &Origin,
+    incoming: Incoming,
+) -> Result<Response<Outgoing>, SiteError> {
+    check(head)?;
+    let fails = |error: SiteError| {
+        report(gateway, site, head, &error);
+        error
+    };
+    let directories = site.directories();
+    if let Some(files) = &directories.files {
+        let served = files.serve(&head.method, &head.uri, &head.headers).await;
+        let failed = |error| {
+            fails(SiteError::own_fault(format!(
+                "cannot read the file: {error}"
+            )))
+        };
+        if let Some(response) = served.map_err(failed)? {
+            return Ok(response.map(Outgoing::stream));
+        }
+    }
+    let received = receive(gateway, site, incoming).await.map_err(fails)?;
+    let answered = call::answer(gateway, site, head, origin, &received).await;
+    answered.map_err(fails)
 }
 
 /// Rejects requests that no worker can answer.
@@ -87,34 +118,44 @@ fn check(head: &Parts) -> Result<(), SiteError> {
     }
 }
 
-/// The host and port that the client has named. In HTTP/2, and with a proxy's form of the target, it is part of the target.
-fn authority_of(head: &Parts) -> Option<&str> {
-    let target = head.uri.authority().map(|authority| authority.as_str());
-    let mut hosts = head.headers.get_all(HOST).iter();
-    let host = hosts.next().map(HeaderValue::to_str).transpose().ok()?;
-    let authority = target.or(host).unwrap_or_default();
-    let is_valid = authority.bytes().all(is_host_byte) && hosts.next().is_none();
-    // HTTP/1.0 requires no host.
-    let is_complete = !authority.is_empty() || head.version == Version::HTTP_10;
-    (is_valid && is_complete).then_some(authority)
-}
-
-fn is_host_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~[]:%".contains(&byte)
-}
-
-fn host_of(authority: &str) -> &str {
-    match authority.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-        _ => authority,
-    }
-}
-
-/// Logs a fault of the application that the server can't know of.
+/// Logs a failure that the server can't know of.
 fn report(gateway: &Gateway, site: &Site, head: &Parts, error: &SiteError) {
     if let Some(reason) = &error.reason {
         let (name, method, path) = (&site.settings.name, &head.method, head.uri.path());
-        let text = format!("site {name}: the answer to {method} {path} is invalid: {reason}");
-        gateway.client.log(Level::Warn, text);
+        let text = format!("site {name}: {method} {path}: {reason}");
+        gateway
+            .client
+            .log(Level::Warn, stoker_api::printable(&text).into_owned());
     }
+}
+
+/// Logs the request, if the site has an access log.
+fn log_access(
+    gateway: &Gateway,
+    site: &Site,
+    head: &Parts,
+    origin: &Origin,
+    answered: &Result<Response<Outgoing>, SiteError>,
+    began: Instant,
+) {
+    if !site.settings.has_access_log {
+        return;
+    }
+    let (status, bytes) = match answered {
+        Ok(response) => (response.status(), response.body().len().unwrap_or(0)),
+        Err(error) => (error.status, 0),
+    };
+    let target = head.uri.path_and_query();
+    let agent = head.headers.get(hyper::header::USER_AGENT);
+    let line = super::access_log::text(&super::access_log::Access {
+        site: &site.settings.name,
+        client: origin.client.map(|client| client.ip()),
+        method: head.method.as_str(),
+        target: target.map_or(b"/", |target| target.as_str().as_bytes()),
+        status: status.as_u16(),
+        bytes,
+        duration: began.elapsed(),
+        user_agent: agent.map(HeaderValue::as_bytes),
+    });
+    gateway.client.log(Level::Info, line);
 }

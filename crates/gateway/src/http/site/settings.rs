@@ -21,9 +21,13 @@ pub struct SiteSettings {
     pub max_body: u64,
     /// Addresses of reverse proxies whose headers about the client are believed.
     pub trusted_proxies: Vec<String>,
+    /// The headers that they set.
+    pub proxy_headers: Vec<String>,
     /// Directories besides `root` from which files may be sent.
     pub send_files: Vec<PathBuf>,
-    pub access_log: bool,
+    pub has_access_log: bool,
+    /// Whether large bodies are passed to workers as files. Workers that run as another user could not read them.
+    pub has_spool: bool,
     /// Whether GET, HEAD and OPTIONS requests may run again.
     pub idempotent: bool,
 }
@@ -42,4 +46,8 @@ pub struct EndpointSettings {
 pub struct SitesSettings {
     pub sites: Vec<SiteSettings>,
     pub endpoints: Vec<EndpointSettings>,
+    /// The directory for large bodies.
+    pub spool: Option<PathBuf>,
+    /// The maximum size of all large bodies of one site together, in bytes.
+    pub max_spool: usize,
 }

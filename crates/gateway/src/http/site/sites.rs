@@ -1,11 +1,24 @@
 //! The sites of the gateway, and which of them serves a request.
 
+use super::files::{self, Files};
+use super::hosts::{Host, Hosts};
+use super::proxies::Proxies;
+use super::sendfile::SendFiles;
 use super::settings::{SiteSettings, SitesSettings};
+use super::spool::{Limits, Spool};
 use crate::client::Level;
 use crate::tls::Tls;
+use std::cell::RefCell;
+use std::fs;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
+
+/// The files of one site that are kept open, and the bytes of small ones that are kept in memory.
+const MAX_OPEN_FILES: usize = 500;
+const MAX_FILE_MEMORY: usize = 8 << 20;
 
 /// The client of a connection to a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +39,24 @@ pub(crate) struct Site {
     pub(crate) script: Option<String>,
     /// The absolute path of the directory with the public files.
     pub(crate) root: Option<String>,
+    pub(crate) proxies: Proxies,
+    /// `None` if large bodies are not written to files.
+    pub(crate) spool: Option<Spool>,
+    hosts: Hosts,
+    opened: RefCell<Rc<OpenDirectories>>,
+}
+
+/// The directories of a site. Deploys replace them, often by a symbolic link.
+pub(crate) struct OpenDirectories {
+    /// `None` if the site has no public files.
+    pub(crate) files: Option<Files>,
+    pub(crate) send_files: SendFiles,
+    /// The identity of each directory when it was opened.
+    identities: Vec<Option<(u64, u64)>>,
 }
 
 pub(crate) struct Sites {
+    sites: Vec<Rc<Site>>,
     endpoints: Vec<Endpoint>,
 }
 
@@ -39,7 +67,10 @@ struct Endpoint {
 
 impl Sites {
     pub(crate) fn new(settings: &SitesSettings) -> io::Result<Self> {
-        let sites: Vec<Rc<Site>> = settings.sites.iter().map(Site::new).map(Rc::new).collect();
+        let spool = settings.spool.as_deref();
+        let sites = settings.sites.iter();
+        let sites = sites.map(|site| Ok(Rc::new(Site::new(site, spool, settings.max_spool)?)));
+        let sites: Vec<Rc<Site>> = sites.collect::<io::Result<_>>()?;
         let endpoints = settings.endpoints.iter().map(|endpoint| {
             let of = endpoint.sites.iter().filter_map(|at| sites.get(*at));
             let tls = endpoint.tls.clone().map(Tls::new).transpose();
@@ -50,6 +81,7 @@ impl Sites {
         });
         Ok(Self {
             endpoints: endpoints.collect::<io::Result<_>>()?,
+            sites,
         })
     }
 
@@ -58,13 +90,13 @@ impl Sites {
         self.endpoints.get(endpoint)?.tls.as_ref()
     }
 
-    /// Reads changed certificates again. Returns a line for the log for each change.
-    pub(crate) fn refresh_certificates(&self) -> Vec<(Level, String)> {
+    /// Reads changed certificates again, and opens directories that were replaced. Returns lines for the log.
+    pub(crate) fn refresh(&self) -> Vec<(Level, String)> {
         let all = self
             .endpoints
             .iter()
             .filter_map(|endpoint| endpoint.tls.as_ref());
-        let lines = all.filter_map(|tls| match tls.refresh() {
+        let certificates = all.filter_map(|tls| match tls.refresh() {
             Ok(false) => None,
             Ok(true) => {
                 let text = "reloaded the certificate, which new connections use";
@@ -75,57 +107,98 @@ impl Sites {
                 Some((Level::Warn, text))
             }
         });
-        lines.collect()
+        let failures = self.sites.iter().filter_map(|site| {
+            let error = site.refresh().err()?;
+            let name = &site.settings.name;
+            let text = format!("site {name}: {error}; the files opened before are served");
+            Some((Level::Warn, text))
+        });
+        certificates.chain(failures).collect()
     }
 
-    /// The site that a client has reached at a listener under this host name. Names are more specific than patterns,
-    /// and sites without hosts serve what is left.
-    pub(crate) fn find(&self, endpoint: usize, host: &str) -> Option<Rc<Site>> {
+    /// The site that a client has reached at a listener under this host name.
+    pub(crate) fn find(&self, endpoint: usize, host: &Host) -> Option<Rc<Site>> {
         let sites = &self.endpoints.get(endpoint)?.sites;
-        let best = sites
+        let matching = sites
             .iter()
-            .filter_map(|site| Some((site.rank(host)?, site)));
-        let best = best.max_by_key(|(rank, _)| *rank);
+            .filter_map(|site| Some((site.hosts.matches(host)?, site)));
+        let best = matching.max_by_key(|(how_well, _)| *how_well);
         best.map(|(_, site)| site.clone())
     }
 }
 
+/// Checks what can be checked without opening anything.
+pub fn check(settings: &SiteSettings) -> Result<(), String> {
+    let in_site = |error| format!("[site.{}]: {error}", settings.name);
+    Hosts::new(&settings.hosts).map_err(in_site)?;
+    let proxies = Proxies::new(&settings.trusted_proxies, &settings.proxy_headers);
+    proxies.map(drop).map_err(in_site)
+}
+
 impl Site {
-    fn new(settings: &SiteSettings) -> Self {
+    fn new(settings: &SiteSettings, spool: Option<&Path>, max_spool: usize) -> io::Result<Self> {
         let root = settings.root.as_ref();
-        let text = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
-        Self {
+        let text = |path: PathBuf| path.to_string_lossy().into_owned();
+        let proxies = Proxies::new(&settings.trusted_proxies, &settings.proxy_headers);
+        let limits = Limits {
+            request: usize::try_from(settings.max_body).unwrap_or(usize::MAX),
+            total: max_spool,
+        };
+        let spool = spool.filter(|_| settings.has_spool);
+        let spool = spool.map(|path| Spool::open(path, limits)).transpose();
+        Ok(Self {
             call: stoker_wire::site_call(&settings.name),
             script: root.map(|root| text(root.join(&settings.index))),
             root: root.map(|root| text(root.clone())),
+            hosts: Hosts::new(&settings.hosts).map_err(io::Error::other)?,
+            proxies: proxies.map_err(io::Error::other)?,
+            spool: spool.map_err(io::Error::other)?,
+            opened: RefCell::new(Rc::new(OpenDirectories::open(settings)?)),
             settings: settings.clone(),
-        }
+        })
     }
 
-    /// How specifically the site names a host; `None` if it does not serve it.
-    fn rank(&self, host: &str) -> Option<usize> {
-        let hosts = &self.settings.hosts;
-        if hosts.is_empty() {
-            return Some(0);
+    pub(crate) fn directories(&self) -> Rc<OpenDirectories> {
+        self.opened.borrow().clone()
+    }
+
+    /// Opens the directories again if they were replaced.
+    fn refresh(&self) -> io::Result<()> {
+        let identities = identities(&self.settings);
+        if self.opened.borrow().identities == identities {
+            return Ok(());
         }
-        let ranks = hosts.iter().filter_map(|pattern| rank(pattern, host));
-        ranks.max()
+        *self.opened.borrow_mut() = Rc::new(OpenDirectories::open(&self.settings)?);
+        Ok(())
     }
 }
 
-/// The length of a name that matches, plus one; for a pattern, that of what follows the asterisk.
-fn rank(pattern: &str, host: &str) -> Option<usize> {
-    let matches = match pattern.strip_prefix('*') {
-        None => host.eq_ignore_ascii_case(pattern),
-        Some(rest) => {
-            let from = host
-                .len()
-                .checked_sub(rest.len())
-                .filter(|from| *from > 0)?;
-            host.get(from..)
-                .is_some_and(|end| end.eq_ignore_ascii_case(rest))
-        }
+impl OpenDirectories {
+    fn open(settings: &SiteSettings) -> io::Result<Self> {
+        let identities = identities(settings);
+        let files = settings.root.as_ref().map(|root| {
+            Files::open(&files::Settings {
+                root: root.clone(),
+                linked: settings.send_files.clone(),
+                scripts: Vec::new(),
+                max_age: settings.max_age,
+                max_open: MAX_OPEN_FILES,
+                max_memory: MAX_FILE_MEMORY,
+            })
+        });
+        Ok(Self {
+            files: files.transpose()?,
+            send_files: SendFiles::open(settings.root.as_deref(), &settings.send_files)?,
+            identities,
+        })
+    }
+}
+
+fn identities(settings: &SiteSettings) -> Vec<Option<(u64, u64)>> {
+    let directories = settings.root.iter().chain(&settings.send_files);
+    let identity = |path: &PathBuf| {
+        let found = fs::metadata(path).ok()?;
+        Some((found.dev(), found.ino()))
     };
-    let exact = usize::from(!pattern.starts_with('*')) << 16;
-    matches.then_some(pattern.len() + 1 + exact)
+    directories.map(identity).collect()
 }

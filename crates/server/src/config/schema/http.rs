@@ -60,6 +60,18 @@ pub(crate) const HTTP: Schema<HttpConfig> = Schema {
             "Total size of the request and answer bodies that the gateway holds. Above it, requests are rejected with a `Retry-After`.",
         ),
         start_key(
+            "spool",
+            "none",
+            Field::Path(at!(spool)),
+            "The directory for large request bodies of sites. Only Stoker's own user has access to it. By default `stoker-UID` in the directory for temporary files (`TMPDIR`, or `/tmp`).",
+        ),
+        start_key(
+            "max_spool",
+            "\"1GB\"",
+            size!(max_spool),
+            "Total size of the large request bodies of one site that are in files at the same time. Above it, requests are answered 503 with a `Retry-After`.",
+        ),
+        start_key(
             "header_timeout",
             "\"10s\"",
             time_above_zero(at!(header_timeout)),

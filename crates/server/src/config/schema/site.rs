@@ -65,7 +65,7 @@ pub(crate) const SITE: Schema<SiteConfig> = Schema {
             "max_body",
             "\"64MB\"",
             size!(max_body),
-            "The size of a request's body. Bodies above 64 KB are passed to workers as a file.",
+            "The size of a request's body. Bodies above 64 KB are passed to workers as a file. If the pool has a `user`, which could not read the file, bodies are limited to `15MB`.",
         ),
         start_key(
             "trusted_proxies",
@@ -74,10 +74,16 @@ pub(crate) const SITE: Schema<SiteConfig> = Schema {
             "Addresses of reverse proxies whose `Forwarded` and `X-Forwarded-…` headers are believed. `loopback` and `private` stand for the usual ranges.",
         ),
         start_key(
+            "proxy_headers",
+            "[\"x-forwarded-for\", \"x-forwarded-proto\"]",
+            Field::Texts(at!(proxy_headers), "[\"forwarded\"]"),
+            "The headers that these proxies set: `forwarded`, or some of `x-forwarded-for`, `x-forwarded-proto` and `x-forwarded-host`. Name only those that every proxy sets itself: it passes others on from the client.",
+        ),
+        start_key(
             "send_files",
             "[]",
-            Field::Texts(at!(send_files), "[\"storage/app\"]"),
-            "Directories besides `root` from which an answer may send a file with the header `X-Sendfile`.",
+            Field::Texts(at!(send_files), "[\"storage/app/public\"]"),
+            "Directories besides `root` whose files may be sent: because a symbolic link below `root` leads there, or because an answer names the file in the header `X-Sendfile`.",
         ),
         start_key(
             "access_log",

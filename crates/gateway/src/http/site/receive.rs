@@ -1,0 +1,77 @@
+//! Receives the body of a request, in memory or in a file.
+
+use super::error::SiteError;
+use super::sites::Site;
+use super::spool::{SpoolError, SpoolFile, Spooled};
+use crate::http::Gateway;
+use crate::http::body::{self, Received};
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::body::{Body, Incoming};
+use std::rc::Rc;
+use tokio::time::timeout;
+
+/// The largest body that fits into a frame.
+const MAX_IN_FRAME: u64 = 15 << 20;
+
+/// A received body.
+pub(super) enum RequestBody {
+    Memory(Received),
+    Spooled(Bytes),
+    File(SpoolFile),
+}
+
+impl RequestBody {
+    /// The bytes that are sent with the call.
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Memory(received) => received.bytes(),
+            Self::Spooled(bytes) => bytes,
+            Self::File(_) => &[],
+        }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        match self {
+            Self::File(file) => file.len() as u64,
+            _ => self.bytes().len() as u64,
+        }
+    }
+}
+
+/// Receives a body. The time limit is for the whole body.
+pub(super) async fn receive(
+    gateway: &Rc<Gateway>,
+    site: &Site,
+    incoming: Incoming,
+) -> Result<RequestBody, SiteError> {
+    let max_body = site.settings.max_body;
+    let spool = site.spool.as_ref().filter(|_| !incoming.is_end_stream());
+    let Some(spool) = spool else {
+        let received = body::receive_up_to(gateway, incoming, max_body.min(MAX_IN_FRAME)).await;
+        let received = received.map_err(|problem| SiteError::of_problem(&problem));
+        return received.map(RequestBody::Memory);
+    };
+    let received = timeout(gateway.settings.body_timeout, spool.receive(incoming));
+    match received.await {
+        Ok(Ok(Spooled::Bytes(bytes))) => Ok(RequestBody::Spooled(bytes)),
+        Ok(Ok(Spooled::File(file))) => Ok(RequestBody::File(file)),
+        Ok(Err(error)) => Err(of_spool(&error)),
+        Err(_) => Err(SiteError::new(StatusCode::REQUEST_TIMEOUT)),
+    }
+}
+
+fn of_spool(error: &SpoolError) -> SiteError {
+    match error {
+        SpoolError::TooLarge(_) => SiteError::new(StatusCode::PAYLOAD_TOO_LARGE),
+        SpoolError::Client(_) => SiteError::new(StatusCode::BAD_REQUEST),
+        SpoolError::Full(_) => SiteError::busy(None).because(error.to_string()),
+        SpoolError::Disk { .. } => {
+            let status = match error.is_disk_full() {
+                true => StatusCode::INSUFFICIENT_STORAGE,
+                false => StatusCode::INTERNAL_SERVER_ERROR,
+            };
+            SiteError::new(status).because(error.to_string())
+        }
+    }
+}
