@@ -16,6 +16,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(10);
 const GOOD_LIFE: Duration = Duration::from_secs(10);
 /// How often the adapter checks whether another program still has the server's address.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
+
 /// What the thread shares with the owner of the process.
 pub(super) struct Shared {
     pub(super) words: Vec<String>,
