@@ -58,7 +58,7 @@ PAGES = {
     "docs/guides/monitoring.md": 11,
     "docs/guides/ordering.md": 21,
     "docs/guides/releases.md": 35,
-    "docs/guides/strategies.md": 11,
+    "docs/guides/strategies.md": 12,
     "docs/migrate/horizon.md": 10,
     "docs/migrate/queue-work.md": 6,
     "docs/migrate/roadrunner.md": 7,

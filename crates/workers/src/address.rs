@@ -81,6 +81,10 @@ mod tests {
             Some(Address::Tcp("::1".into(), 80))
         );
         assert_eq!(Address::parse("[::1]:80").unwrap().to_string(), "[::1]:80");
+        assert!(!Address::Tcp("a".into(), 80).is_chosen());
+        for chosen in ["127.0.0.1:0", "/run/{worker}.sock"] {
+            assert!(Address::parse(chosen).is_some_and(|address| address.is_chosen()));
+        }
         for bad in [
             "",
             "localhost",

@@ -1,30 +1,26 @@
 //! Pools that pass HTTP requests on to a server (`strategy = "fastcgi"`, `"http"`), and pools of CGI programs.
 
 use crate::setup;
+use serde_json::json;
 use stoker_testkit::{App, Dir, Request, procs, until};
 use stoker_wire::Status;
 
-/// A server that accepts connections at the socket `up.sock`, in a folder of its own because the configuration names it.
-fn server(dir: &Dir) -> (String, String) {
-    let socket = dir.file("up.sock").to_string_lossy().into_owned();
-    let script = format!(
-        "import os, socket; os.path.exists({socket:?}) and os.unlink({socket:?}); s = socket.socket(socket.AF_UNIX); \
-         s.bind({socket:?}); s.listen(); [s.accept() for _ in range(1000)]"
-    );
-    (socket, script)
-}
+/// A server that accepts connections at a socket, which it replaces.
+const SERVER: &str = "import os, socket, sys; place = sys.argv[1]; os.path.exists(place) and os.unlink(place); \
+    s = socket.socket(socket.AF_UNIX); s.bind(place); s.listen(); [s.accept() for _ in range(100000)]";
 
-fn config(strategy: &str, dir: &Dir) -> String {
-    let (socket, script) = server(dir);
+/// A pool whose server has a socket of this name, in a folder of its own because the configuration names it.
+fn config(strategy: &str, dir: &Dir, name: &str) -> String {
+    let socket = dir.file(name).to_string_lossy().into_owned();
     format!(
-        "[pool.p]\ncommand = [\"python3\", \"-c\", {script:?}]\nstrategy = {strategy:?}\naddress = {socket:?}\nworkers = 3\n\
+        "[pool.p]\ncommand = [\"python3\", \"-c\", {SERVER:?}, \"{{address}}\"]\nstrategy = {strategy:?}\naddress = {socket:?}\nworkers = 3\n\
          [queue.q]\npool = \"p\"\n[service.sh]\npool = \"p\"\n"
     )
 }
 
 /// The pid of the adapter, and that of the server that it has started.
 fn processes(app: &App) -> (i32, i32) {
-    let pid = app.workers()[0]["pid"].as_i64().unwrap() as i32;
+    let pid = app.workers()[0]["pid"].as_i64().expect("a pid") as i32;
     (pid, procs::children(pid)[0])
 }
 
@@ -32,7 +28,7 @@ fn processes(app: &App) -> (i32, i32) {
 fn the_adapter_starts_the_server_and_stops_it() {
     for strategy in ["fastcgi", "http"] {
         let dir = Dir::new();
-        let app = setup().config(&config(strategy, &dir)).launch();
+        let app = setup().config(&config(strategy, &dir, "up.sock")).launch();
         app.wait_for_log("p-1 is ready (pid ");
         assert_eq!(app.workers()[0]["slots"], 3);
         let (_, server) = processes(&app);
@@ -64,7 +60,7 @@ fn a_job_is_refused() {
 #[test]
 fn the_server_of_a_killed_adapter_is_killed() {
     let dir = Dir::new();
-    let app = setup().config(&config("http", &dir)).launch();
+    let app = setup().config(&config("http", &dir, "up.sock")).launch();
     app.wait_for_log("p-1 is ready (pid ");
     let (adapter, server) = processes(&app);
     procs::kill(adapter);
@@ -72,6 +68,32 @@ fn the_server_of_a_killed_adapter_is_killed() {
         (!procs::is_alive(server)).then_some(())
     });
     app.wait_for_log("p-2 is ready (pid ");
+}
+
+/// With addresses of their own, the new server accepts connections before the old one is stopped. With the same address it is
+/// started afterwards.
+#[test]
+fn a_reload_replaces_the_server() {
+    for name in ["up-{worker}.sock", "up.sock"] {
+        let dir = Dir::new();
+        let app = setup().config(&config("http", &dir, name)).launch();
+        app.wait_for_log("p-1 is ready (pid ");
+        let (_, old) = processes(&app);
+        let reload = json!({"op": "reload"});
+        app.client().call_server("stoker.pool", &reload);
+        assert!(!procs::is_alive(old));
+        let new = until("the new server has started", || {
+            let workers = app.workers();
+            assert_eq!(workers.len(), 1, "{workers:?}");
+            assert_eq!(workers[0]["id"], "p-2", "{workers:?}");
+            procs::children(workers[0]["pid"].as_i64()? as i32)
+                .first()
+                .copied()
+        });
+        let command = procs::command(new);
+        let socket = name.replace("{worker}", "p-2");
+        assert!(command.contains(&socket), "{command}");
+    }
 }
 
 #[test]

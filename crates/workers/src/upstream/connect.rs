@@ -36,3 +36,11 @@ pub(super) fn connect(address: &Address) -> io::Result<OwnedFd> {
         }
     }
 }
+
+/// Whether a program accepts connections at this address, or will when it has time.
+pub(super) fn is_taken(address: &Address) -> bool {
+    match connect(address) {
+        Ok(_) => true,
+        Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+    }
+}

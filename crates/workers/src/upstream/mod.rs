@@ -3,9 +3,11 @@
 
 mod connect;
 mod connections;
+mod end;
 mod exchange;
 mod place;
 mod process;
+mod supervisor;
 
 pub(crate) use exchange::Exchange;
 

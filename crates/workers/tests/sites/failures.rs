@@ -60,11 +60,11 @@ pub(crate) fn cancel(site: &mut Site) {
     assert!(procs::is_alive(pid));
     site.cancel(slow);
     assert_eq!(site.answer(slow).status, Status::CANCELLED);
-    if site.kind.kills() {
-        until("the script has ended", || {
-            (!procs::is_alive(pid)).then_some(())
-        });
-    }
+    let says_end = site.dir.file("begun.over");
+    until("the script has ended", || {
+        (!procs::is_alive(pid) || says_end.exists()).then_some(())
+    });
+    assert_eq!(says_end.exists(), !site.kind.kills());
     assert_eq!(site.ask(&Request::get("echo.php")).code(), 200);
 }
 
