@@ -107,7 +107,7 @@ fn failures_have_a_status_and_tell_nothing() {
         assert_eq!(retry_after, status == 503, "{script}");
     }
     app.wait_for_log(
-        "gateway sites: site shop: the answer to GET / is invalid: its head does not end*",
+        "gateway sites: site shop: GET /: the worker's answer is invalid: its head does not end*",
     );
 }
 
@@ -141,16 +141,10 @@ fn the_host_selects_the_site() {
     ] {
         assert_eq!(status(host), 200, "{host}");
     }
-    for host in [
-        "other.test",
-        "shop.test.evil",
-        "xshop.test",
-        ".shop.test",
-        "127.0.0.1",
-    ] {
+    for host in ["other.test", "shop.test.evil", "xshop.test", "127.0.0.1"] {
         assert_eq!(status(host), 421, "{host}");
     }
-    for host in ["", "a b", "shop.test/x", "shop.test@evil"] {
+    for host in ["", "a b", ".shop.test", "shop.test/x", "shop.test@evil"] {
         assert_eq!(status(host), 400, "{host}");
     }
     let mut rest = Http::tcp(app.site_address(1), None).expect("the angel listens");
@@ -184,6 +178,109 @@ fn limits_and_unusual_requests() {
         let answer = request(&app, "GET", path, &[("x-script", "http 200 site")], "");
         assert_eq!(answer.text(), "site", "{path}");
     }
+}
+
+#[test]
+fn public_files_are_served_directly() {
+    let dir = Dir::new();
+    std::fs::create_dir(dir.file("public")).expect("the directory is new");
+    dir.write("public/app.css", "body {}");
+    dir.write("public/index.php", "<?php secret();");
+    dir.write("private.txt", "sent");
+    let (root, private) = (dir.file("public"), dir.file("private.txt"));
+    let app = start(&format!(
+        "root = {root:?}\nmax_age = \"1h\"\nsend_files = [{:?}]",
+        dir.path()
+    ));
+    let css = request(&app, "GET", "/app.css", &[], "");
+    assert_eq!((css.status, css.text().as_str()), (200, "body {}"));
+    assert_eq!(css.header("content-type"), Some("text/css; charset=utf-8"));
+    assert_eq!(css.header("cache-control"), Some("max-age=3600"));
+    let etag = css.header("etag").expect("files have one");
+    let again = request(&app, "GET", "/app.css", &[("if-none-match", etag)], "");
+    assert_eq!(again.status, 304);
+    assert_eq!(request(&app, "POST", "/app.css", &[], "").status, 405);
+    // Everything else is the front controller's.
+    for path in ["/", "/index.php", "/missing.css"] {
+        let answer = request(&app, "GET", path, &[("x-script", "http-echo")], "");
+        let meta = format!("{} {}", root.join("index.php").display(), root.display());
+        assert!(answer.text().contains(&meta), "{path}: {}", answer.text());
+    }
+    for path in ["/../private.txt", "/%2e%2e%2fprivate.txt"] {
+        assert_eq!(request(&app, "GET", path, &[], "").status, 400);
+    }
+    let sent = |path: &std::path::Path, range: &str| {
+        let script = format!("http-raw HTTP/1.1 200|x-sendfile: {}||", path.display());
+        let headers = [("x-script", script.as_str()), ("range", range)];
+        request(&app, "GET", "/download", &headers, "")
+    };
+    assert_eq!(sent(&private, "bytes=1-2").text(), "en");
+    assert_eq!(sent(&private, "").text(), "sent");
+    assert_eq!(sent("/etc/passwd".as_ref(), "").status, 502);
+    app.wait_for_log(
+        "*cannot send \"/etc/passwd\", which a worker named in x-sendfile: it is not below *",
+    );
+}
+
+/// A deploy replaces the directory, which is usually a symbolic link.
+#[test]
+fn a_replaced_root_is_noticed() {
+    let dir = Dir::new();
+    for release in ["one", "two"] {
+        std::fs::create_dir(dir.file(release)).expect("the directory is new");
+        dir.write(&format!("{release}/version.txt"), release);
+    }
+    let current = dir.file("current");
+    std::os::unix::fs::symlink(dir.file("one"), &current).expect("nothing is there");
+    let app = start(&format!("root = {current:?}"));
+    let version = || request(&app, "GET", "/version.txt", &[], "").text();
+    assert_eq!(version(), "one");
+    std::os::unix::fs::symlink(dir.file("two"), dir.file("next")).expect("nothing is there");
+    std::fs::rename(dir.file("next"), &current).expect("the link is replaced");
+    until("the new release", || (version() == "two").then_some(()));
+}
+
+#[test]
+fn large_bodies_are_passed_on_as_files() {
+    let dir = Dir::new();
+    let app = setup_with_spool(&dir);
+    let body = "x".repeat(300_000);
+    let answer = request(&app, "POST", "/", &[("x-script", "http-file")], &body);
+    assert_eq!(
+        answer.text(),
+        "300000 bytes, content-length: 300000, then 0 bytes"
+    );
+    let left = std::fs::read_dir(dir.file("spool")).expect("it was created");
+    assert_eq!(left.count(), 0, "the file is removed after the answer");
+    let small = request(&app, "POST", "/", &[("x-script", "http-file")], "small");
+    assert_eq!(small.text(), "no file");
+}
+
+fn setup_with_spool(dir: &Dir) -> App {
+    start(&format!("[http]\nspool = {:?}", dir.file("spool")))
+}
+
+#[test]
+fn trusted_proxies_name_the_client() {
+    let app = start("trusted_proxies = [\"loopback\"]\naccess_log = true");
+    let headers = [
+        ("x-script", "http-echo"),
+        ("x-forwarded-for", "198.51.100.7, 203.0.113.9"),
+        ("x-forwarded-proto", "https"),
+        ("x-forwarded-host", "evil.test"),
+        ("user-agent", "a \"b\""),
+    ];
+    let text = request(&app, "GET", "/p?q", &headers, "").text();
+    assert!(text.starts_with("203.0.113.9:0 "), "{text}");
+    assert!(text.contains("\nGET https://127.0.0.1:"), "{text}");
+    assert!(!text.contains("evil.test"), "{text}");
+    app.wait_for_log("gateway sites: shop 203.0.113.9 GET \"/p?q\" 200 * \"a \\\"b\\\"\"");
+    let direct = start("");
+    let text = request(&direct, "GET", "/", &headers, "").text();
+    assert!(
+        text.starts_with("127.0.0.1:") && !text.contains("x-forwarded"),
+        "{text}"
+    );
 }
 
 #[test]

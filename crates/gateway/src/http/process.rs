@@ -80,7 +80,9 @@ async fn serve(
 async fn report(gateway: Rc<Gateway>) {
     let mut reported = None;
     loop {
-        let metrics = gateway.stats.list(gateway.connections.len());
+        let mut metrics = gateway.stats.list(gateway.connections.len());
+        let spooled = gateway.sites.as_ref().map_or(0, Sites::spooled_bytes);
+        metrics.push(("spooled_bytes".to_owned(), spooled as u64));
         let now = (metrics, gateway.client.counters().connects.get());
         if reported.as_ref() != Some(&now) && gateway.client.is_connected() {
             let list: Vec<(&str, u64)> = now

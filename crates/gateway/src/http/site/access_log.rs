@@ -1,6 +1,5 @@
 //! The access log: one line per request.
 
-use serde::Serialize;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -27,21 +26,6 @@ pub(crate) struct Access<'a> {
     pub(crate) user_agent: Option<&'a [u8]>,
 }
 
-/// The fields of a line for machines.
-#[derive(Serialize)]
-struct Fields<'a> {
-    site: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client: Option<std::net::IpAddr>,
-    method: Cow<'a, str>,
-    target: String,
-    status: u16,
-    bytes: u64,
-    duration_ms: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    user_agent: Option<String>,
-}
-
 /// A line for people, without a time and without a line feed. The site, the client, the method, the status, the number of
 /// bytes and the duration contain no spaces; the target and the user agent are in quotes.
 pub(crate) fn text(access: &Access<'_>) -> String {
@@ -66,22 +50,6 @@ pub(crate) fn text(access: &Access<'_>) -> String {
         }
     }
     line
-}
-
-/// The same as a JSON object.
-pub(crate) fn json(access: &Access<'_>) -> String {
-    let fields = Fields {
-        site: access.site,
-        client: access.client,
-        method: method(access.method),
-        target: cut(access.target, MAX_TARGET),
-        status: access.status,
-        bytes: access.bytes,
-        duration_ms: access.duration.as_micros() as f64 / 1_000.0,
-        user_agent: access.user_agent.map(|agent| cut(agent, MAX_AGENT)),
-    };
-    // A struct of texts and numbers is always valid JSON.
-    serde_json::to_string(&fields).unwrap_or_default()
 }
 
 /// A method is a token, which has no spaces and no quotes, but it may be long.
@@ -161,12 +129,6 @@ mod tests {
             ..access()
         };
         assert_eq!(text(&bare), "shop - GET \"/a?b=1\" 200 1234 61000.000ms -");
-        let expected = "{\"site\":\"shop\",\"client\":\"203.0.113.7\",\"method\":\"GET\",\"target\":\"/a?b=1\",\
-            \"status\":200,\"bytes\":1234,\"duration_ms\":12.045,\"user_agent\":\"curl/8.0\"}";
-        assert_eq!(json(&access()), expected);
-        let expected = "{\"site\":\"shop\",\"method\":\"GET\",\"target\":\"/a?b=1\",\"status\":200,\"bytes\":1234,\
-            \"duration_ms\":61000.0}";
-        assert_eq!(json(&bare), expected);
     }
 
     #[test]
@@ -221,8 +183,6 @@ mod tests {
             // A quote after a backslash is not the end of a text.
             let quotes = line.replace("\\\\", "").replace("\\\"", "").matches('"').count();
             prop_assert_eq!(quotes, 4);
-            let value: serde_json::Value = serde_json::from_str(&json(&given)).unwrap();
-            prop_assert_eq!(value["status"].as_u64(), Some(200));
         }
     }
 }

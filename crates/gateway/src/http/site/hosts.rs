@@ -86,10 +86,6 @@ impl Host {
         })
     }
 
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
     /// The host and the port, if the client has sent one: the authority of a URL.
     pub(crate) fn authority(&self) -> String {
         format!("{}{}", self.name, self.port)
@@ -349,7 +345,7 @@ mod tests {
                 prop_assert_eq!(again.as_ref(), Ok(&host));
                 let uri: Uri = format!("https://{}/a", host.authority()).parse().unwrap();
                 prop_assert_eq!(uri.path(), "/a");
-                prop_assert_eq!(uri.host(), Some(host.name()));
+                prop_assert_eq!(uri.host(), Some(host.name.as_str()));
             }
         }
     }

@@ -85,6 +85,12 @@ impl Sites {
         })
     }
 
+    /// The size of all large bodies that are in files.
+    pub(crate) fn spooled_bytes(&self) -> usize {
+        let spools = self.sites.iter().filter_map(|site| site.spool.as_ref());
+        spools.map(Spool::used).sum()
+    }
+
     /// TLS of the listener at this position, if it has any.
     pub(crate) fn tls(&self, endpoint: usize) -> Option<&Tls> {
         self.endpoints.get(endpoint)?.tls.as_ref()

@@ -26,4 +26,24 @@ impl Worker {
         let body = format!("{}\n{}", known.join(" "), task.text());
         self.answer_http("200", &body);
     }
+
+    /// Answers with the size of the file that holds the body, and what the message says of it.
+    pub(crate) fn describe_body(&mut self) {
+        let Some((task, _)) = &self.task else { return };
+        let meta = Meta::parse(&task.meta).unwrap_or_default();
+        let file = meta.text(Key::BODY_FILE).map(std::fs::metadata);
+        let text = task.text();
+        let (head, rest) = text.split_once("\r\n\r\n").unwrap_or_default();
+        let length = head.lines().find(|line| line.starts_with("content-length"));
+        let answer = match file {
+            None => "no file".to_owned(),
+            Some(file) => format!(
+                "{} bytes, {}, then {} bytes",
+                file.map_or(0, |file| file.len()),
+                length.unwrap_or_default(),
+                rest.len()
+            ),
+        };
+        self.answer_http("200", &answer);
+    }
 }

@@ -48,6 +48,7 @@ impl Worker {
                 self.answer_http(status, text);
             }
             "http-echo" => self.echo_http(),
+            "http-file" => self.describe_body(),
             // `|` stands for the end of a line.
             "http-raw" => {
                 let message = argument.replace('|', "\r\n");
