@@ -228,3 +228,13 @@ fn show(value: &DeValue<'_>, kind: &str) -> String {
         _ => format!("a value of type {kind}"),
     }
 }
+
+/// The offset at which a section begins.
+pub(super) fn section_offset(root: &DeTable<'_>, kind: &str, name: &str) -> usize {
+    let sections = root
+        .get(kind)
+        .and_then(|sections| sections.get_ref().as_table());
+    let mut keys = sections.into_iter().flat_map(|sections| sections.keys());
+    let key = keys.find(|key| key.get_ref() == name);
+    key.map_or(0, |key| key.span().start)
+}

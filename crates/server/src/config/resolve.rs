@@ -1,6 +1,6 @@
 //! Resolves the text of a configuration file to a configuration, or to a list of all its mistakes.
 
-use super::reader::{Mistakes, Section};
+use super::reader::{Mistakes, Section, section_offset};
 use super::schema::{self, Schema};
 use super::{Config, ConfigError, MAX_FILE, Pool, Queue, Service, SiteConfig};
 use crate::counted;
@@ -425,16 +425,6 @@ fn check_reserves(config: &Config, root: &DeTable<'_>, mistakes: &mut Mistakes<'
             mistakes.add(place, &format!("{kind}.{name}"), what, None);
         }
     }
-}
-
-/// The offset at which a section begins.
-pub(super) fn section_offset(root: &DeTable<'_>, kind: &str, name: &str) -> usize {
-    let sections = root
-        .get(kind)
-        .and_then(|sections| sections.get_ref().as_table());
-    let mut keys = sections.into_iter().flat_map(|sections| sections.keys());
-    let key = keys.find(|key| key.get_ref() == name);
-    key.map_or(0, |key| key.span().start)
 }
 
 fn is_not_text(value: &Spanned<DeValue<'_>>) -> bool {

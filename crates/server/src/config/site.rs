@@ -1,7 +1,7 @@
 //! The configuration of a web site.
 
 use super::listen::address;
-use super::reader::{Mistakes, Section};
+use super::reader::{Mistakes, Section, section_offset};
 use super::{Config, Service};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -165,7 +165,7 @@ pub(super) fn check_addresses(config: &Config, root: &DeTable<'_>, mistakes: &mu
         .map(|address| (address, "[listen] addresses"));
     let others: HashMap<SocketAddr, &str> = others.chain(relay).collect();
     for site in &config.sites {
-        let place = super::resolve::section_offset(root, "site", &site.name);
+        let place = section_offset(root, "site", &site.name);
         let key = format!("site.{}.listen", site.name);
         for address in site.addresses() {
             let before = seen.entry(address).or_default();
