@@ -211,9 +211,13 @@ pub(crate) struct Set {
 
 #[derive(clap::Args)]
 pub(crate) struct Serve {
-    /// A worker script (.php, .py, .js) or program with its arguments, instead of a configuration file
+    /// A worker script (.php, .py, .js) or program with its arguments, instead of a configuration file; or the front
+    /// controller (index.php) of a web site
     #[arg(value_name = "WORKER")]
     pub(crate) worker: Vec<String>,
+    /// Where to serve the web site of a front controller [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS", requires = "worker")]
+    pub(crate) listen: Option<String>,
     /// The configuration file [default: stoker.toml, unless a worker is given]
     #[arg(short, long, value_name = "FILE", conflicts_with = "worker")]
     pub(crate) config: Option<PathBuf>,

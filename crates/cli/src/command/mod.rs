@@ -6,6 +6,7 @@ mod check;
 mod control;
 mod descriptors;
 mod export_import;
+mod front_controller;
 #[cfg(any(feature = "http", feature = "relay"))]
 mod gateway_process;
 mod gateways;

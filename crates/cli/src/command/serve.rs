@@ -1,6 +1,7 @@
 //! `stoker serve`.
 
 use super::descriptors::inherited;
+use super::front_controller::{self, is_front_controller};
 use super::gateways;
 use super::systemd::SystemdSockets;
 use crate::access::Access;
@@ -187,7 +188,16 @@ fn configuration(serve: &Serve) -> Result<(Launch, Config)> {
         };
         return Ok((launch, config));
     }
-    let text = Config::for_command(&command_of(&serve.worker)?);
+    let file = Path::new(&serve.worker[0]);
+    let is_site = is_front_controller(file) && file.is_file() && serve.worker.len() == 1;
+    let text = match is_site {
+        true => front_controller::configuration(&absolute_as_named(file)?, serve.listen.as_deref()),
+        false if serve.listen.is_some() => {
+            let text = "--listen is the address of a web site: name its front controller, such as public/index.php";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+        false => Config::for_command(&command_of(&serve.worker)?),
+    };
     let config = resolve(COMMAND_LINE, &text).map_err(bad)?;
     let base = env::current_dir()?;
     let launch = Launch {

@@ -414,3 +414,23 @@ fn mistakes_in_the_configuration_are_reported() {
         );
     }
 }
+
+#[test]
+fn a_front_controller_needs_no_configuration() {
+    let setup = setup();
+    let dir = setup.dir();
+    std::fs::create_dir(dir.file("public")).expect("the directory is new");
+    let script = "<?php echo 'php answers ', $_SERVER['REQUEST_URI'];";
+    dir.write("public/index.php", script);
+    dir.write("public/style.css", "body {}");
+    let app = setup
+        .serve(&["public/index.php", "--listen", "127.0.0.1:0"])
+        .launch();
+    app.wait_for_log("default-1 is ready*");
+    let answer = request(&app, "GET", "/a/b?c", &[], "");
+    assert_eq!(answer.text(), "php answers /a/b?c");
+    assert_eq!(
+        request(&app, "GET", "/style.css", &[], "").text(),
+        "body {}"
+    );
+}

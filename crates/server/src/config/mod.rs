@@ -355,7 +355,8 @@ impl Config {
 }
 
 /// A text as a TOML basic string.
-fn quote(text: &str) -> String {
+#[must_use]
+pub fn quote(text: &str) -> String {
     let escaped = text.chars().map(|c| match c {
         '"' | '\\' => format!("\\{c}"),
         c if c.is_control() => format!("\\u{:04x}", c as u32),
