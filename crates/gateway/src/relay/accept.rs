@@ -39,11 +39,18 @@ fn start(relay: &Rc<Relay>, socket: TcpStream, address: SocketAddr) {
         return;
     }
     add(&relay.stats.accepted, 1);
+    let Some(pending) = relay.pending_peers.place(address.ip()) else {
+        // Closed without a word: the peers that fill the places are silent, too.
+        add(&relay.stats.rejected, 1);
+        return;
+    };
     add(&relay.stats.connections, 1);
     let relay = relay.clone();
     tokio::task::spawn_local(async move {
         let _open = Open(relay.clone());
-        let Some(peer) = authenticate::authenticate(&relay, socket, address).await else {
+        let authenticated = authenticate::authenticate(&relay, socket, address).await;
+        drop(pending);
+        let Some(peer) = authenticated else {
             return;
         };
         match peer.hello.role {

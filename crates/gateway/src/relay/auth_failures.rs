@@ -82,7 +82,7 @@ impl AuthFailureLimiter {
 
 /// The key under which failures of an address are counted. An IPv6 host can use any address of its /64 network, so the
 /// addresses of one /64 are counted together.
-fn network(address: IpAddr) -> IpAddr {
+pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let bits = u128::from(address) & !u128::from(u64::MAX);

@@ -14,6 +14,7 @@ mod connection_handle;
 #[cfg(test)]
 mod lost_connections;
 mod peer_socket;
+mod pending_peers;
 mod permit;
 mod process;
 mod pump;
@@ -37,6 +38,7 @@ use crate::client::Client;
 use crate::tls::Tls;
 use auth_failures::AuthFailureLimiter;
 use connection_handle::ConnectionHandle;
+use pending_peers::PendingPeers;
 use serve_worker::Sessions;
 use stats::Stats;
 use std::cell::RefCell;
@@ -52,6 +54,7 @@ struct Relay {
     tls: Option<Tls>,
     tokens: Tokens,
     auth_failures: AuthFailureLimiter,
+    pending_peers: Rc<PendingPeers>,
     sessions: Sessions,
     stats: Stats,
     /// The connections of authenticated peers.

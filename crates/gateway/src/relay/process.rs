@@ -56,6 +56,7 @@ async fn serve(
         tls: tls.map_err(io::Error::other)?,
         tokens: tokens.map_err(io::Error::other)?,
         auth_failures: super::AuthFailureLimiter::default(),
+        pending_peers: super::PendingPeers::new(settings.max_connections),
         sessions: super::Sessions::default(),
         stats: super::Stats::default(),
         handles: RefCell::default(),

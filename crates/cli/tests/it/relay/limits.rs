@@ -57,6 +57,26 @@ fn a_token_has_limits_of_its_own() {
     });
 }
 
+/// Peers of one address that send nothing take up only a share of the places: further ones are closed at once.
+#[test]
+fn silent_peers_of_one_address_are_limited() {
+    let app = start("max_connections = 40\nhello_timeout = \"60s\"");
+    let address = app.relay_address();
+    let silent: Vec<TcpStream> = (0..16)
+        .map(|_| TcpStream::connect(address).expect("the angel listens"))
+        .collect();
+    let mut next = TcpStream::connect(address).expect("the angel listens");
+    assert_eq!(next.read(&mut [0]).expect("it is closed"), 0);
+    drop(silent);
+    let web = token(&app, "web", &["--roles", "push", "--queues", "*"]);
+    until("a place is free", || {
+        let mut client = Client::connect_over_tcp(address);
+        client.hello(&json!({"v": [1], "role": "client", "token": web}));
+        let frame = client.frame()?;
+        (frame.kind == Type::Welcome).then_some(())
+    });
+}
+
 /// Whatever a peer sends, the gateway serves the others.
 #[test]
 fn foreign_protocols_and_broken_frames_are_refused() {
