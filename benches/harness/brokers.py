@@ -169,7 +169,9 @@ workers = { min = 0, max = 1 }
 def config(command, workers, idempotent, queues, strategy):
     parts = ", ".join(json.dumps(str(part)) for part in command)  # TOML's basic strings are close enough to JSON's
     # Without a command, workers would have to connect by themselves, and none does.
-    spawned = f'command = [{parts}]\nworkers = {workers}\nstrategy = "{strategy}"\n' if command else ""
+    # Builds from before the first strategies can be compared, too.
+    line = "" if strategy == "loop" else f'strategy = "{strategy}"\n'
+    spawned = f"command = [{parts}]\nworkers = {workers}\n{line}" if command else ""
     return f"""[pool.bench]
 {spawned}
 {"".join(section(name, keys) for name, keys in ({"bench": {}} | queues).items())}
