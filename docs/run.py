@@ -69,7 +69,7 @@ PAGES = {
 LOOKS = re.compile(r"stoker (jobs (list|show|count|failures)|queues|workers|quarantine)\b|cat |php artisan queue:failed")
 PATIENCE = 20.0  # seconds until a page is wrong about what comes
 AT_ONCE = 8  # pages
-APPLICATION = ["app", "artisan", "bootstrap", "config", "database"]
+APPLICATION = ["app", "artisan", "bootstrap", "config", "database", "public", "routes"]
 AUTOLOAD = """<?php
 error_reporting(E_ALL & ~E_DEPRECATED); // Debian's Laravel under PHP 8.2, until Laravel takes over
 require getenv('LARAVEL_AUTOLOAD') ?: 'Illuminate/autoload.php';
