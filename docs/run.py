@@ -58,6 +58,7 @@ PAGES = {
     "docs/guides/monitoring.md": 11,
     "docs/guides/ordering.md": 21,
     "docs/guides/releases.md": 35,
+    "docs/guides/sites.md": 40,
     "docs/guides/strategies.md": 12,
     "docs/migrate/horizon.md": 10,
     "docs/migrate/queue-work.md": 6,
@@ -66,10 +67,12 @@ PAGES = {
     "docs/reference/php-sdk.md": 1,
     "docs/reference/store.md": 14,
 }
-LOOKS = re.compile(r"stoker (jobs (list|show|count|failures)|queues|workers|quarantine)\b|cat |php artisan queue:failed")
+LOOKS = re.compile(
+    r"stoker (jobs (list|show|count|failures)|queues|workers|quarantine)\b|cat |php artisan queue:failed|curl -s (--cacert site\.pem )?http"
+)
 PATIENCE = 20.0  # seconds until a page is wrong about what comes
 AT_ONCE = 8  # pages
-APPLICATION = ["app", "artisan", "bootstrap", "config", "database"]
+APPLICATION = ["app", "artisan", "bootstrap", "config", "database", "public", "routes"]
 AUTOLOAD = """<?php
 error_reporting(E_ALL & ~E_DEPRECATED); // Debian's Laravel under PHP 8.2, until Laravel takes over
 require getenv('LARAVEL_AUTOLOAD') ?: 'Illuminate/autoload.php';

@@ -1,13 +1,13 @@
 <?php
 
-// Runs thousands of Laravel jobs and calls through Stoker while processes are killed, and then compares Stoker with
-// Laravel's own queue:work. Exits with code 1 if a job or call was lost.
+// Runs thousands of Laravel jobs, calls and HTTP requests through Stoker while processes are killed, and then compares
+// Stoker with Laravel's own queue:work. Exits with code 1 if a job, call or request was lost.
 //
 //     php demo.php path/to/stoker [--skip-baseline]
 
 require __DIR__ . '/bootstrap/autoload.php';
 
-use Demo\{Baseline, Broker, Contender, Figures, Progress, Storm, Workspace};
+use Demo\{Baseline, Broker, Contender, Figures, Progress, Site, Storm, Workspace};
 
 $binary = $argv[1] ?? '';
 if (! is_file($binary)) {
@@ -26,6 +26,12 @@ try {
     $storm->run(40);
     $progress->clear();
     echo $storm->report(), "\n";
+
+    $progress->say('requesting pages');
+    $site = new Site($broker, $progress);
+    $site->run();
+    $progress->clear();
+    echo $site->report(), "\n";
 
     $progress->say('measuring hello jobs alone');
     $figures = [(new Contender($broker, $workspace))->measure(10_000)];
@@ -47,7 +53,7 @@ try {
     exit(1);
 }
 
-if ($storm->lost() > 0) {
-    fwrite(STDERR, "{$storm->lost()} jobs or calls were lost\n");
+if ($storm->lost() + $site->lost() > 0) {
+    fwrite(STDERR, "{$storm->lost()} jobs or calls were lost; {$site->lost()} requests failed or connections were refused\n");
     exit(1);
 }

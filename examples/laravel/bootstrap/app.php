@@ -15,6 +15,7 @@ foreach (['packages', 'services', 'config', 'routes', 'events'] as $cache) {
 $app->useStoragePath($storage);
 
 $app->singleton(Illuminate\Contracts\Console\Kernel::class, Illuminate\Foundation\Console\Kernel::class);
+$app->singleton(Illuminate\Contracts\Http\Kernel::class, Illuminate\Foundation\Http\Kernel::class);
 $app->singleton(Illuminate\Contracts\Debug\ExceptionHandler::class, Illuminate\Foundation\Exceptions\Handler::class);
 $app->singleton(App\Ledger::class, fn () => new App\Ledger("$storage/ledger.tsv"));
 

@@ -21,7 +21,9 @@ return [
         Illuminate\Foundation\Providers\FoundationServiceProvider::class,
         Illuminate\Pipeline\PipelineServiceProvider::class,
         Illuminate\Queue\QueueServiceProvider::class,
+        Illuminate\Translation\TranslationServiceProvider::class,
         Illuminate\View\ViewServiceProvider::class,
         Stoker\Laravel\ServiceProvider::class,
+        App\Providers\RouteServiceProvider::class,
     ],
 ];

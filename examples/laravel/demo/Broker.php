@@ -8,6 +8,8 @@ use RuntimeException;
 final class Broker
 {
     public readonly string $socket;
+    /** The address of the application's site. */
+    public readonly string $site;
     private Process $process;
 
     public function __construct(private string $binary, private string $directory)
@@ -24,8 +26,18 @@ final class Broker
     {
         $application = dirname(__DIR__);
         $toml = file_get_contents("$application/stoker.toml");
-        $toml = str_replace('[pool.app]', "[pool.app]\ndirectory = \"$application\"", $toml);
+        $this->site = self::freeAddress();
+        $toml = strtr($toml, [
+            '[pool.app]' => "[pool.app]\ndirectory = \"$application\"",
+            '127.0.0.1:8080' => $this->site,
+            'root = "' => "root = \"$application/",
+        ]);
         file_put_contents("$this->directory/stoker.toml", "$toml\n[store]\npath = \"$this->directory/stoker.db\"\n");
+    }
+
+    private static function freeAddress(): string
+    {
+        return stream_socket_get_name(stream_socket_server('tcp://127.0.0.1:0'), false);
     }
 
     private function start(): void
@@ -34,14 +46,23 @@ final class Broker
         $this->process = new Process($command, $this->log());
     }
 
-    /** Kills the server process. The angel starts it again. */
-    public function killServer(): void
+    /** Kills the server process. The angel starts it again. Returns the number of processes: 1. */
+    public function killServer(): int
     {
-        foreach ($this->process->children() as $pid => $name) {
-            if ($name === basename($this->binary)) {
-                posix_kill($pid, SIGKILL);
-            }
-        }
+        return $this->killChild('stoker: server');
+    }
+
+    /** Kills the process that serves the site. The angel, which holds its listening sockets, starts it again. */
+    public function killGateway(): int
+    {
+        return $this->killChild('stoker: gateway sites');
+    }
+
+    private function killChild(string $name): int
+    {
+        $pids = array_keys($this->process->children(), $name, true);
+
+        return count(array_filter($pids, static fn (int $pid) => posix_kill($pid, SIGKILL)));
     }
 
     /** Kills angel, server and workers at once, like a power failure, and starts them again. */

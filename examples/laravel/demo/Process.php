@@ -27,13 +27,14 @@ final class Process
         return proc_get_status($this->handle)['running'];
     }
 
-    /** @return array<int, string> names of the child processes' programs, by pid */
+    /** @return array<int, string> command lines of the child processes, by pid */
     public function children(): array
     {
         $children = [];
         foreach (explode(' ', (string) @file_get_contents("/proc/$this->pid/task/$this->pid/children")) as $pid) {
             if ($pid !== '') {
-                $children[(int) $pid] = trim((string) @file_get_contents("/proc/$pid/comm"));
+                $command = (string) @file_get_contents("/proc/$pid/cmdline");
+                $children[(int) $pid] = trim(strtr($command, "\0", ' '));
             }
         }
 

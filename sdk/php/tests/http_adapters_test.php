@@ -171,6 +171,8 @@ test('http HttpFoundation: responses', function (): void {
     foreach (['x-a: 1', 'x-a: 2', 'content-type: text/plain', 'set-cookie: s=x%20y; path=/; secure; httponly; samesite=lax'] as $line) {
         holds(in_array($line, $lines, true), "$line in " . implode(' | ', $lines));
     }
+    holds(str_contains(encoded(new SymfonyResponse('page', 404)), "\r\ncontent-type: text/html; charset=UTF-8\r\n"), 'a page without a type');
+    holds(!str_contains(encoded(new SymfonyResponse('', 204)), 'content-type'), 'nothing has no type');
     $streamed = new StreamedResponse(static function (): void {
         echo 'one ';
         ob_flush();

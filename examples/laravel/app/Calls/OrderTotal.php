@@ -9,8 +9,12 @@ final class OrderTotal
 {
     public function __invoke(Task $task): array
     {
-        $lines = $task->json()['lines'];
+        return ['total' => self::of($task->json()['lines'])];
+    }
 
-        return ['total' => array_sum(array_map(static fn (array $line) => $line['price'] * $line['count'], $lines))];
+    /** @param list<array{price: int, count: int}> $lines */
+    public static function of(array $lines): int
+    {
+        return array_sum(array_map(static fn (array $line) => $line['price'] * $line['count'], $lines));
     }
 }

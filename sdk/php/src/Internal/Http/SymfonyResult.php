@@ -22,9 +22,14 @@ final class SymfonyResult
             return new Response(200, ['x-sendfile' => $path] + $headers);
         }
         $content = $response->getContent();
-
         // Responses that print their content return false.
-        return new Response($status, $headers, $content === false ? self::capture($response->sendContent(...)) : $content);
+        $content = $content === false ? self::capture($response->sendContent(...)) : $content;
+        if ($content !== '') {
+            // Laravel's error pages have no type; PHP's other SAPIs add this one.
+            $headers += ['content-type' => ['text/html; charset=UTF-8']];
+        }
+
+        return new Response($status, $headers, $content);
     }
 
     /** The file that the gateway can send; null if it is to be deleted after that, or is not the response's body. */
