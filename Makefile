@@ -42,6 +42,7 @@ test: setup check
 	php sdk/php/laravel/tests/run.php
 	docs/run.py --binary target/debug/stoker
 	tests/http/judges.py --binary target/debug/stoker
+	tests/http/smuggling.py --binary target/debug/stoker
 	tests/fpm/load.py --binary target/debug/stoker
 	campaign/network.py --binary target/debug/stoker --rounds 7
 	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 20 --jobs 2

@@ -35,18 +35,7 @@ impl SiteError {
 
     /// The listener serves only HTTPS.
     pub(super) fn needs_https() -> Self {
-        Self {
-            text: Some("this port serves only HTTPS: use https://"),
-            ..Self::new(StatusCode::BAD_REQUEST)
-        }
-    }
-
-    /// WebSocket, which Stoker does not speak.
-    pub(super) fn no_websocket() -> Self {
-        Self {
-            text: Some("WebSocket is not supported"),
-            ..Self::new(StatusCode::NOT_IMPLEMENTED)
-        }
+        Self::new(StatusCode::BAD_REQUEST).explained("this port serves only HTTPS: use https://")
     }
 
     /// A fault of the application, which the log explains.
@@ -58,6 +47,23 @@ impl SiteError {
     /// A failure of the gateway itself.
     pub(super) fn own_fault(reason: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR).because(reason)
+    }
+
+    /// Adds a text for the client.
+    pub(super) fn explained(self, text: &'static str) -> Self {
+        Self {
+            text: Some(text),
+            ..self
+        }
+    }
+
+    /// Whether it is uncertain what the client meant. What follows on its connection might be part of the same request for
+    /// another program, so the connection is closed.
+    pub(super) fn is_ambiguous(&self) -> bool {
+        matches!(
+            self.status,
+            StatusCode::BAD_REQUEST | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED
+        )
     }
 
     pub(super) fn because(self, reason: impl Into<String>) -> Self {

@@ -1,7 +1,7 @@
 //! The host names of a site.
 
-use hyper::Uri;
 use hyper::header::{HOST, HeaderMap};
+use hyper::{Uri, Version};
 use std::fmt;
 use std::net::Ipv6Addr;
 
@@ -32,11 +32,12 @@ impl std::error::Error for InvalidHost {}
 
 impl Host {
     /// The host that a request is for: the one in its target, which HTTP/2 calls `:authority`, or else in its `Host`. In
-    /// HTTP/2 both must have the same name, in HTTP/1.1 the target wins (RFC 9112, section 3.2.2).
+    /// HTTP/2 both must have the same name. In HTTP/1.1 the target wins, but `Host` must be there and be valid (RFC 9112,
+    /// section 3.2).
     pub(crate) fn of_request(
         uri: &Uri,
         headers: &HeaderMap,
-        is_http2: bool,
+        version: Version,
     ) -> Result<Self, InvalidHost> {
         let mut values = headers.get_all(HOST).iter();
         let (header, second) = (values.next(), values.next());
@@ -44,19 +45,17 @@ impl Host {
             return Err(InvalidHost);
         }
         let header = header.map(|value| Self::parse(value.as_bytes()));
-        match (uri.authority(), header) {
-            (Some(authority), header) => {
-                let host = Self::parse(authority.as_str().as_bytes())?;
-                match header {
-                    Some(header) if is_http2 => {
-                        let is_same = header?.name == host.name;
-                        is_same.then_some(host).ok_or(InvalidHost)
-                    }
-                    _ => Ok(host),
-                }
+        let header = header.transpose()?;
+        let authority = uri.authority().map(|authority| authority.as_str());
+        let target = authority.map(|authority| Self::parse(authority.as_bytes()));
+        match (target.transpose()?, header) {
+            (Some(host), Some(header)) => {
+                let is_same = version < Version::HTTP_2 || header.name == host.name;
+                is_same.then_some(host).ok_or(InvalidHost)
             }
-            (None, Some(header)) => header,
-            (None, None) => Err(InvalidHost),
+            (Some(host), None) if version != Version::HTTP_11 => Ok(host),
+            (None, Some(header)) => Ok(header),
+            (_, None) => Err(InvalidHost),
         }
     }
 
@@ -260,7 +259,11 @@ mod tests {
         for host in hosts {
             headers.append(HOST, HeaderValue::from_str(host).unwrap());
         }
-        let host = Host::of_request(&target.parse().unwrap(), &headers, is_http2);
+        let version = match is_http2 {
+            true => Version::HTTP_2,
+            false => Version::HTTP_11,
+        };
+        let host = Host::of_request(&target.parse().unwrap(), &headers, version);
         host.ok().map(|host| host.authority())
     }
 
@@ -276,6 +279,8 @@ mod tests {
         assert_eq!(of_request(target, &["A.TEST"], true), some("a.test"));
         assert_eq!(of_request(target, &["b.test"], true), None);
         assert_eq!(of_request(target, &["b.test"], false), some("a.test"));
+        assert_eq!(of_request(target, &[], false), None);
+        assert_eq!(of_request(target, &["a b"], false), None);
         assert_eq!(of_request("https://user@a.test/a", &[], true), None);
     }
 

@@ -35,7 +35,9 @@ pub(super) fn write_head(head: &Parts, envelope: &Envelope<'_>) -> Vec<u8> {
         scheme, authority, ..
     } = envelope;
     let target = head.uri.path_and_query();
+    // `*`, the server itself, is a URL without a path (RFC 9112, section 3.2.4).
     let target = target.map_or("/", |target| target.as_str());
+    let target = if target == "*" { "" } else { target };
     let mut message = Vec::with_capacity(512);
     for part in [
         head.method.as_str(),
@@ -155,6 +157,15 @@ mod tests {
         assert_eq!(
             written(request, None),
             "GET https://shop.test:8443/ HTTP/1.0\r\nhost: shop.test:8443\r\naccept: */*\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn the_server_itself_has_no_path() {
+        let request = Request::options("*");
+        assert_eq!(
+            written(request, None),
+            "OPTIONS https://shop.test:8443 HTTP/1.1\r\nhost: shop.test:8443\r\n\r\n"
         );
     }
 

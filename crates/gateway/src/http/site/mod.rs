@@ -4,6 +4,7 @@
 mod access_log;
 mod answer;
 mod call;
+mod checks;
 mod error;
 mod files;
 mod hosts;

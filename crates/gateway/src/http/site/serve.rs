@@ -1,6 +1,7 @@
 //! Serves a request to a site: finds the site, and answers with a file or by a worker.
 
 use super::call;
+use super::checks::{check_form, check_support};
 use super::error::SiteError;
 use super::hosts::Host;
 use super::proxies::{Origin, Scheme};
@@ -12,9 +13,9 @@ use crate::http::outgoing::Outgoing;
 use crate::http::stats::add;
 use crate::http::watch::Activity;
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, HeaderValue, UPGRADE};
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{Method, Request, Response, StatusCode, Version};
+use hyper::{Request, Response, StatusCode, Version};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -29,6 +30,7 @@ pub(crate) async fn serve(
     let began = Instant::now();
     let is_http1 = request.version() < Version::HTTP_2;
     let answered = answer(&gateway, peer, request, began).await;
+    let is_ambiguous = answered.as_ref().is_err_and(SiteError::is_ambiguous);
     let mut response = answered.unwrap_or_else(|error| error.response());
     gateway
         .stats
@@ -38,7 +40,7 @@ pub(crate) async fn serve(
     }
     let len = response.body().len().unwrap_or(0);
     add(&gateway.stats.sent_bytes, len);
-    if is_http1 && gateway.client.is_draining() {
+    if is_http1 && (is_ambiguous || gateway.client.is_draining()) {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);
     }
@@ -52,8 +54,8 @@ async fn answer(
     began: Instant,
 ) -> Result<Response<Outgoing>, SiteError> {
     let (mut head, incoming) = request.into_parts();
-    let is_http2 = head.version == Version::HTTP_2;
-    let host = Host::of_request(&head.uri, &head.headers, is_http2);
+    check_form(&head)?;
+    let host = Host::of_request(&head.uri, &head.headers, head.version);
     let host = host.map_err(|_| SiteError::new(StatusCode::BAD_REQUEST))?;
     let sites = gateway.sites.as_ref();
     let site = sites.and_then(|sites| sites.find(peer.endpoint, &host));
@@ -83,7 +85,7 @@ async fn answer_of_site(
     origin: &Origin,
     incoming: Incoming,
 ) -> Result<Response<Outgoing>, SiteError> {
-    check(head)?;
+    check_support(head)?;
     let fails = |error: SiteError| {
         report(gateway, site, head, &error);
         error
@@ -103,19 +105,6 @@ async fn answer_of_site(
     let received = receive(gateway, site, incoming).await.map_err(fails)?;
     let answered = call::answer(gateway, site, head, origin, &received).await;
     answered.map_err(fails)
-}
-
-/// Rejects requests that no worker can answer.
-fn check(head: &Parts) -> Result<(), SiteError> {
-    if head.method == Method::CONNECT || head.method == Method::TRACE {
-        return Err(SiteError::new(StatusCode::METHOD_NOT_ALLOWED));
-    }
-    let upgrade = head.headers.get(UPGRADE);
-    let is_websocket = upgrade.is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
-    match is_websocket {
-        true => Err(SiteError::no_websocket()),
-        false => Ok(()),
-    }
 }
 
 /// Logs a failure that the server can't know of.
