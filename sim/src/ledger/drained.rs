@@ -90,12 +90,12 @@ impl Ledger {
             }
             assert!(
                 (attempts.low..=attempts.high).contains(&row.attempt),
-                "job {no}: stored with the wrong number of attempts after a shutdown, {}: {job}",
+                "job {no}: stored with {} attempts after a shutdown, expected another number: {job}",
                 row.attempt
             );
             assert!(
                 (crashes.low..=crashes.high).contains(&row.crashes),
-                "job {no}: stored with the wrong number of crashes after a shutdown, {}: {job}",
+                "job {no}: stored with {} crashes after a shutdown, expected another number: {job}",
                 row.crashes
             );
         }

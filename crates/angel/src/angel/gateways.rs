@@ -144,7 +144,7 @@ impl Angel {
     }
 
     /// The time until the next gateway is due to start.
-    pub(super) fn next_gateway(&self) -> Option<Duration> {
+    pub(super) fn time_until_gateway_start(&self) -> Option<Duration> {
         if self.drain_requested.is_some() {
             return None;
         }

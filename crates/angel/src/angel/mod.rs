@@ -225,7 +225,7 @@ impl Angel {
         };
         let retry = self.listening.retry();
         let retry = retry.map(|at| at.saturating_duration_since(Instant::now()));
-        let start = self.next_gateway();
+        let start = self.time_until_gateway_start();
         let timeout = [timeout, retry, start].into_iter().flatten().min();
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: timeout.as_secs() as i64,

@@ -241,7 +241,7 @@ fn shared() -> Vec<Value> {
         ),
         plain(
             "Idempotency-Key",
-            "Requests with the same key are the same request and may be repeated",
+            "Repeats of a request with the same key count as one request, so it is safe to send it again",
             text(MAX_KEY),
         ),
         plain(

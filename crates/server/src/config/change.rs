@@ -60,9 +60,9 @@ impl Config {
 
     /// Warnings about settings that are valid but probably not intended.
     pub fn warnings(&self) -> Vec<String> {
-        let speaking = self.pools.iter().filter(|pool| pool.core.protocol);
-        let cut_off = speaking.filter(|pool| pool.core.stop_grace < pool.core.task_timeout);
-        let warnings = cut_off.map(|pool| {
+        let protocol_pools = self.pools.iter().filter(|pool| pool.core.protocol);
+        let too_short = protocol_pools.filter(|pool| pool.core.stop_grace < pool.core.task_timeout);
+        let warnings = too_short.map(|pool| {
             let (name, grace) = (&pool.name, write_time(pool.core.stop_grace));
             format!(
                 "pool.{name}.stop_grace is below task_timeout: a task that takes longer than {grace} is interrupted \

@@ -369,8 +369,8 @@ fn pool_of(
     mistakes: &mut Mistakes<'_>,
 ) -> String {
     let full = format!("{}.pool", section.path);
-    let speaking: Vec<&Pool> = pools.iter().filter(|pool| pool.core.protocol).collect();
-    let names = speaking.iter().map(|pool| pool.name.as_str());
+    let protocol_pools: Vec<&Pool> = pools.iter().filter(|pool| pool.core.protocol).collect();
+    let names = protocol_pools.iter().map(|pool| pool.name.as_str());
     if section.value("pool").is_some() {
         let what = match pools.iter().find(|pool| pool.name == name) {
             // A value that is not a text has been reported already. An empty text is reported as an unknown pool.
@@ -385,7 +385,7 @@ fn pool_of(
         section.add_mistake("pool", mistakes, what, Some(hint));
         return name;
     }
-    let what = match speaking[..] {
+    let what = match protocol_pools[..] {
         [only] => return only.name.clone(),
         [] if pools.is_empty() => return name,
         [] => "no pool takes tasks (protocol = false)",

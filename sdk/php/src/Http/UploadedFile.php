@@ -8,7 +8,7 @@ namespace Stoker\Http;
  * A file that a client sent with a form.
  *
  * It is removed after the request, unless it has been moved. PHP's move_uploaded_file() and is_uploaded_file() do not
- * know it, because PHP itself has not received it.
+ * work on it, because PHP did not handle the upload.
  */
 final class UploadedFile
 {

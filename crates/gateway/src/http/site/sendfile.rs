@@ -55,7 +55,7 @@ impl fmt::Display for SendError {
                 return refused(f, path, &text);
             }
             Self::NotAFile(path) => (path, &"it is not a regular file"),
-            Self::Changing(path) => (path, &"it changes while it is read"),
+            Self::Changing(path) => (path, &"it kept changing while it was being read"),
             Self::Io { path, error } => (path, error),
         };
         refused(f, path, reason)
@@ -158,7 +158,7 @@ fn complete(headers: &mut HeaderMap, path: &Path, file: &File) {
     add(LAST_MODIFIED, file.version.last_modified(now));
 }
 
-/// `None` if the file is not the same version any more.
+/// `None` if the file has changed since it was opened.
 async fn answer_with(
     method: &Method,
     headers: &HeaderMap,

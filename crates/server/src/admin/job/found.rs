@@ -34,7 +34,7 @@ impl Plane {
         self.status(conn, id, status, &text, None);
     }
 
-    /// The store has answered an operator's query.
+    /// Sends an operator the result of a query, once the store has answered it.
     pub(crate) fn answer_found(
         &mut self,
         conn: ConnId,

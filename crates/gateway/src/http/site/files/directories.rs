@@ -30,7 +30,8 @@ impl Directories {
     }
 
     /// Opens what is at a path below the first directory. `None` if there is nothing, or nothing that may be opened.
-    /// `is_allowed` decides by the path below one of the directories to which symbolic links have led.
+    /// If the path contains a symbolic link, its target must be inside one of the directories, and `is_allowed` must accept
+    /// the target's path relative to that directory.
     pub(crate) fn open_first(
         &self,
         path: &[u8],

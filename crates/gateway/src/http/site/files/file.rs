@@ -36,8 +36,8 @@ impl File {
         }
     }
 
-    /// Returns a body with a part of the file, which is within its size. `None` if the file is not the same version any
-    /// more. A small file is read now, a large one while it is sent.
+    /// Returns a body with this range of the file; the range must lie within the file. `None` if the file has changed
+    /// since it was opened. A small file is read now, a large one while it is sent.
     pub(crate) async fn body(&self, start: u64, len: u64) -> io::Result<Option<FileBody>> {
         let source = self.source.borrow().clone();
         let file = match source {

@@ -98,7 +98,7 @@ impl Files {
             self.lookup.forget(&path);
         }
         let path = String::from_utf8_lossy(&path);
-        let text = format!("{path} changes while it is read");
+        let text = format!("{path} kept changing while it was being read");
         Err(io::Error::other(text))
     }
 

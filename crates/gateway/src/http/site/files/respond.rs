@@ -21,7 +21,7 @@ pub(crate) struct Whole<'a> {
     pub(crate) validators: Validators<'a>,
 }
 
-/// Responds to a GET or HEAD request. `None` if the file is not the same version any more.
+/// Responds to a GET or HEAD request. `None` if the file has changed since it was opened.
 pub(crate) async fn respond(
     method: &Method,
     headers: &HeaderMap,
