@@ -54,21 +54,22 @@ PAGES = {
     "docs/guides/http.md": 14,
     "docs/guides/jobs.md": 74,
     "docs/guides/many-hosts.md": 20,
-    "docs/guides/laravel.md": 65,
-    "docs/guides/monitoring.md": 11,
+    "docs/guides/laravel.md": 70,
+    "docs/guides/monitoring.md": 13,
     "docs/guides/ordering.md": 21,
     "docs/guides/releases.md": 35,
-    "docs/guides/sites.md": 40,
+    "docs/guides/sites.md": 44,
     "docs/guides/strategies.md": 12,
     "docs/migrate/horizon.md": 10,
     "docs/migrate/queue-work.md": 6,
-    "docs/migrate/roadrunner.md": 7,
+    "docs/migrate/roadrunner.md": 10,
     "docs/reference/metrics.md": 3,
     "docs/reference/php-sdk.md": 1,
     "docs/reference/store.md": 14,
 }
 LOOKS = re.compile(
-    r"stoker (jobs (list|show|count|failures)|queues|workers|quarantine)\b|cat |php artisan queue:failed|curl -s (--cacert site\.pem )?http"
+    r"stoker (jobs (list|show|count|failures)|queues|workers|quarantine)\b|cat |php artisan queue:failed|curl -s ("
+    r"--cacert site\.pem https:|--unix-socket http\.sock http://localhost/metrics|https?:)"
 )
 PATIENCE = 20.0  # seconds until a page is wrong about what comes
 AT_ONCE = 8  # pages

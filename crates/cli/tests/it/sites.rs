@@ -434,3 +434,20 @@ fn a_front_controller_needs_no_configuration() {
         "body {}"
     );
 }
+
+/// What a reload has changed is not lost when the server is restarted (simulation, seed 108361).
+#[test]
+fn a_reloaded_setting_survives_the_server() {
+    let app = start("limit = 3");
+    let text = std::fs::read_to_string(app.dir.file("stoker.toml")).expect("it is there");
+    let text = text.replace("limit = 3", "limit = 1\nmax_age = \"1h\"");
+    app.dir.write("stoker.toml", text);
+    let mut client = app.client();
+    let report = client.call_server("stoker.pool", &json!({"op": "reload"}));
+    assert_eq!(report["applied"], json!(["site.shop.limit"]), "{report}");
+    assert_eq!(report["restart"], json!(["site.shop.max_age"]), "{report}");
+    let from = app.log().len();
+    procs::kill(app.server());
+    app.wait_for_log_after(from, "the server was restarted");
+    assert_eq!(app.client().queue("http:shop")["limit"], 1);
+}

@@ -45,7 +45,17 @@ impl Config {
         };
         let (services, new_services): (Vec<_>, Vec<_>) = (own(self), own(new));
         sections(&SERVICE, &services, &new_services, &mut all);
-        sections(&SITE, &self.sites, &new.sites, &mut all);
+        let mut of_sites = Vec::new();
+        sections(&SITE, &self.sites, &new.sites, &mut of_sites);
+        // The angel opens the listeners of sites when it starts, so new and removed ones wait for a restart.
+        let is_site = |key: &str| {
+            let mut sites = self.sites.iter().chain(&new.sites);
+            sites.any(|site| key.strip_prefix("site.") == Some(&site.name))
+        };
+        of_sites
+            .iter_mut()
+            .for_each(|of| of.needs_restart |= is_site(&of.key));
+        all.extend(of_sites);
         all
     }
 
@@ -56,6 +66,17 @@ impl Config {
         STORE.update(&mut self.store, &new.store);
         HTTP.update(&mut self.http, &new.http);
         LISTEN.update(&mut self.listen, &new.listen);
+    }
+
+    /// Copies the settings of sites from a newer configuration, except those that need a restart.
+    pub(crate) fn update_sites(&mut self, new: &Self) {
+        let sites = new.sites.iter().map(|after| {
+            let before = self.sites.iter().find(|before| before.name == after.name);
+            let mut site = before.unwrap_or(after).clone();
+            SITE.update(&mut site, after);
+            site
+        });
+        self.sites = sites.collect();
     }
 
     /// Warnings about settings that are valid but probably not intended.

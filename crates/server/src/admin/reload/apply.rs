@@ -90,6 +90,7 @@ impl Plane {
         let (new_pools, removed) = self.apply_pools(&new, file);
         self.apply_queues(&new, &new_pools);
         self.apply_services(&new, &new_pools);
+        self.config.update_sites(&new);
         // Only now, so that the tasks of a pool that is replaced neither go to another pool nor are rejected because
         // no pool serves them.
         removed.into_iter().for_each(|pool| self.remove_pool(pool));
