@@ -1,12 +1,11 @@
 """Web sites: Stoker against nginx with php-fpm, or nginx alone for files.
 
-nginx has one worker process, php-fpm two children in a static pool; Stoker has two resident PHP workers. All servers share
-one CPU and the load generators have the other, so requests per second stand for the CPU time per request. Both serve the
-same site: a path that is no file reaches PHP. Each row begins with nginx in every other pair. Two rows compare a side with
-itself, which shows the noise.
+All servers share one CPU and the load generators have the other, so requests per second stand for CPU time per request. A
+path that is no file reaches PHP, in both after a look for the file. Stoker's failed requests do not end the run: they are
+counted in a row of their own. The rows are explained in benches/README.md.
 
-With `fastcgi_keep_conn`, php-fpm's children are occupied by two of 64 connections while the other clients wait, so that
-this row has no bar. The floors are about half of what the reference once reached on a VM with 2 CPUs.
+With `fastcgi_keep_conn` two of 64 connections occupy php-fpm's children while the other clients wait, so that this row has
+no bar. The floors are about half of what the reference reached on a VM with 2 CPUs.
 """
 
 import contextlib
@@ -124,6 +123,7 @@ def slow_clients(options, stoker):
     cost = Result(f"sites: CPU of the gateway beside {SLOW:,} slow clients", "µs/request", ratio_bar=1.05)
     null = Result("sites: null pair: the same without them, twice", "µs/request", floor=float("inf"))
     options.say(memory.name)
+    memory.note = f"{processes.memory_kb([gateway])[1] / 1e3:.0f} MB before"
     for _ in range(options.pairs):
         null.reference.append(cpu_per_request(options, stoker, gateway))
         null.stoker.append(cpu_per_request(options, stoker, gateway))
