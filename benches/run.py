@@ -44,6 +44,7 @@ from harness import (  # noqa: E402 (after the version check)
     remote,
     rpc,
     share,
+    sites,
     startup,
     store,
 )
@@ -67,6 +68,7 @@ BARS = {
     "laravel": laravel,
     "beanstalkd": beanstalkd,
     "remote": remote,
+    "sites": sites,
 }
 BUSY = 0.3  # CPUs busy with other work; above this, results get a warning
 
@@ -75,7 +77,7 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", type=positive, default=8, help="interleaved pairs of each bar (8)")
     parser.add_argument("--only", action="append", choices=BARS, help="this bar; may be given again")
-    parser.add_argument("--seconds", type=positive, default=3, help="length of one rpc run (3)")
+    parser.add_argument("--seconds", type=positive, default=3, help="length of one run of rpc, http, remote and sites (3)")
     parser.add_argument("--jobs", type=positive, default=100_000, help="hello jobs of one run (100,000)")
     parser.add_argument("--gap-jobs", type=positive, default=20, help="0.5 s jobs of one run (20)")
     parser.add_argument("--idle-seconds", type=positive, default=60, help="how long to watch an idle broker (60)")
