@@ -352,6 +352,63 @@ fn deaths_of_workers_and_the_server_fail_no_get_request() {
     assert_eq!(failed, 0);
 }
 
+/// A few clients that do not read their answers do not use up the memory for all.
+#[test]
+fn slow_readers_are_disconnected_when_memory_is_short() {
+    let app = start("[http]\nmax_memory = \"4MB\"\nmax_body = \"1MB\"");
+    let mut slow: Vec<Http> = (0..12).map(|_| connect(&app)).collect();
+    for http in &mut slow {
+        let headers = [("x-script", "http-big 8000000")];
+        http.send("GET", "/", &headers, "").expect("it is sent");
+    }
+    // Some of them find no memory, and those that got an answer are disconnected in the middle of it.
+    let (mut cut, mut busy) = (0, 0);
+    until("another client is served", || {
+        let answer = get(&app, "http 200 ok");
+        busy += usize::from(answer.status == 503);
+        (answer.status == 200 && busy > 0).then_some(())
+    });
+    for http in &mut slow {
+        match http.answer() {
+            Ok(answer) => assert_eq!(answer.status, 503),
+            Err(_) => cut += 1,
+        }
+    }
+    assert!(cut > 0, "no client was disconnected");
+    assert_eq!(get(&app, "http 200 ok").status, 200);
+}
+
+#[test]
+fn ambiguous_requests_are_rejected_and_their_connection_is_closed() {
+    let app = start("");
+    for (bytes, status) in [
+        ("GET /a HTTP/1.1\r\nhost: a b\r\n\r\n", 400),
+        ("GET a HTTP/1.1\r\nhost: a\r\n\r\n", 400),
+        ("GET * HTTP/1.1\r\nhost: a\r\n\r\n", 400),
+        ("GET http://a/ HTTP/1.1\r\n\r\n", 400),
+        ("CONNECT a:80 HTTP/1.1\r\nhost: a\r\n\r\n", 405),
+        (
+            "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+            501,
+        ),
+    ] {
+        let mut http = connect(&app);
+        let next = "GET /next HTTP/1.1\r\nhost: a\r\nx-script: http 200 next\r\n\r\n";
+        http.raw(format!("{bytes}{next}").as_bytes())
+            .expect("it is sent");
+        assert_eq!(http.answer().expect("an answer").status, status, "{bytes}");
+        assert_eq!(http.rest().expect("the end"), b"", "{bytes}");
+    }
+    let mut http = connect(&app);
+    http.raw(b"OPTIONS * HTTP/1.1\r\nhost: a:1\r\nx-script: http-echo\r\n\r\n")
+        .expect("it is sent");
+    let text = http.answer().expect("an answer").text();
+    assert!(
+        text.contains("OPTIONS http://a:1 HTTP/1.1\r\nhost: a:1\r\n"),
+        "{text}"
+    );
+}
+
 #[test]
 fn a_killed_gateway_refuses_no_connection() {
     let app = start("");

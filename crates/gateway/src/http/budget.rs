@@ -1,40 +1,50 @@
 //! The memory for bodies of requests and answers, and its limit.
 
-use std::cell::Cell;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 #[derive(Debug)]
 pub(crate) struct Budget {
-    used: Cell<usize>,
+    used: AtomicUsize,
     limit: usize,
 }
 
-/// Reserved memory. Dropping it releases the memory.
+/// Reserved memory. Dropping it releases the memory, in any thread.
 #[derive(Debug)]
 pub(crate) struct Reservation {
-    budget: Rc<Budget>,
+    budget: Arc<Budget>,
     bytes: usize,
 }
 
 impl Budget {
-    pub(crate) fn new(limit: usize) -> Rc<Self> {
-        let used = Cell::new(0);
-        Rc::new(Self { used, limit })
+    pub(crate) fn new(limit: usize) -> Arc<Self> {
+        let used = AtomicUsize::new(0);
+        Arc::new(Self { used, limit })
     }
 
     pub(crate) fn used(&self) -> usize {
-        self.used.get()
+        self.used.load(Relaxed)
+    }
+
+    /// How far the limit is exceeded, in bytes, because of answers.
+    pub(crate) fn excess(&self) -> usize {
+        self.used().saturating_sub(self.limit)
+    }
+
+    /// Whether so much is used that even an answer which a worker has given must be dropped.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.excess() > self.limit
     }
 
     /// Reserves memory for a part of a request. `None` if the limit would be exceeded.
-    pub(crate) fn try_reserve(self: &Rc<Self>, bytes: usize) -> Option<Reservation> {
-        let fits = self.used.get().saturating_add(bytes) <= self.limit;
+    pub(crate) fn try_reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
+        let fits = self.used().saturating_add(bytes) <= self.limit;
         fits.then(|| self.reserve(bytes))
     }
 
     /// Reserves memory for an answer, even beyond the limit. Requests get none then.
-    pub(crate) fn reserve(self: &Rc<Self>, bytes: usize) -> Reservation {
-        self.used.set(self.used.get() + bytes);
+    pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Reservation {
+        self.used.fetch_add(bytes, Relaxed);
         let budget = self.clone();
         Reservation { budget, bytes }
     }
@@ -53,7 +63,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.budget.used.set(self.budget.used.get() - self.bytes);
+        self.budget.used.fetch_sub(self.bytes, Relaxed);
     }
 }
 
@@ -69,7 +79,8 @@ mod tests {
         assert!(reservation.grow(4));
         assert_eq!(budget.used(), 10);
         let answer = budget.reserve(90);
-        assert_eq!(budget.used(), 100);
+        assert_eq!((budget.used(), budget.excess()), (100, 90));
+        assert!(budget.is_exhausted());
         drop((reservation, answer));
         assert_eq!(budget.used(), 0);
     }

@@ -66,6 +66,26 @@ impl Connections {
         self.all.borrow_mut().remove(&number);
     }
 
+    /// Closes connections whose clients are slow to read their answers, those with the largest ones first, until `excess`
+    /// bytes are released. Returns their number. Without this, a few such clients could use up the memory for all.
+    fn end_slow_readers(&self, mut excess: usize) -> u64 {
+        let all = self.all.borrow();
+        let slow = all.values();
+        let slow = slow.filter_map(|(watch, handle)| Some((watch.slow_bytes()?, handle)));
+        let mut slow: Vec<_> = slow.collect();
+        slow.sort_unstable_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        let mut ended = 0;
+        for (bytes, handle) in slow {
+            if excess == 0 {
+                break;
+            }
+            handle.abort();
+            excess = excess.saturating_sub(bytes);
+            ended += 1;
+        }
+        ended
+    }
+
     /// Closes the connections for which `is_over` is true, and returns their number.
     fn end(&self, is_over: impl Fn(&Activity) -> bool) -> u64 {
         let all = self.all.borrow();
@@ -102,7 +122,8 @@ async fn check_connections(gateway: &Gateway) {
         sleep(pause).await;
         let before = connections.now.replace(Instant::now());
         let overdue = connections.end(|watch| watch.is_overdue(limits));
-        add(&gateway.stats.timed_out, overdue);
+        let slow = connections.end_slow_readers(gateway.budget.excess());
+        add(&gateway.stats.timed_out, overdue + slow);
         if gateway.client.is_draining() {
             connections.end(|watch| watch.is_idle_since(before));
         }

@@ -25,6 +25,7 @@ mod settings;
 mod site;
 mod stats;
 mod token;
+mod unread;
 mod watch;
 
 pub use openapi::openapi;
@@ -38,7 +39,7 @@ use access::Access;
 use budget::Budget;
 use connection::Connections;
 use stats::GatewayStats;
-use std::rc::Rc;
+use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// The state that all connections of the gateway share.
@@ -48,7 +49,7 @@ pub(crate) struct Gateway {
     pub(crate) access: Access,
     /// The sites, if the gateway serves sites and nothing else.
     pub(crate) sites: Option<site::Sites>,
-    pub(crate) budget: Rc<Budget>,
+    pub(crate) budget: Arc<Budget>,
     pub(crate) connections: Connections,
     pub(crate) stats: GatewayStats,
     pub(crate) ready: health::Cache,

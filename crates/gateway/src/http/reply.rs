@@ -1,6 +1,8 @@
 //! The responses to clients.
 
-use super::budget::Reservation;
+use super::budget::{Budget, Reservation};
+use super::unread::Unread;
+use super::watch::Activity;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
@@ -8,20 +10,38 @@ use hyper::{Response, StatusCode};
 use serde::Serialize;
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// A body that is in memory as a whole. Its memory stays reserved until the connection has taken the body.
+/// A body that is in memory as a whole.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     bytes: Bytes,
-    reservation: Option<Reservation>,
+}
+
+/// The bytes of a body. Their memory stays reserved until the last of them are sent, or the connection ends.
+struct Counted {
+    bytes: Bytes,
+    _reservation: Reservation,
+    _unread: Unread,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl Answer {
-    /// Reserves the memory of the body.
-    pub(crate) fn count(&mut self, reserve: impl FnOnce(usize) -> Reservation) {
+    /// Reserves the memory of the body, which the client of a connection has to read.
+    pub(crate) fn count(&mut self, budget: &Arc<Budget>, watch: &Activity) {
         if !self.bytes.is_empty() {
-            self.reservation = Some(reserve(self.bytes.len()));
+            let (bytes, len) = (self.bytes.clone(), self.len());
+            self.bytes = Bytes::from_owner(Counted {
+                bytes,
+                _reservation: budget.reserve(len),
+                _unread: watch.unread(len),
+            });
         }
     }
 
@@ -54,10 +74,7 @@ impl Body for Answer {
 }
 
 pub(crate) fn with_body(bytes: Bytes) -> Response<Answer> {
-    Response::new(Answer {
-        bytes,
-        reservation: None,
-    })
+    Response::new(Answer { bytes })
 }
 
 pub(crate) fn text(status: StatusCode, text: &'static str) -> Response<Answer> {

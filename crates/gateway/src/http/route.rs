@@ -27,8 +27,7 @@ pub(crate) async fn serve(
     gateway
         .stats
         .count(route, response.status(), began.elapsed());
-    let budget = &gateway.budget;
-    response.body_mut().count(|bytes| budget.reserve(bytes));
+    response.body_mut().count(&gateway.budget, &watch);
     add(&gateway.stats.sent_bytes, response.body().len() as u64);
     if is_http1 && gateway.client.is_draining() {
         let close = HeaderValue::from_static("close");

@@ -5,10 +5,12 @@
 
 use super::Gateway;
 use super::stats::add;
+use super::unread::{Since, Unread, UnreadAnswers};
 use std::cell::Cell;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -25,6 +27,8 @@ pub(crate) struct Activity {
     requests: Cell<usize>,
     /// Whether the connection uses HTTP/2, where a header can't be told apart from other frames between requests.
     is_http2: Cell<bool>,
+    unread: Arc<UnreadAnswers>,
+    unread_since: Cell<Option<Since>>,
     now: Rc<Cell<Instant>>,
 }
 
@@ -44,6 +48,8 @@ impl Activity {
             blocked: Cell::new(None),
             requests: Cell::new(0),
             is_http2: Cell::new(false),
+            unread: Arc::default(),
+            unread_since: Cell::new(None),
             now,
         })
     }
@@ -84,6 +90,20 @@ impl Activity {
         is_over(self.blocked.get(), limits.write)
             || is_idle && is_over(self.header.get(), header)
             || is_idle && is_over(Some(self.active.get()), limits.idle)
+    }
+
+    /// Records an answer in memory that the client has to read. It has done so when the returned value is dropped.
+    pub(crate) fn unread(&self, bytes: usize) -> Unread {
+        self.unread.add(bytes)
+    }
+
+    /// The bytes of answers in memory, if the client has been slow to read them. To be called at each check.
+    pub(crate) fn slow_bytes(&self) -> Option<usize> {
+        let now = self.now.get();
+        let since = self.unread.observe(self.unread_since.get(), now);
+        self.unread_since.set(since);
+        let is_slow = since.is_some_and(|since| since.is_slow(now));
+        is_slow.then(|| self.unread.bytes())
     }
 
     fn record_read(&self) {

@@ -38,6 +38,8 @@ pub(super) fn parse(method: &Method, message: &Bytes) -> Result<Answered, String
     // The length is that of the body which is sent. For HEAD it is that of the body which GET would send.
     if *method != Method::HEAD {
         headers.remove(CONTENT_LENGTH);
+    } else if !has_valid_length(&headers) {
+        return Err("its content-length is invalid".to_owned());
     }
     let body = match has_body {
         true => message.slice(end + 4..),
@@ -48,6 +50,20 @@ pub(super) fn parse(method: &Method, message: &Bytes) -> Result<Answered, String
         headers,
         body,
     })
+}
+
+/// Whether there is no length, or one that clients can't misunderstand.
+fn has_valid_length(headers: &HeaderMap) -> bool {
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    let (first, second) = (lengths.next(), lengths.next());
+    let is_number = |value: &HeaderValue| {
+        let number = value
+            .to_str()
+            .ok()
+            .and_then(|text| text.parse::<u64>().ok());
+        number.is_some() && value.as_bytes().iter().all(u8::is_ascii_digit)
+    };
+    second.is_none() && first.is_none_or(is_number)
 }
 
 fn is_bodiless(status: StatusCode) -> bool {
@@ -145,6 +161,18 @@ mod tests {
         let head = parse(&Method::HEAD, &text).unwrap();
         assert_eq!(head.headers.get("content-length").unwrap(), "7");
         assert!(head.body.is_empty());
+        for length in [
+            "x",
+            "-5",
+            "+5",
+            "",
+            "5\r\ncontent-length: 6",
+            "99999999999999999999",
+        ] {
+            let text = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
+            let error = parse(&Method::HEAD, &text.into()).unwrap_err();
+            assert_eq!(error, "its content-length is invalid", "{length}");
+        }
     }
 
     #[test]

@@ -34,6 +34,12 @@ pub(super) async fn answer(
         let reason = "it has another codec than HTTP";
         return Err(SiteError::bad_answer(reason));
     }
+    if gateway.budget.is_exhausted() {
+        return Err(match is_safe(&head.method) {
+            true => SiteError::busy(None),
+            false => SiteError::own_fault("there is no memory for the answer ([http] max_memory)"),
+        });
+    }
     let answered = answer::parse(&head.method, &reply.body);
     let answered = answered.map_err(SiteError::bad_answer)?;
     match answered.headers.contains_key(X_SENDFILE) {

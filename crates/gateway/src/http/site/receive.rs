@@ -2,9 +2,10 @@
 
 use super::error::SiteError;
 use super::sites::Site;
-use super::spool::{SpoolError, SpoolFile, Spooled};
+use super::spool::{MAX_IN_MEMORY, SpoolError, SpoolFile, Spooled};
 use crate::http::Gateway;
 use crate::http::body::{self, Received};
+use crate::http::budget::Reservation;
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::body::{Body, Incoming};
@@ -17,7 +18,10 @@ const MAX_IN_FRAME: u64 = 15 << 20;
 /// A received body.
 pub(super) enum RequestBody {
     Memory(Received),
-    Spooled(Bytes),
+    Spooled {
+        bytes: Bytes,
+        _reservation: Reservation,
+    },
     File(SpoolFile),
 }
 
@@ -26,7 +30,7 @@ impl RequestBody {
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Self::Memory(received) => received.bytes(),
-            Self::Spooled(bytes) => bytes,
+            Self::Spooled { bytes, .. } => bytes,
             Self::File(_) => &[],
         }
     }
@@ -52,9 +56,17 @@ pub(super) async fn receive(
         let received = received.map_err(|problem| SiteError::of_problem(&problem));
         return received.map(RequestBody::Memory);
     };
+    // A small body, or the part of a large one that is to be written next.
+    let most = incoming.size_hint().upper().unwrap_or(u64::MAX);
+    let most = usize::try_from(most).map_or(MAX_IN_MEMORY, |most| most.min(MAX_IN_MEMORY));
+    let reservation = gateway.budget.try_reserve(most);
+    let reservation = reservation.ok_or_else(|| SiteError::busy(None))?;
     let received = timeout(gateway.settings.body_timeout, spool.receive(incoming));
     match received.await {
-        Ok(Ok(Spooled::Bytes(bytes))) => Ok(RequestBody::Spooled(bytes)),
+        Ok(Ok(Spooled::Bytes(bytes))) => Ok(RequestBody::Spooled {
+            bytes,
+            _reservation: reservation,
+        }),
         Ok(Ok(Spooled::File(file))) => Ok(RequestBody::File(file)),
         Ok(Err(error)) => Err(of_spool(&error)),
         Err(_) => Err(SiteError::new(StatusCode::REQUEST_TIMEOUT)),

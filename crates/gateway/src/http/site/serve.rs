@@ -36,7 +36,7 @@ pub(crate) async fn serve(
         .stats
         .count("site", response.status(), began.elapsed());
     if let Outgoing::Whole(answer) = response.body_mut() {
-        answer.count(|bytes| gateway.budget.reserve(bytes));
+        answer.count(&gateway.budget, &watch);
     }
     let len = response.body().len().unwrap_or(0);
     add(&gateway.stats.sent_bytes, len);
@@ -101,6 +101,10 @@ async fn answer_of_site(
         if let Some(response) = served.map_err(failed)? {
             return Ok(response.map(Outgoing::stream));
         }
+    }
+    // The answer needs memory, which clients that are slow to read theirs may have used up.
+    if gateway.budget.excess() > 0 {
+        return Err(fails(SiteError::busy(None)));
     }
     let received = receive(gateway, site, incoming).await.map_err(fails)?;
     let answered = call::answer(gateway, site, head, origin, &received).await;

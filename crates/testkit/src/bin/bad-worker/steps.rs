@@ -54,6 +54,10 @@ impl Worker {
                 let message = argument.replace('|', "\r\n");
                 self.answer(Status::OK, Codec::HTTP, message.as_bytes());
             }
+            "http-big" => {
+                let body = "x".repeat(number() as usize);
+                self.answer_http("200", &body);
+            }
             "json" => self.answer(Status::OK, Codec::JSON, argument.as_bytes()),
             "fail" => self.fail(argument),
             "retry" => self.retry(argument),

@@ -22,7 +22,7 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 /// The number of bytes of a body that are kept in memory, and that are written at once.
-const MAX_IN_MEMORY: usize = 64 << 10;
+pub(crate) const MAX_IN_MEMORY: usize = 64 << 10;
 
 /// The limits of a site, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct Limits {
 pub(crate) struct Spool {
     dir: Rc<SpoolDir>,
     limits: Limits,
-    used: Rc<Budget>,
+    used: Arc<Budget>,
 }
 
 /// A body that has been received as a whole.
