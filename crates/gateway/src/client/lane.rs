@@ -26,11 +26,26 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// Returns a connection that accepts another request.
+    /// Returns the connection with the fewest requests in flight that accepts another one.
     pub(super) fn free(&self) -> Option<Rc<Connection>> {
         let connections = self.connections.borrow();
-        let mut free = connections.iter().filter(|connection| connection.is_free());
-        free.next().cloned()
+        let free = connections.iter().filter(|connection| connection.is_free());
+        let least = free.min_by_key(|connection| connection.in_flight());
+        least.cloned()
+    }
+
+    /// Opens another connection, for later requests, if each one has at least `most` requests in flight.
+    pub(super) fn grow(self: &Rc<Self>, most: usize, client: &Client, uid: u32) {
+        let is_busy = self.free().is_none_or(|free| free.in_flight() >= most);
+        if is_busy && !self.is_opening.get() && self.connections() < MAX_CONNECTIONS {
+            self.start_opening(client, uid);
+        }
+    }
+
+    fn start_opening(self: &Rc<Self>, client: &Client, uid: u32) {
+        self.is_opening.set(true);
+        let (lane, client) = (self.clone(), client.clone());
+        tokio::task::spawn_local(async move { lane.open(&client, uid).await });
     }
 
     /// Waits for a connection that accepts another request, and opens one if there are fewer than the maximum.
@@ -52,9 +67,7 @@ impl Lane {
                 return Err(failure);
             }
             if !self.is_opening.get() && self.connections() < MAX_CONNECTIONS {
-                self.is_opening.set(true);
-                let (lane, client) = (self.clone(), client.clone());
-                tokio::task::spawn_local(async move { lane.open(&client, uid).await });
+                self.start_opening(client, uid);
             }
             changed.await;
         }

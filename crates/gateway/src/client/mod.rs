@@ -29,6 +29,8 @@ use user::User;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the client waits for the server's answer after a deadline before it fails the request itself.
 const ANSWER_GRACE: Duration = Duration::from_millis(500);
+/// With more requests in flight on each connection for large bodies, another one is opened.
+const MAX_LARGE_IN_FLIGHT: usize = 2;
 /// The maximum number of times that a repeatable request is sent: the request itself may be what crashes the server.
 const MAX_ATTEMPTS: u32 = 4;
 /// The number of users at which those without requests in flight are removed, with their connections.
@@ -207,6 +209,10 @@ impl Client {
         has_deadline: bool,
     ) -> Result<Rc<Connection>, Failure> {
         let lane = user.lane(is_large);
+        if is_large {
+            // The server accepts no request on a connection for which many bytes of answers wait.
+            lane.grow(MAX_LARGE_IN_FLIGHT, self, user.uid);
+        }
         if let Some(connection) = lane.free() {
             return Ok(connection);
         }

@@ -38,9 +38,15 @@ impl Runner for FastCgi {
             let mut head = begin();
             stream(&mut head, Kind::PARAMS, &records::pairs(&variables));
             stream(&mut head, Kind::PARAMS, &[]);
+            let has_body = body.len() > 0;
+            if !has_body {
+                // Sent at once: the server may answer as soon as it has the head, and a connection on which the request
+                // is not complete can't be used again.
+                stream(&mut head, Kind::STDIN, &[]);
+            }
             Ok(Call {
                 head,
-                body: Some(body),
+                body: has_body.then_some(body),
                 records: Records::default(),
                 answer: CgiAnswer::new(request.is_head(), connection.max_answer()),
                 is_clean: false,
