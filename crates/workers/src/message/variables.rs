@@ -251,6 +251,6 @@ mod tests {
             assert_eq!(of(&meta, message).unwrap()["SCRIPT_NAME"], name, "{script}");
         }
         let missing = of(&[], message).unwrap_err();
-        assert!(missing.0.contains("set `script`"), "{missing}");
+        assert!(missing.0.contains("set `root`"), "{missing}");
     }
 }
