@@ -73,7 +73,7 @@ pub(crate) fn missing_script(site: &mut Site) {
     if site.kind.takes_script() {
         assert_eq!(reply.status, Status::INVALID_ARGUMENT);
         assert!(
-            reply.text().contains("set `script` of the site"),
+            reply.text().contains("set `root` of the site"),
             "{}",
             reply.text()
         );
