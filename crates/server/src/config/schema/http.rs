@@ -57,7 +57,7 @@ pub(crate) const HTTP: Schema<HttpConfig> = Schema {
             "max_memory",
             "\"64MB\"",
             size!(max_memory),
-            "Total size of the request and answer bodies that the gateway holds. Above it, requests are rejected with a `Retry-After`.",
+            "Total size of the request and answer bodies that the gateway holds. Above it, requests are rejected with a `Retry-After`, and clients that have not read their answer for a second are disconnected, those with the largest answers first.",
         ),
         start_key(
             "spool",
