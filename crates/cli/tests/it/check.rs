@@ -181,9 +181,9 @@ const BAD: &[(&str, &str)] = &[
     (
         "[pool.app]\ncommand = [\"x\"]\n[queue.\"a b\"]\n[service.\"stoker.push\"]\n",
         ":3: queue.a b: expected a name of 1 to 255 characters of A-Z a-z 0-9 _ . : / @ - that does not start with \
-         stoker.\n\
+         stoker. or http:\n\
          :4: service.stoker.push: expected a name of 1 to 255 characters of A-Z a-z 0-9 _ . : / @ - that does not \
-         start with stoker.",
+         start with stoker. or http:",
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\n[stoker]\nsocket_mode = \"999\"\nsocket = 1\n[log]\nformat = \"xml\"\n",

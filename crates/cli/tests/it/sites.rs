@@ -462,6 +462,18 @@ fn a_killed_gateway_refuses_no_connection() {
 }
 
 #[test]
+fn added_and_removed_sites_need_a_restart() {
+    let app = start("");
+    let path = app.dir.file("stoker.toml");
+    let text = std::fs::read_to_string(&path).expect("it was written");
+    app.dir
+        .write("stoker.toml", text.replace("[site.shop]", "[site.other]"));
+    let output = app.cli(&["reload"]);
+    let expected = "needs a restart: site.shop, site.other\n";
+    assert!(output.stderr.ends_with(expected), "{}", output.stderr);
+}
+
+#[test]
 fn mistakes_in_the_configuration_are_reported() {
     let pool = "[pool.p]\ncommand = [\"true\"]\n";
     for (text, expected) in [

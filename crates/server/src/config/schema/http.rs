@@ -81,7 +81,7 @@ pub(crate) const HTTP: Schema<HttpConfig> = Schema {
             "body_timeout",
             "\"30s\"",
             time_above_zero(at!(body_timeout)),
-            "Time in which the whole body of a request must arrive.",
+            "Time in which the whole body of a request must arrive. A large body of a request to a site has another second for each 64 KB that have arrived.",
         ),
         start_key(
             "idle_timeout",
