@@ -31,6 +31,19 @@ pub struct Strategy {
     pub is_adapter: bool,
     /// Whether the adapter passes tasks on to a server at the pool's `address`. It starts that server if the pool has a command.
     pub has_upstream: bool,
+    /// Who answers the HTTP requests of sites.
+    pub requests: Requests,
+}
+
+/// Who answers the HTTP requests of sites, in a pool of this strategy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requests {
+    /// The strategy can't answer requests.
+    Nobody,
+    /// The worker, or the server at the pool's address.
+    Worker,
+    /// The site's front controller, whose path the program gets.
+    FrontController,
 }
 
 /// The environment variable with the number of tasks that a worker runs before it exits.
@@ -60,6 +73,7 @@ pub static STRATEGIES: [Strategy; 6] = [
         tasks: 0,
         is_adapter: false,
         has_upstream: false,
+        requests: Requests::Worker,
     },
     // Processes are booted in advance, and each runs one task.
     Strategy {
@@ -67,6 +81,7 @@ pub static STRATEGIES: [Strategy; 6] = [
         tasks: 1,
         is_adapter: false,
         has_upstream: false,
+        requests: Requests::Worker,
     },
     // The pool's command is started for each task. The program needs no Stoker SDK.
     Strategy {
@@ -74,6 +89,7 @@ pub static STRATEGIES: [Strategy; 6] = [
         tasks: 0,
         is_adapter: true,
         has_upstream: false,
+        requests: Requests::Nobody,
     },
     // The pool's command is started for each HTTP request, as a CGI program.
     Strategy {
@@ -81,6 +97,7 @@ pub static STRATEGIES: [Strategy; 6] = [
         tasks: 0,
         is_adapter: true,
         has_upstream: false,
+        requests: Requests::FrontController,
     },
     // HTTP requests are passed on to a FastCGI server, such as php-fpm.
     Strategy {
@@ -88,6 +105,7 @@ pub static STRATEGIES: [Strategy; 6] = [
         tasks: 0,
         is_adapter: true,
         has_upstream: true,
+        requests: Requests::FrontController,
     },
     // HTTP requests are passed on to a server that speaks HTTP/1.1.
     Strategy {
@@ -95,6 +113,7 @@ pub static STRATEGIES: [Strategy; 6] = [
         tasks: 0,
         is_adapter: true,
         has_upstream: true,
+        requests: Requests::Worker,
     },
 ];
 

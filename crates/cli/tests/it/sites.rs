@@ -240,6 +240,27 @@ fn a_replaced_root_is_noticed() {
     until("the new release", || (version() == "two").then_some(()));
 }
 
+/// A missing directory stops neither the other sites nor the answers of workers.
+#[test]
+fn a_missing_directory_is_opened_when_it_is_back() {
+    let dir = Dir::new();
+    let root = dir.file("public");
+    std::fs::create_dir(&root).expect("the directory is new");
+    let app = start(&format!("root = {root:?}"));
+    std::fs::remove_dir(&root).expect("it is empty");
+    app.wait_for_log("gateway sites: site shop: cannot open the directory *");
+    let from = app.log().len();
+    procs::kill(app.gateway("sites"));
+    app.wait_for_log_after(from, "gateway sites: listening");
+    assert_eq!(get(&app, "http 200 ok").text(), "ok");
+    std::fs::create_dir(&root).expect("it was removed");
+    dir.write("public/a.txt", "back");
+    until("the file is served", || {
+        let answer = request(&app, "GET", "/a.txt", &[("x-script", "http 404 no")], "");
+        (answer.text() == "back").then_some(())
+    });
+}
+
 #[test]
 fn large_bodies_are_passed_on_as_files() {
     let dir = Dir::new();
@@ -352,6 +373,24 @@ fn deaths_of_workers_and_the_server_fail_no_get_request() {
     assert_eq!(failed, 0);
 }
 
+/// The gateway ends after its clients have read their answers, which takes longer than the workers' end.
+#[test]
+fn a_download_is_completed_at_a_shutdown() {
+    const SIZE: u64 = 100 << 20;
+    let dir = Dir::new();
+    let root = dir.file("public");
+    std::fs::create_dir(&root).expect("the directory is new");
+    let file = std::fs::File::create(root.join("big.bin")).expect("it is created");
+    file.set_len(SIZE).expect("the file is sparse");
+    let app = start(&format!("root = {root:?}"));
+    let mut http = connect(&app);
+    http.send("GET", "/big.bin", &[], "").expect("it is sent");
+    app.term();
+    let answer = http.answer().expect("the whole answer");
+    assert_eq!(answer.body.len() as u64, SIZE);
+    app.wait_for_exit();
+}
+
 /// A few clients that do not read their answers do not use up the memory for all.
 #[test]
 fn slow_readers_are_disconnected_when_memory_is_short() {
@@ -423,6 +462,18 @@ fn a_killed_gateway_refuses_no_connection() {
 }
 
 #[test]
+fn added_and_removed_sites_need_a_restart() {
+    let app = start("");
+    let path = app.dir.file("stoker.toml");
+    let text = std::fs::read_to_string(&path).expect("it was written");
+    app.dir
+        .write("stoker.toml", text.replace("[site.shop]", "[site.other]"));
+    let output = app.cli(&["reload"]);
+    let expected = "needs a restart: site.shop, site.other\n";
+    assert!(output.stderr.ends_with(expected), "{}", output.stderr);
+}
+
+#[test]
 fn mistakes_in_the_configuration_are_reported() {
     let pool = "[pool.p]\ncommand = [\"true\"]\n";
     for (text, expected) in [
@@ -438,6 +489,27 @@ fn mistakes_in_the_configuration_are_reported() {
         (
             "[site.a]\nlisten = [\"127.0.0.1:1\"]\ncertificate = \"c\"\n",
             "certificate has no effect without key",
+        ),
+        (
+            "strategy = \"exec\"\n[site.a]\nlisten = [\"127.0.0.1:1\"]\n",
+            "strategy = \"exec\" of pool p can't answer HTTP requests",
+        ),
+        (
+            "strategy = \"cgi\"\n[site.a]\nlisten = [\"127.0.0.1:1\"]\n",
+            "site.a.root: strategy = \"cgi\" of pool p runs the front controller",
+        ),
+        (
+            "strategy = \"cgi\"\n[site.a]\nlisten = [\"127.0.0.1:1\"]\nroot = \".\"\nindex = \"x.php\"\n",
+            "site.a.index: there is no file ",
+        ),
+        (
+            "[site.a]\nlisten = [\"127.0.0.1:1\"]\nsend_files = [\"missing\"]\n",
+            "site.a.send_files: there is no directory ",
+        ),
+        (
+            "[site.a]\nlisten = [\"127.0.0.1:1\"]\nhosts = [\"a\"]\n\
+             [site.b]\nlisten = [\"127.0.0.1:1\"]\nhosts = [\"A.\"]\n",
+            "has the same address and the host ",
         ),
         (
             "[site.a]\nlisten = [\"127.0.0.1:1\"]\nroot = \"missing\"\n",

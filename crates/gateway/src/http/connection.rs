@@ -125,6 +125,7 @@ async fn check_connections(gateway: &Gateway) {
         let slow = connections.end_slow_readers(gateway.budget.excess());
         add(&gateway.stats.timed_out, overdue + slow);
         if gateway.client.is_draining() {
+            gateway.draining.notify_waiters();
             connections.end(|watch| watch.is_idle_since(before));
         }
     }

@@ -15,9 +15,10 @@ use hyper_util::server::conn::auto::Builder;
 use rustix::fd::OwnedFd;
 use rustix::net::AddressFamily;
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -182,8 +183,9 @@ where
         watch: watch.clone(),
         gateway: gateway.clone(),
     };
+    let shared = gateway.clone();
     let service = service_fn(move |request| {
-        let (gateway, watch) = (gateway.clone(), watch.clone());
+        let (gateway, watch) = (shared.clone(), watch.clone());
         async move {
             let response = match peer {
                 Peer::Site(peer) => site::serve(gateway, peer, watch, request).await,
@@ -192,11 +194,19 @@ where
             Ok::<_, Infallible>(response)
         }
     });
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(watched), service));
+    let mut draining = pin!(gateway.draining.notified());
+    let mut is_draining = false;
+    let served = poll_fn(|cx| {
+        // The client is told which of its requests are still answered, so that it can send the others elsewhere.
+        if !is_draining && draining.as_mut().poll(cx).is_ready() {
+            is_draining = true;
+            connection.as_mut().graceful_shutdown();
+        }
+        connection.as_mut().poll(cx)
+    });
     // An error means that the client violated the protocol or disconnected.
-    builder
-        .serve_connection(TokioIo::new(watched), service)
-        .await
-        .ok();
+    served.await.ok();
 }
 
 /// Removes a connection from the list when its task ends, also when it is aborted.

@@ -50,6 +50,8 @@ pub(crate) struct Gateway {
     /// The sites, if the gateway serves sites and nothing else.
     pub(crate) sites: Option<site::Sites>,
     pub(crate) budget: Arc<Budget>,
+    /// Notified again and again while the server shuts down.
+    pub(crate) draining: tokio::sync::Notify,
     pub(crate) connections: Connections,
     pub(crate) stats: GatewayStats,
     pub(crate) ready: health::Cache,

@@ -47,6 +47,7 @@ async fn serve(
         sites,
         client: Client::new(server),
         budget: Budget::new(settings.max_memory),
+        draining: tokio::sync::Notify::new(),
         connections: Connections::new(settings.max_connections),
         stats: super::GatewayStats::default(),
         ready: super::health::Cache::default(),

@@ -8,14 +8,15 @@ use tokio::time::Instant;
 /// The time without progress after which a client counts as slow.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Counts the bytes of answers in memory, and the answers that were read to their ends.
+/// Counts the bytes of answers in memory, and the answers that were begun and read to their ends.
 #[derive(Debug, Default)]
 pub(crate) struct UnreadAnswers {
     bytes: AtomicUsize,
+    begun: AtomicUsize,
     read: AtomicUsize,
 }
 
-/// An answer in memory. Dropping it means that it was read, or that the connection has ended.
+/// An answer. Dropping it means that it was read, or that the connection has ended.
 #[derive(Debug)]
 pub(crate) struct Unread {
     all: Arc<UnreadAnswers>,
@@ -32,12 +33,18 @@ pub(crate) struct Since {
 impl UnreadAnswers {
     pub(crate) fn add(self: &Arc<Self>, bytes: usize) -> Unread {
         self.bytes.fetch_add(bytes, Relaxed);
+        self.begun.fetch_add(1, Relaxed);
         let all = self.clone();
         Unread { all, bytes }
     }
 
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Relaxed)
+    }
+
+    /// Whether all answers were read, those included that come from a file.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.begun.load(Relaxed) == self.read.load(Relaxed)
     }
 
     /// Continues an observation at `now`, or begins it. `None` if all answers were read.

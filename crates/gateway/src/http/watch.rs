@@ -68,7 +68,8 @@ impl Activity {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.requests.get() == 0 && self.blocked.get().is_none()
+        let is_sending = self.blocked.get().is_some() || !self.unread.is_empty();
+        self.requests.get() == 0 && !is_sending
     }
 
     /// Whether the connection is idle and its last activity was before `moment`.

@@ -114,7 +114,8 @@ fn sections<T: Named>(schema: &Schema<T>, now: &[T], new: &[T], all: &mut Vec<Di
     let path = |section: &T| format!("{}.{}", schema.kind, section.name());
     let whole = |section: &T| Difference {
         key: path(section),
-        needs_restart: false,
+        // A site's listeners are opened at the start.
+        needs_restart: schema.kind == SITE.kind,
     };
     for before in now {
         match new.iter().find(|after| after.name() == before.name()) {

@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use stoker_workers::Requests;
 use toml::de::DeTable;
 
 /// The maximum length of a socket's path, in bytes (unix(7)).
@@ -88,21 +89,41 @@ impl PathChecks<'_> {
             self.check_file(&["listen", "tokens"], &file, "stoker.tokens");
         }
         for site in &config.sites {
-            self.check_root(site);
+            self.check_site(site);
         }
         if let Some(file) = &config.store.path {
             self.check_file(&["store", "path"], file, "stoker.db");
         }
     }
 
-    /// Checks that the directory of a site's public files exists.
-    fn check_root(&mut self, site: &SiteConfig) {
-        let Some(root) = &site.root else { return };
-        let root = self.base.join(root);
-        if !root.is_dir() {
-            let what = format!("there is no directory {}", root.display());
-            let hint = "create it, or correct the path; it is relative to the configuration file";
-            self.add_mistake(&["site", &site.name, "root"], what, hint);
+    /// Checks that the directories of a site exist, and its front controller if it is to be run.
+    fn check_site(&mut self, site: &SiteConfig) {
+        let send_files = site
+            .send_files
+            .iter()
+            .map(|path| ("send_files", Path::new(path)));
+        let root = site.root.iter().map(|path| ("root", path.as_path()));
+        for (key, path) in root.chain(send_files) {
+            let path = self.base.join(path);
+            if !path.is_dir() {
+                let what = format!("there is no directory {}", path.display());
+                let hint =
+                    "create it, or correct the path; it is relative to the configuration file";
+                self.add_mistake(&["site", &site.name, key], what, hint);
+                return;
+            }
+        }
+        let mut pools = self.source.config.pools.iter();
+        let pool = pools.find(|pool| pool.name == site.service.pool);
+        let is_run = pool.is_some_and(|pool| pool.strategy.requests == Requests::FrontController);
+        let script = site
+            .root
+            .as_ref()
+            .map(|root| self.base.join(root).join(&site.index));
+        if let Some(script) = script.filter(|script| is_run && !script.is_file()) {
+            let what = format!("there is no file {}", script.display());
+            let hint = "name the front controller, relative to root, such as \"index.php\"";
+            self.add_mistake(&["site", &site.name, "index"], what, hint);
         }
     }
 

@@ -234,8 +234,9 @@ fn read_sites(
     for (name, section, at) in named(root, &schema::SITE, mistakes) {
         let mut site = SiteConfig::new(&name);
         schema::SITE.read(&section, &mut site, mistakes);
-        let pool = pool_of(site.service.pool, &section, at, pools, mistakes);
+        let pool = pool_of(site.service.pool.clone(), &section, at, pools, mistakes);
         if let Some(pool) = pools.iter_mut().find(|of| of.name == pool) {
+            super::site::check_pool(&section, &site, pool, mistakes);
             pool.sites.push(name);
         }
         site.service.pool = pool;

@@ -2,12 +2,13 @@
 
 use super::listen::address;
 use super::reader::{Mistakes, Section, section_offset};
-use super::{Config, Service};
+use super::{Config, Pool, Service};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use stoker_core::Span;
+use stoker_workers::Requests;
 use toml::de::DeTable;
 
 /// The longest name of a site, so that the name of its method fits into a frame.
@@ -150,6 +151,36 @@ pub(super) fn check(section: &Section<'_, '_>, site: &SiteConfig, mistakes: &mut
     }
 }
 
+/// Checks that the pool's strategy can answer the site's requests.
+pub(super) fn check_pool(
+    section: &Section<'_, '_>,
+    site: &SiteConfig,
+    pool: &Pool,
+    mistakes: &mut Mistakes<'_>,
+) {
+    let strategy = pool.strategy.name;
+    let (key, what, hint) = match pool.strategy.requests {
+        Requests::Nobody => (
+            "pool",
+            format!(
+                "strategy = \"{strategy}\" of pool {} can't answer HTTP requests",
+                pool.name
+            ),
+            "choose another pool or strategy",
+        ),
+        Requests::FrontController if site.root.is_none() => (
+            "root",
+            format!(
+                "strategy = \"{strategy}\" of pool {} runs the front controller below root",
+                pool.name
+            ),
+            "set root to the directory with index.php",
+        ),
+        Requests::Worker | Requests::FrontController => return,
+    };
+    section.add_mistake(key, mistakes, what, Some(hint.to_owned()));
+}
+
 /// Checks that sites which share an address can be told apart, and that no site uses an address of `[http]` or `[listen]`.
 pub(super) fn check_addresses(config: &Config, root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) {
     let mut seen: HashMap<SocketAddr, Vec<&SiteConfig>> = HashMap::new();
@@ -197,7 +228,12 @@ fn conflict(one: &SiteConfig, other: &SiteConfig) -> Option<String> {
     }
     let same = one.hosts.iter().find(|host| {
         let mut hosts = other.hosts.iter();
-        hosts.any(|of| of.eq_ignore_ascii_case(host))
+        hosts.any(|of| without_dot(of).eq_ignore_ascii_case(without_dot(host)))
     });
     same.map(|host| format!("site {name} has the same address and the host {host}"))
+}
+
+/// `example.com.` is the same name as `example.com`.
+fn without_dot(host: &str) -> &str {
+    host.strip_suffix('.').unwrap_or(host)
 }

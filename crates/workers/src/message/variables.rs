@@ -19,7 +19,7 @@ pub(crate) fn variables(
     body_len: u64,
 ) -> Result<Variables, Invalid> {
     let script = task.text(Key::SCRIPT).ok_or_else(|| {
-        Invalid::new("it names no script to run: set `root` of the site to the directory of its front controller")
+        Invalid::new("it names no script to run: set `root` of the site to the directory with its front controller")
     })?;
     let mut all = of_headers(&request.fields);
     let mut set = |name: &str, value: &[u8]| drop(all.insert(name.to_owned(), value.to_vec()));

@@ -9,6 +9,7 @@ mod error;
 mod files;
 mod hosts;
 mod message;
+mod pace;
 mod proxies;
 mod receive;
 mod sendfile;

@@ -1,6 +1,7 @@
 //! Receives the body of a request, in memory or in a file.
 
 use super::error::SiteError;
+use super::pace::{Paced, TooSlow};
 use super::sites::Site;
 use super::spool::{MAX_IN_MEMORY, SpoolError, SpoolFile, Spooled};
 use crate::http::Gateway;
@@ -10,7 +11,6 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::body::{Body, Incoming};
 use std::rc::Rc;
-use tokio::time::timeout;
 
 /// The largest body that fits into a frame.
 const MAX_IN_FRAME: u64 = 15 << 20;
@@ -43,7 +43,7 @@ impl RequestBody {
     }
 }
 
-/// Receives a body. The time limit is for the whole body.
+/// Receives a body. The time limit is for the whole body, and grows while a large one arrives.
 pub(super) async fn receive(
     gateway: &Rc<Gateway>,
     site: &Site,
@@ -61,21 +61,23 @@ pub(super) async fn receive(
     let most = usize::try_from(most).map_or(MAX_IN_MEMORY, |most| most.min(MAX_IN_MEMORY));
     let reservation = gateway.budget.try_reserve(most);
     let reservation = reservation.ok_or_else(|| SiteError::busy(None))?;
-    let received = timeout(gateway.settings.body_timeout, spool.receive(incoming));
-    match received.await {
-        Ok(Ok(Spooled::Bytes(bytes))) => Ok(RequestBody::Spooled {
+    let paced = Paced::new(incoming, gateway.settings.body_timeout);
+    match spool.receive(paced).await {
+        Ok(Spooled::Bytes(bytes)) => Ok(RequestBody::Spooled {
             bytes,
             _reservation: reservation,
         }),
-        Ok(Ok(Spooled::File(file))) => Ok(RequestBody::File(file)),
-        Ok(Err(error)) => Err(of_spool(&error)),
-        Err(_) => Err(SiteError::new(StatusCode::REQUEST_TIMEOUT)),
+        Ok(Spooled::File(file)) => Ok(RequestBody::File(file)),
+        Err(error) => Err(of_spool(&error)),
     }
 }
 
 fn of_spool(error: &SpoolError) -> SiteError {
     match error {
         SpoolError::TooLarge(_) => SiteError::new(StatusCode::PAYLOAD_TOO_LARGE),
+        SpoolError::Client(error) if error.is::<TooSlow>() => {
+            SiteError::new(StatusCode::REQUEST_TIMEOUT)
+        }
         SpoolError::Client(_) => SiteError::new(StatusCode::BAD_REQUEST),
         SpoolError::Full(_) => SiteError::busy(None).because(error.to_string()),
         SpoolError::Disk { .. } => {

@@ -35,9 +35,7 @@ pub(crate) async fn serve(
     gateway
         .stats
         .count("site", response.status(), began.elapsed());
-    if let Outgoing::Whole(answer) = response.body_mut() {
-        answer.count(&gateway.budget, &watch);
-    }
+    response.body_mut().count(&gateway.budget, &watch);
     let len = response.body().len().unwrap_or(0);
     add(&gateway.stats.sent_bytes, len);
     if is_http1 && (is_ambiguous || gateway.client.is_draining()) {

@@ -44,15 +44,20 @@ pub(crate) struct Site {
     pub(crate) spool: Option<Spool>,
     hosts: Hosts,
     opened: RefCell<Rc<OpenDirectories>>,
+    /// The identities of the directories that could not be opened and were reported.
+    reported: RefCell<Option<Identities>>,
 }
+
+/// Device and inode of each directory; `None` for one that does not exist.
+type Identities = Vec<Option<(u64, u64)>>;
 
 /// The directories of a site. Deploys replace them, often by a symbolic link.
 pub(crate) struct OpenDirectories {
     /// `None` if the site has no public files.
     pub(crate) files: Option<Files>,
     pub(crate) send_files: SendFiles,
-    /// The identity of each directory when it was opened.
-    identities: Vec<Option<(u64, u64)>>,
+    /// Those of the directories when they were opened; `None` if they could not be opened.
+    identities: Option<Identities>,
 }
 
 pub(crate) struct Sites {
@@ -116,7 +121,7 @@ impl Sites {
         let failures = self.sites.iter().filter_map(|site| {
             let error = site.refresh().err()?;
             let name = &site.settings.name;
-            let text = format!("site {name}: {error}; the files opened before are served");
+            let text = format!("site {name}: {error}; until it can be opened, only what was opened before is served");
             Some((Level::Warn, text))
         });
         certificates.chain(failures).collect()
@@ -159,7 +164,12 @@ impl Site {
             hosts: Hosts::new(&settings.hosts).map_err(io::Error::other)?,
             proxies: proxies.map_err(io::Error::other)?,
             spool: spool.map_err(io::Error::other)?,
-            opened: RefCell::new(Rc::new(OpenDirectories::open(settings)?)),
+            // A missing directory is reported by `refresh`, and does not stop the other sites.
+            opened: RefCell::new(Rc::new(match OpenDirectories::open(settings) {
+                Ok(opened) => opened,
+                Err(_) => OpenDirectories::none()?,
+            })),
+            reported: RefCell::default(),
             settings: settings.clone(),
         })
     }
@@ -168,14 +178,24 @@ impl Site {
         self.opened.borrow().clone()
     }
 
-    /// Opens the directories again if they were replaced.
+    /// Opens the directories again if they were replaced. The same failure is returned only once.
     fn refresh(&self) -> io::Result<()> {
-        let identities = identities(&self.settings);
+        let identities = Some(identities(&self.settings));
         if self.opened.borrow().identities == identities {
             return Ok(());
         }
-        *self.opened.borrow_mut() = Rc::new(OpenDirectories::open(&self.settings)?);
-        Ok(())
+        match OpenDirectories::open(&self.settings) {
+            Ok(opened) => {
+                *self.opened.borrow_mut() = Rc::new(opened);
+                self.reported.take();
+                Ok(())
+            }
+            Err(_) if *self.reported.borrow() == identities => Ok(()),
+            Err(error) => {
+                self.reported.replace(identities);
+                Err(error)
+            }
+        }
     }
 }
 
@@ -195,12 +215,21 @@ impl OpenDirectories {
         Ok(Self {
             files: files.transpose()?,
             send_files: SendFiles::open(settings.root.as_deref(), &settings.send_files)?,
-            identities,
+            identities: Some(identities),
+        })
+    }
+
+    /// No directories: workers answer all requests.
+    fn none() -> io::Result<Self> {
+        Ok(Self {
+            files: None,
+            send_files: SendFiles::open(None, &[])?,
+            identities: None,
         })
     }
 }
 
-fn identities(settings: &SiteSettings) -> Vec<Option<(u64, u64)>> {
+fn identities(settings: &SiteSettings) -> Identities {
     let directories = settings.root.iter().chain(&settings.send_files);
     let identity = |path: &PathBuf| {
         let found = fs::metadata(path).ok()?;

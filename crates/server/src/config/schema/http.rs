@@ -57,7 +57,7 @@ pub(crate) const HTTP: Schema<HttpConfig> = Schema {
             "max_memory",
             "\"64MB\"",
             size!(max_memory),
-            "Total size of the request and answer bodies that the gateway holds. Above it, requests are rejected with a `Retry-After`.",
+            "Total size of the request and answer bodies that the gateway holds. Above it, requests are rejected with a `Retry-After`, and clients that have not read their answer for a second are disconnected, those with the largest answers first.",
         ),
         start_key(
             "spool",
@@ -81,7 +81,7 @@ pub(crate) const HTTP: Schema<HttpConfig> = Schema {
             "body_timeout",
             "\"30s\"",
             time_above_zero(at!(body_timeout)),
-            "Time in which the whole body of a request must arrive.",
+            "Time in which the whole body of a request must arrive. A large body of a request to a site has another second for each 64 KB that have arrived.",
         ),
         start_key(
             "idle_timeout",
