@@ -253,7 +253,7 @@ impl Pool {
             // An adapter has as many slots as its pool has workers, and keeps them.
             "workers" if is_exec(&section) => {}
             // Workers with several slots, or that take tasks on request, exist only as they were drawn.
-            "strategy" if is_exec(&drawn) && self.has_special_workers() => {}
+            "strategy" if is_exec(&drawn) && (self.has_special_workers() || self.serves_site) => {}
             // A pool of programs may reserve all its slots, but another one reserves only of its minimum.
             "strategy" if is_exec(&section) && written_workers(&section).0 < least => {}
             "workers" => {

@@ -42,6 +42,8 @@ pub(crate) struct Pool {
     pub(crate) slots: u16,
     /// The pool's workers take tasks on request.
     pub(crate) pulls: bool,
+    /// The pool answers the requests of a site.
+    pub(crate) serves_site: bool,
 }
 
 /// A queue as it was drawn.
@@ -384,7 +386,10 @@ impl Setup {
             return;
         }
         for service in &mut self.services {
-            if dice.percent(70) {
+            // Programs that run once per task can't answer HTTP requests.
+            let pool = &mut self.pools[service.pool];
+            if dice.percent(70) && !pool.is_exec() {
+                pool.serves_site = true;
                 service.section.make_site();
                 *service = Service::read(service.pool, service.section.clone());
             }
@@ -407,6 +412,7 @@ impl Pool {
             crash_budget: Setting::new(section.number("crash_budget", 3) as u32),
             slots: 1,
             pulls: false,
+            serves_site: false,
             former: Vec::new(),
             section,
         }
