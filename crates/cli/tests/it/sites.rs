@@ -580,3 +580,21 @@ fn a_reloaded_setting_survives_the_server() {
     app.wait_for_log_after(from, "the server was restarted");
     assert_eq!(app.client().queue("http:shop")["limit"], 1);
 }
+
+/// The server rejects requests on a connection for which many bytes of answers wait, so the gateway uses several.
+#[test]
+fn many_large_answers_are_sent_at_once() {
+    let app = start("");
+    std::thread::scope(|scope| {
+        for _ in 0..32 {
+            scope.spawn(|| {
+                let mut http = connect(&app);
+                for _ in 0..5 {
+                    let headers = [("x-script", "http-big 1000000")];
+                    let answer = http.request("GET", "/", &headers, "").expect("an answer");
+                    assert_eq!((answer.status, answer.body.len()), (200, 1_000_000));
+                }
+            });
+        }
+    });
+}
