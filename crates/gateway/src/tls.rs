@@ -1,5 +1,6 @@
 //! The server's side of TLS.
 
+use crate::client::Level;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::fs;
@@ -49,17 +50,26 @@ impl Tls {
         })
     }
 
-    /// Reads the files again if they have changed, and returns whether they had. Open connections are not affected. If
-    /// the files are invalid, the last valid ones stay in use.
-    pub(crate) fn refresh(&self) -> Result<bool, String> {
+    /// Reads the files again if they have changed, and returns a line for the log in that case. Open connections are not
+    /// affected. If the files are invalid, the last valid ones stay in use.
+    pub(crate) fn refresh(&self) -> Option<(Level, String)> {
         let version = version(&self.files);
         if version == *self.version.borrow() {
-            return Ok(false);
+            return None;
         }
         // Set even if loading fails, so that an invalid version is reported only once.
         *self.version.borrow_mut() = version;
-        *self.config.borrow_mut() = Arc::new(load(&self.files)?);
-        Ok(true)
+        match load(&self.files) {
+            Ok(config) => {
+                *self.config.borrow_mut() = Arc::new(config);
+                let text = "reloaded the certificate, which new connections use";
+                Some((Level::Info, text.to_owned()))
+            }
+            Err(error) => {
+                let text = format!("{error}; the last valid certificate stays in use");
+                Some((Level::Warn, text))
+            }
+        }
     }
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {

@@ -22,13 +22,15 @@ use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use user::User;
 
 /// How long a request without a deadline waits for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the client waits for the server's answer after a deadline before it fails the request itself.
 const ANSWER_GRACE: Duration = Duration::from_millis(500);
+/// The time between two reports of metrics.
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// With more requests in flight on each connection for large bodies, another one is opened.
 const MAX_LARGE_IN_FLIGHT: usize = 2;
 /// The maximum number of times that a repeatable request is sent: the request itself may be what crashes the server.
@@ -252,8 +254,24 @@ impl Client {
         }
     }
 
+    /// Reports metrics to the server, when they have changed or the server has been restarted. Never ends.
+    pub(crate) async fn report_changes<const N: usize>(
+        &self,
+        list: impl Fn() -> [(&'static str, u64); N],
+    ) {
+        let mut reported = None;
+        loop {
+            let now = (list(), self.counters().connects.get());
+            if reported != Some(now) && self.is_connected() {
+                self.report(&now.0);
+                reported = Some(now);
+            }
+            sleep(REPORT_INTERVAL).await;
+        }
+    }
+
     /// Sends the present values of metrics to the server, if it can be reached.
-    pub fn report(&self, metrics: &[(&str, u64)]) {
+    fn report(&self, metrics: &[(&str, u64)]) {
         let own = self.0.users.borrow().get(&self.0.settings.own_uid).cloned();
         if let Some(connection) = own.and_then(|own| own.lane(false).free()) {
             for (name, value) in metrics {

@@ -20,8 +20,11 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    pub(crate) fn bytes(&self) -> &Bytes {
-        &self.bytes
+    pub(crate) fn new(bytes: Bytes, reservation: Option<Reservation>) -> Self {
+        Self {
+            bytes,
+            _reservation: reservation,
+        }
     }
 }
 
@@ -37,10 +40,7 @@ pub(crate) async fn receive_up_to(
     limit: u64,
 ) -> Result<Received, Problem> {
     if body.is_end_stream() {
-        return Ok(Received {
-            bytes: Bytes::new(),
-            _reservation: None,
-        });
+        return Ok(Received::new(Bytes::new(), None));
     }
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let announced = body.size_hint().lower();
@@ -98,11 +98,7 @@ async fn gather(
         true => first,
         false => whole.freeze(),
     };
-    let _reservation = Some(reservation);
-    Ok(Received {
-        bytes,
-        _reservation,
-    })
+    Ok(Received::new(bytes, Some(reservation)))
 }
 
 fn too_large(limit: usize) -> Problem {

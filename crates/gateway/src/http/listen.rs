@@ -198,7 +198,7 @@ where
     let mut draining = pin!(gateway.draining.notified());
     let mut is_draining = false;
     let served = poll_fn(|cx| {
-        // The client is told which of its requests are still answered, so that it can send the others elsewhere.
+        // Over HTTP/2 this sends GOAWAY: requests that it does not cover can be sent again elsewhere.
         if !is_draining && draining.as_mut().poll(cx).is_ready() {
             is_draining = true;
             connection.as_mut().graceful_shutdown();

@@ -14,8 +14,6 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 /// How long clients may take at a shutdown to read their last answers.
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(3);
-/// The time between two reports of metrics.
-const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// The time between two checks for changed certificates and directories.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -76,26 +74,13 @@ async fn serve(
     Ok(())
 }
 
-/// Reports the metrics of a gateway whose own port has no `/metrics` to the server, when they have changed or the server
-/// has been restarted.
+/// Reports the metrics of a gateway whose own port has no `/metrics`.
 async fn report(gateway: Rc<Gateway>) {
-    let mut reported = None;
-    loop {
-        let mut metrics = gateway.stats.list(gateway.connections.len());
+    let list = || {
         let spooled = gateway.sites.as_ref().map_or(0, Sites::spooled_bytes);
-        metrics.push(("spooled_bytes".to_owned(), spooled as u64));
-        let now = (metrics, gateway.client.counters().connects.get());
-        if reported.as_ref() != Some(&now) && gateway.client.is_connected() {
-            let list: Vec<(&str, u64)> = now
-                .0
-                .iter()
-                .map(|(name, value)| (name.as_str(), *value))
-                .collect();
-            gateway.client.report(&list);
-            reported = Some(now);
-        }
-        sleep(REPORT_INTERVAL).await;
-    }
+        gateway.stats.list(gateway.connections.len(), spooled)
+    };
+    gateway.client.report_changes(list).await;
 }
 
 /// Looks for changed certificates and directories.

@@ -43,25 +43,28 @@ impl GatewayStats {
 
 impl GatewayStats {
     /// The counters with their names: connections, bytes, and responses by the class of their status.
-    pub(crate) fn list(&self, connections: usize) -> Vec<(String, u64)> {
-        let own = [
+    pub(crate) fn list(&self, connections: usize, spooled: usize) -> [(&'static str, u64); 11] {
+        let routes = self.routes.borrow();
+        let statuses = routes.values().flat_map(|route| &route.by_status);
+        let of_class = |class: u16| {
+            let of_class = statuses
+                .clone()
+                .filter(|(status, _)| **status / 100 == class);
+            of_class.map(|(_, count)| count).sum()
+        };
+        [
             ("connections", connections as u64),
             ("requests_in_flight", self.in_flight.get() as u64),
+            ("spooled_bytes", spooled as u64),
             ("accepted", self.accepted.get()),
             ("timed_out", self.timed_out.get()),
             ("received_bytes", self.received_bytes.get()),
             ("sent_bytes", self.sent_bytes.get()),
-        ];
-        let mut list: Vec<(String, u64)> = own.map(|(name, value)| (name.to_owned(), value)).into();
-        let mut classes = [0; 6];
-        for route in self.routes.borrow().values() {
-            for (status, count) in &route.by_status {
-                classes[usize::from(status / 100).min(5)] += count;
-            }
-        }
-        let classes = classes.iter().enumerate().skip(2);
-        list.extend(classes.map(|(class, count)| (format!("responses_{class}xx"), *count)));
-        list
+            ("responses_2xx", of_class(2)),
+            ("responses_3xx", of_class(3)),
+            ("responses_4xx", of_class(4)),
+            ("responses_5xx", of_class(5)),
+        ]
     }
 }
 

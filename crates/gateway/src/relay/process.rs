@@ -18,8 +18,6 @@ use tokio::time::{Instant, sleep, timeout_at};
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The time between two checks of the files with tokens and certificates.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
-/// The time between two reports of metrics.
-const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// The maximum number of bytes in one read.
 const READ_SIZE: usize = 64 << 10;
 
@@ -85,33 +83,16 @@ async fn refresh(relay: Rc<Relay>) {
     loop {
         sleep(REFRESH_INTERVAL).await;
         relay.refresh_tokens();
-        match relay.tls.as_ref().map_or(Ok(false), Tls::refresh) {
-            Ok(false) => {}
-            Ok(true) => {
-                let text = "reloaded the certificate, which new connections use";
-                relay.client.log(Level::Info, text);
-            }
-            Err(error) => {
-                let text = format!("{error}; the last valid certificate stays in use");
-                relay.client.log(Level::Warn, text);
-            }
+        if let Some((level, text)) = relay.tls.as_ref().and_then(Tls::refresh) {
+            relay.client.log(level, text);
         }
         // A token may have expired since the last check.
         relay.update_connections();
     }
 }
 
-/// Reports metrics to the server when they have changed or the server has been restarted.
 async fn report(relay: Rc<Relay>) {
-    let mut reported = None;
-    loop {
-        let now = (relay.stats.list(), relay.client.counters().connects.get());
-        if reported != Some(now) && relay.client.is_connected() {
-            relay.client.report(&now.0);
-            reported = Some(now);
-        }
-        sleep(REPORT_INTERVAL).await;
-    }
+    relay.client.report_changes(|| relay.stats.list()).await;
 }
 
 /// Waits until all connections have ended, at most `FINAL_WRITE_TIMEOUT`.

@@ -2,6 +2,7 @@
 
 use super::schema::{HTTP, LISTEN, LOG, POOL, QUEUE, SERVICE, SITE, STOKER, STORE, Schema};
 use super::{Config, Pool, Queue, Service, SiteConfig, write_time};
+use stoker_wire::SITE_PREFIX;
 
 /// A difference between two configurations: a key with different values, or a section that only one of them has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,23 +40,11 @@ impl Config {
         section(&LISTEN, "listen", &self.listen, &new.listen, &mut all);
         sections(&POOL, &self.pools, &new.pools, &mut all);
         sections(&QUEUE, &self.queues, &new.queues, &mut all);
-        let own = |config: &Self| {
-            let services = config.services.iter();
-            services.filter(|of| !of.is_of_site()).cloned().collect()
-        };
-        let (services, new_services): (Vec<_>, Vec<_>) = (own(self), own(new));
-        sections(&SERVICE, &services, &new_services, &mut all);
-        let mut of_sites = Vec::new();
-        sections(&SITE, &self.sites, &new.sites, &mut of_sites);
-        // The angel opens the listeners of sites when it starts, so new and removed ones wait for a restart.
-        let is_site = |key: &str| {
-            let mut sites = self.sites.iter().chain(&new.sites);
-            sites.any(|site| key.strip_prefix("site.") == Some(&site.name))
-        };
-        of_sites
-            .iter_mut()
-            .for_each(|of| of.needs_restart |= is_site(&of.key));
-        all.extend(of_sites);
+        sections(&SERVICE, &self.services, &new.services, &mut all);
+        // Of a site, the keys are compared, and not the service that is made of them.
+        let service_of_site = format!("{}.{SITE_PREFIX}", SERVICE.kind);
+        all.retain(|of| !of.key.starts_with(&service_of_site));
+        sections(&SITE, &self.sites, &new.sites, &mut all);
         all
     }
 

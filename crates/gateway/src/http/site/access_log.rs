@@ -26,7 +26,7 @@ pub(crate) struct Access<'a> {
     pub(crate) user_agent: Option<&'a [u8]>,
 }
 
-/// A line for people, without a time and without a line feed. The site, the client, the method, the status, the number of
+/// One line, without a timestamp and a newline at the end. The site, the client, the method, the status, the number of
 /// bytes and the duration contain no spaces; the target and the user agent are in quotes.
 pub(crate) fn text(access: &Access<'_>) -> String {
     let client = access.client.map(|client| client.to_string());

@@ -6,8 +6,6 @@ use super::sites::Site;
 use super::spool::{MAX_IN_MEMORY, SpoolError, SpoolFile, Spooled};
 use crate::http::Gateway;
 use crate::http::body::{self, Received};
-use crate::http::budget::Reservation;
-use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::body::{Body, Incoming};
 use std::rc::Rc;
@@ -18,10 +16,6 @@ const MAX_IN_FRAME: u64 = 15 << 20;
 /// A received body.
 pub(super) enum RequestBody {
     Memory(Received),
-    Spooled {
-        bytes: Bytes,
-        _reservation: Reservation,
-    },
     File(SpoolFile),
 }
 
@@ -29,8 +23,7 @@ impl RequestBody {
     /// The bytes that are sent with the call.
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
-            Self::Memory(received) => received.bytes(),
-            Self::Spooled { bytes, .. } => bytes,
+            Self::Memory(received) => &received.bytes,
             Self::File(_) => &[],
         }
     }
@@ -38,7 +31,7 @@ impl RequestBody {
     pub(super) fn len(&self) -> u64 {
         match self {
             Self::File(file) => file.len() as u64,
-            _ => self.bytes().len() as u64,
+            Self::Memory(received) => received.bytes.len() as u64,
         }
     }
 }
@@ -63,10 +56,10 @@ pub(super) async fn receive(
     let reservation = reservation.ok_or_else(|| SiteError::busy(None))?;
     let paced = Paced::new(incoming, gateway.settings.body_timeout);
     match spool.receive(paced).await {
-        Ok(Spooled::Bytes(bytes)) => Ok(RequestBody::Spooled {
-            bytes,
-            _reservation: reservation,
-        }),
+        Ok(Spooled::Bytes(bytes)) => {
+            let received = Received::new(bytes, Some(reservation));
+            Ok(RequestBody::Memory(received))
+        }
         Ok(Spooled::File(file)) => Ok(RequestBody::File(file)),
         Err(error) => Err(of_spool(&error)),
     }

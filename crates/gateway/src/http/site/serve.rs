@@ -1,12 +1,12 @@
 //! Serves a request to a site: finds the site, and answers with a file or by a worker.
 
-use super::call;
 use super::checks::{check_form, check_support};
 use super::error::SiteError;
 use super::hosts::Host;
 use super::proxies::{Origin, Scheme};
 use super::receive::receive;
 use super::sites::{Site, SitePeer};
+use super::{access_log, call};
 use crate::client::Level;
 use crate::http::Gateway;
 use crate::http::outgoing::Outgoing;
@@ -138,7 +138,7 @@ fn log_access(
     };
     let target = head.uri.path_and_query();
     let agent = head.headers.get(hyper::header::USER_AGENT);
-    let line = super::access_log::text(&super::access_log::Access {
+    let line = access_log::text(&access_log::Access {
         site: &site.settings.name,
         client: origin.client.map(|client| client.ip()),
         method: head.method.as_str(),

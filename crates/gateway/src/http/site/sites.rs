@@ -107,17 +107,7 @@ impl Sites {
             .endpoints
             .iter()
             .filter_map(|endpoint| endpoint.tls.as_ref());
-        let certificates = all.filter_map(|tls| match tls.refresh() {
-            Ok(false) => None,
-            Ok(true) => {
-                let text = "reloaded the certificate, which new connections use";
-                Some((Level::Info, text.to_owned()))
-            }
-            Err(error) => {
-                let text = format!("{error}; the last valid certificate stays in use");
-                Some((Level::Warn, text))
-            }
-        });
+        let certificates = all.filter_map(Tls::refresh);
         let failures = self.sites.iter().filter_map(|site| {
             let error = site.refresh().err()?;
             let name = &site.settings.name;

@@ -10,16 +10,17 @@ use stoker_core::{Backoff, Span};
 use toml::Spanned;
 use toml::de::DeValue;
 
-/// The key `pool` of a queue or service. If it is left out, the pool is determined once all pools are known.
+/// The key `pool` of a queue, a service or a site: `pool_field!(pool)`, or the path to the field. If it is left out, the
+/// pool is determined once all pools are known.
 macro_rules! pool_field {
-    () => {
+    ($($field:ident).+) => {
         crate::config::key::Field::Other(crate::config::key::Other {
             kind: "string",
             read: |section, key, of, mistakes| {
-                of.pool = section.text(key, mistakes).unwrap_or_default();
+                of.$($field).+ = section.text(key, mistakes).unwrap_or_default();
             },
-            write: |of| Some(crate::config::quote(&of.pool)),
-            copy: |from, to| to.pool.clone_from(&from.pool),
+            write: |of| Some(crate::config::quote(&of.$($field).+)),
+            copy: |from, to| to.$($field).+.clone_from(&from.$($field).+),
         })
     };
 }
@@ -33,7 +34,7 @@ pub(crate) const QUEUE: Schema<Queue> = Schema {
         key(
             "pool",
             "the only pool",
-            pool_field!(),
+            pool_field!(pool),
             "The pool that serves it.",
         ),
         key(

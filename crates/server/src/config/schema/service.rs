@@ -5,21 +5,6 @@ use super::queue::pool_field;
 use crate::config::key::{Field, at, key, number, time, time_above_zero, time_or_none};
 use crate::config::{MAX_WORKERS, Service};
 
-/// The pool of a service that is a part of a section.
-macro_rules! pool_of_service {
-    ($($field:ident).+) => {
-        crate::config::key::Field::Other(crate::config::key::Other {
-            kind: "string",
-            read: |section, key, of, mistakes| {
-                of.$($field).+.pool = section.text(key, mistakes).unwrap_or_default();
-            },
-            write: |of| Some(crate::config::quote(&of.$($field).+.pool)),
-            copy: |from, to| to.$($field).+.pool.clone_from(&from.$($field).+.pool),
-        })
-    };
-}
-pub(super) use pool_of_service;
-
 pub(crate) const SERVICE: Schema<Service> = Schema {
     kind: "service",
     is_named: true,
@@ -28,7 +13,7 @@ pub(crate) const SERVICE: Schema<Service> = Schema {
         key(
             "pool",
             "the only pool",
-            pool_field!(),
+            pool_field!(pool),
             "The pool that serves it.",
         ),
         key(

@@ -1,7 +1,7 @@
 //! The keys of `[site.NAME]`.
 
 use super::Schema;
-use super::service::pool_of_service;
+use super::queue::pool_field;
 use crate::config::SiteConfig;
 use crate::config::key::{
     Field, Other, at, key, number, size, start_key, time, time_above_zero, time_or_none,
@@ -28,7 +28,7 @@ pub(crate) const SITE: Schema<SiteConfig> = Schema {
         key(
             "pool",
             "the only pool",
-            pool_of_service!(service),
+            pool_field!(service.pool),
             "The pool that answers requests.",
         ),
         start_key(
