@@ -4,19 +4,15 @@ use crate::client::Level;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::client::verify_server_name;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio_rustls::rustls::server::{ParsedCertificate, WebPkiClientVerifier};
-use tokio_rustls::rustls::{Error, RootCertStore, ServerConfig};
-use tokio_rustls::server::TlsStream;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 /// The files for TLS, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,24 +144,4 @@ fn invalid(path: &Path, why: impl ToString) -> String {
         path.display(),
         why.to_string()
     )
-}
-
-/// Whether a handshake failed because the client did not present a valid certificate.
-pub(crate) fn is_authentication_failure(error: &io::Error) -> bool {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
-    matches!(
-        inner,
-        Some(Error::InvalidCertificate(_) | Error::NoCertificatesPresented)
-    )
-}
-
-/// Whether the client's certificate is valid for a name. Its signature was verified in the handshake.
-pub(crate) fn has_certificate_for(stream: &TlsStream<TcpStream>, name: &str) -> bool {
-    let (_, connection) = stream.get_ref();
-    let certificate = connection.peer_certificates().and_then(<[_]>::first);
-    let (Some(certificate), Ok(name)) = (certificate, ServerName::try_from(name)) else {
-        return false;
-    };
-    ParsedCertificate::try_from(certificate)
-        .is_ok_and(|certificate| verify_server_name(&certificate, &name).is_ok())
 }

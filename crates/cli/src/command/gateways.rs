@@ -6,7 +6,7 @@ use rustix::fd::OwnedFd;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use stoker_angel::{Gateway, Socket};
-use stoker_server::config::{Config, HttpConfig, ListenConfig, SiteConfig};
+use stoker_server::config::{Config, HttpConfig, ListenConfig};
 
 /// Returns the configured gateways for the angel to start, and the Unix sockets to remove at exit. `place` returns the
 /// absolute path, mode and group of a configured socket.
@@ -168,7 +168,10 @@ fn spool_directory(http: &HttpConfig, base: &Path) -> Result<PathBuf> {
 }
 
 #[cfg(feature = "http")]
-fn site_tls(site: &SiteConfig, base: &Path) -> Result<Option<stoker_gateway::tls::TlsFiles>> {
+fn site_tls(
+    site: &stoker_server::config::SiteConfig,
+    base: &Path,
+) -> Result<Option<stoker_gateway::tls::TlsFiles>> {
     let (Some(certificate), Some(key)) = (&site.certificate, &site.key) else {
         return Ok(None);
     };
@@ -185,7 +188,7 @@ fn site_tls(site: &SiteConfig, base: &Path) -> Result<Option<stoker_gateway::tls
 
 #[cfg(feature = "http")]
 fn site_settings_of(
-    site: &SiteConfig,
+    site: &stoker_server::config::SiteConfig,
     has_spool: bool,
     base: &Path,
 ) -> Result<stoker_gateway::http::SiteSettings> {

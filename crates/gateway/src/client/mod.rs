@@ -11,6 +11,7 @@ mod lost;
 mod request;
 mod user;
 
+#[cfg(feature = "relay")]
 pub(crate) use connection::register;
 pub use lost::Failure;
 pub use request::{Reply, Request};

@@ -1,14 +1,13 @@
 //! Authenticates a peer, before anything that it sends reaches the server.
 
-use super::Relay;
 use super::connection_handle::ConnectionHandle;
 use super::peer_socket::PeerSocket;
 use super::permit;
 use super::rejection::Rejection;
 use super::stats::add;
 use super::tokens::{ActiveToken, Proof};
+use super::{Relay, client_certificate};
 use crate::client::Level;
-use crate::tls;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -164,7 +163,7 @@ async fn secure(
         .map_err(|error| {
             add(&relay.stats.rejected, 1);
             let now = Instant::now();
-            let is_logged = match tls::is_authentication_failure(&error) {
+            let is_logged = match client_certificate::is_authentication_failure(&error) {
                 true => relay.auth_failures.record(address, now),
                 // Usually the client does not accept the certificate of this server.
                 false => relay.auth_failures.should_log(address, now),
@@ -208,7 +207,7 @@ fn check_hello(
     // Checked here as well as periodically, so that a new token is valid as soon as it has been created.
     relay.refresh_tokens();
     let has_certificate_for = |name: &str| match socket {
-        PeerSocket::Tls(stream) => tls::has_certificate_for(stream, name),
+        PeerSocket::Tls(stream) => client_certificate::has_certificate_for(stream, name),
         PeerSocket::Plain(_) => false,
     };
     let token = hello.token.as_deref();

@@ -8,6 +8,7 @@
 mod accept;
 mod auth_failures;
 mod authenticate;
+mod client_certificate;
 mod client_filter;
 mod connect;
 mod connection_handle;
