@@ -5,6 +5,7 @@ use crate::agenda::PlannedEvent;
 use crate::client::Client;
 use crate::dice::Dice;
 use crate::ledger::{Push, State};
+use crate::setup::Setup;
 use crate::stored::Stored;
 use crate::storing::{Engine, Store};
 use crate::worker::Worker;
@@ -165,7 +166,7 @@ impl World {
 
     /// No other server is started: clients read what the server wrote before it ended, and the seed ends.
     fn end_with_lost_jobs(&mut self, left: u64) {
-        self.ledger.check_lost(left);
+        self.ledger.check_lost(left, &self.setup);
         self.shutdowns.is_last = true;
         self.actions_taken = self.setup.requests;
         self.agenda
@@ -198,12 +199,13 @@ impl World {
 
 impl crate::ledger::Ledger {
     /// Jobs in memory are lost with their server. Checks that their number is the one that the server reports.
-    fn check_lost(&self, reported: u64) {
+    fn check_lost(&self, reported: u64, setup: &Setup) {
         let jobs = self.jobs.iter();
         let certain = jobs.clone().filter(|job| {
             job.push == Push::Accepted
                 && job.is_state_known()
                 && !matches!(job.state, State::Ended(_))
+                && !self.may_be_lost_at_delivery(job, setup)
         });
         let may = jobs.filter(|job| {
             let is_over = job.is_over() && job.is_state_known();

@@ -344,7 +344,7 @@ impl Ledger {
 
     /// Whether the one run of a job that is acknowledged on delivery may be lost: a worker that left may have got the
     /// job without reading it, and its report about that is not trusted.
-    fn may_be_lost_at_delivery(&self, job: &Job, setup: &Setup) -> bool {
+    pub(crate) fn may_be_lost_at_delivery(&self, job: &Job, setup: &Setup) -> bool {
         self.had_leaving_workers && job.may_be_done_on_delivery(setup)
     }
 
