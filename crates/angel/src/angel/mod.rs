@@ -22,7 +22,6 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -106,8 +105,7 @@ struct Angel {
     by_pid: HashMap<i32, WorkerKey>,
     /// What workers start with, prepared once for each version of a pool.
     recipes: Recipes,
-    /// The standard input of workers: `/dev/null`.
-    dev_null: File,
+    parent: spawn::Parent,
     children: Children,
     /// Workers reaped since the last sweep.
     ended: Vec<Worker>,
@@ -153,7 +151,7 @@ impl Angel {
             workers: HashMap::new(),
             by_pid: HashMap::new(),
             recipes: Recipes::default(),
-            dev_null: File::open("/dev/null")?,
+            parent: spawn::Parent::new()?,
             ended: Vec::new(),
             phase: Phase::Serving,
             heartbeat: Heartbeat::new()?,
@@ -231,7 +229,8 @@ impl Angel {
             tv_sec: timeout.as_secs() as i64,
             tv_nsec: i64::from(timeout.subsec_nanos()),
         });
-        match poll(&mut fds, timeout.as_ref()) {
+        let poll = || poll(&mut fds, timeout.as_ref());
+        match self.parent.blocked.unblocked(poll) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -332,10 +331,10 @@ impl Angel {
             return;
         }
         self.cookies += 1;
-        let cookie = format!("{}-{}", getpid().as_raw_nonzero(), self.cookies);
+        let cookie = format!("{}-{}", self.parent.pid.as_raw_nonzero(), self.cookies);
         let path = self.listening.path();
         let recipe = self.recipes.get_or_prepare(spec);
-        let start = |recipe| spawn::worker(recipe, &name, &path, &cookie, &self.dev_null);
+        let start = |recipe| spawn::worker(recipe, &name, &path, &cookie, &self.parent);
         match recipe.and_then(start) {
             Ok(spawned) => {
                 let pid = spawned.pid;
