@@ -84,7 +84,11 @@ pub(crate) fn worker(
         own_environment: own.collect::<io::Result<_>>()?,
         dir: recipe.dir.as_deref(),
         identity: recipe.identity,
-        streams: [parent.dev_null.as_fd(), stdout_end.as_fd(), stderr_end.as_fd()],
+        streams: [
+            parent.dev_null.as_fd(),
+            stdout_end.as_fd(),
+            stderr_end.as_fd(),
+        ],
         inherited_fds: theirs.iter().map(AsFd::as_fd).collect(),
         parent: parent.pid,
     };

@@ -12,8 +12,8 @@ use crate::recipe::Recipes;
 use crate::socket::Socket;
 use crate::watchdog::{Timeouts, Watchdog};
 use crate::{
-    End, Gateway, Heartbeat, Level, Previous, Spec, ToAngel, ToServer, WorkerKey, procfs, signals,
-    spawn,
+    End, Gateway, Heartbeat, Level, Previous, SpecText, ToAngel, ToServer, WorkerKey, procfs,
+    signals, spawn,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -326,14 +326,14 @@ impl Angel {
         }
     }
 
-    fn spawn(&mut self, key: WorkerKey, name: String, spec: Spec) {
+    fn spawn(&mut self, key: WorkerKey, name: String, spec: SpecText) {
         if self.phase != Phase::Serving {
             return;
         }
         self.cookies += 1;
         let cookie = format!("{}-{}", self.parent.pid.as_raw_nonzero(), self.cookies);
         let path = self.listening.path();
-        let recipe = self.recipes.get_or_prepare(spec);
+        let recipe = self.recipes.get_or_prepare(&spec);
         let start = |recipe| spawn::worker(recipe, &name, &path, &cookie, &self.parent);
         match recipe.and_then(start) {
             Ok(spawned) => {

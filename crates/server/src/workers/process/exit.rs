@@ -59,15 +59,8 @@ impl Plane {
         if slot.as_ref().is_none_or(|handle| handle.id != id) {
             return;
         }
+        // Dropping the handle closes its descriptors, which also ends their registration with the poller.
         let Some(handle) = slot.take() else { return };
-        handle
-            .pipes
-            .iter()
-            .filter(|pipe| !pipe.is_paused)
-            .for_each(|pipe| self.poller.remove(&pipe.fd));
-        if let Some(pidfd) = &handle.pidfd {
-            self.poller.remove(pidfd);
-        }
         self.log.closed(&handle.log);
         if let Some(conn) = handle.conn {
             self.forget_conn(conn);

@@ -79,8 +79,8 @@ impl Plane {
             return;
         };
         if let Some(at) = handle.pipes.iter().position(|pipe| pipe.stream == stream) {
-            let pipe = handle.pipes.swap_remove(at);
-            self.poller.remove(&pipe.fd);
+            // Its descriptor is closed, which also ends its registration with the poller.
+            handle.pipes.swap_remove(at);
         }
     }
 
