@@ -413,9 +413,9 @@ final class Client
      *     foreach ($stoker->jobs(['queue' => 'emails', 'state' => 'failed']) as $job) { … }
      *
      * @param array<string, mixed> $filter any of: queue; state, as in job(); type; error, the class of the error;
-     *                                     fingerprint, from failureGroups(); key; older, the minimum number of seconds since
-     *                                     the job ended or, if it has not ended, since it was pushed. A job must match
-     *                                     all of them. Empty = all jobs
+     *                                     fingerprint, from failureGroups(); key; older, the minimum number of seconds
+     *                                     since the job ended or, if it has not ended, since it was pushed. A job must
+     *                                     match all of them. Empty = all jobs
      * @param int $page jobs per request, 1 to 1000
      * @return \Generator<int, array<string, mixed>> as job(), without body, result, output, checkpoint and history
      * @throws InvalidRequest   the filter has an unknown key or an invalid value
