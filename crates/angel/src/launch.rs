@@ -135,6 +135,11 @@ fn unblock_signals() {
         // SAFETY: the child has its own table of handlers, and the default action installs no code.
         unsafe { libc::signal(signal, SIG_DFL) };
     }
+    unblock();
+}
+
+/// Unblocks all signals of this process.
+pub(crate) fn unblock() {
     let none = signals(libc::sigemptyset);
     // SAFETY: the set is valid, and a null pointer means that the former set is not returned.
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut()) };

@@ -1,6 +1,6 @@
 //! Starts processes, each with the descriptors and variables of its kind.
 
-use crate::launch::{Blocked, Launch};
+use crate::launch::{Blocked, Launch, unblock};
 use crate::recipe::{Recipe, assignment};
 use crate::signals::HANDLED;
 use crate::{Gateway, env};
@@ -190,6 +190,8 @@ fn inherit(command: &mut Command, fds: Vec<RawFd>, role: Role) {
             // SAFETY: ignoring a signal installs no code, and the signal stays ignored after the exec.
             unsafe { libc::signal(signal, SIG_IGN) };
         }
+        // The angel starts its children while its own signals are blocked.
+        unblock();
         for fd in &fds {
             // SAFETY: the caller of `inherit` keeps these descriptors open until after the spawn.
             let fd = unsafe { BorrowedFd::borrow_raw(*fd) };
