@@ -18,7 +18,7 @@ from math import comb
 from pathlib import Path
 from statistics import median
 
-from harness import brokers, disk, hello, processes, rpc
+from harness import brokers, disk, hello, lives, processes, rpc
 from harness.brokers import PHP, Stoker
 from harness.wire import Client
 
@@ -46,7 +46,11 @@ def call_cost(binary, options, folder):
         return rpc.cpu_per_request(broker, shape, options.seconds)[0]
 
 
-WORKLOADS = {"hello": jobs_cost("memory"), "durable": jobs_cost("sqlite"), "rpc": call_cost}
+def life_cost(binary, _, folder):
+    return sum(lives.lived(binary, folder).values())
+
+
+WORKLOADS = {"hello": jobs_cost("memory"), "durable": jobs_cost("sqlite"), "rpc": call_cost, "lives": life_cost}
 
 
 def interval(figures):

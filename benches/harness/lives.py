@@ -21,13 +21,17 @@ def run(options, folder):
     options.say(f"lives: {options.pairs} pairs of {LIVES:,} processes")
     programs = Result("exec of /bin/true", "tasks/s", more_is_better=True, ratio_bar=0.6)
     lives = Result("one-task worker: CPU of angel and server beyond a bare loop's", "µs/life", bar=50.0)
+    parts = {part: Result(f"one-task worker: CPU of the {part} alone", "µs/life") for part in ("angel", "server")}
     for pair in range(options.pairs):
         options.await_quiet()
         steps = [lambda: bare(programs, ["/bin/true"]), lambda: executed(programs, options, folder)]
         for step in steps if pair % 2 == 0 else reversed(steps):
             step()
-        lives.stoker.append(lived(options, folder) - spawned(["/bin/true"])["cpu_us"])
-    return [programs, lives]
+        spent, spawning = lived(options.binary, folder), spawned(["/bin/true"])["cpu_us"]
+        lives.stoker.append(sum(spent.values()) - spawning)
+        for part, result in parts.items():
+            result.stoker.append(spent[part])
+    return [programs, lives, *parts.values()]
 
 
 def bare(programs, command):
@@ -46,12 +50,13 @@ def executed(programs, options, folder):
             programs.stoker.append(LIVES / fill_and_run(client, LIVES))
 
 
-def lived(options, folder):
-    """Returns the CPU time of angel and server per life, in microseconds."""
-    with Stoker(folder, [C / "worker", "each"], AT_ONCE, options.binary, strategy="spare") as broker:
+def lived(binary, folder):
+    """Returns the CPU time of angel and of server per life, in microseconds."""
+    with Stoker(folder, [C / "worker", "each"], AT_ONCE, binary, strategy="spare") as broker:
         with Client(broker.socket) as client:
             fill_and_run(client, LIVES // 10)
-            before = processes.cpu_seconds(broker.pids())
+            parts = dict(zip(("angel", "server"), broker.pids()))
+            before = {part: processes.cpu_seconds([pid]) for part, pid in parts.items()}
             # Each poll costs the server time too.
             fill_and_run(client, LIVES, every=0.05)
-            return (processes.cpu_seconds(broker.pids()) - before) * 1e6 / LIVES
+            return {part: (processes.cpu_seconds([pid]) - before[part]) * 1e6 / LIVES for part, pid in parts.items()}

@@ -37,6 +37,7 @@ impl World {
                     let pool = name.rsplit_once('-').map_or("", |(pool, _)| pool);
                     self.check_process_count(pool);
                     self.pools.insert(worker, pool.to_owned());
+                    let spec = spec.parse().expect("a spec");
                     self.spawning.insert(worker, (name, spec));
                     let delay = self.dice("angel").micros(200, 20_000);
                     self.agenda

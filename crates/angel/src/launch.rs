@@ -11,8 +11,7 @@ use libc::{SIG_DFL, SIGCHLD, SIGPIPE, c_char, c_int, c_void};
 use rustix::fd::BorrowedFd;
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{
-    Gid, Pid, Signal, Uid, chdir, geteuid, getpid, getppid, set_parent_process_death_signal,
-    setpgid,
+    Gid, Pid, Signal, Uid, chdir, geteuid, getppid, set_parent_process_death_signal, setpgid,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};
@@ -37,29 +36,29 @@ pub(crate) struct Launch<'a> {
     pub(crate) streams: [BorrowedFd<'a>; 3],
     /// Descriptors that the program keeps.
     pub(crate) inherited_fds: Vec<BorrowedFd<'a>>,
+    /// This process.
+    pub(crate) parent: Pid,
 }
 
 /// The part of the parent's memory that the child uses.
 struct Shared<'a> {
     launch: &'a Launch<'a>,
     arguments: Vec<*const c_char>,
-    parent: Pid,
     failure: Cell<Option<Errno>>,
 }
 
 impl Launch<'_> {
-    /// Starts the program. Returns its pid after the exec has succeeded.
-    pub(crate) fn start(&self) -> io::Result<i32> {
+    /// Starts the program. Returns its pid after the exec has succeeded. All signals are blocked meanwhile: no handler
+    /// may run in the child, because it shares this process's memory.
+    pub(crate) fn start(&self, _blocked: &Blocked) -> io::Result<i32> {
         let shared = Shared {
             launch: self,
             arguments: pointers(self.arguments),
-            parent: getpid(),
             failure: Cell::new(None),
         };
         let pid = {
             let all = self.environment.iter().chain(&self.own_environment);
             let _environment = Environment::set(pointers(all));
-            let _signals = Blocked::all();
             shared.fork()?
         };
         match shared.failure.get() {
@@ -107,7 +106,7 @@ impl Shared<'_> {
         setpgid(None, None)?;
         // A change of user clears the parent-death signal, so it is set after that.
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        if getppid() != Some(self.parent) {
+        if getppid() != Some(launch.parent) {
             return Err(Errno::PIPE);
         }
         for fd in &launch.inherited_fds {
@@ -136,6 +135,11 @@ fn unblock_signals() {
         // SAFETY: the child has its own table of handlers, and the default action installs no code.
         unsafe { libc::signal(signal, SIG_DFL) };
     }
+    unblock();
+}
+
+/// Unblocks all signals of this process.
+pub(crate) fn unblock() {
     let none = signals(libc::sigemptyset);
     // SAFETY: the set is valid, and a null pointer means that the former set is not returned.
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut()) };
@@ -151,21 +155,35 @@ fn signals(fill: unsafe extern "C" fn(*mut libc::sigset_t) -> c_int) -> libc::si
 }
 
 /// Blocks all signals of this process until it is dropped.
-struct Blocked(libc::sigset_t);
+pub(crate) struct Blocked(libc::sigset_t);
 
 impl Blocked {
-    fn all() -> Self {
+    pub(crate) fn all() -> Self {
         let (all, mut former) = (signals(libc::sigfillset), signals(libc::sigemptyset));
         // SAFETY: both are valid sets.
         unsafe { libc::sigprocmask(libc::SIG_SETMASK, &all, &mut former) };
         Self(former)
     }
+
+    /// Runs `act` with signals unblocked. The signals that came before are handled first.
+    pub(crate) fn unblocked<T>(&self, act: impl FnOnce() -> T) -> T {
+        self.restore();
+        let result = act();
+        let all = signals(libc::sigfillset);
+        // SAFETY: this is a valid set, and a null pointer means that the former set is not returned.
+        unsafe { libc::sigprocmask(libc::SIG_SETMASK, &all, ptr::null_mut()) };
+        result
+    }
+
+    fn restore(&self) {
+        // SAFETY: this is the valid set that was in force before.
+        unsafe { libc::sigprocmask(libc::SIG_SETMASK, &self.0, ptr::null_mut()) };
+    }
 }
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        // SAFETY: this is the valid set that was in force before.
-        unsafe { libc::sigprocmask(libc::SIG_SETMASK, &self.0, ptr::null_mut()) };
+        self.restore();
     }
 }
 

@@ -42,7 +42,7 @@ pub use channel::{Channel, MAX_MESSAGE};
 pub use gateway::{Gateway, is_gateway};
 pub use heartbeat::{Beat, Heartbeat, Stage};
 pub use message::{
-    End, GatewayEvent, Level, Previous, SocketEvent, Spec, ToAngel, ToServer, WorkerKey,
+    End, GatewayEvent, Level, Previous, SocketEvent, Spec, SpecText, ToAngel, ToServer, WorkerKey,
 };
 pub use procfs::{kill_tree, with_cookie};
 #[cfg(not(feature = "sim"))]

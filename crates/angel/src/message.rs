@@ -1,6 +1,8 @@
 //! Messages between angel and server.
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use std::time::Duration;
 pub type WorkerKey = u64;
 
 /// How to start the workers of a version of a pool.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
     /// Whether the worker gets a socket to the server.
     pub protocol: bool,
@@ -24,6 +26,34 @@ pub struct Spec {
     /// A user name from `/etc/passwd`, or `uid` or `uid:gid`.
     pub user: Option<String>,
 }
+
+/// A [`Spec`] as JSON. The server writes it once for all workers of a version of a pool, and the angel recognizes it by
+/// its bytes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SpecText(Box<RawValue>);
+
+impl SpecText {
+    pub fn new(spec: &Spec) -> io::Result<Self> {
+        Ok(Self(to_raw_value(spec)?))
+    }
+
+    pub fn parse(&self) -> io::Result<Spec> {
+        Ok(serde_json::from_str(self.as_str())?)
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        self.0.get()
+    }
+}
+
+impl PartialEq for SpecText {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for SpecText {}
 
 /// A log event about the socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,7 +84,7 @@ pub enum ToAngel {
         worker: WorkerKey,
         /// The worker's name, `pool-number`.
         name: String,
-        spec: Spec,
+        spec: SpecText,
     },
     /// Send a signal to a worker's own process, not to its descendants.
     Signal { worker: WorkerKey, signal: i32 },

@@ -1,8 +1,7 @@
 //! What the workers of a version of a pool start with. It is prepared once and cached, because a pool whose workers run
 //! one task each starts many of them a second.
 
-use crate::{Spec, env, environment, user};
-use std::collections::hash_map::Entry;
+use crate::{Spec, SpecText, env, environment, user};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -28,20 +27,21 @@ pub(crate) struct Recipe {
 /// The recipes prepared since the configuration last changed. A change of the configuration clears them, because a user
 /// may have another uid or home by then.
 #[derive(Default)]
-pub(crate) struct Recipes(HashMap<Spec, Recipe>);
+pub(crate) struct Recipes(HashMap<Box<str>, Recipe>);
 
 impl Recipes {
-    pub(crate) fn get_or_prepare(&mut self, spec: Spec) -> io::Result<&Recipe> {
-        if self.0.len() >= MAX_RECIPES {
-            self.clear();
-        }
-        match self.0.entry(spec) {
-            Entry::Occupied(kept) => Ok(kept.into_mut()),
-            Entry::Vacant(vacant) => {
-                let recipe = Recipe::new(vacant.key())?;
-                Ok(vacant.insert(recipe))
+    pub(crate) fn get_or_prepare(&mut self, spec: &SpecText) -> io::Result<&Recipe> {
+        let text = spec.as_str();
+        if !self.0.contains_key(text) {
+            let recipe = Recipe::new(&spec.parse()?)?;
+            if self.0.len() >= MAX_RECIPES {
+                self.clear();
             }
+            self.0.insert(text.into(), recipe);
         }
+        self.0
+            .get(text)
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     pub(crate) fn clear(&mut self) {
@@ -109,6 +109,10 @@ mod tests {
         }
     }
 
+    fn text(spec: &Spec) -> SpecText {
+        SpecText::new(spec).expect("it can be written")
+    }
+
     #[test]
     fn a_recipe_omits_the_per_worker_variables() {
         let recipe = Recipe::new(&spec("a")).expect("it can be prepared");
@@ -126,7 +130,7 @@ mod tests {
         let mut recipes = Recipes::default();
         for no in 0..=MAX_RECIPES {
             recipes
-                .get_or_prepare(spec(&no.to_string()))
+                .get_or_prepare(&text(&spec(&no.to_string())))
                 .expect("it can be prepared");
         }
         assert_eq!(recipes.0.len(), 1);
@@ -141,8 +145,8 @@ mod tests {
             user: Some("nobody-of-this-name".to_owned()),
             ..spec("a")
         };
-        assert!(recipes.get_or_prepare(nobody).is_err());
-        assert!(recipes.get_or_prepare(Spec::default()).is_err());
+        assert!(recipes.get_or_prepare(&text(&nobody)).is_err());
+        assert!(recipes.get_or_prepare(&text(&Spec::default())).is_err());
         assert!(recipes.0.is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! Starts processes, each with the descriptors and variables of its kind.
 
-use crate::launch::Launch;
+use crate::launch::{Blocked, Launch, unblock};
 use crate::recipe::{Recipe, assignment};
 use crate::signals::HANDLED;
 use crate::{Gateway, env};
@@ -10,7 +10,7 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -31,14 +31,34 @@ pub(crate) struct Spawned {
     pub(crate) fds: Vec<OwnedFd>,
 }
 
-/// Starts a worker in its own process group, with two pipes and, if it speaks the protocol, a connected socket. Its
-/// standard input is `nothing`.
+/// What the starts of all workers share.
+pub(crate) struct Parent {
+    /// This process.
+    pub(crate) pid: Pid,
+    /// The standard input of workers: `/dev/null`.
+    pub(crate) dev_null: File,
+    /// Signals are blocked except while the angel waits. So several exits are reported by one signal, and starting a
+    /// worker need not block them.
+    pub(crate) blocked: Blocked,
+}
+
+impl Parent {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            pid: getpid(),
+            dev_null: File::open("/dev/null")?,
+            blocked: Blocked::all(),
+        })
+    }
+}
+
+/// Starts a worker in its own process group, with two pipes and, if it speaks the protocol, a connected socket.
 pub(crate) fn worker(
     recipe: &Recipe,
     name: &str,
     socket_path: &str,
     cookie: &str,
-    nothing: &File,
+    parent: &Parent,
 ) -> io::Result<Spawned> {
     let (mut ours, mut theirs) = (None, None);
     if recipe.protocol {
@@ -64,10 +84,17 @@ pub(crate) fn worker(
         own_environment: own.collect::<io::Result<_>>()?,
         dir: recipe.dir.as_deref(),
         identity: recipe.identity,
-        streams: [nothing.as_fd(), stdout_end.as_fd(), stderr_end.as_fd()],
+        streams: [
+            parent.dev_null.as_fd(),
+            stdout_end.as_fd(),
+            stderr_end.as_fd(),
+        ],
         inherited_fds: theirs.iter().map(AsFd::as_fd).collect(),
+        parent: parent.pid,
     };
-    let pid = launch.start().map_err(|error| explain(recipe, &error))?;
+    let pid = launch
+        .start(&parent.blocked)
+        .map_err(|error| explain(recipe, &error))?;
     let fds: Vec<OwnedFd> = [stdout, stderr].into_iter().chain(ours).collect();
     for fd in &fds {
         fcntl_setfl(fd, OFlags::NONBLOCK)?;
@@ -163,6 +190,8 @@ fn inherit(command: &mut Command, fds: Vec<RawFd>, role: Role) {
             // SAFETY: ignoring a signal installs no code, and the signal stays ignored after the exec.
             unsafe { libc::signal(signal, SIG_IGN) };
         }
+        // The angel starts its children while its own signals are blocked.
+        unblock();
         for fd in &fds {
             // SAFETY: the caller of `inherit` keeps these descriptors open until after the spawn.
             let fd = unsafe { BorrowedFd::borrow_raw(*fd) };

@@ -3,6 +3,7 @@
 use crate::config::{JobsConfig, Pool as PoolSpec, Queue, Service};
 use crate::observe::events;
 use crate::plane::Plane;
+use crate::workers::Version;
 use std::sync::Arc;
 use stoker_core::{Event, Kind, PoolId, QueueConfig};
 
@@ -26,12 +27,13 @@ impl Plane {
     pub(crate) fn add_pool(&mut self, pool: &PoolSpec) {
         let id = self.core.add_pool(&pool.name, pool.core_config());
         // A removed pool may have had the same id.
-        self.workers.specs.retain(|(of, _), _| *of != id);
+        self.workers.versions.retain(|(of, _), _| *of != id);
         self.workers.restarts.remove(&id);
         self.workers.spent.remove(&id);
         self.workers.last_exits.remove(&id);
         self.admin.reloads.forget(id);
-        self.workers.specs.insert((id, 1), self.spec_to_start(pool));
+        let version = Version::new(self.spec_to_start(pool));
+        self.workers.versions.insert((id, 1), version);
     }
 
     /// Restores the size of a pool that an operator had set before the server was started again. It always fits,

@@ -116,6 +116,8 @@ pub(crate) struct Stats {
 pub(crate) struct Scratch {
     pub(crate) actions: Vec<Action>,
     pub(crate) meta: MetaBuf,
+    /// For reading what is left of a worker's output and answers.
+    pub(crate) leftovers: Vec<u8>,
 }
 
 /// The state of the server, in parts. The type of each part is defined in the module whose methods mostly use it.

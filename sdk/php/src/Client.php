@@ -413,9 +413,9 @@ final class Client
      *     foreach ($stoker->jobs(['queue' => 'emails', 'state' => 'failed']) as $job) { … }
      *
      * @param array<string, mixed> $filter any of: queue; state, as in job(); type; error, the class of the error;
-     *                                     fingerprint, from failures(); key; older, the minimum number of seconds since
-     *                                     the job ended or, if it has not ended, since it was pushed. A job must match
-     *                                     all of them. Empty = all jobs
+     *                                     fingerprint, from failureGroups(); key; older, the minimum number of seconds
+     *                                     since the job ended or, if it has not ended, since it was pushed. A job must
+     *                                     match all of them. Empty = all jobs
      * @param int $page jobs per request, 1 to 1000
      * @return \Generator<int, array<string, mixed>> as job(), without body, result, output, checkpoint and history
      * @throws InvalidRequest   the filter has an unknown key or an invalid value
@@ -441,7 +441,7 @@ final class Client
     /**
      * Returns failed jobs in groups of jobs with the same error.
      *
-     *     foreach ($stoker->failures() as $group) { $stoker->retry(['fingerprint' => $group['fingerprint']]); }
+     *     foreach ($stoker->failureGroups() as $group) { $stoker->retry(['fingerprint' => $group['fingerprint']]); }
      *
      * @param array<string, mixed> $filter see jobs()
      * @param int $limit maximum number of groups, 1 to 1000
@@ -449,7 +449,7 @@ final class Client
      *                                    id of one job of the group), error
      * @throws StokerException see jobs()
      */
-    public function failures(array $filter = [], int $limit = 100): array
+    public function failureGroups(array $filter = [], int $limit = 100): array
     {
         return $this->admin('job', ['op' => 'groups', 'limit' => $limit] + Selection::filter($filter))['groups'];
     }

@@ -240,7 +240,7 @@ test('client: the requests about jobs', function (): void {
     }
     $asks(['count' => 7, 'groups' => ['g']], $client->note('i', 2), ['op' => 'show', 'id' => 'i', 'note' => 2]);
     $asks(7, $client->countJobs(), ['op' => 'count']);
-    $asks(['g'], $client->failures(['queue' => 'q'], 3), ['op' => 'groups', 'limit' => 3, 'queue' => 'q']);
+    $asks(['g'], $client->failureGroups(['queue' => 'q'], 3), ['op' => 'groups', 'limit' => 3, 'queue' => 'q']);
     $asks(7, $client->retry('i', 10), ['op' => 'retry', 'id' => 'i', 'per_second' => 10]);
     $asks(7, $client->cancel(['all' => true]), ['op' => 'cancel', 'all' => true]);
     $asks(7, $client->discard($filter), ['op' => 'discard'] + $sent);

@@ -57,7 +57,7 @@ test('live: the operations on jobs for operators', function () use ($binary): vo
     $c = $server->client;
     $ids = $c->pushMany('fails', ['a', 'b', 'c'], type: 'T');
     array_map($server->end(...), $ids);
-    [$group] = $c->failures();
+    [$group] = $c->failureGroups();
     same([3, 'fails', 'DomainException'], [$group['count'], $group['queue'], $group['error']['class']]);
     same([3, 0], [$c->countJobs(['fingerprint' => $group['fingerprint']]), $c->countJobs(['type' => 'other'])]);
     same($ids, array_column(iterator_to_array($c->jobs(['type' => 'T'], 2), false), 'id'));

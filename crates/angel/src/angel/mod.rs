@@ -12,8 +12,8 @@ use crate::recipe::Recipes;
 use crate::socket::Socket;
 use crate::watchdog::{Timeouts, Watchdog};
 use crate::{
-    End, Gateway, Heartbeat, Level, Previous, Spec, ToAngel, ToServer, WorkerKey, procfs, signals,
-    spawn,
+    End, Gateway, Heartbeat, Level, Previous, SpecText, ToAngel, ToServer, WorkerKey, procfs,
+    signals, spawn,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -22,7 +22,6 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -106,8 +105,7 @@ struct Angel {
     by_pid: HashMap<i32, WorkerKey>,
     /// What workers start with, prepared once for each version of a pool.
     recipes: Recipes,
-    /// The standard input of workers: `/dev/null`.
-    dev_null: File,
+    parent: spawn::Parent,
     children: Children,
     /// Workers reaped since the last sweep.
     ended: Vec<Worker>,
@@ -153,7 +151,7 @@ impl Angel {
             workers: HashMap::new(),
             by_pid: HashMap::new(),
             recipes: Recipes::default(),
-            dev_null: File::open("/dev/null")?,
+            parent: spawn::Parent::new()?,
             ended: Vec::new(),
             phase: Phase::Serving,
             heartbeat: Heartbeat::new()?,
@@ -231,7 +229,8 @@ impl Angel {
             tv_sec: timeout.as_secs() as i64,
             tv_nsec: i64::from(timeout.subsec_nanos()),
         });
-        match poll(&mut fds, timeout.as_ref()) {
+        let poll = || poll(&mut fds, timeout.as_ref());
+        match self.parent.blocked.unblocked(poll) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -327,15 +326,15 @@ impl Angel {
         }
     }
 
-    fn spawn(&mut self, key: WorkerKey, name: String, spec: Spec) {
+    fn spawn(&mut self, key: WorkerKey, name: String, spec: SpecText) {
         if self.phase != Phase::Serving {
             return;
         }
         self.cookies += 1;
-        let cookie = format!("{}-{}", getpid().as_raw_nonzero(), self.cookies);
+        let cookie = format!("{}-{}", self.parent.pid.as_raw_nonzero(), self.cookies);
         let path = self.listening.path();
-        let recipe = self.recipes.get_or_prepare(spec);
-        let start = |recipe| spawn::worker(recipe, &name, &path, &cookie, &self.dev_null);
+        let recipe = self.recipes.get_or_prepare(&spec);
+        let start = |recipe| spawn::worker(recipe, &name, &path, &cookie, &self.parent);
         match recipe.and_then(start) {
             Ok(spawned) => {
                 let pid = spawned.pid;

@@ -59,6 +59,19 @@ fn the_server_ignores_signals_and_leaves_them_to_the_angel() {
     );
 }
 
+/// The angel starts processes while its own signals are blocked. They must not inherit that.
+#[test]
+fn no_process_starts_with_blocked_signals() {
+    let app = start("workers = 1");
+    for pid in procs::children(app.angel()) {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+        let blocked = status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigBlk:\t"));
+        assert_eq!(blocked, Some("0000000000000000"), "{status}");
+    }
+}
+
 #[test]
 fn signals_without_a_meaning_do_not_affect_the_angel() {
     let app = start("workers = 1");

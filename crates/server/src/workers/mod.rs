@@ -14,9 +14,11 @@ mod peer_process;
 pub(crate) mod process;
 mod protocol;
 mod state;
+mod version;
 
 #[cfg(not(feature = "sim"))]
 pub(crate) use handle::kill_marked;
 pub(crate) use handle::{Pipe, WorkerHandle};
 pub(crate) use memory::SharedMemory;
 pub(crate) use state::Workers;
+pub(crate) use version::Version;

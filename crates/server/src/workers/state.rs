@@ -1,11 +1,9 @@
 //! The state of all workers.
 
-use super::WorkerHandle;
-use crate::config::Pool as PoolSpec;
+use super::{Version, WorkerHandle};
 use crate::net::ConnId;
 use crate::plane::Plane;
 use std::collections::HashMap;
-use std::sync::Arc;
 use stoker_core::{PoolId, WorkerId};
 
 /// The workers of all pools, and what is counted of them.
@@ -15,8 +13,8 @@ pub(crate) struct Workers {
     pub(crate) handles: Vec<Option<WorkerHandle>>,
     /// Outputs that are paused until the log has caught up.
     pub(crate) paused_outputs: Vec<ConnId>,
-    /// The configuration with which the workers of each version of a pool are started.
-    pub(crate) specs: HashMap<(PoolId, u32), Arc<PoolSpec>>,
+    /// What the workers of each version of a pool are started with.
+    pub(crate) versions: HashMap<(PoolId, u32), Version>,
     /// For each pool, the number of workers that ran their last task and exited normally.
     pub(crate) spent: HashMap<PoolId, u64>,
     /// For each pool, the number of workers that ended unexpectedly.

@@ -7,6 +7,7 @@ use crate::config::{Launch, Pool as PoolSpec};
 use crate::net::ConnId;
 use crate::observe::events;
 use crate::plane::{Plane, Todo};
+use crate::workers::Version;
 use apply::Report;
 use std::collections::HashMap;
 use stoker_angel::{MAX_MESSAGE, ToAngel};
@@ -168,7 +169,10 @@ impl Plane {
             let entry = events::RELOAD_STARTED.message(text).with("pool", name);
             self.log.put(entry.with("version", version));
             if let Some(spec) = self.pool_spec(pool).map(|spec| self.spec_to_start(spec)) {
-                self.workers.specs.entry((pool, version)).or_insert(spec);
+                let versions = &mut self.workers.versions;
+                versions
+                    .entry((pool, version))
+                    .or_insert(Version::new(spec));
             }
         }
         self.settle();
@@ -192,7 +196,7 @@ impl Plane {
                 .with("pool", name.as_str());
             self.log.put(entry.with("version", version));
             self.workers
-                .specs
+                .versions
                 .retain(|(of, old), _| *of != pool || *old >= version);
             self.save_for_restarts();
             self.clear_calls_of(pool);

@@ -389,7 +389,7 @@ impl Plane {
             let alarms = [conn.half_frame_alarm, conn.stall_alarm];
             let alarms = alarms.into_iter().flatten();
             alarms.for_each(|alarm| self.alarms.cancel(alarm));
-            self.poller.remove(&conn.fd);
+            // Dropping the connection closes its socket, which also ends its registration with the poller.
         }
     }
 

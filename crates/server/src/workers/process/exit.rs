@@ -30,12 +30,13 @@ impl Plane {
         let conn = handle.conn;
         self.read_all_output(id);
         if let Some(conn) = conn {
-            let mut buffer = vec![0; READ_SIZE];
+            let mut buffer = self.take_leftovers_buffer();
+            let size = READ_SIZE.min(buffer.len());
             for _ in 0..MAX_READS {
                 let Some(socket) = self.peers.conns.get(conn).filter(|conn| !conn.closing) else {
                     break;
                 };
-                let (count, flow) = socket.read(&mut buffer);
+                let (count, flow) = socket.read(&mut buffer[..size]);
                 if count > 0 && !self.handle_bytes(conn, &buffer[..count], true) {
                     break;
                 }
@@ -43,6 +44,7 @@ impl Plane {
                     break;
                 }
             }
+            self.scratch.leftovers = buffer;
         }
         self.step(Event::Exited { worker: id, exit }, None);
         self.settle();
@@ -57,15 +59,8 @@ impl Plane {
         if slot.as_ref().is_none_or(|handle| handle.id != id) {
             return;
         }
+        // Dropping the handle closes its descriptors, which also ends their registration with the poller.
         let Some(handle) = slot.take() else { return };
-        handle
-            .pipes
-            .iter()
-            .filter(|pipe| !pipe.is_paused)
-            .for_each(|pipe| self.poller.remove(&pipe.fd));
-        if let Some(pidfd) = &handle.pidfd {
-            self.poller.remove(pidfd);
-        }
         self.log.closed(&handle.log);
         if let Some(conn) = handle.conn {
             self.forget_conn(conn);

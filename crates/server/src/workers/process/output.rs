@@ -8,6 +8,8 @@ use crate::workers::WorkerHandle;
 use stoker_core::{TaskId, WorkerId};
 use stoker_os::{Errno, read};
 
+const LEFTOVERS_SIZE: usize = 64 << 10;
+
 impl Plane {
     /// Reads a worker's output and passes it to the log, attributed to the task that wrote it.
     pub(crate) fn read_output(&mut self, token: ConnId, stderr: bool, buffer: &mut [u8]) {
@@ -77,8 +79,8 @@ impl Plane {
             return;
         };
         if let Some(at) = handle.pipes.iter().position(|pipe| pipe.stream == stream) {
-            let pipe = handle.pipes.swap_remove(at);
-            self.poller.remove(&pipe.fd);
+            // Its descriptor is closed, which also ends its registration with the poller.
+            handle.pipes.swap_remove(at);
         }
     }
 
@@ -173,7 +175,13 @@ impl Plane {
         // The maximum content of a pipe in reads of this size. A worker that continues to write is not waited
         // for.
         const MAX_READS: usize = 20;
-        let mut buffer = vec![0; 64 << 10];
+        if self
+            .worker_handle(id)
+            .is_none_or(|handle| handle.pipes.is_empty())
+        {
+            return;
+        }
+        let mut buffer = self.take_leftovers_buffer();
         for stream in [Stream::Stdout, Stream::Stderr] {
             for _ in 0..MAX_READS {
                 if !self.read_pipe(id, stream, &mut buffer, true) {
@@ -181,6 +189,15 @@ impl Plane {
                 }
             }
         }
+        self.scratch.leftovers = buffer;
+    }
+
+    /// A buffer of [`LEFTOVERS_SIZE`]. It is allocated only once: filling one with zeros for each worker that ends would
+    /// also displace everything else from the processor's cache.
+    pub(crate) fn take_leftovers_buffer(&mut self) -> Vec<u8> {
+        let mut buffer = std::mem::take(&mut self.scratch.leftovers);
+        buffer.resize(LEFTOVERS_SIZE, 0);
+        buffer
     }
 
     /// The task that a worker is running, as a label for log lines. If several are assigned, the label is the

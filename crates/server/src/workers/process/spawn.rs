@@ -2,29 +2,28 @@
 
 use crate::base;
 use crate::clock::wall_ms;
-use crate::config::Pool as PoolSpec;
 use crate::net::{Role, Source};
 use crate::observe::events;
 use crate::observe::{Allowance, Stream, WorkerLog};
 use crate::plane::Plane;
-use crate::workers::{Pipe, SharedMemory, WorkerHandle};
-use std::path::Path;
-use std::sync::Arc;
-use stoker_angel::{Spec, ToAngel, WorkerKey};
+use crate::workers::{Pipe, SharedMemory, Version, WorkerHandle};
+use stoker_angel::{ToAngel, WorkerKey};
 use stoker_core::{Event, Exit, Offer, PoolId, WorkerId};
 use stoker_os::{Fd, own_user};
-
-/// The path by which the angel finds its own program, even if the file has been replaced.
-const OWN_PROGRAM: &str = "/proc/self/exe";
 
 impl Plane {
     /// Requests a worker from the angel.
     pub(crate) fn spawn(&mut self, worker: WorkerId, pool: PoolId, version: u32, number: u32) {
-        let Some(spec) = self.spec_of(pool, version) else {
+        let Some(version) = self.version_to_start(pool, version) else {
             return;
         };
-        let name = format!("{}-{number}", spec.name);
-        let log = WorkerLog::new(&spec.name, &name, 0);
+        let name = format!("{}-{number}", version.spec.name);
+        let log = WorkerLog::new(&version.spec.name, &name, 0);
+        let Ok(spec) = version.text() else {
+            // As if the message could not be sent.
+            self.angel.is_lost = true;
+            return;
+        };
         self.add_worker_handle(WorkerHandle {
             id: worker,
             pool,
@@ -47,34 +46,28 @@ impl Plane {
         let message = ToAngel::Spawn {
             worker: WorkerHandle::key(worker),
             name,
-            spec: Spec {
-                protocol: spec.core.protocol,
-                command: spec.strategy.command(OWN_PROGRAM, &spec.command),
-                env_clear: spec.env_clear,
-                env_pass: spec.env_pass.clone(),
-                env: spec.environment(),
-                dir: spec.directory.clone(),
-                user: spec.user.clone(),
-            },
+            spec,
         };
         self.send_to_angel(&message);
     }
 
     /// The configuration with which workers of a version are started. For a new version it is taken from the
     /// pool's present configuration.
-    fn spec_of(&mut self, pool: PoolId, version: u32) -> Option<Arc<PoolSpec>> {
-        if let Some(spec) = self.workers.specs.get(&(pool, version)) {
-            let directory = spec.directory.as_deref();
-            if directory.is_none_or(Path::is_dir) {
-                return Some(spec.clone());
-            }
+    fn version_to_start(&mut self, pool: PoolId, version: u32) -> Option<&mut Version> {
+        let (key, now) = ((pool, version), self.now);
+        let known = self.workers.versions.get_mut(&key);
+        let has_directory = known.map(|version| version.has_directory(now));
+        if has_directory == Some(true) {
+            return self.workers.versions.get_mut(&key);
+        }
+        if has_directory == Some(false) {
             // A release was removed before a reload switched its workers to the next one. The workers are started
             // in the next release, because only its code exists.
             base::refresh_removed_base(&mut self.launch, &mut self.log);
         }
         let spec = self.spec_to_start(self.pool_spec(pool)?);
-        self.workers.specs.insert((pool, version), spec.clone());
-        Some(spec)
+        self.workers.versions.insert(key, Version::new(spec));
+        self.workers.versions.get_mut(&key)
     }
 
     /// Takes over the socket and the output pipes of a worker that was started.

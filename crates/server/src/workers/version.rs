@@ -1,0 +1,61 @@
+//! What the workers of one version of a pool are started with.
+
+use crate::config::Pool as PoolSpec;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use stoker_angel::{Spec, SpecText};
+use stoker_core::{Span, Time};
+
+/// The path by which the angel finds its own program, even if the file has been replaced.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+/// The time between two checks whether the directory exists. A pool whose workers run one task each starts thousands a
+/// second.
+const DIRECTORY_CHECK_INTERVAL: Span = Span::from_millis(10);
+
+/// The configuration of a version, and its message to the angel.
+pub(crate) struct Version {
+    pub(crate) spec: Arc<PoolSpec>,
+    /// Written when the first worker is started.
+    text: Option<SpecText>,
+    next_directory_check: Time,
+}
+
+impl Version {
+    pub(crate) fn new(spec: Arc<PoolSpec>) -> Self {
+        Self {
+            spec,
+            text: None,
+            next_directory_check: Time::ZERO,
+        }
+    }
+
+    pub(crate) fn has_directory(&mut self, now: Time) -> bool {
+        if now < self.next_directory_check {
+            return true;
+        }
+        let exists = self.spec.directory.as_deref().is_none_or(Path::is_dir);
+        if exists {
+            self.next_directory_check = now + DIRECTORY_CHECK_INTERVAL;
+        }
+        exists
+    }
+
+    /// How the angel starts a worker.
+    pub(crate) fn text(&mut self) -> io::Result<SpecText> {
+        if let Some(text) = &self.text {
+            return Ok(text.clone());
+        }
+        let spec = &self.spec;
+        let text = SpecText::new(&Spec {
+            protocol: spec.core.protocol,
+            command: spec.strategy.command(OWN_PROGRAM, &spec.command),
+            env_clear: spec.env_clear,
+            env_pass: spec.env_pass.clone(),
+            env: spec.environment(),
+            dir: spec.directory.clone(),
+            user: spec.user.clone(),
+        })?;
+        Ok(self.text.insert(text).clone())
+    }
+}
