@@ -49,7 +49,6 @@ pub(super) async fn open(
 /// local peers.
 fn hello_for_server(relay: &Relay, peer: &AuthenticatedPeer, out: &mut Vec<u8>) {
     let token = peer.handle.token();
-    let sees_all = token.has(Role::Admin) || token.has(Role::Read);
     let hello = Hello {
         pid: None,
         token: None,
@@ -59,7 +58,8 @@ fn hello_for_server(relay: &Relay, peer: &AuthenticatedPeer, out: &mut Vec<u8>) 
         relayed: Some(Relayed {
             token: relay.client.token().to_owned(),
             owner: format!("token:{}", token.name),
-            admin: sees_all,
+            admin: token.has(Role::Admin),
+            read: token.has(Role::Read),
             address: peer.address.to_string(),
         }),
         ..peer.hello.clone()

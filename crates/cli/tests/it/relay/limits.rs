@@ -57,6 +57,23 @@ fn a_token_has_limits_of_its_own() {
     });
 }
 
+/// The places beyond a user's share are for administrators. A token that may only read has none of them.
+#[test]
+fn only_administrators_exceed_the_share_of_connections() {
+    let app = start("[stoker]\nuser_connections = 2");
+    let read = token(&app, "watch", &["--roles", "read"]);
+    let admin = admin(&app);
+    let _open = [client(&app, &read), client(&app, &read)];
+    let refused = rejected(&app, &json!({"v": [1], "role": "client", "token": read}));
+    assert_eq!(refused.status(), Status::RESOURCE_EXHAUSTED);
+    assert!(
+        refused.text().contains("user_connections"),
+        "{}",
+        refused.text()
+    );
+    let _more = [(); 3].map(|()| client(&app, &admin));
+}
+
 /// Peers of one address that send nothing take up only a share of the places: further ones are closed at once.
 #[test]
 fn silent_peers_of_one_address_are_limited() {

@@ -91,6 +91,31 @@ fn a_token_for_one_queue_does_not_open_the_others_of_its_pool() {
     }
 }
 
+/// A pool can begin to serve another queue or service after a worker has joined it. The worker must not get its tasks.
+#[test]
+fn a_worker_leaves_when_its_pool_serves_a_queue_that_its_token_may_not_permit() {
+    let app = start("");
+    let work = work(&app);
+    let mut narrow = join(&app, &work);
+    let both = token(
+        &app,
+        "both",
+        &["--roles", "work", "--queues", "mails,invoices"],
+    );
+    let mut hello_both = hello(&both);
+    hello_both["jobs"] = json!(["mails", "invoices"]);
+    let mut wide = connect(&app, &hello_both).expect("an answer to HELLO");
+    next(&mut narrow, Type::Goaway);
+    let id = app.client().push(&Request::push("invoices", "x"));
+    let task = next(&mut wide, Type::Req);
+    answer(&mut wide, task.id);
+    app.client().job_in(&id, "done");
+    assert!(narrow.frame().is_none(), "it gets no task");
+    let refused = rejected(&app, &hello(&work));
+    assert_eq!(refused.status(), Status::PERMISSION_DENIED);
+    assert!(refused.text().contains("invoices"), "{}", refused.text());
+}
+
 /// The answer was written just when the connection was lost: the worker delivers it on the next one.
 #[test]
 fn a_worker_resumes_its_session_and_delivers_its_answer() {
