@@ -193,6 +193,26 @@ fn a_late_answer_is_refused() {
     assert_eq!(job["crashes"], 1);
 }
 
+/// The server gives up a worker whose task exceeds its time limit, also while the worker has no connection.
+#[test]
+fn a_late_answer_is_counted_if_the_server_gave_up_the_worker() {
+    let config = "[pool.far]\ntask_timeout = \"100ms\"\nstop_grace = \"100ms\"\n[queue.mails]\npool = \"far\"\ntries = 5\n\
+                  [listen]\naddresses = [\"127.0.0.1:0\"]\nresume_timeout = \"60s\"";
+    let app = setup().config(config).launch();
+    let work = work(&app);
+    let mut worker = join(&app, &work);
+    app.client().push(&Request::push("mails", "x"));
+    let task = next(&mut worker, Type::Req);
+    let session = worker.welcome["session"].clone();
+    drop(worker);
+    until("the server gives up the worker", || {
+        app.workers().is_empty().then_some(())
+    });
+    let worker = rejoin(&app, &work, &session, &[task.id]);
+    assert_eq!(worker.welcome.get("resumed"), None);
+    app.wait_for_log("its answers to 1 task(s) are rejected");
+}
+
 /// Without a session to resume, a lost connection is the worker's death at once.
 #[test]
 fn sessions_can_be_disabled() {
