@@ -84,9 +84,10 @@ fn config(options: &TlsOptions) -> Result<ClientConfig, String> {
     let builder = builder.with_safe_default_protocol_versions();
     let builder = builder.map_err(|error| error.to_string())?;
     let builder = builder.with_root_certificates(roots(options.ca.as_deref())?);
-    let (Some(certificate), Some(key)) = (&options.certificate, &options.key) else {
+    let Some(certificate) = &options.certificate else {
         return Ok(builder.with_no_client_auth());
     };
+    let key = options.key.as_ref().unwrap_or(certificate);
     let chain = read_certificates(certificate)?;
     let key = PrivateKeyDer::from_pem_file(key)
         .map_err(|error| format!("cannot read the private key {}: {error}", key.display()))?;
