@@ -65,7 +65,7 @@ fn the_tls_handshake_ends_at_the_time_limit_of_the_command() {
             && !matches!(socket.read(&mut end), Ok(0))
         {}
     });
-    let app = crate::setup().config("").launch();
+    let app = start("");
     let ca = Ca::new(app.dir.path(), "ca");
     drop(ca);
     let url = format!("{url}?ca=ca.pem");
