@@ -43,6 +43,7 @@ ADDRESSES = {"clients": "10.77.0.2", "server": "10.77.0.1", "workers": "10.77.0.
 RESUME_S, KEEPALIVE_S = 3, 5  # the longest that a round draws
 RECOVER_S = 40
 STORE_S = 2
+TRANSIT_S = 0.2  # how long a task may be on its way to its worker
 PERMISSION_DENIED = 77
 
 
@@ -324,8 +325,8 @@ class Campaign:
                 if rest and rest[-1] == "net.once":
                     once.add(n)
         jobs = self._jobs()
-        # Runs, and runs that ended so shortly before the server was killed that it may not have stored that.
-        starts, unstored = collections.Counter(), collections.Counter()
+        # Runs, and runs of which the server had stored neither the end nor, perhaps, the start when it was killed.
+        starts, unstored, began = collections.Counter(), collections.Counter(), {}
         for number in range(WORKERS):
             for line in (self.folder / f"runs{number}").read_text().splitlines():
                 words = line.split()
@@ -334,8 +335,9 @@ class Campaign:
                 what, at = " ".join(words[1:3]), float(words[3])
                 if words[0] == "start":
                     starts[what] += 1
+                    began[what] = at
                 else:
-                    unstored[what] += any(at <= killed <= at + STORE_S for killed in self.server_kills)
+                    unstored[what] += any(began[what] - TRANSIT_S <= killed <= at + STORE_S for killed in self.server_kills)
         lost = [n for n, job in accepted.items() if jobs.get(job, {}).get("state") != "done"]
         again = {job: starts[f"job {job}"] - 1 for job in jobs}
         forbidden = [job for job, count in again.items() if count > jobs[job]["crashes"] + unstored[f"job {job}"]]

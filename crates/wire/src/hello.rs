@@ -78,6 +78,8 @@ pub struct Relayed {
     pub admin: bool,
     /// The peer may see everything. The gateway permits only methods that read, and no others reach the server.
     pub read: bool,
+    /// The maximum number of unanswered requests of all peers with this identity.
+    pub inflight: Option<u32>,
     /// The address of the peer, for display.
     pub address: String,
 }

@@ -59,8 +59,8 @@ impl Address {
             };
         }
         let (authority, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (host, port) =
-            host_and_port(authority.trim_end_matches('/')).ok_or_else(|| invalid("expected a host and a port"))?;
+        let (host, port) = host_and_port(authority.trim_end_matches('/'))
+            .ok_or_else(|| invalid("expected a host and a port"))?;
         match scheme {
             "tcp" if query.is_empty() => Ok(Self::Tcp { host, port }),
             "tcp" => Err(invalid("only tls:// addresses can have options")),
@@ -93,7 +93,9 @@ impl fmt::Display for Address {
 
 fn host_and_port(text: &str) -> Option<(String, u16)> {
     let (host, port) = text.rsplit_once(':')?;
-    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let inner = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
     let is_valid = match inner {
         Some(inner) => is_ipv6(inner),
         None => {
@@ -188,7 +190,8 @@ mod tests {
         let target = target.strip_prefix(&prefix).unwrap_or(&target);
         let mut shown = json!({"scheme": scheme, "target": target});
         if let Address::Tls { options, .. } = address {
-            let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+            let path =
+                |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
             let all = [
                 ("ca", path(&options.ca)),
                 ("name", options.name.clone()),

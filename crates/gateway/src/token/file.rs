@@ -94,7 +94,10 @@ fn read_from(path: &Path, file: &File) -> Result<Vec<Token>, FileError> {
     let mut content: Content =
         serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))?;
     check(&content.tokens).map_err(invalid)?;
-    content.tokens.iter_mut().for_each(Token::drop_unused_secrets);
+    content
+        .tokens
+        .iter_mut()
+        .for_each(Token::drop_unused_secrets);
     Ok(content.tokens)
 }
 
@@ -236,7 +239,10 @@ mod tests {
         let text = serde_json::to_string(&Content { tokens }).unwrap();
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(true).mode(0o600);
-        file.open(&path).unwrap().write_all(text.as_bytes()).unwrap();
+        file.open(&path)
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
         assert_eq!(read(&path).unwrap()[0].secrets, []);
         fs::remove_file(&path).unwrap();
     }

@@ -75,7 +75,9 @@ fn the_tls_handshake_ends_at_the_time_limit_of_the_command() {
         &["call", "a.b", "--timeout", "50ms"],
     );
     assert!(
-        called.stderr.contains("the TLS handshake was not completed"),
+        called
+            .stderr
+            .contains("the TLS handshake was not completed"),
         "{}",
         called.stderr
     );
