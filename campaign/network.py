@@ -223,7 +223,7 @@ class Campaign:
             os.kill(pid, signal.SIGKILL)
         return 0.2
 
-    FAULTS = ["weather", "cut", "cut", "reset", "kill_gateway", "kill_server", "kill_worker", "rotate", "narrow", "revoke"]
+    FAULTS = ["weather", "rotate", "cut", "kill_gateway", "narrow", "kill_server", "revoke", "reset", "cut", "kill_worker"]
 
     def run(self):
         for number in range(self.options.rounds):
@@ -353,7 +353,7 @@ class Campaign:
         now = self._descriptors()
         leaked = {name: (self.descriptors[name], count) for name, count in now.items() if count > self.descriptors[name] + 4}
         broken += [f"descriptors at the start and now: {leaked}"] if leaked else []
-        print(f"{len(accepted):,} accepted pushes, {calls:,} answered calls, {sum(failed.values()):,} failed: {dict(failed)}")
+        print(f"{len(accepted):,} accepted pushes ({len(self.probed)} by the probe of limits), {calls:,} answered calls, {sum(failed.values()):,} failed: {dict(failed)}")
         print(f"runs again: {sum(again.values())}, explained by crashes; faults: {dict(self.faults)}")
         for counter, pattern in (("reconnected too late", "reconnected after"), ("did not reconnect in time", "did not reconnect")):
             count = (self.folder / "stoker.log").read_text(errors="replace").count(pattern)

@@ -25,8 +25,8 @@ for ($n = $number * 1_000_000; !file_exists($stop); $n++) {
             break;
         } catch (Stoker\StokerException $e) {
             $note("failed $n " . (new ReflectionClass($e))->getShortName());
-            if (str_contains($e->getMessage(), 'token')) {
-                $client = null; // It was rotated or revoked: the next client reads it again.
+            if (preg_match('/token|failed attempts/', $e->getMessage())) {
+                $client = null; // The token was rotated or revoked: the next client reads it again.
             }
             if (!$push) {
                 break; // A call is not repeated by this program, only by the SDK.

@@ -102,11 +102,12 @@ fn create_file(path: &Path, socket: Option<&Path>) -> Result {
     }
     let directory = path.parent().filter(|parent| *parent != Path::new(""));
     let directory = directory.unwrap_or(Path::new("."));
-    let owner = socket.and_then(|socket| fs::metadata(socket).ok());
-    let Some(owner) = owner.or_else(|| fs::metadata(directory).ok()) else {
+    let of_server = socket.and_then(|socket| fs::metadata(socket).ok());
+    let is_known = of_server.is_some();
+    let Some(owner) = of_server.or_else(|| fs::metadata(directory).ok()) else {
         return Ok(());
     };
-    if create_for(path, owner.uid(), owner.gid())? && owner.uid() == 0 {
+    if create_for(path, owner.uid(), owner.gid())? && owner.uid() == 0 && !is_known {
         let path = path.display();
         eprintln!(
             "The token file {path} belongs to root. If the server runs as another user, run chown USER {path}."
