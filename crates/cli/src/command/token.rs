@@ -57,7 +57,7 @@ fn paths(file: &TokenFile) -> Result<(PathBuf, Option<PathBuf>)> {
     })?;
     let directory = super::serve::directory_of(&config);
     let socket = crate::socket::configured(resolved.socket.clone());
-    let socket = super::serve::socket_in(&directory, &socket);
+    let socket = super::serve::socket_in(directory, &socket);
     Ok((directory.join(&resolved.listen.tokens), Some(socket)))
 }
 
