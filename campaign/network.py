@@ -4,9 +4,11 @@
     campaign/network.py [--rounds N] [--seed N] [--only FAULT] [--binary FILE] [--keep]
 
 Each host is a network namespace, so this needs root and /dev/net/tun; without them it says so and ends with 0. Clients and
-workers connect over TLS with tokens of their own. In each round one thing goes wrong for a while: the network loses, delays
-and reorders packets, it is cut, it resets connections, or a process is killed. Afterwards every client must get answers again
-by itself. At the end:
+workers connect with tokens of their own. Each round starts the server with other options of [listen] (plain TCP, TLS or mutual
+TLS, max_connections, keepalive, resume_timeout). Then one thing goes wrong for a while: the network loses, delays and reorders
+packets, it is cut, it resets connections, a process is killed, or the clients' token is rotated, narrowed or revoked. Afterwards
+every client must get answers again by itself; a token on the clients' host gets no more than each of its limits, which the round
+draws too; and the host administers the server with tokens of the least role. At the end:
 
 - every push that was accepted is a job that has ended, and no idempotency key has two jobs;
 - a job ran again only as often as a crash was counted for it, or because the server was killed before it had stored that the
@@ -17,6 +19,7 @@ by itself. At the end:
 
 import argparse
 import collections
+import json
 import os
 import random
 import shutil
@@ -33,29 +36,15 @@ sys.path.insert(0, str(ROOT / "benches"))
 from harness import processes  # noqa: E402 (its path is set above)
 from harness.remote import make_certificate  # noqa: E402
 from harness.wire import Client, WireError  # noqa: E402
+from rig import listen_draw  # noqa: E402
 
 CLIENTS, WORKERS = 3, 4
 ADDRESSES = {"clients": "10.77.0.2", "server": "10.77.0.1", "workers": "10.77.0.3"}
-RESUME_S, KEEPALIVE_S = 3, 3
+RESUME_S, KEEPALIVE_S = 3, 5  # the longest that a round draws
 RECOVER_S = 40
 STORE_S = 2
-CONFIG = f"""[pool.far]
-task_timeout = "20s"
-[queue.net]
-pool = "far"
-tries = 50
-backoff = ["100ms"]
-keep_done = 1_000_000
-[service.net]
-pool = "far"
-idempotent = ["echo"]
-[listen]
-addresses = ["{ADDRESSES['server']}:7707"]
-certificate = "server.pem"
-key = "server.key"
-keepalive = "{KEEPALIVE_S}s"
-resume_timeout = "{RESUME_S}s"
-"""
+TRANSIT_S = 0.2  # how long a task may be on its way to its worker
+PERMISSION_DENIED = 77
 
 
 class Network:
@@ -101,31 +90,61 @@ class Campaign:
         self.running = {}
         self.faults = collections.Counter()
         self.server_kills = []
+        self.probed, self.broken = [], []
 
     def start(self):
-        (self.folder / "stoker.toml").write_text(CONFIG)
+        make_certificate(self.folder, "client.test")
+        for end in ("pem", "key"):
+            (self.folder / f"server.{end}").rename(self.folder / f"client.{end}")
         make_certificate(self.folder, "stoker.test")
         tokens = {
             "clients": self._token("clients", ["--roles", "push,call", "--queues", "net", "--services", "net"]),
             "workers": self._token("workers", ["--roles", "work", "--queues", "net", "--services", "net"]),
         }
+        self.probe = self._token("probe", ["--roles", "push,call", "--queues", "net", "--services", "net"])
+        self.watch = self._token("watch", ["--roles", "read"])
+        self.ops = self._token("ops", ["--roles", "admin"])
         self.log = open(self.folder / "stoker.log", "a", encoding="utf-8")
-        serve = [self.options.binary, "serve", "-c", self.folder / "stoker.toml"]
-        self.server = processes.start(self.network.on("server", serve), cwd=self.folder, stdout=self.log, stderr=self.log)
-        processes.wait_for("the socket", self._answers, seconds=30)
-        url = f"tls://{ADDRESSES['server']}:7707?ca={self.folder / 'server.pem'}&name=stoker.test"
+        self._write_token(tokens["clients"])
+        self._serve()
+        url = listen_draw.urls(ADDRESSES["server"], self.folder)
         self.env = {host: {"STOKER_URL": url, "STOKER_TOKEN": token} for host, token in tokens.items()}
         for number in range(WORKERS):
             self._start("workers", f"worker{number}", ["network_worker.php", self.folder / f"runs{number}"])
-        processes.wait_for("the workers", lambda: len(self.ask("stoker.worker")["workers"]) == WORKERS, seconds=20)
+        self._await_workers()
         self.descriptors = self._descriptors()
         for number in range(1, CLIENTS + 1):
-            command = ["network_client.php", number, self.folder / f"client{number}", self.folder / "stop"]
+            command = ["network_client.php", number, self.folder / f"client{number}", self.folder / "stop", self.folder / "clients.token"]
             self._start("clients", f"client{number}", command)
 
-    def _token(self, name, options):
-        command = [self.options.binary, "token", "create", name, *options, "--tokens", self.folder / "stoker.tokens"]
+    def _await_workers(self):
+        def all_joined():
+            self._restart_workers()
+            return len(self.ask("stoker.worker")["workers"]) == WORKERS
+
+        processes.wait_for("the workers", all_joined, seconds=RECOVER_S)
+
+    def _serve(self):
+        """Starts the server with options of [listen] that are drawn."""
+        self.listen = listen_draw.Listen(self.random)
+        (self.folder / "stoker.toml").write_text(self.listen.config(ADDRESSES["server"]))
+        serve = [self.options.binary, "serve", "-c", self.folder / "stoker.toml"]
+        self.server = processes.start(self.network.on("server", serve), cwd=self.folder, stdout=self.log, stderr=self.log)
+        processes.wait_for("the socket", self._answers, seconds=30)
+
+    def _serve_again(self):
+        self.server.terminate()
+        self.server.wait(RECOVER_S)
+        self._serve()
+
+    def _token(self, name, options, verb="create"):
+        command = [self.options.binary, "token", verb, name, *options, "--tokens", self.folder / "stoker.tokens"]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    def _write_token(self, token):
+        new = self.folder / "clients.token.new"
+        new.write_text(token)
+        new.rename(self.folder / "clients.token")
 
     def _start(self, host, name, words):
         command = self.network.on(host, ["php", str(ROOT / "campaign" / words[0]), *map(str, words[1:])])
@@ -182,16 +201,37 @@ class Campaign:
     def kill_worker(self):
         return self._kill(self.running[f"worker{self.random.randrange(WORKERS)}"].pid)
 
+    def rotate(self):
+        overlap = self.random.choice([[], ["--overlap", "1s"]])
+        self._write_token(self._token("clients", overlap, verb="rotate"))
+        return listen_draw.HOLD_S
+
+    def narrow(self):
+        self._token("clients", ["--roles", "push"], verb="set")
+        time.sleep(listen_draw.HOLD_S)
+        self._token("clients", ["--roles", "push,call"], verb="set")
+        return listen_draw.HOLD_S
+
+    def revoke(self):
+        self._token("clients", [], verb="revoke")
+        time.sleep(listen_draw.HOLD_S)
+        self._write_token(self._token("clients", ["--roles", "push,call", "--queues", "net", "--services", "net"]))
+        return listen_draw.HOLD_S
+
     def _kill(self, pid):
         if pid:
             os.kill(pid, signal.SIGKILL)
         return 0.2
 
-    FAULTS = ["weather", "cut", "cut", "reset", "kill_gateway", "kill_server", "kill_worker"]
+    FAULTS = ["weather", "rotate", "cut", "kill_gateway", "narrow", "kill_server", "revoke", "reset", "cut", "kill_worker"]
 
     def run(self):
         for number in range(self.options.rounds):
             fault = self.options.only or self.FAULTS[number % len(self.FAULTS)]
+            if number:
+                self._serve_again()
+                self._await_recovery(f"a restart with {self.listen}")
+                self._await_workers()
             time.sleep(self.random.uniform(0.3, 0.8))
             lasts = getattr(self, fault)()
             self.faults[fault] += 1
@@ -200,7 +240,40 @@ class Campaign:
                 self._restart_workers()
                 time.sleep(0.05)
             self.network.heal()
-            self._await_recovery(f"round {number}, {fault} for {lasts:.1f} s")
+            what = f"round {number}, {fault} for {lasts:.1f} s, {self.listen}"
+            self._await_recovery(what)
+            self._await_workers()
+            self.broken += [f"{what}: {line}" for line in self._exceed_limits() + self._administer()]
+
+    def _exceed_limits(self):
+        """Exceeds the limits of a token from the clients' host."""
+        limits = listen_draw.limits(self.random)
+        self._token("probe", listen_draw.options(limits), verb="set")
+        mutual = None if self.listen.security == "plain" else str(self.folder)
+        port = listen_draw.PORTS[self.listen.security]
+        options = {"address": ADDRESSES["server"], "port": port, "folder": mutual, "token": self.probe, "watch": self.watch}
+        options |= {"limits": limits, "max_connections": self.listen.max_connections}
+        command = self.network.on("clients", [sys.executable, str(ROOT / "campaign/rig/limits_probe.py"), json.dumps(options)])
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+        if done.returncode:
+            return [f"the probe failed: {done.stderr}"]
+        found = json.loads(done.stdout)
+        self.probed += found["ids"]
+        return found["broken"]
+
+    def _administer(self):
+        """Administers from the clients' host, with tokens of the least role."""
+        read, admin = self.watch, self.ops
+        expected = [(read, ["queues"], 0), (read, ["workers"], 0), (read, ["jobs", "list", "--queue", "net"], 0)]
+        expected += [(read, ["pause", "net"], PERMISSION_DENIED), (admin, ["pause", "net"], 0), (admin, ["resume", "net"], 0)]
+        broken = []
+        for token, words, code in expected:
+            env = os.environ | {"STOKER_URL": self.env["clients"]["STOKER_URL"], "STOKER_TOKEN": token}
+            command = self.network.on("clients", [str(self.options.binary), *words])
+            done = subprocess.run(command, check=False, capture_output=True, text=True, env=env, timeout=60)
+            if done.returncode != code:
+                broken.append(f"stoker {' '.join(words)} ended with {done.returncode} instead of {code}: {done.stderr.strip()}")
+        return broken
 
     def _restart_workers(self):
         for name, process in list(self.running.items()):
@@ -237,8 +310,8 @@ class Campaign:
         return all(queue[state] == 0 for queue in queues for state in ("ready", "delayed", "running"))
 
     def judge(self):
-        broken = []
-        accepted, failed, foreign, calls = {}, collections.Counter(), 0, 0
+        broken = list(self.broken)
+        accepted, failed, foreign, calls = {f"probe{n}": job for n, job in enumerate(self.probed)}, collections.Counter(), 0, 0
         once = set()
         for number in range(1, CLIENTS + 1):
             for line in (self.folder / f"client{number}").read_text().splitlines():
@@ -252,8 +325,8 @@ class Campaign:
                 if rest and rest[-1] == "net.once":
                     once.add(n)
         jobs = self._jobs()
-        # Runs, and runs that ended so shortly before the server was killed that it may not have stored that.
-        starts, unstored = collections.Counter(), collections.Counter()
+        # Runs, and runs of which the server had stored neither the end nor, perhaps, the start when it was killed.
+        starts, unstored, began = collections.Counter(), collections.Counter(), {}
         for number in range(WORKERS):
             for line in (self.folder / f"runs{number}").read_text().splitlines():
                 words = line.split()
@@ -262,8 +335,9 @@ class Campaign:
                 what, at = " ".join(words[1:3]), float(words[3])
                 if words[0] == "start":
                     starts[what] += 1
+                    began[what] = at
                 else:
-                    unstored[what] += any(at <= killed <= at + STORE_S for killed in self.server_kills)
+                    unstored[what] += any(began[what] - TRANSIT_S <= killed <= at + STORE_S for killed in self.server_kills)
         lost = [n for n, job in accepted.items() if jobs.get(job, {}).get("state") != "done"]
         again = {job: starts[f"job {job}"] - 1 for job in jobs}
         forbidden = [job for job, count in again.items() if count > jobs[job]["crashes"] + unstored[f"job {job}"]]
@@ -279,7 +353,7 @@ class Campaign:
         now = self._descriptors()
         leaked = {name: (self.descriptors[name], count) for name, count in now.items() if count > self.descriptors[name] + 4}
         broken += [f"descriptors at the start and now: {leaked}"] if leaked else []
-        print(f"{len(accepted):,} accepted pushes, {calls:,} answered calls, {sum(failed.values()):,} failed: {dict(failed)}")
+        print(f"{len(accepted):,} accepted pushes ({len(self.probed)} by the probe of limits), {calls:,} answered calls, {sum(failed.values()):,} failed: {dict(failed)}")
         print(f"runs again: {sum(again.values())}, explained by crashes; faults: {dict(self.faults)}")
         for counter, pattern in (("reconnected too late", "reconnected after"), ("did not reconnect in time", "did not reconnect")):
             count = (self.folder / "stoker.log").read_text(errors="replace").count(pattern)
@@ -310,7 +384,7 @@ def missing():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=14)
+    parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=sorted(set(Campaign.FAULTS)))
     parser.add_argument("--binary", type=Path, default=ROOT / "target/release/stoker")

@@ -1,10 +1,10 @@
 <?php
-// A client on another host, for campaign/network.py: php network_client.php NUMBER FILE STOP. Pushes and calls until the file
-// STOP exists, and appends a line to FILE for everything that it learns.
+// A client on another host, for campaign/network.py: php network_client.php NUMBER FILE STOP TOKEN. Pushes and calls until the
+// file STOP exists, and appends a line to FILE for everything that it learns. The file TOKEN has the current token.
 
 require __DIR__ . '/../sdk/php/src/autoload.php';
 
-[, $number, $file, $stop] = $argv;
+[, $number, $file, $stop, $token] = $argv;
 $log = fopen($file, 'a');
 $note = static fn (string $line) => fwrite($log, "$line\n");
 $client = null;
@@ -13,7 +13,7 @@ for ($n = $number * 1_000_000; !file_exists($stop); $n++) {
     $push = random_int(0, 2) > 0;
     while (!file_exists($stop)) {
         try {
-            $client ??= Stoker\Client::connect(timeout: 3.0, connectTimeout: 1.0, keepalive: 1.0);
+            $client ??= Stoker\Client::connect(token: file_get_contents($token), timeout: 3.0, connectTimeout: 1.0, keepalive: 1.0);
             if ($push) {
                 // Repeated until it is accepted: the key makes it one job.
                 $note("accepted $n " . $client->push('net', $body, timeout: 10.0, idempotencyKey: "k$n"));
@@ -25,6 +25,9 @@ for ($n = $number * 1_000_000; !file_exists($stop); $n++) {
             break;
         } catch (Stoker\StokerException $e) {
             $note("failed $n " . (new ReflectionClass($e))->getShortName());
+            if (preg_match('/token|failed attempts/', $e->getMessage())) {
+                $client = null; // The token was rotated or revoked: the next client reads it again.
+            }
             if (!$push) {
                 break; // A call is not repeated by this program, only by the SDK.
             }

@@ -53,7 +53,7 @@ PAGES = {
     "docs/guides/fairness.md": 10,
     "docs/guides/http.md": 14,
     "docs/guides/jobs.md": 74,
-    "docs/guides/many-hosts.md": 20,
+    "docs/guides/many-hosts.md": 35,
     "docs/guides/laravel.md": 70,
     "docs/guides/monitoring.md": 13,
     "docs/guides/ordering.md": 21,

@@ -201,6 +201,7 @@ impl Bench {
             calls: &[],
             idempotent: &[],
             jobs: &[],
+            exclusive: false,
         };
         let starting = self
             .core

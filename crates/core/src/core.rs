@@ -60,6 +60,8 @@ pub struct Core {
     pub(crate) drained: bool,
     /// Pools that must be processed before the step ends.
     pub(crate) dirty: Vec<PoolId>,
+    /// Workers whose pool serves something that they do not offer and are not permitted to run.
+    pub(crate) outgrown: Vec<WorkerId>,
     pub(crate) actions: Vec<Action>,
 }
 
@@ -82,6 +84,7 @@ impl Core {
             draining: None,
             drained: false,
             dirty: Vec::new(),
+            outgrown: Vec::new(),
             actions: Vec::new(),
         }
     }
@@ -91,6 +94,7 @@ impl Core {
     pub fn step(&mut self, now: Time, event: Event<'_>, out: &mut Vec<Action>) {
         self.now = self.now.max(now);
         std::mem::swap(&mut self.actions, out);
+        self.stop_outgrown();
         match event {
             Event::Arrived(task) => self.arrive(&task),
             Event::Backlog { queue, class, key } => self.backlog(queue, class, key),
@@ -140,6 +144,7 @@ impl Core {
             Event::Drain => self.drain(),
             Event::Tick => self.tick(),
         }
+        self.stop_outgrown();
         self.settle();
         std::mem::swap(&mut self.actions, out);
     }

@@ -161,6 +161,9 @@ pub struct Offer<'a> {
     /// Queues that the worker serves; `*` means every queue of its pool and every queue that no other pool
     /// serves.
     pub jobs: &'a [String],
+    /// The worker is not permitted to run anything that it does not offer. It is sent GOAWAY when its pool begins to
+    /// serve something else.
+    pub exclusive: bool,
 }
 
 /// A worker's answer to a task.

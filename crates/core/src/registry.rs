@@ -305,6 +305,8 @@ impl Core {
         pools.push(pool);
         let pool_of = &mut self.pools[pool.index()];
         pool_of.queues.push(queue);
+        self.note_outgrown(queue, pool);
+        let pool_of = &mut self.pools[pool.index()];
         let queue_of = &mut self.queues[queue.index()];
         if queue_of.waiting > 0 {
             // Like every queue that starts to have waiting tasks, this one starts level with those served

@@ -127,6 +127,10 @@ pub(crate) struct Worker {
     pub(crate) spawned: bool,
     pub(crate) slots: u16,
     pub(crate) soft_cancel: bool,
+    /// The worker is not permitted to run anything that it does not offer ([`crate::Offer::exclusive`]).
+    pub(crate) exclusive: bool,
+    /// The worker offers every queue of jobs.
+    pub(crate) offers_all_jobs: bool,
     pub(crate) demand: Demand,
     pub(crate) life: Life,
     /// Number of consecutive failed boots of the pool when the worker sent HELLO; `None` before HELLO.

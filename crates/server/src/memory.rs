@@ -164,6 +164,13 @@ impl Plane {
             0 => self.config.max_memory / 4 * 3,
             memory => memory,
         };
+        let max_inflight = of_user.max_inflight.map(|max| max as usize);
+        if max_inflight.is_some_and(|max| calls >= max) {
+            let text = format!(
+                "{user} has {calls} calls under way, including cancelled ones (its --inflight)"
+            );
+            return Some(text);
+        }
         if calls >= self.config.user_inflight {
             let text = format!("{user} has {calls} calls under way (stoker.user_inflight)");
             return Some(text);

@@ -43,8 +43,10 @@ pub(crate) struct User {
     pub(crate) identity: Identity,
     /// Connections, except those of workers that the server started.
     pub(crate) connections: usize,
-    /// Calls that have not ended.
+    /// Calls that have not ended, including cancelled ones that a worker still runs.
     pub(crate) inflight: usize,
+    /// The maximum of `inflight` that a gateway has stated for this user, in addition to that of the configuration.
+    pub(crate) max_inflight: Option<u32>,
     /// Bytes of its calls, of its half-read frames, and of answers that it has not read.
     pub(crate) bytes: usize,
     /// Pushes that the store has not answered.
@@ -79,6 +81,7 @@ impl User {
             identity,
             connections: 0,
             inflight: 0,
+            max_inflight: None,
             bytes: 0,
             pushes: 0,
             queues: 0,

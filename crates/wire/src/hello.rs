@@ -74,8 +74,12 @@ pub struct Relayed {
     pub token: String,
     /// The peer's identity, which owns the jobs that it pushes, such as `token:web`.
     pub owner: String,
-    /// The peer may use the administration methods. The gateway restricts them further where necessary.
+    /// The peer is an administrator: it may use all methods, and gets the places and memory reserved for administrators.
     pub admin: bool,
+    /// The peer may see everything. The gateway permits only methods that read, and no others reach the server.
+    pub read: bool,
+    /// The maximum number of unanswered requests of all peers with this identity.
+    pub inflight: Option<u32>,
     /// The address of the peer, for display.
     pub address: String,
 }

@@ -72,6 +72,17 @@ test('address: every form', function (): void {
     same(['a.sock', 'h:1', 'g:2'], array_map(fn (Address $a) => $a->target, Address::list('a.sock, tcp://h:1,tls://g:2?name=n', '')));
 });
 
+test('address: every case of sdk/conformance/addresses.json, which the command line follows, too', function (): void {
+    $all = json_decode(file_get_contents(__DIR__ . '/../../conformance/addresses.json'), true, 512, JSON_THROW_ON_ERROR);
+    $shown = static fn (Address $a): array => ['scheme' => $a->scheme, 'target' => $a->target] + ($a->scheme === 'tls' ? ['tls' => $a->tls] : []);
+    foreach ($all['valid'] as ['text' => $text, 'addresses' => $addresses]) {
+        same($addresses, array_map($shown, Address::list($text, 'a test')), $text);
+    }
+    foreach ($all['invalid'] as $text) {
+        throws(InvalidRequest::class, static fn () => holds(Address::list($text, 'a test') === [], "\"$text\" is accepted"));
+    }
+});
+
 test('address: an invalid one is rejected with what is wrong, where, and what to do', function (): void {
     $cases = [
         '' => 'invalid address "" in the parameter $socket: it is empty: expected a path, unix:///path, tcp://host:port or tls://host:port',

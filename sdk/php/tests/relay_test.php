@@ -161,7 +161,11 @@ test('keepalive: the time counts only while the client waits', function (): void
     }, 'tcp');
     $client = Client::connect($stage->socket, keepalive: 0.02);
     $client->call('a.b');
-    usleep(60_000); // Longer than it takes to lose a connection.
+    // Meanwhile another client loses its connection, so the first one has been idle for longer than that takes.
+    $silent = new Stage(function (Stage $stage): void {
+        for ($peers = [];; $peers[] = $stage->welcome());
+    }, 'tcp');
+    throws(ConnectionLost::class, fn () => Client::connect($silent->socket, keepalive: 0.02)->push('q'));
     same('1', $client->call('a.b'), 'the next frame is the request');
 });
 

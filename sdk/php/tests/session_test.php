@@ -405,7 +405,9 @@ test('session: a client in a handler uses STOKER_URL and STOKER_TOKEN', function
 });
 
 test('session: an inbox requests its next task again over a new connection', function (): void {
-    [$worker] = served(static function (Stage $stage): void {
+    $gate = Stage::path();
+    posix_mkfifo($gate, 0600);
+    [$worker] = served(static function (Stage $stage) use ($gate): void {
         $peer = $stage->accept();
         $hello = $peer->welcome(session());
         same([true, 'secret'], [$hello['pull'], $hello['token']]);
@@ -414,12 +416,13 @@ test('session: an inbox requests its next task again over a new connection', fun
         $peer = $stage->accept();
         same([], $peer->welcome(session('s1', ['resumed' => true]))['held']);
         same([[Type::READY, 0, 1]], frames($peer->next()));
-        $peer->send(Probe::job('q', 'slow', 4));
+        $peer->send(Probe::job('q', $gate, 4));
         started($peer);
         $peer->close(); // The answer cannot be written, or is lost.
+        fclose(fopen($gate, 'w'));
         $peer = $stage->accept();
         same([4], $peer->welcome(session('s1', ['resumed' => true, 'open' => [4, 5]]))['held']);
-        same(['2:4:0:slow'], answers($peer, 1));
+        same(["2:4:0:$gate"], answers($peer, 1));
         // Task 5 was assigned and lost: it counts as the answer to the READY before.
         $peer->send(Probe::job('q', 'five', 5));
         same(['2:5:0:five'], answers($peer, 1));

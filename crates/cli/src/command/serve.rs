@@ -94,7 +94,7 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
 
 /// The socket's path with its symbolic links, because clients of the next release look for it behind the same links. A
 /// path that leaves the release directory, such as `../../shared/stoker.sock`, is resolved: all releases share it.
-fn socket_in(directory: &Path, configured: &Path) -> PathBuf {
+pub(super) fn socket_in(directory: &Path, configured: &Path) -> PathBuf {
     let path = directory.join(configured);
     let leads_out = configured
         .components()

@@ -5,9 +5,11 @@ use crate::exit::{Failure, Result};
 use crate::output::{print, print_json};
 use crate::table::Column;
 use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-use stoker_gateway::token::{FileError, Role, Secret, Token, edit, new_secret, read};
+use stoker_gateway::token::{FileError, Role, Secret, Token, create_for, edit, new_secret, read};
 use stoker_server::config::parse_time;
 use stoker_server::rfc3339;
 
@@ -17,7 +19,10 @@ pub(crate) fn token(command: &Command, json: bool) -> Result {
             name,
             options,
             file,
-        } => create(&path(file)?, name, options, json),
+        } => {
+            let (path, socket) = paths(file)?;
+            create(&path, socket.as_deref(), name, options, json)
+        }
         Command::List { file } => list(&path(file)?, json),
         Command::Set {
             name,
@@ -35,8 +40,13 @@ pub(crate) fn token(command: &Command, json: bool) -> Result {
 
 /// The token file from the command line or the configuration.
 fn path(file: &TokenFile) -> Result<PathBuf> {
+    Ok(paths(file)?.0)
+}
+
+/// The token file, and the socket of the server whose configuration names it.
+fn paths(file: &TokenFile) -> Result<(PathBuf, Option<PathBuf>)> {
     if let Some(path) = &file.tokens {
-        return Ok(path.clone());
+        return Ok((path.clone(), None));
     }
     let config = file.config.clone().unwrap_or_else(|| "stoker.toml".into());
     let (_, resolved) = super::serve::read(&config).map_err(|failure| match failure {
@@ -45,10 +55,19 @@ fn path(file: &TokenFile) -> Result<PathBuf> {
         }
         other => other,
     })?;
-    Ok(super::serve::directory_of(&config).join(&resolved.listen.tokens))
+    let directory = super::serve::directory_of(&config);
+    let socket = crate::socket::configured(resolved.socket.clone());
+    let socket = super::serve::socket_in(directory, &socket);
+    Ok((directory.join(&resolved.listen.tokens), Some(socket)))
 }
 
-fn create(path: &Path, name: &str, options: &TokenOptions, json: bool) -> Result {
+fn create(
+    path: &Path,
+    socket: Option<&Path>,
+    name: &str,
+    options: &TokenOptions,
+    json: bool,
+) -> Result {
     let mut token = Token {
         name: name.to_owned(),
         created_ms: now_ms(),
@@ -61,6 +80,7 @@ fn create(path: &Path, name: &str, options: &TokenOptions, json: bool) -> Result
         token.secrets = vec![secret];
         presented = Some(text);
     }
+    create_file(path, socket)?;
     edit(path, |tokens| {
         if tokens.iter().any(|other| other.name == name) {
             return Err(format!(
@@ -72,6 +92,28 @@ fn create(path: &Path, name: &str, options: &TokenOptions, json: bool) -> Result
         Ok(())
     })?;
     show_secret(name, presented.as_deref(), json)
+}
+
+/// Creates the token file for the server's user if root creates the first token. The server's user is the owner of its
+/// socket or, if it does not run, of the file's directory.
+fn create_file(path: &Path, socket: Option<&Path>) -> Result {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let directory = path.parent().filter(|parent| *parent != Path::new(""));
+    let directory = directory.unwrap_or(Path::new("."));
+    let of_server = socket.and_then(|socket| fs::metadata(socket).ok());
+    let is_known = of_server.is_some();
+    let Some(owner) = of_server.or_else(|| fs::metadata(directory).ok()) else {
+        return Ok(());
+    };
+    if create_for(path, owner.uid(), owner.gid())? && owner.uid() == 0 && !is_known {
+        let path = path.display();
+        eprintln!(
+            "The token file {path} belongs to root. If the server runs as another user, run chown USER {path}."
+        );
+    }
+    Ok(())
 }
 
 /// Prints a secret, which is not stored anywhere. It is the only line on standard output, so that a script can save it.
@@ -86,14 +128,27 @@ fn show_secret(name: &str, presented: Option<&str>, json: bool) -> Result {
 }
 
 fn set(path: &Path, name: &str, options: &TokenOptions, json: bool) -> Result {
-    let changed = edit(path, |tokens| {
+    let (changed, had_secrets) = edit(path, |tokens| {
         let token = find(tokens, name)?;
+        let had_secrets = !token.secrets.is_empty();
         apply(token, options).map_err(|failure| failure.to_string())?;
-        Ok(token.clone())
+        if token.certificate.is_some() {
+            token.secrets.clear();
+        }
+        Ok((token.clone(), had_secrets))
     })?;
+    let note = match &changed.certificate {
+        Some(certificate) if had_secrets => format!(
+            "; its secrets are no longer valid, peers authenticate with a certificate for {certificate}"
+        ),
+        None if changed.secrets.is_empty() => {
+            format!("; it has no secret: create one with 'stoker token rotate {name}'")
+        }
+        _ => String::new(),
+    };
     match json {
         true => print_json(&as_json(&changed).to_string()),
-        false => print(&format!("token {name} is changed")),
+        false => print(&format!("token {name} is changed{note}")),
     }
 }
 
@@ -104,6 +159,12 @@ fn rotate(path: &Path, name: &str, overlap: Option<&str>, json: bool) -> Result 
     let (presented, secret) = new_secret(name)?;
     edit(path, |tokens| {
         let token = find(tokens, name)?;
+        if let Some(certificate) = &token.certificate {
+            return Err(format!(
+                "token '{name}' has no secret, because peers authenticate with a certificate for {certificate}; to use \
+                 a secret instead, run 'stoker token set {name} --certificate none' first"
+            ));
+        }
         replace_secret(token, secret, overlap_ms, now_ms());
         Ok(())
     })?;
@@ -241,8 +302,8 @@ fn apply(token: &mut Token, options: &TokenOptions) -> Result {
             text => Some(now_ms() + duration_ms("--expires", text)?),
         };
     }
-    if options.certificate.is_some() {
-        token.certificate.clone_from(&options.certificate);
+    if let Some(name) = &options.certificate {
+        token.certificate = (name != "none").then(|| name.clone());
     }
     check_patterns(token)
 }

@@ -1,7 +1,9 @@
 //! Addresses of a server: `unix:///run/stoker.sock`, `tcp://host:7007`, `tls://host:7007?ca=ca.pem`.
 
 use crate::exit::{Failure, Result};
+use std::ffi::OsString;
 use std::fmt;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 /// The address of a server.
@@ -27,6 +29,7 @@ pub(crate) struct TlsOptions {
     /// The name that the server's certificate must have. By default, it is the host.
     pub(crate) name: Option<String>,
     pub(crate) certificate: Option<PathBuf>,
+    /// By default, the key is in the file of the certificate.
     pub(crate) key: Option<PathBuf>,
 }
 
@@ -49,14 +52,15 @@ impl Address {
             None => return Ok(Self::Unix(text.into())),
         };
         if scheme == "unix" {
-            return match rest.is_empty() {
-                true => Err(invalid("expected the path of a socket")),
-                false => Ok(Self::Unix(rest.into())),
+            return match rest.split_once('?').unwrap_or((rest, "")) {
+                ("", _) => Err(invalid("expected the path of a socket")),
+                (path, "") => Ok(Self::Unix(path.into())),
+                _ => Err(invalid("a unix socket has no options")),
             };
         }
         let (authority, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (host, port) =
-            host_and_port(authority).ok_or_else(|| invalid("expected a host and a port"))?;
+        let (host, port) = host_and_port(authority.trim_end_matches('/'))
+            .ok_or_else(|| invalid("expected a host and a port"))?;
         match scheme {
             "tcp" if query.is_empty() => Ok(Self::Tcp { host, port }),
             "tcp" => Err(invalid("only tls:// addresses can have options")),
@@ -89,89 +93,135 @@ impl fmt::Display for Address {
 
 fn host_and_port(text: &str) -> Option<(String, u16)> {
     let (host, port) = text.rsplit_once(':')?;
-    let is_bracketed = host.starts_with('[') && host.ends_with(']');
-    let host = match is_bracketed {
-        true => &host[1..host.len() - 1],
-        false => host,
+    let inner = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    let is_valid = match inner {
+        Some(inner) => is_ipv6(inner),
+        None => {
+            let is_reserved = |c: char| c.is_whitespace() || ":/[]@".contains(c);
+            !host.is_empty() && !host.contains(is_reserved)
+        }
     };
-    let is_valid = !host.is_empty() && (is_bracketed || !host.contains(':'));
-    let port = port.parse().ok().filter(|port| *port > 0)?;
-    is_valid.then(|| (host.to_owned(), port))
+    let is_number = port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit());
+    let port = port.parse().ok().filter(|port| is_number && *port > 0)?;
+    is_valid.then(|| (inner.unwrap_or(host).to_owned(), port))
+}
+
+/// Whether this looks like an IPv6 address, which may have a zone, such as `fe80::1%eth0`.
+fn is_ipv6(text: &str) -> bool {
+    let (address, zone) = text.split_once('%').unwrap_or((text, "x"));
+    let is_in_address = |byte: u8| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.');
+    let is_in_zone = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    !address.is_empty()
+        && address.bytes().all(is_in_address)
+        && !zone.is_empty()
+        && zone.bytes().all(is_in_zone)
 }
 
 fn options(query: &str) -> std::result::Result<TlsOptions, String> {
     let mut options = TlsOptions::default();
-    for part in query.split('&').filter(|part| !part.is_empty()) {
+    let mut seen = Vec::new();
+    for part in query.split('&').filter(|_| !query.is_empty()) {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
-        if value.is_empty() {
-            return Err(format!("expected a value for {key}"));
-        }
+        let value = decoded(value);
+        let path = || Some(PathBuf::from(OsString::from_vec(value.clone())));
         match key {
-            "ca" => options.ca = Some(value.into()),
-            "name" => options.name = Some(value.to_owned()),
-            "cert" => options.certificate = Some(value.into()),
-            "key" => options.key = Some(value.into()),
+            "ca" => options.ca = path(),
+            "name" => options.name = Some(String::from_utf8_lossy(&value).into_owned()),
+            "cert" => options.certificate = path(),
+            "key" => options.key = path(),
             _ => {
                 return Err(format!(
                     "unknown option {key}: expected ca, name, cert or key"
                 ));
             }
         }
+        if value.is_empty() {
+            return Err(format!("expected a value for {key}"));
+        }
+        if seen.contains(&key) {
+            return Err(format!("expected {key} only once"));
+        }
+        seen.push(key);
     }
-    match options.certificate.is_some() == options.key.is_some() {
-        true => Ok(options),
-        false => Err("expected both cert and key, or neither".to_owned()),
+    match options.key.is_some() && options.certificate.is_none() {
+        true => Err("expected cert, the file of the client certificate, with key".to_owned()),
+        false => Ok(options),
     }
+}
+
+/// Decodes the percent-encoded bytes of a value. Anything else stays as it is.
+fn decoded(text: &str) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::new(), text.as_bytes());
+    while let [first, tail @ ..] = rest {
+        let digits = tail.get(..2).filter(|_| *first == b'%');
+        let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let byte = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match byte.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                rest = &tail[2..];
+            }
+            None => {
+                out.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Map, Value, json};
 
-    #[test]
-    fn addresses_are_lists_of_urls_or_paths() {
-        let list =
-            Address::parse_list("a.sock, unix:///b.sock,tcp://h:1,tls://[::1]:2?ca=c&name=n");
-        let Ok(list) = list else {
-            panic!("{list:?}");
+    /// The same cases hold for every SDK.
+    const VECTORS: &str = include_str!("../../../../sdk/conformance/addresses.json");
+
+    fn shown(address: &Address) -> Value {
+        let (scheme, target) = match address {
+            Address::Unix(path) => ("unix", path.display().to_string()),
+            Address::Tcp { .. } => ("tcp", address.to_string()),
+            Address::Tls { .. } => ("tls", address.to_string()),
         };
-        assert_eq!(list[0], Address::Unix("a.sock".into()));
-        assert_eq!(list[1], Address::Unix("/b.sock".into()));
-        let (host, port) = ("h".to_owned(), 1);
-        assert_eq!(list[2], Address::Tcp { host, port });
-        let Address::Tls {
-            host,
-            port,
-            options,
-        } = &list[3]
-        else {
-            panic!("{:?}", list[3]);
-        };
-        assert_eq!((host.as_str(), *port), ("::1", 2));
-        assert_eq!(options.ca, Some("c".into()));
-        assert_eq!(options.name.as_deref(), Some("n"));
-        assert_eq!(list[3].to_string(), "tls://[::1]:2");
+        let prefix = format!("{scheme}://");
+        let target = target.strip_prefix(&prefix).unwrap_or(&target);
+        let mut shown = json!({"scheme": scheme, "target": target});
+        if let Address::Tls { options, .. } = address {
+            let path =
+                |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+            let all = [
+                ("ca", path(&options.ca)),
+                ("name", options.name.clone()),
+                ("cert", path(&options.certificate)),
+                ("key", path(&options.key)),
+            ];
+            let given = all
+                .into_iter()
+                .filter_map(|(name, value)| Some((name.to_owned(), value?.into())));
+            shown["tls"] = given.collect::<Map<_, _>>().into();
+        }
+        shown
     }
 
     #[test]
-    fn invalid_addresses_are_rejected() {
-        for text in [
-            "",
-            "a.sock,",
-            "unix://",
-            "http://h:1",
-            "tcp://h",
-            "tcp://:1",
-            "tcp://h:0",
-            "tcp://h:70000",
-            "tcp://::1:5",
-            "tcp://h:1?ca=x",
-            "tls://h:1?ca=",
-            "tls://h:1?verify=no",
-            "tls://h:1?cert=x",
-        ] {
+    fn addresses_are_parsed_as_in_every_sdk() {
+        let vectors: Value = serde_json::from_str(VECTORS).expect("valid JSON");
+        let valid = vectors["valid"].as_array().expect("a list");
+        for case in valid {
+            let text = case["text"].as_str().expect("a text");
+            let parsed = Address::parse_list(text);
+            let parsed = parsed.unwrap_or_else(|failure| panic!("{text}: {failure}"));
+            let parsed: Value = parsed.iter().map(shown).collect();
+            assert_eq!(parsed, case["addresses"], "{text}");
+        }
+        let invalid = vectors["invalid"].as_array().expect("a list");
+        for text in invalid.iter().filter_map(Value::as_str) {
             let failure = Address::parse_list(text).expect_err(text);
             assert!(failure.to_string().contains("invalid address"), "{failure}");
         }
+        assert!(valid.len() > 10 && invalid.len() > 30);
     }
 }

@@ -14,7 +14,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// The time limit for one attempt to connect over TCP, and for each read and write of the TLS handshake.
+/// The time limit for one attempt to connect over TCP, and for the TLS handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time without data after which the kernel sends keep-alive probes.
 const PROBE_IDLE: Duration = Duration::from_secs(15);
@@ -43,7 +43,7 @@ impl Stream {
                 options,
             } => {
                 let socket = connect(address, host, *port, deadlines)?;
-                secure(address, socket, host, options)
+                secure(address, socket, host, options, deadlines)
             }
             #[cfg(not(feature = "relay"))]
             Address::Tls { .. } => Err(Failure::Usage(
@@ -144,10 +144,10 @@ fn secure(
     socket: TcpStream,
     host: &str,
     options: &TlsOptions,
+    deadlines: &Deadlines,
 ) -> Result<Stream> {
-    socket.set_read_timeout(Some(CONNECT_TIMEOUT))?;
-    socket.set_write_timeout(Some(CONNECT_TIMEOUT))?;
-    let stream = tls::handshake(socket, host, options);
+    let limit = deadlines.remaining()?.unwrap_or(CONNECT_TIMEOUT);
+    let stream = tls::handshake(socket, host, options, limit.min(CONNECT_TIMEOUT));
     let stream = stream
         .map_err(|why| Failure::Unreachable(format!("cannot connect to {address}: {why}")))?;
     Ok(Stream::Tls(Box::new(stream)))

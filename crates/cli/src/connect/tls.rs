@@ -1,11 +1,11 @@
 //! The client's side of TLS, with error messages that say what to do.
 
 use super::address::TlsOptions;
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -16,11 +16,12 @@ use tokio_rustls::rustls::{
 
 pub(crate) type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 
-/// Performs the TLS handshake. Returns the error as a message for the user.
+/// Performs the TLS handshake within a time limit. Returns the error as a message for the user.
 pub(super) fn handshake(
-    mut socket: TcpStream,
+    socket: TcpStream,
     host: &str,
     options: &TlsOptions,
+    limit: Duration,
 ) -> Result<TlsStream, String> {
     let name = options.name.as_deref().unwrap_or(host);
     let server = ServerName::try_from(name.to_owned());
@@ -28,12 +29,54 @@ pub(super) fn handshake(
     let config = Arc::new(config(options)?);
     let connection = ClientConnection::new(config, server);
     let mut connection = connection.map_err(|error| error.to_string())?;
+    let mut socket = Limited {
+        socket,
+        until: Instant::now() + limit,
+    };
     while connection.is_handshaking() {
-        connection
-            .complete_io(&mut socket)
-            .map_err(|error| explain(&error))?;
+        let done = connection.complete_io(&mut socket);
+        done.map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                format!("the TLS handshake was not completed within {limit:.1?}")
+            }
+            _ => explain(&error),
+        })?;
     }
-    Ok(StreamOwned::new(connection, socket))
+    Ok(StreamOwned::new(connection, socket.socket))
+}
+
+/// A socket of which all reads and writes together must end before an instant.
+struct Limited {
+    socket: TcpStream,
+    until: Instant,
+}
+
+impl Limited {
+    fn remaining(&self) -> io::Result<Option<Duration>> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        match left.is_zero() {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => Ok(Some(left)),
+        }
+    }
+}
+
+impl Read for Limited {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(self.remaining()?)?;
+        self.socket.read(buffer)
+    }
+}
+
+impl Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(self.remaining()?)?;
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
 }
 
 fn config(options: &TlsOptions) -> Result<ClientConfig, String> {
@@ -41,9 +84,10 @@ fn config(options: &TlsOptions) -> Result<ClientConfig, String> {
     let builder = builder.with_safe_default_protocol_versions();
     let builder = builder.map_err(|error| error.to_string())?;
     let builder = builder.with_root_certificates(roots(options.ca.as_deref())?);
-    let (Some(certificate), Some(key)) = (&options.certificate, &options.key) else {
+    let Some(certificate) = &options.certificate else {
         return Ok(builder.with_no_client_auth());
     };
+    let key = options.key.as_ref().unwrap_or(certificate);
     let chain = read_certificates(certificate)?;
     let key = PrivateKeyDer::from_pem_file(key)
         .map_err(|error| format!("cannot read the private key {}: {error}", key.display()))?;

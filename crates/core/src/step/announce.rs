@@ -5,7 +5,7 @@
 //! client that has the token of one pool could take the work of another pool.
 
 use crate::names::service_of;
-use crate::{Core, Kind, Offer, PoolId, QueueId};
+use crate::{Core, Kind, Offer, PoolId, QueueId, StopReason};
 
 /// Why a worker that dialled in can't join: its pool does not serve this name, and another pool does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,6 +145,30 @@ impl Core {
         for id in (0..self.queues.len() as u32).map(QueueId) {
             if self.queues[id.index()].guests.contains(&pool) {
                 self.unbind_guests(id);
+            }
+        }
+    }
+
+    /// Notes the workers of a pool that are not permitted to serve a queue which the pool now serves. A worker that
+    /// offers the queue as well has to join again, because only its offer at that time is known.
+    pub(crate) fn note_outgrown(&mut self, queue: QueueId, pool: PoolId) {
+        let kind = self.queues[queue.index()].kind;
+        let workers = self.pools[pool.index()].workers.iter().copied();
+        let outgrown = workers.filter(|id| {
+            let worker = &self.workers[*id];
+            worker.exclusive && !(kind == Kind::Jobs && worker.offers_all_jobs)
+        });
+        self.outgrown.extend(outgrown);
+        if !self.outgrown.is_empty() {
+            self.touch(pool);
+        }
+    }
+
+    /// Sends GOAWAY to the workers whose pool serves more than they may, before a task can be assigned to them.
+    pub(crate) fn stop_outgrown(&mut self) {
+        while let Some(id) = self.outgrown.pop() {
+            if self.workers.get(id).is_some() {
+                self.stop(id, StopReason::Replaced);
             }
         }
     }

@@ -24,6 +24,8 @@ impl Core {
             spawned,
             slots: 1,
             soft_cancel: false,
+            exclusive: false,
+            offers_all_jobs: false,
             demand: Demand::Always,
             life: Life::Starting {
                 until: now + pool.config.boot_timeout,
@@ -114,6 +116,9 @@ impl Core {
             self.misbehaved(id);
             return;
         }
+        // Set after the worker's own offer has been registered, which it covers.
+        self.workers[id].exclusive = offer.exclusive;
+        self.workers[id].offers_all_jobs = offer.jobs.iter().any(|job| job == "*");
         self.workers[id].failed_boots_at_hello = Some(self.pools[pool.index()].failed_boots);
         self.workers[id].hello_at = self.now;
         if !self.pools[pool.index()].config.protocol {

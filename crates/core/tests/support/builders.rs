@@ -100,6 +100,7 @@ pub struct Hello {
     pub calls: Vec<String>,
     pub idempotent: Vec<String>,
     pub jobs: Vec<String>,
+    pub exclusive: bool,
 }
 
 impl Hello {
@@ -149,6 +150,7 @@ impl Hello {
             calls: &self.calls,
             idempotent: &self.idempotent,
             jobs: &self.jobs,
+            exclusive: self.exclusive,
         }
     }
 }

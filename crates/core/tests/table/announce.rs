@@ -104,3 +104,30 @@ fn a_worker_without_a_pool_name_joins_the_pool_that_serves_its_queues() {
     assert_eq!(w.core.pool_for(&hello.offer()), Some(theirs));
     assert_eq!(w.core.pool_for(&Hello::default().offer()), None);
 }
+
+/// A worker that may run only what it offers must not get tasks of a queue that its pool serves later.
+#[test]
+fn an_exclusive_worker_leaves_before_its_pool_serves_something_else() {
+    let mut w = World::default();
+    let pool = w.core.add_pool("app", workers(1));
+    w.step(Event::Tick);
+    w.jobs(pool, "mail", QueueConfig::default());
+    let exclusive = |jobs: &[&str]| Hello {
+        exclusive: true,
+        ..Hello::serving(&[], jobs)
+    };
+    let one = w.join(pool, &exclusive(&["mail"]));
+    let all = w.join(pool, &exclusive(&["*"]));
+    let invoices = w.jobs(pool, "invoices", QueueConfig::default());
+    let task = w.submit(job(invoices));
+    assert!(w.has_seen(&Action::Goaway {
+        worker: one,
+        why: StopReason::Replaced
+    }));
+    assert_eq!(w.on(task), Some(all), "its offer includes every queue");
+    w.boot_as(&Hello::serving(&["users.get"], &[]));
+    assert!(w.has_seen(&Action::Goaway {
+        worker: all,
+        why: StopReason::Replaced
+    }));
+}

@@ -6,7 +6,8 @@ use super::connection_handle::Stop;
 use super::pump::{End, FrameFilter, Pump};
 use super::rejection::Rejection;
 use super::server_socket::ServerSocket;
-use crate::token::Role;
+use crate::token::{Role, Token};
+use std::future::poll_fn;
 use std::time::Duration;
 use stoker_wire::{Encode, Hello, Relayed, Status, Type, encode};
 use tokio::time::timeout;
@@ -49,22 +50,31 @@ pub(super) async fn open(
 /// local peers.
 fn hello_for_server(relay: &Relay, peer: &AuthenticatedPeer, out: &mut Vec<u8>) {
     let token = peer.handle.token();
-    let sees_all = token.has(Role::Admin) || token.has(Role::Read);
     let hello = Hello {
         pid: None,
         token: None,
         uid: None,
         session: None,
         held: Vec::new(),
-        relayed: Some(Relayed {
-            token: relay.client.token().to_owned(),
-            owner: format!("token:{}", token.name),
-            admin: sees_all,
-            address: peer.address.to_string(),
-        }),
+        relayed: Some(relayed(relay, &token, peer.address.to_string())),
         ..peer.hello.clone()
     };
-    let body = serde_json::to_vec(&hello).unwrap_or_default();
+    encode_hello(&hello, out);
+}
+
+fn relayed(relay: &Relay, token: &Token, address: String) -> Relayed {
+    Relayed {
+        token: relay.client.token().to_owned(),
+        owner: format!("token:{}", token.name),
+        admin: token.has(Role::Admin),
+        read: token.has(Role::Read),
+        inflight: token.inflight,
+        address,
+    }
+}
+
+fn encode_hello(hello: &Hello, out: &mut Vec<u8>) {
+    let body = serde_json::to_vec(hello).unwrap_or_default();
     encode(
         out,
         Encode {
@@ -72,6 +82,28 @@ fn hello_for_server(relay: &Relay, peer: &AuthenticatedPeer, out: &mut Vec<u8>) 
             ..Encode::new(Type::Hello, 0)
         },
     );
+}
+
+/// Reports the changed limits of a token to the server, by a connection that is closed after HELLO. If that fails, the
+/// server learns them from the next connection of the token.
+pub(super) fn report_limits(relay: &Relay, token: &Token) {
+    let hello = Hello {
+        v: vec![1],
+        name: "relay".to_owned(),
+        relayed: Some(relayed(relay, token, String::new())),
+        ..Hello::default()
+    };
+    let mut pump = Pump::default();
+    encode_hello(&hello, &mut pump.out.to_server);
+    let path = relay.client.socket().to_owned();
+    tokio::task::spawn_local(timeout(FINISH_TIMEOUT, async move {
+        if let Ok(mut server) = ServerSocket::connect(&path).await {
+            pump.finish_server(&mut server).await;
+            // The answer shows that HELLO has been read.
+            let mut answer = [0; 64];
+            poll_fn(|cx| server.poll_read(cx, &mut answer)).await.ok();
+        }
+    }));
 }
 
 /// Whether a worker may reconnect after its connection ended for this reason.

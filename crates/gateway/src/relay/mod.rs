@@ -37,6 +37,7 @@ pub use settings::Settings;
 
 use crate::client::Client;
 use crate::tls::Tls;
+use crate::token::Token;
 use auth_failures::AuthFailureLimiter;
 use connection_handle::ConnectionHandle;
 use pending_peers::PendingPeers;
@@ -77,8 +78,19 @@ impl Relay {
 
     /// Applies changed tokens to the open connections.
     fn update_connections(&self) {
+        let mut limited: Vec<Rc<Token>> = Vec::new();
         for handle in self.handles.borrow().iter().filter_map(Weak::upgrade) {
-            handle.update(self.tokens.current(&handle.name, &handle.proof));
+            let token = self.tokens.current(&handle.name, &handle.proof);
+            if let Some(token) = &token
+                && token.inflight != handle.token().inflight
+                && !limited.iter().any(|other| other.name == token.name)
+            {
+                limited.push(token.clone());
+            }
+            handle.update(token);
+        }
+        for token in limited {
+            connect::report_limits(self, &token);
         }
     }
 }

@@ -129,6 +129,11 @@ async fn resume(
         return None;
     }
     let mut session = entry.take().await?;
+    if session.server.is_closed() {
+        // The server has given up the worker, for example because of a time limit of its task.
+        relay.sessions.expire(id, &session);
+        return None;
+    }
     let Some(welcome) = session.filter.resume(&peer.hello.held) else {
         // The session is dropped, which closes its connection to the server: the server handles it as the worker's
         // death.
@@ -184,10 +189,7 @@ async fn wait_for_reconnect(relay: &Rc<Relay>, entry: &Rc<SessionEntry>, session
     let Some(session) = entry.disconnected.borrow_mut().take() else {
         return;
     };
-    relay.sessions.remove(&id);
-    relay
-        .sessions
-        .remember(&id, session.filter.state().open_ids());
+    relay.sessions.expire(&id, &session);
     add(&relay.stats.expired, 1);
     let text = format!(
         "{} lost its connection in the middle of a task and did not reconnect within {:?} ([listen] resume_timeout)",
@@ -223,8 +225,10 @@ impl Sessions {
         self.by_id.borrow_mut().remove(id);
     }
 
-    /// Remembers the unanswered tasks of an expired session, to recognize late answers.
-    fn remember(&self, id: &str, open: Vec<u32>) {
+    /// Removes a session, and remembers its unanswered tasks, to recognize late answers.
+    fn expire(&self, id: &str, session: &WorkerSession) {
+        self.remove(id);
+        let open = session.filter.state().open_ids();
         let mut expired = self.expired.borrow_mut();
         if expired.len() >= MAX_EXPIRED {
             expired.pop_front();

@@ -58,6 +58,11 @@ impl ServerSocket {
         }
     }
 
+    /// Whether the server has closed the connection in both directions.
+    pub(super) fn is_closed(&self) -> bool {
+        is_closed(self.fd.get_ref())
+    }
+
     /// Waits until the server has closed the connection in both directions, after it has closed its sending side.
     pub(super) fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         // Polled by timer: a half-closed socket stays readable, so the runtime does not report that the other direction
@@ -65,15 +70,13 @@ impl ServerSocket {
         let timer = self
             .timer
             .get_or_insert_with(|| Box::pin(sleep(CHECK_INTERVAL)));
-        loop {
-            ready!(timer.as_mut().poll(cx));
-            let mut fds = [PollFd::new(self.fd.get_ref(), PollFlags::empty())];
-            let polled = poll(&mut fds, Some(&Timespec::default()));
-            if polled.is_ok() && fds[0].revents().contains(PollFlags::HUP) {
+        while timer.as_mut().poll(cx).is_ready() {
+            timer.as_mut().reset(Instant::now() + CHECK_INTERVAL);
+            if is_closed(self.fd.get_ref()) {
                 return Poll::Ready(());
             }
-            timer.as_mut().reset(Instant::now() + CHECK_INTERVAL);
         }
+        Poll::Pending
     }
 
     pub(super) fn poll_write(
@@ -98,4 +101,10 @@ impl ServerSocket {
             }
         }
     }
+}
+
+fn is_closed(stream: &UnixStream) -> bool {
+    let mut fds = [PollFd::new(stream, PollFlags::empty())];
+    let polled = poll(&mut fds, Some(&Timespec::default()));
+    polled.is_ok() && fds[0].revents().contains(PollFlags::HUP)
 }

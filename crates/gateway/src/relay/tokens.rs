@@ -182,21 +182,25 @@ mod tests {
             name: "web".to_owned(),
             roles: vec![Role::Push],
             secrets: vec![secret],
-            certificate: Some("web.internal".to_owned()),
             ..Token::default()
         };
-        edit(&path, |all| {
-            all.push(web);
+        let bound = Token {
+            name: "bound".to_owned(),
+            secrets: Vec::new(),
+            certificate: Some("web.internal".to_owned()),
+            ..web.clone()
+        };
+        let add = |all: &mut Vec<Token>| {
+            all.extend([web, bound]);
             Ok(())
-        })
-        .unwrap();
+        };
+        edit(&path, add).unwrap();
         tokens.load().unwrap();
         let (active, proof) = tokens.authenticate(Some(&presented), |_| false).unwrap();
         assert_eq!(active.token.name, "web");
         assert!(tokens.current("web", &proof).is_some());
-        let (_, by_certificate) = tokens
-            .authenticate(None, |name| name == "web.internal")
-            .unwrap();
+        let by_certificate = || tokens.authenticate(None, |name| name == "web.internal");
+        let (_, certificate) = by_certificate().unwrap();
         let wrong = [
             None,
             Some("web"),
@@ -208,32 +212,28 @@ mod tests {
             let rejected = tokens.authenticate(presented, |_| false);
             assert_eq!(rejected.err().unwrap().status, Status::UNAUTHENTICATED);
         }
-        active.usage.connect(&active.token).unwrap();
+        let (before, _) = by_certificate().unwrap();
+        before.usage.connect(&before.token).unwrap();
         // A rotation without overlap: the old secret becomes invalid, and the usage is kept.
         let (_, secret) = new_secret("web").unwrap();
         edit(&path, |all| {
             all[0].secrets = vec![secret];
-            all[0].connections = Some(1);
+            all[1].connections = Some(1);
             Ok(())
         })
         .unwrap();
         tokens.load().unwrap();
         assert!(tokens.current("web", &proof).is_none());
-        let now = tokens.current("web", &by_certificate).unwrap();
-        let (active, _) = tokens
-            .authenticate(None, |name| name == "web.internal")
-            .unwrap();
+        let now = tokens.current("bound", &certificate).unwrap();
+        let (active, _) = by_certificate().unwrap();
         assert!(active.usage.connect(&now).is_err());
         edit(&path, |all| {
-            all[0].expires_ms = Some(1);
+            all[1].expires_ms = Some(1);
             Ok(())
         })
         .unwrap();
         tokens.load().unwrap();
-        let expired = tokens
-            .authenticate(None, |name| name == "web.internal")
-            .err()
-            .unwrap();
+        let expired = by_certificate().err().unwrap();
         assert!(expired.text.contains("expired"), "{}", expired.text);
         std::fs::remove_file(&path).unwrap();
     }

@@ -91,9 +91,13 @@ fn read_from(path: &Path, file: &File) -> Result<Vec<Token>, FileError> {
     if text.is_empty() {
         return Ok(Vec::new());
     }
-    let content: Content =
+    let mut content: Content =
         serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))?;
     check(&content.tokens).map_err(invalid)?;
+    content
+        .tokens
+        .iter_mut()
+        .for_each(Token::drop_unused_secrets);
     Ok(content.tokens)
 }
 
@@ -124,6 +128,21 @@ fn check(tokens: &[Token]) -> Result<(), String> {
     }
 }
 
+/// Creates the file, without tokens, for this user if it does not exist. Returns whether it was created.
+pub fn create_for(path: &Path, uid: u32, gid: u32) -> Result<bool, FileError> {
+    let failed = |error| FileError::Failed(path.to_owned(), error);
+    let mut options = OpenOptions::new();
+    let created = options.write(true).create_new(true).mode(0o600).open(path);
+    match created {
+        Ok(file) => {
+            std::os::unix::fs::fchown(&file, Some(uid), Some(gid)).map_err(failed)?;
+            Ok(true)
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(failed(error)),
+    }
+}
+
 /// Changes the tokens. The file is replaced atomically, so a reader never sees a partial change; concurrent changes are
 /// made one after the other.
 pub fn edit<T>(
@@ -136,6 +155,7 @@ pub fn edit<T>(
     let locked = lock(path).map_err(failed)?;
     let mut tokens = read_from(path, &locked)?;
     let result = change(&mut tokens).map_err(FileError::Rejected)?;
+    tokens.iter_mut().for_each(Token::drop_unused_secrets);
     check(&tokens).map_err(FileError::Rejected)?;
     replace(path, &Content { tokens }).map_err(failed)?;
     Ok(result)
@@ -183,7 +203,8 @@ fn replace(path: &Path, content: &Content) -> io::Result<()> {
             std::os::unix::fs::fchown(&file, Some(owner.uid()), Some(owner.gid()))?;
         }
         file.sync_all()?;
-        fs::rename(&temporary, path)
+        fs::rename(&temporary, path)?;
+        sync_directory_of(path)
     })();
     if written.is_err() {
         // An error is ignored: the file does not exist if it could not be created.
@@ -192,11 +213,39 @@ fn replace(path: &Path, content: &Content) -> io::Result<()> {
     written
 }
 
+/// Syncs the directory of a file. Otherwise a power cut could undo a change, such as a revocation, after it was reported.
+fn sync_directory_of(path: &Path) -> io::Result<()> {
+    let parent = path.parent().filter(|parent| *parent != Path::new(""));
+    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Role;
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    /// A file from before a token with a certificate lost its secrets may still have both.
+    #[test]
+    fn a_token_with_a_certificate_has_no_secrets() {
+        let path = std::env::temp_dir().join(format!("stoker-secrets-{}", std::process::id()));
+        let (_, secret) = super::super::new_secret("a").unwrap();
+        let both = Token {
+            certificate: Some("a.internal".to_owned()),
+            secrets: vec![secret],
+            ..token("a")
+        };
+        let tokens = vec![both];
+        let text = serde_json::to_string(&Content { tokens }).unwrap();
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(0o600);
+        file.open(&path)
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
+        assert_eq!(read(&path).unwrap()[0].secrets, []);
+        fs::remove_file(&path).unwrap();
+    }
 
     fn token(name: &str) -> Token {
         Token {

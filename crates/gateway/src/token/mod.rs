@@ -8,7 +8,7 @@ mod pattern;
 mod role;
 mod secret;
 
-pub use file::{FileError, edit, read};
+pub use file::{FileError, create_for, edit, read};
 pub use pattern::matches;
 pub use role::Role;
 pub use secret::{Secret, new_secret, split_secret};
@@ -35,7 +35,7 @@ pub struct Token {
     /// Patterns of the services to call or to serve.
     #[serde(default)]
     pub services: Vec<String>,
-    /// The valid secrets: usually one, and two during the overlap after a rotation.
+    /// The valid secrets: usually one, two during the overlap after a rotation, and none with a certificate.
     #[serde(default)]
     pub secrets: Vec<Secret>,
     /// A client certificate for this name authenticates a peer with this token, without a secret.
@@ -104,6 +104,14 @@ impl Token {
     #[must_use]
     pub fn is_expired(&self, now_ms: u64) -> bool {
         self.expires_ms.is_some_and(|expires| expires <= now_ms)
+    }
+
+    /// Removes the secrets of a token that is bound to a certificate. A leaked secret must not open what is meant to
+    /// require a private key.
+    pub(crate) fn drop_unused_secrets(&mut self) {
+        if self.certificate.is_some() {
+            self.secrets.clear();
+        }
     }
 
     /// Checks what the types of the fields do not ensure.

@@ -122,9 +122,10 @@ impl Plane {
         (operation.run)(self, caller, fields)
     }
 
+    /// Whether a peer may use the methods for administrators and see everything.
     pub(crate) fn is_administrator(&self, conn: ConnId) -> bool {
         let conn = self.peers.conns.get(conn);
-        conn.is_some_and(|conn| conn.may_administer || self.is_own_user(conn.peer.uid))
+        conn.is_some_and(|conn| conn.may_see_all || self.is_own_user(conn.peer.uid))
     }
 
     /// Sends the answer of an operation that has been completed.

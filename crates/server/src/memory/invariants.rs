@@ -80,6 +80,7 @@ impl Plane {
                 identity,
                 connections,
                 inflight,
+                max_inflight: _,
                 bytes,
                 pushes,
                 queues,

@@ -112,8 +112,11 @@ pub(crate) enum Flow {
 pub(crate) struct Conn {
     pub(crate) fd: Fd,
     pub(crate) peer: Peer,
-    /// A gateway has stated in HELLO that the peer, on another machine, may use the administration methods.
+    /// A gateway has stated in HELLO that the peer, on another machine, is an administrator.
     pub(crate) may_administer: bool,
+    /// A gateway has stated in HELLO that the peer, on another machine, may see everything. The gateway checks what else
+    /// the peer may do.
+    pub(crate) may_see_all: bool,
     /// The address of a peer on another machine, for display.
     pub(crate) address: Option<Box<str>>,
     /// The process id that a worker's HELLO names.
@@ -172,6 +175,7 @@ impl Conn {
             fd,
             peer,
             may_administer: false,
+            may_see_all: false,
             address: None,
             named_pid: None,
             user: None,

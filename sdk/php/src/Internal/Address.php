@@ -52,7 +52,7 @@ final class Address
      */
     public static function list(string $text, string $where): array
     {
-        if ($text !== '' && !strpbrk($text, ',:')) {
+        if ($text !== '' && !strpbrk($text, ',: ')) {
             return [new self($text, 'unix', $text)]; // Fast path for the usual case, a plain path.
         }
         $addresses = [];
@@ -112,7 +112,7 @@ final class Address
         if (str_contains($target, '@')) {
             throw new InvalidRequest('it contains a user or password: pass the token with STOKER_TOKEN or the parameter $token');
         }
-        if (!preg_match('~^(\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\]|[^\s:/\[\]]+)(?::(.*))?$~D', $target, $part)) {
+        if (!preg_match('~^(\[[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?\]|[^\s:/\[\]]+)(?::(.*))?$~D', $target, $part)) {
             throw new InvalidRequest("invalid host: expected $scheme://host:port, with an IPv6 address in brackets, such as $scheme://[::1]:7007");
         }
         $port = $part[2] ?? '';

@@ -57,6 +57,58 @@ fn a_token_has_limits_of_its_own() {
     });
 }
 
+/// A worker may still run a cancelled call, so the call takes up a place of `--inflight` until it ends.
+#[test]
+fn a_cancelled_call_counts_until_its_work_ends() {
+    let app = start("[service.echo]");
+    let gate = app.dir.gate("gate");
+    let options = ["--roles", "call", "--services", "echo", "--inflight", "1"];
+    let web = token(&app, "web", &options);
+    let mut client = client(&app, &web);
+    let call = Request::call("echo.x", "");
+    let running = client.send(&Request::call("echo.x", "gate gate"));
+    let worker = gate.wait_for_worker();
+    client.cancel(running);
+    let refused = client.request(&call);
+    assert_eq!(refused.status(), Status::RESOURCE_EXHAUSTED);
+    assert!(
+        refused.text().contains("including cancelled"),
+        "{}",
+        refused.text()
+    );
+    let set = ["token", "set", "web", "--inflight", "2"];
+    assert_eq!(app.cli_with(&[], &set).code, 0);
+    until("the higher limit applies", || {
+        (client.request(&call).status() == Status::OK).then_some(())
+    });
+    let set = ["token", "set", "web", "--inflight", "1"];
+    assert_eq!(app.cli_with(&[], &set).code, 0);
+    until("the lower limit applies", || {
+        (client.request(&call).status() == Status::RESOURCE_EXHAUSTED).then_some(())
+    });
+    drop(worker);
+    until("the place is free", || {
+        (client.request(&call).status() == Status::OK).then_some(())
+    });
+}
+
+/// The places beyond a user's share are for administrators. A token that may only read has none of them.
+#[test]
+fn only_administrators_exceed_the_share_of_connections() {
+    let app = start("[stoker]\nuser_connections = 2");
+    let read = token(&app, "watch", &["--roles", "read"]);
+    let admin = admin(&app);
+    let _open = [client(&app, &read), client(&app, &read)];
+    let refused = rejected(&app, &json!({"v": [1], "role": "client", "token": read}));
+    assert_eq!(refused.status(), Status::RESOURCE_EXHAUSTED);
+    assert!(
+        refused.text().contains("user_connections"),
+        "{}",
+        refused.text()
+    );
+    let _more = [(); 3].map(|()| client(&app, &admin));
+}
+
 /// Peers of one address that send nothing take up only a share of the places: further ones are closed at once.
 #[test]
 fn silent_peers_of_one_address_are_limited() {

@@ -2,7 +2,10 @@
 
 use super::{admin, start, token};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
+use std::time::{Duration, Instant};
 use stoker_testkit::{App, Client, Output, until};
 use stoker_wire::Status;
 
@@ -36,6 +39,51 @@ impl Ca {
         write(format!("{file}.pem"), certificate.pem()).expect("it is ours");
         write(format!("{file}.key"), key.serialize_pem()).expect("it is ours");
     }
+}
+
+/// A server that sends its part of the handshake byte by byte would otherwise keep a command for ever.
+#[test]
+fn the_tls_handshake_ends_at_the_time_limit_of_the_command() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!(
+        "tls://{}",
+        listener.local_addr().expect("it has an address")
+    );
+    let slow = std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().expect("the command connects");
+        // The beginning of a long handshake record.
+        let mut bytes = [0x16, 3, 3, 0x3f, 0xff, 2, 0, 0x3f, 0xf0]
+            .into_iter()
+            .chain(std::iter::repeat(0));
+        socket
+            .set_read_timeout(Some(Duration::from_millis(20)))
+            .expect("it is a socket");
+        let mut end = [0; 1024];
+        while socket
+            .write_all(&[bytes.next().expect("it is endless")])
+            .is_ok()
+            && !matches!(socket.read(&mut end), Ok(0))
+        {}
+    });
+    let app = start("");
+    let ca = Ca::new(app.dir.path(), "ca");
+    drop(ca);
+    let url = format!("{url}?ca=ca.pem");
+    let started = Instant::now();
+    let called = app.cli_with(
+        &[("STOKER_URL", &url)],
+        &["call", "a.b", "--timeout", "50ms"],
+    );
+    assert!(
+        called
+            .stderr
+            .contains("the TLS handshake was not completed"),
+        "{}",
+        called.stderr
+    );
+    // The command has 50 ms, and a second for the server's answer; a handshake without a deadline has 5 s.
+    assert!(started.elapsed() < Duration::from_secs(4));
+    slow.join().expect("it does not panic");
 }
 
 const VALID: (i32, i32) = (2020, 2200);

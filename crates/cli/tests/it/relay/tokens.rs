@@ -2,6 +2,8 @@
 
 use super::{admin, client, rejected, remote, start, token};
 use serde_json::json;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::Path;
 use stoker_testkit::{Request, until};
 use stoker_wire::{Key, Status, Type};
 
@@ -149,6 +151,65 @@ fn a_rotated_token_keeps_its_old_secret_for_the_overlap() {
     );
     assert_eq!(remote(&app, &after, &["queues"]).code, 77);
     assert_eq!(remote(&app, &last, &["queues"]).code, 0);
+}
+
+/// A certificate replaces the secrets of a token: otherwise a leaked secret would still be accepted.
+#[test]
+fn a_token_that_is_bound_to_a_certificate_loses_its_secrets() {
+    let app = start("");
+    let secret = token(&app, "web", &["--roles", "read"]);
+    let mut open = client(&app, &secret);
+    let set = |certificate: &str| {
+        let words = ["token", "set", "web", "--certificate", certificate];
+        app.cli_with(&[], &words).stdout
+    };
+    let told = set("web.internal");
+    assert!(told.contains("its secrets are no longer valid"), "{told}");
+    let last = open.frame().expect("an answer with the reason");
+    assert_eq!(last.status(), Status::UNAUTHENTICATED);
+    assert_eq!(remote(&app, &secret, &["queues"]).code, 77);
+    let rotated = app.cli_with(&[], &["token", "rotate", "web"]);
+    assert_eq!(rotated.code, 1, "{}", rotated.stderr);
+    assert!(
+        rotated.stderr.contains("--certificate none"),
+        "{}",
+        rotated.stderr
+    );
+    let told = set("none");
+    assert!(told.contains("stoker token rotate web"), "{told}");
+    assert_eq!(remote(&app, &secret, &["queues"]).code, 77);
+    let again = app.cli_with(&[], &["token", "rotate", "web"]).stdout;
+    assert_eq!(remote(&app, again.trim(), &["queues"]).code, 0);
+}
+
+/// The server's user must be able to read the file that root creates for it.
+#[test]
+fn the_first_token_that_root_creates_belongs_to_the_user_of_the_server() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let app = start("");
+    let create = |file: &Path| {
+        let file = file.display().to_string();
+        let words = [
+            "token", "create", "web", "--roles", "read", "--tokens", &file,
+        ];
+        app.cli_with(&[], &words)
+    };
+    let owner = |path: &Path| std::fs::metadata(path).expect("it exists").uid();
+    let own = app.dir.file("own");
+    std::fs::create_dir(&own).expect("it is ours");
+    chown(&own, Some(65_534), Some(65_534)).expect("root may");
+    assert_eq!(create(&own.join("stoker.tokens")).stderr, "");
+    assert_eq!(owner(&own.join("stoker.tokens")), 65_534);
+    let of_root = app.dir.file("root.tokens");
+    let told = create(&of_root).stderr;
+    assert!(told.contains("run chown USER"), "{told}");
+    assert_eq!(owner(&of_root), 0);
+    // Without --tokens, the owner of the server's socket is the server's user.
+    chown(app.socket(), Some(65_534), Some(65_534)).expect("root may");
+    assert_eq!(token(&app, "web", &["--roles", "read"]).len(), 68);
+    assert_eq!(owner(&app.dir.file("stoker.tokens")), 65_534);
 }
 
 /// What a token permits can change while its connections are open.

@@ -91,6 +91,31 @@ fn a_token_for_one_queue_does_not_open_the_others_of_its_pool() {
     }
 }
 
+/// A pool can begin to serve another queue or service after a worker has joined it. The worker must not get its tasks.
+#[test]
+fn a_worker_leaves_when_its_pool_serves_a_queue_that_its_token_may_not_permit() {
+    let app = start("");
+    let work = work(&app);
+    let mut narrow = join(&app, &work);
+    let both = token(
+        &app,
+        "both",
+        &["--roles", "work", "--queues", "mails,invoices"],
+    );
+    let mut hello_both = hello(&both);
+    hello_both["jobs"] = json!(["mails", "invoices"]);
+    let mut wide = connect(&app, &hello_both).expect("an answer to HELLO");
+    next(&mut narrow, Type::Goaway);
+    let id = app.client().push(&Request::push("invoices", "x"));
+    let task = next(&mut wide, Type::Req);
+    answer(&mut wide, task.id);
+    app.client().job_in(&id, "done");
+    drop(narrow);
+    let refused = rejected(&app, &hello(&work));
+    assert_eq!(refused.status(), Status::PERMISSION_DENIED);
+    assert!(refused.text().contains("invoices"), "{}", refused.text());
+}
+
 /// The answer was written just when the connection was lost: the worker delivers it on the next one.
 #[test]
 fn a_worker_resumes_its_session_and_delivers_its_answer() {
@@ -166,6 +191,26 @@ fn a_late_answer_is_refused() {
     answer(&mut worker, again.id);
     let job = app.client().job_in(&id, "done");
     assert_eq!(job["crashes"], 1);
+}
+
+/// The server gives up a worker whose task exceeds its time limit, also while the worker has no connection.
+#[test]
+fn a_late_answer_is_counted_if_the_server_gave_up_the_worker() {
+    let config = "[pool.far]\ntask_timeout = \"100ms\"\nstop_grace = \"100ms\"\n[queue.mails]\npool = \"far\"\ntries = 5\n\
+                  [listen]\naddresses = [\"127.0.0.1:0\"]\nresume_timeout = \"60s\"";
+    let app = setup().config(config).launch();
+    let work = work(&app);
+    let mut worker = join(&app, &work);
+    app.client().push(&Request::push("mails", "x"));
+    let task = next(&mut worker, Type::Req);
+    let session = worker.welcome["session"].clone();
+    drop(worker);
+    until("the server gives up the worker", || {
+        app.workers().is_empty().then_some(())
+    });
+    let worker = rejoin(&app, &work, &session, &[task.id]);
+    assert_eq!(worker.welcome.get("resumed"), None);
+    app.wait_for_log("its answers to 1 task(s) are rejected");
 }
 
 /// Without a session to resume, a lost connection is the worker's death at once.

@@ -47,8 +47,10 @@ impl Plane {
         // Neither the user nor the process at the other end is one of this machine.
         (conn.peer.uid, conn.peer.pid) = (u32::MAX, 0);
         conn.may_administer = relayed.admin;
+        conn.may_see_all = relayed.admin || relayed.read;
         conn.address = Some(relayed.address.as_str().into());
         let user = self.set_user(id, Identity::Remote(relayed.owner.as_str().into()));
+        self.memory.users[user].max_inflight = relayed.inflight;
         // The connection was accepted as one of the gateway's own user, which has places of its own.
         if !relayed.admin {
             self.check_share(user)?;

@@ -194,5 +194,7 @@ pub(crate) fn offer(hello: &Hello) -> Offer<'_> {
         calls: &hello.calls,
         idempotent: &hello.idempotent,
         jobs: &hello.jobs,
+        // A token may permit only what the worker offers.
+        exclusive: hello.relayed.is_some(),
     }
 }

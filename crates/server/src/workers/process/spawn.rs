@@ -127,6 +127,7 @@ impl Plane {
             calls: &[],
             idempotent: &[],
             jobs: &[],
+            exclusive: false,
         };
         self.step(Event::Hello { worker, offer }, None);
     }
