@@ -59,6 +59,12 @@ pub enum Event<'a> {
         answer: Answer,
         worked: Span,
     },
+    /// A worker has begun to answer a call in parts; [`Event::Answered`] follows with the last one. A part may have
+    /// reached the caller, so the call never runs again.
+    AnswerBegun {
+        worker: WorkerId,
+        task: TaskId,
+    },
     /// The source has recorded a job as done, as [`Action::Claim`] requested: the job may be sent to its
     /// worker.
     Claimed {
@@ -294,6 +300,11 @@ pub enum Action {
     /// The worker is gone and its id may be reused.
     Release {
         worker: WorkerId,
+    },
+    /// Send the first part of a call's answer to its caller.
+    BeginAnswer {
+        task: TaskId,
+        facts: Facts,
     },
     /// Report a task's outcome to its source while a worker still has the task.
     Answer {

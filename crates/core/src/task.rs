@@ -92,6 +92,8 @@ pub(crate) struct Task {
     pub(crate) begun: bool,
     /// An earlier run of this task was begun and ended with the death of its process.
     pub(crate) ran: bool,
+    /// The worker has sent the first part of its answer.
+    pub(crate) answer_begun: bool,
     /// When the worker was sent the soft signal to end the task.
     pub(crate) signalled_at: Option<Time>,
     pub(crate) deadline: Time,

@@ -41,6 +41,12 @@ pub struct WorkerView {
 }
 
 impl Core {
+    /// Whether a worker has sent the first part of its answer to this task, and not the last one.
+    pub fn has_begun_answer(&self, worker: WorkerId, task: TaskId) -> bool {
+        let held = self.workers.get(worker).map(|worker| &worker.tasks);
+        held.is_some_and(|tasks| tasks.contains(&task)) && self.tasks[task].answer_begun
+    }
+
     pub fn queues(&self) -> impl Iterator<Item = QueueView<'_>> {
         let queues = (0..self.queues.len() as u32).map(QueueId);
         let queues = queues.filter(|id| !self.queues[id.index()].vacant);

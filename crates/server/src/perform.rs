@@ -43,6 +43,7 @@ impl Plane {
             Action::Terminate { worker } => self.signal(worker, Signal::TERM),
             Action::Kill { worker, why } => self.kill(worker, why),
             Action::Release { worker } => self.release(worker),
+            Action::BeginAnswer { task, facts } => self.begin_answer(task, facts, answer),
             Action::Answer {
                 task,
                 outcome,

@@ -97,10 +97,19 @@ fn require_empty_name(name: &[u8]) -> Result<&'static str, WireError> {
 /// Checks each field: no reserved flag is set, the id is valid for the type, and bytes that have no meaning on
 /// this type are 0, so that a later version can give them one.
 fn check_fields(frame: &Frame<'_>) -> Result<(), WireError> {
-    if frame.flags.0 & Flags::RESERVED != 0 {
-        return Err(WireError::ReservedFlags(frame.flags.0 & Flags::RESERVED));
+    let may_continue = matches!(frame.kind, Type::Res | Type::Data);
+    let reserved = match may_continue {
+        true => Flags::RESERVED,
+        false => Flags::RESERVED | Flags::MORE.0,
+    };
+    if frame.flags.0 & reserved != 0 {
+        return Err(WireError::ReservedFlags(frame.flags.0 & reserved));
     }
-    let of_task = matches!(frame.kind, Type::Req | Type::Cancel | Type::Started);
+    let has_more = frame.flags.has(Flags::MORE);
+    let of_task = matches!(
+        frame.kind,
+        Type::Req | Type::Cancel | Type::Started | Type::Data | Type::Credit
+    ) || has_more;
     let of_connection = matches!(
         frame.kind,
         Type::Hello | Type::Welcome | Type::Goaway | Type::Ready
@@ -111,8 +120,12 @@ fn check_fields(frame: &Frame<'_>) -> Result<(), WireError> {
     if frame.kind == Type::Ready && frame.ttl > 1 {
         return Err(WireError::BadReady(frame.ttl));
     }
+    if frame.kind == Type::Credit && frame.ttl == 0 {
+        return Err(WireError::NoCredit);
+    }
     let log = frame.kind == Type::Event && EventKind(frame.code) == EventKind::LOG;
-    let has_code = matches!(frame.kind, Type::Req | Type::Res | Type::Event);
+    let ends_answer = frame.kind == Type::Data && !has_more;
+    let has_code = matches!(frame.kind, Type::Req | Type::Res | Type::Event) || ends_answer;
     let has_prio = matches!(frame.kind, Type::Req | Type::Res) || log;
     if (frame.code != 0 && !has_code)
         || (frame.prio != 0 && !has_prio)

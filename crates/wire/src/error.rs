@@ -46,6 +46,8 @@ pub enum WireError {
     TooManyNames(usize),
     /// A READY that asks for a number of tasks other than 0 or 1.
     BadReady(u32),
+    /// A CREDIT of 0 bytes.
+    NoCredit,
 }
 
 impl fmt::Display for WireError {
@@ -92,6 +94,7 @@ impl fmt::Display for WireError {
                 "HELLO names {names} calls and queues: at most {} are allowed",
                 crate::MAX_NAMES
             ),
+            Self::NoCredit => f.write_str("CREDIT grants 0 bytes: expected at least 1"),
             Self::BadReady(count) => {
                 write!(f, "READY asks for {count} tasks: expected 0 or 1")
             }

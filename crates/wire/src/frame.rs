@@ -15,12 +15,16 @@ pub enum Type {
     Ping = 7,
     Pong = 8,
     Goaway = 9,
+    /// A part of an answer.
+    Data = 10,
+    /// Permission to send more parts.
+    Credit = 11,
     Event = 12,
     Started = 13,
 }
 
 impl Type {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Req,
         Self::Res,
         Self::Cancel,
@@ -30,6 +34,8 @@ impl Type {
         Self::Ping,
         Self::Pong,
         Self::Goaway,
+        Self::Data,
+        Self::Credit,
         Self::Event,
         Self::Started,
     ];
@@ -45,6 +51,8 @@ impl Type {
             7 => Self::Ping,
             8 => Self::Pong,
             9 => Self::Goaway,
+            10 => Self::Data,
+            11 => Self::Credit,
             12 => Self::Event,
             13 => Self::Started,
             _ => return None,
@@ -57,6 +65,8 @@ impl Type {
 pub struct Flags(pub u8);
 
 named! { Flags {
+    /// Further parts of the answer follow.
+    MORE = 0x01 "MORE",
     /// No answer is wanted, and the call is not cancelled when its client disconnects.
     ONEWAY = 0x08 "ONEWAY",
     /// The call may run again if its worker dies.
@@ -71,7 +81,7 @@ named! { Flags {
 
 impl Flags {
     pub const NONE: Self = Self(0);
-    pub(crate) const RESERVED: u8 = 0x07;
+    pub(crate) const RESERVED: u8 = 0x06;
 
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -96,7 +106,7 @@ named! { Codec {
     HTTP = 5 "HTTP",
 } }
 
-/// How a task ended, in the `code` byte of a RES. 64 and above belong to the application.
+/// How a task ended, in the `code` byte of a RES or of the last DATA. 64 and above belong to the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Status(pub u8);
 
@@ -161,12 +171,12 @@ named! { EventKind {
 pub struct Frame<'a> {
     pub kind: Type,
     pub flags: Flags,
-    /// REQ: codec. RES: status. EVENT: kind.
+    /// REQ: codec. RES and the last DATA: status. EVENT: kind.
     pub code: u8,
     /// REQ: priority and hops. RES: codec. EVENT of kind log: stream.
     pub prio: u8,
     pub id: u32,
-    /// REQ: milliseconds left. RES from a worker: microseconds worked.
+    /// REQ: milliseconds left. RES and the last DATA from a worker: microseconds worked. CREDIT: bytes.
     pub ttl: u32,
     pub attempt: u8,
     pub name: &'a str,
@@ -182,5 +192,10 @@ impl Frame<'_> {
 
     pub fn status(&self) -> Status {
         Status(self.code)
+    }
+
+    /// Whether the frame is an answer, or the last part of one.
+    pub fn ends_answer(&self) -> bool {
+        matches!(self.kind, Type::Res | Type::Data) && !self.flags.has(Flags::MORE)
     }
 }

@@ -90,6 +90,8 @@ keys! {
     SCRIPT = 39 "script", Any, Peer;
     DOCUMENT_ROOT = 40 "document root", Any, Peer;
     BODY_FILE = 41 "body file", Any, Peer;
+    CREDIT = 42 "credit", Bytes(4), Server;
+    TRAILERS = 43 "trailers", Any, Peer;
 }
 
 impl Key {

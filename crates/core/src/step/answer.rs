@@ -3,7 +3,7 @@
 use super::tick::MIN_MEASURE_INTERVAL;
 use crate::task::Claim;
 use crate::worker::{Demand, Life};
-use crate::{Answer, Cause, Core, Origin, Outcome, Recycled, Span, TaskId, WorkerId};
+use crate::{Action, Answer, Cause, Core, Origin, Outcome, Recycled, Span, TaskId, WorkerId};
 
 /// The result of a run, according to the answer of the worker that ran the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +77,26 @@ impl Core {
         self.after_task(id);
     }
 
+    /// Handles the first part of an answer that a worker sends in parts.
+    pub(crate) fn answer_begun(&mut self, id: WorkerId, task: TaskId) {
+        let may_begin = self.may_answer(id, task, Answer::Done)
+            && !self.tasks[task].is_job()
+            && !self.tasks[task].answer_begun;
+        if !may_begin {
+            self.misbehaved(id);
+            return;
+        }
+        let facts = self.facts(task);
+        let begun = &mut self.tasks[task];
+        begun.answer_begun = true;
+        begun.origin = Origin::Call { idempotent: false };
+        self.actions.push(match begun.wanted {
+            true => Action::BeginAnswer { task, facts },
+            // The caller no longer waits, and will not permit further parts.
+            false => Action::CancelOn { worker: id, task },
+        });
+    }
+
     /// Handles a job's acknowledgement; its code continues to run.
     pub(crate) fn acknowledged(&mut self, id: WorkerId, task: TaskId) {
         let runs = self.workers.get(id).is_some_and(|worker| {
@@ -106,7 +126,8 @@ impl Core {
         }
         // A worker with several slots has reported which tasks it began, and can't return those. A worker that
         // is being killed may not return any.
-        let is_unbegun = worker.slots == 1 || !self.tasks[task].begun;
+        let has_begun = self.tasks[task].begun && worker.slots > 1;
+        let is_unbegun = !has_begun && !self.tasks[task].answer_begun;
         let may_return = is_unbegun
             && match worker.life {
                 Life::Draining { .. } | Life::Stopping { .. } => true,

@@ -67,6 +67,7 @@ impl Core {
             started: None,
             begun: false,
             ran: false,
+            answer_begun: false,
             signalled_at: None,
             deadline: self.now + new.time_left.unwrap_or(default_time),
             limit: new.limit,

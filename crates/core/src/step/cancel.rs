@@ -35,8 +35,9 @@ impl Core {
         }
     }
 
+    /// A worker that answers in parts learns that no further part is wanted, whether it supports CANCEL or not.
     fn send_cancel(&mut self, worker: WorkerId, task: TaskId) {
-        if self.workers[worker].soft_cancel {
+        if self.workers[worker].soft_cancel || self.tasks[task].answer_begun {
             self.actions.push(Action::CancelOn { worker, task });
         }
     }

@@ -87,7 +87,7 @@ impl Core {
         }
     }
 
-    fn facts(&self, id: TaskId) -> Facts {
+    pub(crate) fn facts(&self, id: TaskId) -> Facts {
         let task = &self.tasks[id];
         let worker = match task.place {
             Place::Assigned(worker) => Some(worker),

@@ -234,6 +234,7 @@ fn worker_of(event: &Event<'_>) -> Option<WorkerId> {
         | Event::Started { worker, .. }
         | Event::Answered { worker, .. }
         | Event::Acknowledged { worker, .. }
+        | Event::AnswerBegun { worker, .. }
         | Event::Ready { worker, .. }
         | Event::ReadingPaused { worker, .. }
         | Event::Deferred { worker, .. }

@@ -7,7 +7,7 @@ use stoker_core::Event;
 pub const STATES: [&str; 7] = [
     "starting", "idle", "busy", "draining", "stopping", "killed", "gone",
 ];
-const EVENTS: [&str; 24] = [
+const EVENTS: [&str; 25] = [
     "arrived",
     "backlog",
     "refilled",
@@ -21,6 +21,7 @@ const EVENTS: [&str; 24] = [
     "returned",
     "claimed",
     "acknowledged",
+    "answer begun",
     "ready",
     "left",
     "misbehaved",
@@ -37,7 +38,12 @@ const EVENTS: [&str; 24] = [
 const MIN_HITS: u64 = 100;
 
 /// Pairs that cannot occur, and why.
-const UNREACHABLE: [(&str, &[&str], &str); 10] = [
+const UNREACHABLE: [(&str, &[&str], &str); 11] = [
+    (
+        "answer begun",
+        &["starting", "idle", "stopping", "gone"],
+        "a worker in that state has no task",
+    ),
     ("claimed", &["gone"], "not about one worker"),
     (
         "acknowledged",
@@ -143,6 +149,7 @@ fn name_of(event: &Event<'_>) -> &'static str {
         Event::Answered { .. } => "answered",
         Event::Claimed { .. } => "claimed",
         Event::Acknowledged { .. } => "acknowledged",
+        Event::AnswerBegun { .. } => "answer begun",
         Event::Blocked { .. } => "blocked",
         Event::Ready { .. } => "ready",
         // Not simulated yet: events caused by a lack of memory (see `table/memory.rs`).

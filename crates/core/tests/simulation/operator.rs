@@ -25,6 +25,7 @@ impl Sim {
             5..=8 => self.unexpected_event(),
             9..=11 if self.core.is_draining() => self.step(Event::Drain),
             12 | 13 | 21 => self.acknowledge_one(about),
+            10 => self.begin_one_answer(about),
             14..=17 => self.reconfigure_one(),
             _ => self.cancel_one(about),
         }
@@ -72,19 +73,32 @@ impl Sim {
 
     /// Lets a running job acknowledge its work and continue.
     fn acknowledge_one(&mut self, about: Option<WorkerId>) {
-        let runs = |(task, worker): (&TaskId, &WorkerId)| {
-            let is_job = self
-                .tasks
-                .get(task)
-                .is_some_and(|known| known.job.is_some());
-            let fits = about.is_none_or(|about| about == *worker);
-            (is_job && fits && self.core.is_running(*task)).then_some((*task, *worker))
-        };
-        let running: Vec<(TaskId, WorkerId)> = self.books.holder.iter().filter_map(runs).collect();
-        if !running.is_empty() {
-            let (task, worker) = self.chance.of(&running);
+        if let Some((task, worker)) = self.running_one(about, true) {
             self.step(Event::Acknowledged { worker, task });
         }
+    }
+
+    /// Lets the worker of a running call send the first part of its answer.
+    fn begin_one_answer(&mut self, about: Option<WorkerId>) {
+        if let Some((task, worker)) = self.running_one(about, false) {
+            self.step(Event::AnswerBegun { worker, task });
+        }
+    }
+
+    /// A running job or call, with its worker.
+    fn running_one(
+        &mut self,
+        about: Option<WorkerId>,
+        is_job: bool,
+    ) -> Option<(TaskId, WorkerId)> {
+        let runs = |(task, worker): (&TaskId, &WorkerId)| {
+            let known = self.tasks.get(task);
+            let is_it = known.is_some_and(|known| known.job.is_some() == is_job);
+            let fits = about.is_none_or(|about| about == *worker);
+            (is_it && fits && self.core.is_running(*task)).then_some((*task, *worker))
+        };
+        let running: Vec<(TaskId, WorkerId)> = self.books.holder.iter().filter_map(runs).collect();
+        (!running.is_empty()).then(|| self.chance.of(&running))
     }
 
     /// Cancels a task, preferably a running one.

@@ -139,6 +139,7 @@ pub fn event(event: &Event<'_>) -> String {
             format!("answered  {worker:?} t{} {answer:?}", task.0)
         }
         Event::Claimed { task } => format!("claimed   t{}", task.0),
+        Event::AnswerBegun { worker, task } => format!("begins ans {worker:?} t{}", task.0),
         Event::Acknowledged { worker, task } => format!("acknowl.  {worker:?} t{}", task.0),
         Event::Blocked { queue, blocked, .. } => format!("blocked   q{} {blocked}", queue.0),
         Event::Ready { worker, wanted } => format!("ready     {worker:?} {wanted}"),
@@ -173,6 +174,7 @@ fn action(action: &Action) -> String {
         Action::Disconnect { worker } => format!("close {worker:?}"),
         Action::Kill { worker, why } => format!("kill {worker:?} {why:?}"),
         Action::Release { worker } => format!("release {worker:?}"),
+        Action::BeginAnswer { task, .. } => format!("begin-answer t{}", task.0),
         Action::Answer { task, outcome, .. } => format!("early t{} {outcome:?}", task.0),
         Action::Finish { task, outcome, .. } => format!("end t{} {outcome:?}", task.0),
         Action::Drop { task } => format!("drop t{}", task.0),

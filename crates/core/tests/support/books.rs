@@ -28,6 +28,8 @@ pub struct Books {
     returned: BTreeSet<TaskId>,
     /// Tasks for which the core has asked to be recorded before they are sent.
     claimed: BTreeSet<TaskId>,
+    /// Calls whose answer has begun.
+    begun: BTreeSet<TaskId>,
     /// The worker that each task was last assigned to.
     pub holder: BTreeMap<TaskId, WorkerId>,
     /// Workers that were started or admitted and have not been released.
@@ -44,6 +46,7 @@ impl Books {
         assert!(self.held.insert(id), "{id:?} is in use");
         self.ends.remove(&id);
         self.claimed.remove(&id);
+        self.begun.remove(&id);
         self.deliveries.insert(id, 0);
     }
 
@@ -65,6 +68,10 @@ impl Books {
                 assert!(
                     !self.reported.contains_key(&task),
                     "{task:?} runs for nobody"
+                );
+                assert!(
+                    !self.begun.contains(&task),
+                    "{task:?} runs again, although its answer has begun"
                 );
                 let again = self.holder.insert(task, worker) == Some(worker);
                 let was_returned = self.returned.remove(&task);
@@ -90,6 +97,11 @@ impl Books {
             | Action::Kill { worker, .. }
             | Action::Measure { worker } => {
                 assert!(self.workers.contains(&worker), "{action:?} to nobody");
+            }
+            Action::BeginAnswer { task, .. } => {
+                let is_wanted = self.held.contains(&task) && !self.reported.contains_key(&task);
+                assert!(is_wanted, "nobody waits for {task:?}");
+                assert!(self.begun.insert(task), "{task:?} begins twice");
             }
             Action::Answer {
                 task,

@@ -224,7 +224,8 @@ fn recording_time_does_not_count_as_run_time() {
 #[test]
 fn a_worker_can_neither_answer_nor_begin_an_unsent_job() {
     for slots in [1, 3] {
-        let forbidden: [fn(WorkerId, TaskId) -> Event<'static>; 3] = [
+        let forbidden: [fn(WorkerId, TaskId) -> Event<'static>; 4] = [
+            |worker, task| Event::AnswerBegun { worker, task },
             |worker, task| Event::Started { worker, task },
             |worker, task| Event::Acknowledged { worker, task },
             |worker, task| Event::Answered {

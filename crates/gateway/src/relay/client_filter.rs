@@ -148,7 +148,7 @@ impl FrameFilter for ClientFilter {
         let (open, usage) = (&mut self.open, &self.handle.usage);
         self.from_server.scan(bytes, |part| {
             if let Part::Head { frame, .. } = part
-                && frame.kind == Type::Res
+                && frame.ends_answer()
                 && open.remove(&frame.id).is_some()
             {
                 usage.end(1);

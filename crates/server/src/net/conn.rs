@@ -10,7 +10,7 @@ use stoker_core::{NameId, TaskId, Time, WorkerId};
 use stoker_os::{Errno, Fd, Peer, peer, read, shutdown_write};
 use stoker_store::Owner;
 use stoker_wire::IdMap;
-use stoker_wire::{Encode, Splitter, Type};
+use stoker_wire::{Encode, Flags, Splitter, Type};
 
 /// Bytes of unsent output above which nothing more is read from the peer.
 const MAX_PENDING_OUTPUT: usize = 4 << 20;
@@ -48,6 +48,11 @@ impl Client {
     /// Whether the request with this id has not been answered yet.
     pub(crate) fn awaits(&self, id: u32) -> bool {
         self.inflight.contains_key(&id) || self.own_requests.contains_key(&id)
+    }
+
+    /// Whether the request with this id is this task, and has not been answered yet.
+    pub(crate) fn awaits_task(&self, id: u32, task: TaskId) -> bool {
+        self.inflight.get(&id) == Some(&task)
     }
 
     /// Records that a request has been answered. Returns false if it was not awaited.
@@ -228,7 +233,9 @@ impl Conn {
     }
 
     fn record_answer(&mut self, frame: &Encode<'_>) {
-        if frame.kind == Type::Res && frame.id != 0 {
+        let ends_answer =
+            matches!(frame.kind, Type::Res | Type::Data) && !frame.flags.has(Flags::MORE);
+        if ends_answer && frame.id != 0 {
             self.awaited = self.awaited.saturating_sub(1);
             self.answered = true;
         }

@@ -8,7 +8,7 @@ mod payload;
 pub(crate) mod rpc;
 
 pub(crate) use answer::TaskAnswer;
-pub(crate) use payload::{Origin, Payload, Payloads};
+pub(crate) use payload::{Origin, Parts, Payload, Payloads};
 
 /// The retry-after time of a client that exceeded a limit.
 pub(crate) const RETRY_MS: u32 = 100;

@@ -3,7 +3,7 @@
 use crate::net::{ConnId, LARGE_BODY, Shared};
 use crate::users::UserId;
 use std::sync::Arc;
-use stoker_core::{NameId, TaskId};
+use stoker_core::{NameId, TaskId, WorkerId};
 use stoker_store::JobId;
 use stoker_wire::Meta;
 
@@ -44,6 +44,8 @@ pub(crate) struct Payload {
     bytes: Vec<u8>,
     /// A large body, which is sent from here without another copy.
     large: Option<Arc<[u8]>>,
+    /// The call's answer, if its worker sends it in parts and has begun.
+    parts: Option<Parts>,
     /// The user who is charged for the call.
     user: Option<UserId>,
     /// The number of bytes that are reserved for the answer.
@@ -56,7 +58,20 @@ pub(crate) struct Payload {
     deliveries: u32,
 }
 
+/// An answer that is sent in parts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts {
+    pub(crate) worker: WorkerId,
+    /// The number of bytes that the worker may still send.
+    pub(crate) credit: u32,
+}
+
 impl Payload {
+    /// Whether a part of the answer may have reached the caller.
+    pub(crate) fn has_begun_answer(&self) -> bool {
+        self.parts.is_some()
+    }
+
     pub(crate) fn meta(&self) -> Meta<'_> {
         // The metadata was validated when its frame was read.
         Meta::parse(&self.bytes[..self.meta_len]).unwrap_or_default()
@@ -118,6 +133,21 @@ impl Payloads {
         if is_it { TaskId(slot) } else { NO_TASK }
     }
 
+    /// The payload of a task, if there is such a task.
+    pub(crate) fn get(&self, id: TaskId) -> Option<&Payload> {
+        self.slots.get(id.index())
+    }
+
+    /// Records that a worker has begun to answer a call in parts.
+    pub(crate) fn begin_parts(&mut self, id: TaskId, parts: Parts) {
+        self.slots[id.index()].parts = Some(parts);
+    }
+
+    /// The answer of a call that is being sent in parts.
+    pub(crate) fn parts_mut(&mut self, id: TaskId) -> Option<&mut Parts> {
+        self.slots.get_mut(id.index())?.parts.as_mut()
+    }
+
     /// Records the number of bytes reserved for a task's answer. Returns the previous number.
     pub(crate) fn reserve(&mut self, id: TaskId, bytes: usize) -> usize {
         std::mem::replace(&mut self.slots[id.index()].reserved, bytes)
@@ -172,6 +202,7 @@ impl Payloads {
                 meta_len: 0,
                 bytes,
                 large: None,
+                parts: None,
                 user: None,
                 reserved: 0,
                 is_admitted: false,
@@ -205,7 +236,7 @@ impl Payloads {
         self.bytes -= payload.len() + TASK_OVERHEAD;
         payload.origin = Origin::Free;
         payload.bytes.clear();
-        payload.large = None;
+        (payload.large, payload.parts) = (None, None);
         (payload.is_admitted, payload.logged) = (false, false);
         let capacity = payload.bytes.capacity();
         if capacity > MAX_KEPT_BUFFER || self.kept + capacity > MAX_KEPT_TOTAL {

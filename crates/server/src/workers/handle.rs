@@ -51,6 +51,11 @@ pub(crate) struct WorkerHandle {
 pub(crate) const MAX_LAST_STDERR: usize = 4 << 10;
 
 impl WorkerHandle {
+    /// Whether the worker runs on another machine.
+    pub(crate) fn is_remote(&self) -> bool {
+        !self.spawned && self.pidfd.is_none()
+    }
+
     /// The worker's id as a key in messages between server and angel.
     pub(crate) fn key(id: WorkerId) -> WorkerKey {
         u64::from(id.generation) << 32 | u64::from(id.slot)

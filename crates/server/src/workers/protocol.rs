@@ -26,7 +26,10 @@ impl Plane {
         first: bool,
     ) -> Result<(), Fault> {
         match frame.kind {
-            Type::Res => {
+            Type::Res if frame.flags.has(Flags::MORE) => self.first_part(worker, frame)?,
+            Type::Data if frame.flags.has(Flags::MORE) => self.next_part(worker, frame)?,
+            Type::Res | Type::Data => {
+                self.check_last_part(worker, frame)?;
                 if self
                     .worker_handle(worker)
                     .is_some_and(|handle| handle.may_have_output(first))
@@ -48,7 +51,7 @@ impl Plane {
             Type::Goaway => self.step(Event::Left { worker }, None),
             _ => {
                 return Err(Fault::State(
-                    "a worker may send only HELLO, RES, READY, EVENT, STARTED, GOAWAY, PING and PONG",
+                    "a worker may send only HELLO, RES, DATA, READY, EVENT, STARTED, GOAWAY, PING and PONG",
                 ));
             }
         }
@@ -196,6 +199,7 @@ impl Plane {
         // Last words belong to the present task only.
         handle.last_stderr.clear();
         handle.last_words = None;
+        let is_remote = handle.is_remote();
         let (pool, Some(conn_id)) = (handle.pool, handle.conn) else {
             return;
         };
@@ -214,6 +218,16 @@ impl Plane {
                 let crashes = crashes.saturating_add(loaded.uncounted_crashes);
                 job_meta(&mut scratch, &loaded.job, uuid, tries, crashes, limit);
                 (scratch.as_meta(), loaded.job.body())
+            }
+            // The session of a worker on another machine keeps whole answers only.
+            _ if is_remote && payload.meta().get(Key::CREDIT).is_some() => {
+                scratch.clear();
+                let meta = payload.meta();
+                let kept = meta.iter().filter(|(key, _)| *key != Key::CREDIT);
+                kept.for_each(|(key, value)| {
+                    scratch.push(key, value);
+                });
+                (scratch.as_meta(), payload.body())
             }
             _ => (payload.meta(), payload.body()),
         };

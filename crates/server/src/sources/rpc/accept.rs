@@ -312,9 +312,10 @@ impl Plane {
                 let worker = *worker;
                 self.worker_frame(worker, frame, first)
             }
+            (Role::Client(_), Type::Credit) => self.credit(id, frame.id, frame.ttl),
             (Role::Client(_), Type::Event) => self.gateway_event(id, frame),
             (Role::Client(_), _) => Err(Fault::State(
-                "a client may send only REQ, CANCEL, PING and PONG",
+                "a client may send only REQ, CANCEL, CREDIT, PING and PONG",
             )),
         }
     }

@@ -5,6 +5,7 @@ mod failures;
 mod fault;
 mod gateway;
 mod hello;
+mod parts;
 mod peers;
 mod places;
 mod reply;

@@ -31,13 +31,15 @@ impl Plane {
         if oneway {
             return;
         }
+        let has_begun = self.payloads[task].has_begun_answer();
         let client = self.client(conn);
         if client.is_none_or(|client| !client.answered(id)) {
             return;
         }
         match answer.filter(|_| outcome == Outcome::Answered) {
-            Some(answer) => self.forward_answer(conn, id, facts, answer),
-            None => self.send_outcome(conn, id, outcome, facts, answer),
+            Some(answer) if has_begun => self.send_last_part(conn, id, answer),
+            Some(answer) => self.forward_answer(conn, id, Flags::NONE, facts, answer),
+            None => self.send_outcome(conn, id, outcome, facts, answer, has_begun),
         }
     }
 
@@ -75,8 +77,15 @@ impl Plane {
             .record_success(self.core.name(name), body);
     }
 
-    /// Forwards a worker's answer, with metadata that the server adds.
-    fn forward_answer(&mut self, conn: ConnId, id: u32, facts: Facts, answer: &TaskAnswer<'_>) {
+    /// Forwards a worker's answer, or with MORE the first part of one, with metadata that the server adds.
+    pub(super) fn forward_answer(
+        &mut self,
+        conn: ConnId,
+        id: u32,
+        flags: Flags,
+        facts: Facts,
+        answer: &TaskAnswer<'_>,
+    ) {
         let mut meta = std::mem::take(&mut self.scratch.meta);
         meta.clear();
         let waited = u32::try_from(facts.waited.0).unwrap_or(u32::MAX);
@@ -87,6 +96,7 @@ impl Plane {
         add_forwarded(&mut meta, answer.meta);
         if let Some(conn) = self.peers.conns.get_mut(conn) {
             conn.put(Encode {
+                flags,
                 code: answer.status.0,
                 prio: answer.codec.0,
                 ttl: answer.ran_us,
@@ -106,6 +116,7 @@ impl Plane {
         outcome: Outcome,
         facts: Facts,
         answer: Option<&TaskAnswer<'_>>,
+        has_begun: bool,
     ) {
         let (status, mut text, retry_after) = explain(outcome, CrashedProcess::of(answer));
         if status == Status::WORKER_DIED || status == Status::QUARANTINED {
@@ -113,6 +124,9 @@ impl Plane {
                 .worker
                 .and_then(|worker| self.worker_handle(worker)?.death_reason());
             text.extend(words.into_iter().flat_map(|words| ["\n".to_owned(), words]));
+        }
+        if has_begun {
+            return self.cut_off(conn, id, status, &text);
         }
         let not_processed = !facts.has_run && facts.worker.is_none();
         self.send_status(conn, id, status, &text, retry_after, not_processed);

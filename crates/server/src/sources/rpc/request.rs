@@ -1,6 +1,7 @@
 //! Requests of clients: calls, and requests for the server's own methods.
 
 use super::fault::Fault;
+use super::parts::MAX_CREDIT;
 use crate::net::{ConnId, Role};
 use crate::plane::Plane;
 use crate::sources::{Origin, RETRY_MS};
@@ -40,6 +41,8 @@ impl Plane {
             let text = format!(
                 "the frame is CRITICAL, and this server does not support its metadata key {key}"
             );
+            self.refuse(id, frame, Status::INVALID_ARGUMENT, &text, None);
+        } else if let Some(text) = invalid_credit(frame) {
             self.refuse(id, frame, Status::INVALID_ARGUMENT, &text, None);
         } else if frame.name.starts_with(SITE_PREFIX) && !is_gateway {
             let text = "requests to a site are made over HTTP, at the site's own address";
@@ -144,6 +147,16 @@ impl Plane {
             self.step(Event::Cancel { task, kill: false }, None);
         }
     }
+}
+
+/// What is wrong with the credit that a request grants for its answer.
+fn invalid_credit(frame: &Frame<'_>) -> Option<String> {
+    let credit = frame.meta.uint(Key::CREDIT)?;
+    if frame.flags.has(Flags::ONEWAY) {
+        return Some("a ONEWAY request has no answer that credit could be for".to_owned());
+    }
+    let is_valid = (1..=u64::from(MAX_CREDIT)).contains(&credit);
+    (!is_valid).then(|| format!("credit {credit}: expected 1 to {MAX_CREDIT} bytes"))
 }
 
 /// The metadata key because of which a CRITICAL frame must be rejected.
