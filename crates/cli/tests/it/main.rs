@@ -21,6 +21,7 @@ mod logs;
 mod memory;
 mod names;
 mod operate;
+mod parts;
 mod php;
 mod places;
 mod plain_program;

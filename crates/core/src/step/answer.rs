@@ -80,6 +80,7 @@ impl Core {
     /// Handles the first part of an answer that a worker sends in parts.
     pub(crate) fn answer_begun(&mut self, id: WorkerId, task: TaskId) {
         let may_begin = self.may_answer(id, task, Answer::Done)
+            && (self.tasks[task].begun || self.workers[id].slots == 1)
             && !self.tasks[task].is_job()
             && !self.tasks[task].answer_begun;
         if !may_begin {

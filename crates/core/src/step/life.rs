@@ -196,6 +196,10 @@ impl Core {
             return self.misbehaved(id);
         }
         let slots = self.workers[id].slots;
+        // The worker runs the task whose answer it has begun.
+        if slots == 1 && self.last_assigned(id, |task| task.answer_begun).is_some() {
+            return self.misbehaved(id);
+        }
         while let Some(task) = self.last_assigned(id, |task| slots == 1 || !task.begun) {
             self.workers[id].left_during_task |= self.tasks[task].started.is_some();
             self.unassign(id, task);

@@ -11,7 +11,7 @@ impl Sim {
         }
         let queue = QueueId(self.chance.below(self.core.queues().count() as u64) as u32);
         let pool = PoolId(self.chance.below(self.setup.pools.len() as u64) as u32);
-        match self.chance.below(22) {
+        match self.chance.below(26) {
             0 | 1 => {
                 let paused = !self.core.queue(queue).paused;
                 self.step(Event::Paused { queue, paused });
@@ -23,9 +23,10 @@ impl Sim {
             }
             3 | 4 => self.step(Event::Reload { pool }),
             5..=8 => self.unexpected_event(),
-            9..=11 if self.core.is_draining() => self.step(Event::Drain),
+            10 | 18 | 20 | 22..=25 => self.begin_one_answer(about),
+            9 | 11 if self.core.is_draining() => self.step(Event::Drain),
             12 | 13 | 21 => self.acknowledge_one(about),
-            10 => self.begin_one_answer(about),
+
             14..=17 => self.reconfigure_one(),
             _ => self.cancel_one(about),
         }
@@ -81,16 +82,13 @@ impl Sim {
     /// Lets the worker of a running call send the first part of its answer.
     fn begin_one_answer(&mut self, about: Option<WorkerId>) {
         if let Some((task, worker)) = self.running_one(about, false) {
+            self.edge.answers_begun.insert(task);
             self.step(Event::AnswerBegun { worker, task });
         }
     }
 
     /// A running job or call, with its worker.
-    fn running_one(
-        &mut self,
-        about: Option<WorkerId>,
-        is_job: bool,
-    ) -> Option<(TaskId, WorkerId)> {
+    fn running_one(&mut self, about: Option<WorkerId>, is_job: bool) -> Option<(TaskId, WorkerId)> {
         let runs = |(task, worker): (&TaskId, &WorkerId)| {
             let known = self.tasks.get(task);
             let is_it = known.is_some_and(|known| known.job.is_some() == is_job);

@@ -224,7 +224,7 @@ impl Sim {
             }
             Action::RefillKeys { queue } => self.after(ms(1), Due::RefillKeys(queue)),
             Action::Reloaded { pool, .. } => self.clear_start_delay(pool),
-            Action::Notice(_) | Action::Drained => {}
+            Action::Notice(_) | Action::Drained | Action::BeginAnswer { .. } => {}
             _ => self.carry_out(action),
         }
     }

@@ -3,6 +3,7 @@
 use super::frames::{Outgoing, ttl_of};
 use super::lane::Lane;
 use super::lost::Lost;
+use super::parts::{End, Part, Parts};
 use super::{Client, Failure, Level, Reply, Request, copy_bytes};
 use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind, Read, Write};
@@ -11,11 +12,12 @@ use std::os::unix::net::UnixStream;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 use stoker_wire::{
-    COUNTED_HEADER, Codec, Encode, Frame, IdMap, MAX_FRAME, Splitter, Status, Type, Welcome,
-    WireError,
+    COUNTED_HEADER, Codec, Encode, Flags, Frame, IdMap, Key, MAX_FRAME, Splitter, Status, Type,
+    Welcome, WireError,
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
@@ -40,6 +42,8 @@ pub(super) struct Connection {
     /// Notified when there is something to write, or when the connection has ended.
     wake: Notify,
     waiting: RefCell<Waiters>,
+    /// The answers that arrive in parts.
+    parts: RefCell<IdMap<u32, UnboundedSender<Part>>>,
     next_id: Cell<u32>,
     max_frame: Cell<usize>,
     max_inflight: Cell<usize>,
@@ -79,6 +83,7 @@ impl Connection {
             outgoing: Outgoing::default(),
             wake: Notify::new(),
             waiting: RefCell::default(),
+            parts: RefCell::default(),
             next_id: Cell::new(1),
             max_frame: Cell::new(MAX_FRAME),
             max_inflight: Cell::new(1),
@@ -107,7 +112,7 @@ impl Connection {
     }
 
     pub(super) fn in_flight(&self) -> usize {
-        self.waiting.borrow().len()
+        self.waiting.borrow().len() + self.parts.borrow().len()
     }
 
     /// Whether the connection accepts another request.
@@ -150,11 +155,11 @@ impl Connection {
     }
 
     fn new_id(&self) -> u32 {
-        let waiting = self.waiting.borrow();
+        let (waiting, parts) = (self.waiting.borrow(), self.parts.borrow());
         loop {
             let id = self.next_id.get();
             self.next_id.set(id.checked_add(1).unwrap_or(1));
-            if !waiting.contains_key(&id) {
+            if !waiting.contains_key(&id) && !parts.contains_key(&id) {
                 return id;
             }
         }
@@ -192,10 +197,37 @@ impl Connection {
         self.fd.get_ref().shutdown(Shutdown::Both).ok();
     }
 
-    fn take(&self, frame: &Frame<'_>) {
+    /// Permits the server to send more bytes of an answer in parts.
+    pub(super) fn grant(&self, id: u32, bytes: u32) {
+        if self.parts.borrow().contains_key(&id) {
+            self.outgoing.frame(Encode {
+                ttl: bytes,
+                ..Encode::new(Type::Credit, id)
+            });
+            self.wake.notify_one();
+        }
+    }
+
+    /// Cancels a request whose answer arrives in parts, unless the last one has arrived.
+    pub(super) fn cancel_parts(&self, id: u32) {
+        if self.parts.borrow_mut().remove(&id).is_some() {
+            self.cancel(id);
+        }
+    }
+
+    fn cancel(&self, id: u32) {
+        self.outgoing.frame(Encode::new(Type::Cancel, id));
+        self.wake.notify_one();
+        if let Some(lane) = self.lane.upgrade() {
+            lane.on_answer();
+        }
+    }
+
+    fn take(self: &Rc<Self>, frame: &Frame<'_>) {
         match frame.kind {
             Type::Res if frame.id == 0 => self.on_refusal(frame),
             Type::Res => self.on_answer(frame),
+            Type::Data => self.on_part(frame),
             Type::Welcome => self.on_welcome(frame),
             Type::Ping => {
                 self.outgoing.frame(Encode::new(Type::Pong, frame.id));
@@ -233,7 +265,7 @@ impl Connection {
         }
     }
 
-    fn on_answer(&self, frame: &Frame<'_>) {
+    fn on_answer(self: &Rc<Self>, frame: &Frame<'_>) {
         let waiter = self.waiting.borrow_mut().remove(&frame.id);
         if let Some(waiter) = waiter {
             let reply = Reply {
@@ -242,6 +274,7 @@ impl Connection {
                 codec: Codec(frame.prio),
                 meta: copy_bytes(frame.meta.bytes()),
                 body: copy_bytes(frame.body),
+                parts: frame.flags.has(Flags::MORE).then(|| self.parts_of(frame)),
             };
             // The receiver has gone if the request was cancelled.
             waiter.answer.send(Ok(reply)).ok();
@@ -251,13 +284,43 @@ impl Connection {
         }
     }
 
+    fn parts_of(self: &Rc<Self>, frame: &Frame<'_>) -> Parts {
+        let (part, received) = unbounded_channel();
+        self.parts.borrow_mut().insert(frame.id, part);
+        Parts::new(self.clone(), frame.id, received, frame.body.len())
+    }
+
+    fn on_part(&self, frame: &Frame<'_>) {
+        let is_last = frame.ends_answer();
+        let part = Part {
+            body: copy_bytes(frame.body),
+            end: is_last.then(|| End {
+                status: frame.status(),
+                trailers: copy_bytes(frame.meta.get(Key::TRAILERS).unwrap_or_default()),
+            }),
+        };
+        let mut parts = self.parts.borrow_mut();
+        if let Some(receiver) = parts.get(&frame.id) {
+            // The receiver removes its entry when it is dropped.
+            receiver.send(part).ok();
+        }
+        if is_last {
+            parts.remove(&frame.id);
+            drop(parts);
+            if let Some(lane) = self.lane.upgrade() {
+                lane.on_answer();
+            }
+        }
+    }
+
     /// Called when the socket is closed: fails all unanswered requests.
     fn on_close(&self) {
         self.is_closing.set(true);
         self.ended.set(true);
         let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
+        let parts = std::mem::take(&mut *self.parts.borrow_mut());
         let lost = &self.client.counters().lost;
-        lost.set(lost.get() + waiting.len() as u64);
+        lost.set(lost.get() + (waiting.len() + parts.len()) as u64);
         for waiter in waiting.into_values() {
             let was_sent = self.outgoing.was_sent(waiter.offset);
             waiter.answer.send(Err(Lost { was_sent })).ok();
@@ -366,9 +429,7 @@ impl Drop for Cancel<'_> {
     fn drop(&mut self) {
         let waiter = self.connection.waiting.borrow_mut().remove(&self.id);
         if waiter.is_some() {
-            let cancel = Encode::new(Type::Cancel, self.id);
-            self.connection.outgoing.frame(cancel);
-            self.connection.wake.notify_one();
+            self.connection.cancel(self.id);
         }
     }
 }

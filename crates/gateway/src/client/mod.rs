@@ -8,12 +8,14 @@ mod connection;
 mod frames;
 mod lane;
 mod lost;
+mod parts;
 mod request;
 mod user;
 
 #[cfg(feature = "relay")]
 pub(crate) use connection::register;
 pub use lost::Failure;
+pub use parts::{CREDIT, End, Part, Parts};
 pub use request::{Reply, Request};
 
 use bytes::Bytes;

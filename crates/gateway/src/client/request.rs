@@ -1,5 +1,6 @@
 //! Requests and replies.
 
+use super::Parts;
 use bytes::Bytes;
 use std::time::Duration;
 use stoker_wire::{Codec, Flags, Key, Meta, MetaBuf, Status};
@@ -36,13 +37,15 @@ impl Request {
 }
 
 /// The answer to a request.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Reply {
     pub status: Status,
     pub flags: Flags,
     pub codec: Codec,
     pub(super) meta: Bytes,
     pub body: Bytes,
+    /// The rest of the answer, if it arrives in parts.
+    pub parts: Option<Parts>,
 }
 
 impl Reply {

@@ -15,6 +15,8 @@ pub(super) struct Answered {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
+    /// Whether the response may have a body.
+    pub(super) has_body: bool,
 }
 
 /// Parses an answer to a request with this method. The error says what is wrong with it.
@@ -49,6 +51,7 @@ pub(super) fn parse(method: &Method, message: &Bytes) -> Result<Answered, String
         status,
         headers,
         body,
+        has_body,
     })
 }
 

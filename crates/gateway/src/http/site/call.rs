@@ -3,11 +3,12 @@
 use super::answer::{self, Answered};
 use super::error::SiteError;
 use super::message::{Envelope, is_safe, write_head};
+use super::parts::PartsBody;
 use super::proxies::Origin;
 use super::receive::RequestBody;
 use super::sendfile::{SendError, X_SENDFILE};
 use super::sites::Site;
-use crate::client::Request;
+use crate::client::{CREDIT, Parts as AnswerParts, Request};
 use crate::http::Gateway;
 use crate::http::outgoing::Outgoing;
 use crate::http::reply::with_body;
@@ -26,7 +27,7 @@ pub(super) async fn answer(
 ) -> Result<Response<Outgoing>, SiteError> {
     let call = call(site, head, origin, body);
     let reply = gateway.client.request(gateway.own_uid(), &call).await;
-    let reply = reply.map_err(|failure| SiteError::of_failure(&failure))?;
+    let mut reply = reply.map_err(|failure| SiteError::of_failure(&failure))?;
     if reply.status != Status::OK {
         return Err(SiteError::of_reply(&reply));
     }
@@ -44,7 +45,7 @@ pub(super) async fn answer(
     let answered = answered.map_err(SiteError::bad_answer)?;
     match answered.headers.contains_key(X_SENDFILE) {
         true => send_file(site, head, answered).await,
-        false => Ok(response(answered)),
+        false => Ok(response(answered, reply.parts.take())),
     }
 }
 
@@ -62,6 +63,7 @@ fn call(site: &Site, head: &Parts, origin: &Origin, body: &RequestBody) -> Reque
         call.flags = call.flags.with(Flags::IDEMPOTENT);
         call.is_repeatable = true;
     }
+    call.meta.push(Key::CREDIT, &CREDIT.to_be_bytes());
     let client = origin.client.map(|client| client.to_string());
     let file = match body {
         RequestBody::File(file) => Some(file.path().to_string_lossy().into_owned()),
@@ -105,9 +107,12 @@ async fn send_file(
     Ok(sent.map(Outgoing::stream))
 }
 
-fn response(answered: Answered) -> Response<Outgoing> {
-    let mut response = with_body(answered.body);
+fn response(answered: Answered, parts: Option<AnswerParts>) -> Response<Outgoing> {
+    let mut response = match parts.filter(|_| answered.has_body) {
+        Some(parts) => Response::new(Outgoing::stream(PartsBody::new(answered.body, parts))),
+        None => Outgoing::whole(with_body(answered.body)),
+    };
     *response.status_mut() = answered.status;
     *response.headers_mut() = answered.headers;
-    Outgoing::whole(response)
+    response
 }

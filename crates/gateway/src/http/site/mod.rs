@@ -10,6 +10,7 @@ mod files;
 mod hosts;
 mod message;
 mod pace;
+mod parts;
 mod proxies;
 mod receive;
 mod sendfile;

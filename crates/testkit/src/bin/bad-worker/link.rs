@@ -68,7 +68,7 @@ impl Worker {
         false
     }
 
-    fn receive(&mut self) -> Option<Received> {
+    pub(crate) fn receive(&mut self) -> Option<Received> {
         self.open();
         self.inbox.as_mut()?.receive().ok().flatten()
     }

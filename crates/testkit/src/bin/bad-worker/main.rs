@@ -6,6 +6,7 @@
 
 mod http;
 mod link;
+mod parts;
 mod steps;
 
 use link::Link;
@@ -36,6 +37,8 @@ struct Worker {
     allocated: Vec<Vec<u8>>,
     /// Frames that arrived while a task waited for another one.
     set_aside: VecDeque<Received>,
+    /// The number of bytes of an answer in parts that may still be sent.
+    credit: usize,
 }
 
 fn main() -> ExitCode {
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         reports_one_microsecond: false,
         allocated: Vec::new(),
         set_aside: VecDeque::new(),
+        credit: 0,
     };
     worker.run(&script);
     ExitCode::SUCCESS
@@ -130,6 +134,7 @@ impl Worker {
             reports_one_microsecond: self.reports_one_microsecond,
             allocated: Vec::new(),
             set_aside: VecDeque::new(),
+            credit: 0,
         };
         self.send(Encode::new(Type::Started, task.id));
         parallel.begin(task);

@@ -58,6 +58,11 @@ impl Worker {
                 let body = "x".repeat(number() as usize);
                 self.answer_http("200", &body);
             }
+            // Answers in parts.
+            "first-part" => self.first_part(argument),
+            "next-part" => self.next_part(argument.as_bytes()),
+            "last-part" => self.last_part(argument),
+            "stream" => self.stream(number() as usize),
             "json" => self.answer(Status::OK, Codec::JSON, argument.as_bytes()),
             "fail" => self.fail(argument),
             "retry" => self.retry(argument),
