@@ -2,7 +2,7 @@
 
 use super::message::HOP_BY_HOP;
 use bytes::Bytes;
-use hyper::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TRAILER};
 use hyper::{Method, StatusCode};
 
 /// The largest head of an answer, in bytes, and the maximum number of its fields.
@@ -32,7 +32,7 @@ pub(super) fn parse(method: &Method, message: &Bytes) -> Result<Answered, String
             return Err(format!("it has more than {MAX_FIELDS} header fields"));
         }
         let (name, value) = field(line)?;
-        if !HOP_BY_HOP.contains(&name) {
+        if !HOP_BY_HOP.contains(&name) || name == TRAILER {
             headers.append(name, value);
         }
     }

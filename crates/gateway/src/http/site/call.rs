@@ -12,6 +12,7 @@ use crate::client::{CREDIT, Parts as AnswerParts, Request};
 use crate::http::Gateway;
 use crate::http::outgoing::Outgoing;
 use crate::http::reply::with_body;
+use hyper::header::TRAILER;
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use std::rc::Rc;
@@ -107,10 +108,14 @@ async fn send_file(
     Ok(sent.map(Outgoing::stream))
 }
 
-fn response(answered: Answered, parts: Option<AnswerParts>) -> Response<Outgoing> {
+fn response(mut answered: Answered, parts: Option<AnswerParts>) -> Response<Outgoing> {
     let mut response = match parts.filter(|_| answered.has_body) {
         Some(parts) => Response::new(Outgoing::stream(PartsBody::new(answered.body, parts))),
-        None => Outgoing::whole(with_body(answered.body)),
+        None => {
+            // Only an answer in parts has trailers.
+            answered.headers.remove(TRAILER);
+            Outgoing::whole(with_body(answered.body))
+        }
     };
     *response.status_mut() = answered.status;
     *response.headers_mut() = answered.headers;
