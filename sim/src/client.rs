@@ -86,6 +86,8 @@ pub(crate) struct Client {
     request_times: HashMap<u32, Duration>,
     /// Cancelled calls by request id. The server may have answered them before it read the cancellation.
     cancelled: HashMap<u32, u64>,
+    /// What has come of answers in parts.
+    parts: HashMap<u32, Vec<u8>>,
     /// Ids of answered requests, which may be used again.
     free: VecDeque<u32>,
     /// Requests that were made before the server began to drain. The server must answer them before it ends.
@@ -114,6 +116,7 @@ impl Client {
             open: HashMap::new(),
             request_times: HashMap::new(),
             cancelled: HashMap::new(),
+            parts: HashMap::new(),
             free: VecDeque::new(),
             must_answer: Vec::new(),
             has_received: false,
@@ -283,6 +286,7 @@ impl Client {
 
     fn cancel(&mut self, no: u64, id: u32, calls: &mut Calls) {
         self.open.remove(&id);
+        self.parts.remove(&id);
         self.cancelled.insert(id, no);
         calls.abandon(no);
         self.connection.put(Encode::new(Type::Cancel, id));
@@ -315,11 +319,33 @@ impl Client {
         let request_times = &mut self.request_times;
         let must_answer = &mut self.must_answer;
         let has_received = &mut self.has_received;
+        let parts = &mut self.parts;
+        let mut grants = Vec::new();
         let ended = self.connection.take(|frame| {
             *has_received = true;
-            if frame.kind != Type::Res {
+            if !matches!(frame.kind, Type::Res | Type::Data) {
                 return;
             }
+            if !frame.ends_answer() {
+                if cancelled.contains_key(&frame.id) {
+                    return;
+                }
+                let Some(RequestKind::Call(no)) = open.get(&frame.id).copied() else {
+                    panic!("a part of an answer without a call: {frame:?}");
+                };
+                match (frame.kind, parts.get_mut(&frame.id)) {
+                    (Type::Res, None) => {
+                        ledger.calls.answer_began(no, &frame);
+                        ledger.calls.check_meta(no, &frame);
+                        parts.insert(frame.id, frame.body.to_vec());
+                        grants.push(frame.id);
+                    }
+                    (Type::Data, Some(received)) => received.extend_from_slice(frame.body),
+                    _ => panic!("a part of an answer in the wrong order: {frame:?}"),
+                }
+                return;
+            }
+            let beginning = parts.remove(&frame.id);
             if let Some(no) = cancelled.remove(&frame.id) {
                 free.push_back(frame.id);
                 return ledger.calls.answered_after_cancel(no);
@@ -342,8 +368,18 @@ impl Client {
                 ),
                 RequestKind::Call(no) => {
                     let status = Status(frame.code);
-                    ledger.calls.answered(no, status, frame.body, setup);
-                    ledger.calls.check_meta(no, &frame);
+                    assert_eq!(frame.kind == Type::Data, beginning.is_some(), "{frame:?}");
+                    match beginning {
+                        Some(mut body) if status == Status::OK => {
+                            body.extend_from_slice(frame.body);
+                            ledger.calls.answered(no, status, &body, setup);
+                        }
+                        Some(_) => ledger.calls.answered(no, status, frame.body, setup),
+                        None => {
+                            ledger.calls.answered(no, status, frame.body, setup);
+                            ledger.calls.check_meta(no, &frame);
+                        }
+                    }
                 }
                 RequestKind::InvalidOperation => {
                     let status = Status(frame.code);
@@ -473,6 +509,12 @@ impl Client {
                 }
             }
         });
+        for id in grants {
+            self.connection.put(Encode {
+                ttl: 1,
+                ..Encode::new(Type::Credit, id)
+            });
+        }
         ended.expect("the server writes valid frames")
     }
 }

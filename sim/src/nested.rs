@@ -102,6 +102,8 @@ impl World {
         let setup = self.setup.clone();
         let mut spec = CallSpec::draw(self.dice("nested"), &setup, 0);
         (spec.is_oneway, spec.deadly, spec.is_nested) = (false, None, true);
+        // The task's code waits for a whole answer.
+        spec.credit = None;
         let left = match task.is_job {
             true => None,
             false => self.ledger.calls.time_left(task.no),

@@ -24,10 +24,12 @@ pub(crate) enum ProtocolFault {
     HelloTwice,
     AsksForTasks,
     StartsUnknown,
+    SendsPart,
+    GrantsCredit,
     HangsUp,
 }
 
-const ALL: [ProtocolFault; 14] = [
+const ALL: [ProtocolFault; 16] = [
     ProtocolFault::AnswersUnknown,
     ProtocolFault::AnswersAgain,
     ProtocolFault::AnswersWaiting,
@@ -41,6 +43,8 @@ const ALL: [ProtocolFault; 14] = [
     ProtocolFault::HelloTwice,
     ProtocolFault::AsksForTasks,
     ProtocolFault::StartsUnknown,
+    ProtocolFault::SendsPart,
+    ProtocolFault::GrantsCredit,
     ProtocolFault::HangsUp,
 ];
 
@@ -78,6 +82,8 @@ impl ProtocolFault {
             Self::Returns => put(Type::Res, Status::RETURNED.0, task, "", b""),
             Self::HelloTwice => put(Type::Hello, 0, 0, "", br#"{"v":[1],"role":"worker"}"#),
             Self::AsksForTasks => put(Type::Ready, 0, 0, "", b""),
+            Self::SendsPart => put(Type::Data, ok, UNASSIGNED_ID, "", b""),
+            Self::GrantsCredit => put(Type::Credit, 0, task, "", b""),
             Self::StartsUnknown => put(Type::Started, 0, UNASSIGNED_ID, "", b""),
             Self::Garbage => out.extend_from_slice(b"\0\0\0\x05Fatal error: something on line 5"),
             Self::TooLong => out.extend_from_slice(&[0x7f; 60]),

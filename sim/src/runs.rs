@@ -97,6 +97,14 @@ impl World {
                         worker.checkpoint_no = job.save_checkpoint();
                     }
                     let no = worker.run.as_ref().map_or(0, |run| run.task.no);
+                    // A worker whose code exits ends the answer that it has begun.
+                    let mut ends_answer = false;
+                    if frame == "GOAWAY"
+                        && let Some(begun) = worker.answers
+                    {
+                        worker.send("ERROR", begun, b"");
+                        ends_answer = true;
+                    }
                     worker.send(frame, id, format!("{no}.").as_bytes());
                     status = if frame == "GOAWAY" { status } else { frame };
                     self.ledger.had_leaving_workers |= frame == "GOAWAY";
@@ -108,8 +116,11 @@ impl World {
                         && worker.model.state == "gone"
                         && worker.model.running.is_some()
                     {
-                        // The task is returned unanswered.
-                        self.return_task(key, run.task);
+                        match ends_answer {
+                            true => self.ledger.calls.ended(run.task.no),
+                            // The task is returned unanswered.
+                            false => self.return_task(key, run.task),
+                        }
                     }
                 }
                 WorkerEffect::Begins(task) => self.begins(key, task),
@@ -182,6 +193,11 @@ impl World {
         self.runs += 1;
         let no = self.runs;
         self.record_start(key, task);
+        // A task that is given back has not run, so its answer has not begun.
+        let is_given_back = acts.iter().any(|(_, act)| *act == Act::Does("gives back"));
+        if task.has_credit && !is_given_back && self.dice("parts").percent(60) {
+            self.begin_answer(key, task);
+        }
         let waits = |worker: &Worker| worker.model.next_waiting().is_some();
         let has_behind = self.workers.get(&key).is_some_and(waits);
         if let Some(worker) = self.workers.get_mut(&key) {
@@ -196,6 +212,15 @@ impl World {
             self.on_trigger(Trigger::Prefetched);
             self.change_behind_long_run(&acts);
             self.cancel_behind_run(key);
+        }
+    }
+
+    /// A worker begins to answer a call in parts.
+    fn begin_answer(&mut self, key: u64, task: Task) {
+        if let Some(worker) = self.workers.get_mut(&key) {
+            worker.begin_answer(task.id, format!("{}.", task.no).as_bytes());
+            self.ledger.calls.answer_begins(task.no);
+            self.flush(key);
         }
     }
 

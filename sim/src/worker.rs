@@ -15,7 +15,7 @@ use crate::slots::Slots;
 use std::collections::VecDeque;
 use std::time::Duration;
 use stoker_os::{Fd, sim, steady};
-use stoker_wire::{Encode, EventKind, Frame, Key, MetaBuf, Status, Type};
+use stoker_wire::{Encode, EventKind, Flags, Frame, Key, MetaBuf, Status, Type};
 
 /// A run of a task.
 pub(crate) struct Run {
@@ -40,6 +40,8 @@ pub(crate) struct Worker {
     pub(crate) ready_at: Duration,
     /// When the worker last read everything that it had been sent.
     pub(crate) read_at: Duration,
+    /// The id of the call whose answer the worker has begun to send in parts.
+    pub(crate) answers: Option<u32>,
     /// The id of the task that the worker last answered.
     pub(crate) last_answered: Option<u32>,
     /// The worker has broken the protocol, and does nothing any more.
@@ -97,6 +99,7 @@ impl Worker {
             ready_at: Duration::ZERO,
             read_at: steady(),
             last_answered: None,
+            answers: None,
             is_rogue: false,
             name: String::new(),
             has_soft_cancel: false,
@@ -240,6 +243,19 @@ impl Worker {
         }
     }
 
+    /// Writes the first part of an answer.
+    pub(crate) fn begin_answer(&mut self, id: u32, result: &[u8]) {
+        self.answers = Some(id);
+        let mut meta = MetaBuf::new();
+        meta.push(PASSED, result);
+        self.connection.put(Encode {
+            flags: Flags::MORE,
+            meta: meta.as_meta(),
+            body: &result[..1],
+            ..Encode::new(Type::Res, id)
+        });
+    }
+
     /// Writes a frame, named as in the table.
     pub(crate) fn send(&mut self, frame: &str, id: u32, result: &[u8]) {
         let text = std::mem::take(&mut self.printed);
@@ -272,6 +288,20 @@ impl Worker {
         } else {
             id
         };
+        // The rest of an answer in parts, or the reason why there is none.
+        let is_rest = kind == Type::Res && self.answers.take_if(|answers| *answers == id).is_some();
+        let (kind, body) = match (is_rest, frame) {
+            (true, "OK") => {
+                self.connection.put(Encode {
+                    flags: Flags::MORE,
+                    body: &body[1..2],
+                    ..Encode::new(Type::Data, id)
+                });
+                (Type::Data, &body[2..])
+            }
+            (true, _) => (Type::Data, body),
+            _ => (kind, body),
+        };
         let mut meta = MetaBuf::new();
         if frame == "RETRY"
             && let Some(after) = self.retry_after.take()
@@ -289,7 +319,7 @@ impl Worker {
         if frame == "OK" && result.len() <= MAX_META_RESULT {
             meta.push(PASSED, result);
         }
-        if kind == Type::Res {
+        if matches!(kind, Type::Res | Type::Data) {
             self.last_answered = Some(id);
         }
         self.connection.put(Encode {
@@ -321,7 +351,9 @@ pub(crate) fn task_of(
 ) -> Task {
     if frame.meta.get(Key::JOB_ID).is_none() {
         let no = ledger.calls.delivered(frame, read_at);
-        return Task::new(frame.id, no, false);
+        let mut task = Task::new(frame.id, no, false);
+        task.has_credit = frame.meta.get(Key::CREDIT).is_some();
+        return task;
     }
     let no = number(frame.body).expect("a job carries its number");
     ledger.check_sent(no, read_at, setup);

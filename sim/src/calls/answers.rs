@@ -53,6 +53,18 @@ impl Calls {
         self.all[no as usize - 1].answered_at = Some(now);
     }
 
+    /// A client has read the first part of the response to a call.
+    pub(crate) fn answer_began(&self, no: u64, answer: &Frame<'_>) {
+        let call = &self.all[no as usize - 1];
+        assert!(
+            call.spec.credit.is_some(),
+            "call {no}: answered in parts, which its client does not accept"
+        );
+        assert_eq!(call.answered_at, None, "call {no}: answered twice");
+        assert_eq!(Status(answer.code), Status::OK, "call {no}: first part");
+        assert!(call.begun > 0, "call {no}: answered, but never ran");
+    }
+
     /// Checks the flags and metadata of a response. A call flagged NOT_PROCESSED may be repeated even if it is not
     /// idempotent.
     pub(crate) fn check_meta(&self, no: u64, answer: &Frame<'_>) {
@@ -88,9 +100,12 @@ impl Calls {
                 call.worker
             );
             let passed = answer.meta.get(PASSED);
-            assert_eq!(
-                passed,
-                Some(answer.body),
+            let is_first = answer.flags.has(Flags::MORE);
+            assert!(
+                passed.is_some_and(|passed| match is_first {
+                    true => passed.starts_with(answer.body),
+                    false => passed == answer.body,
+                }),
                 "call {no}: the metadata that its worker sent is missing"
             );
             let waited = answer.meta.uint(Key::QUEUE_TIME).map(Duration::from_micros);

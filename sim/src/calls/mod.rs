@@ -221,6 +221,13 @@ impl Calls {
         assert!(!is_late, "call {no}: answered long after it was cancelled");
     }
 
+    /// A worker has sent the first part of the answer to a call, which must not run again.
+    pub(crate) fn answer_begins(&mut self, no: u64) {
+        if let Some(call) = self.get_mut(no) {
+            call.is_certainly_repeatable = false;
+        }
+    }
+
     /// A worker has read a call that the server sent after `read_at`, when the worker had last read everything.
     /// Returns the call's number.
     pub(crate) fn delivered(&mut self, frame: &Frame<'_>, read_at: Duration) -> u64 {

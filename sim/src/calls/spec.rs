@@ -16,6 +16,8 @@ pub(crate) struct CallSpec {
     pub(crate) is_idempotent: bool,
     /// The client expects no answer.
     pub(crate) is_oneway: bool,
+    /// The client accepts an answer in parts, and grants so many bytes for its beginning.
+    pub(crate) credit: Option<u32>,
     /// The time for the call, in milliseconds; `None` takes the timeout of its service.
     pub(crate) ttl_ms: Option<u32>,
     pub(crate) priority: u8,
@@ -31,11 +33,14 @@ impl CallSpec {
         let crashes = setup.trouble.crash > 0;
         // A quarantined call is allowed again only after a long break, so these calls are rarer in seeds without one.
         let deadly = if setup.has_break { 30 } else { 6 };
+        let is_oneway = dice.percent(5);
+        let has_credit = dice.percent(30) && !is_oneway;
         Self {
             service: dice.below(setup.services.len() as u64) as usize,
             uid,
             is_idempotent: dice.percent(30),
-            is_oneway: dice.percent(5),
+            is_oneway,
+            credit: has_credit.then(|| dice.within(16, 1 << 20) as u32),
             ttl_ms: dice.percent(40).then(|| dice.within(20, 4_000) as u32),
             priority: dice.below(8) as u8,
             key: dice.percent(40).then(|| format!("c{}", dice.below(3))),
@@ -61,6 +66,9 @@ impl CallSpec {
             meta.push(Key::FAIRNESS, key.as_bytes());
         }
         meta.push(NUMBER, &no.to_be_bytes());
+        if let Some(credit) = self.credit {
+            meta.push(Key::CREDIT, &credit.to_be_bytes());
+        }
         meta
     }
 
