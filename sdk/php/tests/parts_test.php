@@ -216,7 +216,7 @@ test('parts of a response: responses without a body do not produce one', functio
 test('parts of a response: trailers, and objects as bodies', function (): void {
     $probe = partsProbe();
     $probe->send(req('/trailers', meta: creditOf(1 << 20)));
-    same([["HTTP/1.1 200 OK\r\nx: y\r\n\r\n", 'one ', 'two'], [...LAST, '']], [($got = partsOf($probe))[0], brief($got[1])]);
+    same([["HTTP/1.1 200 OK\r\nx: y\r\ntrailer: x-rows, a\r\n\r\n", 'one ', 'two'], [...LAST, '']], [($got = partsOf($probe))[0], brief($got[1])]);
     same([Key::TRAILERS => "x-rows: 2\r\na: 1\r\na: 2\r\n"], Meta::decode($got[1]->meta));
     $probe->send(req('/objects', meta: creditOf(1 << 20)));
     same(["HTTP/1.1 200 OK\r\n\r\n", 'object'], partsOf($probe)[0]);

@@ -20,6 +20,8 @@ final class Response
     public readonly string|iterable $body;
     /** @var array<array-key, list<string>> values by name in lower case */
     private array $headers = [];
+    /** @var list<string> names of the trailers in lower case */
+    private array $trailerNames = [];
     /** @var (callable(): array<string, string|list<string>>)|null */
     private $trailers = null;
 
@@ -153,17 +155,29 @@ final class Response
     }
 
     /**
-     * Adds trailers: fields that follow a body that is an iterable. They are not sent after any other body, and clients may
-     * ignore them.
+     * Adds trailers: fields that follow a body that is an iterable. They are not sent after any other body. Browsers ignore
+     * most of them, and clients of HTTP/1.1 get them only if they sent `te: trailers`.
      *
-     * @param callable(): array<string, string|list<string>> $trailers called after the last piece of the body
+     * @param list<string> $names their names, which the head announces; values under other names are not sent
+     * @param callable(): array<string, string|list<string>> $values called after the last piece of the body
+     * @throws \InvalidArgumentException a name is not a token
      */
-    public function withTrailers(callable $trailers): self
+    public function withTrailers(array $names, callable $values): self
     {
         $copy = $this->withStatus($this->status);
-        $copy->trailers = $trailers;
+        $copy->trailerNames = array_map(ResponseHeaders::name(...), $names);
+        $copy->trailers = $values;
 
         return $copy;
+    }
+
+    /**
+     * @internal
+     * @return list<string>
+     */
+    public function trailerNames(): array
+    {
+        return $this->trailerNames;
     }
 
     /**
@@ -175,12 +189,13 @@ final class Response
     {
         $trailers = $this->trailers === null ? [] : ($this->trailers)();
 
-        return (new self(200, $trailers))->headers;
+        return array_intersect_key((new self(200, $trailers))->headers, array_flip($this->trailerNames));
     }
 
     private function copy(self $changed): self
     {
         $changed->trailers = $this->trailers;
+        $changed->trailerNames = $this->trailerNames;
 
         return $changed;
     }

@@ -28,7 +28,7 @@ final class StreamedAnswer
             return false;
         }
         $parts = Loop::$active->parts($task);
-        if (!$parts->begin(Codec::HTTP, Answer::of($response->withBody(''), $isHead)->bytes)) {
+        if (!$parts->begin(Codec::HTTP, self::head($response, $isHead))) {
             return false;
         }
         if (!$isHead) {
@@ -37,6 +37,14 @@ final class StreamedAnswer
         }
 
         return true;
+    }
+
+    private static function head(Response $response, bool $isHead): string
+    {
+        $head = Answer::of($response->withBody(''), $isHead)->bytes;
+        $names = $response->trailerNames();
+
+        return $names === [] ? $head : substr($head, 0, -2) . 'trailer: ' . implode(', ', $names) . "\r\n\r\n";
     }
 
     /** @param iterable<mixed> $body */
