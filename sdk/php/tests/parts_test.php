@@ -195,6 +195,15 @@ test('parts of a response: each piece is sent at once, and the client that has g
     same([[], CANCELLED], [($got = partsOf($probe))[0], brief($got[1])]);
 });
 
+test('parts of a response: rest() ends when the client has gone', function (): void {
+    $probe = partsProbe();
+    $probe->send(req('/pause', meta: creditOf(1 << 20)));
+    same([HTML_HEAD, 'one'], [$probe->next()->body, $probe->next()->body]);
+    $probe->send(Frame::of(Type::CANCEL, id: 1));
+    same([[], CANCELLED], [($got = partsOf($probe, $events))[0], brief($got[1])]);
+    same("cancelled\nrested: false\n", Probe::logged($events, 1, 2));
+});
+
 test('parts of a response: without credit for its head, the body is collected', function (): void {
     $probe = partsProbe();
     foreach ([[], creditOf(strlen(HTML_HEAD) - 1)] as $meta) {

@@ -527,6 +527,8 @@ final class Loop
             }
         }
 
+        $this->cancelReceived && $this->parts?->hasBegun && $this->task?->cancelled();
+
         return !$this->mustNotRest();
     }
 

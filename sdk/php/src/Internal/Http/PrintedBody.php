@@ -34,11 +34,7 @@ final class PrintedBody implements \IteratorAggregate
     /** The whole body, as one piece. */
     public function getIterator(): \Iterator
     {
-        $printed = '';
-        $this->printTo(static function (string $bytes) use (&$printed): void {
-            $printed .= $bytes;
-        });
-        yield $printed;
+        yield SymfonyResult::capture($this->print);
     }
 
     /** Closes the buffers above a level; those that the code has opened, too. */
