@@ -77,5 +77,5 @@ fn error_messages_name_the_invalid_value() {
     let (len, name, meta) = (19, 3, 9);
     assert_eq!(error(17, 9), WireError::Overrun { len, name, meta });
     assert_eq!(error(5, 0xfe), WireError::ReservedFlags(0x06));
-    assert_eq!(error(4, 10).to_string(), "unknown frame type 10");
+    assert_eq!(error(4, 14).to_string(), "unknown frame type 14");
 }

@@ -32,6 +32,8 @@ final class Task
     private const MAX_CHECKPOINT = 32768;
     private bool $acked = false;
     private ?string $saved = null;
+    /** @var list<callable(): mixed> */
+    private array $onCancel = [];
 
     /** @var array<int, string>|null */
     private ?array $meta = null;
@@ -237,12 +239,54 @@ final class Task
     }
 
     /**
-     * Waits in a task that cannot start its work yet, and notices meanwhile if Stoker shuts this worker down. In that
-     * case call returned().
+     * Calls only: sends the next bytes of the answer. The caller gets them at once if it accepts an answer in parts;
+     * otherwise they are collected. While the caller does not read what was sent before, this waits.
+     *
+     * The string that the handler returns is the end of the answer; null adds nothing. If it throws, the caller gets the
+     * exception after the bytes that were sent.
+     *
+     * @throws Cancelled       the caller does not wait for the answer any more
+     * @throws ConnectionLost  the connection has ended
+     * @throws \LogicException this is a job, or the task does not run any more
+     */
+    public function write(string $bytes): void
+    {
+        if ($this->isJob) {
+            throw new \LogicException("{$this->name} is a queue: only the answer to a call can be written in parts");
+        }
+        $this->loop()->parts($this)->write($bytes);
+    }
+
+    /**
+     * Calls a function, once, when this worker learns that the caller does not wait for the answer any more or that the
+     * task's time is up: before Cancelled or TaskTimeout is thrown. If it has learned that already, calls it now.
+     *
+     * @param callable(): mixed $do
+     */
+    public function onCancel(callable $do): void
+    {
+        $this->onCancel[] = $do;
+        if (Loop::$active?->task === $this && Loop::$active->cancelReceived) {
+            $this->cancelled();
+        }
+    }
+
+    /** @internal calls the functions that onCancel() has got */
+    public function cancelled(): void
+    {
+        while (($do = array_shift($this->onCancel)) !== null) {
+            $do();
+        }
+    }
+
+    /**
+     * Waits, and notices meanwhile if Stoker shuts this worker down. A task that cannot start its work yet calls returned()
+     * in that case; one that answers in parts, for example with server-sent events, ends its answer.
      *
      * @param float $seconds time to wait
      * @return bool false, possibly early, if Stoker told this worker to exit, the connection has ended, or Stoker has
-     *              given the task up because the connection was lost for too long
+     *              given the task up because the connection was lost for too long, or the caller of an answer in parts has
+     *              gone
      * @throws \LogicException the task does not run any more
      */
     public function rest(float $seconds): bool

@@ -54,3 +54,24 @@ test('live http: uploads are removed after the response', function () use ($bina
     $site->request('GET', '/hello');
     same([200_000, false], [$answer['size'], is_file($answer['path'])]);
 });
+
+test('live http: a response in parts arrives while it is produced', function () use ($binary): void {
+    $site = new Site($server = new Server($binary, Site::CONFIG, 'parts.php', []));
+    $gate = sys_get_temp_dir() . '/stoker-php-gate-' . getmypid();
+    $stream = fopen("{$site->url}/gate?$gate", 'r', false, stream_context_create(['http' => ['protocol_version' => 1.1, 'header' => 'Connection: close', 'timeout' => 20]]));
+    same('one ', fread($stream, 100));
+    touch($gate);
+    same('two', stream_get_contents($stream));
+    unlink($gate);
+});
+
+test('live http: the worker notices that the client of a response in parts has gone', function () use ($binary): void {
+    $site = new Site($server = new Server($binary, Site::CONFIG, 'parts.php', []));
+    $stream = fopen("{$site->url}/events", 'r', false, stream_context_create(['http' => ['protocol_version' => 1.1, 'timeout' => 20]]));
+    same("data: 1\n", fgets($stream));
+    fclose($stream);
+    same('a string', $site->request('GET', '/string')[1], 'the same worker, which has only one slot');
+    for ($until = microtime(true) + 20; !str_contains($server->log(), 'finally'); usleep(1000)) {
+        holds(microtime(true) < $until, $server->log());
+    }
+});

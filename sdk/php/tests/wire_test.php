@@ -15,7 +15,7 @@ use Stoker\Wire\WireError;
 
 /** Faults that only the server must detect: sdk/conformance/README.md. */
 const SERVER_ONLY = [
-    'bad_meta_value', 'bad_id', 'bad_name', 'bad_hello', 'bad_slots', 'no_common_version', 'bad_ready', 'not_zero',
+    'bad_meta_value', 'bad_id', 'bad_name', 'bad_hello', 'bad_slots', 'no_common_version', 'bad_ready', 'not_zero', 'no_credit',
 ];
 
 function vectors(string $list): mixed

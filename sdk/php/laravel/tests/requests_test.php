@@ -23,8 +23,18 @@ use Illuminate\Support\Facades\Log;
 use Illuminate\Support\Facades\Session;
 use Illuminate\Support\Facades\URL;
 use Illuminate\Support\Facades\View;
+use Stoker\Internal\Channel;
+use Stoker\Internal\Http\Handler;
+use Stoker\Internal\Loop;
 use Stoker\Laravel\RequestHandler;
 use Stoker\Tests\Failure;
+use Stoker\Wire\Codec;
+use Stoker\Wire\Flag;
+use Stoker\Wire\Frame;
+use Stoker\Wire\FrameReader;
+use Stoker\Wire\Key;
+use Stoker\Wire\Meta;
+use Stoker\Wire\Type;
 
 use function Stoker\Tests\holds;
 use function Stoker\Tests\same;
@@ -213,6 +223,38 @@ test('requests: files and streams', function () use ($routes, $visitor, $app): v
     $v = $visitor();
     same(['', [realpath($path)]], [$v->get('/download'), $v->headers['x-sendfile']]);
     same('stream of stream', $v->get('/stream'));
+});
+
+test('requests: a stream is sent while it is produced, if the gateway accepts that', function () use ($routes, $handler): void {
+    [$ours, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+    stream_set_blocking($ours, false);
+    $reader = new FrameReader();
+    $sent = static fn (): array => array_map(static fn (Frame $f) => [$f->type, $f->flags, $f->body], $reader->feed((string) fread($ours, 65536)));
+    $seen = [];
+    $print = static function () use ($sent, &$seen): void {
+        $seen[] = $sent();
+        echo 'data: ', request()->path(), "\n\n";
+        $seen[] = $sent();
+    };
+    $routes->get('/events', static fn () => response()->stream($print, 200, ['Content-Type' => 'text/event-stream']));
+    $message = "GET https://shop.test/events HTTP/1.1\r\nhost: shop.test\r\n\r\n";
+    $meta = Meta::encode([Key::CREDIT => Meta::u32(65536)]);
+    fwrite($ours, Frame::of(Type::REQ, 0, Codec::HTTP, 3, 1, 0, 0, 'http:shop.request', $meta, $message)->encode());
+    $loop = new Loop(new Channel($theirs), ['http:shop.request' => new Handler($handler)], []);
+    Loop::$active = $loop;
+    $loop->output->open();
+    try {
+        $loop->receive(5);
+        $loop->end((new Handler($handler))($loop->beginNext()), null);
+        $loop->served->finish();
+    } finally {
+        $loop->output->close();
+        Loop::$active = null;
+    }
+    [$head] = $seen[0];
+    same([Type::RES, Flag::MORE, true], [$head[0], $head[1], str_contains($head[2], "\r\ncontent-type: text/event-stream")]);
+    same([[Type::DATA, Flag::MORE, 'data: '], [Type::DATA, Flag::MORE, 'events'], [Type::DATA, Flag::MORE, "\n\n"]], $seen[1]);
+    same([[Type::DATA, 0, '']], $sent());
 });
 
 test('requests: a transaction that was left open is rolled back and reported', function () use ($ask, $app): void {

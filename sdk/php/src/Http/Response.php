@@ -16,16 +16,20 @@ use Stoker\Wire\Codec;
 final class Response
 {
     public readonly int $status;
-    /** @var string|iterable<string> pieces are joined when the response is sent */
+    /** @var string|iterable<string> the pieces of an iterable are sent while it produces them */
     public readonly string|iterable $body;
     /** @var array<array-key, list<string>> values by name in lower case */
     private array $headers = [];
+    /** @var list<string> names of the trailers in lower case */
+    private array $trailerNames = [];
+    /** @var (callable(): array<string, string|list<string>>)|null */
+    private $trailers = null;
 
     /**
      * @param int $status 200 to 599
      * @param array<string, string|int|list<string>> $headers a value or several, by name. Stoker determines `content-length`
      *                                                        and the fields that concern the connection
-     * @param string|iterable<string> $body
+     * @param string|iterable<string> $body an iterable, such as a generator, is sent while it produces its pieces
      * @throws \InvalidArgumentException the status is out of range, or a header's name or value is invalid
      */
     public function __construct(int $status = 200, array $headers = [], string|iterable $body = '')
@@ -120,13 +124,13 @@ final class Response
     /** @throws \InvalidArgumentException the status is not within 200 to 599 */
     public function withStatus(int $status): self
     {
-        return new self($status, $this->headers, $this->body);
+        return $this->copy(new self($status, $this->headers, $this->body));
     }
 
     /** @param string|iterable<string> $body */
     public function withBody(string|iterable $body): self
     {
-        return new self($this->status, $this->headers, $body);
+        return $this->copy(new self($this->status, $this->headers, $body));
     }
 
     /**
@@ -137,7 +141,7 @@ final class Response
      */
     public function withHeader(string $name, string|array $value): self
     {
-        return new self($this->status, array_replace($this->headers, [strtolower($name) => $value]), $this->body);
+        return $this->copy(new self($this->status, array_replace($this->headers, [strtolower($name) => $value]), $this->body));
     }
 
     /**
@@ -148,6 +152,52 @@ final class Response
     public function withAddedHeader(string $name, string $value): self
     {
         return $this->withHeader($name, [...$this->headers[strtolower($name)] ?? [], $value]);
+    }
+
+    /**
+     * Adds trailers: fields that follow a body that is an iterable. They are not sent after any other body. Browsers ignore
+     * most of them, and clients of HTTP/1.1 get them only if they sent `te: trailers`.
+     *
+     * @param list<string> $names their names, which the head announces; values under other names are not sent
+     * @param callable(): array<string, string|list<string>> $values called after the last piece of the body
+     * @throws \InvalidArgumentException a name is not a token
+     */
+    public function withTrailers(array $names, callable $values): self
+    {
+        $copy = $this->withStatus($this->status);
+        $copy->trailerNames = array_map(ResponseHeaders::name(...), $names);
+        $copy->trailers = $values;
+
+        return $copy;
+    }
+
+    /**
+     * @internal
+     * @return list<string>
+     */
+    public function trailerNames(): array
+    {
+        return $this->trailerNames;
+    }
+
+    /**
+     * @internal
+     * @return array<string, list<string>> the trailers by name in lower case
+     * @throws \InvalidArgumentException as withHeader()
+     */
+    public function trailers(): array
+    {
+        $trailers = $this->trailers === null ? [] : ($this->trailers)();
+
+        return array_intersect_key((new self(200, $trailers))->headers, array_flip($this->trailerNames));
+    }
+
+    private function copy(self $changed): self
+    {
+        $changed->trailers = $this->trailers;
+        $changed->trailerNames = $this->trailerNames;
+
+        return $changed;
     }
 
     /**

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Internal;
 
+use Stoker\Cancelled;
 use Stoker\Retry;
 use Stoker\Returned;
 use Stoker\Verdict;
@@ -20,6 +21,9 @@ final class Failure
     /** @return array{int, string, string} status, metadata, body */
     public static function of(\Throwable $e, bool $isJob): array
     {
+        if ($e instanceof Cancelled && !$isJob) {
+            return [Status::CANCELLED, '', $e->getMessage()];
+        }
         $verdict = $e instanceof Verdict && ($isJob || $e instanceof Returned) ? $e : null;
         $cause = $verdict?->getPrevious() ?? $e;
         $meta = [

@@ -52,7 +52,9 @@ final class Loop
     /** A handler is running. A soft cancel may interrupt only then. */
     public bool $running = false;
     /** A CANCEL for the current task has been read. */
-    private bool $cancelReceived = false;
+    public bool $cancelReceived = false;
+    /** The current task's answer in parts; null if its handler has not sent any. */
+    private ?Parts $parts = null;
     /** @var (callable(Task): mixed)|null handler of the current task; null if an Inbox runs it */
     private $handler = null;
     /** The server sent GOAWAY or closed the connection: finish the received tasks, then exit. */
@@ -439,8 +441,8 @@ final class Loop
      */
     public function softCancel(): void
     {
-        if (!$this->running || !$this->channel->isMine()) {
-            return;
+        if (!$this->running || !$this->channel->isMine() || $this->parts?->isCancelled) {
+            return; // In the last case, the handler cleans up already.
         }
         if ($this->channel->writing) {
             $this->channel->interrupted = true; // Deferred until the frame is complete.
@@ -448,6 +450,7 @@ final class Loop
             // If this interrupts the callback of the output buffer, PHP disables the buffer, so it must be opened
             // again.
             $this->output->open = false;
+            $this->task?->cancelled();
             throw new TaskTimeout();
         }
     }
@@ -511,7 +514,7 @@ final class Loop
     public function sleep(float $seconds): bool
     {
         $until = hrtime(true) + (int) ($seconds * 1e9);
-        while (!$this->draining && !$this->stopping && !$this->channel->muted && hrtime(true) < $until) {
+        while (!$this->mustNotRest() && hrtime(true) < $until) {
             if ($this->session !== null) {
                 $this->receiveRemote(max(0.0, ($until - hrtime(true)) / 1e9));
                 continue;
@@ -524,7 +527,58 @@ final class Loop
             }
         }
 
-        return !$this->draining && !$this->stopping && !$this->channel->muted;
+        $this->cancelReceived && $this->parts?->hasBegun && $this->task?->cancelled();
+
+        return !$this->mustNotRest();
+    }
+
+    private function mustNotRest(): bool
+    {
+        return $this->draining || $this->stopping || $this->channel->muted || $this->cancelReceived && $this->parts?->hasBegun;
+    }
+
+    /**
+     * The answer in parts of the current task.
+     *
+     * @throws \LogicException the task is not the current one
+     */
+    public function parts(Task $task): Parts
+    {
+        if ($this->task !== $task) {
+            throw new \LogicException("{$task->name} is no longer running");
+        }
+        if ($this->parts === null) {
+            // The session of a worker on another machine keeps whole answers only.
+            $credit = $this->session === null ? Meta::int($task->meta(Key::CREDIT)) : null;
+            $this->parts = new Parts($this, $task, $credit);
+        }
+
+        return $this->parts;
+    }
+
+    /** Whether a part of the answer to this task has been sent. */
+    public function hasBegunAnswer(Task $task): bool
+    {
+        return $this->task === $task && $this->parts?->hasBegun;
+    }
+
+    /** Waits at most $seconds for frames while a task runs, and processes them. False if the connection has ended. */
+    public function receiveInTask(float $seconds): bool
+    {
+        $this->channel->writing = true; // A soft cancel must not interrupt this.
+        try {
+            $bytes = $this->channel->readWithin($seconds);
+            if ($bytes === null) {
+                $this->draining = true;
+            } elseif ($bytes !== '') {
+                $this->take($bytes, hrtime(true));
+            }
+        } finally {
+            $this->channel->writing = false;
+        }
+        $this->channel->throwInterrupt();
+
+        return $bytes !== null;
     }
 
     /**
@@ -641,6 +695,7 @@ final class Loop
             unset($this->arrivals[$id]);
         }
         $this->cancelReceived = false;
+        $this->parts = null;
         $this->task = $task = new Task($frame, $isJob, $arrived);
         $this->output->task = $id;
         $this->start = hrtime(true);
@@ -661,6 +716,9 @@ final class Loop
         $status = Status::OK;
         $codec = Codec::RAW;
         $meta = '';
+        if ($this->parts !== null) {
+            [$body, $thrown] = $this->parts->finish($body, $thrown);
+        }
         $thrown ??= $task->verdict;
         if ($thrown === null && !is_string($body)) {
             if ($body === null && $task->isJob) {
@@ -692,9 +750,11 @@ final class Loop
             $body = sprintf('the answer has %d bytes, the maximum is %d', strlen($body), $this->maxFrame - 16);
         }
         $this->countDown();
-        $bytes = $status === Status::RETURNED
-            ? ''
-            : Frame::answer($task->id, $status, $codec, min($micros, 0xFFFFFFFF), $meta, $body);
+        $bytes = match (true) {
+            $this->parts?->hasBegun => $this->parts->last($status, min($micros, 0xFFFFFFFF), $meta, $body),
+            $status === Status::RETURNED => '',
+            default => Frame::answer($task->id, $status, $codec, min($micros, 0xFFFFFFFF), $meta, $body),
+        };
         if ($this->session !== null) {
             $this->answerRemote($task, $bytes);
         } else {
@@ -706,7 +766,7 @@ final class Loop
             // that ran.
             $this->channel->write($bytes);
         }
-        $this->task = null;
+        $this->task = $this->parts = null;
     }
 
     /** @param string $answer the frame; '' = none, because GOAWAY returns the task */
@@ -752,6 +812,9 @@ final class Loop
         switch ($frame->type) {
             case Type::GOAWAY:
                 $this->draining = true;
+                break;
+            case Type::CREDIT:
+                $this->task?->id === $frame->id && $this->parts?->grant($frame->ttl);
                 break;
             case Type::PING:
                 $this->channel->write(Frame::of(Type::PONG, id: $frame->id)->encode());

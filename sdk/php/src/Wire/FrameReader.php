@@ -57,7 +57,7 @@ final class FrameReader
             if ($type > 15 || !(Type::KNOWN >> $type & 1)) {
                 throw new WireError("unknown frame type $type");
             }
-            if ($kind & Flag::RESERVED << 16) {
+            if ($kind & (Flag::RESERVED | Flag::MORE) << 16 && ($kind & Flag::RESERVED << 16 || $type !== Type::RES && $type !== Type::DATA)) {
                 throw new WireError(sprintf('frame with reserved flags 0x%02x', $kind >> 16 & 0xFF));
             }
             $sizes = $head['s'];

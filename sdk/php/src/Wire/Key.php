@@ -48,9 +48,11 @@ final class Key
     public const SCRIPT = 39;
     public const DOCUMENT_ROOT = 40;
     public const BODY_FILE = 41;
+    public const CREDIT = 42;
+    public const TRAILERS = 43;
 
     /** The highest key that this version knows. */
-    public const LAST = self::BODY_FILE;
+    public const LAST = self::TRAILERS;
     /** The first key that is reserved for applications. */
     public const YOURS = 0x80;
 }

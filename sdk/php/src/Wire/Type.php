@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Wire;
 
-/** Frame types: docs/reference/protocol.md, section 2. The numbers 10 and 11 are reserved. */
+/** Frame types: docs/reference/protocol.md, section 2. */
 final class Type
 {
     public const REQ = 1;
@@ -16,9 +16,11 @@ final class Type
     public const PING = 7;
     public const PONG = 8;
     public const GOAWAY = 9;
+    public const DATA = 10;
+    public const CREDIT = 11;
     public const EVENT = 12;
     public const STARTED = 13;
 
     /** Bit mask of the known types, so that FrameReader can check a type with one test. */
-    public const KNOWN = 0b0011_0011_1111_1110;
+    public const KNOWN = 0b0011_1111_1111_1110;
 }

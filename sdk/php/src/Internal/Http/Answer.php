@@ -66,12 +66,19 @@ final class Answer
         }
         $joined = '';
         foreach ($body as $piece) {
-            if (!is_string($piece) && !$piece instanceof \Stringable) {
-                throw new \UnexpectedValueException('a piece of the body is of type ' . get_debug_type($piece) . ': expected string');
-            }
-            $joined .= $piece;
+            $joined .= self::piece($piece);
         }
 
         return $joined;
+    }
+
+    /** @throws \UnexpectedValueException the piece of a body is not a string */
+    public static function piece(mixed $piece): string
+    {
+        if (!is_string($piece) && !$piece instanceof \Stringable) {
+            throw new \UnexpectedValueException('a piece of the body is of type ' . get_debug_type($piece) . ': expected string');
+        }
+
+        return (string) $piece;
     }
 }

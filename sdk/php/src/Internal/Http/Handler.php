@@ -23,14 +23,25 @@ final class Handler
         $this->handler = $handler;
     }
 
-    public function __invoke(Task $task): Answer
+    /** @return ?Answer null if the response has been sent in parts */
+    public function __invoke(Task $task): ?Answer
     {
         $request = new Request($task);
         try {
             $result = ($this->handler)($request);
 
-            return is_string($result) ? Answer::html($result) : Answer::of(Result::response($result), self::isHead($task));
+            if (is_string($result)) {
+                return Answer::html($result);
+            }
+            $response = Result::response($result);
+            $isHead = self::isHead($task);
+
+            return StreamedAnswer::send($response, $task, $isHead) ? null : Answer::of($response, $isHead);
         } catch (BadRequest $e) {
+            if (Loop::$active?->hasBegunAnswer($task)) {
+                throw $e; // The client has a head already.
+            }
+
             return Answer::of(Response::text($e->getMessage(), $e->status), false);
         } finally {
             if ($request->isOpen()) {

@@ -23,7 +23,7 @@ final class SymfonyResult
         }
         $content = $response->getContent();
         // Responses that print their content return false.
-        $content = $content === false ? self::capture($response->sendContent(...)) : $content;
+        $content = $content === false ? new PrintedBody($response->sendContent(...)) : $content;
         if ($content !== '') {
             // Laravel's error pages have no type; PHP's other SAPIs add this one.
             $headers += ['content-type' => ['text/html; charset=UTF-8']];
