@@ -72,9 +72,15 @@ impl Activity {
         self.requests.get() == 0 && !is_sending
     }
 
+    /// The last activity of a connection on which no request is in flight or has begun to arrive.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        let is_idle = self.is_idle() && self.header.get().is_none();
+        is_idle.then(|| self.active.get())
+    }
+
     /// Whether the connection is idle and its last activity was before `moment`.
     pub(crate) fn is_idle_since(&self, moment: Instant) -> bool {
-        self.is_idle() && self.header.get().is_none() && self.active.get() < moment
+        self.idle_since().is_some_and(|since| since < moment)
     }
 
     /// Whether the connection has exceeded a limit and is to be closed.

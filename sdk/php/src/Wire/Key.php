@@ -48,9 +48,10 @@ final class Key
     public const SCRIPT = 39;
     public const DOCUMENT_ROOT = 40;
     public const BODY_FILE = 41;
+    public const ANSWER_DIRECTORY = 42;
 
     /** The highest key that this version knows. */
-    public const LAST = self::BODY_FILE;
+    public const LAST = self::ANSWER_DIRECTORY;
     /** The first key that is reserved for applications. */
     public const YOURS = 0x80;
 }

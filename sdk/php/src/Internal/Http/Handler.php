@@ -29,7 +29,11 @@ final class Handler
         try {
             $result = ($this->handler)($request);
 
-            return is_string($result) ? Answer::html($result) : Answer::of(Result::response($result), self::isHead($task));
+            $isHead = self::isHead($task);
+
+            return is_string($result)
+                ? Answer::html($result, $isHead ? null : $task)
+                : Answer::of(Result::response($result), $isHead, $task);
         } catch (BadRequest $e) {
             return Answer::of(Response::text($e->getMessage(), $e->status), false);
         } finally {
