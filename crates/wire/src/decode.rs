@@ -238,8 +238,8 @@ impl Splitter {
         }
     }
 
-    /// Empties the buffer, and releases it if its capacity is above [`Self::MAX_SPARE_CAPACITY`] bytes, because most connections see a large frame
-    /// only once.
+    /// Empties the buffer, and releases it if its capacity is above [`Self::MAX_SPARE_CAPACITY`] bytes, because most
+    /// connections see a large frame only once.
     fn reset_buffer(&mut self) {
         // A large buffer is returned to the system. To shrink it would move it.
         match self.buffered.capacity() > Self::MAX_SPARE_CAPACITY {

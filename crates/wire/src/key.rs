@@ -90,7 +90,7 @@ keys! {
     SCRIPT = 39 "script", Any, Peer;
     DOCUMENT_ROOT = 40 "document root", Any, Peer;
     BODY_FILE = 41 "body file", Any, Peer;
-    ANSWER_DIRECTORY = 42 "answer directory", Any, Peer;
+    ANSWER_DIRECTORY = 44 "answer directory", Any, Peer;
 }
 
 impl Key {

@@ -48,7 +48,7 @@ final class Key
     public const SCRIPT = 39;
     public const DOCUMENT_ROOT = 40;
     public const BODY_FILE = 41;
-    public const ANSWER_DIRECTORY = 42;
+    public const ANSWER_DIRECTORY = 44;
 
     /** The highest key that this version knows. */
     public const LAST = self::ANSWER_DIRECTORY;
