@@ -98,7 +98,7 @@ impl Connections {
     pub(crate) fn make_room(&self) {
         let all = self.all.borrow();
         let idle = all.values();
-        let idle = idle.filter_map(|(watch, handle)| Some((watch.idle_since()?, handle)));
+        let idle = idle.filter_map(|(watch, handle)| Some((watch.spare_since()?, handle)));
         let mut idle: Vec<_> = idle.collect();
         idle.sort_unstable_by_key(|(since, _)| *since);
         let count = (self.limit / ROOM_SHARE).max(1);

@@ -91,17 +91,31 @@ enum Socket {
 /// Accepts connections for ever. `endpoint` is the listener's position among all of them.
 pub(crate) async fn accept(gateway: Rc<Gateway>, listener: Listener, endpoint: usize) {
     loop {
-        while gateway.connections.is_full() {
-            let ended = gateway.ended.notified();
-            gateway.connections.make_room();
-            // More connections may become idle without one that ends.
-            timeout(ROOM_INTERVAL, ended).await.ok();
+        // The programs that use the gateway's own port keep their connections. Visitors of sites are many.
+        if gateway.sites.is_none() {
+            wait_for_place(&gateway).await;
         }
         match listener.accept().await {
-            Ok(socket) => start(&gateway, socket, endpoint),
+            Ok(socket) => {
+                // Only a connection that is there is worth closing another one.
+                wait_for_place(&gateway).await;
+                start(&gateway, socket, endpoint);
+            }
             Err(error) if is_client_error(&error) => {}
             Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
         }
+    }
+}
+
+/// Waits until there are fewer connections than the limit. Those that are idle make room for visitors of sites.
+async fn wait_for_place(gateway: &Gateway) {
+    while gateway.connections.is_full() {
+        let ended = gateway.ended.notified();
+        if gateway.sites.is_some() {
+            gateway.connections.make_room();
+        }
+        // More connections may become idle without one that ends.
+        timeout(ROOM_INTERVAL, ended).await.ok();
     }
 }
 
