@@ -251,10 +251,13 @@ impl Splitter {
         }
     }
 
-    /// Empties the buffer and shrinks it to [`Self::MAX_SPARE_CAPACITY`] bytes, because most connections see a large frame
-    /// only once.
+    /// Empties the buffer, and releases it if its capacity is above [`Self::MAX_SPARE_CAPACITY`] bytes, because most
+    /// connections see a large frame only once.
     fn reset_buffer(&mut self) {
-        self.buffered.clear();
-        self.buffered.shrink_to(Self::MAX_SPARE_CAPACITY);
+        // A large buffer is returned to the system. To shrink it would move it.
+        match self.buffered.capacity() > Self::MAX_SPARE_CAPACITY {
+            true => self.buffered = Vec::new(),
+            false => self.buffered.clear(),
+        }
     }
 }

@@ -92,6 +92,7 @@ keys! {
     BODY_FILE = 41 "body file", Any, Peer;
     CREDIT = 42 "credit", Bytes(4), Server;
     TRAILERS = 43 "trailers", Any, Peer;
+    ANSWER_DIRECTORY = 44 "answer directory", Any, Peer;
 }
 
 impl Key {

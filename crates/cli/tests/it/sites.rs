@@ -598,3 +598,18 @@ fn many_large_answers_are_sent_at_once() {
         }
     });
 }
+
+#[test]
+fn idle_connections_make_room_for_new_ones() {
+    let app = start("[http]\nmax_connections = 2");
+    let headers = [("x-script", "http 200 x")];
+    let mut open: Vec<Http> = (0..2).map(|_| connect(&app)).collect();
+    for http in &mut open {
+        let answer = http.request("GET", "/", &headers, "").expect("an answer");
+        assert_eq!(answer.status, 200);
+    }
+    // Without room, it would wait for `idle_timeout`, a minute.
+    let start = std::time::Instant::now();
+    assert_eq!(get(&app, "http 200 x").status, 200);
+    assert!(start.elapsed() < std::time::Duration::from_secs(20));
+}

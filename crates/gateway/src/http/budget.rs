@@ -38,8 +38,12 @@ impl Budget {
 
     /// Reserves memory for a part of a request. `None` if the limit would be exceeded.
     pub(crate) fn try_reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
-        let fits = self.used().saturating_add(bytes) <= self.limit;
-        fits.then(|| self.reserve(bytes))
+        self.fits(bytes).then(|| self.reserve(bytes))
+    }
+
+    /// Whether so much more could be reserved now.
+    pub(crate) fn fits(&self, bytes: usize) -> bool {
+        self.used().saturating_add(bytes) <= self.limit
     }
 
     /// Reserves memory for an answer, even beyond the limit. Requests get none then.

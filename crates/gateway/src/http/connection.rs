@@ -14,6 +14,9 @@ use tokio::time::{Instant, sleep};
 const MAX_INTERVAL: Duration = Duration::from_secs(1);
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
 
+/// If all connections are in use, this part of them is closed at once, provided that they are idle.
+const ROOM_SHARE: usize = 100;
+
 /// The connections, by ascending numbers.
 pub(crate) struct Connections {
     all: RefCell<HashMap<u64, (Rc<Activity>, AbortHandle)>>,
@@ -33,6 +36,11 @@ impl Connections {
             is_checking: Cell::new(false),
             limit,
         }
+    }
+
+    /// The maximum number of connections.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -84,6 +92,19 @@ impl Connections {
             ended += 1;
         }
         ended
+    }
+
+    /// Closes connections that wait for a request, those first that have waited longest.
+    pub(crate) fn make_room(&self) {
+        let all = self.all.borrow();
+        let idle = all.values();
+        let idle = idle.filter_map(|(watch, handle)| Some((watch.spare_since()?, handle)));
+        let mut idle: Vec<_> = idle.collect();
+        idle.sort_unstable_by_key(|(since, _)| *since);
+        let count = (self.limit / ROOM_SHARE).max(1);
+        idle.iter()
+            .take(count)
+            .for_each(|(_, handle)| handle.abort());
     }
 
     /// Closes the connections for which `is_over` is true, and returns their number.

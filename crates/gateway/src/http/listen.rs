@@ -1,6 +1,7 @@
 //! Accepts connections and serves HTTP on them.
 
 use super::access::Peer;
+use super::first_head::{Rewound, read_first_head};
 use super::outgoing::Outgoing;
 use super::site::{self, SitePeer};
 use super::stats::add;
@@ -27,6 +28,8 @@ use tokio::time::{sleep, timeout};
 
 /// The pause after a failure to accept, which means that there are no descriptors or no memory.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+/// The time between two attempts to make room for a connection.
+const ROOM_INTERVAL: Duration = Duration::from_millis(100);
 /// The maximum number of concurrent requests on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 250;
 
@@ -88,14 +91,31 @@ enum Socket {
 /// Accepts connections for ever. `endpoint` is the listener's position among all of them.
 pub(crate) async fn accept(gateway: Rc<Gateway>, listener: Listener, endpoint: usize) {
     loop {
-        while gateway.connections.is_full() {
-            gateway.ended.notified().await;
+        // The programs that use the gateway's own port keep their connections. Visitors of sites are many.
+        if gateway.sites.is_none() {
+            wait_for_place(&gateway).await;
         }
         match listener.accept().await {
-            Ok(socket) => start(&gateway, socket, endpoint),
+            Ok(socket) => {
+                // Only a connection that is there is worth closing another one.
+                wait_for_place(&gateway).await;
+                start(&gateway, socket, endpoint);
+            }
             Err(error) if is_client_error(&error) => {}
             Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
         }
+    }
+}
+
+/// Waits until there are fewer connections than the limit. Those that are idle make room for visitors of sites.
+async fn wait_for_place(gateway: &Gateway) {
+    while gateway.connections.is_full() {
+        let ended = gateway.ended.notified();
+        if gateway.sites.is_some() {
+            gateway.connections.make_room();
+        }
+        // More connections may become idle without one that ends.
+        timeout(ROOM_INTERVAL, ended).await.ok();
     }
 }
 
@@ -152,8 +172,8 @@ async fn serve_site(
     };
     peer.is_secure = true;
     let handshake = timeout(gateway.settings.header_timeout, acceptor.accept(socket));
-    if let Ok(Ok(socket)) = handshake.await {
-        serve_connection(gateway, socket, Peer::Site(peer), watch).await;
+    if let Ok(Ok(socket)) = Box::pin(handshake).await {
+        serve_connection(gateway, Box::new(socket), Peer::Site(peer), watch).await;
     }
 }
 
@@ -164,9 +184,24 @@ async fn begins_with_tls(socket: &TcpStream) -> bool {
     matches!(socket.peek(&mut first).await, Ok(1)) && first[0] == HANDSHAKE
 }
 
-/// Serves HTTP until the connection ends. Called only after the first byte has arrived, so that clients that send
-/// nothing cost little.
+/// Serves HTTP until the connection ends. Called only after the first byte has arrived, and hyper's state is allocated
+/// only after the first head, so that clients that send nothing or little cost little.
 async fn serve_connection<S>(gateway: Rc<Gateway>, socket: S, peer: Peer, watch: Rc<Activity>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let mut watched = Tracked {
+        socket,
+        watch: watch.clone(),
+        gateway: gateway.clone(),
+    };
+    if let Ok(head) = read_first_head(&mut watched).await {
+        let socket = Rewound::new(head, watched);
+        Box::pin(serve_requests(gateway, socket, peer, watch)).await;
+    }
+}
+
+async fn serve_requests<S>(gateway: Rc<Gateway>, socket: S, peer: Peer, watch: Rc<Activity>)
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
@@ -178,11 +213,6 @@ where
     http2
         .max_header_list_size(u32::try_from(max_header).unwrap_or(u32::MAX))
         .max_concurrent_streams(MAX_STREAMS);
-    let watched = Tracked {
-        socket,
-        watch: watch.clone(),
-        gateway: gateway.clone(),
-    };
     let shared = gateway.clone();
     let service = service_fn(move |request| {
         let (gateway, watch) = (shared.clone(), watch.clone());
@@ -194,7 +224,7 @@ where
             Ok::<_, Infallible>(response)
         }
     });
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(watched), service));
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), service));
     let mut draining = pin!(gateway.draining.notified());
     let mut is_draining = false;
     let served = poll_fn(|cx| {

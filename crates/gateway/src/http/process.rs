@@ -2,6 +2,7 @@
 
 use super::budget::Budget;
 use super::connection::Connections;
+use super::descriptors::{self, connection_limit};
 use super::listen::{self, Listener};
 use super::site::Sites;
 use super::{Access, Gateway, Settings};
@@ -16,6 +17,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The time between two checks for changed certificates and directories.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+/// The number of these checks until left-over files are removed.
+const CLEAN_EVERY: u64 = 30;
 
 /// Serves HTTP on `listeners` until the server has shut down. Blocks the calling thread; `beat` is called four times a
 /// second while the gateway makes progress.
@@ -46,7 +49,7 @@ async fn serve(
         client: Client::new(server),
         budget: Budget::new(settings.max_memory),
         draining: tokio::sync::Notify::new(),
-        connections: Connections::new(settings.max_connections),
+        connections: Connections::new(connection_limit(settings.max_connections)),
         stats: super::GatewayStats::default(),
         ready: super::health::Cache::default(),
         ended: tokio::sync::Notify::new(),
@@ -62,6 +65,13 @@ async fn serve(
     let places: Vec<String> = places.collect();
     let text = format!("listening on {}", places.join(", "));
     gateway.client.log(Level::Info, text);
+    let (wanted, accepted) = (
+        gateway.settings.max_connections,
+        gateway.connections.limit(),
+    );
+    if let Some(text) = descriptors::warning(wanted, accepted) {
+        gateway.client.log(Level::Warn, text);
+    }
     for (endpoint, listener) in listeners.into_iter().enumerate() {
         tokio::task::spawn_local(listen::accept(gateway.clone(), listener, endpoint));
     }
@@ -85,8 +95,11 @@ async fn report(gateway: Rc<Gateway>) {
 
 /// Looks for changed certificates and directories.
 async fn refresh_sites(gateway: Rc<Gateway>) {
-    loop {
+    for count in 0_u64.. {
         sleep(REFRESH_INTERVAL).await;
+        if let Some(sites) = gateway.sites.as_ref().filter(|_| count % CLEAN_EVERY == 0) {
+            sites.remove_stale_answers();
+        }
         for (level, text) in gateway.sites.iter().flat_map(Sites::refresh) {
             gateway.client.log(level, text);
         }

@@ -16,6 +16,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
+/// How long a new connection without a request is not closed to make room for another one.
+const FIRST_REQUEST_TIME: Duration = Duration::from_secs(1);
+
 /// The activity of one connection. Recorded times are those of the last check before the activity.
 pub(crate) struct Activity {
     /// When the connection was accepted, or when the last write succeeded or the last request ended.
@@ -25,6 +28,8 @@ pub(crate) struct Activity {
     /// Since when writes are blocked because the client does not read.
     blocked: Cell<Option<Instant>>,
     requests: Cell<usize>,
+    /// Whether there was a request.
+    has_served: Cell<bool>,
     /// Whether the connection uses HTTP/2, where a header can't be told apart from other frames between requests.
     is_http2: Cell<bool>,
     unread: Arc<UnreadAnswers>,
@@ -47,6 +52,7 @@ impl Activity {
             header: Cell::new(None),
             blocked: Cell::new(None),
             requests: Cell::new(0),
+            has_served: Cell::new(false),
             is_http2: Cell::new(false),
             unread: Arc::default(),
             unread_since: Cell::new(None),
@@ -58,6 +64,7 @@ impl Activity {
     pub(crate) fn begin(self: &Rc<Self>, gateway: &Rc<Gateway>, is_http2: bool) -> RequestGuard {
         self.is_http2.set(is_http2);
         self.header.set(None);
+        self.has_served.set(true);
         self.requests.set(self.requests.get() + 1);
         let in_flight = &gateway.stats.in_flight;
         in_flight.set(in_flight.get() + 1);
@@ -72,9 +79,23 @@ impl Activity {
         self.requests.get() == 0 && !is_sending
     }
 
+    /// The last activity of a connection on which no request is in flight or has begun to arrive.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        let is_idle = self.is_idle() && self.header.get().is_none();
+        is_idle.then(|| self.active.get())
+    }
+
+    /// The same for a connection that may be closed to make room: a client that has just connected gets time to send its
+    /// first request.
+    pub(crate) fn spare_since(&self) -> Option<Instant> {
+        let age = |since| self.now.get().saturating_duration_since(since);
+        let is_spare = |since: &Instant| self.has_served.get() || age(*since) >= FIRST_REQUEST_TIME;
+        self.idle_since().filter(is_spare)
+    }
+
     /// Whether the connection is idle and its last activity was before `moment`.
     pub(crate) fn is_idle_since(&self, moment: Instant) -> bool {
-        self.is_idle() && self.header.get().is_none() && self.active.get() < moment
+        self.idle_since().is_some_and(|since| since < moment)
     }
 
     /// Whether the connection has exceeded a limit and is to be closed.

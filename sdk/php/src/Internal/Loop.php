@@ -123,6 +123,12 @@ final class Loop
         }
     }
 
+    /** Whether the server may be on another machine. */
+    public function isRemote(): bool
+    {
+        return $this->session !== null;
+    }
+
     /** @throws ConnectionLost the server on another machine could not be reached again */
     public function run(WorkerConnection $connection): void
     {

@@ -50,9 +50,10 @@ final class Key
     public const BODY_FILE = 41;
     public const CREDIT = 42;
     public const TRAILERS = 43;
+    public const ANSWER_DIRECTORY = 44;
 
     /** The highest key that this version knows. */
-    public const LAST = self::TRAILERS;
+    public const LAST = self::ANSWER_DIRECTORY;
     /** The first key that is reserved for applications. */
     public const YOURS = 0x80;
 }

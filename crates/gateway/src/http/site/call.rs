@@ -8,13 +8,17 @@ use super::proxies::Origin;
 use super::receive::RequestBody;
 use super::sendfile::{SendError, X_SENDFILE};
 use super::sites::Site;
+use super::spool::AnswerBody;
 use crate::client::{CREDIT, Parts as AnswerParts, Request};
 use crate::http::Gateway;
 use crate::http::outgoing::Outgoing;
 use crate::http::reply::with_body;
 use hyper::header::TRAILER;
 use hyper::http::request::Parts;
-use hyper::{Response, StatusCode};
+use hyper::{Method, Response, StatusCode};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::rc::Rc;
 use stoker_wire::{Codec, Flags, Key, Status};
 
@@ -44,9 +48,15 @@ pub(super) async fn answer(
     }
     let answered = answer::parse(&head.method, &reply.body);
     let answered = answered.map_err(SiteError::bad_answer)?;
-    match answered.headers.contains_key(X_SENDFILE) {
-        true => send_file(site, head, answered).await,
-        false => Ok(response(answered, reply.parts.take())),
+    let Some(path) = answered.headers.get(X_SENDFILE) else {
+        return Ok(response(answered, reply.parts.take()));
+    };
+    let path = Path::new(OsStr::from_bytes(path.as_bytes()));
+    let spool = site.spool.as_ref();
+    match spool.and_then(|spool| spool.take_answer(path)) {
+        Some(Ok(body)) => Ok(large_response(answered, body)),
+        Some(Err(error)) => Err(SiteError::bad_answer(error.to_string())),
+        None => send_file(site, head, answered).await,
     }
 }
 
@@ -70,11 +80,14 @@ fn call(site: &Site, head: &Parts, origin: &Origin, body: &RequestBody) -> Reque
         RequestBody::File(file) => Some(file.path().to_string_lossy().into_owned()),
         _ => None,
     };
+    let spool = site.spool.as_ref().filter(|_| head.method != Method::HEAD);
+    let spool = spool.map(|spool| spool.path().to_string_lossy());
     let parts = [
         (Key::CLIENT_ADDRESS, client.as_deref()),
         (Key::SCRIPT, site.script.as_deref()),
         (Key::DOCUMENT_ROOT, site.root.as_deref()),
         (Key::BODY_FILE, file.as_deref()),
+        (Key::ANSWER_DIRECTORY, spool.as_deref()),
     ];
     for (key, value) in parts {
         if let Some(value) = value {
@@ -106,6 +119,15 @@ async fn send_file(
         SiteError::new(status).because(error.to_string())
     })?;
     Ok(sent.map(Outgoing::stream))
+}
+
+/// The answer with the body that a worker has written to a file.
+fn large_response(mut answered: Answered, body: AnswerBody) -> Response<Outgoing> {
+    answered.headers.remove(X_SENDFILE);
+    let mut response = Response::new(Outgoing::stream(body));
+    *response.status_mut() = answered.status;
+    *response.headers_mut() = answered.headers;
+    response
 }
 
 fn response(mut answered: Answered, parts: Option<AnswerParts>) -> Response<Outgoing> {

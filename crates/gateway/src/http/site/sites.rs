@@ -96,6 +96,14 @@ impl Sites {
         spools.map(Spool::used).sum()
     }
 
+    /// Removes the files of answers that did not arrive.
+    pub(crate) fn remove_stale_answers(&self) {
+        // All sites have the same directory.
+        if let Some(spool) = self.sites.iter().find_map(|site| site.spool.as_ref()) {
+            spool.remove_stale_answers();
+        }
+    }
+
     /// TLS of the listener at this position, if it has any.
     pub(crate) fn tls(&self, endpoint: usize) -> Option<&Tls> {
         self.endpoints.get(endpoint)?.tls.as_ref()

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Stoker\Internal\Http;
 
 use Stoker\Http\Response;
+use Stoker\Task;
 
 /** The encoded response to a request: a message of HTTP/1.1, with which Loop answers the task. @internal */
 final class Answer
@@ -20,7 +21,7 @@ final class Answer
         500 => 'Internal Server Error', 502 => 'Bad Gateway', 503 => 'Service Unavailable', 504 => 'Gateway Timeout',
     ];
     private const GENERAL = [2 => 'Success', 3 => 'Redirection', 4 => 'Client Error', 5 => 'Server Error'];
-    private const HTML = "HTTP/1.1 200 OK\r\ncontent-type: text/html; charset=UTF-8\r\n\r\n";
+    private const HTML = "HTTP/1.1 200 OK\r\ncontent-type: text/html; charset=UTF-8\r\n";
     /** Fields that the gateway determines, because they concern its connection to the client. */
     private const OMITTED = [
         'connection' => true, 'keep-alive' => true, 'proxy-connection' => true, 'te' => true,
@@ -31,17 +32,22 @@ final class Answer
     {
     }
 
-    /** The answer for a handler that returned a string. */
-    public static function html(string $body): self
+    /**
+     * The answer for a handler that returned a string.
+     *
+     * @param ?Task $task the request's task, so that a large body may be sent as a file
+     */
+    public static function html(string $body, ?Task $task = null): self
     {
-        return new self(self::HTML . $body);
+        return new self(self::message(self::HTML, $body, $task));
     }
 
     /**
      * @param bool $isHead whether the method is HEAD: only then is content-length of use
+     * @param ?Task $task the request's task, so that a large body may be sent as a file
      * @throws \UnexpectedValueException a piece of the body is not a string
      */
-    public static function of(Response $response, bool $isHead): self
+    public static function of(Response $response, bool $isHead, ?Task $task = null): self
     {
         $status = $response->status;
         $head = "HTTP/1.1 $status " . (self::REASONS[$status] ?? self::GENERAL[intdiv($status, 100)]) . "\r\n";
@@ -55,7 +61,15 @@ final class Answer
         }
         $hasNoBody = $status === 204 || $status === 304 || $response->header('x-sendfile') !== null;
 
-        return new self("$head\r\n" . ($hasNoBody ? '' : self::join($response->body)));
+        return new self(self::message($head, $hasNoBody ? '' : self::join($response->body), $isHead ? null : $task));
+    }
+
+    /** @param string $head the status line and the fields, each with its end */
+    private static function message(string $head, string $body, ?Task $task): string
+    {
+        $file = $task === null ? null : AnswerFile::write($body, $task);
+
+        return $file === null ? "$head\r\n$body" : "{$head}x-sendfile: $file\r\n\r\n";
     }
 
     /** @param string|iterable<mixed> $body */

@@ -30,13 +30,13 @@ final class Handler
         try {
             $result = ($this->handler)($request);
 
+            $isHead = self::isHead($task);
             if (is_string($result)) {
-                return Answer::html($result);
+                return Answer::html($result, $isHead ? null : $task);
             }
             $response = Result::response($result);
-            $isHead = self::isHead($task);
 
-            return StreamedAnswer::send($response, $task, $isHead) ? null : Answer::of($response, $isHead);
+            return StreamedAnswer::send($response, $task, $isHead) ? null : Answer::of($response, $isHead, $task);
         } catch (BadRequest $e) {
             if (Loop::$active?->hasBegunAnswer($task)) {
                 throw $e; // The client has a head already.

@@ -13,6 +13,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 /// The maximum number of bytes that are read at once. A body has at most one such piece in memory.
 pub(crate) const PIECE: usize = 64 << 10;
+/// The same for files that are known to be in memory.
+const CACHED_PIECE: usize = 128 << 10;
 
 /// A body. An error of it resets the stream, so that the client notices that something is missing.
 #[derive(Debug)]
@@ -28,12 +30,14 @@ impl FileBody {
 
     /// `len` bytes of a file from `start`. The file is read while the body is sent.
     pub(crate) fn of_file(file: Arc<OwnedFd>, start: u64, len: u64) -> Self {
+        Self::File(Reader::new(file, start, len))
+    }
+
+    /// The first `len` bytes of a file that has just been written, so that its bytes are in memory.
+    pub(crate) fn of_cached_file(file: Arc<OwnedFd>, len: u64) -> Self {
         Self::File(Reader {
-            file,
-            at: start,
-            left: len,
-            pending: None,
-            can_read_now: true,
+            is_cached: true,
+            ..Reader::new(file, 0, len)
         })
     }
 
@@ -82,10 +86,28 @@ pub(crate) struct Reader {
     pending: Option<JoinHandle<io::Result<Bytes>>>,
     /// False on file systems that can't tell whether a read would block.
     can_read_now: bool,
+    /// The file is in memory, so that reading it does not block.
+    is_cached: bool,
 }
 
 impl Reader {
+    fn new(file: Arc<OwnedFd>, start: u64, len: u64) -> Self {
+        Self {
+            file,
+            at: start,
+            left: len,
+            pending: None,
+            can_read_now: true,
+            is_cached: false,
+        }
+    }
+
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+        if self.is_cached {
+            let len = self.left.min(CACHED_PIECE as u64) as usize;
+            let piece = read_blocking(&self.file, self.at, len);
+            return Poll::Ready(piece.and_then(|piece| self.advance(piece)));
+        }
         let len = self.left.min(PIECE as u64) as usize;
         if self.pending.is_none() && self.can_read_now {
             match read_now(&self.file, self.at, len) {

@@ -2,13 +2,15 @@
 
 use super::error::SpoolError;
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::cell::Cell;
 use std::fs::{self, DirBuilder, File};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What the names of all files begin with.
 const PREFIX: &str = "body-";
@@ -64,6 +66,36 @@ impl SpoolDir {
                 continue;
             };
             if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                rustix::fs::unlinkat(&self.fd, &name, AtFlags::empty()).ok();
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the file with this name and removes the name. The error is `PERM` for anything but an own regular file.
+    pub(super) fn take(&self, name: &[u8]) -> Result<(OwnedFd, u64), Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.fd, name, flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&file)?;
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        if !is_file || stat.st_uid != rustix::process::geteuid().as_raw() {
+            return Err(Errno::PERM);
+        }
+        rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?;
+        Ok((file, stat.st_size as u64))
+    }
+
+    /// Removes the files whose names begin with `prefix` and that were written longer than `age` ago.
+    pub(super) fn remove_older(&self, prefix: &[u8], age: Duration) -> io::Result<()> {
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            if !entry.file_name().as_bytes().starts_with(prefix) {
+                continue;
+            }
+            let modified = entry.metadata().and_then(|found| found.modified());
+            let found_age = modified.ok().and_then(|time| time.elapsed().ok());
+            if found_age.is_some_and(|found| found > age) {
+                let name = entry.file_name();
                 rustix::fs::unlinkat(&self.fd, &name, AtFlags::empty()).ok();
             }
         }

@@ -1,10 +1,12 @@
 //! Request bodies that are too large for memory are written to files.
 
+mod answer;
 mod dir;
 mod error;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use answer::AnswerBody;
 pub(crate) use error::SpoolError;
 
 use crate::http::budget::{Budget, Reservation};
@@ -111,7 +113,7 @@ impl Spool {
             if memory.len() > MAX_IN_MEMORY {
                 let file = match &mut file {
                     Some(file) => file,
-                    none => none.insert(self.create(announced.max(len))?),
+                    none => none.insert(self.create(len, announced)?),
                 };
                 file.write(memory.split().freeze()).await?;
             }
@@ -126,17 +128,21 @@ impl Spool {
         }
     }
 
-    /// Creates a file and reserves its expected size.
-    fn create(&self, expected: usize) -> Result<SpoolFile, SpoolError> {
-        let full = SpoolError::Full(self.limits.total);
-        let reservation = self.used.try_reserve(expected).ok_or(full)?;
+    /// Creates a file for a body of which `len` bytes have arrived. Only these are reserved: otherwise slow clients could
+    /// reserve all space with what they announce. If the announced size does not fit now, the body is rejected early.
+    fn create(&self, len: usize, announced: usize) -> Result<SpoolFile, SpoolError> {
+        let full = || SpoolError::Full(self.limits.total);
+        if !self.used.fits(announced) {
+            return Err(full());
+        }
+        let reservation = self.used.try_reserve(len).ok_or_else(full)?;
         let (name, file) = self.dir.create()?;
         Ok(SpoolFile {
             dir: self.dir.clone(),
             name,
             file: Some(Arc::new(file)),
             len: 0,
-            reserved: expected,
+            reserved: len,
             reservation,
             total: self.limits.total,
         })

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::http::site::test_dir::TestDir;
+use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -162,10 +163,7 @@ fn limits_are_kept_and_nothing_is_left() {
     let held: Vec<Spooled> = (0..2)
         .map(|_| run(spool.receive(body(&[1 << 20]))).unwrap())
         .collect();
-    let mut announced = body(&[MAX_IN_MEMORY + 1, 1 << 18]);
-    announced.announced = 1 << 20;
-    let last = run(spool.receive(announced)).unwrap();
-    // What was announced stays reserved until the file is removed.
+    let last = run(spool.receive(body(&[1 << 20]))).unwrap();
     assert_eq!(spool.used(), LIMITS.total);
     let full = run(spool.receive(body(&[MAX_IN_MEMORY + 1]))).unwrap_err();
     assert!(matches!(full, SpoolError::Full(limit) if limit == LIMITS.total));
@@ -176,6 +174,30 @@ fn limits_are_kept_and_nothing_is_left() {
     assert!(run(spool.receive(body(&[MAX_IN_MEMORY + 1]))).is_ok());
     drop(held);
     assert!(names(&dir).is_empty() && spool.used() == 0);
+}
+
+#[test]
+fn what_is_announced_is_not_reserved() {
+    let dir = TestDir::new();
+    let spool = open(&dir, LIMITS);
+    let announced = || {
+        let mut slow = body(&[MAX_IN_MEMORY + 1]);
+        slow.announced = 1 << 20;
+        slow
+    };
+    let slow: Vec<Spooled> = (0..2 * LIMITS.total >> 20)
+        .map(|_| run(spool.receive(announced())).unwrap())
+        .collect();
+    assert_eq!(spool.used(), slow.len() * (MAX_IN_MEMORY + 1));
+    let rest = run(spool.receive(body(&[1 << 20]))).unwrap();
+    // What can't fit any more is rejected before it arrives.
+    let held: Vec<Spooled> = (0..2)
+        .filter_map(|_| run(spool.receive(body(&[600_000]))).ok())
+        .collect();
+    let full = run(spool.receive(announced())).unwrap_err();
+    assert!(matches!(full, SpoolError::Full(_)), "{full}");
+    drop((slow, rest, held));
+    assert_eq!(spool.used(), 0);
 }
 
 #[test]
@@ -289,7 +311,7 @@ fn disk_errors_are_reported() {
     let spool = open(&dir, LIMITS);
     let full = File::options().write(true).open("/dev/full").unwrap();
     let error = run(async {
-        let mut file = spool.create(10).unwrap();
+        let mut file = spool.create(10, 0).unwrap();
         file.file = Some(Arc::new(full));
         file.write(Bytes::from_static(b"0123456789"))
             .await
@@ -321,4 +343,63 @@ proptest! {
         };
         prop_assert!(received == content(0, size));
     }
+}
+
+#[test]
+fn an_answer_in_a_file_is_taken_over() {
+    let dir = TestDir::new();
+    let spool = open(&dir, LIMITS);
+    for len in [0, 1, 300_000, 5 << 20] {
+        let path = spool.path().join("answer-1");
+        fs::write(&path, content(0, len)).unwrap();
+        let body = spool.take_answer(&path).unwrap().unwrap();
+        assert!(!path.exists());
+        assert_eq!(spool.used(), len);
+        let sent = run(async { body.collect().await.unwrap().to_bytes() });
+        assert!(sent == content(0, len), "{len}");
+        assert_eq!(spool.used(), 0);
+    }
+}
+
+#[test]
+fn only_files_of_answers_are_taken_over() {
+    let dir = TestDir::new();
+    let spool = open(&dir, LIMITS);
+    let other = dir.write("other", "x");
+    for name in [
+        "body-1",
+        "../other",
+        "answer-1/../body-1",
+        "sub/answer-1",
+        "",
+    ] {
+        assert!(
+            spool.take_answer(&spool.path().join(name)).is_none(),
+            "{name}"
+        );
+    }
+    std::os::unix::fs::symlink(&other, spool.path().join("answer-link")).unwrap();
+    fs::create_dir(spool.path().join("answer-dir")).unwrap();
+    for name in ["answer-link", "answer-dir", "answer-none"] {
+        let taken = spool.take_answer(&spool.path().join(name)).unwrap();
+        assert!(taken.is_err(), "{name}");
+    }
+    assert!(other.exists());
+}
+
+#[test]
+fn answers_that_did_not_arrive_are_removed() {
+    let dir = TestDir::new();
+    let spool = open(&dir, LIMITS);
+    let (old, new) = (
+        spool.path().join("answer-old"),
+        spool.path().join("answer-new"),
+    );
+    for path in [&old, &new] {
+        fs::write(path, "x").unwrap();
+    }
+    let file = fs::File::options().write(true).open(&old).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    spool.remove_stale_answers();
+    assert!(!old.exists() && new.exists());
 }

@@ -1,0 +1,49 @@
+//! How many connections the process has descriptors for.
+
+use rustix::process::{Resource, getrlimit};
+
+/// A quarter of the descriptors, but at most this many, is left for files and for connections to the server.
+const MAX_OTHERS: u64 = 4_000;
+
+/// The number of connections to accept if `wanted` are configured.
+pub(crate) fn connection_limit(wanted: usize) -> usize {
+    // Without a limit, all are accepted.
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    possible(wanted, limit)
+}
+
+fn possible(wanted: usize, limit: u64) -> usize {
+    let possible = limit - (limit / 4).min(MAX_OTHERS);
+    wanted
+        .min(usize::try_from(possible).unwrap_or(usize::MAX))
+        .max(1)
+}
+
+/// A line for the log, if fewer connections are accepted than are configured.
+pub(crate) fn warning(wanted: usize, accepted: usize) -> Option<String> {
+    (accepted < wanted).then(|| {
+        format!(
+            "[http] max_connections = {wanted} needs more descriptors than this process may have: {accepted} connections are \
+             accepted (raise LimitNOFILE= of the unit, or `ulimit -n`)"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_the_descriptors_is_left_for_files() {
+        for (wanted, limit, expected) in [
+            (20_000, 1_024, 768),
+            (20_000, 20_000, 16_000),
+            (20_000, 1 << 20, 20_000),
+            (100, 1_024, 100),
+            (100, u64::MAX, 100),
+            (100, 1, 1),
+        ] {
+            assert_eq!(possible(wanted, limit), expected, "{wanted} {limit}");
+        }
+    }
+}
