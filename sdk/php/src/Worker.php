@@ -123,8 +123,9 @@ final class Worker
      * Answers HTTP requests to sites.
      *
      * The handler returns the response: a Response, a response of PSR-7 or of Symfony's HttpFoundation, a string (status 200,
-     * HTML), an array or JsonSerializable (JSON), an iterable of strings (joined, HTML), or null (status 204). If it throws
-     * BadRequest, the client gets that status; after any other exception the status 500, and Stoker's log has the exception.
+     * HTML), an array or JsonSerializable (JSON), an iterable of strings (HTML, sent while it is produced), or null (status
+     * 204). If it throws BadRequest, the client gets that status; after any other exception the status 500, and Stoker's log
+     * has the exception.
      *
      * @param callable(Http\Request): mixed $handler
      * @param list<string>|null $sites names of the sites; default: those of this worker's pool, from env STOKER_SITES

@@ -75,3 +75,13 @@ test('live http: the worker notices that the client of a response in parts has g
         holds(microtime(true) < $until, $server->log());
     }
 });
+
+test('live http: trailers of a response in parts', function () use ($binary): void {
+    $site = new Site($server = new Server($binary, Site::CONFIG, 'parts.php', []));
+    $stream = stream_socket_client(str_replace('http:', 'tcp:', $site->url));
+    stream_set_timeout($stream, 20);
+    fwrite($stream, "GET /trailers HTTP/1.1\r\nhost: shop.test\r\nte: trailers\r\nconnection: close\r\n\r\n");
+    $answer = stream_get_contents($stream);
+    holds(str_contains($answer, "\r\ntrailer: x-rows, a\r\n"), $answer);
+    holds(str_ends_with($answer, "\r\n0\r\nx-rows: 2\r\na: 1\r\na: 2\r\n\r\n"), $answer);
+});
