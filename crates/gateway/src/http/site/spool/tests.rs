@@ -185,7 +185,7 @@ fn what_is_announced_is_not_reserved() {
         slow.announced = 1 << 20;
         slow
     };
-    let slow: Vec<Spooled> = (0..2 * LIMITS.total >> 20)
+    let slow: Vec<Spooled> = (0..6)
         .map(|_| run(spool.receive(announced())).unwrap())
         .collect();
     assert_eq!(spool.used(), slow.len() * (MAX_IN_MEMORY + 1));
