@@ -3,7 +3,7 @@
 use super::frames::{Outgoing, ttl_of};
 use super::lane::Lane;
 use super::lost::Lost;
-use super::parts::{End, Part, Parts};
+use super::parts::{End, Flow, Part, Parts};
 use super::{Client, Failure, Level, Reply, Request, copy_bytes};
 use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind, Read, Write};
@@ -197,24 +197,6 @@ impl Connection {
         self.fd.get_ref().shutdown(Shutdown::Both).ok();
     }
 
-    /// Permits the server to send more bytes of an answer in parts.
-    pub(super) fn grant(&self, id: u32, bytes: u32) {
-        if self.parts.borrow().contains_key(&id) {
-            self.outgoing.frame(Encode {
-                ttl: bytes,
-                ..Encode::new(Type::Credit, id)
-            });
-            self.wake.notify_one();
-        }
-    }
-
-    /// Cancels a request whose answer arrives in parts, unless the last one has arrived.
-    pub(super) fn cancel_parts(&self, id: u32) {
-        if self.parts.borrow_mut().remove(&id).is_some() {
-            self.cancel(id);
-        }
-    }
-
     fn cancel(&self, id: u32) {
         self.outgoing.frame(Encode::new(Type::Cancel, id));
         self.wake.notify_one();
@@ -331,6 +313,24 @@ impl Connection {
         }
         self.wake.notify_one();
         self.closed.notify_waiters();
+    }
+}
+
+impl Flow for Connection {
+    fn grant(&self, id: u32, bytes: u32) {
+        if self.parts.borrow().contains_key(&id) {
+            self.outgoing.frame(Encode {
+                ttl: bytes,
+                ..Encode::new(Type::Credit, id)
+            });
+            self.wake.notify_one();
+        }
+    }
+
+    fn cancel_parts(&self, id: u32) {
+        if self.parts.borrow_mut().remove(&id).is_some() {
+            self.cancel(id);
+        }
     }
 }
 

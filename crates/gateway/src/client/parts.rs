@@ -1,6 +1,5 @@
 //! Answers that arrive in parts (section 12 of the protocol page).
 
-use super::connection::Connection;
 use bytes::Bytes;
 use std::fmt;
 use std::rc::Rc;
@@ -29,10 +28,18 @@ pub struct End {
     pub trailers: Bytes,
 }
 
+/// What the connection of an answer in parts does for its reader.
+pub(super) trait Flow {
+    /// Permits the server to send more bytes of an answer.
+    fn grant(&self, id: u32, bytes: u32);
+    /// Cancels a request, unless the last part of its answer has arrived.
+    fn cancel_parts(&self, id: u32);
+}
+
 /// The parts of an answer after the first one. If this is dropped before the last part was received, the request is
 /// cancelled.
 pub struct Parts {
-    connection: Rc<Connection>,
+    flow: Rc<dyn Flow>,
     id: u32,
     /// Bounded by the credit.
     received: UnboundedReceiver<Part>,
@@ -43,13 +50,13 @@ pub struct Parts {
 
 impl Parts {
     pub(super) fn new(
-        connection: Rc<Connection>,
+        flow: Rc<dyn Flow>,
         id: u32,
         received: UnboundedReceiver<Part>,
         first: usize,
     ) -> Self {
         Self {
-            connection,
+            flow,
             id,
             received,
             read: u32::try_from(first).unwrap_or(CREDIT),
@@ -63,8 +70,7 @@ impl Parts {
             return Poll::Ready(None);
         }
         if self.read >= GRANT {
-            self.connection
-                .grant(self.id, std::mem::take(&mut self.read));
+            self.flow.grant(self.id, std::mem::take(&mut self.read));
         }
         let part = ready!(self.received.poll_recv(context));
         match &part {
@@ -83,7 +89,7 @@ impl Parts {
 
 impl Drop for Parts {
     fn drop(&mut self) {
-        self.connection.cancel_parts(self.id);
+        self.flow.cancel_parts(self.id);
     }
 }
 
