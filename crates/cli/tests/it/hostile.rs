@@ -62,9 +62,9 @@ fn a_protocol_error_is_answered_with_its_reason_and_closes_the_connection() {
             "unknown frame type 99",
         ),
         (
-            "reserved type",
-            corrupted(call, &[(4, 10)]),
-            "unknown frame type 10",
+            "unassigned type",
+            corrupted(call, &[(4, 14)]),
+            "unknown frame type 14",
         ),
         (
             "reserved flag",
@@ -112,7 +112,7 @@ fn a_protocol_error_is_answered_with_its_reason_and_closes_the_connection() {
         (
             "an answer",
             frame(Encode::new(Type::Res, 1)),
-            "a client may send only REQ, CANCEL, PING and PONG",
+            "a client may send only REQ, CANCEL, CREDIT, PING and PONG",
         ),
         (
             "an event",
