@@ -2,6 +2,7 @@
 //! one task each starts many of them a second.
 
 use crate::{Spec, SpecText, env, environment, user};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -31,17 +32,16 @@ pub(crate) struct Recipes(HashMap<Box<str>, Recipe>);
 
 impl Recipes {
     pub(crate) fn get_or_prepare(&mut self, spec: &SpecText) -> io::Result<&Recipe> {
-        let text = spec.as_str();
-        if !self.0.contains_key(text) {
-            let recipe = Recipe::new(&spec.parse()?)?;
-            if self.0.len() >= MAX_RECIPES {
-                self.clear();
-            }
-            self.0.insert(text.into(), recipe);
+        if self.0.len() >= MAX_RECIPES {
+            self.clear();
         }
-        self.0
-            .get(text)
-            .ok_or_else(|| io::ErrorKind::NotFound.into())
+        match self.0.entry(spec.as_str().into()) {
+            Entry::Occupied(kept) => Ok(kept.into_mut()),
+            Entry::Vacant(vacant) => {
+                let recipe = Recipe::new(&spec.parse()?)?;
+                Ok(vacant.insert(recipe))
+            }
+        }
     }
 
     pub(crate) fn clear(&mut self) {

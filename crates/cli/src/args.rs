@@ -169,8 +169,8 @@ pub(crate) struct TokenOptions {
     /// Time after which the token expires, such as 90d, or never
     #[arg(long, value_name = "TIME")]
     pub(crate) expires: Option<String>,
-    /// Authenticate peers by this name in their client certificate instead of a secret, or none; requires [listen]
-    /// client_ca. The token's secrets become invalid
+    /// Authenticate peers by this name in their client certificate; requires [listen] client_ca. The token's secrets become
+    /// invalid. `none` returns to secrets
     #[arg(long, value_name = "NAME")]
     pub(crate) certificate: Option<String>,
 }

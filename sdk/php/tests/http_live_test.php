@@ -57,23 +57,27 @@ test('live http: uploads are removed after the response', function () use ($bina
 
 test('live http: a response in parts arrives while it is produced', function () use ($binary): void {
     $site = new Site($server = new Server($binary, Site::CONFIG, 'parts.php', []));
-    $gate = sys_get_temp_dir() . '/stoker-php-gate-' . getmypid();
+    posix_mkfifo($gate = sys_get_temp_dir() . '/stoker-php-gate-' . getmypid(), 0600);
     $stream = fopen("{$site->url}/gate?$gate", 'r', false, stream_context_create(['http' => ['protocol_version' => 1.1, 'header' => 'Connection: close', 'timeout' => 20]]));
     same('one ', fread($stream, 100));
-    touch($gate);
+    fclose(fopen($gate, 'w'));
     same('two', stream_get_contents($stream));
     unlink($gate);
 });
 
 test('live http: the worker notices that the client of a response in parts has gone', function () use ($binary): void {
     $site = new Site($server = new Server($binary, Site::CONFIG, 'parts.php', []));
-    $stream = fopen("{$site->url}/events", 'r', false, stream_context_create(['http' => ['protocol_version' => 1.1, 'timeout' => 20]]));
+    posix_mkfifo($path = sys_get_temp_dir() . '/stoker-php-finally-' . getmypid(), 0600);
+    $fifo = fopen($path, 'r+');
+    $stream = fopen("{$site->url}/events?$path", 'r', false, stream_context_create(['http' => ['protocol_version' => 1.1, 'timeout' => 20]]));
     same("data: 1\n", fgets($stream));
     fclose($stream);
     same('a string', $site->request('GET', '/string')[1], 'the same worker, which has only one slot');
-    for ($until = microtime(true) + 20; !str_contains($server->log(), 'finally'); usleep(1000)) {
-        holds(microtime(true) < $until, $server->log());
-    }
+    $read = [$fifo];
+    $none = [];
+    same(1, stream_select($read, $none, $none, 20), $server->log());
+    same('finally', fread($fifo, 7));
+    unlink($path);
 });
 
 test('live http: trailers of a response in parts', function () use ($binary): void {

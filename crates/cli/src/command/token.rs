@@ -132,9 +132,7 @@ fn set(path: &Path, name: &str, options: &TokenOptions, json: bool) -> Result {
         let token = find(tokens, name)?;
         let had_secrets = !token.secrets.is_empty();
         apply(token, options).map_err(|failure| failure.to_string())?;
-        if token.certificate.is_some() {
-            token.secrets.clear();
-        }
+        token.drop_unused_secrets();
         Ok((token.clone(), had_secrets))
     })?;
     let note = match &changed.certificate {

@@ -327,9 +327,12 @@ mod tests {
             Key::CREATED_AT,
             Key::CHECKPOINT,
         ];
+        // A job has no caller who could grant it.
+        let of_calls = [Key::CREDIT];
         for (key, name) in Key::ALL.iter().filter(|(key, _)| key.is_for_server()) {
             let is_there = OPTIONS.iter().any(|option| option.key == *key);
-            let is_no_option = elsewhere.contains(key) || of_workers.contains(key);
+            let others = [&elsewhere[..], &of_workers, &of_calls];
+            let is_no_option = others.iter().any(|keys| keys.contains(key));
             assert!(is_there != is_no_option, "{name}");
         }
     }

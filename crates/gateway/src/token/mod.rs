@@ -108,7 +108,7 @@ impl Token {
 
     /// Removes the secrets of a token that is bound to a certificate. A leaked secret must not open what is meant to
     /// require a private key.
-    pub(crate) fn drop_unused_secrets(&mut self) {
+    pub fn drop_unused_secrets(&mut self) {
         if self.certificate.is_some() {
             self.secrets.clear();
         }

@@ -97,7 +97,8 @@ fn status(line: &[u8]) -> Result<StatusCode, String> {
     }
 }
 
-fn field(line: &[u8]) -> Result<(HeaderName, HeaderValue), String> {
+/// Parses a line of a head.
+pub(super) fn field(line: &[u8]) -> Result<(HeaderName, HeaderValue), String> {
     let colon = line.iter().position(|byte| *byte == b':');
     let wrong = || format!("invalid header field {}", shown(line));
     let (name, value) = line.split_at(colon.ok_or_else(wrong)?);
@@ -113,7 +114,7 @@ fn shown(line: &[u8]) -> String {
 }
 
 /// The lines of a head. Each ends with CR LF, except the last one.
-struct Lines<'a>(&'a [u8]);
+pub(super) struct Lines<'a>(pub(super) &'a [u8]);
 
 impl<'a> Iterator for Lines<'a> {
     type Item = &'a [u8];

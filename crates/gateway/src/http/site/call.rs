@@ -15,7 +15,7 @@ use crate::http::outgoing::Outgoing;
 use crate::http::reply::with_body;
 use hyper::header::TRAILER;
 use hyper::http::request::Parts;
-use hyper::{Method, Response, StatusCode};
+use hyper::{HeaderMap, Method, Response, StatusCode};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -103,9 +103,7 @@ async fn send_file(
     head: &Parts,
     answered: Answered,
 ) -> Result<Response<Outgoing>, SiteError> {
-    let mut answer = Response::new(());
-    *answer.status_mut() = answered.status;
-    *answer.headers_mut() = answered.headers;
+    let answer = with_head(answered.status, answered.headers, ());
     let directories = site.directories();
     let sent = directories
         .send_files
@@ -124,22 +122,24 @@ async fn send_file(
 /// The answer with the body that a worker has written to a file.
 fn large_response(mut answered: Answered, body: AnswerBody) -> Response<Outgoing> {
     answered.headers.remove(X_SENDFILE);
-    let mut response = Response::new(Outgoing::stream(body));
-    *response.status_mut() = answered.status;
-    *response.headers_mut() = answered.headers;
-    response
+    with_head(answered.status, answered.headers, Outgoing::stream(body))
 }
 
 fn response(mut answered: Answered, parts: Option<AnswerParts>) -> Response<Outgoing> {
-    let mut response = match parts.filter(|_| answered.has_body) {
-        Some(parts) => Response::new(Outgoing::stream(PartsBody::new(answered.body, parts))),
+    let body = match parts.filter(|_| answered.has_body) {
+        Some(parts) => Outgoing::stream(PartsBody::new(answered.body, parts)),
         None => {
             // Only an answer in parts has trailers.
             answered.headers.remove(TRAILER);
-            Outgoing::whole(with_body(answered.body))
+            Outgoing::whole(with_body(answered.body)).into_body()
         }
     };
-    *response.status_mut() = answered.status;
-    *response.headers_mut() = answered.headers;
+    with_head(answered.status, answered.headers, body)
+}
+
+fn with_head<B>(status: StatusCode, headers: HeaderMap, body: B) -> Response<B> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
     response
 }

@@ -1,10 +1,10 @@
 //! The body of a response that its worker sends in parts.
 
+use super::answer::{Lines, field};
 use crate::client::{End, Parts};
 use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::body::{Body, Frame};
-use hyper::header::{HeaderName, HeaderValue};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -74,14 +74,8 @@ fn cut_off(reason: &str) -> io::Error {
 /// The fields after the body. Invalid ones are left out.
 fn trailers(end: &End) -> Option<HeaderMap> {
     let mut fields = HeaderMap::new();
-    for line in end.trailers.split(|byte| *byte == b'\n') {
-        let mut halves = line.splitn(2, |byte| *byte == b':');
-        let (name, value) = (halves.next()?, halves.next().unwrap_or_default());
-        let name = HeaderName::from_bytes(name);
-        let value = HeaderValue::from_bytes(value.trim_ascii());
-        if let (Ok(name), Ok(value)) = (name, value) {
-            fields.append(name, value);
-        }
+    for (name, value) in Lines(&end.trailers).filter_map(|line| field(line).ok()) {
+        fields.append(name, value);
     }
     (!fields.is_empty()).then_some(fields)
 }

@@ -39,7 +39,7 @@ pub(crate) const HTTP: Schema<HttpConfig> = Schema {
             "max_connections",
             "20_000",
             number!(max_connections, 1..=1_000_000),
-            "Open connections; further ones wait to be accepted.",
+            "Open connections. At most three quarters of the descriptors that the process may have (all but 4,000 of them if there are more than 16,000). Further connections to `listen` wait to be accepted; for further connections to sites, idle ones are closed, and if none is idle, they wait.",
         ),
         start_key(
             "max_header",
@@ -63,13 +63,13 @@ pub(crate) const HTTP: Schema<HttpConfig> = Schema {
             "spool",
             "none",
             Field::Path(at!(spool)),
-            "The directory for large request bodies of sites. Only Stoker's own user has access to it. By default `stoker-UID` in the directory for temporary files (`TMPDIR`, or `/tmp`).",
+            "The directory for large bodies of requests to sites, and of their answers. Only Stoker's own user has access to it. By default `stoker-UID` in the directory for temporary files (`TMPDIR`, or `/tmp`).",
         ),
         start_key(
             "max_spool",
             "\"1GB\"",
             size!(max_spool),
-            "Total size of the large request bodies of one site that are in files at the same time. Above it, requests are answered 503 with a `Retry-After`.",
+            "Total size of the large bodies of one site that are in files at the same time: of requests, as far as they have arrived, and of answers. Above it, requests with a large body are answered 503 with a `Retry-After`; answers are sent all the same.",
         ),
         start_key(
             "header_timeout",

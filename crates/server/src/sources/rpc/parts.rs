@@ -3,7 +3,7 @@
 use super::fault::Fault;
 use crate::net::{ConnId, Role};
 use crate::plane::Plane;
-use crate::sources::{Origin, Parts, TaskAnswer};
+use crate::sources::{Origin, Parts, Payload, TaskAnswer};
 use stoker_core::{Event, Facts, TaskId, WorkerId};
 use stoker_wire::{Encode, Flags, Frame, Key, Status, Type};
 
@@ -14,9 +14,7 @@ impl Plane {
     /// Handles the first part of a worker's answer.
     pub(crate) fn first_part(&mut self, worker: WorkerId, frame: &Frame<'_>) -> Result<(), Fault> {
         let task = self.payloads.task(frame.id);
-        let payload = self.payloads.get(task);
-        let credit = payload.and_then(|payload| payload.meta().uint(Key::CREDIT));
-        let Some(credit) = credit else {
+        let Some(credit) = self.credit_of(task) else {
             return Err(Fault::State(
                 "an answer in parts to a request that grants no credit",
             ));
@@ -24,7 +22,7 @@ impl Plane {
         if frame.status() != Status::OK {
             return Err(Fault::State("an answer in parts has the status OK"));
         }
-        if frame.body.len() as u64 > credit {
+        if frame.body.len() > credit as usize {
             return Err(EXCEEDED);
         }
         let part = TaskAnswer::from(frame);
@@ -42,9 +40,8 @@ impl Plane {
         let (Some(part), Some(worker)) = (part, facts.worker) else {
             return;
         };
-        let credit = self.payloads[task].meta().uint(Key::CREDIT).unwrap_or(0);
-        let credit = u32::try_from(credit).unwrap_or(0);
-        let credit = credit.saturating_sub(part.body.len() as u32);
+        // The first part is within the credit.
+        let credit = self.credit_of(task).unwrap_or_default() - part.body.len() as u32;
         self.payloads.begin_parts(task, Parts { worker, credit });
         if let Some((conn, id)) = self.caller_of(task) {
             self.forward_answer(conn, id, Flags::MORE, facts, part);
@@ -59,14 +56,12 @@ impl Plane {
         let Some((caller, id)) = self.caller_of(task) else {
             return Ok(());
         };
-        if let Some(conn) = self.peers.conns.get_mut(caller) {
-            conn.put(Encode {
-                flags: Flags::MORE,
-                body: frame.body,
-                ..Encode::new(Type::Data, id)
-            });
-        }
-        self.mark_dirty(caller);
+        let part = Encode {
+            flags: Flags::MORE,
+            body: frame.body,
+            ..Encode::new(Type::Data, id)
+        };
+        self.put_part(caller, part);
         Ok(())
     }
 
@@ -79,8 +74,8 @@ impl Plane {
         if frame.kind == Type::Data {
             return self.check_part(worker, frame);
         }
-        let task = self.payloads.task(frame.id);
-        match self.core.has_begun_answer(worker, task) {
+        let payload = self.payloads.get(self.payloads.task(frame.id));
+        match payload.is_some_and(Payload::has_begun_answer) {
             true => Err(Fault::State("RES ends an answer in parts; expected DATA")),
             false => Ok(()),
         }
@@ -132,28 +127,37 @@ impl Plane {
 
     /// Sends the last part of an answer to its caller.
     pub(super) fn send_last_part(&mut self, conn: ConnId, id: u32, part: &TaskAnswer<'_>) {
-        if let Some(conn) = self.peers.conns.get_mut(conn) {
-            conn.put(Encode {
-                code: part.status.0,
-                ttl: part.ran_us,
-                meta: part.meta,
-                body: part.body,
-                ..Encode::new(Type::Data, id)
-            });
-        }
-        self.mark_dirty(conn);
+        let last = Encode {
+            code: part.status.0,
+            ttl: part.ran_us,
+            meta: part.meta,
+            body: part.body,
+            ..Encode::new(Type::Data, id)
+        };
+        self.put_part(conn, last);
     }
 
     /// Ends an answer in parts whose rest will not come.
     pub(crate) fn cut_off(&mut self, conn: ConnId, id: u32, status: Status, text: &str) {
+        let last = Encode {
+            code: status.0,
+            body: text.as_bytes(),
+            ..Encode::new(Type::Data, id)
+        };
+        self.put_part(conn, last);
+    }
+
+    fn put_part(&mut self, conn: ConnId, part: Encode<'_>) {
         if let Some(conn) = self.peers.conns.get_mut(conn) {
-            conn.put(Encode {
-                code: status.0,
-                body: text.as_bytes(),
-                ..Encode::new(Type::Data, id)
-            });
+            conn.put(part);
         }
         self.mark_dirty(conn);
+    }
+
+    /// The credit that a call's REQ grants.
+    fn credit_of(&self, task: TaskId) -> Option<u32> {
+        let credit = self.payloads.get(task)?.meta().uint(Key::CREDIT)?;
+        u32::try_from(credit).ok()
     }
 
     /// The connection of a call's caller, and the call's id there, if its answer is still awaited.

@@ -31,12 +31,11 @@ impl Plane {
         self.read_all_output(id);
         if let Some(conn) = conn {
             let mut buffer = self.take_leftovers_buffer();
-            let size = READ_SIZE.min(buffer.len());
             for _ in 0..MAX_READS {
                 let Some(socket) = self.peers.conns.get(conn).filter(|conn| !conn.closing) else {
                     break;
                 };
-                let (count, flow) = socket.read(&mut buffer[..size]);
+                let (count, flow) = socket.read(&mut buffer[..READ_SIZE]);
                 if count > 0 && !self.handle_bytes(conn, &buffer[..count], true) {
                     break;
                 }

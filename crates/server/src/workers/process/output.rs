@@ -8,6 +8,7 @@ use crate::workers::WorkerHandle;
 use stoker_core::{TaskId, WorkerId};
 use stoker_os::{Errno, read};
 
+/// The maximum number of bytes that are read at once of what a worker that has ended left behind.
 const LEFTOVERS_SIZE: usize = 64 << 10;
 
 impl Plane {
