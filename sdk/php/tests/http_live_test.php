@@ -55,6 +55,14 @@ test('live http: uploads are removed after the response', function () use ($bina
     same([200_000, false], [$answer['size'], is_file($answer['path'])]);
 });
 
+test('live http: a body that is too large for an answer is sent as a file', function () use ($binary): void {
+    $site = new Site($server = new Server($binary, Site::CONFIG, 'parts.php', []));
+    [$status, $body, $head] = $site->request('GET', '/string?' . (3 << 20));
+    same([200, 8 * (3 << 20), md5(str_repeat('a string', 3 << 20))], [$status, strlen($body), md5($body)]);
+    holds(!str_contains(strtolower(implode("\n", $head)), 'x-sendfile'), implode("\n", $head));
+    same([200, ''], array_slice($site->request('HEAD', '/string?' . (3 << 20)), 0, 2));
+});
+
 test('live http: a response in parts arrives while it is produced', function () use ($binary): void {
     $site = new Site($server = new Server($binary, Site::CONFIG, 'parts.php', []));
     posix_mkfifo($gate = sys_get_temp_dir() . '/stoker-php-gate-' . getmypid(), 0600);

@@ -35,15 +35,16 @@ final class Answer
     /**
      * The answer for a handler that returned a string.
      *
+     * @param bool $isHead whether the method is HEAD: then the body is left out
      * @param ?Task $task the request's task, so that a large body may be sent as a file
      */
-    public static function html(string $body, ?Task $task = null): self
+    public static function html(string $body, bool $isHead = false, ?Task $task = null): self
     {
-        return new self(self::message(self::HTML, $body, $task));
+        return new self(self::message(self::HTML, $isHead ? '' : $body, $task));
     }
 
     /**
-     * @param bool $isHead whether the method is HEAD: only then is content-length of use
+     * @param bool $isHead whether the method is HEAD: then the body is left out, and only then is content-length of use
      * @param ?Task $task the request's task, so that a large body may be sent as a file
      * @throws \UnexpectedValueException a piece of the body is not a string
      */
@@ -59,9 +60,9 @@ final class Answer
                 $head .= "$name: $value\r\n";
             }
         }
-        $hasNoBody = $status === 204 || $status === 304 || $response->header('x-sendfile') !== null;
+        $hasNoBody = $isHead || $status === 204 || $status === 304 || $response->header('x-sendfile') !== null;
 
-        return new self(self::message($head, $hasNoBody ? '' : self::join($response->body), $isHead ? null : $task));
+        return new self(self::message($head, $hasNoBody ? '' : self::join($response->body), $task));
     }
 
     /** @param string $head the status line and the fields, each with its end */

@@ -32,7 +32,7 @@ final class Handler
 
             $isHead = self::isHead($task);
             if (is_string($result)) {
-                return Answer::html($result, $isHead ? null : $task);
+                return Answer::html($result, $isHead, $task);
             }
             $response = Result::response($result);
 
