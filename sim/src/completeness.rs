@@ -199,7 +199,8 @@ fn every_option_of_a_push_is_drawn() {
             drawn.extend(options.meta().iter().map(|(key, _)| key.0));
         }
     }
-    // The queue's name is always set, only a task can set a parent, and the server sends the other keys to workers.
+    // The queue's name is always set, only a task can set a parent, only calls have credit (drawn in calls/spec.rs), and
+    // the server sends the other keys to workers.
     let others = [
         Key::QUEUE,
         Key::PARENT,
@@ -207,6 +208,7 @@ fn every_option_of_a_push_is_drawn() {
         Key::CRASHES,
         Key::CREATED_AT,
         Key::CHECKPOINT,
+        Key::CREDIT,
     ];
     drawn.extend(others.map(|key| key.0));
     for key in (1..=255).map(Key).filter(|key| key.is_for_server()) {
