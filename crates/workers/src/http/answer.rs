@@ -68,7 +68,7 @@ impl HttpAnswer {
     /// body.
     pub(super) fn held(&mut self) -> Option<&mut Vec<u8>> {
         let response = self.response.as_mut().filter(|_| !self.is_without_body);
-        response.map(Response::held)
+        response.and_then(Response::held)
     }
 
     /// The rest of the message of a complete answer, and whether the connection can be used again.

@@ -41,10 +41,10 @@ impl CgiAnswer {
     }
 
     /// The message as far as it has arrived and was not taken out; `None` while its head is not complete, and if it has no
-    /// body.
+    /// body of its own.
     pub(crate) fn held(&mut self) -> Option<&mut Vec<u8>> {
         let response = self.response.as_mut().filter(|_| !self.is_without_body);
-        response.map(Response::held)
+        response.and_then(Response::held)
     }
 
     /// The rest of the message, after the program has written everything.

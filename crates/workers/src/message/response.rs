@@ -1,13 +1,15 @@
 //! Writes the response message of a task.
 
 use super::fields::hop_by_hop;
-use super::{Field, Invalid};
+use super::{Field, Invalid, find};
 
 /// A response message that is being written.
 #[derive(Debug)]
 pub(crate) struct Response {
     bytes: Vec<u8>,
     max: usize,
+    /// The gateway sends a file instead of the body.
+    names_file: bool,
 }
 
 impl Response {
@@ -44,14 +46,15 @@ impl Response {
         let mut response = Self {
             bytes: Vec::new(),
             max,
+            names_file: find(fields, "x-sendfile").is_some(),
         };
         response.append(&bytes)?;
         Ok(response)
     }
 
-    /// What has been written and was not taken out yet.
-    pub(crate) fn held(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
+    /// What has been written and was not taken out yet; `None` if it must be sent as a whole.
+    pub(crate) fn held(&mut self) -> Option<&mut Vec<u8>> {
+        (!self.names_file).then_some(&mut self.bytes)
     }
 
     /// Appends bytes of the body. Fails if too many are held.
