@@ -340,7 +340,10 @@ impl Client {
                         parts.insert(frame.id, frame.body.to_vec());
                         grants.push(frame.id);
                     }
-                    (Type::Data, Some(received)) => received.extend_from_slice(frame.body),
+                    (Type::Data, Some(received)) => {
+                        ledger.calls.answer_continued(no);
+                        received.extend_from_slice(frame.body);
+                    }
                     _ => panic!("a part of an answer in the wrong order: {frame:?}"),
                 }
                 return;

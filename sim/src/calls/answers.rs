@@ -54,7 +54,7 @@ impl Calls {
     }
 
     /// A client has read the first part of the response to a call.
-    pub(crate) fn answer_began(&self, no: u64, answer: &Frame<'_>) {
+    pub(crate) fn answer_began(&mut self, no: u64, answer: &Frame<'_>) {
         let call = &self.all[no as usize - 1];
         assert!(
             call.spec.credit.is_some(),
@@ -63,6 +63,13 @@ impl Calls {
         assert_eq!(call.answered_at, None, "call {no}: answered twice");
         assert_eq!(Status(answer.code), Status::OK, "call {no}: first part");
         assert!(call.begun > 0, "call {no}: answered, but never ran");
+        self.answer_continued(no);
+    }
+
+    /// A client has read a part of the response to a call that is not the last one. The service's timeout counts anew.
+    pub(crate) fn answer_continued(&mut self, no: u64) {
+        let call = &mut self.all[no as usize - 1];
+        call.continued_at = call.spec.ttl_ms.is_none().then(steady);
     }
 
     /// Checks the flags and metadata of a response. A call flagged NOT_PROCESSED may be repeated even if it is not
@@ -126,7 +133,12 @@ impl Calls {
     fn check_exhausted(&self, no: u64, call: &Call, text: &str, setup: &Setup) {
         let service = &setup.services[call.spec.service];
         let of_service = |other: &&Call| other.spec.service == call.spec.service;
-        let of_user = |other: &&Call| other.spec.uid == call.spec.uid;
+        // The callers of a site are a user of their own.
+        let user = |call: &Call| match setup.services[call.spec.service].is_site {
+            true => (Some(call.spec.service), 0),
+            false => (None, call.spec.uid),
+        };
+        let of_user = |other: &&Call| user(other) == user(call);
         if text.contains("too many calls wait") {
             let others = self.others(call).filter(of_service).count() as u64;
             let is_met = service.max_waiting.all().any(|max| others >= max);

@@ -36,6 +36,8 @@ struct Call {
     open_requests: u64,
     /// When the client cancelled the call or hung up.
     abandoned_at: Option<Duration>,
+    /// When the client last read a part of an answer, if the service's timeout counts from then on.
+    continued_at: Option<Duration>,
     answered_at: Option<Duration>,
     /// The number of runs that have begun.
     begun: u32,
@@ -134,6 +136,7 @@ impl Calls {
             least_ttl: millis(own.or_else(|| service.timeout_ms.all().min())),
             open_requests,
             abandoned_at: None,
+            continued_at: None,
             answered_at: None,
             begun: 0,
             worker: None,
@@ -197,6 +200,7 @@ impl Calls {
     fn latest_deadline(&self, call: &Call) -> Duration {
         call.requested_at
             .max(self.server_began)
+            .max(call.continued_at.unwrap_or_default())
             .saturating_add(call.ttl)
     }
 
