@@ -4,7 +4,7 @@ use crate::config::Pool as PoolSpec;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use stoker_angel::{Spec, SpecText};
+use stoker_angel::{Spec, SpecText, ZygoteKey};
 use stoker_core::{Span, Time};
 
 /// The path by which the angel finds its own program, even if the file has been replaced.
@@ -19,14 +19,19 @@ pub(crate) struct Version {
     /// Written when the first worker is started.
     text: Option<SpecText>,
     next_directory_check: Time,
+    /// The zygote that forks the workers, if the strategy has one.
+    pub(crate) zygote: Option<ZygoteKey>,
 }
 
 impl Version {
-    pub(crate) fn new(spec: Arc<PoolSpec>) -> Self {
+    /// `zygote` is used if the strategy has one.
+    pub(crate) fn new(spec: Arc<PoolSpec>, zygote: ZygoteKey) -> Self {
+        let has_zygote = spec.strategy.has_zygote;
         Self {
             spec,
             text: None,
             next_directory_check: Time::ZERO,
+            zygote: has_zygote.then_some(zygote),
         }
     }
 
