@@ -73,11 +73,11 @@ impl Angel {
     }
 
     fn kill_orphan(&mut self, pid: i32) {
-        let worker = procfs::variable(pid, crate::env::WORKER).or_else(|| {
-            let group = procfs::group(pid)?;
-            let ended = self.ended.iter().find(|worker| worker.pid == group)?;
-            Some(ended.name.clone())
-        });
+        let group = procfs::group(pid);
+        let ended = self.ended.iter().find(|worker| Some(worker.pid) == group);
+        // What a forked worker has forked has the environment of its zygote.
+        let worker = ended.map(|worker| worker.name.clone());
+        let worker = worker.or_else(|| procfs::variable(pid, crate::env::WORKER));
         let worker = worker.unwrap_or_else(|| "a worker".to_owned());
         let command = procfs::command(pid);
         procfs::kill_tree(pid);
