@@ -51,6 +51,8 @@ pub use procfs::{kill_tree, with_cookie};
 #[cfg(not(feature = "sim"))]
 pub use socket::{Socket, SocketError, address};
 pub use user::{names, resolve_group, resolve_user};
+#[cfg(not(feature = "sim"))]
+pub use zygote::{Checked, check_zygote, inspect_zygote};
 
 /// The server's process name in process lists. The program recognizes by this name that it must run as the server.
 pub const SERVER_NAME: &str = "stoker: server";

@@ -143,6 +143,12 @@ pub enum ToServer {
         zygote: ZygoteKey,
         pid: i32,
     },
+    /// A zygote is ready to fork workers.
+    ZygoteReady {
+        zygote: ZygoteKey,
+        /// What forking it breaks ([`crate::inspect_zygote`]).
+        findings: Vec<String>,
+    },
     ZygoteEnded {
         zygote: ZygoteKey,
         end: End,

@@ -50,7 +50,7 @@ impl Recipes {
 }
 
 impl Recipe {
-    fn new(spec: &Spec) -> io::Result<Self> {
+    pub(crate) fn new(spec: &Spec) -> io::Result<Self> {
         if spec.command.is_empty() {
             return Err(io::ErrorKind::InvalidInput.into());
         }

@@ -4,7 +4,7 @@
 //! forks them. When a zygote ends, its children become children of the angel, which is a subreaper.
 
 use super::{Angel, Phase, Worker};
-use crate::zygote::{Address, Report, Requested, Zygote};
+use crate::zygote::{Address, Report, Requested, Zygote, inspect_zygote};
 use crate::{End, SpecText, ToServer, WorkerKey, ZygoteKey, procfs, spawn};
 use rustix::fd::BorrowedFd;
 use std::io;
@@ -91,10 +91,13 @@ impl Angel {
                 Ok(Some(report)) => self.on_report(at, report),
                 Err(error) => Err(error),
             };
-            if let Err(error) = handled {
+            let Err(error) = handled else {
+                continue;
+            };
+            if error.kind() != io::ErrorKind::UnexpectedEof {
                 self.zygotes[at].fault.get_or_insert(error.to_string());
-                self.zygotes[at].kill();
             }
+            self.zygotes[at].kill();
         }
     }
 
@@ -102,6 +105,10 @@ impl Angel {
         match report {
             Report::Ready { signal } => {
                 self.zygotes[at].set_ready(signal);
+                let (zygote, findings) =
+                    (self.zygotes[at].key, inspect_zygote(self.zygotes[at].pid));
+                let message = ToServer::ZygoteReady { zygote, findings };
+                self.send(&message, Vec::new());
                 for (worker, name) in std::mem::take(&mut self.zygotes[at].waiting) {
                     self.request(at, worker, name);
                 }
@@ -203,7 +210,7 @@ impl Angel {
         let message = ToServer::ZygoteEnded {
             zygote: zygote.key,
             end,
-            is_expected: zygote.is_ending && zygote.fault.is_none(),
+            is_expected: zygote.is_unwanted,
             reason: zygote.fault,
             waiting: waiting.chain(zygote.requested.into_keys()).collect(),
         };
@@ -232,6 +239,7 @@ impl Angel {
     pub(super) fn end_zygote(&mut self, key: ZygoteKey) {
         let mut zygotes = self.zygotes.iter_mut();
         if let Some(zygote) = zygotes.find(|zygote| zygote.key == key && !zygote.is_ending) {
+            zygote.is_unwanted = true;
             zygote.kill();
         }
     }

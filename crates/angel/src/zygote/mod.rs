@@ -1,8 +1,12 @@
 //! A zygote: a process that has booted an application, and forks the workers of one version of a pool. The angel
 //! starts it as it starts a worker, and then requests workers from it instead of executing a program for each.
 
+mod check;
+mod inspect;
 mod record;
 
+pub use check::{Checked, check_zygote};
+pub use inspect::inspect_zygote;
 pub(crate) use record::Report;
 
 use crate::{WorkerKey, ZygoteKey};
@@ -43,8 +47,10 @@ pub(crate) struct Zygote {
     link: Link,
     /// The signal that follows each record, if the zygote has reported that it is ready; 0 for none.
     ready: Option<i32>,
-    /// It was killed, so it gets no more requests.
+    /// It was killed or has ended, so it gets no more requests.
     pub(crate) is_ending: bool,
+    /// The server no longer wants it.
+    pub(crate) is_unwanted: bool,
     /// What it did wrong, if it was killed for that.
     pub(crate) fault: Option<String>,
     /// Workers that are requested when the zygote is ready, in order, with their names.
@@ -82,6 +88,7 @@ impl Zygote {
             link: Link::Listening(address.listener),
             ready: None,
             is_ending: false,
+            is_unwanted: false,
             fault: None,
             waiting: Vec::new(),
             requested: HashMap::new(),
@@ -104,7 +111,8 @@ impl Zygote {
         }
     }
 
-    /// The next report, or `None` if there is none yet. After an error there are no more.
+    /// The next report, or `None` if there is none yet. After an error there are no more. The error of a zygote that has
+    /// ended is [`io::ErrorKind::UnexpectedEof`].
     pub(crate) fn receive(&mut self) -> io::Result<Option<Report>> {
         if let Link::Listening(listener) = &self.link {
             match accept(listener, self.pid) {
@@ -118,7 +126,7 @@ impl Zygote {
         };
         let mut buffer = [0; MAX_RECORD];
         let report = match receive_record(socket, &mut buffer) {
-            Ok((0, _)) => Err(io::Error::other("it closed its socket")),
+            Ok((0, _)) | Err(Errno::CONNRESET) => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok((len, _)) => record::parse(&buffer[..len]),
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
             Err(error) => Err(error.into()),

@@ -59,9 +59,10 @@ fn each_task_runs_in_a_process_of_its_own_that_has_booted() {
     until("all ends are counted", || {
         (app.pool()["spent"] == 8).then_some(())
     });
+    let log = app.log();
+    assert!(!log.contains("has ended"), "{log}");
     let ended = app.stop();
     assert_eq!(ended.code, 0, "{}", ended.log);
-    assert!(!ended.log.contains("has ended"), "{}", ended.log);
 }
 
 #[test]
@@ -164,13 +165,10 @@ fn a_zygote_that_cannot_boot_makes_its_pool_unhealthy() {
     };
     let app = setup.launch();
     app.wait_for_log("php-zygote[*stdout: booting");
-    app.wait_for_log("php-zygote died with exit code 255: *there is no database");
     app.wait_for_log(
         "did not become ready (*its zygote ended with exit code 255: *there is no database",
     );
     app.wait_for_log("pool php is unhealthy");
-    let answer = app.client().request(&Request::call("t.run", "").ttl(5_000));
-    assert_eq!(answer.status(), Status::UNAVAILABLE, "{}", answer.text());
     let ended = app.stop();
     assert_eq!(ended.code, 0, "{}", ended.log);
 }
@@ -195,7 +193,7 @@ fn a_reload_boots_a_new_zygote_and_ends_the_old_one() {
     let mut client = app.client();
     let old = run(&mut client)["zygote"].clone();
     let output = app.cli(&["reload"]);
-    assert!(output.status.success(), "{output:?}");
+    assert_eq!(output.code, 0, "{}", output.stderr);
     assert_ne!(run(&mut client)["zygote"], old);
     assert!(procs::wait_for_exit(pid(&old), 5.0));
     app.wait_for_log("php-zygote has ended");

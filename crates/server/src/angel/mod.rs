@@ -75,6 +75,7 @@ impl Plane {
             ToServer::SpawnFailed { worker, error } => self.not_spawned(worker, &error),
             ToServer::Exited { worker, end } => self.reaped(worker, end),
             ToServer::ZygoteStarted { zygote, pid } => self.zygote_started(zygote, pid, fds),
+            ToServer::ZygoteReady { zygote, findings } => self.zygote_ready(zygote, findings),
             ToServer::ZygoteEnded {
                 zygote,
                 end,

@@ -29,6 +29,7 @@ pub use units::{parse_size, parse_time};
 pub(crate) use units::{size_text, write_time};
 
 use std::path::{Path, PathBuf};
+use stoker_angel::Spec;
 use stoker_core::{Backoff, PoolConfig, Span};
 use stoker_workers::Strategy;
 
@@ -165,6 +166,9 @@ impl Default for StoreConfig {
     }
 }
 
+/// The path by which the angel finds its own program, even if the file has been replaced.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
     pub name: String,
@@ -260,6 +264,20 @@ impl Pool {
         match self.strategy.is_adapter {
             true => min.saturating_mul(self.slots),
             false => min,
+        }
+    }
+
+    /// How the angel starts a worker of the pool, or its zygote.
+    #[must_use]
+    pub fn worker_spec(&self) -> Spec {
+        Spec {
+            protocol: self.core.protocol,
+            command: self.strategy.command(OWN_PROGRAM, &self.command),
+            env_clear: self.env_clear,
+            env_pass: self.env_pass.clone(),
+            env: self.environment(),
+            dir: self.directory.clone(),
+            user: self.user.clone(),
         }
     }
 

@@ -4,7 +4,7 @@
 use super::Pipe;
 use super::handle::keep_last;
 use crate::net::Source;
-use crate::observe::{Allowance, Stream, WorkerLog, events};
+use crate::observe::{Allowance, Entry, Stream, WorkerLog, events};
 use crate::plane::Plane;
 use crate::workers::WorkerHandle;
 use stoker_angel::{End, ToAngel, WorkerKey, ZygoteKey};
@@ -55,6 +55,22 @@ impl Plane {
         self.workers.zygotes.insert(key, zygote);
     }
 
+    /// Logs what forking a zygote breaks.
+    pub(crate) fn zygote_ready(&mut self, key: ZygoteKey, findings: Vec<String>) {
+        let Some(zygote) = self.workers.zygotes.get(&key) else {
+            return;
+        };
+        for finding in findings {
+            let name = zygote.name.as_str();
+            let entry = events::ZYGOTE_RISK.message(format!("{name}: {finding}"));
+            let entry = entry
+                .with("worker", name)
+                .with("pool", zygote.pool.as_str());
+            self.log
+                .put(entry.with("pid", zygote.pid).with("reason", finding));
+        }
+    }
+
     /// Handles the end of a zygote: the workers that it was to fork could not be started.
     pub(crate) fn zygote_ended(
         &mut self,
@@ -64,32 +80,38 @@ impl Plane {
         reason: Option<String>,
         waiting: &[WorkerKey],
     ) {
-        let words = self.zygote_gone(key, end, is_expected, reason);
+        // If workers wait for it, their failed starts are logged with its last words.
+        let is_logged = waiting.is_empty() || is_expected;
+        let (text, entry) = self.zygote_gone(key, end, is_expected, reason);
+        entry
+            .into_iter()
+            .filter(|_| is_logged)
+            .for_each(|entry| self.log.put(entry));
         for worker in waiting {
             let id = WorkerHandle::of_key(*worker);
             if let Some(handle) = self.worker_handle_mut(id) {
-                handle.last_words = Some(words.clone());
+                handle.last_words = Some(text.clone());
                 let exit = Exit::NotStarted;
                 self.step(Event::Exited { worker: id, exit }, None);
             }
         }
     }
 
-    /// Forgets a zygote. Returns how it ended, as text.
+    /// Forgets a zygote. Returns how it ended, as text and as a log entry.
     fn zygote_gone(
         &mut self,
         key: ZygoteKey,
         end: End,
         is_expected: bool,
         reason: Option<String>,
-    ) -> String {
+    ) -> (String, Option<Entry>) {
         self.read_last_output(key);
         let how = match end {
             End::Code(code) => format!("exit code {code}"),
             End::Signal(signal) => format!("signal {signal}"),
         };
         let Some(mut zygote) = self.workers.zygotes.remove(&key) else {
-            return format!("its zygote ended with {how}");
+            return (format!("its zygote ended with {how}"), None);
         };
         if let Some(dropped) = zygote.allowance.report() {
             self.log.dropped(&zygote.log, dropped);
@@ -116,8 +138,7 @@ impl Plane {
                 .with("reason", reason)
                 .with("last_words", words.map(str::to_owned)),
         };
-        self.log.put(entry);
-        format!("its zygote ended with {text}")
+        (format!("its zygote ended with {text}"), Some(entry))
     }
 
     /// Ends the zygotes of a pool's versions, except those of the versions to keep. Workers that they have forked
@@ -147,9 +168,7 @@ impl Plane {
     }
 
     pub(crate) fn end_zygote(&mut self, zygote: ZygoteKey) {
-        if self.workers.zygotes.contains_key(&zygote) {
-            self.send_to_angel(&ToAngel::EndZygote { zygote });
-        }
+        self.send_to_angel(&ToAngel::EndZygote { zygote });
     }
 
     /// Reads a zygote's output once and logs it. Returns false if there is no more for now.
