@@ -5,7 +5,9 @@ use crate::setup;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::HashSet;
-use stoker_testkit::{App, Client, Request, Setup, procs, repository, until};
+use stoker_testkit::{
+    App, Client, Dir, Request, Setup, Spawn, matches, procs, repository, run as run_program, until,
+};
 use stoker_wire::Status;
 
 fn pool(name: &str, rest: &str) -> Option<Setup> {
@@ -238,4 +240,69 @@ fn missing_extensions_are_named() {
         "strategy \"fork\" needs the PHP extensions pcntl, posix, sockets; missing:*sockets",
     );
     app.stop();
+}
+
+const SHARED: [&str; 3] = [
+    "the SQLite database *shared.db is open (descriptor *): using it in several processes can damage it; open it in the task*",
+    "a TCP connection to port * is open (descriptor *): tasks that use it at the same time read each other's answers*",
+    "a lock on *boot.lock is held: each forked process holds it too*",
+];
+
+#[test]
+fn what_forked_processes_would_share_is_logged() {
+    let Some(app) = pool("zygote_shares.php", "workers = 1").map(Setup::start) else {
+        return;
+    };
+    for finding in SHARED {
+        app.wait_for_log(&format!("warn php-zygote: {finding}"));
+    }
+    assert_eq!(app.call("t.run", "").text(), "answer");
+}
+
+#[test]
+fn check_fork_boots_the_application_and_reports_what_would_be_shared() {
+    let check = |name: &str| {
+        let file = repository().join("tests/php").join(name);
+        let dir = Dir::new();
+        let toml = format!("[pool.php]\ncommand = [\"php\", {file:?}]\nstrategy = \"fork\"\n");
+        dir.write("stoker.toml", toml);
+        let spawn = Spawn::new(env!("CARGO_BIN_EXE_stoker"));
+        run_program(spawn.args(&["check", "--fork"]).within(dir.path()))
+    };
+    if !is_installed() {
+        return;
+    }
+    let shares = check("zygote_shares.php");
+    assert_eq!(shares.code, 1, "{}", shares.stderr);
+    let has = |wanted: &str| {
+        let mut lines = shares.stdout.lines();
+        lines.any(|line| matches(line, wanted))
+    };
+    assert!(has("pool php printed: booted"), "{}", shares.stdout);
+    for finding in SHARED {
+        assert!(
+            has(&format!("pool php: {finding}")),
+            "{finding}: {}",
+            shares.stdout
+        );
+    }
+    let plain = check("zygote_plain.php");
+    assert_eq!(plain.code, 0, "{}", plain.stdout);
+    assert!(
+        plain
+            .stdout
+            .ends_with("pool php can be forked: nothing is shared\n"),
+        "{}",
+        plain.stdout
+    );
+    let fails = check("zygote_fails.php");
+    assert_eq!(fails.code, 1, "{}", fails.stdout);
+    let told =
+        "stoker: pool.php: the zygote did not become ready: it exited with code 255: booting";
+    let has_reason = fails.stderr.contains("there is no database");
+    assert!(
+        fails.stderr.starts_with(told) && has_reason,
+        "{}",
+        fails.stderr
+    );
 }
