@@ -12,6 +12,7 @@ mod counts;
 mod deploys;
 mod drain;
 mod exec;
+mod fork;
 mod full;
 mod hostile;
 mod http;
