@@ -26,6 +26,8 @@ pub struct PoolConfig {
     /// Maximum number of tasks that one worker is assigned in its life, after which it ends; 0 for no limit. A
     /// pool with such a limit keeps `min` workers ready; workers at their last task count only towards `max`.
     pub tasks_per_worker: u64,
+    /// While tasks wait and the pool can't grow, `tasks_per_worker` is raised up to this number; 0: it never is.
+    pub max_tasks_per_worker: u64,
     /// Each task has its own process, whose death does not end the worker. A task that crashed therefore need
     /// not run alone.
     pub isolated: bool,
@@ -54,6 +56,7 @@ impl Default for PoolConfig {
             memory_limit: 0,
             max_tasks: 0,
             tasks_per_worker: 0,
+            max_tasks_per_worker: 0,
             isolated: false,
             max_age: Span::FOREVER,
             idle_timeout: Span::from_secs(60),
@@ -123,6 +126,8 @@ pub(crate) struct Pool {
     pub(crate) next_boot: Time,
     pub(crate) ever_ready: bool,
     pub(crate) starved_since: Option<Time>,
+    /// The number of tasks by which `tasks_per_worker` is raised at present.
+    pub(crate) extra_tasks: u64,
     /// Nothing has happened to the pool's workers since its size was last decided.
     pub(crate) is_size_current: bool,
     /// The worker that answered last; its window may have run low.
@@ -158,6 +163,7 @@ impl Pool {
             proven_version: None,
             next_boot: Time::ZERO,
             ever_ready: false,
+            extra_tasks: 0,
             starved_since: None,
             is_size_current: false,
             answered_last: None,

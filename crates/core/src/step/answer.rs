@@ -248,7 +248,7 @@ impl Core {
             self.recycle(id, Recycled::Tasks);
         }
         match self.workers[id].life {
-            Life::Live { .. } if idle && self.workers[id].is_at_task_limit() => {
+            Life::Live { .. } if idle && self.is_spent(id) => {
                 self.stop_at_task_limit(id);
             }
             Life::Live { .. } => {

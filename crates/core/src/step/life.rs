@@ -231,6 +231,44 @@ impl Core {
         }
     }
 
+    /// Whether an idle worker has run its maximum number of tasks. In a saturated pool the maximum is raised step by
+    /// step, and while the pool is not saturated it falls twice as fast as it rose.
+    pub(crate) fn is_spent(&mut self, id: WorkerId) -> bool {
+        if !self.workers[id].is_at_task_limit() {
+            return false;
+        }
+        let pool = self.workers[id].pool;
+        let (least, most) = {
+            let config = &self.pools[pool.index()].config;
+            (config.tasks_per_worker, config.max_tasks_per_worker)
+        };
+        if most == 0 {
+            return true;
+        }
+        let extra = self.pools[pool.index()].extra_tasks;
+        let extra = match self.is_saturated(pool) {
+            true => extra.saturating_add(1).min(most.saturating_sub(least)),
+            false => extra / 2,
+        };
+        self.pools[pool.index()].extra_tasks = extra;
+        let worker = &mut self.workers[id];
+        // A worker that counts its tasks itself exits after its last one.
+        if worker.ends_itself || worker.outdated || worker.done >= least + extra {
+            return true;
+        }
+        worker.task_limit = worker.done + 1;
+        false
+    }
+
+    /// Whether a task waits that one more worker could run, but the pool has as many as it may have.
+    fn is_saturated(&self, id: PoolId) -> bool {
+        let pool = &self.pools[id.index()];
+        let mut active = pool.active.iter();
+        pool.idle.is_empty()
+            && !self.may_grow(id)
+            && active.any(|queue| self.next_of(*queue, id, true).is_some())
+    }
+
     /// Stops a worker that has run its maximum number of tasks. A worker that knows this limit exits by itself
     /// within its grace period; any other is sent GOAWAY.
     pub(crate) fn stop_at_task_limit(&mut self, id: WorkerId) {

@@ -35,6 +35,9 @@ final class Zygote
      */
     private const BLOCKED = [SIGCHLD, SIGIO, SIGTERM, SIGINT];
 
+    /** @var list<callable(): mixed> functions to call once before the first fork */
+    public static array $hooks = [];
+
     private \Socket $socket;
     /** @var array<int, int> keys of the workers, by pid */
     private array $children = [];
@@ -103,6 +106,9 @@ final class Zygote
 
     private function prepare(): void
     {
+        foreach (self::$hooks as $hook) {
+            $hook();
+        }
         // What the application has printed so far would otherwise be printed by each child.
         while (ob_get_level() > 0 && ob_end_flush()) {
         }
