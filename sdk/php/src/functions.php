@@ -4,8 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker;
 
-use Stoker\Internal\Child;
-use Stoker\Internal\Zygote;
+use Stoker\Internal\Hooks;
 
 /**
  * Runs a function once before Stoker forks processes from this one.
@@ -21,7 +20,7 @@ use Stoker\Internal\Zygote;
  */
 function beforeFork(callable $hook): void
 {
-    Zygote::$hooks[] = $hook;
+    Hooks::$beforeFork[] = $hook;
 }
 
 /**
@@ -38,5 +37,5 @@ function beforeFork(callable $hook): void
  */
 function afterFork(callable $hook): void
 {
-    Child::$hooks[] = $hook;
+    Hooks::$afterFork[] = $hook;
 }

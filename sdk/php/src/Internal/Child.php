@@ -14,9 +14,6 @@ final class Child
     /** Maximum number by which the generator of lcg_value() is advanced. */
     private const MAX_LCG_SKIP = 255;
 
-    /** @var list<callable(): mixed> functions to call in each child */
-    public static array $hooks = [];
-
     /** For dup2(); null if FFI is not available. */
     private ?\FFI $libc = null;
     /** @var list<int> numbers that the next received descriptors get */
@@ -63,13 +60,6 @@ final class Child
         $this->reseed();
 
         return Socket::adopted($socket);
-    }
-
-    public function runHooks(): void
-    {
-        foreach (self::$hooks as $hook) {
-            $hook();
-        }
     }
 
     /**

@@ -35,9 +35,6 @@ final class Zygote
      */
     private const BLOCKED = [SIGCHLD, SIGIO, SIGTERM, SIGINT];
 
-    /** @var list<callable(): mixed> functions to call once before the first fork */
-    public static array $hooks = [];
-
     private \Socket $socket;
     /** @var array<int, int> keys of the workers, by pid */
     private array $children = [];
@@ -106,9 +103,7 @@ final class Zygote
 
     private function prepare(): void
     {
-        foreach (self::$hooks as $hook) {
-            $hook();
-        }
+        Hooks::run(Hooks::$beforeFork);
         // What the application has printed so far would otherwise be printed by each child.
         while (ob_get_level() > 0 && ob_end_flush()) {
         }
@@ -156,7 +151,7 @@ final class Zygote
             pcntl_signal(SIGCHLD, $this->onChild);
             pcntl_sigprocmask(SIG_SETMASK, $this->mask);
             restore_error_handler();
-            $this->child->runHooks();
+            Hooks::run(Hooks::$afterFork);
 
             return $stream;
         }
