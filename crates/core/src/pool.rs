@@ -28,6 +28,9 @@ pub struct PoolConfig {
     pub tasks_per_worker: u64,
     /// While tasks wait and the pool can't grow, `tasks_per_worker` is raised up to this number; 0: it never is.
     pub max_tasks_per_worker: u64,
+    /// A worker boots in about the time of a task, so the pool grows as soon as tasks wait, by as many workers as there
+    /// are waiting tasks.
+    pub boots_quickly: bool,
     /// Each task has its own process, whose death does not end the worker. A task that crashed therefore need
     /// not run alone.
     pub isolated: bool,
@@ -57,6 +60,7 @@ impl Default for PoolConfig {
             max_tasks: 0,
             tasks_per_worker: 0,
             max_tasks_per_worker: 0,
+            boots_quickly: false,
             isolated: false,
             max_age: Span::FOREVER,
             idle_timeout: Span::from_secs(60),

@@ -92,6 +92,7 @@ fn pool(chance: &mut Chance) -> PoolPlan {
         max_tasks: chance.of(&[0, 5, 40]),
         tasks_per_worker: chance.of(&[0, 0, 0, 0, 0, 0, 1, 3]),
         max_tasks_per_worker: chance.of(&[0, 10]),
+        boots_quickly: chance.percent(20),
         isolated: chance.percent(20),
         max_age: chance.of(&[Span::FOREVER, secs(4)]),
         idle_timeout: chance.ms(100, 3_000),

@@ -237,6 +237,7 @@ impl Pool {
             None => (1, MAX_AUTOMATIC_TASKS),
         };
         core.isolated = self.strategy.is_adapter;
+        core.boots_quickly = self.strategy.has_zygote;
         self.slots = core.max;
         if self.strategy.is_adapter {
             (core.min, core.max) = (1, 1);

@@ -207,6 +207,7 @@ const STRATEGY: Other<Pool> = Other {
         (to.core.tasks_per_worker, to.core.isolated) =
             (from.core.tasks_per_worker, from.core.isolated);
         to.core.max_tasks_per_worker = from.core.max_tasks_per_worker;
+        to.core.boots_quickly = from.core.boots_quickly;
     },
 };
 
