@@ -8,6 +8,7 @@ use crate::zygote::{Address, Report, Requested, Zygote, inspect_zygote};
 use crate::{End, SpecText, ToServer, WorkerKey, ZygoteKey, procfs, spawn};
 use rustix::fd::BorrowedFd;
 use std::io;
+use stoker_os::owner;
 
 /// The signal by which a child of a zygote may end itself when it has finished its work. It counts as exit code 0:
 /// it is faster than the exit of a language runtime, which would clean up what belongs to the zygote.
@@ -135,7 +136,8 @@ impl Angel {
     fn forked(&mut self, at: usize, worker: WorkerKey, pid: i32) -> io::Result<()> {
         let (zygote, own) = (self.zygotes[at].pid, self.parent.pid.as_raw_nonzero().get());
         let birth = procfs::birth(pid);
-        let is_own = birth.is_some_and(|birth| birth.parent == own);
+        // A child of this process may as well be an orphan of another user.
+        let is_own = birth.is_some_and(|birth| birth.parent == own) && owner(pid) == owner(zygote);
         let is_known = self.by_pid.contains_key(&pid) || !self.is_unknown_child(pid);
         let is_of_zygote = birth.is_none_or(|birth| birth.parent == zygote);
         if pid == zygote || is_known || !is_own && !is_of_zygote {
