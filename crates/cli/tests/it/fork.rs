@@ -6,7 +6,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::HashSet;
 use stoker_testkit::{
-    App, Client, Dir, Request, Setup, Spawn, matches, procs, repository, run as run_program, until,
+    App, Client, Dir, Http, Request, Setup, Spawn, matches, procs, repository, run as run_program,
+    until,
 };
 use stoker_wire::Status;
 
@@ -369,4 +370,27 @@ fn code_before_the_fork_runs_once() {
     assert_eq!(answers, ["warm 1", "warm 1", "warm 1"]);
     app.wait_for_log("php-zygote*stdout: warming up");
     assert_eq!(app.log().matches("warming up").count(), 1);
+}
+
+#[test]
+fn requests_of_a_site_run_in_processes_of_their_own() {
+    let rest = "workers = 2\n[site.shop]\nlisten = [\"127.0.0.1:0\"]";
+    let Some(app) = pool("zygote_site.php", rest).map(Setup::start) else {
+        return;
+    };
+    app.wait_for_log("gateway sites: listening on http://");
+    let mut http = Http::tcp(app.site_address(0), None).expect("the angel listens");
+    let mut pids = HashSet::new();
+    for number in 0..5 {
+        let path = format!("/orders/{number}");
+        let answer = http.request("GET", &path, &[], "").expect("an answer");
+        let answer = answer.json();
+        assert_eq!(
+            (&answer["path"], &answer["requests"]),
+            (&path.into(), &1.into())
+        );
+        pids.insert(answer["pid"].to_string());
+    }
+    assert_eq!(pids.len(), 5);
+    assert_eq!(app.pool()["restarts"], 0);
 }
