@@ -14,6 +14,9 @@ final class Child
     /** Maximum number by which the generator of lcg_value() is advanced. */
     private const MAX_LCG_SKIP = 255;
 
+    /** The pid of the zygote; null if this process was not forked. */
+    private static ?int $zygote = null;
+
     /** For dup2(); null if FFI is not available. */
     private ?\FFI $libc = null;
     /** @var list<int> numbers that the next received descriptors get */
@@ -45,6 +48,7 @@ final class Child
      */
     public function adopt(string $name, string $cookie, array $descriptors)
     {
+        self::$zygote = posix_getppid();
         // Stoker kills the process group with the worker.
         posix_setpgid(0, 0);
         [$socket, $stdout, $stderr] = $descriptors;
@@ -74,6 +78,15 @@ final class Child
         pcntl_sigprocmask(SIG_UNBLOCK, [SIGVTALRM]);
         posix_kill(getmypid(), SIGVTALRM);
         exit(0);
+    }
+
+    /** Ends the zygote, so that later processes are forked from one that boots again. */
+    public static function endZygote(): void
+    {
+        // If the zygote has ended already, this process has another parent.
+        if (self::$zygote !== null && posix_getppid() === self::$zygote) {
+            posix_kill(self::$zygote, SIGHUP);
+        }
     }
 
     /** PHP's own generators would give the same numbers in each child. */
