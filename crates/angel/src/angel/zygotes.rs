@@ -49,7 +49,8 @@ impl Angel {
         let recipe = self.recipes.get_or_prepare(spec)?;
         let started = spawn::zygote(recipe, &name, &path, &cookie, &address.name, &self.parent)?;
         let pid = started.pid;
-        self.zygotes.push(Zygote::new(key, pid, cookie, address));
+        let zygote = Zygote::new(key, pid, cookie, address, spec.clone());
+        self.zygotes.push(zygote);
         self.send(&ToServer::ZygoteStarted { zygote: key, pid }, started.fds);
         Ok(self.zygotes.len() - 1)
     }
@@ -161,6 +162,7 @@ impl Angel {
             is_forked: true,
             birth,
         };
+        self.zygotes[at].has_forked = true;
         self.workers.insert(worker, process);
         self.by_pid.insert(pid, worker);
         self.send(&ToServer::Spawned { worker, pid }, fds);
@@ -206,17 +208,26 @@ impl Angel {
         };
         // What it reported before its end counts.
         self.receive_from_zygote(at);
-        let zygote = self.zygotes.swap_remove(at);
+        let mut zygote = self.zygotes.swap_remove(at);
         self.adopt_children(pid);
-        let waiting = zygote.waiting.into_iter().map(|(worker, _)| worker);
+        let mut waiting = zygote.take_waiting();
+        // It asks to be replaced by one that boots again.
+        let is_replaced = zygote.has_forked && end == End::Code(0);
+        let moved = match is_replaced && !zygote.is_unwanted {
+            true => std::mem::take(&mut waiting),
+            false => Vec::new(),
+        };
         let message = ToServer::ZygoteEnded {
             zygote: zygote.key,
             end,
-            is_expected: zygote.is_unwanted,
+            is_expected: zygote.is_unwanted || is_replaced,
             reason: zygote.fault,
-            waiting: waiting.chain(zygote.requested.into_keys()).collect(),
+            waiting: waiting.into_iter().map(|(worker, _)| worker).collect(),
         };
         self.send(&message, Vec::new());
+        for (worker, name) in moved {
+            self.spawn_from_zygote(zygote.key, worker, name, &zygote.spec);
+        }
         true
     }
 

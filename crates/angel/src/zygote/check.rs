@@ -2,7 +2,7 @@
 
 use super::{Address, Report, Zygote, inspect_zygote};
 use crate::recipe::Recipe;
-use crate::{Spec, kill_tree, spawn};
+use crate::{Spec, SpecText, kill_tree, spawn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, WaitOptions, waitpid};
@@ -28,7 +28,7 @@ pub fn check_zygote(name: &str, spec: &Spec, timeout: Duration) -> io::Result<Ch
     let (recipe, address) = (Recipe::new(spec)?, Address::open()?);
     let cookie = format!("{}-check", parent.pid.as_raw_nonzero());
     let started = spawn::zygote(&recipe, name, "", &cookie, &address.name, &parent)?;
-    let zygote = Zygote::new(0, started.pid, cookie, address);
+    let zygote = Zygote::new(0, started.pid, cookie, address, SpecText::new(spec)?);
     let mut boot = Boot {
         zygote,
         pipes: started.fds,
