@@ -219,7 +219,7 @@ const TASKS_PER_FORK: Other<Pool> = Other {
             Some(text) => (text == "auto").then_some(None),
             None => integer(value)
                 .filter(|number| (1..=1_000_000_000_000).contains(number))
-                .map(|number| u64::try_from(number).ok()),
+                .map(Some),
         });
         pool.tasks_per_fork = tasks.unwrap_or(Some(1));
     },
