@@ -96,9 +96,12 @@ impl Angel {
             let Err(error) = handled else {
                 continue;
             };
-            if error.kind() != io::ErrorKind::UnexpectedEof {
-                self.zygotes[at].fault.get_or_insert(error.to_string());
+            if error.kind() == io::ErrorKind::UnexpectedEof {
+                // It is about to end by itself, with an exit code that says why.
+                self.zygotes[at].is_ending = true;
+                continue;
             }
+            self.zygotes[at].fault.get_or_insert(error.to_string());
             self.zygotes[at].kill();
         }
     }
@@ -250,8 +253,8 @@ impl Angel {
 
     /// Kills a zygote. Its workers continue.
     pub(super) fn end_zygote(&mut self, key: ZygoteKey) {
-        let mut zygotes = self.zygotes.iter_mut();
-        if let Some(zygote) = zygotes.find(|zygote| zygote.key == key && !zygote.is_ending) {
+        let of_key = self.zygotes.iter_mut().filter(|zygote| zygote.key == key);
+        for zygote in of_key.filter(|zygote| !zygote.is_unwanted) {
             zygote.is_unwanted = true;
             zygote.kill();
         }

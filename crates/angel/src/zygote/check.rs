@@ -24,6 +24,8 @@ pub struct Checked {
 /// Boots the zygote of a pool, inspects it and kills it. The error says why it did not become ready within `timeout`.
 /// Must be called by the only thread of the process.
 pub fn check_zygote(name: &str, spec: &Spec, timeout: Duration) -> io::Result<Checked> {
+    // What this process has inherited is not the zygote's.
+    spawn::close_inherited_on_exec();
     let parent = spawn::Parent::new()?;
     let (recipe, address) = (Recipe::new(spec)?, Address::open()?);
     let cookie = format!("{}-check", parent.pid.as_raw_nonzero());

@@ -116,7 +116,7 @@ const BAD: &[(&str, &str)] = &[
     (
         "[pool.app]\ncommand = [\"x\"]\ncrash_budget = 81\nmax_tasks = 0\n",
         ":3: pool.app.crash_budget: expected a number from 1 to 80, found 81\n\
-         :4: pool.app.max_tasks: expected a number from 1 to 1000000000000, or \"auto\", found 0",
+         :4: pool.app.max_tasks: expected a number from 1 to 1000000000000, found 0",
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\n\n[queue.mails]\npool = \"ap\"\n",
@@ -177,7 +177,7 @@ const BAD: &[(&str, &str)] = &[
     (
         "[pool.app]\ncommand = [\"x\"]\nstrategy = \"fork\"\ntasks_per_fork = 0\n[pool.b]\ncommand = [\"x\"]\n\
          tasks_per_fork = 2\n",
-        ":4: pool.app.tasks_per_fork: expected a number from 1 to 1000000000000, found 0\n\
+        ":4: pool.app.tasks_per_fork: expected a number from 1 to 1000000000000, or \"auto\", found 0\n\
          :7: pool.b.tasks_per_fork: nothing is forked (strategy = \"loop\")\n    leave tasks_per_fork out, or set \
          strategy = \"fork\"",
     ),

@@ -48,6 +48,7 @@ impl Core {
                 most => most,
             },
             ends_itself: false,
+            own_limit: u64::MAX,
             failed_boots_at_hello: None,
             hello_at: Time::NEVER,
             proven_at: Time::NEVER,
@@ -100,6 +101,7 @@ impl Core {
         worker.slots = offer.slots.max(1);
         worker.soft_cancel = offer.soft_cancel;
         if offer.tasks > 0 {
+            worker.own_limit = offer.tasks;
             worker.task_limit = worker.task_limit.min(offer.tasks);
             worker.ends_itself = offer.tasks == worker.task_limit;
         }
@@ -252,11 +254,12 @@ impl Core {
         };
         self.pools[pool.index()].extra_tasks = extra;
         let worker = &mut self.workers[id];
-        // A worker that counts its tasks itself exits after its last one.
-        if worker.ends_itself || worker.outdated || worker.done >= least + extra {
+        let limit = worker.own_limit.min(least + extra);
+        if worker.outdated || worker.done >= limit {
             return true;
         }
         worker.task_limit = worker.done + 1;
+        worker.ends_itself = worker.task_limit == worker.own_limit;
         false
     }
 
