@@ -161,6 +161,7 @@ impl Core {
         while let Some(pool) = self.dirty.pop() {
             self.dispatch(pool);
             self.note_starvation(pool);
+            self.note_quick_growth(pool);
             if !self.pools[pool.index()].is_size_current || self.draining.is_some() {
                 self.adjust_size(pool);
             }

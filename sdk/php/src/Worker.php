@@ -168,6 +168,16 @@ final class Worker
     }
 
     /**
+     * Called from a handler: like stop(), and the application boots again. With strategy "fork", stop() only ends this process,
+     * and the next one is forked from the same booted application.
+     */
+    public static function reboot(): void
+    {
+        self::stop();
+        Child::endZygote();
+    }
+
+    /**
      * Serves tasks until Stoker tells this worker to exit, the connection ends, or stop() is called.
      *
      * Over tcp:// and tls://, the worker reconnects if the connection is lost. A running handler continues meanwhile; its

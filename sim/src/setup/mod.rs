@@ -569,6 +569,8 @@ impl Quotas {
 fn tasks_of_strategy(section: &Section) -> Option<u64> {
     match section.get("strategy") {
         Some(sections::SPARE) => Some(1),
+        // The maximum of `auto`.
+        Some(sections::FORK) if section.get("tasks_per_fork") == Some("\"auto\"") => Some(100),
         Some(sections::FORK) => Some(section.number("tasks_per_fork", 1)),
         _ => None,
     }

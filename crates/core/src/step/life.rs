@@ -48,6 +48,7 @@ impl Core {
                 most => most,
             },
             ends_itself: false,
+            own_limit: u64::MAX,
             failed_boots_at_hello: None,
             hello_at: Time::NEVER,
             proven_at: Time::NEVER,
@@ -100,6 +101,7 @@ impl Core {
         worker.slots = offer.slots.max(1);
         worker.soft_cancel = offer.soft_cancel;
         if offer.tasks > 0 {
+            worker.own_limit = offer.tasks;
             worker.task_limit = worker.task_limit.min(offer.tasks);
             worker.ends_itself = offer.tasks == worker.task_limit;
         }
@@ -229,6 +231,45 @@ impl Core {
             self.workers[id].life = Life::Stopping { why, since };
             self.set_worker_timer(id);
         }
+    }
+
+    /// Whether an idle worker has run its maximum number of tasks. In a saturated pool the maximum is raised step by
+    /// step, and while the pool is not saturated it falls twice as fast as it rose.
+    pub(crate) fn is_spent(&mut self, id: WorkerId) -> bool {
+        if !self.workers[id].is_at_task_limit() {
+            return false;
+        }
+        let pool = self.workers[id].pool;
+        let (least, most) = {
+            let config = &self.pools[pool.index()].config;
+            (config.tasks_per_worker, config.max_tasks_per_worker)
+        };
+        if most == 0 {
+            return true;
+        }
+        let extra = self.pools[pool.index()].extra_tasks;
+        let extra = match self.is_saturated(pool) {
+            true => extra.saturating_add(1).min(most.saturating_sub(least)),
+            false => extra / 2,
+        };
+        self.pools[pool.index()].extra_tasks = extra;
+        let worker = &mut self.workers[id];
+        let limit = worker.own_limit.min(least + extra);
+        if worker.outdated || worker.done >= limit {
+            return true;
+        }
+        worker.task_limit = worker.done + 1;
+        worker.ends_itself = worker.task_limit == worker.own_limit;
+        false
+    }
+
+    /// Whether a task waits that one more worker could run, but the pool has as many as it may have.
+    fn is_saturated(&self, id: PoolId) -> bool {
+        let pool = &self.pools[id.index()];
+        let mut active = pool.active.iter();
+        pool.idle.is_empty()
+            && !self.may_grow(id)
+            && active.any(|queue| self.next_of(*queue, id, true).is_some())
     }
 
     /// Stops a worker that has run its maximum number of tasks. A worker that knows this limit exits by itself

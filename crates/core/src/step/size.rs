@@ -103,11 +103,29 @@ impl Core {
         if census.available() < pool.config.min && census.all() < pool.config.max {
             return true;
         }
+        let is_quick = pool.config.boots_quickly;
         let starved = pool
             .starved_since
-            .is_some_and(|since| self.now.since(since) >= GROW_AFTER);
-        (starved && census.starting == 0 && self.may_grow(id))
+            .is_some_and(|since| is_quick || self.now.since(since) >= GROW_AFTER);
+        let most_starting = if is_quick { self.waiting_tasks(id) } else { 1 };
+        (starved && census.starting < most_starting && self.may_grow(id))
             || census.starting < census.stale.min(self.limits.boots_at_once)
+    }
+
+    fn waiting_tasks(&self, id: PoolId) -> u32 {
+        let active = self.pools[id.index()].active.iter();
+        active.fold(0, |sum, queue| {
+            self.queues[queue.index()].waiting.saturating_add(sum)
+        })
+    }
+
+    /// A pool whose workers boot quickly is resized whenever tasks wait, unless it has all its workers.
+    pub(crate) fn note_quick_growth(&mut self, id: PoolId) {
+        let pool = &mut self.pools[id.index()];
+        let is_full = pool.workers.len() >= pool.config.max as usize;
+        if pool.config.boots_quickly && pool.starved_since.is_some() && !is_full {
+            pool.is_size_current = false;
+        }
     }
 
     /// Whether too many processes of a pool are still ending. Ending workers make room for new ones, but must
@@ -153,8 +171,10 @@ impl Core {
         let id = self.new_worker(pool, true);
         self.booting += 1;
         let (version, number) = (self.workers[id].version, self.workers[id].number);
-        // The pool grows by one worker at a time: the next one starts only after work has starved again.
-        self.pools[pool.index()].starved_since = None;
+        if !self.pools[pool.index()].config.boots_quickly {
+            // The pool grows by one worker at a time: the next one starts only after work has starved again.
+            self.pools[pool.index()].starved_since = None;
+        }
         self.actions.push(Action::Spawn {
             worker: id,
             pool,

@@ -331,7 +331,8 @@ fn check_strategy(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistake
 
 /// Checks the key that applies to strategies with a zygote only.
 fn check_zygote(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistakes<'_>) {
-    if !pool.strategy.has_zygote && section.value("tasks_per_fork").is_some() {
+    let is_default = pool.tasks_per_fork == Some(1);
+    if !pool.strategy.has_zygote && !is_default {
         let full = format!("{}.tasks_per_fork", section.path);
         let name = pool.strategy.name;
         let what = format!("nothing is forked (strategy = \"{name}\")");
