@@ -19,6 +19,7 @@ knows which answers are allowed to each request:
 import argparse
 import asyncio
 import gzip
+import logging
 import os
 import random
 import shutil
@@ -250,6 +251,7 @@ def main():
         print(f"campaign/sites.py needs {', '.join(lacking)}: skipped")
         return 0
     processes.adopt_orphans()
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # which warns of each write to a connection that was cut
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the `finally` below is reached
     folder = Path(tempfile.mkdtemp(prefix="stoker-sites-"))
     (folder / "tmp").mkdir()

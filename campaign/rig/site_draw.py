@@ -64,6 +64,8 @@ class Draw:
         for pool in list(self.pools):
             for _ in range(random.choice([1, 1, 2])):
                 self.add_site(pool)
+        used = {site["listen"][0] for site in self.sites.values()}
+        self.secure = {port: is_secure for port, is_secure in self.secure.items() if f"127.0.0.1:{port}" in used}
         # A pool whose workers can't boot must not hold up the others.
         self.has_broken = random.random() < 0.5
         self.boots_at_once = random.choice([1, 2, 4, None])

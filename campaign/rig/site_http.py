@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "tests/ht
 
 from smuggling_http import (  # noqa: E402 (its path is set above)
     ACK,
+    CONTINUATION,
     DATA,
     END_HEADERS,
     END_STREAM,
@@ -37,6 +38,14 @@ class Refused(Exception):
 
 class Cut(Exception):
     """The connection or the stream ended before the answer was complete."""
+
+
+def head_frames(number, block, ends):
+    """A head as HEADERS and as many CONTINUATIONs as it needs."""
+    parts = [block[at : at + PIECE] for at in range(0, len(block), PIECE)]
+    for at, part in enumerate(parts):
+        flags = (END_HEADERS if at == len(parts) - 1 else 0) | (END_STREAM if ends and at == 0 else 0)
+        yield frame(CONTINUATION if at else HEADERS, flags, number, part)
 
 
 @dataclass
@@ -181,10 +190,9 @@ class Http2:
         if request.body is not None and not request.is_chunked:
             fields.append(("content-length", str(len(request.body))))
         block = hpack([(name.encode(), str(value).encode()) for name, value in fields])
-        flags = END_HEADERS | (0 if request.body is not None else END_STREAM)
         writing = None
         try:
-            self.writer.write(frame(HEADERS, flags, number, block))
+            self.writer.write(b"".join(head_frames(number, block, request.body is None)))
             if request.body is not None:
                 writing = asyncio.ensure_future(self._write(number, stream, request))
             return await self._answer(number, stream, request)

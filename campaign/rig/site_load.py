@@ -49,6 +49,7 @@ class Request:
     received: int = 0
     answer: site_http.Answer | None = None
     failure: Exception | None = None
+    before: "Request | None" = None  # on the same connection
 
     def parts(self, most):
         body = self.body or b""
@@ -71,7 +72,8 @@ class Request:
         how = f"status {self.answer.status}, {self.answer.body[:80]!r}" if self.answer else repr(self.failure)
         body = "no body" if self.body is None else f"{len(self.body)} bytes{' in chunks' if self.is_chunked else ''}"
         took = f"{self.ended - self.began:.2f} s"
-        return f"{self.kind} {self.method} {self.site}{self.path} ({self.protocol}, {body}, attempt {self.attempt}, {took}): {how}"
+        before = f", after {self.before.kind} {self.before.answer and self.before.answer.status}" if self.before else ""
+        return f"{self.kind} {self.method} {self.site}{self.path} ({self.protocol}, {body}, attempt {self.attempt}, {took}{before}): {how}"
 
 
 class Load:
@@ -148,6 +150,7 @@ class Load:
 
     async def _ask(self, request, connection):
         request.began = time.monotonic()
+        request.before, connection.last = getattr(connection, "last", None), request
         self.open.add(request.number)
         try:
             async with asyncio.timeout(request.leaves_at or PATIENCE_S):
@@ -301,7 +304,7 @@ class Load:
         request.path, request.status = f"/a/../../x?n={request.number}", 400
 
     def _big_head(self, request, query):
-        request.headers = [("X-Big", "b" * (site_draw.size(self.draw.http["max_header"]) + 100))]
+        request.headers = [("X-Big", "b" * 2 * site_draw.size(self.draw.http["max_header"]))]
         request.status = 431
 
     def _post_to_file(self, request, query):

@@ -613,3 +613,18 @@ fn idle_connections_make_room_for_new_ones() {
     assert_eq!(get(&app, "http 200 x").status, 200);
     assert!(start.elapsed() < std::time::Duration::from_secs(20));
 }
+
+/// Without that, the kernel would reset the connection, and the client would lose the answer.
+#[test]
+fn a_client_that_still_sends_its_body_gets_the_answer() {
+    let app = start("max_body = \"1KB\"");
+    let address = app.site_address(0);
+    let mut stream = std::net::TcpStream::connect(address).expect("the angel listens");
+    let head = format!("POST / HTTP/1.1\r\nhost: {address}\r\ncontent-length: 10000000\r\n\r\n");
+    io::Write::write_all(&mut stream, head.as_bytes()).expect("it is read");
+    io::Write::write_all(&mut stream, &[0; 1 << 20]).expect("it is read");
+    let answer = io::read_to_string(&stream).expect("an answer and its end");
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+    io::Write::write_all(&mut stream, &[0; 1 << 20]).expect("it is dropped");
+}

@@ -2,6 +2,7 @@
 
 use super::access::Peer;
 use super::first_head::{Rewound, read_first_head};
+use super::linger::Lingering;
 use super::outgoing::Outgoing;
 use super::site::{self, SitePeer};
 use super::stats::add;
@@ -196,7 +197,7 @@ where
         gateway: gateway.clone(),
     };
     if let Ok(head) = read_first_head(&mut watched).await {
-        let socket = Rewound::new(head, watched);
+        let socket = Lingering::new(Rewound::new(head, watched));
         Box::pin(serve_requests(gateway, socket, peer, watch)).await;
     }
 }

@@ -12,10 +12,11 @@ use crate::http::Gateway;
 use crate::http::outgoing::Outgoing;
 use crate::http::stats::add;
 use crate::http::watch::Activity;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode, Version};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -29,7 +30,8 @@ pub(crate) async fn serve(
     let _busy = watch.begin(&gateway, request.version() == Version::HTTP_2);
     let began = Instant::now();
     let is_http1 = request.version() < Version::HTTP_2;
-    let answered = answer(&gateway, peer, request, began).await;
+    let unread = Cell::new(!request.body().is_end_stream());
+    let answered = answer(&gateway, peer, request, &unread, began).await;
     let is_ambiguous = answered.as_ref().is_err_and(SiteError::is_ambiguous);
     let mut response = answered.unwrap_or_else(|error| error.response());
     gateway
@@ -38,7 +40,8 @@ pub(crate) async fn serve(
     response.body_mut().count(&gateway.budget, &watch);
     let len = response.body().len().unwrap_or(0);
     add(&gateway.stats.sent_bytes, len);
-    if is_http1 && (is_ambiguous || gateway.client.is_draining()) {
+    // The rest of a body that nobody has read is not the client's next request.
+    if is_http1 && (is_ambiguous || unread.get() || gateway.client.is_draining()) {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);
     }
@@ -49,6 +52,7 @@ async fn answer(
     gateway: &Rc<Gateway>,
     peer: SitePeer,
     request: Request<Incoming>,
+    unread: &Cell<bool>,
     began: Instant,
 ) -> Result<Response<Outgoing>, SiteError> {
     let (mut head, incoming) = request.into_parts();
@@ -71,7 +75,7 @@ async fn answer(
         host,
     };
     let origin = site.proxies.evaluate(direct, &mut head.headers);
-    let answered = answer_of_site(gateway, &site, &head, &origin, incoming).await;
+    let answered = answer_of_site(gateway, &site, &head, &origin, incoming, unread).await;
     log_access(gateway, &site, &head, &origin, &answered, began);
     answered
 }
@@ -82,6 +86,7 @@ async fn answer_of_site(
     head: &Parts,
     origin: &Origin,
     incoming: Incoming,
+    unread: &Cell<bool>,
 ) -> Result<Response<Outgoing>, SiteError> {
     check_support(head)?;
     let fails = |error: SiteError| {
@@ -105,6 +110,7 @@ async fn answer_of_site(
         return Err(fails(SiteError::busy(None)));
     }
     let received = receive(gateway, site, incoming).await.map_err(fails)?;
+    unread.set(false);
     let answered = call::answer(gateway, site, head, origin, &received).await;
     answered.map_err(fails)
 }
