@@ -45,7 +45,7 @@ DESCRIPTORS = 16  # that may be open besides those of an idle gateway: files tha
 PROGRAMS = ("php", "php-cgi", "/usr/sbin/php-fpm8.2", "openssl")
 FPM = """#!/bin/sh
 [ $(id -u) != 0 ] || set -- -R "$@"
-exec /usr/sbin/php-fpm8.2 -F -y "$@"
+exec /usr/sbin/php-fpm8.2 -F "$@"
 """
 FPM_CONF = """[global]
 daemonize = no
@@ -130,6 +130,7 @@ class Campaign(Faults):
             await clients
         await self.at_rest()
         await self.stop()
+        (self.folder / "requests.txt").write_text("".join(f"{request.began:.2f} {request}\n" for request in load.done))
         judge = Judge(load, self.timeline, self.draw)
         self.broken += judge.broken((self.folder / "runs").read_text().split())
         self.kinds |= {request.kind for request in load.done if request.answer}
@@ -187,8 +188,10 @@ class Campaign(Faults):
         return len(os.listdir(f"/proc/{pid}/fd")) if pid else 0
 
     def spooled(self):
+        """Files that nobody removes any more. A worker's answer that did not arrive is removed after a minute."""
         folder = Path(self.draw.http["spool"] or os.environ["TMPDIR"])
-        return [path for path in folder.rglob("*") if path.is_file() and path.stat().st_size > 0]
+        files = [path for path in folder.rglob("*") if path.is_file() and path.stat().st_size > 0]
+        return [path for path in files if not (path.name.startswith("answer-") and time.time() - path.stat().st_mtime < 60)]
 
     async def at_rest(self):
         """Nothing is left of the requests when all clients have gone."""

@@ -14,7 +14,6 @@ NOT_DRAWN = {
     "http.listen": "for calls",
     "http.token_file": "for calls",
     "http.hosts": "for calls",
-    "http.max_body": "for calls",
     "pool.user": "needs another user, and its workers can't read large bodies: crates/cli/tests/it/sites.rs",
     "pool.env_clear": "concerns no request: sim, crates/cli/tests/it",
     "pool.env_pass": "concerns no request",
@@ -75,6 +74,7 @@ class Draw:
         return {
             "max_connections": choice([None, 200]),
             "max_header": choice(["8KB", "16KB", "32KB"]),
+            "max_body": "1MB",  # for calls; max_memory must not be smaller
             "max_memory": choice(["4MB", "64MB"]),
             "spool": choice([None, str(self.folder / "spool")]),
             "max_spool": choice(["2MB", "1000MB"]),
@@ -118,7 +118,7 @@ class Draw:
         elif strategy == "cgi":
             values["command"] = ["php-cgi"]
         elif strategy == "fastcgi":
-            values["command"] = [str(folder / "fpm"), str(folder / "fpm.conf")]
+            values["command"] = [str(folder / "fpm"), "-y", str(folder / "fpm.conf")]
             values["address"] = str(folder / f"{name}-{{worker}}.sock")
         else:
             values["command"] = ["php", "-d", "upload_max_filesize=64M", "-d", "post_max_size=64M", "-S", "{address}", str(folder / "app/front.php")]

@@ -9,6 +9,9 @@ import subprocess
 import time
 from pathlib import Path
 
+from . import site_http
+from .site_http import PREFACE
+
 CERTIFICATE_S = 1.5  # a changed certificate is used within a second
 RELOAD_S = 60
 
@@ -102,6 +105,25 @@ class Faults:
                 pass
             writer.close()
 
+    async def break_protocol(self):
+        """Clients that send something else than they agreed to: nothing but their own connection ends."""
+        for port, is_secure in self.draw.secure.items():
+            for start in (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"\0\0\0\4\0\0\0\0\0" * 3, PREFACE + b"\xff" * 40):
+                if start.startswith(b"GET") and not is_secure:
+                    continue
+                try:
+                    reader, writer = await site_http.connect(("127.0.0.1", port), is_secure, "h2")
+                    writer.write(start)
+                    async with asyncio.timeout(20):
+                        answer = await reader.read()
+                    if is_secure and answer.startswith(b"HTTP/1"):
+                        self.broken.append(f"port {port} answered in HTTP/1 although HTTP/2 was agreed upon: {answer[:50]}")
+                    writer.close()
+                except (OSError, site_http.Cut):
+                    pass
+                except TimeoutError:
+                    self.broken.append(f"a client that sent {start[:20]!r} to port {port} was not disconnected")
+
     async def _reload(self, change):
         began = time.monotonic()
         (self.folder / "stoker.toml").write_text(self.draw.config())
@@ -144,5 +166,5 @@ class Faults:
 
     FAULTS = [
         "kill_worker", "kill_server", "reload", "kill_gateway", "renew_certificate", "kill_upstream", "stop_for_a_while", "reload_that_fails",
-        "reload", "hold_connections",
+        "reload", "hold_connections", "break_protocol",
     ]  # fmt: skip

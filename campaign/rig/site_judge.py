@@ -85,6 +85,9 @@ class Judge:
     def _values(self, request, key):
         return [snapshot["sites"][request.site][key] for snapshot in self.timeline.of(request)]
 
+    def _values_of_pool(self, request, key):
+        return [value for snapshot in self.timeline.of(request) if (value := snapshot["pools"][snapshot["sites"][request.site]["pool"]][key])]
+
     def _wrong(self, request):
         """Why what happened to a request is not allowed, or None."""
         if isinstance(request.failure, site_http.Refused):
@@ -121,6 +124,9 @@ class Judge:
             if request.range and answer.headers and answer.headers.get("content-range") != expected:
                 return f"content-range {answer.headers.get('content-range')} instead of {expected}"
             return None
+        if answer.body.endswith(b"\nasked to end"):
+            is_asked = self.timeline.during(request, "reload", "boots fail") or self._values_of_pool(request, "max_age")
+            return None if is_asked else "it was asked to end for no reason"
         text, end, sum_ = answer.body[:-8], answer.body[-9:-8], answer.body[-8:]
         if end != b"\n" or f"{zlib.crc32(text):08x}".encode() != sum_:
             # In parts, what precedes the sum ends with a newline, too.
@@ -144,11 +150,18 @@ class Judge:
         return request.ended - request.began >= min(map(seconds, self._values(request, "timeout"))) - SLACK_S
 
     def _may_be_cut(self, request):
-        if self.timeline.during(request, "kill gateway"):
+        if self.timeline.during(request, "kill gateway") or self._was_idle(request):
             return True
         if request.received and (request.kind in ("stream", "events")):
             return self._late(request) or self._has_lost_its_worker(request)
         return self._may_lack_memory(request)
+
+    def _was_idle(self, request):
+        """Whether the connection was closed because its client had taken too long for a handshake or a head. Times are those of the last check
+        of all connections, and the machine may be busy."""
+        least = min(seconds(self.draw.http[key]) for key in ("header_timeout", "idle_timeout"))
+        since = request.idle_from or request.began
+        return request.received == 0 and request.ended - since >= least / 2
 
     def _has_lost_its_worker(self, request):
         return bool(self.timeline.during(request, "kill worker", "kill server", "kill upstream"))

@@ -50,6 +50,7 @@ class Request:
     answer: site_http.Answer | None = None
     failure: Exception | None = None
     before: "Request | None" = None  # on the same connection
+    idle_from: float = 0  # when the connection may have become idle
 
     def parts(self, most):
         body = self.body or b""
@@ -130,7 +131,9 @@ class Load:
             request.kind, request.failure, request.ended = "connect", error, time.monotonic()
             self.done.append(request)
             return None
-        return (site_http.Http2 if is_http2 else site_http.Http1)(streams)
+        connection = (site_http.Http2 if is_http2 else site_http.Http1)(streams)
+        connection.last, connection.used = None, request.began
+        return connection
 
     async def _perform(self, request, connection, address, tls):
         """Sends a request, on a new connection if there is none. Returns the connection if it can be used again."""
@@ -150,7 +153,9 @@ class Load:
 
     async def _ask(self, request, connection):
         request.began = time.monotonic()
-        request.before, connection.last = getattr(connection, "last", None), request
+        request.before, connection.last = connection.last, request
+        # While a client reads an answer from its socket's buffer, its connection is idle already.
+        request.idle_from, connection.used = connection.used, request.began
         self.open.add(request.number)
         try:
             async with asyncio.timeout(request.leaves_at or PATIENCE_S):

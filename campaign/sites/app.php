@@ -36,6 +36,8 @@ function pieces(array $seen, string $number, int $count, int $size, int $pauseMs
         hash_update($sum, $piece);
         yield $piece;
         if ($pauseMs > 0 && !$rest($pauseMs / 1_000)) {
+            yield 'asked to end';
+
             return;
         }
     }
