@@ -190,8 +190,8 @@ class Campaign(Faults):
     def spooled(self):
         """Files that nobody removes any more. A worker's answer that did not arrive is removed after a minute."""
         folder = Path(self.draw.http["spool"] or os.environ["TMPDIR"])
-        files = [path for path in folder.rglob("*") if path.is_file() and path.stat().st_size > 0]
-        return [path for path in files if not (path.name.startswith("answer-") and time.time() - path.stat().st_mtime < 60)]
+        old = time.time() - 60
+        return [*folder.rglob("body-*"), *(path for path in folder.rglob("answer-*") if path.stat().st_mtime < old)]
 
     async def at_rest(self):
         """Nothing is left of the requests when all clients have gone."""

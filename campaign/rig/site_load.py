@@ -155,7 +155,7 @@ class Load:
         request.began = time.monotonic()
         request.before, connection.last = connection.last, request
         # While a client reads an answer from its socket's buffer, its connection is idle already.
-        request.idle_from, connection.used = connection.used, request.began
+        request.idle_from = connection.used
         self.open.add(request.number)
         try:
             async with asyncio.timeout(request.leaves_at or PATIENCE_S):
@@ -166,6 +166,7 @@ class Load:
                 connection.close()
         finally:
             request.ended = time.monotonic()
+            connection.used = request.began
             self.open.discard(request.number)
             self.done.append(request)
 

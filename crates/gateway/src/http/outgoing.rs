@@ -3,12 +3,13 @@
 use super::budget::Budget;
 use super::reply::Answer;
 use super::unread::Unread;
-use super::watch::Activity;
+use super::watch::{Activity, WaitGuard};
 use bytes::Bytes;
 use hyper::Response;
 use hyper::body::{Body, Frame, SizeHint};
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -25,6 +26,9 @@ pub(crate) struct Stream {
     body: Pin<Box<dyn Body<Data = Bytes, Error = io::Error>>>,
     /// The connection is not idle before the stream ends.
     unread: Option<Unread>,
+    watch: Option<Rc<Activity>>,
+    /// Set while the next piece is waited for.
+    waits: Option<WaitGuard>,
 }
 
 impl Outgoing {
@@ -37,20 +41,37 @@ impl Outgoing {
         Self::Stream(Stream {
             body: Box::pin(body),
             unread: None,
+            watch: None,
+            waits: None,
         })
     }
 
     /// Records that the client of a connection has to read the body, and reserves the memory that it has.
-    pub(crate) fn count(&mut self, budget: &Arc<Budget>, watch: &Activity) {
+    pub(crate) fn count(&mut self, budget: &Arc<Budget>, watch: &Rc<Activity>) {
         match self {
             Self::Whole(answer) => answer.count(budget, watch),
-            Self::Stream(stream) => stream.unread = Some(watch.unread(0)),
+            Self::Stream(stream) => {
+                stream.unread = Some(watch.unread(0));
+                stream.watch = Some(watch.clone());
+            }
         }
     }
 
     /// The exact number of bytes, if it is known.
     pub(crate) fn len(&self) -> Option<u64> {
         self.size_hint().exact()
+    }
+}
+
+impl Stream {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let polled = self.body.as_mut().poll_frame(cx);
+        if polled.is_ready() {
+            self.waits = None;
+        } else if self.waits.is_none() {
+            self.waits = self.watch.as_ref().map(Activity::wait_for_worker);
+        }
+        polled
     }
 }
 
@@ -66,7 +87,7 @@ impl Body for Outgoing {
             Self::Whole(answer) => Pin::new(answer)
                 .poll_frame(cx)
                 .map(|frame| frame.map(|frame| frame.map_err(|never| match never {}))),
-            Self::Stream(stream) => stream.body.as_mut().poll_frame(cx),
+            Self::Stream(stream) => stream.poll_frame(cx),
         }
     }
 

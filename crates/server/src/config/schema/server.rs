@@ -33,7 +33,7 @@ pub(crate) const STOKER: Schema<Config> = Schema {
             "boots_at_once",
             "processors",
             number!(boots_at_once, 1..=1_000),
-            "How many workers may boot at the same time.",
+            "How many workers may boot at the same time. Pools take turns. Workers of pools whose last boot failed are counted apart, and a boot that takes longer than 5 seconds does not keep other pools waiting.",
         ),
         key(
             "max_connections",
