@@ -108,8 +108,9 @@ class Campaign(Faults):
                 return
 
     async def round(self, seed):
-        self.random = random.Random(seed)
-        self.draw = site_draw.Draw(self.random, self.folder, free_ports(self.random.choice([1, 2, 3])))
+        # Of their own for configurations, faults and requests, so that none of them depends on when the others draw.
+        self.random, draw = random.Random(f"faults {seed}"), random.Random(f"draw {seed}")
+        self.draw = site_draw.Draw(draw, self.folder, free_ports(draw.choice([1, 2, 3])))
         if undrawn := site_draw.undrawn(self.draw):
             self.broken.append(f"keys that are neither drawn nor listed in site_draw.NOT_DRAWN: {undrawn}")
         for site in self.draw.sites:
@@ -121,7 +122,7 @@ class Campaign(Faults):
         self.timeline = Timeline()
         self.timeline.configured(self.draw.snapshot(), time.monotonic())
         await self.start()
-        load = site_load.Load(random.Random(seed), self.draw, self.roots)
+        load = site_load.Load(random.Random(f"requests {seed}"), self.draw, self.roots)
         clients = asyncio.ensure_future(load.run())
         try:
             await self.do_faults(clients)

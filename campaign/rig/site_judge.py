@@ -150,7 +150,9 @@ class Judge:
         return request.ended - request.began >= min(map(seconds, self._values(request, "timeout"))) - SLACK_S
 
     def _may_be_cut(self, request):
-        if self.timeline.during(request, "kill gateway") or self._was_idle(request):
+        # A client need not have noticed yet that its connection was reset.
+        unused = request.began - (request.idle_from or request.began)
+        if self.timeline.during(request, "kill gateway", before=unused) or self._was_idle(request):
             return True
         if request.received and (request.kind in ("stream", "events")):
             return self._late(request) or self._has_lost_its_worker(request)
@@ -170,6 +172,9 @@ class Judge:
         return request.write_pause > 0 and request.ended - request.began >= seconds(self.draw.http["body_timeout"]) - SLACK_S
 
     def _may_be_500(self, request):
+        # For an adapter, the end of its upstream is an error of the request.
+        if self._strategies(request) & {"fastcgi", "http"} and self.timeline.during(request, "kill upstream"):
+            return True
         kills = self.timeline.during(request, "kill worker", "kill upstream")
         return kills >= min(pool["crash_budget"] or 3 for pool in self.draw.pools.values()) or self._may_lack_memory(request)
 

@@ -124,6 +124,7 @@ impl Core {
                 self.answered(worker, task, answer, worked);
             }
             Event::AnswerBegun { worker, task } => self.answer_begun(worker, task),
+            Event::AnswerContinued { worker, task } => self.answer_continued(worker, task),
             Event::Claimed { task } => self.claimed(task),
             Event::Acknowledged { worker, task } => self.acknowledged(worker, task),
             Event::Blocked {

@@ -10,6 +10,7 @@ use super::watch::{Activity, Tracked};
 use super::{Gateway, connection, route};
 use crate::run::is_client_error;
 use crate::tls::Tls;
+use hyper::StatusCode;
 use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -17,6 +18,7 @@ use hyper_util::server::conn::auto::Builder;
 use rustix::fd::OwnedFd;
 use rustix::net::AddressFamily;
 use std::convert::Infallible;
+use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
@@ -233,7 +235,7 @@ async fn serve_requests<S>(
         .max_header_list_size(u32::try_from(max_header).unwrap_or(u32::MAX))
         .max_concurrent_streams(MAX_STREAMS);
     let shared = gateway.clone();
-    let service = service_fn(move |request| {
+    let service = service_fn(|request| {
         let (gateway, watch) = (shared.clone(), watch.clone());
         async move {
             let response = match peer {
@@ -255,7 +257,21 @@ async fn serve_requests<S>(
         connection.as_mut().poll(cx)
     });
     // An error means that the client violated the protocol or disconnected.
-    served.await.ok();
+    if let (Err(error), Peer::Site(peer)) = (served.await, peer)
+        && let Some(status) = rejected_with(&*error)
+    {
+        site::reject(&shared, peer, status);
+    }
+}
+
+/// The status with which hyper has rejected a request whose head could not be read.
+fn rejected_with(error: &(dyn Error + Send + Sync + 'static)) -> Option<StatusCode> {
+    let error = error.downcast_ref::<hyper::Error>()?;
+    match (error.is_parse_too_large(), error.is_parse()) {
+        (true, _) => Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),
+        (false, true) => Some(StatusCode::BAD_REQUEST),
+        (false, false) => None,
+    }
 }
 
 /// Removes a connection from the list when its task ends, also when it is aborted.

@@ -34,7 +34,7 @@ mod watch;
 pub use openapi::openapi;
 pub use process::run;
 pub use settings::Settings;
-pub use site::{EndpointSettings, SiteSettings, SitesSettings, check as check_site};
+pub use site::{EndpointSettings, SiteSettings, SitesSettings, check as check_site, check_spool};
 pub use token::{TokenError, make_token_file};
 
 use crate::client::Client;

@@ -5,7 +5,7 @@
 
 use super::Gateway;
 use super::stats::add;
-use super::unread::{Since, Unread, UnreadAnswers};
+use super::unread::{Since, UnreadAnswers};
 use std::cell::Cell;
 use std::io;
 use std::pin::Pin;
@@ -118,9 +118,9 @@ impl Activity {
             || is_idle && is_over(Some(self.active.get()), limits.idle)
     }
 
-    /// Records an answer in memory that the client has to read. It has done so when the returned value is dropped.
-    pub(crate) fn unread(&self, bytes: usize) -> Unread {
-        self.unread.add(bytes)
+    /// The answers that the client has not read yet.
+    pub(crate) fn unread(&self) -> &Arc<UnreadAnswers> {
+        &self.unread
     }
 
     /// The bytes of answers in memory, if the client has been slow to read them. To be called at each check.

@@ -349,7 +349,7 @@ final class Loop
     private function begin(Frame $frame): ?Task
     {
         $id = $frame->id;
-        if ($this->waiting->wasCancelled($id)) {
+        if ($this->waiting->hasNotes && $this->waiting->wasCancelled($id)) {
             $this->reject($frame, Status::CANCELLED, 'cancelled before it started');
 
             return null;
@@ -374,7 +374,8 @@ final class Loop
         }
         $this->cancelReceived = false;
         $this->link->parts = null;
-        $this->task = $task = new Task($frame, $isJob, $this->waiting->arrival($id, $this->now));
+        $arrived = $this->waiting->hasNotes ? $this->waiting->arrival($id, $this->now) : $this->now;
+        $this->task = $task = new Task($frame, $isJob, $arrived);
         $this->output->task = $id;
         $this->start = hrtime(true);
 

@@ -55,7 +55,7 @@ test('live: with the strategy spare each run has its own process, which was boot
         $pids[] = $story->of($name)[1];
     }
     same(3, count(array_unique($pids)), implode(' ', $pids));
-    $live->queue->pushOn('spared', (new Scripted('spared4', ['throw', 'exit', 'pid']))->with(tries: 3));
+    $live->queue->pushOn('spared', (new Scripted('spared4', ['throw', 'kill', 'pid']))->with(tries: 3));
     $story->await('spared4 end');
     // The death of a process does not count as an attempt.
     same(['run 1', 'run 2', 'run 2'], array_slice($story->of('spared4'), 0, 3));
