@@ -73,7 +73,7 @@ impl Core {
             Some(Life::Killed { .. }) | None => return,
             Some(_) => return self.misbehaved(id),
         }
-        self.booting -= 1;
+        self.boots.end(id);
         self.request_resize_all();
         self.make_ready(id, offer);
     }
@@ -359,7 +359,7 @@ impl Core {
     pub(crate) fn kill(&mut self, id: WorkerId, why: StopReason) {
         match self.workers[id].life {
             Life::Killed { .. } => return,
-            Life::Starting { .. } => self.booting -= 1,
+            Life::Starting { .. } => self.boots.end(id),
             _ => {}
         }
         self.unassign_all_unsent(id);

@@ -56,7 +56,7 @@ foreach (['spare' => 'spared', 'fork' => 'forked'] as $strategy => $queue) {
             $pids[] = $story->of($name)[1];
         }
         same(3, count(array_unique($pids)), implode(' ', $pids));
-        $live->queue->pushOn($queue, (new Scripted("{$queue}4", ['throw', 'exit', 'pid']))->with(tries: 3));
+        $live->queue->pushOn($queue, (new Scripted("{$queue}4", ['throw', 'kill', 'pid']))->with(tries: 3));
         $story->await("{$queue}4 end");
         // The death of a process does not count as an attempt.
         same(['run 1', 'run 2', 'run 2'], array_slice($story->of("{$queue}4"), 0, 3));
