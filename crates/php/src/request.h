@@ -1,0 +1,25 @@
+/* What a script gets to know of its task. */
+#ifndef STOKER_REQUEST_H
+#define STOKER_REQUEST_H
+
+#include "body.h"
+#include "message.h"
+#include "task.h"
+
+struct request {
+    struct task *task;
+    /* The request, if the task is one. */
+    struct message message;
+    struct body body;
+    /* The script that runs. */
+    char *script;
+};
+
+/* The present task's. */
+extern struct request request;
+
+/* Reads the task. `script` is run for calls and jobs; NULL if there is none. Returns NULL, or what is invalid. */
+const char *request_begin(struct task *task, const char *script);
+void request_end(void);
+
+#endif
