@@ -294,7 +294,8 @@ const MAX_SLOTS: u32 = 1000;
 /// tasks do not apply.
 fn check_strategy(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistakes<'_>) {
     let (name, core) = (pool.strategy.name, &pool.core);
-    if core.tasks_per_worker == 0 && !core.isolated {
+    let is_usual = core.tasks_per_worker == 0 && !core.isolated;
+    if is_usual && pool.strategy.host.is_none() {
         return;
     }
     let mut wrong = |key: &str, what: &str, hint: &str| {
@@ -318,7 +319,7 @@ fn check_strategy(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistake
         let what = "an adapter runs at most 1000 programs at once";
         wrong("workers", what, "write a number from 1 to 1000");
     }
-    if core.max_tasks > 0 {
+    if core.max_tasks > 0 && !is_usual {
         let hint = "leave max_tasks out";
         wrong(
             "max_tasks",
