@@ -1,6 +1,6 @@
 /* Reads one frame a line, in hexadecimal digits, and prints what it has read, or "invalid". Then it prints the frame that it would
- * write itself. */
-#include "wire.h"
+ * write itself, and the key that makes it reject the frame as CRITICAL, or 0. */
+#include "task.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,9 @@ static void check(const char *bytes, size_t len)
     buffer_add(&again, frame.body, frame.body_len);
     printf(" ");
     print(again.bytes, again.len);
-    printf("\n");
+    struct task *task = task_of(&frame);
+    printf(" %d\n", task ? task_unknown_key(task) : -1);
+    free(task);
     buffer_free(&meta);
     buffer_free(&again);
 }
