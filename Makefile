@@ -35,6 +35,7 @@ quick:
 
 test: setup check
 	cargo build --workspace --all-targets --quiet
+	$(MAKE) -s -C crates/php OUT=$(CURDIR)/target/debug
 	cargo test --workspace --quiet
 	cargo test --release --quiet --manifest-path sim/Cargo.toml --target-dir target/sim
 	$(SIM) --seeds 4000

@@ -70,6 +70,8 @@ bool wire_parse(const char *bytes, size_t len, struct wire_frame *frame)
     frame->meta = frame->name + frame->name_len;
     frame->body = bytes + head;
     frame->body_len = len - head;
+    if (frame->type == WIRE_READY && (frame->id != 0 || frame->ttl > 1))
+        return false;
     bool has_parts = frame->type == WIRE_RES || frame->type == WIRE_DATA;
     return frame->type >= WIRE_REQ && frame->type <= WIRE_STARTED && !(frame->flags & WIRE_RESERVED)
         && (has_parts || !(frame->flags & WIRE_MORE)) && (frame->type == WIRE_REQ) == (frame->name_len > 0)

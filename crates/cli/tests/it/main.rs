@@ -36,6 +36,7 @@ mod retries;
 mod roles;
 mod room;
 mod rpc;
+mod sapi;
 mod signals;
 mod sites;
 mod socket;
