@@ -48,7 +48,7 @@ static void describe(struct buffer *hello, const char *sites, bool has_script)
         comma = ",";
     }
     buffer_text(hello, has_script ? "],\"jobs\":[\"*\"]" : "]");
-    if (worker.tasks_left > 0)
+    if (worker.tasks_left < UINT64_MAX)
         buffer_format(hello, ",\"tasks\":%llu", (unsigned long long)worker.tasks_left);
     buffer_add(hello, "", 1);
 }
@@ -87,7 +87,7 @@ int main(int count, char **words)
     options_read(&options, count, words);
     int fd = take_socket();
     const char *sites = getenv("STOKER_SITES") ? getenv("STOKER_SITES") : "", *tasks = getenv("STOKER_TASKS");
-    worker.tasks_left = tasks ? strtoull(tasks, NULL, 10) : 0;
+    worker.tasks_left = tasks ? strtoull(tasks, NULL, 10) : UINT64_MAX;
     signals_install();
     start(&options, sites);
     signals_watch();
@@ -98,7 +98,10 @@ int main(int count, char **words)
     describe(&hello, sites, options.count > 0);
     worker_open(fd, hello.bytes);
     buffer_free(&hello);
-    worker_serve(run_task);
+    for (struct task *task; (task = worker_next());) {
+        run_task(task);
+        free(task);
+    }
     sapi_of_stoker.shutdown(&sapi_of_stoker);
     sapi_shutdown();
     return 0;

@@ -10,7 +10,7 @@
 
 #define READ_SIZE (64 << 10)
 
-struct worker worker = {.fd = -1, .max_frame = WIRE_MAX};
+struct worker worker = {.fd = -1, .max_frame = WIRE_MAX, .tasks_left = UINT64_MAX};
 static struct buffer input, output;
 
 void worker_open(int fd, const char *hello)
@@ -28,33 +28,42 @@ void worker_open(int fd, const char *hello)
     free(text);
 }
 
-void worker_serve(void (*run)(struct task *task))
+/* Answers a task that can't be run. Returns false if it can. */
+static bool reject(const struct task *task)
 {
-    while (!worker.is_cut_off) {
+    uint8_t unknown = task_unknown_key(task);
+    char text[80];
+    if (!task->is_cancelled && !unknown)
+        return false;
+    snprintf(text, sizeof text, "critical frame with unknown metadata key %d", unknown);
+    worker_reject(task, task->is_cancelled ? WIRE_CANCELLED : WIRE_INVALID_ARGUMENT, task->is_cancelled ? "cancelled before it started" : text);
+    return true;
+}
+
+struct task *worker_next(void)
+{
+    while (!worker.is_cut_off && worker.tasks_left > 0) {
         struct task *task = worker.first;
         if (!task) {
             if (worker.is_draining)
-                return;
+                return NULL;
             worker_receive(-1);
             continue;
         }
         worker.first = task->next;
         if (!worker.first)
             worker.last = &worker.first;
-        uint8_t unknown = task_unknown_key(task);
-        if (task->is_cancelled) {
-            worker_reject(task, WIRE_CANCELLED, "cancelled before it started");
-        } else if (unknown) {
-            char text[80];
-            snprintf(text, sizeof text, "critical frame with unknown metadata key %d", unknown);
-            worker_reject(task, WIRE_INVALID_ARGUMENT, text);
-        } else {
-            run(task);
-        }
+        worker.tasks_left -= worker.tasks_left < UINT64_MAX;
+        if (!reject(task))
+            return task;
         free(task);
-        if (worker.tasks_left > 0 && --worker.tasks_left == 0)
-            return;
     }
+    return NULL;
+}
+
+void worker_leave(void)
+{
+    worker_frame(&(struct wire_frame){.type = WIRE_GOAWAY}, NULL, NULL);
 }
 
 void worker_receive(int timeout)

@@ -23,7 +23,7 @@ struct worker {
     uint64_t credit;
     /* The largest value of a frame's length field that the server accepts. */
     size_t max_frame;
-    /* How many more tasks this process takes; 0 = no limit. */
+    /* How many more tasks this process takes. */
     uint64_t tasks_left;
 };
 
@@ -31,8 +31,11 @@ extern struct worker worker;
 
 /* Begins to use the socket, and sends HELLO with these fields: JSON without the braces. */
 void worker_open(int fd, const char *hello);
-/* Runs tasks by `run` until this process should exit. Each task must be answered before `run` returns. */
-void worker_serve(void (*run)(struct task *task));
+/* Waits for the next task. Those that were cancelled or can't be run are answered here. Returns NULL when this process should exit. The
+ * task must be answered and freed before the next call. */
+struct task *worker_next(void);
+/* Says that this process takes no more tasks. */
+void worker_leave(void);
 /* Reads what has come, after waiting at most `timeout` milliseconds (-1 = no limit) for it or for a signal. */
 void worker_receive(int timeout);
 /* Writes frames. If the connection has ended, they are dropped. */
