@@ -6,6 +6,7 @@
 #include "answer.h"
 #include "failure.h"
 #include "functions.h"
+#include "handler.h"
 #include "request.h"
 #include "sapi.h"
 #include "version.h"
@@ -82,10 +83,20 @@ PHP_FUNCTION(getallheaders)
     }
 }
 
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(of_handler, 0, 1, IS_VOID, 0)
+ZEND_ARG_TYPE_INFO(0, handler, IS_CALLABLE, 0)
+ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, sample, IS_STRING, 1, "null")
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(of_hook, 0, 1, IS_VOID, 0)
+ZEND_ARG_TYPE_INFO(0, hook, IS_CALLABLE, 0)
+ZEND_END_ARG_INFO()
+
 static const zend_function_entry functions[] = {
     PHP_FE(fastcgi_finish_request, of_nothing_to_bool)
     PHP_FE(stoker_payload, of_nothing_to_string)
     PHP_FE(stoker_answer, of_answer)
+    PHP_FE(stoker_handle, of_handler)
+    ZEND_NS_NAMED_FE("Stoker", afterFork, zif_stoker_after_fork, of_hook)
     PHP_FE(getallheaders, of_nothing_to_array)
     PHP_FALIAS(apache_request_headers, getallheaders, of_nothing_to_array)
     PHP_FE_END

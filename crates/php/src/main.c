@@ -5,12 +5,15 @@
 #include <SAPI.h>
 
 #include "failure.h"
+#include "handler.h"
+#include "hello.h"
 #include "isolation.h"
 #include "options.h"
 #include "run.h"
 #include "sapi.h"
 #include "signals.h"
 #include "worker.h"
+#include "zygote.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -35,24 +38,6 @@ static int take_socket(void)
     return fd;
 }
 
-/* The fields of HELLO. */
-static void describe(struct buffer *hello, const char *sites, bool has_script)
-{
-    buffer_format(hello, "\"v\":[1],\"role\":\"worker\",\"name\":\"sapi\",\"pid\":%d,\"slots\":1,\"soft_cancel\":true,\"calls\":[", getpid());
-    const char *comma = "";
-    for (size_t len; *sites; sites += len + (sites[len] == ',')) {
-        len = strcspn(sites, ",");
-        if (len == 0)
-            continue;
-        buffer_format(hello, "%s\"http:%.*s.request\"", comma, (int)len, sites);
-        comma = ",";
-    }
-    buffer_text(hello, has_script ? "],\"jobs\":[\"*\"]" : "]");
-    if (worker.tasks_left < UINT64_MAX)
-        buffer_format(hello, ",\"tasks\":%llu", (unsigned long long)worker.tasks_left);
-    buffer_add(hello, "", 1);
-}
-
 static void forked(void)
 {
     sapi_is_forked = true;
@@ -60,15 +45,15 @@ static void forked(void)
 }
 
 /* OPcache runs in processes of certain names only, and frameworks decide by the name whether they answer a request. */
-static const char *name_for(const char *sites)
+static const char *name(void)
 {
-    return *sites ? "fpm-fcgi" : "cli";
+    return *hello_sites() ? "fpm-fcgi" : "cli";
 }
 
-static void start(struct options *options, const char *sites)
+static void start(struct options *options)
 {
     sapi_module_struct *module = &sapi_of_stoker;
-    module->name = (char *)name_for(sites);
+    module->name = (char *)name();
     module->php_ini_path_override = options->ini;
     module->php_ini_ignore = options->has_no_ini;
     zend_signal_startup();
@@ -83,21 +68,25 @@ static void start(struct options *options, const char *sites)
 int main(int count, char **words)
 {
     struct options options = {0};
-    struct buffer hello = {0};
     options_read(&options, count, words);
-    int fd = take_socket();
-    const char *sites = getenv("STOKER_SITES") ? getenv("STOKER_SITES") : "", *tasks = getenv("STOKER_TASKS");
+    bool is_zygote = zygote_is_requested();
+    if (is_zygote && options.count == 0) {
+        fputs("stoker-php: a pool with strategy = \"snapshot\" needs a script in its command, which calls stoker_handle()\n", stderr);
+        return 2;
+    }
+    int fd = is_zygote ? -1 : take_socket();
+    const char *tasks = getenv("STOKER_TASKS");
     worker.tasks_left = tasks ? strtoull(tasks, NULL, 10) : UINT64_MAX;
     signals_install();
-    start(&options, sites);
+    start(&options);
     signals_watch();
     failure_watch();
     isolation_begin();
     pthread_atfork(NULL, NULL, forked);
     run_begin(options.count > 0 ? options.words[0] : NULL, options.count, options.words);
-    describe(&hello, sites, options.count > 0);
-    worker_open(fd, hello.bytes);
-    buffer_free(&hello);
+    if (is_zygote)
+        return handler_boot();
+    hello_send(fd, options.count > 0);
     for (struct task *task; (task = worker_next());) {
         run_task(task);
         free(task);

@@ -7,7 +7,7 @@
 
 struct request request;
 
-const char *request_begin(struct task *task, const char *script)
+const char *request_begin(struct task *task, const char *script, bool runs_all)
 {
     static char text[4700];
     request.task = task;
@@ -17,7 +17,7 @@ const char *request_begin(struct task *task, const char *script)
         return request.script ? NULL : "there is no memory for it";
     }
     request.body.file = -1;
-    request.script = task_text(task, WIRE_SCRIPT);
+    request.script = runs_all ? strdup(script) : task_text(task, WIRE_SCRIPT);
     const char *invalid = message_parse(&request.message, task->body, task->body_len);
     if (!invalid)
         invalid = body_of_message(&request.body, task, &request.message);

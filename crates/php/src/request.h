@@ -18,8 +18,9 @@ struct request {
 /* The present task's. */
 extern struct request request;
 
-/* Reads the task. `script` is run for calls and jobs; NULL if there is none. Returns NULL, or what is invalid. */
-const char *request_begin(struct task *task, const char *script);
+/* Reads the task. `script` is run for calls and jobs; NULL if there is none. `runs_all`: it is run for requests, too, instead of the front
+ * controller of their site. Returns NULL, or what is invalid. */
+const char *request_begin(struct task *task, const char *script, bool runs_all);
 void request_end(void);
 
 #endif

@@ -30,26 +30,40 @@ void run_begin(char *script, int count, char **words)
     handler.register_words = PG(register_argc_argv);
 }
 
-/* Says what PHP must know of the task before its request begins. */
-static void describe(void)
+char *run_script(void)
 {
-    const struct message *message = &request.message;
+    return handler.path;
+}
+
+/* Calls, jobs and the boot are like scripts of the command line. */
+static void describe_script(void)
+{
     sapi_request_info *info = &SG(request_info);
     memset(info, 0, sizeof *info);
     SG(server_context) = &request;
     EG(exit_status) = 0;
     SG(sapi_headers).http_response_code = 200;
-    info->path_translated = request.script;
-    info->content_length = (zend_long)request.body.len;
+    info->path_translated = handler.path;
     info->proto_num = 1001;
-    PG(register_argc_argv) = handler.register_words;
-    if (!request.task->is_http) {
-        info->argc = handler.count;
-        info->argv = handler.words;
-        info->no_headers = true;
-        PG(register_argc_argv) = true;
+    info->argc = handler.count;
+    info->argv = handler.words;
+    info->no_headers = true;
+    PG(register_argc_argv) = true;
+}
+
+void run_describe(void)
+{
+    const struct message *message = &request.message;
+    sapi_request_info *info = &SG(request_info);
+    describe_script();
+    info->content_length = (zend_long)request.body.len;
+    if (!request.task->is_http)
         return;
-    }
+    info->path_translated = request.script;
+    info->argc = 0;
+    info->argv = NULL;
+    info->no_headers = false;
+    PG(register_argc_argv) = handler.register_words;
     const char *query = strchr(message->rest, '?');
     const struct message_field *type = message_find(message, "content-type"), *login = message_find(message, "authorization");
     info->request_method = message->method;
@@ -60,13 +74,12 @@ static void describe(void)
     php_handle_auth_data(login ? login->value : NULL);
 }
 
-static void execute(void)
+static void execute(const char *script, int options)
 {
-    /* Calls and jobs stay in the pool's directory, as scripts of the command line do. */
-    SG(options) = request.task->is_http ? 0 : SAPI_OPTION_NO_CHDIR;
+    SG(options) = options;
     functions_define_streams();
     zend_file_handle file;
-    zend_stream_init_filename(&file, request.script);
+    zend_stream_init_filename(&file, script);
     file.primary_script = true;
     php_execute_script(&file);
 #if PHP_VERSION_ID >= 80100
@@ -74,12 +87,20 @@ static void execute(void)
 #endif
 }
 
+void run_boot(void)
+{
+    describe_script();
+    if (php_request_startup() == SUCCESS)
+        execute(handler.path, SAPI_OPTION_NO_CHDIR);
+}
+
 static void serve(void)
 {
-    describe();
+    run_describe();
     zend_first_try {
+        /* Calls and jobs stay in the pool's directory, as scripts of the command line do. */
         if (php_request_startup() == SUCCESS)
-            execute();
+            execute(request.script, request.task->is_http ? 0 : SAPI_OPTION_NO_CHDIR);
     } zend_end_try();
     zend_first_try {
         php_request_shutdown(NULL);
@@ -109,7 +130,7 @@ void run_task(struct task *task)
         worker_reject(task, WIRE_UNIMPLEMENTED, text);
         return;
     }
-    const char *invalid = request_begin(task, handler.path);
+    const char *invalid = request_begin(task, handler.path, false);
     if (invalid) {
         worker_reject(task, WIRE_INVALID_ARGUMENT, invalid);
         request_end();

@@ -18,7 +18,7 @@ bool sapi_is_forked;
 
 static size_t write_output(const char *bytes, size_t len)
 {
-    if (sapi_is_forked) {
+    if (sapi_is_forked || !request.task) {
         ssize_t count = write(STDOUT_FILENO, bytes, len);
         return count < 0 ? 0 : (size_t)count;
     }
