@@ -29,8 +29,8 @@ static void add_setting(struct options *options, const char *setting)
 
 void options_read(struct options *options, int count, char **words)
 {
-    /* Stoker's own limits of time apply to the wall clock. */
-    buffer_text(&options->settings, "max_execution_time=0\nopcache.enable_cli=1\n");
+    /* Stoker's own limits of time apply to the wall clock, and bodies are complete when a script begins. */
+    buffer_text(&options->settings, "max_execution_time=0\nmax_input_time=-1\nopcache.enable_cli=1\n");
     int at = 1;
     for (; at < count && words[at][0] == '-'; at++) {
         char kind = words[at][1];

@@ -145,6 +145,10 @@ void run_task(struct task *task)
         serve();
     if (sapi_is_forked)
         _exit(EG(exit_status));
+#ifdef ZEND_SIGNALS
+    /* The engine has its handlers from the first request on, and need not look for them again. */
+    SIGG(reset) = 0;
+#endif
     if (!answer.is_done)
         answer_end(&(struct verdict){.status = WIRE_EXCEPTION, .text = "the engine could not begin a request"});
     worker.current = NULL;
