@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
-use stoker_angel::{Spec, ToServer};
+use stoker_angel::{Spec, ToServer, ZygoteKey};
 use stoker_os::sim::{self, Disk};
 use stoker_os::steady;
 use stoker_server::Server;
@@ -60,7 +60,7 @@ pub(crate) struct World {
     pub(crate) agenda: Agenda,
     pub(crate) workers: BTreeMap<u64, Worker>,
     /// Workers that were requested and have not started, by number.
-    pub(crate) spawning: HashMap<u64, (String, Spec)>,
+    pub(crate) spawning: HashMap<u64, (String, Spec, Option<ZygoteKey>)>,
     /// The pool of each worker, by worker number.
     pub(crate) pools: HashMap<u64, String>,
     pub(crate) clients: Vec<Option<Client>>,

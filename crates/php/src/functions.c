@@ -96,7 +96,7 @@ static const zend_function_entry functions[] = {
     PHP_FE(stoker_payload, of_nothing_to_string)
     PHP_FE(stoker_answer, of_answer)
     PHP_FE(stoker_handle, of_handler)
-    ZEND_NS_NAMED_FE("Stoker", afterFork, zif_stoker_after_fork, of_hook)
+    PHP_FE(stoker_after_fork, of_hook)
     PHP_FE(getallheaders, of_nothing_to_array)
     PHP_FALIAS(apache_request_headers, getallheaders, of_nothing_to_array)
     PHP_FE_END

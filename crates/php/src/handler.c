@@ -155,7 +155,7 @@ PHP_FUNCTION(stoker_handle)
     }
 }
 
-/* Stoker\afterFork(callable $hook): void */
+/* stoker_after_fork(callable $hook): void */
 PHP_FUNCTION(stoker_after_fork)
 {
     zval *hook;

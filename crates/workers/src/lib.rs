@@ -29,6 +29,9 @@ pub struct Strategy {
     pub name: &'static str,
     /// Number of tasks that a worker runs before it exits; 0 for no limit.
     pub tasks: u64,
+    /// Whether the command is started once for each version of the pool, as a zygote, which forks the workers. The pool
+    /// may change the number of tasks that each of them runs.
+    pub has_zygote: bool,
     /// Whether the pool has a single worker, the adapter, which has several slots and runs each task in a separate process.
     pub is_adapter: bool,
     /// Whether the adapter passes tasks on to a server at the pool's `address`. It starts that server if the pool has a command.
@@ -71,11 +74,12 @@ pub const ADDRESS: &str = "STOKER_ADDRESS";
 pub const ADDRESS_IN_COMMAND: &str = "{address}";
 
 /// All strategies. The first one is the default.
-pub static STRATEGIES: [Strategy; 7] = [
+pub static STRATEGIES: [Strategy; 9] = [
     // A process boots once and runs one task after another.
     Strategy {
         name: "loop",
         tasks: 0,
+        has_zygote: false,
         is_adapter: false,
         has_upstream: false,
         requests: Requests::Worker,
@@ -85,6 +89,16 @@ pub static STRATEGIES: [Strategy; 7] = [
     Strategy {
         name: "spare",
         tasks: 1,
+        has_zygote: false,
+        is_adapter: false,
+        has_upstream: false,
+        requests: Requests::Worker,
+    },
+    // The application boots once, in a zygote; each worker is forked from it and runs one task.
+    Strategy {
+        name: "fork",
+        tasks: 1,
+        has_zygote: true,
         is_adapter: false,
         has_upstream: false,
         requests: Requests::Worker,
@@ -94,6 +108,7 @@ pub static STRATEGIES: [Strategy; 7] = [
     Strategy {
         name: "exec",
         tasks: 0,
+        has_zygote: false,
         is_adapter: true,
         has_upstream: false,
         requests: Requests::Nobody,
@@ -103,6 +118,7 @@ pub static STRATEGIES: [Strategy; 7] = [
     Strategy {
         name: "cgi",
         tasks: 0,
+        has_zygote: false,
         is_adapter: true,
         has_upstream: false,
         requests: Requests::FrontController,
@@ -112,6 +128,7 @@ pub static STRATEGIES: [Strategy; 7] = [
     Strategy {
         name: "fastcgi",
         tasks: 0,
+        has_zygote: false,
         is_adapter: true,
         has_upstream: true,
         requests: Requests::FrontController,
@@ -121,6 +138,7 @@ pub static STRATEGIES: [Strategy; 7] = [
     Strategy {
         name: "http",
         tasks: 0,
+        has_zygote: false,
         is_adapter: true,
         has_upstream: true,
         requests: Requests::Worker,
@@ -130,9 +148,20 @@ pub static STRATEGIES: [Strategy; 7] = [
     Strategy {
         name: "sapi",
         tasks: 0,
+        has_zygote: false,
         is_adapter: false,
         has_upstream: false,
         requests: Requests::FrontController,
+        host: Some("stoker-php"),
+    },
+    // A PHP script boots an application once; each worker is cloned from that process, inside the script, and runs one task.
+    Strategy {
+        name: "snapshot",
+        tasks: 1,
+        has_zygote: true,
+        is_adapter: false,
+        has_upstream: false,
+        requests: Requests::Worker,
         host: Some("stoker-php"),
     },
 ];
@@ -147,6 +176,7 @@ impl Strategy {
     /// The environment variables that a worker of this strategy gets in addition to those of its pool.
     pub fn variables(
         &self,
+        tasks: u64,
         slots: u32,
         memory_limit: u64,
         address: Option<&str>,
@@ -154,7 +184,7 @@ impl Strategy {
         let limits_programs = self.limits_programs() && memory_limit > 0;
         let address = address.filter(|_| self.has_upstream);
         let all = [
-            (self.tasks > 0).then(|| (TASKS, self.tasks.to_string())),
+            (tasks > 0).then(|| (TASKS, tasks.to_string())),
             self.is_adapter.then(|| (SLOTS, slots.to_string())),
             limits_programs.then(|| (MEMORY_LIMIT, memory_limit.to_string())),
             address.map(|address| (ADDRESS, address.to_owned())),

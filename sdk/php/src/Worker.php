@@ -4,9 +4,11 @@ declare(strict_types=1);
 
 namespace Stoker;
 
+use Stoker\Internal\Child;
 use Stoker\Internal\Http\Handler;
 use Stoker\Internal\Loop;
 use Stoker\Internal\WorkerConnection;
+use Stoker\Internal\Zygote;
 
 /**
  * Runs the tasks that Stoker assigns to this process, one after another.
@@ -175,7 +177,11 @@ final class Worker
      * that Stoker started ignores them, because Stoker tells it over the socket when to exit. A worker that connected by
      * itself finishes its task and returns. Without ext-pcntl, these signals kill the process in the middle of its task.
      *
-     * @throws \LogicException   none of onCall(), onJob() and onRequest() was called
+     * With strategy "fork", this process forks workers, which serve the tasks, and this method does not return: a forked
+     * process ends without running shutdown functions and destructors.
+     *
+     * @throws \LogicException   none of onCall(), onJob() and onRequest() was called, or the pool's strategy is "fork" and an
+     *                           extension is missing that it needs
      * @throws ConnectionRefused Stoker did not start this process, and no server can be reached
      * @throws ConnectionLost    over tcp:// or tls://: no attempt to reconnect succeeded within $reconnectFor
      * @throws InvalidRequest    an address is invalid
@@ -187,6 +193,9 @@ final class Worker
         if ($this->calls === [] && $this->jobs === []) {
             throw new \LogicException('this worker has no handlers: call onCall(), onJob() or onRequest() before run()');
         }
+        $tasks = self::taskLimit();
+        // With strategy "fork", this process forks the workers, and only they return from serve().
+        $forked = Zygote::isRequested() ? (new Zygote())->serve() : null;
         $hello = [
             'v' => [1],
             'role' => 'worker',
@@ -199,10 +208,10 @@ final class Worker
             'slots' => 1,
             'soft_cancel' => $this->softCancel,
         ];
-        if (($tasks = self::taskLimit()) !== null) {
+        if ($tasks !== null) {
             $hello['tasks'] = $tasks;
         }
-        $connection = WorkerConnection::open($hello, $this->socket, $this->pool, $this->token, $this->reconnectFor, $this->keepalive);
+        $connection = $forked !== null ? WorkerConnection::forked($forked, $hello) : WorkerConnection::open($hello, $this->socket, $this->pool, $this->token, $this->reconnectFor, $this->keepalive);
         $loop = new Loop($connection->channel, $this->calls, $this->jobs, null, $tasks, $connection->session);
         $loop->installSignalHandlers($connection->isSpawned);
         if ($this->softCancel) {
@@ -210,6 +219,7 @@ final class Worker
             pcntl_signal(SIGUSR1, Loop::softCancelActive(...));
         }
         $loop->run($connection);
+        $forked === null || Child::end();
     }
 
     /**

@@ -304,7 +304,7 @@ impl Setup {
         let section = &self.pools[pool].section;
         let goes = ["max_tasks", "max_age"].iter();
         self.operations == 0
-            && !is_spare(section)
+            && tasks_of_strategy(section).is_none()
             && goes.clone().all(|key| section.get(key).is_none())
     }
 
@@ -316,9 +316,9 @@ impl Setup {
     /// The maximum number of tasks that a worker gets; `None` if there is no limit, or if tasks are prefetched.
     pub(crate) fn max_tasks_of_worker(&self, pool: usize) -> Option<u64> {
         let bounds = self.pools[pool].sections();
-        let mut bounds = bounds.map(|section| match is_spare(section) {
-            true => 1,
-            false => section.number("max_tasks", 0),
+        let mut bounds = bounds.map(|section| {
+            let limit = tasks_of_strategy(section);
+            limit.unwrap_or_else(|| section.number("max_tasks", 0))
         });
         let most = bounds.try_fold(0, |most: u64, bound| (bound > 0).then_some(most.max(bound)));
         most.filter(|_| self.never_prefetches())
@@ -431,9 +431,9 @@ impl Pool {
         is_exec(&self.section)
     }
 
-    /// Whether the pool's workers take one task each, or did so before a reload.
+    /// Whether the number of tasks of the pool's workers is limited by its strategy, or was before a reload.
     pub(crate) fn may_be_spare(&self) -> bool {
-        self.sections().any(is_spare)
+        self.sections().any(|of| tasks_of_strategy(of).is_some())
     }
 
     /// Whether the pool ran programs at some time.
@@ -546,9 +546,13 @@ impl Quotas {
     }
 }
 
-/// Whether each worker runs a single task, and some workers are started ahead (the `spare` strategy).
-fn is_spare(section: &Section) -> bool {
-    section.get("strategy") == Some("\"spare\"")
+/// The number of tasks that each worker runs, if the strategy limits it: workers are then started ahead.
+fn tasks_of_strategy(section: &Section) -> Option<u64> {
+    match section.get("strategy") {
+        Some(sections::SPARE) => Some(1),
+        Some(sections::FORK) => Some(section.number("tasks_per_fork", 1)),
+        _ => None,
+    }
 }
 
 fn is_exec(section: &Section) -> bool {

@@ -29,6 +29,7 @@ pub use units::{parse_size, parse_time};
 pub(crate) use units::{size_text, write_time};
 
 use std::path::{Path, PathBuf};
+use stoker_angel::Spec;
 use stoker_core::{Backoff, PoolConfig, Span};
 use stoker_workers::Strategy;
 
@@ -165,11 +166,16 @@ impl Default for StoreConfig {
     }
 }
 
+/// The path by which the angel finds its own program, even if the file has been replaced.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
     pub name: String,
     /// How the workers are started, and how many tasks each runs.
     pub strategy: &'static Strategy,
+    /// The number of tasks that a worker runs which a zygote has forked, if the strategy has a zygote.
+    pub tasks_per_fork: u64,
     /// The number of tasks that an adapter runs at once; for other strategies the maximum number of workers.
     pub slots: u32,
     /// Program and arguments; empty if workers connect by themselves.
@@ -201,6 +207,7 @@ impl Pool {
         Self {
             name,
             strategy: <&Strategy>::default(),
+            tasks_per_fork: 1,
             slots: core.max,
             command: Vec::new(),
             address: None,
@@ -221,14 +228,20 @@ impl Pool {
     /// slot for each.
     fn apply_strategy(&mut self) {
         let core = &mut self.core;
-        (core.tasks_per_worker, core.isolated) = (self.strategy.tasks, self.strategy.is_adapter);
+        core.tasks_per_worker = match self.strategy.has_zygote {
+            true => self.tasks_per_fork,
+            false => self.strategy.tasks,
+        };
+        core.isolated = self.strategy.is_adapter;
         self.slots = core.max;
         if self.strategy.is_adapter {
             (core.min, core.max) = (1, 1);
         }
         // The adapter itself is started even if the server to which it passes tasks on runs elsewhere, and a host without any
         // arguments.
-        core.spawned |= self.strategy.has_upstream || self.strategy.host.is_some();
+        let needs_script = self.strategy.has_zygote;
+        core.spawned |=
+            self.strategy.has_upstream || (self.strategy.host.is_some() && !needs_script);
     }
 
     /// The part of the pool's configuration that the core needs. An adapter limits the memory of each of its
@@ -257,10 +270,25 @@ impl Pool {
         }
     }
 
+    /// How the angel starts a worker of the pool, or its zygote.
+    #[must_use]
+    pub fn worker_spec(&self) -> Spec {
+        Spec {
+            protocol: self.core.protocol,
+            command: self.strategy.command(OWN_PROGRAM, &self.command),
+            env_clear: self.env_clear,
+            env_pass: self.env_pass.clone(),
+            env: self.environment(),
+            dir: self.directory.clone(),
+            user: self.user.clone(),
+        }
+    }
+
     /// The environment variables that are set for the pool's processes, in addition to the inherited ones.
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
         let (limit, address) = (self.core.memory_limit, self.address.as_deref());
-        let own = self.strategy.variables(self.slots, limit, address);
+        let tasks = self.core.tasks_per_worker;
+        let own = self.strategy.variables(tasks, self.slots, limit, address);
         let sites = (!self.sites.is_empty()).then(|| self.sites.join(","));
         let sites = sites.map(|sites| (stoker_workers::SITES.to_owned(), sites));
         own.chain(sites).chain(self.env.clone()).collect()

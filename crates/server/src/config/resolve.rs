@@ -193,6 +193,7 @@ fn read_pools(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> Vec<Pool> {
         pool.apply_strategy();
         check_without_protocol(&section, &pool.core, mistakes);
         check_strategy(&section, &pool, mistakes);
+        check_zygote(&section, &pool, mistakes);
         check_upstream(&section, &pool, mistakes);
         pools.push(pool);
     }
@@ -326,6 +327,19 @@ fn check_strategy(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistake
             "the strategy determines how many tasks a worker takes",
             hint,
         );
+    }
+}
+
+/// Checks the key that applies to strategies with a zygote only.
+fn check_zygote(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistakes<'_>) {
+    if !pool.strategy.has_zygote && section.value("tasks_per_fork").is_some() {
+        let full = format!("{}.tasks_per_fork", section.path);
+        let name = pool.strategy.name;
+        let what = format!("nothing is forked (strategy = \"{name}\")");
+        let hint = "leave tasks_per_fork out, or set strategy to one that forks, such as \"fork\""
+            .to_owned();
+        let place = section.offset_of("tasks_per_fork");
+        mistakes.add(place, &full, what, Some(hint));
     }
 }
 

@@ -76,6 +76,17 @@ final class WorkerConnection
         return new self($session->channel, false, '', $session, $welcome);
     }
 
+    /**
+     * Uses the socket that a forked worker got from its zygote.
+     *
+     * @param resource $stream
+     * @param array<string, mixed> $hello fields of HELLO
+     */
+    public static function forked($stream, array $hello): self
+    {
+        return new self(new Channel($stream), true, self::json($hello));
+    }
+
     /** @param array<string, mixed> $hello */
     private static function json(array $hello): string
     {
