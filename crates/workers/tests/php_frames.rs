@@ -1,10 +1,12 @@
-//! The wire codec of the PHP host, checked with the golden vectors of `sdk/conformance/frames.json`.
+//! The wire codec and the loop of the PHP host, checked with the golden vectors of `sdk/conformance`.
 
 use serde_json::Value;
 use std::fmt::Write;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::Stdio;
-use stoker_testkit::{Spawn, php_host, repository};
+use stoker_testkit::{Inbox, Spawn, php_host, repository};
 
 /// Faults that an SDK need not detect, besides those of the JSON in HELLO: `sdk/conformance/README.md`.
 const SERVER_CHECKS: [&str; 6] = [
@@ -130,4 +132,54 @@ fn knows_the_keys_of_critical_frames() {
         let key = got.rsplit(' ').next();
         assert_eq!(key, Some(unknown.as_str()), "{}", text(&vector["name"]));
     }
+}
+
+/// The frames with the microseconds that tasks ran set to 0.
+fn without_times(hex: &str) -> String {
+    format!("{}00000000{}", &hex[..24], &hex[32..])
+}
+
+/// Exchanges in which ids are used again. The script answers with its payload.
+#[test]
+fn tells_a_late_cancel_from_an_early_one() {
+    let vectors = repository().join("sdk/conformance/worker.json");
+    let text = std::fs::read_to_string(vectors).expect("it can be read");
+    let vectors: Value = serde_json::from_str(&text).expect("it is JSON");
+    let script = repository().join("tests/php-behaviour/echo.php");
+    for exchange in list(&vectors, "reused") {
+        let (mut socket, theirs) = UnixStream::pair().expect("a pair of sockets can be made");
+        let spawn = Spawn::new(php_host()).args(&["-n", &script.to_string_lossy()]);
+        let spawn = spawn.env("STOKER_FD", "0").stdin(OwnedFd::from(theirs));
+        let mut child = spawn.start();
+        let mut inbox =
+            Inbox::of(socket.try_clone().expect("a socket can be cloned")).with_deadline();
+        let hello = inbox.receive().expect("a frame").expect("HELLO");
+        assert_eq!(hello.kind, stoker_wire::Type::Hello);
+        for step in exchange["steps"].as_array().expect("a list") {
+            let hex = |key: &str| step[key].as_array().cloned().unwrap_or_default();
+            let sent: String = hex("to").iter().map(text_of).collect();
+            socket.write_all(&from_hex(&sent)).expect("it reads");
+            for expected in hex("from") {
+                let mut got = vec![0; text_of(&expected).len() / 2];
+                socket.read_exact(&mut got).expect("an answer");
+                let got: String = got.iter().map(|byte| format!("{byte:02x}")).collect();
+                let what = text(&exchange["name"]);
+                assert_eq!(without_times(&got), text_of(&expected), "{what}");
+            }
+        }
+        drop((socket, inbox));
+        assert!(child.wait().expect("it ends").success());
+    }
+}
+
+fn text_of(value: &Value) -> String {
+    text(value).to_owned()
+}
+
+fn from_hex(hex: &str) -> Vec<u8> {
+    let pairs = hex.as_bytes().chunks(2);
+    let digits = pairs.map(|pair| std::str::from_utf8(pair).expect("it is ASCII"));
+    digits
+        .map(|pair| u8::from_str_radix(pair, 16).expect("hexadecimal digits"))
+        .collect()
 }
