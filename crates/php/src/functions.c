@@ -111,19 +111,25 @@ zend_module_entry *functions_module(void)
     return &extension;
 }
 
-static void define(const char *name, const char *path, const char *mode)
+/* With the name "cli", PHP opens each of its standard streams the first time without duplicating the descriptor, and a script that
+ * closes the stream closes the descriptor for good. */
+static void take_first(const char *path, const char *mode)
 {
-    /* With the name "cli", PHP opens each of these streams the first time without duplicating its descriptor. */
-    static int opened;
-    zval value;
     php_stream *stream = php_stream_open_wrapper((char *)path, mode, 0, NULL);
     if (!stream)
         return;
-    if (opened++ < 3)
-        stream->flags |= PHP_STREAM_FLAG_NO_CLOSE;
-    php_stream_to_zval(stream, &value);
+    stream->flags |= PHP_STREAM_FLAG_NO_CLOSE;
+    php_stream_close(stream);
+}
+
+static void define(const char *name, int fd, const char *mode)
+{
+    php_stream *stream = php_stream_fopen_from_fd(fd, mode, NULL);
+    if (!stream)
+        return;
+    stream->flags |= PHP_STREAM_FLAG_NO_CLOSE;
     zend_constant constant;
-    ZVAL_COPY_VALUE(&constant.value, &value);
+    php_stream_to_zval(stream, &constant.value);
     constant.name = zend_string_init_interned(name, strlen(name), 0);
     ZEND_CONSTANT_SET_FLAGS(&constant, 0, 0);
     zend_register_constant(&constant);
@@ -131,7 +137,14 @@ static void define(const char *name, const char *path, const char *mode)
 
 void functions_define_streams(void)
 {
-    define("STDIN", "php://stdin", "rb");
-    define("STDOUT", "php://stdout", "wb");
-    define("STDERR", "php://stderr", "wb");
+    static bool has_run;
+    if (!has_run && strcmp(sapi_module.name, "cli") == 0) {
+        take_first("php://stdin", "rb");
+        take_first("php://stdout", "wb");
+        take_first("php://stderr", "wb");
+    }
+    has_run = true;
+    define("STDIN", STDIN_FILENO, "rb");
+    define("STDOUT", STDOUT_FILENO, "wb");
+    define("STDERR", STDERR_FILENO, "wb");
 }
