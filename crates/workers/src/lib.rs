@@ -93,6 +93,7 @@ pub static STRATEGIES: [Strategy; 9] = [
         is_adapter: false,
         has_upstream: false,
         requests: Requests::Worker,
+        host: None,
     },
     // The application boots once, in a zygote; each worker is forked from it and runs one task.
     Strategy {
