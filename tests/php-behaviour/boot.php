@@ -62,7 +62,8 @@ stoker_handle(function (?string $payload) use ($boot): ?string {
 
             return 'the task has run';
         case 'count':
-            session_id('planted') && session_start(['use_cookies' => false, 'save_path' => $_GET['dir']]);
+            session_id('planted');
+            session_start(['use_cookies' => false, 'save_path' => $_GET['dir']]);
             $_SESSION['count'] = ($_SESSION['count'] ?? 0) + 1;
             header('x-count: ' . $_SESSION['count']);
 

@@ -84,8 +84,8 @@ fn the_end_of_a_script_decides_the_outcome() {
     let mut client = app.client();
     for (body, attempt, message, class) in [
         ("throw", 2, "no such thing", json!("DomainException")),
-        ("exit 3", 2, "exit code 3", Value::Null),
-        ("exit 75", 2, "exit code 75", Value::Null),
+        ("exit 3", 2, "exit code 3", json!("EXCEPTION")),
+        ("exit 75", 2, "exit code 75", json!("RETRY")),
         (
             "greedy",
             2,
@@ -136,11 +136,10 @@ fn a_crash_costs_one_task() {
         (&json!(3), &json!(0)),
         "{failed}"
     );
-    let quarantine = app.cli(&["quarantine", "show", &crash]);
-    let text = quarantine.stdout + &quarantine.stderr;
+    let text = failed["error"]["message"].to_string();
     assert!(
-        text.contains("task.php"),
-        "the last words name the script: {text}"
+        text.contains("task.php:"),
+        "the last words say where it was: {text}"
     );
     assert_eq!(app.call("s.run", "crash").status(), Status::WORKER_DIED);
     assert_eq!(app.call("s.run", "hello").status(), Status::OK);
@@ -245,7 +244,11 @@ fn a_site_is_answered() {
     assert_eq!(get(&app, "/?do=throw").0, 500);
     assert_eq!(get(&app, "/?do=large&bytes=300000").1.len(), 300_000);
     assert_eq!(get(&app, "/?do=large&bytes=20000000").1.len(), 20_000_000);
-    assert_eq!(get(&app, "/?do=crash").0, 502);
+    assert_eq!(
+        get(&app, "/?do=crash").0,
+        500,
+        "it was repeated, and is quarantined"
+    );
     assert_eq!(get(&app, "/a").0, 200);
 }
 
