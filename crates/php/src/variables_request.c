@@ -82,7 +82,7 @@ static void set_client(void)
     if (colon) {
         const char *address = client;
         size_t len = (size_t)(colon - client);
-        if (*address == '[') {
+        if (*address == '[' && len >= 2) {
             address++;
             len -= 2;
         }
@@ -97,9 +97,9 @@ static const char *decoded(const char *path, size_t len)
 {
     char *text = variables_room(len), *to = text;
     for (const char *from = path; from < path + len; from++) {
-        char hex[3] = {from[0], from + 2 < path + len ? from[1] : 0, from + 2 < path + len ? from[2] : 0};
-        if (*from == '%' && isxdigit((unsigned char)hex[1]) && isxdigit((unsigned char)hex[2])) {
-            *to = (char)strtol(hex + 1, NULL, 16);
+        char hex[3] = {from + 2 < path + len ? from[1] : 0, from + 2 < path + len ? from[2] : 0};
+        if (*from == '%' && isxdigit((unsigned char)hex[0]) && isxdigit((unsigned char)hex[1])) {
+            *to = (char)strtol(hex, NULL, 16);
             if (!*to++)
                 return variables_copy(path, len);
             from += 2;

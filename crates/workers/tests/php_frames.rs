@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
-use stoker_testkit::{Inbox, Spawn, php_host, repository};
+use stoker_testkit::{Inbox, Spawn, php_host, repository, run};
 
 /// Faults that an SDK need not detect, besides those of the JSON in HELLO: `sdk/conformance/README.md`.
 const SERVER_CHECKS: [&str; 6] = [
@@ -182,4 +182,18 @@ fn from_hex(hex: &str) -> Vec<u8> {
     digits
         .map(|pair| u8::from_str_radix(pair, 16).expect("hexadecimal digits"))
         .collect()
+}
+
+/// Mutated requests and random frames, with the sanitizers of the C compiler.
+#[test]
+fn hostile_input_harms_nothing() {
+    let program = php_host().with_file_name("stoker-php-hostile");
+    for seed in ["1", "2", "3"] {
+        let output = run(Spawn::new(&program).args(&[seed]));
+        assert_eq!(
+            output.code, 0,
+            "seed {seed}: {}{}",
+            output.stdout, output.stderr
+        );
+    }
 }
