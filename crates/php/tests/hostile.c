@@ -101,7 +101,7 @@ static void try_frame(void)
         bytes[at] = (char)rand();
     memset(bytes, 0, 3);
     bytes[3] = (char)below(90);
-    if (len > 20) {
+    if (len >= WIRE_HEADER) {
         bytes[4] = below(2) ? WIRE_REQ : WIRE_CREDIT;
         bytes[5] = bytes[16] = 0;
         bytes[17] = (char)below(8);
