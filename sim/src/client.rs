@@ -10,7 +10,7 @@ use crate::setup::Setup;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use stoker_os::steady;
-use stoker_wire::{Encode, Key, MetaBuf, Status, Type};
+use stoker_wire::{Encode, Frame, Key, MetaBuf, Status, Type};
 
 /// The payload version of a repeated push with another payload. No edit uses it.
 const OTHER_VERSION: u32 = 99;
@@ -87,7 +87,7 @@ pub(crate) struct Client {
     /// Cancelled calls by request id. The server may have answered them before it read the cancellation.
     cancelled: HashMap<u32, u64>,
     /// What has come of answers in parts.
-    parts: HashMap<u32, Vec<u8>>,
+    parts: HashMap<u32, ReceivedParts>,
     /// Ids of answered requests, which may be used again.
     free: VecDeque<u32>,
     /// Requests that were made before the server began to drain. The server must answer them before it ends.
@@ -337,10 +337,11 @@ impl Client {
                     (Type::Res, None) => {
                         ledger.calls.answer_began(no, &frame);
                         ledger.calls.check_meta(no, &frame);
-                        parts.insert(frame.id, frame.body.to_vec());
-                        grants.push(frame.id);
+                        let mut received = ReceivedParts::of(ledger.calls.spec(no));
+                        grants.extend(received.add(&frame));
+                        parts.insert(frame.id, received);
                     }
-                    (Type::Data, Some(received)) => received.extend_from_slice(frame.body),
+                    (Type::Data, Some(received)) => grants.extend(received.add(&frame)),
                     _ => panic!("a part of an answer in the wrong order: {frame:?}"),
                 }
                 return;
@@ -370,9 +371,9 @@ impl Client {
                     let status = Status(frame.code);
                     assert_eq!(frame.kind == Type::Data, beginning.is_some(), "{frame:?}");
                     match beginning {
-                        Some(mut body) if status == Status::OK => {
-                            body.extend_from_slice(frame.body);
-                            ledger.calls.answered(no, status, &body, setup);
+                        Some(mut received) if status == Status::OK => {
+                            received.add(&frame);
+                            ledger.calls.answered(no, status, &received.body, setup);
                         }
                         Some(_) => ledger.calls.answered(no, status, frame.body, setup),
                         None => {
@@ -509,13 +510,41 @@ impl Client {
                 }
             }
         });
-        for id in grants {
+        for (id, bytes) in grants {
             self.connection.put(Encode {
-                ttl: 1,
+                ttl: bytes,
                 ..Encode::new(Type::Credit, id)
             });
         }
         ended.expect("the server writes valid frames")
+    }
+}
+
+/// The parts of an answer that a client has received.
+struct ReceivedParts {
+    body: Vec<u8>,
+    /// The number of bytes that may still come.
+    credit: u32,
+    /// The number of bytes that the client grants after each part.
+    grant: u32,
+}
+
+impl ReceivedParts {
+    fn of(spec: &CallSpec) -> Self {
+        Self {
+            body: Vec::new(),
+            credit: spec.credit.expect("the call accepts parts"),
+            grant: spec.grant,
+        }
+    }
+
+    /// Adds a part. Returns the credit that the client then grants, with the id of the call.
+    fn add(&mut self, part: &Frame<'_>) -> Option<(u32, u32)> {
+        self.body.extend_from_slice(part.body);
+        let left = self.credit.checked_sub(part.body.len() as u32);
+        let left = left.unwrap_or_else(|| panic!("more bytes than the credit permits: {part:?}"));
+        self.credit = left + self.grant;
+        (self.grant > 0).then_some((part.id, self.grant))
     }
 }
 

@@ -27,6 +27,7 @@ mod model;
 mod nested;
 mod operator;
 mod output;
+mod parts;
 mod payload;
 mod programs;
 mod pulls;

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A caller of a request that grants less gets a whole answer, because the first part has the whole head, in bytes. */
+#define MIN_CREDIT (72 << 10)
 /* The largest body of one part, in bytes. */
 #define MAX_PART (64 << 10)
 /* A body above this is written to a file, or sent in parts, in bytes. */
@@ -23,16 +25,21 @@ static bool accepts_parts;
 static uint64_t began_at, polled_at;
 /* The output that was dropped, because a job's result or the frame has no room for it, in bytes. */
 static size_t dropped;
+/* The output that was kept or sent, in bytes. */
+static uint64_t written;
 
 void answer_begin(const struct task *of)
 {
     struct wire_entry entry;
     task = of;
     answer.head.len = answer.body.len = dropped = 0;
+    written = 0;
+    answer.length = -1;
     answer.has_head = answer.has_no_body = answer.has_begun = answer.is_given = answer.is_done = false;
     answer.invalid = NULL;
     accepts_parts = wire_find(of->meta, of->meta_len, WIRE_PARTS_CREDIT, &entry) && entry.len == 4;
     worker.credit = accepts_parts ? wire_u32(entry.value) : 0;
+    accepts_parts &= !of->is_http || worker.credit >= MIN_CREDIT;
     worker.is_cancelled = false;
     began_at = polled_at = clock_now();
 }
@@ -70,11 +77,23 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+/* Adds a field to the complete head. */
+static void add_length(void)
+{
+    if (answer.length < 0)
+        return;
+    answer.head.len -= 2; /* The empty line. */
+    buffer_format(&answer.head, "content-length: %lld\r\n\r\n", (long long)answer.length);
+}
+
 /* Sends the output so far, as fast as the caller reads. Returns false if it does not want it any more. */
 static bool stream(void)
 {
-    if (!answer.has_begun)
+    if (!answer.has_begun) {
+        /* Otherwise the frame determines the length. */
+        add_length();
         send_part(&answer.head, smaller(answer.body.len, smaller(worker.credit, MAX_PART) - answer.head.len));
+    }
     while (answer.body.len > 0) {
         while (worker.credit == 0 && !worker.is_cancelled && !worker.is_cut_off)
             worker_receive(-1);
@@ -124,6 +143,9 @@ bool answer_write(const char *bytes, size_t len)
         worker_event(WIRE_LOG, 1, bytes, len);
         return true;
     }
+    if (answer.length >= 0)
+        len = smaller(len, (uint64_t)answer.length - written); /* More was not announced. */
+    written += len;
     if (answer_file_is_open()) {
         if (!answer_file_write(bytes, len))
             answer.invalid = "its file for a large answer can't be written";
@@ -190,6 +212,10 @@ static void succeed(void)
 static void examine(void)
 {
     static char text[200];
+    if (!answer.invalid && !answer.has_no_body && answer.length > (int64_t)written) {
+        snprintf(text, sizeof text, "the answer ended %lld bytes before its content-length", (long long)answer.length - (long long)written);
+        answer.invalid = text;
+    }
     if (answer.invalid || answer.has_begun || dropped == 0)
         return;
     size_t len = answer.body.len + dropped;

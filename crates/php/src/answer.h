@@ -20,6 +20,8 @@ struct answer {
     const char *invalid;
     /* The response has no body, whatever the script writes. */
     bool has_no_body;
+    /* The length of the body that the script has announced; -1 if it has not. */
+    int64_t length;
     /* The first part was sent. */
     bool has_begun;
     /* The script gave a result of its own by stoker_answer(), so its output is log. */

@@ -1,5 +1,5 @@
 /* Writes the head of a response. Fields that describe the connection are left out, and so is `content-length` unless the
- * response has no body: the frame determines the length. */
+ * response has no body: it is added if the answer is sent in parts, and otherwise the frame determines the length. */
 #include <php.h>
 
 #include "answer.h"
@@ -49,7 +49,18 @@ static bool is_hop_by_hop(sapi_headers_struct *headers, const sapi_header_struct
     return false;
 }
 
-/* Adds a field. Returns false if its name is not a token. */
+/* Notes the length that the script has announced. Returns false if it is not a number. */
+static bool set_length(const char *text)
+{
+    text += strspn(text, " \t");
+    size_t digits = strspn(text, "0123456789");
+    if (digits == 0 || digits > 17 || text[digits + strspn(text + digits, " \t")] != 0)
+        return false;
+    answer.length = strtoll(text, NULL, 10);
+    return true;
+}
+
+/* Adds a field. Returns false if its name or its value is invalid. */
 static bool add(sapi_headers_struct *headers, const sapi_header_struct *field)
 {
     const char *colon = memchr(field->header, ':', field->header_len);
@@ -59,9 +70,10 @@ static bool add(sapi_headers_struct *headers, const sapi_header_struct *field)
             return false;
     if (len == 0)
         return false;
-    bool keeps_length = answer.has_no_body && headers->http_response_code != 204;
-    if (is_hop_by_hop(headers, field, len) || (!keeps_length && is_named(field, len, "content-length")))
+    if (is_hop_by_hop(headers, field, len))
         return true;
+    if (is_named(field, len, "content-length") && (!answer.has_no_body || headers->http_response_code == 204))
+        return set_length(colon + 1);
     answer.has_no_body |= is_named(field, len, "x-sendfile");
     buffer_add(&answer.head, field->header, len);
     for (char *at = answer.head.bytes + answer.head.len - len; *at && len > 0; at++, len--)

@@ -25,7 +25,7 @@ mod wire;
 
 pub use app::{App, Ended, Setup, repository};
 pub use client::{Client, Request};
-pub use dir::{Dir, Gate};
+pub use dir::{Dir, Gate, WaitingWorker};
 pub use http::{Http, HttpAnswer};
 pub use log::matches;
 pub use php_host::php_host;

@@ -1,6 +1,7 @@
 //! Decides which frames are forwarded between a client and the server.
 
 use super::connection_handle::ConnectionHandle;
+use super::local_paths;
 use super::permit::{self, Verdict};
 use super::pump::{FrameFilter, Output};
 use super::rejection::Rejection;
@@ -55,6 +56,9 @@ impl ClientFilter {
         if frame.kind != Type::Req {
             out.to_server.extend_from_slice(bytes);
             return;
+        }
+        if let Err(rejection) = local_paths::check_request(frame.meta) {
+            return self.reject(frame.id, frame.flags, &rejection, out);
         }
         let token = self.handle.token();
         match permit::check_request(&token, frame, body) {

@@ -58,8 +58,12 @@ pub(super) struct Pump {
     sent_to_peer: usize,
     sent_to_server: usize,
     needs_flush: bool,
+    /// The server has answered this connection.
+    is_served: bool,
     /// The server has closed its sending side, but still reads.
     is_half_closed: bool,
+    /// The peer was told so: its connection is half-closed too.
+    is_shut_down: bool,
 }
 
 impl Pump {
@@ -74,8 +78,8 @@ impl Pump {
     ) -> End {
         poll_fn(|cx| {
             loop {
-                if let Some(stop) = handle.stopped() {
-                    return Poll::Ready(End::Stopped(stop));
+                if let Some(end) = self.end_by(handle) {
+                    return Poll::Ready(end);
                 }
                 let mut scratch = scratch.borrow_mut();
                 let step = self.step(cx, peer, server, filter, &mut scratch);
@@ -90,6 +94,16 @@ impl Pump {
             Poll::Pending
         })
         .await
+    }
+
+    /// Why the handle ends the exchange.
+    fn end_by(&self, handle: &ConnectionHandle) -> Option<End> {
+        match handle.stopped()? {
+            Stop::ServerEnded if self.is_half_closed => Some(End::Server),
+            // The last bytes of the server may not have been read yet. The end of its connection follows them.
+            Stop::ServerEnded if self.is_served => None,
+            stop => Some(End::Stopped(stop)),
+        }
     }
 
     /// Reads and writes once in each direction without waiting. Returns whether any bytes were moved.
@@ -107,11 +121,13 @@ impl Pump {
             if server.poll_closed(cx).is_ready() {
                 return Err(End::Server);
             }
+            progress |= self.shut_down_peer(cx, peer)?;
         } else if self.out.to_peer.is_empty()
             && let Poll::Ready(read) = server.poll_read(cx, scratch)
         {
             match read {
                 Ok(count) if count > 0 => {
+                    self.is_served = true;
                     let filtered = filter.on_server_bytes(&scratch[..count], &mut self.out);
                     filtered.map_err(End::Fault)?;
                 }
@@ -160,6 +176,24 @@ impl Pump {
             }
         }
         Ok(progress)
+    }
+
+    /// Closes this gateway's sending side of the peer's connection, as the server did: a worker that does not understand
+    /// GOAWAY leaves at the end of its input.
+    fn shut_down_peer<S: AsyncWrite + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        peer: &mut S,
+    ) -> Result<bool, End> {
+        if self.is_shut_down || !self.out.to_peer.is_empty() {
+            return Ok(false);
+        }
+        match Pin::new(peer).poll_shutdown(cx) {
+            Poll::Ready(Ok(())) => self.is_shut_down = true,
+            Poll::Ready(Err(_)) => return Err(End::Peer),
+            Poll::Pending => return Ok(false),
+        }
+        Ok(true)
     }
 
     fn write_to_server(
@@ -230,6 +264,9 @@ impl Pump {
                 let text = "the token was changed or revoked, or has expired: reconnect with a valid token";
                 Rejection::new(Status::UNAUTHENTICATED, text).answer(0, &mut self.out.to_peer);
             }
+            End::Stopped(Stop::ServerEnded) => {
+                Rejection::server_ended().answer(0, &mut self.out.to_peer);
+            }
             End::Peer | End::Server | End::Stopped(Stop::Resumed) => {}
         }
     }
@@ -239,5 +276,6 @@ impl Pump {
         self.out.to_peer.clear();
         self.sent_to_peer = 0;
         self.needs_flush = false;
+        self.is_shut_down = false;
     }
 }

@@ -3,6 +3,9 @@
 use std::borrow::Cow;
 use stoker_wire::{Codec, Encode, Flags, Key, MetaBuf, Status, Type, WireError, encode};
 
+/// How long a peer should wait before it reconnects if the server can't be reached.
+const RECONNECT_MS: u32 = 1_000;
+
 /// Why the gateway rejects a request or a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rejection {
@@ -27,6 +30,18 @@ impl Rejection {
             retry_ms: Some(retry_ms),
             ..Self::new(Status::RESOURCE_EXHAUSTED, text)
         }
+    }
+
+    /// The server can't be reached: the peer may reconnect after a while.
+    pub(super) fn unavailable(text: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            retry_ms: Some(RECONNECT_MS),
+            ..Self::new(Status::UNAVAILABLE, text)
+        }
+    }
+
+    pub(super) fn server_ended() -> Self {
+        Self::unavailable("the server has shut down")
     }
 
     pub(super) fn denied(text: impl Into<Cow<'static, str>>) -> Self {

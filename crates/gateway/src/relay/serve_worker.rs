@@ -75,7 +75,9 @@ pub(super) async fn serve_worker(relay: &Rc<Relay>, mut peer: AuthenticatedPeer)
     }
     drop(peer);
     session.pump.discard_peer_output();
-    wait_for_reconnect(relay, &entry, session).await;
+    if !relay.is_finishing.get() {
+        wait_for_reconnect(relay, &entry, session).await;
+    }
 }
 
 /// Resumes the session that the worker requests in HELLO, or begins a new one.
@@ -223,6 +225,15 @@ async fn finish(mut session: WorkerSession, peer: &mut AuthenticatedPeer, end: &
 impl Sessions {
     fn remove(&self, id: &str) {
         self.by_id.borrow_mut().remove(id);
+    }
+
+    /// Ends the sessions without a connection: the server has shut down, and will not read their answers.
+    pub(super) fn end(&self) {
+        for (_, entry) in self.by_id.borrow_mut().drain() {
+            entry.disconnected.borrow_mut().take();
+            entry.has_ended.set(true);
+            entry.changed.notify_waiters();
+        }
     }
 
     /// Removes a session, and remembers its unanswered tasks, to recognize late answers.

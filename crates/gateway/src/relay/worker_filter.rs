@@ -1,5 +1,6 @@
 //! Forwards frames between a worker on another machine and the server, and tracks what is needed to resume the session.
 
+use super::local_paths;
 use super::pump::{FrameFilter, Output};
 use super::rejection::Rejection;
 use super::scanner::{Part, Scanner};
@@ -117,6 +118,8 @@ impl WorkerFilter {
                 if matches!(self.welcome, Welcome::Awaited) {
                     self.welcome = Welcome::Rejected;
                 }
+                let changed = local_paths::without_paths(frame, bytes);
+                let bytes = changed.as_deref().unwrap_or(bytes);
                 self.state.on_head(frame, bytes, *body);
                 out.to_peer.extend_from_slice(bytes);
             }

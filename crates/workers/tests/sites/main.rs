@@ -5,6 +5,7 @@ mod answers;
 mod failures;
 mod isolation;
 mod message;
+mod parts;
 mod php;
 mod requests;
 mod site;
@@ -31,27 +32,32 @@ macro_rules! cases {
 cases! {
     requests: request form upload body_file large_body unread_body head_request other_methods hostile_fields several_cookies not_a_request;
     answers: status_and_fields cookies redirect large_answer too_large_answer no_body middle;
+    parts: large_answer_in_parts events announced_length little_credit head_of_large_answer slow_reader;
     failures: uncaught_exception warnings cancel missing_script missing_file;
     isolation: globals statics classes constants settings environment directory umask locale handlers buffers temporary_files wrappers random files;
 }
 
-/// The adapter, which must outlive the death of the script's process. The PHP host is that process; `crates/cli/tests/it/sapi.rs` kills it.
-mod crash {
+/// Deaths of the script's process, which an adapter must outlive. The PHP host is that process; `crates/cli/tests/it/sapi.rs` kills it.
+mod crashes {
     use crate::php::Kind;
     use crate::site::Site;
+    use crate::{failures, parts};
 
     #[test]
     fn cgi() {
-        crate::failures::crash(&mut Site::start(Kind::Cgi));
+        failures::crash(&mut Site::start(Kind::Cgi));
+        parts::crash_in_parts(&mut Site::start(Kind::Cgi));
     }
 
     #[test]
     fn fastcgi() {
-        crate::failures::crash(&mut Site::start(Kind::FastCgi));
+        failures::crash(&mut Site::start(Kind::FastCgi));
+        parts::crash_in_parts(&mut Site::start(Kind::FastCgi));
     }
 
     #[test]
     fn http() {
-        crate::failures::crash(&mut Site::start(Kind::Http));
+        failures::crash(&mut Site::start(Kind::Http));
+        parts::crash_in_parts(&mut Site::start(Kind::Http));
     }
 }
