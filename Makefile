@@ -7,7 +7,7 @@ SEEDS ?= 100000
 SEED ?= 1
 ROUNDS ?= 1000
 
-.PHONY: help run quick test bench build setup check attack campaign sim fuzz bless clean
+.PHONY: help run quick test bench build php setup check attack campaign sim fuzz bless clean
 
 help:
 	@echo 'make run    set up, build, and watch a Laravel application go through warm workers'
@@ -35,6 +35,7 @@ quick:
 
 test: setup check
 	cargo build --workspace --all-targets --quiet
+	$(MAKE) -s -C crates/php OUT=$(CURDIR)/target/debug
 	cargo test --workspace --quiet
 	cargo test --release --quiet --manifest-path sim/Cargo.toml --target-dir target/sim
 	$(SIM) --seeds 4000
@@ -64,8 +65,12 @@ bench: build
 	cargo build --release --quiet -p stoker-gateway --example http-bench
 	python3 benches/run.py
 
-build: setup
+build: setup php
 	cargo build --release --quiet -p stoker
+
+# The PHP host program of strategy = "sapi", beside `stoker`.
+php: setup
+	$(MAKE) -s -C crates/php OUT=$(CURDIR)/target/release
 
 setup:
 	@scripts/setup

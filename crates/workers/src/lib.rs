@@ -9,6 +9,7 @@ pub mod cgi;
 pub mod exec;
 #[cfg(feature = "adapters")]
 pub mod fastcgi;
+mod host;
 #[cfg(feature = "adapters")]
 pub mod http;
 #[cfg(feature = "adapters")]
@@ -19,6 +20,7 @@ mod upstream;
 #[cfg(feature = "adapters")]
 pub use adapter::Settings;
 pub use address::{Address, WORKER_IN_ADDRESS};
+pub use host::{exec, missing_host};
 
 /// A pool's strategy for starting workers.
 #[derive(Debug)]
@@ -36,6 +38,9 @@ pub struct Strategy {
     pub has_upstream: bool,
     /// Who answers the HTTP requests of sites.
     pub requests: Requests,
+    /// The program of Stoker that runs the pool's tasks. The words of the pool's command are its arguments. It is a program of its
+    /// own, beside `stoker`, because it needs libraries that may be missing on a machine.
+    pub host: Option<&'static str>,
 }
 
 /// Who answers the HTTP requests of sites, in a pool of this strategy.
@@ -69,7 +74,7 @@ pub const ADDRESS: &str = "STOKER_ADDRESS";
 pub const ADDRESS_IN_COMMAND: &str = "{address}";
 
 /// All strategies. The first one is the default.
-pub static STRATEGIES: [Strategy; 7] = [
+pub static STRATEGIES: [Strategy; 9] = [
     // A process boots once and runs one task after another.
     Strategy {
         name: "loop",
@@ -78,6 +83,7 @@ pub static STRATEGIES: [Strategy; 7] = [
         is_adapter: false,
         has_upstream: false,
         requests: Requests::Worker,
+        host: None,
     },
     // Processes are booted in advance, and each runs one task.
     Strategy {
@@ -87,6 +93,7 @@ pub static STRATEGIES: [Strategy; 7] = [
         is_adapter: false,
         has_upstream: false,
         requests: Requests::Worker,
+        host: None,
     },
     // The application boots once, in a zygote; each worker is forked from it and runs one task.
     Strategy {
@@ -96,6 +103,7 @@ pub static STRATEGIES: [Strategy; 7] = [
         is_adapter: false,
         has_upstream: false,
         requests: Requests::Worker,
+        host: None,
     },
     // The pool's command is started for each task. The program needs no Stoker SDK.
     Strategy {
@@ -105,6 +113,7 @@ pub static STRATEGIES: [Strategy; 7] = [
         is_adapter: true,
         has_upstream: false,
         requests: Requests::Nobody,
+        host: None,
     },
     // The pool's command is started for each HTTP request, as a CGI program.
     Strategy {
@@ -114,6 +123,7 @@ pub static STRATEGIES: [Strategy; 7] = [
         is_adapter: true,
         has_upstream: false,
         requests: Requests::FrontController,
+        host: None,
     },
     // HTTP requests are passed on to a FastCGI server, such as php-fpm.
     Strategy {
@@ -123,6 +133,7 @@ pub static STRATEGIES: [Strategy; 7] = [
         is_adapter: true,
         has_upstream: true,
         requests: Requests::FrontController,
+        host: None,
     },
     // HTTP requests are passed on to a server that speaks HTTP/1.1.
     Strategy {
@@ -132,6 +143,27 @@ pub static STRATEGIES: [Strategy; 7] = [
         is_adapter: true,
         has_upstream: true,
         requests: Requests::Worker,
+        host: None,
+    },
+    // PHP scripts run one after another in one process, each as a request of its own to the PHP engine.
+    Strategy {
+        name: "sapi",
+        tasks: 0,
+        has_zygote: false,
+        is_adapter: false,
+        has_upstream: false,
+        requests: Requests::FrontController,
+        host: Some("stoker-php"),
+    },
+    // A PHP script boots an application once; each worker is cloned from that process, inside the script, and runs one task.
+    Strategy {
+        name: "snapshot",
+        tasks: 1,
+        has_zygote: true,
+        is_adapter: false,
+        has_upstream: false,
+        requests: Requests::Worker,
+        host: Some("stoker-php"),
     },
 ];
 
@@ -174,10 +206,10 @@ impl Strategy {
         self.is_adapter && self.requests != Requests::Nobody
     }
 
-    /// The command that starts a worker: the pool's command, or an adapter with the pool's command as its arguments.
+    /// The command that starts a worker: the pool's command, or an adapter or host with the pool's command as its arguments.
     #[must_use]
     pub fn command(&self, program: &str, pool: &[String]) -> Vec<String> {
-        if !self.is_adapter {
+        if !self.is_adapter && self.host.is_none() {
             return pool.to_vec();
         }
         let adapter = [program, "adapter", self.name, "--"].map(str::to_owned);

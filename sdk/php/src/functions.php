@@ -26,7 +26,7 @@ function beforeFork(callable $hook): void
 /**
  * Runs a function in each process that Stoker forks from this one, before the process gets its first task.
  *
- * With `strategy = "fork"`, an application boots once and its workers are forked from it. Use this to open what they must not
+ * With `strategy = "fork"` or `"snapshot"`, an application boots once and its workers are forked from it. Use this to open what they must not
  * share: connections, sockets, files with a cursor or a lock. With other strategies nothing is forked, and the function is
  * never called.
  *
@@ -38,4 +38,6 @@ function beforeFork(callable $hook): void
 function afterFork(callable $hook): void
 {
     Hooks::$afterFork[] = $hook;
+    // Stoker's PHP host forks its workers itself.
+    \function_exists('stoker_after_fork') && \stoker_after_fork($hook);
 }

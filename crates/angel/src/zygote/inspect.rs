@@ -22,6 +22,9 @@ const SERVICES: [(u16, &str); 8] = [
     (27017, "MongoDB"),
     (9092, "Kafka"),
 ];
+/// The lock file of PHP's opcache. A process of the PHP host holds a lock on it as long as its script runs; forked processes
+/// need none.
+const OPCACHE_LOCK: &str = "/.ZendSem.";
 const REOPEN: &str = "open it in the task, or reopen it in each process (PHP: Stoker\\afterFork())";
 
 /// What forking this process breaks, each as a sentence that says what to do.
@@ -100,8 +103,8 @@ impl Descriptor {
     fn finding_about_file(&self, pid: i32) -> Option<String> {
         let (number, target) = (self.number, self.target.as_str());
         let path = format!("/proc/{pid}/fd/{number}");
-        // The script itself, and the lock file of PHP's opcache.
-        let is_harmless = target.ends_with(".php") || target.contains("/.ZendSem.");
+        // The script itself, and the lock file.
+        let is_harmless = target.ends_with(".php") || target.contains(OPCACHE_LOCK);
         if is_harmless || !fs::metadata(&path).is_ok_and(|meta| meta.is_file()) {
             return None;
         }
@@ -206,9 +209,12 @@ fn locks(pid: i32, descriptors: &[Descriptor]) -> Vec<String> {
         let (kind, owner, place) = (*fields.get(1)?, *fields.get(4)?, *fields.get(5)?);
         (owner == pid_text).then_some((kind, place.rsplit(':').next()?))
     });
-    rows.map(|(kind, inode)| {
+    let rows = rows.map(|(kind, inode)| {
         let path = descriptors.iter().find(|of| of.has_inode(pid, inode));
-        let path = path.map_or("a file", |of| of.target.as_str());
+        (kind, path.map_or("a file", |of| of.target.as_str()))
+    });
+    let rows = rows.filter(|(_, path)| !path.contains(OPCACHE_LOCK));
+    rows.map(|(kind, path)| {
         let effect = match kind {
             "FLOCK" => "each forked process holds it too, and releases it for all",
             _ => "forked processes do not hold it",

@@ -80,6 +80,9 @@ fn explain(config: &Config, access: &Access, warnings: &[String]) -> String {
             (Some(address), false) => {
                 format!("for the server at {address}: {}", pool.command.join(" "))
             }
+            (None, true) if pool.core.spawned => {
+                format!("with strategy = \"{}\"", pool.strategy.name)
+            }
             (None, true) => format!("that {connect} to the socket"),
             (None, false) => format!("of: {}", pool.command.join(" ")),
         };

@@ -242,8 +242,11 @@ impl Pool {
         if self.strategy.is_adapter {
             (core.min, core.max) = (1, 1);
         }
-        // The adapter itself is started even if the server to which it passes tasks on runs elsewhere.
-        core.spawned |= self.strategy.has_upstream;
+        // The adapter itself is started even if the server to which it passes tasks on runs elsewhere, and a host without any
+        // arguments.
+        let needs_script = self.strategy.has_zygote;
+        core.spawned |=
+            self.strategy.has_upstream || (self.strategy.host.is_some() && !needs_script);
     }
 
     /// The part of the pool's configuration that the core needs. An adapter limits the memory of each of its

@@ -297,7 +297,8 @@ const MAX_SLOTS: u32 = 1000;
 /// tasks do not apply.
 fn check_strategy(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistakes<'_>) {
     let (name, core) = (pool.strategy.name, &pool.core);
-    if core.tasks_per_worker == 0 && !core.isolated {
+    let is_usual = core.tasks_per_worker == 0 && !core.isolated;
+    if is_usual && pool.strategy.host.is_none() {
         return;
     }
     let mut wrong = |key: &str, what: &str, hint: &str| {
@@ -321,7 +322,7 @@ fn check_strategy(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistake
         let what = "an adapter runs at most 1000 programs at once";
         wrong("workers", what, "write a number from 1 to 1000");
     }
-    if core.max_tasks > 0 {
+    if core.max_tasks > 0 && !is_usual {
         let hint = "leave max_tasks out";
         wrong(
             "max_tasks",
@@ -338,7 +339,8 @@ fn check_zygote(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistakes<
         let full = format!("{}.tasks_per_fork", section.path);
         let name = pool.strategy.name;
         let what = format!("nothing is forked (strategy = \"{name}\")");
-        let hint = "leave tasks_per_fork out, or set strategy = \"fork\"".to_owned();
+        let hint = "leave tasks_per_fork out, or set strategy to one that forks, such as \"fork\""
+            .to_owned();
         let place = section.offset_of("tasks_per_fork");
         mistakes.add(place, &full, what, Some(hint));
     }

@@ -25,13 +25,13 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "strategy",
             "\"loop\"",
             Field::Other(STRATEGY),
-            "How processes are started, and how many tasks each runs. `loop`: a process boots once and runs task after task. `spare`: processes are booted in advance and each runs one task; `workers.min` of them are ready, and there are at most `workers.max`. `fork`: like `spare`, but the application boots only once, in a zygote, from which the processes are forked. `exec`: `command` is started for each task, up to `workers` at once. `cgi`, `fastcgi` and `http` answer HTTP requests, up to `workers` at once: `cgi` starts `command` for each request, `fastcgi` and `http` pass requests on to the server at `address`, which `command` starts if there is one.",
+            "How processes are started, and how many tasks each runs. `loop`: a process boots once and runs task after task. `spare`: processes are booted in advance and each runs one task; `workers.min` of them are ready, and there are at most `workers.max`. `fork`: like `spare`, but the application boots only once, in a zygote, from which the processes are forked. `sapi`: PHP scripts run one after another in Stoker's PHP host, which resets everything between two tasks. `snapshot`: a script boots an application in the PHP host, and each process is cloned from it. `exec`: `command` is started for each task, up to `workers` at once. `cgi`, `fastcgi` and `http` answer HTTP requests, up to `workers` at once: `cgi` starts `command` for each request, `fastcgi` and `http` pass requests on to the server at `address`, which `command` starts if there is one.",
         ),
         key(
             "tasks_per_fork",
             "1",
             Field::Other(TASKS_PER_FORK),
-            "Number of tasks that each process runs before it ends, with `strategy = \"fork\"`. More than one is faster, and isolates only the tasks of different processes from each other. `\"auto\"`: one, and step by step up to 100 while tasks wait and all processes are busy.",
+            "Number of tasks that each process runs before it ends, with `strategy = \"fork\"` or `\"snapshot\"`. More than one is faster, and isolates only the tasks of different processes from each other. `\"auto\"`: one, and step by step up to 100 while tasks wait and all processes are busy.",
         ),
         key(
             "address",
