@@ -84,6 +84,7 @@ static void run_sample(void)
 {
     struct buffer meta = {0}, message = {0};
     is_clone = true;
+    sapi_keep_environment();
     struct wire_frame frame = {.type = WIRE_REQ, .id = 1, .name = "stoker:sample", .name_len = strlen("stoker:sample")};
     if (*hello_sites()) {
         buffer_format(&message, "GET http://localhost%s HTTP/1.1\r\nhost: localhost\r\n\r\n", ZSTR_VAL(handler.sample));
@@ -123,6 +124,7 @@ static void serve(void)
     int fd = zygote_serve(working_set_prefault);
     is_clone = true;
     renewal_reseed();
+    sapi_keep_environment();
     call_hooks();
     if (EG(exception))
         return;
