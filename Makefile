@@ -46,6 +46,7 @@ test: setup check
 	tests/http/smuggling.py --binary target/debug/stoker
 	tests/fpm/load.py --binary target/debug/stoker
 	campaign/network.py --binary target/debug/stoker --rounds 7
+	campaign/sites.py --binary target/debug/stoker --rounds 3 --seconds 4
 	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 20 --jobs 2
 	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 10 --jobs 2 --powercut
 	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 10 --powercut --expect-loss

@@ -34,6 +34,7 @@ Worker::create()
             'inherited' => getenv('STOKER_ZYGOTE'),
         ];
     })
+    ->onJob('*', static fn (): string => 'done')
     ->onCall('t.print', function (Task $task): string {
         echo "echo {$task->body()}\n";
         fwrite(STDERR, "stderr {$task->body()}\n");

@@ -200,6 +200,12 @@ impl Strategy {
         self.is_adapter && !self.has_upstream
     }
 
+    /// Whether the strategy answers HTTP requests and runs neither jobs nor other calls.
+    #[must_use]
+    pub fn serves_only_requests(&self) -> bool {
+        self.is_adapter && self.requests != Requests::Nobody
+    }
+
     /// The command that starts a worker: the pool's command, or an adapter or host with the pool's command as its arguments.
     #[must_use]
     pub fn command(&self, program: &str, pool: &[String]) -> Vec<String> {

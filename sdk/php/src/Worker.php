@@ -29,6 +29,8 @@ final class Worker
     private array $idempotent = [];
     /** @var array<string, callable(Task): mixed> */
     private array $jobs = [];
+    /** Answers requests to sites that the pool gets later. */
+    private ?Handler $requests = null;
     private bool $softCancel = false;
 
     private function __construct(
@@ -131,13 +133,15 @@ final class Worker
      * has the exception.
      *
      * @param callable(Http\Request): mixed $handler
-     * @param list<string>|null $sites names of the sites; default: those of this worker's pool, from env STOKER_SITES
+     * @param list<string>|null $sites names of the sites; default: those of this worker's pool, from env STOKER_SITES, and
+     *                                  those that a reload adds to the pool later
      * @throws \LogicException           there is no site: STOKER_SITES is not set, and $sites is empty or null
      * @throws \InvalidArgumentException the name of a site is invalid
      */
     public function onRequest(callable $handler, ?array $sites = null): self
     {
         $handler = new Handler($handler);
+        $this->requests = $sites === null ? $handler : $this->requests;
         foreach (Handler::methods($sites) as $method) {
             $this->onCall($method, $handler);
         }
@@ -165,6 +169,16 @@ final class Worker
         if (Loop::$active !== null) {
             Loop::$active->stopping = true;
         }
+    }
+
+    /**
+     * Called from a handler: like stop(), and the application boots again. With strategy "fork", stop() only ends this process,
+     * and the next one is forked from the same booted application.
+     */
+    public static function reboot(): void
+    {
+        self::stop();
+        Child::endZygote();
     }
 
     /**
@@ -213,7 +227,7 @@ final class Worker
             $hello['tasks'] = $tasks;
         }
         $connection = $forked !== null ? WorkerConnection::forked($forked, $hello) : WorkerConnection::open($hello, $this->socket, $this->pool, $this->token, $this->reconnectFor, $this->keepalive);
-        $loop = new Loop($connection->channel, $this->calls, $this->jobs, null, $tasks, $connection->session);
+        $loop = new Loop($connection->channel, $this->calls, $this->jobs, null, $tasks, $connection->session, $this->requests);
         $loop->signals->install($connection->isSpawned);
         if ($this->softCancel) {
             pcntl_async_signals(true);

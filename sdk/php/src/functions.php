@@ -4,7 +4,24 @@ declare(strict_types=1);
 
 namespace Stoker;
 
-use Stoker\Internal\Child;
+use Stoker\Internal\Hooks;
+
+/**
+ * Runs a function once before Stoker forks processes from this one.
+ *
+ * With `strategy = "fork"`, classes and caches that are loaded here are there in all forked processes, which would otherwise
+ * load them again for each task. So let it do what a task does, without lasting effects. With other strategies nothing is
+ * forked, and the function is never called.
+ *
+ *     Stoker\beforeFork(fn () => $kernel->handle(Request::create('/')));
+ *
+ * @param callable(): mixed $hook functions run in the order in which they were passed, when Worker::run() is called. If one
+ *                                throws, the application has failed to boot
+ */
+function beforeFork(callable $hook): void
+{
+    Hooks::$beforeFork[] = $hook;
+}
 
 /**
  * Runs a function in each process that Stoker forks from this one, before the process gets its first task.
@@ -20,7 +37,7 @@ use Stoker\Internal\Child;
  */
 function afterFork(callable $hook): void
 {
-    Child::$hooks[] = $hook;
+    Hooks::$afterFork[] = $hook;
     // Stoker's PHP host forks its workers itself.
     \function_exists('stoker_after_fork') && \stoker_after_fork($hook);
 }

@@ -53,7 +53,7 @@ pub(super) fn pool(dice: &mut Dice, name: &str) -> Section {
     section.maybe(dice, "strategy", STRATEGIES);
     match section.get("strategy") {
         Some(SPARE | EXEC) => {}
-        Some(FORK) => section.maybe(dice, "tasks_per_fork", &["1", "3", "50"]),
+        Some(FORK) => section.maybe(dice, "tasks_per_fork", &["1", "3", "50", "\"auto\""]),
         _ => section.maybe(dice, "max_tasks", &["1", "7", "100"]),
     }
     section.maybe(dice, "max_age", &["\"1s\"", "\"30s\""]);

@@ -8,6 +8,7 @@ use crate::zygote::{Address, Report, Requested, Zygote, inspect_zygote};
 use crate::{End, SpecText, ToServer, WorkerKey, ZygoteKey, procfs, spawn};
 use rustix::fd::BorrowedFd;
 use std::io;
+use stoker_os::owner;
 
 /// The signal by which a child of a zygote may end itself when it has finished its work. It counts as exit code 0:
 /// it is faster than the exit of a language runtime, which would clean up what belongs to the zygote.
@@ -48,7 +49,8 @@ impl Angel {
         let recipe = self.recipes.get_or_prepare(spec)?;
         let started = spawn::zygote(recipe, &name, &path, &cookie, &address.name, &self.parent)?;
         let pid = started.pid;
-        self.zygotes.push(Zygote::new(key, pid, cookie, address));
+        let zygote = Zygote::new(key, pid, cookie, address, spec.clone());
+        self.zygotes.push(zygote);
         self.send(&ToServer::ZygoteStarted { zygote: key, pid }, started.fds);
         Ok(self.zygotes.len() - 1)
     }
@@ -94,9 +96,12 @@ impl Angel {
             let Err(error) = handled else {
                 continue;
             };
-            if error.kind() != io::ErrorKind::UnexpectedEof {
-                self.zygotes[at].fault.get_or_insert(error.to_string());
+            if error.kind() == io::ErrorKind::UnexpectedEof {
+                // It is about to end by itself, with an exit code that says why.
+                self.zygotes[at].is_ending = true;
+                continue;
             }
+            self.zygotes[at].fault.get_or_insert(error.to_string());
             self.zygotes[at].kill();
         }
     }
@@ -135,7 +140,8 @@ impl Angel {
     fn forked(&mut self, at: usize, worker: WorkerKey, pid: i32) -> io::Result<()> {
         let (zygote, own) = (self.zygotes[at].pid, self.parent.pid.as_raw_nonzero().get());
         let birth = procfs::birth(pid);
-        let is_own = birth.is_some_and(|birth| birth.parent == own);
+        // A child of this process may as well be an orphan of another user.
+        let is_own = birth.is_some_and(|birth| birth.parent == own) && owner(pid) == owner(zygote);
         let is_known = self.by_pid.contains_key(&pid) || !self.is_unknown_child(pid);
         let is_of_zygote = birth.is_none_or(|birth| birth.parent == zygote);
         if pid == zygote || is_known || !is_own && !is_of_zygote {
@@ -159,6 +165,7 @@ impl Angel {
             is_forked: true,
             birth,
         };
+        self.zygotes[at].has_forked = true;
         self.workers.insert(worker, process);
         self.by_pid.insert(pid, worker);
         self.send(&ToServer::Spawned { worker, pid }, fds);
@@ -204,17 +211,26 @@ impl Angel {
         };
         // What it reported before its end counts.
         self.receive_from_zygote(at);
-        let zygote = self.zygotes.swap_remove(at);
+        let mut zygote = self.zygotes.swap_remove(at);
         self.adopt_children(pid);
-        let waiting = zygote.waiting.into_iter().map(|(worker, _)| worker);
+        let mut waiting = zygote.take_waiting();
+        // It asks to be replaced by one that boots again.
+        let is_replaced = zygote.has_forked && end == End::Code(0);
+        let moved = match is_replaced && !zygote.is_unwanted {
+            true => std::mem::take(&mut waiting),
+            false => Vec::new(),
+        };
         let message = ToServer::ZygoteEnded {
             zygote: zygote.key,
             end,
-            is_expected: zygote.is_unwanted,
+            is_expected: zygote.is_unwanted || is_replaced,
             reason: zygote.fault,
-            waiting: waiting.chain(zygote.requested.into_keys()).collect(),
+            waiting: waiting.into_iter().map(|(worker, _)| worker).collect(),
         };
         self.send(&message, Vec::new());
+        for (worker, name) in moved {
+            self.spawn_from_zygote(zygote.key, worker, name, &zygote.spec);
+        }
         true
     }
 
@@ -237,8 +253,8 @@ impl Angel {
 
     /// Kills a zygote. Its workers continue.
     pub(super) fn end_zygote(&mut self, key: ZygoteKey) {
-        let mut zygotes = self.zygotes.iter_mut();
-        if let Some(zygote) = zygotes.find(|zygote| zygote.key == key && !zygote.is_ending) {
+        let of_key = self.zygotes.iter_mut().filter(|zygote| zygote.key == key);
+        for zygote in of_key.filter(|zygote| !zygote.is_unwanted) {
             zygote.is_unwanted = true;
             zygote.kill();
         }

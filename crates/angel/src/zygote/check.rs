@@ -2,7 +2,7 @@
 
 use super::{Address, Report, Zygote, inspect_zygote};
 use crate::recipe::Recipe;
-use crate::{Spec, kill_tree, spawn};
+use crate::{Spec, SpecText, kill_tree, spawn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, WaitOptions, waitpid};
@@ -24,11 +24,13 @@ pub struct Checked {
 /// Boots the zygote of a pool, inspects it and kills it. The error says why it did not become ready within `timeout`.
 /// Must be called by the only thread of the process.
 pub fn check_zygote(name: &str, spec: &Spec, timeout: Duration) -> io::Result<Checked> {
+    // What this process has inherited is not the zygote's.
+    spawn::close_inherited_on_exec();
     let parent = spawn::Parent::new()?;
     let (recipe, address) = (Recipe::new(spec)?, Address::open()?);
     let cookie = format!("{}-check", parent.pid.as_raw_nonzero());
     let started = spawn::zygote(&recipe, name, "", &cookie, &address.name, &parent)?;
-    let zygote = Zygote::new(0, started.pid, cookie, address);
+    let zygote = Zygote::new(0, started.pid, cookie, address, SpecText::new(spec)?);
     let mut boot = Boot {
         zygote,
         pipes: started.fds,

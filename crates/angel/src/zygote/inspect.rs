@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::io::Read;
-use std::path::Path;
 use stoker_os::children;
 
 /// The maximum number of findings. More would be the same ones again.
@@ -233,7 +232,7 @@ impl Descriptor {
     }
 }
 
-fn read_table(path: impl AsRef<Path>) -> String {
+fn read_table(path: &str) -> String {
     let mut bytes = Vec::new();
     let file = fs::File::open(path).ok();
     file.and_then(|file| file.take(MAX_TABLE).read_to_end(&mut bytes).ok());

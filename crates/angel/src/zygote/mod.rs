@@ -9,7 +9,7 @@ pub use check::{Checked, check_zygote};
 pub use inspect::inspect_zygote;
 pub(crate) use record::Report;
 
-use crate::{WorkerKey, ZygoteKey};
+use crate::{SpecText, WorkerKey, ZygoteKey};
 use record::MAX_RECORD;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -45,6 +45,10 @@ pub(crate) struct Zygote {
     pub(crate) pid: i32,
     pub(crate) cookie: String,
     link: Link,
+    /// What it was started with.
+    pub(crate) spec: SpecText,
+    /// Whether it has forked a worker.
+    pub(crate) has_forked: bool,
     /// The signal that follows each record, if the zygote has reported that it is ready; 0 for none.
     ready: Option<i32>,
     /// It was killed or has ended, so it gets no more requests.
@@ -80,11 +84,19 @@ impl Address {
 }
 
 impl Zygote {
-    pub(crate) fn new(key: ZygoteKey, pid: i32, cookie: String, address: Address) -> Self {
+    pub(crate) fn new(
+        key: ZygoteKey,
+        pid: i32,
+        cookie: String,
+        address: Address,
+        spec: SpecText,
+    ) -> Self {
         Self {
             key,
             pid,
             cookie,
+            spec,
+            has_forked: false,
             link: Link::Listening(address.listener),
             ready: None,
             is_ending: false,
@@ -168,6 +180,14 @@ impl Zygote {
         let before = self.waiting.len();
         self.waiting.retain(|(key, _)| *key != worker);
         self.waiting.len() < before || self.requested.remove(&worker).is_some()
+    }
+
+    /// Takes the workers that have no process yet, with their names.
+    pub(crate) fn take_waiting(&mut self) -> Vec<(WorkerKey, String)> {
+        let requested = self.requested.drain().map(|(worker, of)| (worker, of.name));
+        let mut all = std::mem::take(&mut self.waiting);
+        all.extend(requested);
+        all
     }
 
     /// Whether a report about a new child may be on its way.

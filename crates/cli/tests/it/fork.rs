@@ -6,7 +6,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::HashSet;
 use stoker_testkit::{
-    App, Client, Dir, Request, Setup, Spawn, matches, procs, repository, run as run_program, until,
+    App, Client, Dir, Http, Request, Setup, Spawn, matches, procs, repository, run as run_program,
+    until,
 };
 use stoker_wire::Status;
 
@@ -305,4 +306,118 @@ fn check_fork_boots_the_application_and_reports_what_would_be_shared() {
         "{}",
         fails.stderr
     );
+}
+
+#[test]
+fn jobs_survive_kills_of_zygotes_and_workers() {
+    const JOBS: usize = 200;
+    let rest = "workers = 3\ncrash_budget = 80\n[queue.mails]";
+    let Some(app) = start(rest) else {
+        return;
+    };
+    let mut client = app.client();
+    for round in 0..10 {
+        for _ in 0..JOBS / 10 {
+            client.push(&Request::push("mails", ""));
+        }
+        let answer = client.call("t.run", "");
+        // The worker of this call may be the one that the last round has killed.
+        if let Ok(Value::Object(run)) = serde_json::from_str(&answer.text()) {
+            procs::kill(pid(&run["zygote"]));
+        }
+        let pids = app.pids();
+        if let Some(pid) = pids.get(round % pids.len().max(1)).filter(|pid| **pid > 0) {
+            procs::kill(*pid);
+        }
+    }
+    until("all jobs are done", || {
+        (client.queue("mails")["done"] == JOBS).then_some(())
+    });
+    app.ready();
+    let ended = app.stop();
+    assert_eq!(ended.code, 0, "{}", ended.log);
+}
+
+#[test]
+fn saturated_processes_run_more_than_one_task_if_that_is_permitted() {
+    let rest = "workers = 1\ntasks_per_fork = \"auto\"\n[queue.mails]";
+    let Some(app) = start(rest) else {
+        return;
+    };
+    let mut client = app.client();
+    assert_eq!(run(&mut client)["tasks"], 1);
+    assert_eq!(
+        run(&mut client)["tasks"],
+        1,
+        "nothing waits, so one task each"
+    );
+    let calls: Vec<Request> = (0..20).map(|_| Request::call("t.run", "")).collect();
+    let ids = client.send_all(&calls);
+    let most = ids.into_iter().map(|id| {
+        let run: Value = serde_json::from_str(&client.answer(id).text()).expect("JSON");
+        run["tasks"].as_i64().expect("a number")
+    });
+    assert!(most.max() > Some(1));
+    assert_eq!(app.pool()["restarts"], 0);
+}
+
+#[test]
+fn code_before_the_fork_runs_once() {
+    let Some(app) = pool("zygote_warm.php", "workers = 2").map(Setup::start) else {
+        return;
+    };
+    let answers: Vec<String> = (0..3).map(|_| app.call("t.run", "").text()).collect();
+    assert_eq!(answers, ["warm 1", "warm 1", "warm 1"]);
+    app.wait_for_log("php-zygote*stdout: warming up");
+    assert_eq!(app.log().matches("warming up").count(), 1);
+}
+
+#[test]
+fn requests_of_a_site_run_in_processes_of_their_own() {
+    let rest = "workers = 2\n[site.shop]\nlisten = [\"127.0.0.1:0\"]";
+    let Some(app) = pool("zygote_site.php", rest).map(Setup::start) else {
+        return;
+    };
+    app.wait_for_log("gateway sites: listening on http://");
+    let mut http = Http::tcp(app.site_address(0), None).expect("the angel listens");
+    let mut pids = HashSet::new();
+    for number in 0..5 {
+        let path = format!("/orders/{number}");
+        let answer = http.request("GET", &path, &[], "").expect("an answer");
+        let answer = answer.json();
+        assert_eq!(
+            (&answer["path"], &answer["requests"]),
+            (&path.into(), &1.into())
+        );
+        pids.insert(answer["pid"].to_string());
+    }
+    assert_eq!(pids.len(), 5);
+    assert_eq!(app.pool()["restarts"], 0);
+}
+
+#[test]
+fn a_task_may_have_the_application_boot_again() {
+    let Some(app) = pool("zygote_reboots.php", "workers = 1").map(Setup::start) else {
+        return;
+    };
+    let old = app.call("t.reboot", "").text();
+    app.wait_for_log("php-zygote has ended (exit code 0)");
+    // A process that was forked before may serve the next call.
+    until("a new zygote", || {
+        (app.call("t.run", "").text() != old).then_some(())
+    });
+    assert!(!app.log().contains("failed start"), "{}", app.log());
+    assert_eq!(app.pool()["restarts"], 0);
+}
+
+#[test]
+fn a_pool_whose_program_takes_tasks_from_an_inbox_cannot_fork() {
+    let Some(setup) = pool("zygote_inbox.php", "workers = 1") else {
+        return;
+    };
+    let app = setup.launch();
+    app.wait_for_log(
+        "strategy \"fork\" forks processes in Worker::run(), and this process opens an Inbox",
+    );
+    app.stop();
 }

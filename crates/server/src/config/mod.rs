@@ -166,6 +166,8 @@ impl Default for StoreConfig {
     }
 }
 
+/// The maximum number of tasks of a forked worker with `tasks_per_fork = "auto"`.
+const MAX_AUTOMATIC_TASKS: u64 = 100;
 /// The path by which the angel finds its own program, even if the file has been replaced.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
@@ -174,8 +176,9 @@ pub struct Pool {
     pub name: String,
     /// How the workers are started, and how many tasks each runs.
     pub strategy: &'static Strategy,
-    /// The number of tasks that a worker runs which a zygote has forked, if the strategy has a zygote.
-    pub tasks_per_fork: u64,
+    /// The number of tasks that a worker runs which a zygote has forked, if the strategy has a zygote. `None`: one, or
+    /// more while the pool is saturated.
+    pub tasks_per_fork: Option<u64>,
     /// The number of tasks that an adapter runs at once; for other strategies the maximum number of workers.
     pub slots: u32,
     /// Program and arguments; empty if workers connect by themselves.
@@ -207,7 +210,7 @@ impl Pool {
         Self {
             name,
             strategy: <&Strategy>::default(),
-            tasks_per_fork: 1,
+            tasks_per_fork: Some(1),
             slots: core.max,
             command: Vec::new(),
             address: None,
@@ -228,11 +231,13 @@ impl Pool {
     /// slot for each.
     fn apply_strategy(&mut self) {
         let core = &mut self.core;
-        core.tasks_per_worker = match self.strategy.has_zygote {
-            true => self.tasks_per_fork,
-            false => self.strategy.tasks,
+        (core.tasks_per_worker, core.max_tasks_per_worker) = match self.tasks_per_fork {
+            _ if !self.strategy.has_zygote => (self.strategy.tasks, 0),
+            Some(tasks) => (tasks, 0),
+            None => (1, MAX_AUTOMATIC_TASKS),
         };
         core.isolated = self.strategy.is_adapter;
+        core.boots_quickly = self.strategy.has_zygote;
         self.slots = core.max;
         if self.strategy.is_adapter {
             (core.min, core.max) = (1, 1);
@@ -287,7 +292,11 @@ impl Pool {
     /// The environment variables that are set for the pool's processes, in addition to the inherited ones.
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
         let (limit, address) = (self.core.memory_limit, self.address.as_deref());
-        let tasks = self.core.tasks_per_worker;
+        // If the number changes, a worker can't count its tasks itself.
+        let tasks = match self.core.max_tasks_per_worker {
+            0 => self.core.tasks_per_worker,
+            _ => 0,
+        };
         let own = self.strategy.variables(tasks, self.slots, limit, address);
         let sites = (!self.sites.is_empty()).then(|| self.sites.join(","));
         let sites = sites.map(|sites| (stoker_workers::SITES.to_owned(), sites));

@@ -210,6 +210,7 @@ fn read_queues(root: &DeTable<'_>, pools: &[Pool], mistakes: &mut Mistakes<'_>) 
         let mut queue = Queue::new(name);
         schema::QUEUE.read(&section, &mut queue, mistakes);
         queue.pool = pool_of(queue.pool, &section, at, pools, mistakes);
+        check_tasks(&section, &queue.pool, pools, mistakes);
         queues.push(queue);
     }
     queues
@@ -221,6 +222,7 @@ fn read_services(root: &DeTable<'_>, pools: &[Pool], mistakes: &mut Mistakes<'_>
         let mut service = Service::new(name);
         schema::SERVICE.read(&section, &mut service, mistakes);
         service.pool = pool_of(service.pool, &section, at, pools, mistakes);
+        check_tasks(&section, &service.pool, pools, mistakes);
         services.push(service);
     }
     services
@@ -332,7 +334,8 @@ fn check_strategy(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistake
 
 /// Checks the key that applies to strategies with a zygote only.
 fn check_zygote(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistakes<'_>) {
-    if !pool.strategy.has_zygote && section.value("tasks_per_fork").is_some() {
+    let is_default = pool.tasks_per_fork == Some(1);
+    if !pool.strategy.has_zygote && !is_default {
         let full = format!("{}.tasks_per_fork", section.path);
         let name = pool.strategy.name;
         let what = format!("nothing is forked (strategy = \"{name}\")");
@@ -373,6 +376,17 @@ fn check_upstream(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistake
     if has_upstream && pool.core.memory_limit > 0 {
         let hint = "leave memory_limit out, and limit the memory in the server's own configuration";
         wrong("memory_limit", "no task has a process of its own", hint);
+    }
+}
+
+/// Checks that the strategy of a queue's or service's pool does not answer HTTP requests only.
+fn check_tasks(section: &Section<'_, '_>, name: &str, pools: &[Pool], mistakes: &mut Mistakes<'_>) {
+    let pool = pools.iter().find(|pool| pool.name == name);
+    if let Some(pool) = pool.filter(|pool| pool.strategy.serves_only_requests()) {
+        let strategy = pool.strategy.name;
+        let what = format!("strategy = \"{strategy}\" of pool {name} answers HTTP requests only");
+        let hint = "choose another pool or strategy";
+        section.add_mistake("pool", mistakes, what, Some(hint.to_owned()));
     }
 }
 

@@ -119,7 +119,7 @@ impl Plane {
         self.log.closed(&zygote.log);
         let words = String::from_utf8_lossy(&zygote.last_output);
         let words = Some(words.trim()).filter(|words| !words.is_empty());
-        let mut text = format!("{how}");
+        let mut text = how.clone();
         for more in [reason.as_deref(), words].into_iter().flatten() {
             text.push_str(": ");
             text.push_str(more);

@@ -14,8 +14,8 @@ final class Child
     /** Maximum number by which the generator of lcg_value() is advanced. */
     private const MAX_LCG_SKIP = 255;
 
-    /** @var list<callable(): mixed> functions to call in each child */
-    public static array $hooks = [];
+    /** The pid of the zygote; null if this process was not forked. */
+    private static ?int $zygote = null;
 
     /** For dup2(); null if FFI is not available. */
     private ?\FFI $libc = null;
@@ -48,6 +48,7 @@ final class Child
      */
     public function adopt(string $name, string $cookie, array $descriptors)
     {
+        self::$zygote = posix_getppid();
         // Stoker kills the process group with the worker.
         posix_setpgid(0, 0);
         [$socket, $stdout, $stderr] = $descriptors;
@@ -65,13 +66,6 @@ final class Child
         return Socket::adopted($socket);
     }
 
-    public function runHooks(): void
-    {
-        foreach (self::$hooks as $hook) {
-            $hook();
-        }
-    }
-
     /**
      * Ends this process at once: shutdown functions and destructors belong to the application in the zygote. Stoker counts
      * this signal as exit code 0.
@@ -84,6 +78,15 @@ final class Child
         pcntl_sigprocmask(SIG_UNBLOCK, [SIGVTALRM]);
         posix_kill(getmypid(), SIGVTALRM);
         exit(0);
+    }
+
+    /** Ends the zygote, so that later processes are forked from one that boots again. */
+    public static function endZygote(): void
+    {
+        // If the zygote has ended already, this process has another parent.
+        if (self::$zygote !== null && posix_getppid() === self::$zygote) {
+            posix_kill(self::$zygote, SIGHUP);
+        }
     }
 
     /** PHP's own generators would give the same numbers in each child. */

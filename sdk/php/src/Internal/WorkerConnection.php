@@ -50,6 +50,9 @@ final class WorkerConnection
      */
     public static function open(array $hello, ?string $socket, ?string $pool, ?string $token, ?float $reconnectFor, float $keepalive): self
     {
+        if (Zygote::isRequested()) {
+            throw new \LogicException('strategy "fork" forks processes in Worker::run(), and this process opens an Inbox: set strategy = "loop" or "spare" in the pool\'s configuration');
+        }
         $fd = getenv('STOKER_FD');
         if ($fd !== false) {
             $stream = Socket::inherited($fd);

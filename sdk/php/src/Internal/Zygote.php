@@ -31,9 +31,11 @@ final class Zygote
 
     /**
      * Signals that are blocked here. SIGIO announces a record, and SIGCHLD the end of a child: waiting for both signals can't
-     * miss either, unlike a read that a signal interrupts. TERM and INT must not end the zygote: Stoker decides when it ends.
+     * miss either, unlike a read that a signal interrupts. With SIGHUP, a child asks for a new zygote. TERM and INT must not end
+     * the zygote: Stoker decides when it ends.
      */
-    private const BLOCKED = [SIGCHLD, SIGIO, SIGTERM, SIGINT];
+    private const BLOCKED = [SIGCHLD, SIGIO, SIGHUP, SIGTERM, SIGINT];
+    private const AWAITED = [SIGCHLD, SIGIO, SIGHUP];
 
     private \Socket $socket;
     /** @var array<int, int> keys of the workers, by pid */
@@ -90,19 +92,22 @@ final class Zygote
     {
         $this->prepare();
         $this->report(pack('CCC', self::READY, self::VERSION, SIGIO));
-        while (true) {
+        for ($signal = SIGIO; ; $signal = pcntl_sigwaitinfo(self::AWAITED)) {
             while (($request = $this->receive()) !== null) {
                 if (($stream = $this->spawn(...$request)) !== null) {
                     return $stream;
                 }
             }
             $this->reap();
-            pcntl_sigwaitinfo([SIGCHLD, SIGIO]);
+            if ($signal === SIGHUP) {
+                exit(0); // Stoker starts a new one. The children continue.
+            }
         }
     }
 
     private function prepare(): void
     {
+        Hooks::run(Hooks::$beforeFork);
         // What the application has printed so far would otherwise be printed by each child.
         while (ob_get_level() > 0 && ob_end_flush()) {
         }
@@ -150,7 +155,7 @@ final class Zygote
             pcntl_signal(SIGCHLD, $this->onChild);
             pcntl_sigprocmask(SIG_SETMASK, $this->mask);
             restore_error_handler();
-            $this->child->runHooks();
+            Hooks::run(Hooks::$afterFork);
 
             return $stream;
         }

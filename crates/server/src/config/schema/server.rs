@@ -33,7 +33,7 @@ pub(crate) const STOKER: Schema<Config> = Schema {
             "boots_at_once",
             "processors",
             number!(boots_at_once, 1..=1_000),
-            "How many workers may boot at the same time.",
+            "How many workers may boot at the same time. Pools take turns. Workers of pools whose last boot failed are counted apart, and a boot that takes longer than 5 seconds does not keep other pools waiting.",
         ),
         key(
             "max_connections",
@@ -75,7 +75,7 @@ pub(crate) const STOKER: Schema<Config> = Schema {
             "user_inflight",
             "50_000",
             number!(user_inflight, 1..=100_000_000),
-            "Unfinished calls of one user, on all of its connections. Above it, calls are rejected with a retry-after time.",
+            "Unfinished calls of one user, on all of its connections. The visitors of a site are a user of their own. Above it, calls are rejected with a retry-after time.",
         ),
         key(
             "user_pushes",
@@ -87,7 +87,7 @@ pub(crate) const STOKER: Schema<Config> = Schema {
             "user_memory",
             "three quarters of `max_memory`",
             size!(user_memory),
-            "Size of one user's unfinished calls and of answers that it has not read. Above it, new calls are rejected with a retry-after time.",
+            "Size of one user's unfinished calls and of answers that it has not read. The visitors of a site are a user of their own. Above it, new calls are rejected with a retry-after time.",
         ),
         key(
             "user_queues",
