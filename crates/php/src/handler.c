@@ -82,7 +82,7 @@ static bool run(struct task *task)
 /* Runs the sample in a copy of this process. Nobody gets the answer. */
 static void run_sample(void)
 {
-    struct buffer meta = {0}, message = {0};
+    struct buffer message = {0};
     is_clone = true;
     sapi_keep_environment();
     struct wire_frame frame = {.type = WIRE_REQ, .id = 1, .name = "stoker:sample", .name_len = strlen("stoker:sample")};
@@ -92,7 +92,7 @@ static void run_sample(void)
     } else {
         buffer_add(&message, ZSTR_VAL(handler.sample), ZSTR_LEN(handler.sample));
     }
-    frame.meta = meta.bytes;
+    frame.meta = "";
     frame.body = message.bytes;
     frame.body_len = message.len;
     run(task_of(&frame));
