@@ -95,7 +95,8 @@ static void run_sample(void)
     frame.meta = "";
     frame.body = message.bytes;
     frame.body_len = message.len;
-    run(task_of(&frame));
+    if (!run(task_of(&frame)))
+        _exit(1);
 }
 
 static void call_hooks(void)
@@ -191,7 +192,8 @@ static void finish(void)
     renewal_end();
     if (takes_more)
         worker_leave();
-    _exit(0);
+    /* Without a socket, this was the sample. */
+    _exit(worker.fd < 0);
 }
 
 int handler_boot(void)
