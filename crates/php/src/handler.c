@@ -82,8 +82,9 @@ static bool run(struct task *task)
 /* Runs the sample in a copy of this process. Nobody gets the answer. */
 static void run_sample(void)
 {
-    struct buffer meta = {0}, message = {0};
+    struct buffer message = {0};
     is_clone = true;
+    sapi_keep_environment();
     struct wire_frame frame = {.type = WIRE_REQ, .id = 1, .name = "stoker:sample", .name_len = strlen("stoker:sample")};
     if (*hello_sites()) {
         buffer_format(&message, "GET http://localhost%s HTTP/1.1\r\nhost: localhost\r\n\r\n", ZSTR_VAL(handler.sample));
@@ -91,10 +92,11 @@ static void run_sample(void)
     } else {
         buffer_add(&message, ZSTR_VAL(handler.sample), ZSTR_LEN(handler.sample));
     }
-    frame.meta = meta.bytes;
+    frame.meta = "";
     frame.body = message.bytes;
     frame.body_len = message.len;
-    run(task_of(&frame));
+    if (!run(task_of(&frame)))
+        _exit(1);
 }
 
 static void call_hooks(void)
@@ -123,6 +125,7 @@ static void serve(void)
     int fd = zygote_serve(working_set_prefault);
     is_clone = true;
     renewal_reseed();
+    sapi_keep_environment();
     call_hooks();
     if (EG(exception))
         return;
@@ -189,7 +192,8 @@ static void finish(void)
     renewal_end();
     if (takes_more)
         worker_leave();
-    _exit(0);
+    /* Without a socket, this was the sample. */
+    _exit(worker.fd < 0);
 }
 
 int handler_boot(void)

@@ -22,7 +22,7 @@
 static int take_socket(void)
 {
     const char *text = getenv("STOKER_FD");
-    int number = text ? atoi(text) : -1, fd = number < 0 ? -1 : fcntl(number, F_DUPFD_CLOEXEC, 100);
+    int number = text ? atoi(text) : -1, fd = number < 0 ? -1 : fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (fd < 0) {
         fputs("stoker-php: `stoker serve` starts this program, for a pool with strategy = \"sapi\" (STOKER_FD is not set)\n", stderr);
         exit(2);

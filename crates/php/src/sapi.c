@@ -70,10 +70,8 @@ static char *get_variable(const char *name, size_t len)
     return (char *)variables_find(name, len);
 }
 
-static void register_variables(zval *array)
+static void import_environment(zval *array)
 {
-    size_t count;
-    const struct variable *all = variables_all(&count);
     for (char **entry = environ; *entry; entry++) {
         const char *end = strchr(*entry, '=');
         char name[256];
@@ -84,6 +82,25 @@ static void register_variables(zval *array)
         if (!variables_hide(name))
             php_register_variable(name, (char *)end + 1, array);
     }
+}
+
+/* The environment as $_SERVER has it, without what a request could have sent; undefined unless it is kept. */
+static zval environment;
+
+void sapi_keep_environment(void)
+{
+    array_init(&environment);
+    import_environment(&environment);
+}
+
+static void register_variables(zval *array)
+{
+    size_t count;
+    const struct variable *all = variables_all(&count);
+    if (Z_TYPE(environment) == IS_ARRAY)
+        zend_hash_copy(Z_ARRVAL_P(array), Z_ARRVAL(environment), zval_add_ref);
+    else
+        import_environment(array);
     for (size_t at = 0; at < count; at++) {
         char *value = (char *)all[at].value;
         size_t len = all[at].len;

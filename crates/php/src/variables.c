@@ -89,7 +89,7 @@ bool variables_hide(const char *name)
 {
     static const char *const sometimes[] = {"AUTH_TYPE", "CONTENT_LENGTH", "CONTENT_TYPE", "HTTPS", "PATH_INFO", "PATH_TRANSLATED",
                                             "REMOTE_ADDR", "REMOTE_PORT", "REMOTE_USER"};
-    if (!request.task || !request.task->is_http)
+    if (request.task && !request.task->is_http)
         return false;
     for (size_t at = 0; at < sizeof sometimes / sizeof *sometimes; at++)
         if (!strcmp(name, sometimes[at]))

@@ -20,6 +20,8 @@
 /* What is noted at most. */
 #define MAX_RANGES 8192
 #define MAX_PAGES 16384
+/* Larger mappings are reserved addresses rather than memory, and take long to look at, in bytes. */
+#define MAX_MAPPING (1ull << 32)
 /* The longest time of the sample task, in seconds. */
 #define MAX_TIME 30
 
@@ -86,7 +88,7 @@ static void note_all(void)
         char rights[5];
         bool is_readable = sscanf(line, "%lx-%lx %4s", &begin, &end, rights) == 3 && rights[0] == 'r';
         /* Mappings of the kernel, and the stack, which grows. */
-        if (is_readable && !strstr(line, "[v"))
+        if (is_readable && end - begin <= MAX_MAPPING && !strstr(line, "[v"))
             note_mapping(pagemap, begin, end, rights[3] == 'p' && rights[1] == 'w');
     }
     free(line);

@@ -23,7 +23,7 @@ pub fn missing_host(name: &str) -> Option<(String, String)> {
     reason = "this process becomes the host program; it starts no other"
 )]
 #[must_use]
-pub fn exec(name: &str, arguments: &[String]) -> io::Error {
+pub fn become_host(name: &str, arguments: &[String]) -> io::Error {
     if let Some((what, hint)) = missing_host(name) {
         return io::Error::other(format!("{what}: {hint}"));
     }

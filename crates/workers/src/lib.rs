@@ -20,7 +20,7 @@ mod upstream;
 #[cfg(feature = "adapters")]
 pub use adapter::Settings;
 pub use address::{Address, WORKER_IN_ADDRESS};
-pub use host::{exec, missing_host};
+pub use host::{become_host, missing_host};
 
 /// A pool's strategy for starting workers.
 #[derive(Debug)]

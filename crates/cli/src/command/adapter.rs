@@ -23,7 +23,7 @@ fn named(strategy: &str) -> Option<Serve> {
 pub(crate) fn adapter(strategy: &str, command: Vec<String>) -> Result {
     if let Some(host) = Strategy::named(strategy).and_then(|strategy| strategy.host) {
         // The host inherits the descriptor and the environment.
-        let error = stoker_workers::exec(host, &command);
+        let error = stoker_workers::become_host(host, &command);
         return Err(Failure::Failed(format!(
             "a worker with strategy \"{strategy}\" can't be started: {error}"
         )));
