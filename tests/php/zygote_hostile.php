@@ -19,6 +19,7 @@ while (socket_recv($socket, $record, 4096, 0)) {
         'foreign' => $send("\2" . $key . pack('V', posix_getppid())),
         'init' => $send("\2" . $key . pack('V', 1)),
         'itself' => $send("\2" . $key . pack('V', getmypid())),
+        'twice' => $send("\1\1\0"),
         'garbage' => $send('garbage'),
         'silent' => null,
         'refuses' => $send("\4" . $key . 'there is no room'),
