@@ -435,6 +435,10 @@ const FAULTS: [(&str, &str); 7] = [
     ),
     ("itself", "as its child, which it is not"),
     (
+        "twice",
+        "its zygote ended with signal 9: it reported twice that it is ready",
+    ),
+    (
         "garbage",
         "its zygote ended with signal 9: a record of 7 bytes is invalid",
     ),
