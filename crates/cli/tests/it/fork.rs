@@ -423,7 +423,7 @@ fn a_pool_whose_program_takes_tasks_from_an_inbox_cannot_fork() {
 }
 
 /// What a zygote does wrong, and what the log says about it.
-const FAULTS: [(&str, &str); 7] = [
+const FAULTS: [(&str, &str); 8] = [
     (
         "version",
         "its zygote ended with signal 9: it speaks version 2 of the zygote protocol",
