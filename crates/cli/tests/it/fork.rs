@@ -500,3 +500,24 @@ fn a_zygote_may_make_its_children_those_of_the_angel() {
         ended.log
     );
 }
+
+#[test]
+fn output_is_that_of_its_task_without_ffi() {
+    if !is_installed() {
+        return;
+    }
+    let file = repository().join("tests/php/zygote_print.php");
+    let toml = format!(
+        "[pool.php]\ncommand = [\"php\", \"-d\", \"ffi.enable=false\", {file:?}]\nstrategy = \"fork\"\n"
+    );
+    let app = setup().config(&toml).start();
+    assert_eq!(app.call("t.print", "").text(), "printed");
+    for wanted in [
+        "stdout t.print#1: by echo",
+        "stdout t.print#1: to a stream",
+        "stderr t.print#1: to the other stream",
+        "stderr t.print#1: by a program",
+    ] {
+        app.wait_for_log(&format!("php-*{wanted}"));
+    }
+}

@@ -21,8 +21,8 @@ final class Child
     private ?\FFI $libc = null;
     /** @var list<int> numbers that the next received descriptors get */
     private array $numbers;
-    /** @var list<resource> streams whose descriptors must stay open */
-    private array $streams = [];
+    /** @var list<resource> streams whose descriptors must stay open as long as the process lives */
+    private static array $streams = [];
 
     /** Called in the zygote. From here on it must not open descriptors. */
     public function __construct()
@@ -136,7 +136,7 @@ final class Child
         // but the constant STDOUT or STDERR can't be used any more.
         $name = $to === 1 ? 'STDOUT' : 'STDERR';
         defined($name) && is_resource(constant($name)) && fclose(constant($name));
-        $this->streams[] = fopen("php://fd/$from", 'w');
+        self::$streams[] = fopen("php://fd/$from", 'w');
         fclose($stream);
     }
 }
