@@ -58,6 +58,7 @@ fn each_task_runs_in_a_process_of_its_own_that_has_booted() {
         assert_eq!(run["inherited"], false);
         assert_ne!(run["zygote"], run["pid"]);
     }
+    app.wait_for_log("php-zygote*stderr: stoker: lcg_value() was called at boot");
     assert_eq!(app.pool()["restarts"], 0);
     until("all ends are counted", || {
         (app.pool()["spent"] == 8).then_some(())
