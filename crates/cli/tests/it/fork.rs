@@ -522,3 +522,25 @@ fn output_is_that_of_its_task_without_ffi() {
         app.wait_for_log(&format!("php-*{wanted}"));
     }
 }
+
+#[test]
+fn a_reload_to_a_version_that_cannot_boot_keeps_the_old_zygote() {
+    let Some(setup) = pool("zygote_breaks.php", "workers = 2") else {
+        return;
+    };
+    let broken = setup.dir().file("broken");
+    let app = setup.start();
+    let old = app.call("t.run", "").text();
+    std::fs::write(broken, "").expect("a file");
+    let output = app.cli(&["reload"]);
+    assert_ne!(output.code, 0, "{}", output.stdout);
+    assert!(
+        output.stderr.contains("the new version is broken"),
+        "{}",
+        output.stderr
+    );
+    app.wait_for_log("pool php: the new version can't run; the old one stays");
+    for _ in 0..5 {
+        assert_eq!(app.call("t.run", "").text(), old);
+    }
+}
