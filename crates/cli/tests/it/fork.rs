@@ -533,12 +533,9 @@ fn a_reload_to_a_version_that_cannot_boot_keeps_the_old_zygote() {
     let old = app.call("t.run", "").text();
     std::fs::write(broken, "").expect("a file");
     let output = app.cli(&["reload"]);
-    assert_ne!(output.code, 0, "{}", output.stdout);
-    assert!(
-        output.stderr.contains("the new version is broken"),
-        "{}",
-        output.stderr
-    );
+    let told = output.stdout + &output.stderr;
+    assert_ne!(output.code, 0, "{told}");
+    assert!(told.contains("the new version is broken"), "{told}");
     app.wait_for_log("pool php: the new version can't run; the old one stays");
     for _ in 0..5 {
         assert_eq!(app.call("t.run", "").text(), old);
