@@ -131,7 +131,9 @@ class Campaign(Faults):
             await clients
         await self.at_rest()
         await self.stop()
-        (self.folder / "requests.txt").write_text("".join(f"{request.began:.2f} {request}\n" for request in load.done))
+        lines = [f"{request.began:.2f} {request}\n" for request in load.done]
+        lines += [f"{began:.2f} {kind.upper()} until {ended:.2f}\n" for kind, began, ended in self.timeline.faults]
+        (self.folder / "requests.txt").write_text("".join(sorted(lines)))
         judge = Judge(load, self.timeline, self.draw)
         self.broken += judge.broken((self.folder / "runs").read_text().split())
         self.kinds |= {request.kind for request in load.done if request.answer}

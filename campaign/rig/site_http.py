@@ -119,6 +119,7 @@ class Http1:
 
     async def _read(self, request):
         head = await self._head()
+        request.has_head = True
         lines = head.decode("latin-1").split("\r\n")
         code = int(lines[0].split()[1])
         headers = {}
@@ -218,7 +219,7 @@ class Http2:
             if kind == "cut":
                 raise OSError(payload)
             if kind == HEADERS and stream["status"] is None:
-                stream["status"] = status(payload)
+                stream["status"], request.has_head = status(payload), True
             elif kind == DATA:
                 stream["parts"].append(payload)
                 request.received += len(payload)
