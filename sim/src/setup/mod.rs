@@ -243,9 +243,11 @@ impl Setup {
             // The connections of administrators have places of their own, so user 0 stays on this machine.
             remote_users: [false, remote.percent(30), remote.percent(30)]
                 .map(|is_remote| is_remote.then(|| RemoteToken::draw(&mut links))),
-            remote_guests: remote.percent(30),
-            resume_timeout: Duration::from_millis(*links.one_of(&[0, 1_000, 10_000, 10_000])),
-            link_losses: *links.one_of(&[0, 2, 5, 20]),
+            remote_guests: remote.percent(50),
+            resume_timeout: Duration::from_millis(
+                *links.one_of(&[0, 1_000, 10_000, 10_000, 10_000]),
+            ),
+            link_losses: *links.one_of(&[0, 1, 1, 3, 10]),
             calls: *dice.one_of(&[2, 2, 6]),
             has_break: dice.percent(12) && may_break,
             max_run_us: *dice.one_of(&[20, 50, 150, 1_000, 20_000, 300_000]),
