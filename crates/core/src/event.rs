@@ -39,7 +39,7 @@ pub enum Event<'a> {
         worker: WorkerId,
         offer: Offer<'a>,
     },
-    /// A worker that the data plane did not start has dialled in. [`Action::Admit`] returns its id with the same
+    /// A worker that the data plane did not start has connected by itself. [`Action::Admit`] returns its id with the same
     /// ticket.
     Joined {
         pool: PoolId,
@@ -151,7 +151,7 @@ pub enum Event<'a> {
     Tick,
 }
 
-/// What a worker announces about itself when it connects.
+/// The properties that a worker announces when it connects.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer<'a> {
     /// Maximum number of concurrent tasks, at least 1.
@@ -227,7 +227,7 @@ pub enum Outcome {
     WouldDeadlock,
 }
 
-/// What is known about a task when it ends.
+/// The facts about a task that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     pub waited: Span,
@@ -251,7 +251,7 @@ pub enum Action {
         version: u32,
         number: u32,
     },
-    /// The worker that dialled in with this ticket is admitted under this id.
+    /// The worker that connected by itself with this ticket is admitted under this id.
     Admit {
         worker: WorkerId,
         ticket: u32,
@@ -288,7 +288,7 @@ pub enum Action {
     Terminate {
         worker: WorkerId,
     },
-    /// Close the connection of a worker that dialled in and has no task. Its process continues.
+    /// Close the connection of a worker that connected by itself and has no task. Its process continues.
     Disconnect {
         worker: WorkerId,
     },

@@ -84,7 +84,7 @@ pub(crate) struct Queue {
     pub(crate) vacant: bool,
     /// Pools whose workers announced this queue, even if the configuration assigns it to other pools.
     pub(crate) announced: Vec<PoolId>,
-    /// The pools in `pools` that serve this queue only because workers that dialled in announced it.
+    /// The pools in `pools` that serve this queue only because workers that connected by themselves announced it.
     pub(crate) guests: Vec<PoolId>,
     /// The pools that serve this queue.
     pub(crate) pools: Vec<PoolId>,

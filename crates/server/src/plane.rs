@@ -100,7 +100,7 @@ pub(crate) struct QueueStats {
 #[derive(Default)]
 pub(crate) struct Stats {
     pub(crate) metrics: Metrics,
-    /// What gateways have reported, by the name of the gateway.
+    /// The metrics that gateways have reported, by the name of the gateway.
     pub(crate) gateway_metrics: Metrics,
     /// By the id of the queue or service.
     pub(crate) queues: Vec<QueueStats>,

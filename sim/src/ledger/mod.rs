@@ -3,7 +3,7 @@
 
 mod at_rest;
 mod change;
-mod changed;
+mod change_effect;
 mod count;
 mod details;
 mod display;

@@ -26,7 +26,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// What the angel needs to start.
+/// The parameters with which the angel is started.
 pub struct Options {
     /// The listening socket. Its path is passed to workers.
     pub socket: Socket,
@@ -66,7 +66,7 @@ struct Worker {
     cookie: String,
 }
 
-/// What the angel is doing.
+/// The phase that the angel is in.
 #[derive(Clone, Copy, PartialEq)]
 enum Phase {
     Serving,

@@ -93,7 +93,7 @@ impl Angel {
         }
         if !self.ever_served && self.quick_exits >= MAX_FAILED_STARTS && end != SIGKILLED {
             // The server has never worked and has logged the reason, so another attempt would fail in the same way. A
-            // killed server is different: it may have served workers that dial in, for which it sends no message to the
+            // killed server is different: it may have served workers that connect by themselves, for which it sends no message to the
             // angel.
             return self.end(1);
         }

@@ -78,7 +78,7 @@ fn explain(config: &Config, access: &Access, warnings: &[String]) -> String {
         let (_, group) = stoker_angel::names(0, group);
         let mode = config.socket_mode;
         lines.push(format!(
-            "the socket is for group {group}, with mode {mode:04o}"
+            "the socket has group {group} and mode {mode:04o}"
         ));
     }
     lines.extend(access.warning.clone());

@@ -79,12 +79,12 @@ fn refuse_unused(args: &Args) -> Result {
     let refuse = |text: String| Err(Failure::Usage(text));
     if args.timeout.is_some() {
         return refuse(format!(
-            "--timeout is for commands that send requests to a server, which `stoker {command}` does not; leave it out"
+            "`stoker {command}` sends no request to a server: remove --timeout"
         ));
     }
     if args.url.is_some() {
         return refuse(format!(
-            "--url is for commands that send requests to a server, which `stoker {command}` does not; leave it out"
+            "`stoker {command}` sends no request to a server: remove --url"
         ));
     }
     if command == "token" && args.socket.is_some() {

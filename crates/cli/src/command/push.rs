@@ -93,7 +93,7 @@ fn metadata(push: &Push) -> Result<MetaBuf> {
         if let Some(text) = text {
             if text.is_empty() || text.len() > max {
                 return Err(Failure::Usage(format!(
-                    "a key or type has 1 to {max} bytes"
+                    "a key or type must have 1 to {max} bytes"
                 )));
             }
             meta.push(key, text.as_bytes());

@@ -217,7 +217,7 @@ fn jobs_are_listed_shown_retried_and_cancelled() {
     let next = list["next"].as_str().expect("there are more");
     let page = expect_success(&app, &["jobs", "list", "--limit", "2"]);
     assert!(
-        page.ends_with(&format!("there are more: --after {next}\n")),
+        page.ends_with(&format!("there are more jobs: add --after {next}\n")),
         "{page}"
     );
     let rest = json_of(&app, &["jobs", "list", "--after", next]);
@@ -446,7 +446,7 @@ fn queues_are_shown_paused_resumed_and_set() {
         &app,
         &["set", "mails"],
         2,
-        "name what to set: --weight, --reserve or --limit",
+        "expected --weight, --reserve or --limit",
     );
     expect_failure(
         &app,
@@ -574,7 +574,7 @@ fn a_reload_to_a_command_that_cannot_run_fails() {
     assert_eq!(output.code, 1);
     assert_eq!(
         output.stdout,
-        "p: the new version can't run; version 1 stays\n\
+        "p: the new version can't start; version 1 keeps running\n\
          p-4 did not become ready (exit code 1)\n"
     );
 }
@@ -645,7 +645,7 @@ fn usage_errors_show_the_usage() {
         ),
         (
             &["push", "mails", "--key", ""],
-            "a key or type has 1 to 200 bytes",
+            "a key or type must have 1 to 200 bytes",
         ),
         (&["jobs"], "Usage: stoker jobs"),
         (

@@ -9,7 +9,7 @@ pub struct PoolPlan {
     pub hello: Hello,
     /// Whether its workers leave after nearly every task and take long to end.
     pub leaves: bool,
-    /// The number of workers that are started elsewhere and dial in again and again.
+    /// The number of workers that are started elsewhere and connect again and again.
     pub guests: u32,
 }
 

@@ -177,7 +177,7 @@ impl Books {
 }
 
 /// Whether an action is permitted after the drain is complete: refusing new tasks, and releasing workers
-/// that dial in.
+/// that connect by themselves.
 fn is_late(action: &Action) -> bool {
     !matches!(
         action,

@@ -251,9 +251,9 @@ fn a_worker_that_completed_a_task_is_replaced_at_once() {
     assert_eq!(w.starting().len(), 1);
 }
 
-/// A worker that dials in proves nothing about the command that the pool starts.
+/// A worker that connects by itself proves nothing about the command that the pool starts.
 #[test]
-fn a_worker_that_dials_in_does_not_end_the_backoff() {
+fn a_worker_that_connects_by_itself_does_not_end_the_backoff() {
     let (mut w, pool) = World::of(PoolConfig {
         max: 5,
         ..workers(2)
@@ -269,10 +269,10 @@ fn a_worker_that_dials_in_does_not_end_the_backoff() {
     assert!(matches!(w.core.pool(pool).2, Health::Failing { .. }));
 }
 
-/// The death of a worker that dialled in, or of one of an older version, says nothing about the pool's
+/// The death of a worker that connected by itself, or of one of an older version, says nothing about the pool's
 /// present command.
 #[test]
-fn deaths_of_dialled_in_or_older_workers_are_not_failed_boots() {
+fn deaths_of_connected_or_older_workers_are_not_failed_boots() {
     let (mut w, pool) = World::ready(workers(2));
     let guest = w.join(pool, &Hello::default());
     let old = w.live()[0];

@@ -307,9 +307,9 @@ fn dead_workers_are_not_replaced() {
     }
 }
 
-/// A worker that dials in during a drain is admitted and sent GOAWAY.
+/// A worker that connects by itself during a drain is admitted and sent GOAWAY.
 #[test]
-fn workers_that_dial_in_are_sent_goaway() {
+fn workers_that_connect_by_themselves_are_sent_goaway() {
     let Drain { mut w, mail, .. } = pool(workers(1));
     w.submit(job(mail));
     w.step(Event::Drain);
@@ -320,9 +320,9 @@ fn workers_that_dial_in_are_sent_goaway() {
     }));
 }
 
-/// An operator's process manager may restart workers that dial in all the time.
+/// An operator's process manager may restart workers that connect by themselves all the time.
 #[test]
-fn workers_that_dial_in_do_not_delay_the_drain() {
+fn workers_that_connect_by_themselves_do_not_delay_the_drain() {
     let Drain { mut w, mail, .. } = pool(workers(1));
     w.submit(job(mail));
     w.step(Event::Drain);

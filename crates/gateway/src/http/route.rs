@@ -46,7 +46,7 @@ async fn answer(gateway: &Rc<Gateway>, peer: Peer, request: Request<Incoming>) -
     let Some(parts) = path::parts(uri.path()) else {
         return (
             "unknown",
-            Err(Problem::invalid("the path is not validly encoded")),
+            Err(Problem::invalid("the percent-encoding of the path is invalid")),
         );
     };
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();

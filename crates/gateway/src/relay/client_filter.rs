@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::Instant;
 use stoker_wire::{Flags, Frame, IdMap, Type};
 
-/// What to do with the body of the request that is being read.
+/// How the body of the request that is being read is handled.
 enum Body {
     Forward,
     Skip,

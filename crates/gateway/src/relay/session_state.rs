@@ -18,7 +18,7 @@ struct OpenTask {
     is_cancelled: bool,
 }
 
-/// What a reconnected worker receives: the ids of the open tasks, and the frames to send again.
+/// Data for a worker that has reconnected: the ids of its open tasks, and the frames to send again.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Resumption {
     pub(super) open: Vec<u32>,

@@ -145,7 +145,7 @@ pub(super) fn check(section: &Section<'_, '_>, site: &SiteConfig, mistakes: &mut
     if site.max_body > MAX_BODY {
         wrong(
             "max_body",
-            "expected at most \"1TB\"".to_owned(),
+            "expected at most \"1024GB\"".to_owned(),
             "choose a smaller limit",
         );
     }

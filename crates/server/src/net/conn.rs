@@ -103,7 +103,7 @@ pub(crate) struct Counted {
     pub(crate) to_worker: bool,
 }
 
-/// What a read says about further data.
+/// Whether more data can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Open,

@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a task waits for.
+/// The events that a task waits for.
 #[derive(Debug, Default)]
 pub(crate) enum Target {
     /// Nothing that could be stopped: it has not begun, or has ended.

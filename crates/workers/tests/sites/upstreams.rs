@@ -303,7 +303,7 @@ fn a_server_that_dies_is_started_again() {
         );
         assert_eq!(
             reply.text(),
-            "python3 died of signal 11 in the middle of the answer"
+            "python3 was killed by signal 11 in the middle of the answer"
         );
     }
     assert_eq!(site.ask(&Request::post("echo.php", "")).body(), b"hi");

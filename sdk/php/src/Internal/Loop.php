@@ -494,7 +494,7 @@ final class Loop
             throw new \LogicException("{$task->name}: ack() is only possible while the job runs, in the worker's own process");
         }
         if ($this->channel->muted) {
-            throw new ConnectionLost("{$task->name}: the connection to Stoker was lost for too long, and the job was given to another worker or failed");
+            throw new ConnectionLost("{$task->name}: the connection to Stoker was lost for too long, and the job was assigned to another worker or failed");
         }
         unset($this->acked[$task->id]);
         $this->channel->event(Kind::ACK, $task->id, '');

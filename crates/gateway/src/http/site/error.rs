@@ -19,7 +19,7 @@ pub(super) struct SiteError {
     /// For the log; `None` if the server has logged it already, or if it is the client's fault.
     pub(super) reason: Option<String>,
     retry_after_ms: Option<u64>,
-    /// What the client should know besides the status.
+    /// Details for the client, in addition to the status.
     text: Option<&'static str>,
 }
 

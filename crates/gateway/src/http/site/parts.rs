@@ -12,7 +12,7 @@ use stoker_wire::Status;
 
 /// The body of a response in parts.
 pub(super) struct PartsBody {
-    /// What came with the head.
+    /// The part of the body that came with the head.
     first: Option<Bytes>,
     parts: Parts,
     trailers: Option<HeaderMap>,
@@ -68,7 +68,7 @@ impl Body for PartsBody {
 }
 
 fn cut_off(reason: &str) -> io::Error {
-    io::Error::other(format!("the response was cut off: {reason}"))
+    io::Error::other(format!("the response was interrupted: {reason}"))
 }
 
 /// The fields after the body. Invalid ones are left out.

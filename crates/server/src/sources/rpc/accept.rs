@@ -61,7 +61,7 @@ impl Plane {
             Ok(Place::FreeAt(_)) => {
                 refuse_connection(
                     &conn.fd,
-                    "the limit of connections is reached, and others wait already \
+                    "the connection limit is reached, and other connections are waiting already \
                 (stoker.max_connections)",
                 );
             }
@@ -93,7 +93,7 @@ impl Plane {
     fn on_accept_failed(&mut self, error: Errno) {
         self.log.put(
             events::CANNOT_ACCEPT
-                .message(format!("cannot accept connections for a moment: {error}"))
+                .message(format!("cannot accept connections at the moment: {error}"))
                 .with("reason", error.to_string()),
         );
         self.pause_listener(self.now + ACCEPT_RETRY_DELAY);

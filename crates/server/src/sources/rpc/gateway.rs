@@ -130,8 +130,8 @@ impl Plane {
             End::Signal(signal) => Exit::Signal(signal),
         });
         let again = restart.map_or(String::new(), |after| match after.as_millis() {
-            0 => "; it is restarted".to_owned(),
-            ms => format!("; it is restarted in {ms} ms"),
+            0 => "; restarting now".to_owned(),
+            ms => format!("; restarting in {ms} ms"),
         });
         let text = format!("gateway {name} (pid {pid}) ended with {exit}{why}{again}");
         let entry = events::GATEWAY_DIED.message(text).with("gateway", name);

@@ -149,7 +149,7 @@ impl Plane {
     }
 }
 
-/// What is wrong with the credit that a request grants for its answer.
+/// An error in the credit that a request grants for its answer.
 fn invalid_credit(frame: &Frame<'_>) -> Option<String> {
     let credit = frame.meta.uint(Key::CREDIT)?;
     if frame.flags.has(Flags::ONEWAY) {

@@ -7,7 +7,7 @@ use hyper::header::{
     IF_UNMODIFIED_SINCE,
 };
 
-/// What identifies the present version of what is sent.
+/// The identifiers of the current version of the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Validators<'a> {
     pub(crate) etag: Option<&'a [u8]>,

@@ -23,7 +23,7 @@ pub(crate) struct Lookup {
     pub(super) cache: RefCell<Cache<Resource>>,
 }
 
-/// What is at a path.
+/// The result of looking up a path.
 pub(crate) enum Found {
     File(Rc<Resource>),
     Directory,

@@ -7,7 +7,7 @@ const MAX_PATH: usize = 4_095;
 /// The only directory whose name begins with a dot and that is served (RFC 8615).
 const WELL_KNOWN: &[u8] = b".well-known";
 
-/// What a path stands for.
+/// The meaning of a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Target<'a> {
     /// A path relative to the document root, without an empty, `.` or `..` part. Empty for the root itself.

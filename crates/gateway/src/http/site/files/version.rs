@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// tick of the kernel's clock result in the same times.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
-/// What a descriptor refers to.
+/// The kind of file that a descriptor refers to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Opened {
     File(Version),

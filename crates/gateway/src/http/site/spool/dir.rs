@@ -12,7 +12,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What the names of all files begin with.
+/// The prefix of all file names in the directory.
 const PREFIX: &str = "body-";
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// The number of names that are tried if files with these names exist.
