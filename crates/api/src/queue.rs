@@ -85,7 +85,7 @@ answer! {
 }
 
 answer! {
-    /// A queue that exists.
+    /// The name of a queue.
     pub struct Found {
         /// The name of the queue or service
         pub queue: String = "queue",

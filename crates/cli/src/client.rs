@@ -31,7 +31,7 @@ impl Answer {
             .retry_ms
             .map_or(String::new(), |ms| format!(" (retry after {ms} ms)"));
         let text = String::from_utf8_lossy(&self.body);
-        Err(Failure::Refused {
+        Err(Failure::Rejected {
             status: self.status,
             class: self.error_class,
             text: format!("{text}{retry}"),
@@ -160,7 +160,7 @@ impl Client {
     /// sent before it did so, or the error of the write if there is none.
     fn read_rejection(&mut self, error: std::io::Error) -> Result {
         match self.receive(1, |_| Ok(())) {
-            Err(refused @ Failure::Refused { .. }) => Err(refused),
+            Err(rejected @ Failure::Rejected { .. }) => Err(rejected),
             _ => self.deadlines.check_retryable(error),
         }
     }

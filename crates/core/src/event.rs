@@ -5,7 +5,7 @@ use crate::{Exit, Health, KeyId, NewTask, PoolId, QueueId, Span, StopReason, Tas
 /// Something that happened. [`crate::Core::step`] applies it.
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
-    /// A source brought a task. If the task is refused, [`Action::Finish`] follows in the same step.
+    /// A source brought a task. If the task is rejected, [`Action::Finish`] follows in the same step.
     Arrived(NewTask<'a>),
     /// The store has a task of this lane that was not offered to the core, because there was no room (see
     /// [`crate::Core::has_room`]).

@@ -357,7 +357,9 @@ impl Plane {
             }
             Notice::ReloadGivenUp { pool } => {
                 let pool = self.core.pool(pool).0.to_owned();
-                let text = format!("pool {pool}: the new version can't start; the old version keeps running");
+                let text = format!(
+                    "pool {pool}: the new version can't start; the old version keeps running"
+                );
                 self.log
                     .put(events::RELOAD_GIVEN_UP.message(text).with("pool", pool));
             }

@@ -23,7 +23,7 @@ use Stoker\Wire\Flag;
  * are in seconds.
  *
  * A call that is made in a handler of Worker inherits the task's remaining time, its priority and its trace context,
- * and the server is told which task waits for it.
+ * and names the task that waits for it to the server.
  */
 final class Client
 {

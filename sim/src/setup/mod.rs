@@ -420,7 +420,7 @@ impl Pool {
 }
 
 impl Pool {
-    /// All sections that the pool ever had: tasks and processes that began under a former one may continue.
+    /// All sections that the pool ever had: tasks and processes that began under an earlier one may continue.
     pub(crate) fn sections(&self) -> impl Iterator<Item = &Section> {
         self.former.iter().chain([&self.section])
     }

@@ -160,9 +160,9 @@ mod tests {
         let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
         let (ours, theirs) = pair.expect("a pair of sockets");
         let mut channel = Channel::new(ours);
-        send_unless_dead(&mut channel, &ToServer::Drain, Vec::new()).expect("it is heard");
+        send_unless_dead(&mut channel, &ToServer::Drain, Vec::new()).expect("it is received");
         drop(theirs);
-        send_unless_dead(&mut channel, &ToServer::Drain, Vec::new()).expect("nobody hears it");
+        send_unless_dead(&mut channel, &ToServer::Drain, Vec::new()).expect("nobody receives it");
         let long = ToServer::Config {
             text: "x".repeat(crate::MAX_MESSAGE),
             restarts: 0,

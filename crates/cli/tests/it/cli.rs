@@ -700,7 +700,7 @@ fn without_a_server_every_command_names_the_socket_that_it_tried() {
         assert!(
             output
                 .stderr
-                .starts_with("stoker: no Stoker answers at stoker.sock"),
+                .starts_with("stoker: no server answers at stoker.sock"),
             "{}",
             output.stderr
         );

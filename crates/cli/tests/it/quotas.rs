@@ -100,7 +100,7 @@ fn an_operator_can_connect_when_clients_use_all_connections() {
     assert_eq!(
         clients[0].answer(busy).text(),
         "late",
-        "who waits for an answer stays"
+        "a client that waits for an answer stays connected"
     );
 }
 

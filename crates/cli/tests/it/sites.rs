@@ -400,7 +400,7 @@ fn slow_readers_are_disconnected_when_memory_is_short() {
         let headers = [("x-script", "http-big 8000000")];
         http.send("GET", "/", &headers, "").expect("it is sent");
     }
-    // Some of them find no memory, and those that got an answer are disconnected in the middle of it.
+    // Some requests find no memory, and clients that receive an answer are disconnected in the middle of it.
     let (mut cut, mut busy) = (0, 0);
     until("another client is served", || {
         let answer = get(&app, "http 200 ok");

@@ -43,7 +43,7 @@ fn the_adapter_starts_the_server_and_stops_it() {
 }
 
 #[test]
-fn a_job_is_refused() {
+fn a_job_is_rejected() {
     let config = "[pool.p]\ncommand = [\"true\"]\nstrategy = \"cgi\"\n[queue.q]\npool = \"p\"\n";
     let app = setup().config(config).launch();
     let mut client = app.client();

@@ -713,7 +713,7 @@ impl Sim {
             .filter(|other| other.pool == proc.pool)
             .count();
         if plan.guests > 0 && here < plan.guests as usize {
-            // A worker that connects by itself late after every few tasks could never work off the backlog.
+            // A worker that reconnects late after every few tasks could never work off the backlog.
             let most = if self.trouble { 400 } else { 60 };
             let wait = self.chance.ms(50, most);
             self.after(wait, Due::Guest(proc.pool));

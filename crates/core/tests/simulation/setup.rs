@@ -118,7 +118,7 @@ fn pool(chance: &mut Chance) -> PoolPlan {
 }
 
 /// Turns a pool into one whose processes do not speak the protocol. Settings that the configuration
-/// refuses for such a pool are reset.
+/// rejects for such a pool are reset.
 fn make_silent(pool: &mut PoolPlan) {
     let config = &mut pool.config;
     (config.protocol, config.spawned) = (false, true);

@@ -176,7 +176,7 @@ impl Books {
     }
 }
 
-/// Whether an action is permitted after the drain is complete: refusing new tasks, and releasing workers
+/// Whether an action is permitted after the drain is complete: rejecting new tasks, and releasing workers
 /// that connect by themselves.
 fn is_late(action: &Action) -> bool {
     !matches!(

@@ -31,11 +31,11 @@ fn a_worker_that_connects_by_itself_may_not_join_with_a_name_of_another_pool() {
         Hello::serving(&["users.delete"], &[]),
         Hello::serving(&[], &["mail"]),
     ] {
-        let refused = w
+        let rejected = w
             .core
             .may_join(ours, &hello.offer())
             .expect_err("it is theirs");
-        assert_eq!(refused.pool, "theirs");
+        assert_eq!(rejected.pool, "theirs");
         assert_eq!(w.core.may_join(theirs, &hello.offer()), Ok(()));
     }
     let free = Hello::serving(&["other.get"], &["other", "*"]);

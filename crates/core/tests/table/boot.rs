@@ -110,10 +110,10 @@ fn three_failed_boots_make_a_pool_unhealthy_until_one_succeeds() {
     let health = Health::Failing { boots: 3 };
     assert_eq!(w.core.pool(pool).2, health);
     assert!(w.notices().contains(&Notice::Health { pool, health }));
-    let refused = w.submit(call(users));
+    let rejected = w.submit(call(users));
     let retry_after = secs(1);
     assert_eq!(
-        w.outcome(refused),
+        w.outcome(rejected),
         Some(Outcome::Unavailable { retry_after })
     );
     w.take_actions();
@@ -124,7 +124,7 @@ fn three_failed_boots_make_a_pool_unhealthy_until_one_succeeds() {
     w.boot();
     assert_eq!(w.core.pool(pool).2, Health::Healthy);
     assert!(w.notices().iter().any(told));
-    assert!(w.on(patient).is_some(), "who waited is served");
+    assert!(w.on(patient).is_some(), "the waiting task is served");
 }
 
 /// While a pool has a worker, it serves tasks, even if the other workers fail to boot.

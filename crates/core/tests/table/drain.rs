@@ -85,7 +85,7 @@ fn slots_kept_for_jobs_serve_waiting_calls() {
     assert!(w.on(waiting).is_some());
 }
 
-/// New calls are refused during a drain, so slots are kept only for the calls that are already waiting
+/// New calls are rejected during a drain, so slots are kept only for the calls that are already waiting
 /// (simulation, seed 3675).
 #[test]
 fn no_slots_are_kept_for_future_calls() {
@@ -120,7 +120,7 @@ fn waiting_jobs_are_returned_without_being_started() {
 }
 
 #[test]
-fn new_jobs_wait_until_drained_and_new_calls_are_refused() {
+fn new_jobs_wait_until_drained_and_new_calls_are_rejected() {
     let Drain { mut w, mail, users } = pool(workers(1));
     let running = w.submit(job(mail));
     w.step(Event::Drain);

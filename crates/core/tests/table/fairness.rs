@@ -108,7 +108,7 @@ fn a_long_run_is_charged_while_it_runs() {
     }
     assert!(
         served >= 36,
-        "{served} of 40 runs went to those that had nothing"
+        "{served} of 40 runs went to the keys that had used nothing"
     );
 }
 

@@ -40,7 +40,7 @@ impl Outgoing {
         })
     }
 
-    /// Records that the client of a connection has to read the body, and reserves the memory that it has.
+    /// Records that the client of a connection has to read the body, and reserves the memory that the body takes.
     pub(crate) fn count(&mut self, budget: &Arc<Budget>, watch: &Activity) {
         match self {
             Self::Whole(answer) => answer.count(budget, watch),

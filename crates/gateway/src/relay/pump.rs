@@ -62,7 +62,7 @@ pub(super) struct Pump {
     is_served: bool,
     /// The server has closed its sending side, but still reads.
     is_half_closed: bool,
-    /// The peer was told so: its connection is half-closed too.
+    /// The peer's connection has been half-closed too.
     is_shut_down: bool,
 }
 

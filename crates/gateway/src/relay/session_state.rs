@@ -1,7 +1,7 @@
 //! The state of a worker's session that is needed to resume it on another connection.
 //!
 //! It contains every task that was sent to the worker and has not been answered. A worker that reconnects lists the tasks
-//! that it has; the other ones were lost with the connection and are sent again.
+//! that it has; the others were lost with the connection and are sent again.
 
 use stoker_wire::{Encode, Frame, Type, encode};
 

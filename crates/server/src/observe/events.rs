@@ -85,7 +85,7 @@ events! {
     RELOAD_APPLIED Info "reload_applied" ["file" "keys"] "A reload has applied these keys of the configuration.";
     RELOAD_OVERRIDDEN Info "reload_overridden" ["file" "keys"] "These keys of the configuration have no effect, because `stoker scale` or `stoker set` overrides them.";
     RELOAD_NEEDS_RESTART Warn "reload_needs_restart" ["file" "keys"] "These keys of the configuration have changed, but need a restart.";
-    RELOAD_REFUSED Error "reload_refused" ["reason"] "The configuration cannot be applied; nothing has changed.";
+    RELOAD_REJECTED Error "reload_rejected" ["reason"] "The configuration cannot be applied; nothing has changed.";
     RELOAD_STARTED Info "reload_started" ["pool" "version"] "The workers of a pool are being replaced.";
     RELOAD_DONE Info "reload_done" ["pool" "version"] "The workers of a pool have been replaced.";
     RELOAD_GIVEN_UP Error "reload_given_up" ["pool"] "The new version of a pool cannot start; the old version keeps running.";
@@ -106,7 +106,7 @@ events! {
     CLIENT_STALLED Warn "client_stalled" [] "A client did not read its answers and is disconnected.";
     FEW_DESCRIPTORS Warn "few_descriptors" ["accepted"] "The limit on open files is too low for `max_connections`: fewer connections are accepted.";
     CANNOT_ACCEPT Error "cannot_accept" ["reason"] "Connections cannot be accepted at the moment.";
-    CANNOT_WATCH Error "cannot_watch" ["reason"] "The system refuses to watch a descriptor.";
+    CANNOT_WATCH Error "cannot_watch" ["reason"] "A descriptor cannot be watched, so what happens there is noticed late or not at all.";
     LINES_LOST Warn "lines_lost" ["lines"] "Log lines are missing, because the log could not be written for too long.";
     LOG_TROUBLE Error "log_trouble" ["reason"] "The log file cannot be opened or rotated.";
     OUTPUT_DROPPED Warn "output_dropped" ["pool" "worker" "pid" "lines" "bytes"] "A worker wrote more than `rate_limit` allows.";

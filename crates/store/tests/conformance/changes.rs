@@ -555,11 +555,11 @@ fn impossible_changes_are_rejected(world: &mut World) {
     let loaded = world.load(job(queue)).id;
     let done = world.load(job(queue)).id;
     world.done(done);
-    let refused = |state| Err(Trouble::State(state));
+    let rejected = |state| Err(Trouble::State(state));
     for change in [RETRY, Change::Discard, Change::Release, edit()] {
         assert_eq!(
             world.change(Selection::One(loaded), change),
-            refused(State::Ready)
+            rejected(State::Ready)
         );
     }
     for change in [
@@ -571,7 +571,7 @@ fn impossible_changes_are_rejected(world: &mut World) {
     ] {
         assert_eq!(
             world.change(Selection::One(done), change),
-            refused(State::Done)
+            rejected(State::Done)
         );
     }
     let nobody = JobId(12_345);

@@ -49,7 +49,7 @@ impl StoreUser {
             };
             match self.push_once(&label, &edit) {
                 Pushed::Accepted { .. } => return label,
-                Pushed::Refused(_) => self.prepare_retry(),
+                Pushed::Rejected(_) => self.prepare_retry(),
                 pushed => panic!("{label}: {pushed:?}"),
             }
         }
@@ -101,7 +101,7 @@ impl StoreUser {
                 self.record_id(label, *id);
                 self.is(label, state);
             }
-            Pushed::Refused(trouble) => {
+            Pushed::Rejected(trouble) => {
                 self.absent(label);
                 self.check(trouble);
             }

@@ -50,10 +50,13 @@ pub(crate) fn all_later_syncs_fail(user: &mut StoreUser) {
             "nobody knows whether {label} is there"
         );
     }
-    let refused = user.push_once("refused", |_| {});
+    let rejected = user.push_once("rejected", |_| {});
     assert!(
-        matches!(refused, Pushed::Refused(Trouble::Io(_) | Trouble::Full(_))),
-        "{refused:?}"
+        matches!(
+            rejected,
+            Pushed::Rejected(Trouble::Io(_) | Trouble::Full(_))
+        ),
+        "{rejected:?}"
     );
     user.end_trouble();
     end(user, sent);

@@ -171,8 +171,8 @@ fn shared_memory_can_not_grow_on_a_full_disk() {
     drop(db);
     disk.set_capacity(Some(disk.used() + 32_767));
     let select = "SELECT * FROM t";
-    let refused = Some(ffi::SQLITE_IOERR_SHMSIZE);
-    assert_eq!(code(&open(&disk).unwrap(), select), refused);
+    let rejected = Some(ffi::SQLITE_IOERR_SHMSIZE);
+    assert_eq!(code(&open(&disk).unwrap(), select), rejected);
     disk.set_capacity(Some(disk.used() + 32_768));
     assert_eq!(code(&open(&disk).unwrap(), select), None);
 }

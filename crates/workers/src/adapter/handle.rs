@@ -62,7 +62,7 @@ impl Handle {
         }
     }
 
-    /// Kills the program if `is_too_large` says so of its process group.
+    /// Kills the program if `is_too_large` returns true for its process group.
     pub(super) fn kill_if(&self, is_too_large: impl FnOnce(i32) -> bool) {
         if let Target::Group(group) = &*self.lock()
             && is_too_large(*group)

@@ -259,7 +259,7 @@ fn a_server_that_is_never_ready_is_stopped() {
 }
 
 #[test]
-fn a_server_that_can_not_start_ends_the_adapter() {
+fn a_server_that_cannot_start_ends_the_adapter() {
     for (command, why) in [
         (&["/no/such"][..], "/no/such can't be started: No such file"),
         (

@@ -92,7 +92,7 @@ fn a_wrong_token_is_rejected_with_advice() {
 
 /// A peer can claim neither to be a gateway nor to be identified by one.
 #[test]
-fn a_peer_can_not_claim_another_identity() {
+fn a_peer_cannot_claim_another_identity() {
     let app = start("");
     let push = token(&app, "web", &["--roles", "push", "--queues", "nothing"]);
     let relayed = json!({"token": "x", "owner": "uid:0", "admin": true});

@@ -1,4 +1,4 @@
-//! Responses that the gateway itself gives to the clients of a site. They tell nothing about the inside.
+//! Responses that the gateway itself gives to the clients of a site. They reveal nothing about the server's internals.
 
 use crate::client::{Failure, Reply};
 use crate::http::outgoing::Outgoing;

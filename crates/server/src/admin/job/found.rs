@@ -4,7 +4,7 @@ use crate::MAX_FRAME;
 use crate::net::ConnId;
 use crate::plane::Plane;
 use crate::sources::jobs::{
-    OperatorReply, applicable, failure, history_line, job_details, job_summary, refusal_of,
+    OperatorReply, applicable, failure, history_line, job_details, job_summary, rejection_of,
 };
 use serde::Serialize;
 use stoker_api::job;
@@ -30,7 +30,7 @@ impl Plane {
     }
 
     fn answer_trouble(&mut self, conn: ConnId, id: u32, trouble: &Trouble) {
-        let (status, text) = refusal_of(trouble);
+        let (status, text) = rejection_of(trouble);
         self.status(conn, id, status, &text, None);
     }
 

@@ -22,7 +22,7 @@ impl Plane {
         self.check_gateway(hello.token.as_deref())?;
         let Some(uid) = hello.uid else {
             let text = "a gateway must name the user (uid) of each request";
-            return Err(Fault::Refused(Status::INVALID_ARGUMENT, text.to_owned()));
+            return Err(Fault::Rejected(Status::INVALID_ARGUMENT, text.to_owned()));
         };
         self.set_user(id, Identity::Uid(uid));
         if let Some(conn) = self.peers.conns.get_mut(id) {
@@ -64,7 +64,7 @@ impl Plane {
             return Ok(());
         }
         let text = "only a gateway that this server's angel has started may send requests on behalf of users";
-        Err(Fault::Refused(Status::UNAUTHENTICATED, text.to_owned()))
+        Err(Fault::Rejected(Status::UNAUTHENTICATED, text.to_owned()))
     }
 
     /// Charges a connection to another user.

@@ -126,7 +126,7 @@ impl Plane {
         } else {
             return Ok(());
         };
-        Err(Fault::Refused(Status::RESOURCE_EXHAUSTED, text))
+        Err(Fault::Rejected(Status::RESOURCE_EXHAUSTED, text))
     }
 
     /// Closes a connection to free a descriptor. Returns whether that succeeded.
@@ -165,7 +165,7 @@ impl Plane {
                     return;
                 }
                 let text = "no HELLO was received in time (stoker.hello_timeout)".to_owned();
-                self.fault(id, &Fault::Refused(Status::DEADLINE_EXCEEDED, text));
+                self.fault(id, &Fault::Rejected(Status::DEADLINE_EXCEEDED, text));
             }
             self.peers.places.silent.pop_front();
         }

@@ -16,7 +16,7 @@ pub(crate) enum Target<'a> {
     Directory(Cow<'a, [u8]>),
     /// Nothing that can be a file of a site.
     None,
-    /// No client sends such a path except to get at files that it must not get.
+    /// Only a client that tries to reach protected files sends such a path.
     Hostile,
 }
 

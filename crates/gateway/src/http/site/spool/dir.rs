@@ -61,7 +61,7 @@ impl SpoolDir {
                 continue;
             }
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-            // Something else than a file that can't be opened or removed does no harm.
+            // Other files that can't be opened or removed do no harm.
             let Ok(file) = rustix::fs::openat(&self.fd, &name, flags, Mode::empty()) else {
                 continue;
             };
