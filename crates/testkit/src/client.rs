@@ -208,7 +208,7 @@ impl Client {
                 panic!("nothing came from the server in time")
             }
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => None,
-            Err(error) => panic!("the server's bytes are no frames: {error}"),
+            Err(error) => panic!("the server's bytes are not frames: {error}"),
         }
     }
 

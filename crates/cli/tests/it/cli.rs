@@ -345,7 +345,7 @@ fn running_jobs_are_cancelled_by_a_state_filter() {
     assert_eq!(
         expect_success(&app, &cancel),
         "0 jobs\n",
-        "they are no more"
+        "they no longer exist"
     );
     ready.iter().for_each(|id| drop(client.job_in(id, "ready")));
     client.job_in(&delayed, "delayed");

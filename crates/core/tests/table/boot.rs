@@ -119,7 +119,10 @@ fn three_failed_boots_make_a_pool_unhealthy_until_one_succeeds() {
     w.take_actions();
     fail_boots(&mut w);
     let told = |notice: &Notice| matches!(notice, Notice::Health { .. });
-    assert!(!w.notices().iter().any(told), "still failing is no news");
+    assert!(
+        !w.notices().iter().any(told),
+        "repeated failures are not reported again"
+    );
     w.pass(secs(10));
     w.boot();
     assert_eq!(w.core.pool(pool).2, Health::Healthy);

@@ -281,7 +281,7 @@ fn booting_workers_are_killed() {
     let boot_failed = |notice: &Notice| matches!(notice, Notice::BootFailed { .. });
     assert!(
         !w.notices().iter().any(boot_failed),
-        "and that is no failure of theirs"
+        "and that is not their failure"
     );
 }
 

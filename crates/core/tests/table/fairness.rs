@@ -42,7 +42,7 @@ fn a_weight_is_a_share_of_time() {
     assert!(busy[0].abs_diff(15_000) <= 200, "{busy:?}");
 }
 
-/// A queue that becomes active again starts level with the others. Time without work is no credit, or
+/// A queue that becomes active again starts level with the others. Time without work gives no credit, or
 /// a queue could save up for a burst.
 #[test]
 fn an_inactive_queue_gets_no_credit() {

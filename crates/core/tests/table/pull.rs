@@ -27,7 +27,7 @@ fn a_pull_worker_without_a_request_gets_no_job() {
     assert_eq!(w.assigned(&tasks), tasks[..1], "one request, one job");
     w.done(tasks[0]);
     w.pass(secs(600));
-    assert_eq!(w.assigned(&tasks), [], "an answer is no request");
+    assert_eq!(w.assigned(&tasks), [], "an answer is not a request");
     ready(&mut w, worker, true);
     assert_eq!(w.assigned(&tasks), tasks[1..]);
 }

@@ -68,7 +68,7 @@ async fn reject(relay: &Rc<Relay>, error: HandshakeError, address: IpAddr) {
         HandshakeError::Rejected(socket, rejection) => {
             let mut answer = Vec::new();
             rejection.answer(0, &mut answer);
-            // A reached limit or a missing role is no sign of an attack.
+            // A reached limit or a missing role is not a sign of an attack.
             let is_auth_failure = rejection.status == Status::UNAUTHENTICATED;
             (socket, answer, rejection.text.into_owned(), is_auth_failure)
         }

@@ -206,7 +206,7 @@ impl Pump {
             let rest = &self.out.to_server[self.sent_to_server..];
             match server.poll_write(cx, rest) {
                 Poll::Ready(Ok(count)) => self.sent_to_server += count,
-                // The server has closed the connection. What it wrote before can still be read, so this is no end yet.
+                // The server has closed the connection. What it wrote before can still be read, so the exchange has not ended yet.
                 Poll::Ready(Err(_)) => self.sent_to_server = self.out.to_server.len(),
                 Poll::Pending => return Ok(progress),
             }

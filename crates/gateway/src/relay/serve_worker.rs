@@ -205,7 +205,7 @@ async fn wait_for_reconnect(relay: &Rc<Relay>, entry: &Rc<SessionEntry>, session
 async fn finish(mut session: WorkerSession, peer: &mut AuthenticatedPeer, end: &End) {
     let state = session.filter.state();
     if may_reconnect(end) && state.unanswered() == 0 && !state.goaway_from_worker() {
-        // The worker ran no task, so this is no crash: tasks that are in transit return to their queue, and the lost
+        // The worker ran no task, so this is not a crash: tasks that are in transit return to their queue, and the lost
         // connection counts against none of them.
         encode(
             &mut session.pump.out.to_server,

@@ -334,7 +334,7 @@ mod tests {
         conn.awaited = 1;
         conn.put(Encode::new(Type::Pong, 1));
         conn.flush(Time(5)).expect("it is read");
-        assert_eq!(conn.inactive_since(), Time::ZERO, "a PONG is no answer");
+        assert_eq!(conn.inactive_since(), Time::ZERO, "a PONG is not an answer");
         conn.put(Encode::new(Type::Res, 1));
         assert!(
             conn.has_no_open_requests() && !conn.is_idle(),

@@ -740,7 +740,7 @@ fn discarded_jobs_can_be_imported_again(world: &mut World) {
         world.send(StoreRequest::Import { ticket, jobs });
         let is_mine = |event: &StoreEvent| matches!(event, StoreEvent::Changed { ticket: of, .. } if *of == ticket);
         let StoreEvent::Changed { result, .. } = world.wait(is_mine) else {
-            panic!("that is no answer");
+            panic!("not an answer");
         };
         result.unwrap().count
     };
@@ -823,7 +823,7 @@ fn lists_with_payloads_are_truncated(world: &mut World) {
             whole: true,
         };
         let Found::List { jobs, more } = world.query(query) else {
-            panic!("that is no list");
+            panic!("not a list");
         };
         after = jobs.last().map(|view| view.id);
         pages.push(jobs.len());

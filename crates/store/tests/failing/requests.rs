@@ -94,7 +94,7 @@ impl StoreUser {
 
     pub(crate) fn pushed(&mut self, label: &str, (ticket, state): Sent) -> Pushed {
         let StoreEvent::Pushed { pushed, .. } = self.answer(ticket) else {
-            panic!("that is no answer to a push");
+            panic!("not an answer to a push");
         };
         match &pushed {
             Pushed::Accepted { id, .. } => {
@@ -216,7 +216,7 @@ impl StoreUser {
 
     fn changed(&mut self, ticket: Ticket) -> Result<Changed, Trouble> {
         let StoreEvent::Changed { result, .. } = self.answer(ticket) else {
-            panic!("that is no answer to a change");
+            panic!("not an answer to a change");
         };
         if let Err(trouble) = &result {
             self.ledger.note(&format!("changing: {trouble}"));

@@ -76,7 +76,7 @@ pub(crate) fn syncs_of_a_change_fail(user: &mut StoreUser) {
     assert!(!user.is_answered(ticket), "nobody knows what became of it");
     user.end_trouble();
     let StoreEvent::Changed { result, .. } = user.answer(ticket) else {
-        panic!("that is no answer to a change");
+        panic!("not an answer to a change");
     };
     assert_eq!(result.unwrap().count, 1);
     user.is("safe", State::Suspended);

@@ -101,7 +101,7 @@ fn a_peer_cannot_claim_another_identity() {
     let mut claims = super::connect(&app, &hello).expect("it is a client");
     let refused = claims.try_call_server("stoker.queue", &json!({"op": "list"}));
     assert_eq!(
-        refused.expect_err("it is no administrator").status(),
+        refused.expect_err("it is not an administrator").status(),
         Status::PERMISSION_DENIED
     );
     let gateway = json!({"v": [1], "role": "gateway", "token": push, "uid": 0});

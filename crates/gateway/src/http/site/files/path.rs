@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn unusual_paths_are_no_files() {
+    fn unusual_paths_are_not_files() {
         let long = format!("/{}", "a/".repeat(2_048) + "b");
         for path in [
             "*",

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_and_pipes_are_no_files() {
+    fn directories_and_pipes_are_not_files() {
         let dir = TestDir::new();
         let directory = File::open(dir.path()).unwrap();
         assert_eq!(Version::of(directory), Ok(Opened::Directory));
