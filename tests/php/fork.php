@@ -28,5 +28,5 @@ Worker::create()
 
         return 'the parent answers';
     })
-    ->onCall('t.exit', fn (Task $task) => exit(1))
+    ->onCall('t.dies', fn (Task $task) => posix_kill(getmypid(), SIGKILL))
     ->run();

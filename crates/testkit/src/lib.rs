@@ -24,7 +24,7 @@ mod wire;
 
 pub use app::{App, Ended, Setup, repository};
 pub use client::{Client, Request};
-pub use dir::{Dir, Gate};
+pub use dir::{Dir, Gate, WaitingWorker};
 pub use http::{Http, HttpAnswer};
 pub use log::matches;
 pub use run::{Output, Spawn, bad_worker, beside_tests, pool_of, run};

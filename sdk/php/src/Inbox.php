@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker;
 
-use Stoker\Internal\Loop;
+use Stoker\Internal\Signals;
 use Stoker\Internal\Puller;
 use Stoker\Internal\WorkerConnection;
 
@@ -81,7 +81,7 @@ final class Inbox
         $puller = new Puller($connection);
         if ($softCancel) {
             pcntl_async_signals(true);
-            pcntl_signal(SIGUSR1, Loop::softCancelActive(...));
+            pcntl_signal(SIGUSR1, Signals::softCancelActive(...));
         }
         $puller->loop->open($connection);
 
@@ -170,7 +170,7 @@ final class Inbox
     /** The pool that this inbox has joined; null until Stoker has answered. */
     public function pool(): ?string
     {
-        return $this->puller->loop->pool;
+        return $this->puller->loop->receiver->pool;
     }
 
     /**

@@ -201,7 +201,7 @@ final class Task
     {
         $this->assertIsJob('acknowledged');
         if (!$this->acked) {
-            $this->loop()->acknowledge($this);
+            $this->loop()->link->acknowledge($this);
             $this->acked = true;
         }
     }
@@ -254,7 +254,7 @@ final class Task
         if ($this->isJob) {
             throw new \LogicException("{$this->name} is a queue: only the answer to a call can be written in parts");
         }
-        $this->loop()->parts($this)->write($bytes);
+        $this->loop()->link->parts($this)->write($bytes);
     }
 
     /**
@@ -291,7 +291,7 @@ final class Task
      */
     public function rest(float $seconds): bool
     {
-        return $this->loop()->sleep($seconds);
+        return $this->loop()->link->sleep($seconds);
     }
 
     /**

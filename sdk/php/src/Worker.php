@@ -6,6 +6,7 @@ namespace Stoker;
 
 use Stoker\Internal\Http\Handler;
 use Stoker\Internal\Loop;
+use Stoker\Internal\Signals;
 use Stoker\Internal\WorkerConnection;
 
 /**
@@ -38,7 +39,7 @@ final class Worker
     ) {
         // PHP runs shutdown functions in the order in which they were registered. Registered early, this one closes the
         // task's output before other shutdown functions print.
-        register_shutdown_function(static fn () => Loop::$active?->sendLastWords());
+        register_shutdown_function(static fn () => Loop::$active?->onShutdown());
     }
 
     /**
@@ -204,10 +205,10 @@ final class Worker
         }
         $connection = WorkerConnection::open($hello, $this->socket, $this->pool, $this->token, $this->reconnectFor, $this->keepalive);
         $loop = new Loop($connection->channel, $this->calls, $this->jobs, null, $tasks, $connection->session);
-        $loop->installSignalHandlers($connection->isSpawned);
+        $loop->signals->install($connection->isSpawned);
         if ($this->softCancel) {
             pcntl_async_signals(true);
-            pcntl_signal(SIGUSR1, Loop::softCancelActive(...));
+            pcntl_signal(SIGUSR1, Signals::softCancelActive(...));
         }
         $loop->run($connection);
     }

@@ -124,7 +124,7 @@ test('inbox: last words are also sent if exit() is called in the function that h
     same('READY 1 of 0', $puppet->frame());
     $puppet->send(Puppet::task(1, 'served', true));
     same('runs 1', $puppet->said());
-    $puppet->command('exits');
+    $puppet->command('calls exit');
     same('LAST_WORDS of 1', $puppet->frame());
 });
 

@@ -11,6 +11,7 @@ use Stoker\Wire\Flag;
 use Stoker\Wire\Frame;
 use Stoker\Wire\Key;
 use Stoker\Wire\Meta;
+use Stoker\Wire\Status;
 use Stoker\Wire\Type;
 
 function partsProbe(string ...$arguments): Probe
@@ -215,8 +216,7 @@ test('parts of a response: without credit for its head, the body is collected', 
 
 test('parts of a response: responses without a body do not produce one', function (): void {
     $probe = partsProbe();
-    $probe->send(req('/throw', 'HEAD', meta: creditOf(1 << 20)));
-    same([[HTML_HEAD], [...LAST, '']], [($got = partsOf($probe))[0], brief($got[1])]);
+    same([Type::RES, 0, 0, HTML_HEAD], brief($probe->ask(req('/throw', 'HEAD', meta: creditOf(1 << 20)))));
     foreach (['204' => 'No Content', '304' => 'Not Modified'] as $status => $reason) {
         same([Type::RES, 0, 0, "HTTP/1.1 $status $reason\r\n\r\n"], brief($probe->ask(req("/status?$status", meta: creditOf(1 << 20)))));
     }
@@ -229,6 +229,23 @@ test('parts of a response: trailers, and objects as bodies', function (): void {
     same([Key::TRAILERS => "x-rows: 2\r\na: 1\r\na: 2\r\n"], Meta::decode($got[1]->meta));
     $probe->send(req('/objects', meta: creditOf(1 << 20)));
     same(["HTTP/1.1 200 OK\r\n\r\n", 'object'], partsOf($probe)[0]);
+});
+
+test('parts of a response: an announced length is passed on', function (): void {
+    $probe = partsProbe();
+    $probe->send(req('/length', meta: creditOf(1 << 20)));
+    same(["HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n", 'one ', 'two'], partsOf($probe)[0]);
+    same("HTTP/1.1 200 OK\r\n\r\none two", $probe->ask(req('/length', meta: []))->body);
+    same("HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n", $probe->ask(req('/length', 'HEAD', meta: creditOf(1 << 20)))->body);
+});
+
+test('parts of a response: exit() after the head', function (): void {
+    $probe = partsProbe();
+    $probe->send(req('/exit', meta: creditOf(1 << 20)));
+    same([[HTML_HEAD, 'one'], Status::APPLICATION], [($got = partsOf($probe))[0], $got[1]->code]);
+    holds(str_starts_with($got[1]->body, 'exit() or die() was called while http:shop.request ran'), $got[1]->body);
+    holds(str_contains(Meta::decode($got[1]->meta)[Key::ERROR_PLACE] ?? '', 'parts.php'), 'the place of the handler of the application');
+    same([[Type::GOAWAY, 0, 0]], frames(...$probe->rest()));
 });
 
 test('parts of a response: exceptions after the head', function (): void {

@@ -7,6 +7,9 @@ declare(strict_types=1);
 namespace Stoker\Tests;
 
 use Stoker\Wire\Frame;
+use Stoker\Wire\Key;
+use Stoker\Wire\Meta;
+use Stoker\Wire\Status;
 use Stoker\Wire\Type;
 
 /** @return array<string, mixed> the last words among the frames, with the id of their task */
@@ -120,15 +123,17 @@ test('survival: progress, log and metric', function (): void {
     ], array_map(fn (Frame $f) => [$f->code, $f->prio, $f->id, $f->body], $events));
 });
 
-test('survival: exit() sends last words', function (): void {
+test('survival: exit() is a failure of the task and not a crash', function (): void {
     $probe = (new Probe())->welcome();
     $probe->send(Probe::call('t.echo', 'a', 1), Probe::call('t.exit', '', 2), Probe::call('t.echo', 'never', 3));
     $frames = $probe->rest();
-    $words = lastWords($frames);
-    same(['exit', 2, 'worker.php'], [$words['class'], $words['id'], basename($words['file'])]);
-    holds($words['line'] > 0, 'a line');
     same('half a line and more', Probe::logged($frames, 2));
-    same([1], array_values(array_map(fn (Frame $f) => $f->id, array_filter($frames, fn (Frame $f) => $f->type === Type::RES))));
+    $frames = array_values(array_filter($frames, fn (Frame $f) => $f->type !== Type::EVENT));
+    same([[Type::RES, 1, 0], [Type::RES, 2, Status::APPLICATION], [Type::GOAWAY, 0, 0]], frames(...$frames));
+    $meta = Meta::decode($frames[1]->meta);
+    same('Stoker\\ExitCalled', $meta[Key::ERROR_CLASS]);
+    same(1, preg_match('~/worker\.php:[1-9]\d*$~D', $meta[Key::ERROR_PLACE]));
+    same('exit() or die() was called while t.exit ran, which ends the worker: return or throw instead. Place: the start of its handler', $frames[1]->body);
     same([3, "boot\nshutdown\n"], [$probe->exitCode(), $probe->stdout()], 'shutdown functions print to stdout');
 });
 

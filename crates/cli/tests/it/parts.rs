@@ -308,3 +308,57 @@ fn a_site_cuts_off_a_response_whose_worker_fails() {
         assert_eq!(rest, b"", "no last chunk");
     }
 }
+
+/// By the announced length a client sees whether the response is complete.
+#[test]
+fn a_site_passes_an_announced_length_on() {
+    for (script, is_complete) in [
+        ("next-part def;last-part 0", true),
+        ("last-part 0 def", true),
+        ("last-part 0 de", false),
+        ("next-part de;next-part fgh;last-part 0", false),
+    ] {
+        let app = start_site();
+        let gate = app.dir.gate("gate");
+        let head = "HTTP/1.1 200 OK|content-length: 6||abc";
+        let mut stream = get(&app, &format!("first-part {head};gate gate;{script}"));
+        let text = read_until(&mut stream, "\r\n\r\nabc");
+        assert!(text.contains("content-length: 6\r\n"), "{text}");
+        assert!(!text.contains("transfer-encoding"), "{text}");
+        gate.open();
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).ok();
+        assert_eq!(rest == b"def", is_complete, "{script}");
+        assert!(is_complete || rest.len() < 3, "{script}");
+    }
+    let app = start_site();
+    let head = "HTTP/1.1 200 OK|content-length: 2||abc";
+    let mut stream = get(&app, &format!("first-part {head};last-part 0"));
+    let text = read_until(&mut stream, "\r\n");
+    assert!(text.contains("502"), "{text}");
+    app.wait_for_log("*it has more bytes than its content-length");
+}
+
+/// The client has everything, so that it may go on. What the worker still does is not cancelled.
+#[test]
+fn a_worker_that_is_busy_after_its_response_is_not_cancelled() {
+    let app = start_site();
+    let gate = app.dir.gate("gate");
+    let head = "HTTP/1.1 200 OK|content-length: 6||abc";
+    let script = format!("first-part {head};next-part def;gate gate;last-part 0");
+    let mut stream = get(&app, &script);
+    read_until(&mut stream, "abcdef");
+    let worker = gate.wait_for_worker();
+    assert_eq!(stream.read(&mut [0; 1]).expect("the end"), 0);
+    drop(worker);
+    let mut client = app.client();
+    until("it has ended", || {
+        (client.queue("http:shop")["running"] == 0).then_some(())
+    });
+    let queue = client.queue("http:shop");
+    assert_eq!(
+        (&queue["done"], &queue["failed"]),
+        (&json!(1), &json!(0)),
+        "{queue}"
+    );
+}

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
 use stoker_testkit::{App, Request, Setup, Spawn, limit, pause, procs, repository, run, until};
-use stoker_wire::{Key, Status};
+use stoker_wire::{Flags, Key, Status};
 
 /// Whether PHP is installed. In CI it must be.
 fn is_installed() -> bool {
@@ -91,19 +91,22 @@ fn dies(app: &App, body: &str, told: &str, logged: &str) {
     assert_eq!(app.pool()["restarts"], 1);
 }
 
+/// The task has failed: it does not run again, and it is not quarantined.
 #[test]
-fn exit_in_a_handler_is_reported_as_such() {
+fn exit_in_a_handler_is_a_failure_of_its_task() {
     let Some(app) = start("exit.php", "workers = 1") else {
         return;
     };
-    dies(
-        &app,
-        "7",
-        "exit code 7",
-        "php-1 died with exit code 7 while it ran a task; last words: exit: exit() or die() was called while t.run \
-         ran*exit.php:",
-    );
+    let mut client = app.client();
+    for _ in 0..4 {
+        let call = Request::call("t.run", "7").flag(Flags::IDEMPOTENT);
+        let answer = client.request(&call);
+        assert_eq!(answer.code, 64, "{}", answer.text());
+        let text = "exit() or die() was called while t.run ran";
+        assert!(answer.text().starts_with(text), "{}", answer.text());
+    }
     app.wait_for_log("php-1[*t.run#1: half a line");
+    assert!(!app.log().contains(" died "), "{}", app.log());
 }
 
 #[test]
@@ -204,7 +207,7 @@ fn a_forked_child_of_a_handler_is_not_the_worker() {
     });
     assert_eq!(app.pool()["restarts"], 0);
     assert_eq!(
-        app.call("t.exit", "").status(),
+        app.call("t.dies", "").status(),
         Status::WORKER_DIED,
         "death is the process's, not the socket's"
     );

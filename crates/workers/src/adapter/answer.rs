@@ -65,19 +65,23 @@ impl Answer {
         Self::exception(format!("the output of its program can't be read: {error}"))
     }
 
-    /// Sends the answer to a task that ran for `worked` microseconds.
-    pub(super) fn send(&self, id: u32, worked: u32, connection: &Connection) {
+    /// Sends the answer to a task that ran for `worked` microseconds, or if `has_begun` its last part.
+    pub(super) fn send(&self, id: u32, worked: u32, has_begun: bool, connection: &Connection) {
+        let (kind, codec) = match has_begun {
+            true => (Type::Data, 0),
+            false => (Type::Res, self.codec.0),
+        };
         let mut meta = MetaBuf::new();
         if let Some(signal) = self.signal.and_then(|signal| u32::try_from(signal).ok()) {
             meta.push(Key::SIGNAL, &signal.to_be_bytes());
         }
         connection.send(Encode {
             code: self.status.0,
-            prio: self.codec.0,
+            prio: codec,
             ttl: worked,
             meta: meta.as_meta(),
             body: &self.body,
-            ..Encode::new(Type::Res, id)
+            ..Encode::new(kind, id)
         });
     }
 }

@@ -5,7 +5,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use stoker_wire::{Encode, EventKind, Hello, MAX_FRAME, Type, Welcome, encode};
+use stoker_wire::{Codec, Encode, EventKind, Flags, Hello, MAX_FRAME, Type, Welcome, encode};
 
 /// The number of the standard error stream in an EVENT of kind log.
 const STDERR: u8 = 2;
@@ -67,6 +67,20 @@ impl Connection {
             prio: STDERR,
             body: lines,
             ..Encode::new(Type::Event, id)
+        });
+    }
+
+    /// Sends a part of an HTTP response that is not the last one.
+    pub(super) fn part(&self, id: u32, is_first: bool, body: &[u8]) {
+        let (kind, codec) = match is_first {
+            true => (Type::Res, Codec::HTTP.0),
+            false => (Type::Data, 0),
+        };
+        self.send(Encode {
+            flags: Flags::MORE,
+            prio: codec,
+            body,
+            ..Encode::new(kind, id)
         });
     }
 

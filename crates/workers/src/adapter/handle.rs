@@ -1,10 +1,11 @@
 //! Lets other threads stop what a task has started: a program, or a request to an upstream server.
 
+use super::credit::Credit;
 use rustix::fd::OwnedFd;
 use rustix::net::Shutdown;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The events that a task waits for.
 #[derive(Debug, Default)]
@@ -15,7 +16,7 @@ pub(crate) enum Target {
     /// A program, by its process group.
     Group(i32),
     /// The socket of a connection to an upstream server.
-    Socket(OwnedFd),
+    Socket(Arc<OwnedFd>),
 }
 
 /// Lets other threads cancel a running task.
@@ -25,6 +26,9 @@ pub(crate) struct Handle {
     is_cancelled: AtomicBool,
     /// The program was killed because it exceeded the memory limit.
     is_too_large: AtomicBool,
+    credit: Credit,
+    /// The first part of the answer has been sent.
+    has_begun_answer: AtomicBool,
 }
 
 impl Handle {
@@ -47,11 +51,30 @@ impl Handle {
 
     pub(super) fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::SeqCst);
+        self.credit.close();
         self.stop();
     }
 
+    /// Adds credit for the answer.
+    pub(super) fn grant(&self, bytes: u32) {
+        self.credit.grant(bytes);
+    }
+
+    /// Waits for credit, and takes at most so many bytes of it. Returns `None` if the task is cancelled.
+    pub(super) fn take_credit(&self, most: usize) -> Option<usize> {
+        self.credit.take(most)
+    }
+
+    pub(super) fn begin_answer(&self) {
+        self.has_begun_answer.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn has_begun_answer(&self) -> bool {
+        self.has_begun_answer.load(Ordering::SeqCst)
+    }
+
     /// Kills the program, or shuts down the connection, which wakes the thread that reads from it.
-    pub(super) fn stop(&self) {
+    fn stop(&self) {
         // The lock is kept until the signal is sent, so that the group's number can't be reused meanwhile.
         match &*self.lock() {
             Target::Nothing => {}

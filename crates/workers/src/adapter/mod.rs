@@ -3,9 +3,11 @@
 
 mod answer;
 mod connection;
+mod credit;
 mod handle;
 mod memory;
 mod output;
+mod parts;
 mod program;
 mod running;
 mod settings;
@@ -15,7 +17,8 @@ mod thread_pool;
 pub(crate) use answer::Answer;
 pub(crate) use connection::Connection;
 pub(crate) use handle::{Handle, Target, kill_group};
-pub(crate) use output::Captured;
+pub(crate) use output::{Captured, ErrorText, Sink};
+pub(crate) use parts::{Parts, Unwanted};
 pub(crate) use program::{Ended, Input, Program, wait_for_exit};
 pub use settings::Settings;
 pub(crate) use task::Task;
@@ -71,7 +74,7 @@ pub(crate) fn serve(
         running.is_over()
     });
     // If tasks still run here, the connection is closed and their answers could not be delivered.
-    running.stop_all();
+    running.cancel_all();
     ended
 }
 
@@ -117,11 +120,12 @@ fn take(
                 }
             };
             if let Err(error) = threads.run(Box::new(run)) {
-                Answer::not_started(&error).send(task.id, 1, connection);
+                Answer::not_started(&error).send(task.id, 1, false, connection);
                 running.remove(task.id, connection);
             }
         }
         Type::Cancel => running.cancel(frame.id),
+        Type::Credit => running.grant(frame.id, frame.ttl),
         Type::Ping => connection.pong(frame.id),
         Type::Goaway => running.drain(),
         Type::Welcome => connection.welcomed(frame.body),
@@ -134,5 +138,10 @@ fn run(task: &Task, runner: &impl Runner, handle: &Handle, connection: &Connecti
     let began = Instant::now();
     let answer = runner.run(task, handle, connection);
     let worked = u32::try_from(began.elapsed().as_micros()).unwrap_or(u32::MAX);
-    answer.send(task.id, worked.max(1), connection);
+    answer.send(
+        task.id,
+        worked.max(1),
+        handle.has_begun_answer(),
+        connection,
+    );
 }

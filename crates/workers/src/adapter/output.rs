@@ -1,24 +1,47 @@
 //! Writes a program's input and reads its outputs concurrently, so that the program and the adapter can't block each other.
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use std::time::Duration;
 
 /// How many bytes are kept of the end of a program's standard error, for the error message if the program fails.
 const MAX_ERROR_TEXT: usize = 2 << 10;
 const READ_SIZE: usize = 64 << 10;
 
-#[derive(Debug, Default)]
-pub(crate) struct Captured {
+/// Takes what a program writes.
+pub(crate) trait Sink {
+    /// Takes a piece of the standard output.
+    fn output(&mut self, bytes: &[u8]);
+
+    /// Takes a piece of the standard error.
+    fn errors(&mut self, bytes: &[u8]);
+
+    /// After which time without output [`Self::is_quiet`] is called; `None` for never.
+    fn patience(&self) -> Option<Duration> {
+        None
+    }
+
+    fn is_quiet(&mut self) {}
+}
+
+/// Keeps what a program writes.
+#[derive(Debug)]
+pub(crate) struct Captured<L> {
     /// The beginning of the program's standard output, up to the limit.
     pub(crate) result: Vec<u8>,
     /// Length of the whole standard output, in bytes.
     pub(crate) len: usize,
-    /// The last [`MAX_ERROR_TEXT`] bytes of the program's standard error.
-    error_text: Vec<u8>,
+    pub(crate) error_text: ErrorText,
+    max: usize,
+    log: L,
 }
+
+/// The last [`MAX_ERROR_TEXT`] bytes of a program's standard error.
+#[derive(Debug, Default)]
+pub(crate) struct ErrorText(Vec<u8>);
 
 struct Pipes<'a> {
     input: Option<ChildStdin>,
@@ -27,14 +50,8 @@ struct Pipes<'a> {
     errors: Option<ChildStderr>,
 }
 
-/// Writes a program's input and reads its outputs until the program has closed both outputs or has ended. Output beyond the
-/// first `max` bytes is read and dropped.
-pub(super) fn read_output(
-    child: &mut Child,
-    body: &[u8],
-    max: usize,
-    mut log: impl FnMut(&[u8]),
-) -> io::Result<Captured> {
+/// Writes a program's input and reads its outputs until the program has closed both outputs or has ended.
+pub(super) fn read_output(child: &mut Child, body: &[u8], sink: &mut impl Sink) -> io::Result<()> {
     let mut pipes = Pipes {
         input: child.stdin.take(),
         rest: body,
@@ -51,18 +68,20 @@ pub(super) fn read_output(
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or(ErrorKind::NotFound)?;
     let process = pidfd_open(pid, PidfdFlags::empty())?;
-    let (mut captured, mut buffer) = (Captured::default(), vec![0; READ_SIZE]);
+    let mut buffer = vec![0; READ_SIZE];
     loop {
         pipes.feed();
         // Checked before reading, so that everything the program wrote before its end is read.
         let has_ended = has_ended(pid)?;
-        pipes.read(&mut captured, max, &mut buffer, &mut log)?;
+        pipes.read(&mut buffer, sink)?;
         let are_closed = pipes.output.is_none() && pipes.errors.is_none();
         // Processes that the program started may still have its outputs open. The adapter does not wait for them.
         if has_ended || are_closed {
-            return Ok(captured);
+            return Ok(());
         }
-        pipes.wait(&process)?;
+        if !pipes.wait(&process, sink.patience())? {
+            sink.is_quiet();
+        }
     }
 }
 
@@ -82,27 +101,16 @@ impl Pipes<'_> {
         self.input = None;
     }
 
-    fn read(
-        &mut self,
-        captured: &mut Captured,
-        max: usize,
-        buffer: &mut [u8],
-        log: &mut impl FnMut(&[u8]),
-    ) -> io::Result<()> {
-        let is_over = drain(self.output.as_mut(), buffer, |bytes| {
-            captured.keep(bytes, max);
-        })?;
+    fn read(&mut self, buffer: &mut [u8], sink: &mut impl Sink) -> io::Result<()> {
+        let is_over = drain(self.output.as_mut(), buffer, |bytes| sink.output(bytes))?;
         self.output.take_if(|_| is_over);
-        let is_over = drain(self.errors.as_mut(), buffer, |bytes| {
-            captured.note(bytes);
-            log(bytes);
-        })?;
+        let is_over = drain(self.errors.as_mut(), buffer, |bytes| sink.errors(bytes))?;
         self.errors.take_if(|_| is_over);
         Ok(())
     }
 
-    /// Waits until a pipe is ready or the process ends.
-    fn wait(&self, process: &OwnedFd) -> io::Result<()> {
+    /// Waits until a pipe is ready or the process ends. Returns false if the time is over.
+    fn wait(&self, process: &OwnedFd, timeout: Option<Duration>) -> io::Result<bool> {
         let input = self.input.as_ref();
         let input = input.map(|fd| PollFd::new(fd, PollFlags::OUT));
         let output = self.output.as_ref();
@@ -112,8 +120,10 @@ impl Pipes<'_> {
         let end = Some(PollFd::new(process, PollFlags::IN));
         let all = [input, output, errors, end];
         let mut all: Vec<PollFd<'_>> = all.into_iter().flatten().collect();
-        match poll(&mut all, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        match poll(&mut all, timeout.as_ref()) {
+            Ok(ready) => Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(true),
             Err(error) => Err(error.into()),
         }
     }
@@ -143,27 +153,47 @@ fn drain(
     }
 }
 
-impl Captured {
+impl<L: FnMut(&[u8])> Captured<L> {
+    /// Keeps the first `max` bytes of the standard output, drops the rest, and logs the standard error.
+    pub(crate) fn new(max: usize, log: L) -> Self {
+        Self {
+            result: Vec::new(),
+            len: 0,
+            error_text: ErrorText::default(),
+            max,
+            log,
+        }
+    }
+}
+
+impl<L: FnMut(&[u8])> Sink for Captured<L> {
+    fn output(&mut self, bytes: &[u8]) {
+        self.len += bytes.len();
+        let room = self.max - self.result.len();
+        self.result
+            .extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    fn errors(&mut self, bytes: &[u8]) {
+        self.error_text.note(bytes);
+        (self.log)(bytes);
+    }
+}
+
+impl ErrorText {
+    pub(crate) fn note(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+        let surplus = self.0.len().saturating_sub(MAX_ERROR_TEXT);
+        self.0.drain(..surplus);
+    }
+
     /// `what`, followed by the last lines of the program's standard error, if it wrote any.
-    pub(crate) fn with_error_text(&self, what: &str) -> String {
-        let text = String::from_utf8_lossy(&self.error_text);
+    pub(crate) fn after(&self, what: &str) -> String {
+        let text = String::from_utf8_lossy(&self.0);
         match (what, text.trim()) {
             (what, "") => what.to_owned(),
             ("", text) => text.to_owned(),
             (what, text) => format!("{what}: {text}"),
         }
-    }
-
-    fn keep(&mut self, bytes: &[u8], max: usize) {
-        self.len += bytes.len();
-        let room = max - self.result.len();
-        self.result
-            .extend_from_slice(&bytes[..bytes.len().min(room)]);
-    }
-
-    fn note(&mut self, bytes: &[u8]) {
-        self.error_text.extend_from_slice(bytes);
-        let surplus = self.error_text.len().saturating_sub(MAX_ERROR_TEXT);
-        self.error_text.drain(..surplus);
     }
 }

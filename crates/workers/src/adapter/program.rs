@@ -1,7 +1,7 @@
 //! Starts a program from a pool's command, and runs it to its end.
 
 use super::handle::{Handle, Target, kill_group};
-use super::output::{Captured, read_output};
+use super::output::{Sink, read_output};
 use crate::{ADDRESS, MEMORY_LIMIT, SITES, SLOTS};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::fs::File;
@@ -24,12 +24,12 @@ pub(crate) enum Input<'a> {
 #[derive(Debug)]
 pub(crate) struct Program(Command);
 
-/// How a program ended, and what it wrote.
+/// How a program ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
     NotStarted(io::Error),
     OutputFailed(io::Error),
-    Exited(ExitStatus, Captured),
+    Exited(ExitStatus),
 }
 
 impl Program {
@@ -53,15 +53,9 @@ impl Program {
         &mut self.0
     }
 
-    /// Runs the program until it has ended, keeps up to `max` bytes of its output, and kills the processes that it has left
-    /// behind in its group.
-    pub(crate) fn run(
-        mut self,
-        input: Input<'_>,
-        max: usize,
-        handle: &Handle,
-        log: impl FnMut(&[u8]),
-    ) -> Ended {
+    /// Runs the program until it has ended, passes on what it writes, and kills the processes that it has left behind in its
+    /// group.
+    pub(crate) fn run(mut self, input: Input<'_>, handle: &Handle, sink: &mut impl Sink) -> Ended {
         let (stdin, bytes) = match input {
             Input::Bytes(bytes) => (Stdio::piped(), bytes),
             Input::File(file) => (Stdio::from(file), &[][..]),
@@ -76,10 +70,10 @@ impl Program {
         };
         let group = i32::try_from(child.id()).unwrap_or_default();
         handle.set(Target::Group(group));
-        let captured = read_output(&mut child, bytes, max, log);
+        let read = read_output(&mut child, bytes, sink);
         let ended = wait_and_kill_group(&mut child, handle, group);
-        match (captured, ended) {
-            (Ok(captured), Ok(status)) => Ended::Exited(status, captured),
+        match (read, ended) {
+            (Ok(()), Ok(status)) => Ended::Exited(status),
             (Err(error), _) | (_, Err(error)) => Ended::OutputFailed(error),
         }
     }

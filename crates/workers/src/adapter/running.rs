@@ -57,8 +57,15 @@ impl Running {
         }
     }
 
-    pub(super) fn stop_all(&self) {
-        self.lock().tasks.values().for_each(|handle| handle.stop());
+    /// Adds credit for the answer of a task. It may have ended in the meantime.
+    pub(super) fn grant(&self, id: u32, bytes: u32) {
+        if let Some(handle) = self.lock().tasks.get(&id) {
+            handle.grant(bytes);
+        }
+    }
+
+    pub(super) fn cancel_all(&self) {
+        self.handles().iter().for_each(|handle| handle.cancel());
     }
 
     pub(super) fn handles(&self) -> Vec<Arc<Handle>> {

@@ -15,6 +15,8 @@ pub(crate) struct Task {
     /// The task may run again although it may have been run.
     pub(crate) is_idempotent: bool,
     pub(crate) codec: Codec,
+    /// How many bytes of an answer in parts the caller accepts at first; `None` if it accepts only a whole answer.
+    pub(crate) credit: Option<u32>,
     meta: Vec<u8>,
     pub(crate) body: Vec<u8>,
 }
@@ -22,6 +24,7 @@ pub(crate) struct Task {
 impl Task {
     pub(crate) fn of(frame: &Frame<'_>) -> Self {
         let job = frame.meta.get(Key::JOB_ID);
+        let credit = frame.meta.uint(Key::CREDIT);
         Self {
             id: frame.id,
             name: frame.name.to_owned(),
@@ -30,6 +33,7 @@ impl Task {
             is_job: job.is_some(),
             is_idempotent: frame.flags.has(Flags::IDEMPOTENT),
             codec: Codec(frame.code),
+            credit: credit.and_then(|bytes| u32::try_from(bytes).ok()),
             meta: frame.meta.bytes().to_vec(),
             body: frame.body.to_vec(),
         }

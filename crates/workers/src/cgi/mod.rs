@@ -1,17 +1,16 @@
 //! `strategy = "cgi"`: the pool's command is started for each HTTP request, as a CGI program (RFC 3875).
 
+mod output;
+
 use crate::adapter::{
-    self, Answer, Captured, Connection, Ended, Handle, Input, Program, Runner, Settings, Task,
+    self, Answer, Connection, Ended, Handle, Input, Program, Runner, Settings, Task,
 };
-use crate::message::{
-    Body, CgiAnswer, Invalid, MAX_HEAD, Variables, refused, request_of, variables,
-};
+use crate::message::{Body, Variables, refused, request_of, variables};
+use output::Output;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
 use std::sync::Arc;
 
 /// Variables of a request that are not set for each. A variable of the adapter's own environment must not pass for one of them.
@@ -65,12 +64,8 @@ impl Cgi {
             Body::Bytes(bytes) => Input::Bytes(bytes),
             Body::File { file, .. } => Input::File(file),
         };
-        // The message does not contain all of the output's fields, so the output may be longer.
-        let max = connection.max_answer();
-        let log = |lines: &[u8]| connection.log(task.id, lines);
-        let ended = self
-            .program(variables)
-            .run(input, max + 2 * MAX_HEAD, handle, log);
+        let mut output = Output::new(task, &request, handle, connection);
+        let ended = self.program(variables).run(input, handle, &mut output);
         Ok(match ended {
             Ended::NotStarted(error) => Answer::not_started(&error),
             Ended::OutputFailed(error) => Answer::output_failed(&error),
@@ -78,12 +73,7 @@ impl Cgi {
                 Answer::cancelled("its program was killed")
             }
             Ended::Exited(..) if handle.is_too_large() => Answer::too_large(),
-            Ended::Exited(status, captured) => {
-                let mut answer = CgiAnswer::new(request.is_head(), max);
-                let fed = answer.feed(&captured.result);
-                let message = fed.and_then(|()| answer.finish());
-                verdict(status, &captured, message)
-            }
+            Ended::Exited(status) => output.answer(status),
         })
     }
 
@@ -103,18 +93,5 @@ impl Cgi {
                 .map(|(name, value)| (name, OsStr::from_bytes(value))),
         );
         program
-    }
-}
-
-/// Decides by the program's end and its output. An exit code other than 0 does not matter if the answer is complete: php-cgi
-/// ends with 255 after an error that it has answered with status 500.
-fn verdict(status: ExitStatus, captured: &Captured, message: Result<Vec<u8>, Invalid>) -> Answer {
-    match (status.code(), message) {
-        (None, _) => Answer::crashed(status.signal(), captured.with_error_text("")),
-        (Some(_), Ok(message)) => Answer::http(message),
-        (Some(code), Err(invalid)) => {
-            let what = format!("its program (exit code {code}) wrote no valid answer: {invalid}");
-            Answer::exception(captured.with_error_text(&what))
-        }
     }
 }

@@ -5,7 +5,7 @@ mod fill;
 mod verdict;
 
 use crate::adapter::{
-    self, Answer, Connection, Ended, Handle, Input, Program, Runner, Settings, Task,
+    self, Answer, Captured, Connection, Ended, Handle, Input, Program, Runner, Settings, Task,
 };
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -43,14 +43,15 @@ impl Runner for Exec {
             .env("STOKER_ATTEMPT", task.attempt.to_string());
         let input = Input::Bytes(&task.body);
         let log = |lines: &[u8]| connection.log(task.id, lines);
-        match program.run(input, MAX_RESULT, handle, log) {
+        let mut captured = Captured::new(MAX_RESULT, log);
+        match program.run(input, handle, &mut captured) {
             Ended::NotStarted(error) => Answer::not_started(&error),
             Ended::OutputFailed(error) => Answer::output_failed(&error),
             Ended::Exited(..) if handle.is_cancelled() => {
                 Answer::cancelled("its program was killed")
             }
             Ended::Exited(..) if handle.is_too_large() => Answer::too_large(),
-            Ended::Exited(status, captured) => verdict::of(status, &captured, task.is_job),
+            Ended::Exited(status) => verdict::of(status, &captured, task.is_job),
         }
     }
 }

@@ -12,21 +12,25 @@ const EX_TEMPFAIL: i32 = 75;
 /// Maximum size of a job's result, in bytes. A longer result is dropped.
 const MAX_KEPT_RESULT: usize = 64 << 10;
 
-pub(super) fn of(status: ExitStatus, captured: &Captured, is_job: bool) -> Answer {
+pub(super) fn of(
+    status: ExitStatus,
+    captured: &Captured<impl FnMut(&[u8])>,
+    is_job: bool,
+) -> Answer {
     match (status.code(), status.signal()) {
         (Some(0), _) => done(captured, is_job),
         // Only jobs can be retried: for a call, this exit code is an error.
         (Some(EX_TEMPFAIL), _) if is_job => {
-            Answer::new(Status::RETRY, captured.with_error_text("exit code 75"))
+            Answer::new(Status::RETRY, captured.error_text.after("exit code 75"))
         }
         (Some(code), _) => {
-            Answer::exception(captured.with_error_text(&format!("exit code {code}")))
+            Answer::exception(captured.error_text.after(&format!("exit code {code}")))
         }
-        (None, signal) => Answer::crashed(signal, captured.with_error_text("")),
+        (None, signal) => Answer::crashed(signal, captured.error_text.after("")),
     }
 }
 
-fn done(captured: &Captured, is_job: bool) -> Answer {
+fn done(captured: &Captured<impl FnMut(&[u8])>, is_job: bool) -> Answer {
     if !is_job && captured.len > MAX_RESULT {
         return Answer::exception(format!(
             "its output has {} bytes, but at most {MAX_RESULT} are allowed",

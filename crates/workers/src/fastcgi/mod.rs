@@ -32,7 +32,7 @@ impl Runner for FastCgi {
             Ok(request) => request,
             Err(answer) => return answer,
         };
-        self.0.answer(task, handle, || {
+        self.0.answer(task, handle, connection, || {
             let body = Body::of(task, &request)?;
             let variables = variables(task, &request, body.len())?;
             let mut head = begin();
@@ -104,6 +104,10 @@ impl<L: FnMut(&[u8])> Exchange for Call<'_, L> {
         })?;
         self.is_clean = is_over && rest == 0;
         Ok(is_over)
+    }
+
+    fn held(&mut self) -> Option<&mut Vec<u8>> {
+        self.answer.held()
     }
 
     fn finish(self) -> Result<(Vec<u8>, bool), Invalid> {

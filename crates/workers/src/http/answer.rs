@@ -12,6 +12,7 @@ pub(super) struct HttpAnswer {
     max: usize,
     head: Head,
     response: Option<Response>,
+    is_without_body: bool,
     rest: Rest,
     /// The connection can be used again after this answer.
     is_reusable: bool,
@@ -34,6 +35,7 @@ impl HttpAnswer {
             max,
             head: Head::default(),
             response: None,
+            is_without_body: false,
             rest: Rest::UntilClosed,
             is_reusable: false,
         }
@@ -62,7 +64,14 @@ impl HttpAnswer {
         self.response.is_some() && matches!(self.rest, Rest::UntilClosed)
     }
 
-    /// The message of a complete answer, and whether the connection can be used again.
+    /// The message as far as it has arrived and was not taken out; `None` while its head is not complete, and if it has no
+    /// body.
+    pub(super) fn held(&mut self) -> Option<&mut Vec<u8>> {
+        let response = self.response.as_mut().filter(|_| !self.is_without_body);
+        response.and_then(Response::held)
+    }
+
+    /// The rest of the message of a complete answer, and whether the connection can be used again.
     pub(super) fn finish(self) -> Result<(Vec<u8>, bool), Invalid> {
         let response = self
             .response
@@ -93,14 +102,18 @@ impl HttpAnswer {
             100..200 => return Ok(false),
             _ => {}
         }
-        let is_without_body = has_no_body(code, self.is_head);
-        let (rest, is_clear) = rest(&all, is_without_body)?;
+        self.is_without_body = has_no_body(code, self.is_head);
+        let (rest, is_clear) = rest(&all, self.is_without_body)?;
         let mut connections = all.iter().filter(|field| field.is("connection"));
         let closes = connections.any(|field| has_token(field.value, "close"));
         self.is_reusable = minor >= 1 && !closes && is_clear && !matches!(rest, Rest::UntilClosed);
+        // A length that chunks contradict is not passed on.
+        let length = match rest {
+            Rest::Chunked(_) => None,
+            _ => content_length(&all)?.filter(|_| code != 204),
+        };
         self.rest = rest;
-        let keeps_length = is_without_body && code != 204;
-        self.response = Some(Response::new(code, &reason, &all, keeps_length, self.max)?);
+        self.response = Some(Response::new(code, &reason, &all, length, self.max)?);
         Ok(true)
     }
 
@@ -196,7 +209,7 @@ mod tests {
         for (answer, message, is_reusable) in [
             (
                 "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
-                "HTTP/1.1 200 OK\r\n\r\nhi",
+                "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi",
                 true,
             ),
             (
@@ -211,12 +224,12 @@ mod tests {
             ),
             (
                 "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi",
-                "HTTP/1.1 200 OK\r\n\r\nhi",
+                "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi",
                 false,
             ),
             (
                 "HTTP/1.1 200\r\nContent-Length: 0\r\nConnection: x, Close\r\nX: y\r\n\r\n",
-                "HTTP/1.1 200 \r\n\r\n",
+                "HTTP/1.1 200 \r\ncontent-length: 0\r\n\r\n",
                 false,
             ),
             (
@@ -231,7 +244,7 @@ mod tests {
             ),
             (
                 "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 201 Made\r\nContent-Length: 0\r\n\r\n",
-                "HTTP/1.1 201 Made\r\n\r\n",
+                "HTTP/1.1 201 Made\r\ncontent-length: 0\r\n\r\n",
                 true,
             ),
             (
@@ -266,7 +279,10 @@ mod tests {
         );
         assert_eq!(
             reader.finish().unwrap(),
-            (b"HTTP/1.1 200 OK\r\n\r\nhi".to_vec(), false)
+            (
+                b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi".to_vec(),
+                false
+            )
         );
     }
 

@@ -34,7 +34,7 @@ impl Runner for Http {
             Ok(request) => request,
             Err(answer) => return answer,
         };
-        self.0.answer(task, handle, || {
+        self.0.answer(task, handle, connection, || {
             let body = Body::of(task, &request)?;
             Ok(Call {
                 head: request::head(task, &request, body.len()),
@@ -68,6 +68,10 @@ impl Exchange for Call<'_> {
 
     fn closed(&mut self) -> bool {
         self.answer.closed()
+    }
+
+    fn held(&mut self) -> Option<&mut Vec<u8>> {
+        self.answer.held()
     }
 
     fn finish(self) -> Result<(Vec<u8>, bool), Invalid> {

@@ -40,7 +40,14 @@ impl CgiAnswer {
         self.append(&rest)
     }
 
-    /// The message, after the program has written everything.
+    /// The message as far as it has arrived and was not taken out; `None` while its head is not complete, and if it has no
+    /// body of its own.
+    pub(crate) fn held(&mut self) -> Option<&mut Vec<u8>> {
+        let response = self.response.as_mut().filter(|_| !self.is_without_body);
+        response.and_then(Response::held)
+    }
+
+    /// The rest of the message, after the program has written everything.
     pub(crate) fn finish(self) -> Result<Vec<u8>, Invalid> {
         let Some(response) = self.response else {
             return Err(match self.head.bytes() {
@@ -81,14 +88,8 @@ impl CgiAnswer {
             .into_iter()
             .filter(|field| !field.is("status"))
             .collect();
-        let keeps_length = self.is_without_body && code != 204;
-        self.response = Some(Response::new(
-            code,
-            reason,
-            &passed_on,
-            keeps_length,
-            self.max,
-        )?);
+        let length = self.missing.filter(|_| code != 204);
+        self.response = Some(Response::new(code, reason, &passed_on, length, self.max)?);
         Ok(())
     }
 
@@ -155,7 +156,7 @@ mod tests {
             ),
             (
                 "A: b\nContent-Length: 2\n\nhi and more",
-                "HTTP/1.1 200 OK\r\na: b\r\n\r\nhi",
+                "HTTP/1.1 200 OK\r\na: b\r\ncontent-length: 2\r\n\r\nhi",
             ),
             ("Status: 204 Empty\n\nbody", "HTTP/1.1 204 Empty\r\n\r\n"),
             (

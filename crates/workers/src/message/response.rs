@@ -1,23 +1,25 @@
 //! Writes the response message of a task.
 
 use super::fields::hop_by_hop;
-use super::{Field, Invalid};
+use super::{Field, Invalid, find};
 
 /// A response message that is being written.
 #[derive(Debug)]
 pub(crate) struct Response {
     bytes: Vec<u8>,
     max: usize,
+    /// The gateway sends a file instead of the body.
+    names_file: bool,
 }
 
 impl Response {
-    /// Writes the head of a message of at most `max` bytes. Fields that describe the connection are left out, and so is
-    /// `content-length` unless `keeps_length`: the frame determines the length of the body.
+    /// Writes the head of a message. No more than `max` bytes are held. Fields that describe the connection are left out.
+    /// `length` is the value of `content-length`, if there is to be one, whatever the fields say.
     pub(crate) fn new(
         status: u16,
         reason: &str,
         fields: &[Field<'_>],
-        keeps_length: bool,
+        length: Option<u64>,
         max: usize,
     ) -> Result<Self, Invalid> {
         if !(200..=599).contains(&status) {
@@ -28,25 +30,34 @@ impl Response {
         let is_printable = reason.bytes().all(|byte| matches!(byte, b' '..=b'~'));
         let reason = if is_printable { reason } else { "" };
         let mut bytes = format!("HTTP/1.1 {status} {reason}\r\n").into_bytes();
-        let kept = fields.iter().filter(|field| {
-            !hop_by_hop(field, fields) && (keeps_length || !field.is("content-length"))
-        });
+        let kept = fields
+            .iter()
+            .filter(|field| !hop_by_hop(field, fields) && !field.is("content-length"));
         for field in kept {
             bytes.extend_from_slice(field.name.to_ascii_lowercase().as_bytes());
             bytes.extend_from_slice(b": ");
             bytes.extend_from_slice(field.value);
             bytes.extend_from_slice(b"\r\n");
         }
+        if let Some(length) = length {
+            bytes.extend_from_slice(format!("content-length: {length}\r\n").as_bytes());
+        }
         bytes.extend_from_slice(b"\r\n");
         let mut response = Self {
             bytes: Vec::new(),
             max,
+            names_file: find(fields, "x-sendfile").is_some(),
         };
         response.append(&bytes)?;
         Ok(response)
     }
 
-    /// Appends bytes of the body. Fails if the message becomes too long.
+    /// What has been written and was not taken out yet; `None` if it must be sent as a whole.
+    pub(crate) fn held(&mut self) -> Option<&mut Vec<u8>> {
+        (!self.names_file).then_some(&mut self.bytes)
+    }
+
+    /// Appends bytes of the body. Fails if too many are held.
     pub(crate) fn append(&mut self, body: &[u8]) -> Result<(), Invalid> {
         if body.len() > self.max - self.bytes.len() {
             return Err(Invalid(format!(
@@ -78,14 +89,14 @@ mod tests {
         let all =
             fields(b"Set-Cookie: a\nSET-COOKIE: b\nConnection: x-y\nX-Y: 1\nContent-Length: 5\n")
                 .unwrap();
-        let mut response = Response::new(200, "OK", &all, false, 1000).unwrap();
+        let mut response = Response::new(200, "OK", &all, None, 1000).unwrap();
         response.append(b"hello").unwrap();
         let text = String::from_utf8(response.into_message()).unwrap();
         assert_eq!(
             text,
             "HTTP/1.1 200 OK\r\nset-cookie: a\r\nset-cookie: b\r\n\r\nhello"
         );
-        let response = Response::new(304, "bad\x01reason", &all, true, 1000).unwrap();
+        let response = Response::new(304, "bad\x01reason", &all, Some(5), 1000).unwrap();
         let text = String::from_utf8(response.into_message()).unwrap();
         assert!(
             text.starts_with("HTTP/1.1 304 \r\n") && text.contains("content-length: 5\r\n"),
@@ -95,11 +106,11 @@ mod tests {
 
     #[test]
     fn limits_the_size() {
-        let mut response = Response::new(200, "", &[], false, 18).unwrap();
+        let mut response = Response::new(200, "", &[], None, 18).unwrap();
         response.append(b"x").unwrap();
         assert!(response.append(b"y").unwrap_err().0.contains("X-Sendfile"));
-        assert!(Response::new(200, "", &[], false, 16).is_err());
-        assert!(Response::new(199, "", &[], false, 20).is_err());
-        assert!(Response::new(600, "", &[], false, 20).is_err());
+        assert!(Response::new(200, "", &[], None, 16).is_err());
+        assert!(Response::new(199, "", &[], None, 20).is_err());
+        assert!(Response::new(600, "", &[], None, 20).is_err());
     }
 }

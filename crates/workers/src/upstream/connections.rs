@@ -24,7 +24,7 @@ pub(super) struct Connections {
 #[derive(Debug, Default)]
 struct State {
     /// The most recently used last.
-    idle: Vec<(OwnedFd, Instant)>,
+    idle: Vec<(Arc<OwnedFd>, Instant)>,
     /// New connections that have waited long for an answer.
     late: usize,
     is_closed: bool,
@@ -33,7 +33,8 @@ struct State {
 /// A connection that is in use. It is closed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Lease {
-    socket: OwnedFd,
+    /// Shared with the handle of the task, which may shut it down.
+    socket: Arc<OwnedFd>,
     is_reused: bool,
     wait: Wait,
 }
@@ -61,7 +62,7 @@ impl Connections {
             if since.elapsed() < MAX_IDLE && is_quiet(&socket) {
                 return Some(Lease {
                     is_reused: true,
-                    ..Lease::new(self.clone(), socket)
+                    ..Lease::of(self.clone(), socket)
                 });
             }
         }
@@ -100,6 +101,10 @@ impl Connections {
 
 impl Lease {
     pub(super) fn new(connections: Arc<Connections>, socket: OwnedFd) -> Self {
+        Self::of(connections, Arc::new(socket))
+    }
+
+    fn of(connections: Arc<Connections>, socket: Arc<OwnedFd>) -> Self {
         let is_late = Cell::new(false);
         Self {
             socket,
@@ -111,7 +116,7 @@ impl Lease {
         }
     }
 
-    pub(super) fn socket(&self) -> &OwnedFd {
+    pub(super) fn socket(&self) -> &Arc<OwnedFd> {
         &self.socket
     }
 

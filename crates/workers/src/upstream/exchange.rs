@@ -1,9 +1,11 @@
 //! Writes a request to a server and reads the answer at the same time, so that the two can't block each other.
 
+use crate::adapter::{Parts, Unwanted};
 use crate::message::Invalid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -25,13 +27,18 @@ pub(crate) trait Exchange {
         false
     }
 
-    /// The response message of a complete answer, and whether the connection can be used again.
+    /// The response message as far as it has arrived and was not sent; `None` while its head is not complete, and if it has no
+    /// body.
+    fn held(&mut self) -> Option<&mut Vec<u8>>;
+
+    /// The rest of the response message of a complete answer, and whether the connection can be used again.
     fn finish(self) -> Result<(Vec<u8>, bool), Invalid>;
 }
 
 /// A complete answer.
 #[derive(Debug)]
 pub(super) struct Over {
+    /// The message, without the parts that were sent.
     pub(super) answer: Vec<u8>,
     /// The connection can be used for another request.
     pub(super) may_keep: bool,
@@ -47,11 +54,19 @@ pub(super) enum Failure {
         /// Part of the answer has arrived.
         has_begun: bool,
     },
+    /// Nobody waits for the answer any more.
+    Unwanted,
 }
 
 impl From<Invalid> for Failure {
     fn from(invalid: Invalid) -> Self {
         Self::Invalid(invalid)
+    }
+}
+
+impl From<Unwanted> for Failure {
+    fn from(Unwanted: Unwanted) -> Self {
+        Self::Unwanted
     }
 }
 
@@ -71,49 +86,67 @@ struct Outgoing {
     is_cut: bool,
 }
 
-/// Makes an exchange over a connection that does not block. Calls `late` once if the answer does not begin soon.
+/// Makes an exchange over a connection that does not block. Calls `late` once if the answer does not begin soon. Parts of the
+/// answer are sent as they arrive; while the caller does not read them, nothing is read from the connection.
 pub(super) fn exchange(
     mut made: impl Exchange,
     socket: &OwnedFd,
+    parts: &mut Parts<'_>,
     late: impl FnOnce(),
 ) -> Result<Over, Failure> {
-    let (mut out, mut buffer) = (Outgoing::default(), vec![0; READ_SIZE]);
+    let mut out = Outgoing::default();
     let (mut has_begun, mut late) = (false, Some(late));
     loop {
         out.prepare(&mut made)?;
-        let patience = late.is_some().then_some(LATE_AFTER);
-        let Some((can_read, can_write)) = wait(socket, !out.is_over, patience)? else {
-            if let Some(late) = late.take() {
-                late();
-            }
-            continue;
+        let patience = match late.is_some() {
+            true => Some(LATE_AFTER),
+            false => parts.patience(),
         };
-        if can_read {
-            let is_complete = match rustix::io::read(socket, &mut buffer[..]) {
-                Err(Errno::AGAIN | Errno::INTR) => false,
-                Ok(0) | Err(Errno::CONNRESET | Errno::PIPE) => {
-                    let is_complete = has_begun && made.closed();
-                    if !is_complete {
-                        return Err(Failure::Closed { has_begun });
-                    }
-                    true
-                }
-                Ok(count) => {
-                    (has_begun, late) = (true, None);
-                    made.read(&buffer[..count])?
-                }
-                Err(error) => return Err(Failure::Io(error.into())),
-            };
-            if is_complete {
-                let (answer, is_reusable) = made.finish()?;
-                let may_keep = is_reusable && out.is_over && !out.is_cut;
-                return Ok(Over { answer, may_keep });
-            }
+        let ready = wait(socket, !out.is_over, patience)?;
+        if ready.is_none()
+            && let Some(late) = late.take()
+        {
+            late();
+        }
+        let (can_read, can_write) = ready.unwrap_or_default();
+        if can_read && read(socket, &mut made, &mut has_begun)? {
+            let (answer, is_reusable) = made.finish()?;
+            let may_keep = is_reusable && out.is_over && !out.is_cut;
+            return Ok(Over { answer, may_keep });
+        }
+        if has_begun {
+            late = None;
         }
         if can_write {
             out.send(socket)?;
         }
+        if let Some(held) = made.held() {
+            parts.offer(held)?;
+        }
     }
+}
+
+thread_local! {
+    /// What is read from a connection. A thread handles one exchange at a time.
+    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_SIZE]);
+}
+
+/// Reads a piece of the answer. Returns whether it is complete.
+fn read(socket: &OwnedFd, made: &mut impl Exchange, has_begun: &mut bool) -> Result<bool, Failure> {
+    BUFFER.with_borrow_mut(|buffer| match rustix::io::read(socket, &mut buffer[..]) {
+        Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+        Ok(0) | Err(Errno::CONNRESET | Errno::PIPE) => match *has_begun && made.closed() {
+            true => Ok(true),
+            false => Err(Failure::Closed {
+                has_begun: *has_begun,
+            }),
+        },
+        Ok(count) => {
+            *has_begun = true;
+            Ok(made.read(&buffer[..count])?)
+        }
+        Err(error) => Err(Failure::Io(error.into())),
+    })
 }
 
 impl Outgoing {

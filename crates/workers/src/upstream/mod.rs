@@ -12,7 +12,7 @@ mod supervisor;
 pub(crate) use exchange::Exchange;
 
 use crate::Address;
-use crate::adapter::{Answer, Handle, Settings, Target, Task};
+use crate::adapter::{Answer, Connection, Handle, Parts, Settings, Target, Task};
 use crate::message::{Invalid, refused};
 use connections::{Connections, Lease};
 use exchange::{Failure, Over, exchange};
@@ -104,8 +104,10 @@ impl Upstream {
         &self,
         task: &Task,
         handle: &Handle,
+        connection: &Connection,
         make: impl Fn() -> Result<E, Invalid>,
     ) -> Answer {
+        let mut parts = Parts::new(task, handle, connection);
         let mut is_repeated = false;
         loop {
             let made = make().map_err(|invalid| refused(&invalid));
@@ -115,7 +117,7 @@ impl Upstream {
                 Ok(attempt) => attempt,
                 Err(answer) => return answer,
             };
-            let result = exchange(made, lease.socket(), || lease.late());
+            let result = exchange(made, lease.socket(), &mut parts, || lease.late());
             handle.set(Target::Nothing);
             if handle.is_cancelled() {
                 return Answer::cancelled("the connection to the server was closed");
@@ -125,7 +127,7 @@ impl Upstream {
                     if may_keep {
                         lease.keep();
                     }
-                    return Answer::http(answer);
+                    return parts.finish(answer);
                 }
                 // The server may have closed the idle connection before the request arrived.
                 Err(Failure::Closed { has_begun: false })
@@ -145,10 +147,7 @@ impl Upstream {
             Some(lease) => lease,
             None => Lease::new(self.connections.clone(), self.connect(handle)?),
         };
-        let copy = lease.socket().try_clone();
-        handle.set(Target::Socket(
-            copy.map_err(|error| self.unreachable(&error))?,
-        ));
+        handle.set(Target::Socket(lease.socket().clone()));
         Ok(lease)
     }
 
@@ -197,6 +196,7 @@ impl Upstream {
                 return Answer::exception(text);
             }
             Failure::Closed { has_begun } => *has_begun,
+            Failure::Unwanted => return Answer::cancelled("nobody waits for its answer"),
         };
         let process = self.process.as_ref();
         let end = process.and_then(|process| process.wait_for_end(deaths, DEATH_TIME));

@@ -4,6 +4,7 @@
 mod answers;
 mod failures;
 mod message;
+mod parts;
 mod php;
 mod requests;
 mod site;
@@ -29,5 +30,6 @@ macro_rules! cases {
 cases! {
     requests: request form upload body_file large_body unread_body head_request other_methods hostile_fields several_cookies not_a_request;
     answers: status_and_fields cookies redirect large_answer too_large_answer no_body middle;
+    parts: large_answer_in_parts events announced_length little_credit head_of_large_answer crash_in_parts slow_reader;
     failures: uncaught_exception warnings crash cancel missing_script missing_file;
 }

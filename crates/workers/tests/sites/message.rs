@@ -13,6 +13,8 @@ pub(crate) struct Request {
     body: Vec<u8>,
     is_idempotent: bool,
     meta: Vec<(Key, String)>,
+    /// With it, the answer may come in parts.
+    credit: Option<u32>,
 }
 
 impl Request {
@@ -31,6 +33,7 @@ impl Request {
                 (Key::DOCUMENT_ROOT, text(scripts())),
                 (Key::CLIENT_ADDRESS, "203.0.113.7:51234".to_owned()),
             ],
+            credit: None,
         }
     }
 
@@ -62,6 +65,14 @@ impl Request {
         self
     }
 
+    /// Accepts an answer in parts, so many bytes of it at first.
+    pub(crate) fn credit(self, bytes: u32) -> Self {
+        Self {
+            credit: Some(bytes),
+            ..self
+        }
+    }
+
     pub(crate) fn is_idempotent(&self) -> bool {
         self.is_idempotent
     }
@@ -70,6 +81,9 @@ impl Request {
         let mut meta = MetaBuf::new();
         for (key, value) in &self.meta {
             meta.push(*key, value.as_bytes());
+        }
+        if let Some(credit) = self.credit {
+            meta.push(Key::CREDIT, &credit.to_be_bytes());
         }
         meta
     }

@@ -52,6 +52,11 @@ impl Kind {
         !matches!(self, Self::Http)
     }
 
+    /// Whether another request is answered while one waits for its caller to read.
+    pub(crate) fn answers_at_once(self) -> bool {
+        !matches!(self, Self::Http)
+    }
+
     /// The adapter's function, and its settings. Each process has `mark` in its environment.
     pub(crate) fn adapter(self, dir: &Dir, mark: &str) -> (Serve, Settings) {
         let (serve, program, words, address): (Serve, _, _, _) = match self {

@@ -3,7 +3,7 @@
 use crate::message::{Reply, Request};
 use crate::php::{Kind, SLOTS};
 use serde_json::json;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -26,7 +26,7 @@ pub(crate) struct Site {
     inbox: Inbox,
     last_id: u32,
     logs: HashMap<u32, Vec<u8>>,
-    answers: HashMap<u32, Received>,
+    answers: HashMap<u32, VecDeque<Received>>,
     /// A variable in the environment of all processes of this adapter.
     mark: Option<String>,
 }
@@ -166,14 +166,28 @@ impl Site {
             .expect("the adapter reads");
     }
 
-    /// Waits for the answer to a task.
+    /// Permits the adapter to send more bytes of an answer.
+    pub(crate) fn grant(&self, id: u32, bytes: u32) {
+        let credit = Encode {
+            ttl: bytes,
+            ..Encode::new(Type::Credit, id)
+        };
+        self.outbox.frame(credit).expect("the adapter reads");
+    }
+
+    /// Waits for the answer to a task, or for the next part of it.
     #[track_caller]
-    pub(crate) fn answer(&mut self, id: u32) -> Reply {
-        while !self.answers.contains_key(&id) {
+    pub(crate) fn part(&mut self, id: u32) -> Received {
+        loop {
+            if let Some(part) = self.received_part(id) {
+                return part;
+            }
             let frame = self.inbox.receive().expect("an answer comes in time");
             let frame = frame.expect("the adapter lives");
             match frame.kind {
-                Type::Res => drop(self.answers.insert(frame.id, frame)),
+                Type::Res | Type::Data => {
+                    self.answers.entry(frame.id).or_default().push_back(frame);
+                }
                 Type::Event if frame.code == EventKind::LOG.0 => {
                     self.logs.entry(frame.id).or_default().extend(frame.body);
                 }
@@ -181,11 +195,31 @@ impl Site {
                 other => panic!("unexpected {other:?}"),
             }
         }
-        let answer = self.answers.remove(&id).expect("it has come");
-        let log = self.logs.remove(&id).unwrap_or_default();
+    }
+
+    /// The next part of an answer that was received already, while the test waited for something else.
+    pub(crate) fn received_part(&mut self, id: u32) -> Option<Received> {
+        self.answers.get_mut(&id)?.pop_front()
+    }
+
+    /// Waits for the whole answer to a task.
+    #[track_caller]
+    pub(crate) fn answer(&mut self, id: u32) -> Reply {
+        let answer = self.part(id);
+        assert_eq!(
+            (answer.kind, answer.flags.has(Flags::MORE)),
+            (Type::Res, false)
+        );
         if answer.code == 0 {
             assert_eq!(answer.prio, Codec::HTTP.0, "{}", answer.text());
         }
+        self.reply(answer)
+    }
+
+    /// The end of an answer.
+    pub(crate) fn reply(&mut self, answer: Received) -> Reply {
+        let id = answer.id;
+        let log = self.logs.remove(&id).unwrap_or_default();
         Reply {
             status: answer.status(),
             signal: answer.uint(Key::SIGNAL),

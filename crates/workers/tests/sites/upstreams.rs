@@ -195,6 +195,20 @@ fn a_kept_connection_does_not_block_a_new_one() {
     server.join().unwrap();
 }
 
+/// An answer that has arrived as a whole is not cut into parts.
+#[test]
+fn a_short_answer_is_whole() {
+    let (mut site, listener) = played(http::serve);
+    let server = std::thread::spawn(move || {
+        let mut connection = accept(&listener);
+        read_head(&connection);
+        put(&mut connection, ANSWER);
+    });
+    let reply = site.ask(&Request::get("echo.php").credit(256 << 10));
+    assert_eq!(reply.body(), b"hi");
+    server.join().unwrap();
+}
+
 /// The server answers the second request first.
 #[test]
 fn requests_at_once_use_connections_of_their_own() {

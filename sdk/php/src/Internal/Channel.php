@@ -124,7 +124,7 @@ final class Channel
     {
         if ($this->interrupted) {
             $this->interrupted = false;
-            Loop::softCancelActive();
+            Signals::softCancelActive();
         }
     }
 

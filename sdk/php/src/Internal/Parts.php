@@ -188,7 +188,7 @@ final class Parts
     /** Waits at most $seconds for frames, and processes them. */
     private function receive(float $seconds): void
     {
-        if (!$this->loop->receiveInTask($seconds)) {
+        if (!$this->loop->link->receive($seconds)) {
             throw $this->lost();
         }
         if ($this->loop->cancelReceived) {

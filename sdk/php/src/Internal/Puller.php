@@ -43,15 +43,15 @@ final class Puller
             register_shutdown_function(static function (): void {
                 foreach (self::$all as $puller => $_) {
                     // Send last words if a task runs, else GOAWAY.
-                    $puller->loop->task !== null ? $puller->loop->sendLastWords() : $puller->loop->leave();
+                    $puller->loop->task !== null ? $puller->loop->onShutdown() : $puller->loop->leave();
                 }
             });
         }
         self::$all[$this] = true;
         if ($isSpawned) {
-            $this->loop->installSignalHandlers(true);
+            $this->loop->signals->install(true);
         }
-        $this->loop->stopsOnSignal = !$isSpawned;
+        $this->loop->signals->stopLoop = !$isSpawned;
     }
 
     /** Waits at most $seconds for a task; null if none arrived, a signal arrived, or no more tasks will arrive. */
@@ -150,7 +150,7 @@ final class Puller
             $this->close();
         } elseif ($this->loop->channel->isMine()) {
             // exit() destroys the variables of active functions before it calls shutdown functions.
-            $this->loop->sendLastWords(isDropped: true);
+            $this->loop->onShutdown(isDropped: true);
             $this->isSpawned || $this->loop->channel->close();
         }
         $this->deactivate();
@@ -208,7 +208,7 @@ final class Puller
         pcntl_async_signals(true);
         foreach ([SIGTERM, SIGINT] as $signal) {
             if (pcntl_signal_get_handler($signal) === SIG_DFL) {
-                pcntl_signal($signal, $this->loop->onSignal(...));
+                pcntl_signal($signal, $this->loop->signals->onSignal(...));
                 $this->handledSignals[] = $signal;
             }
         }

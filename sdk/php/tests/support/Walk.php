@@ -117,7 +117,7 @@ final class Walk
             $isWait = in_array($event, ['rest', 'take'], true) && !array_intersect(['told', 'stops'], $this->model->flags);
             $this->isShort = $isWait && $this->unread === [] && !$this->ended && mt_rand(0, 2) === 0;
             $this->puppet->command($this->isShort ? "$event a moment" : $event);
-            $this->isBusy = !in_array($event, ['close', 'exits', 'is killed'], true);
+            $this->isBusy = !in_array($event, ['close', 'exits', 'calls exit', 'is killed'], true);
         }
         $sent = $this->model->on($event);
         $this->isAsked = $this->isAsked || in_array('READY 1 of 0', $sent, true);

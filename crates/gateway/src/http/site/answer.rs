@@ -17,10 +17,12 @@ pub(super) struct Answered {
     pub(super) body: Bytes,
     /// Whether the response may have a body.
     pub(super) has_body: bool,
+    /// The length that the worker announces of a body that comes in parts.
+    pub(super) length: Option<u64>,
 }
 
-/// Parses an answer to a request with this method. The error says what is wrong with it.
-pub(super) fn parse(method: &Method, message: &Bytes) -> Result<Answered, String> {
+/// Parses an answer to a request with this method, or if `has_more` its first part. The error says what is wrong with it.
+pub(super) fn parse(method: &Method, message: &Bytes, has_more: bool) -> Result<Answered, String> {
     let window = &message[..message.len().min(MAX_HEAD)];
     let end = window.windows(4).position(|four| four == b"\r\n\r\n");
     let end = end.ok_or_else(|| format!("its head does not end within {MAX_HEAD} bytes"))?;
@@ -37,36 +39,41 @@ pub(super) fn parse(method: &Method, message: &Bytes) -> Result<Answered, String
         }
     }
     let has_body = *method != Method::HEAD && !is_bodiless(status);
-    // The length is that of the body which is sent. For HEAD it is that of the body which GET would send.
-    if *method != Method::HEAD {
-        headers.remove(CONTENT_LENGTH);
-    } else if !has_valid_length(&headers) {
-        return Err("its content-length is invalid".to_owned());
-    }
     let body = match has_body {
         true => message.slice(end + 4..),
         false => Bytes::new(),
     };
+    // The length of a whole answer is that of its body. For HEAD it is that of the body which GET would send.
+    let is_announced = *method == Method::HEAD || has_body && has_more;
+    let length = match is_announced {
+        true => length(&headers)?,
+        false => None,
+    };
+    if length.is_none() {
+        headers.remove(CONTENT_LENGTH);
+    }
     Ok(Answered {
         status,
         headers,
         body,
         has_body,
+        length: length.filter(|_| has_body),
     })
 }
 
-/// Whether there is no length, or one that clients can't misunderstand.
-fn has_valid_length(headers: &HeaderMap) -> bool {
+/// The announced length. One that clients could misunderstand is an error.
+fn length(headers: &HeaderMap) -> Result<Option<u64>, String> {
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
     let (first, second) = (lengths.next(), lengths.next());
-    let is_number = |value: &HeaderValue| {
-        let number = value
-            .to_str()
-            .ok()
-            .and_then(|text| text.parse::<u64>().ok());
-        number.is_some() && value.as_bytes().iter().all(u8::is_ascii_digit)
+    let Some(first) = first else {
+        return Ok(None);
     };
-    second.is_none() && first.is_none_or(is_number)
+    let is_number = second.is_none() && first.as_bytes().iter().all(u8::is_ascii_digit);
+    let text = first.to_str().ok().filter(|_| is_number);
+    match text.and_then(|text| text.parse().ok()) {
+        Some(length) => Ok(Some(length)),
+        None => Err("its content-length is invalid".to_owned()),
+    }
 }
 
 fn is_bodiless(status: StatusCode) -> bool {
@@ -138,7 +145,8 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Result<Answered, String> {
-        parse(&Method::GET, &Bytes::copy_from_slice(text.as_bytes()))
+        let message = Bytes::copy_from_slice(text.as_bytes());
+        parse(&Method::GET, &message, false)
     }
 
     #[test]
@@ -162,7 +170,7 @@ mod tests {
             assert!(answer.body.is_empty(), "{status}");
         }
         let text = Bytes::from_static(b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nbody");
-        let head = parse(&Method::HEAD, &text).unwrap();
+        let head = parse(&Method::HEAD, &text, false).unwrap();
         assert_eq!(head.headers.get("content-length").unwrap(), "7");
         assert!(head.body.is_empty());
         for length in [
@@ -174,9 +182,22 @@ mod tests {
             "99999999999999999999",
         ] {
             let text = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
-            let error = parse(&Method::HEAD, &text.into()).unwrap_err();
-            assert_eq!(error, "its content-length is invalid", "{length}");
+            for (method, has_more) in [(Method::HEAD, false), (Method::GET, true)] {
+                let error = parse(&method, &text.clone().into(), has_more).unwrap_err();
+                assert_eq!(error, "its content-length is invalid", "{length}");
+            }
         }
+    }
+
+    #[test]
+    fn the_length_of_an_answer_in_parts_is_kept() {
+        let of =
+            |text: &'static str| parse(&Method::GET, &Bytes::from_static(text.as_bytes()), true);
+        let answer = of("HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nbody").unwrap();
+        assert_eq!(answer.headers.get("content-length").unwrap(), "7");
+        assert_eq!((answer.length, &answer.body[..]), (Some(7), &b"body"[..]));
+        let answer = of("HTTP/1.1 204 No\r\ncontent-length: 7\r\n\r\nbody").unwrap();
+        assert_eq!((answer.length, answer.headers.len()), (None, 0));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::client::{CREDIT, Parts as AnswerParts, Request};
 use crate::http::Gateway;
 use crate::http::outgoing::Outgoing;
 use crate::http::reply::with_body;
-use hyper::header::TRAILER;
+use hyper::header::{CONTENT_LENGTH, TRAILER};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Response, StatusCode};
 use std::ffi::OsStr;
@@ -46,10 +46,10 @@ pub(super) async fn answer(
             false => SiteError::own_fault("there is no memory for the answer ([http] max_memory)"),
         });
     }
-    let answered = answer::parse(&head.method, &reply.body);
+    let answered = answer::parse(&head.method, &reply.body, reply.parts.is_some());
     let answered = answered.map_err(SiteError::bad_answer)?;
     let Some(path) = answered.headers.get(X_SENDFILE) else {
-        return Ok(response(answered, reply.parts.take()));
+        return response(answered, reply.parts.take());
     };
     let path = Path::new(OsStr::from_bytes(path.as_bytes()));
     let spool = site.spool.as_ref();
@@ -101,8 +101,10 @@ fn call(site: &Site, head: &Parts, origin: &Origin, body: &RequestBody) -> Reque
 async fn send_file(
     site: &Site,
     head: &Parts,
-    answered: Answered,
+    mut answered: Answered,
 ) -> Result<Response<Outgoing>, SiteError> {
+    // The length is that of the file.
+    answered.headers.remove(CONTENT_LENGTH);
     let answer = with_head(answered.status, answered.headers, ());
     let directories = site.directories();
     let sent = directories
@@ -122,19 +124,26 @@ async fn send_file(
 /// The answer with the body that a worker has written to a file.
 fn large_response(mut answered: Answered, body: AnswerBody) -> Response<Outgoing> {
     answered.headers.remove(X_SENDFILE);
+    answered.headers.remove(CONTENT_LENGTH);
     with_head(answered.status, answered.headers, Outgoing::stream(body))
 }
 
-fn response(mut answered: Answered, parts: Option<AnswerParts>) -> Response<Outgoing> {
+fn response(
+    mut answered: Answered,
+    parts: Option<AnswerParts>,
+) -> Result<Response<Outgoing>, SiteError> {
     let body = match parts.filter(|_| answered.has_body) {
-        Some(parts) => Outgoing::stream(PartsBody::new(answered.body, parts)),
+        Some(parts) => {
+            let body = PartsBody::new(answered.body, parts, answered.length);
+            Outgoing::stream(body.map_err(|error| SiteError::bad_answer(error.to_string()))?)
+        }
         None => {
             // Only an answer in parts has trailers.
             answered.headers.remove(TRAILER);
             Outgoing::whole(with_body(answered.body)).into_body()
         }
     };
-    with_head(answered.status, answered.headers, body)
+    Ok(with_head(answered.status, answered.headers, body))
 }
 
 fn with_head<B>(status: StatusCode, headers: HeaderMap, body: B) -> Response<B> {

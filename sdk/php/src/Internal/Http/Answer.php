@@ -51,18 +51,27 @@ final class Answer
     public static function of(Response $response, bool $isHead, ?Task $task = null): self
     {
         $status = $response->status;
+        $head = self::head($response, $isHead);
+        $hasNoBody = $isHead || $status === 204 || $status === 304 || $response->header('x-sendfile') !== null;
+
+        return new self(self::message($head, $hasNoBody ? '' : self::join($response->body), $task));
+    }
+
+    /** The status line and the fields, each with its end. */
+    public static function head(Response $response, bool $keepsLength): string
+    {
+        $status = $response->status;
         $head = "HTTP/1.1 $status " . (self::REASONS[$status] ?? self::GENERAL[intdiv($status, 100)]) . "\r\n";
         foreach ($response->headers() as $name => $values) {
-            if (isset(self::OMITTED[$name]) || $name === 'content-length' && !$isHead) {
+            if (isset(self::OMITTED[$name]) || $name === 'content-length' && !$keepsLength) {
                 continue;
             }
             foreach ($values as $value) {
                 $head .= "$name: $value\r\n";
             }
         }
-        $hasNoBody = $isHead || $status === 204 || $status === 304 || $response->header('x-sendfile') !== null;
 
-        return new self(self::message($head, $hasNoBody ? '' : self::join($response->body), $task));
+        return $head;
     }
 
     /** @param string $head the status line and the fields, each with its end */

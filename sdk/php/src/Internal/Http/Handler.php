@@ -23,6 +23,12 @@ final class Handler
         $this->handler = $handler;
     }
 
+    /** The application's request handler. */
+    public function application(): callable
+    {
+        return $this->handler;
+    }
+
     /** @return ?Answer null if the response has been sent in parts */
     public function __invoke(Task $task): ?Answer
     {
@@ -38,7 +44,7 @@ final class Handler
 
             return StreamedAnswer::send($response, $task, $isHead) ? null : Answer::of($response, $isHead, $task);
         } catch (BadRequest $e) {
-            if (Loop::$active?->hasBegunAnswer($task)) {
+            if (Loop::$active?->link->hasBegunAnswer($task)) {
                 throw $e; // The client has a head already.
             }
 

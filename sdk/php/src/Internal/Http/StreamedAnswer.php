@@ -23,28 +23,26 @@ final class StreamedAnswer
      */
     public static function send(Response $response, Task $task, bool $isHead): bool
     {
-        $hasBody = $response->status !== 204 && $response->status !== 304 && $response->header('x-sendfile') === null;
+        $hasBody = !$isHead && $response->status !== 204 && $response->status !== 304 && $response->header('x-sendfile') === null;
         if (is_string($response->body) || !$hasBody || Loop::$active === null) {
             return false;
         }
-        $parts = Loop::$active->parts($task);
-        if (!$parts->begin(Codec::HTTP, self::head($response, $isHead))) {
+        $parts = Loop::$active->link->parts($task);
+        if (!$parts->begin(Codec::HTTP, self::head($response))) {
             return false;
         }
-        if (!$isHead) {
-            self::write($response->body, $parts);
-            $parts->setTrailers($response->trailers());
-        }
+        self::write($response->body, $parts);
+        $parts->setTrailers($response->trailers());
 
         return true;
     }
 
-    private static function head(Response $response, bool $isHead): string
+    private static function head(Response $response): string
     {
-        $head = Answer::of($response->withBody(''), $isHead)->bytes;
+        $head = Answer::head($response, keepsLength: true);
         $names = $response->trailerNames();
 
-        return $names === [] ? $head : substr($head, 0, -2) . 'trailer: ' . implode(', ', $names) . "\r\n\r\n";
+        return $head . ($names === [] ? '' : 'trailer: ' . implode(', ', $names) . "\r\n") . "\r\n";
     }
 
     /** @param iterable<mixed> $body */
