@@ -226,14 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_can_not_be_renamed_is_emptied_with_an_error() {
+    fn a_file_that_cannot_be_renamed_is_emptied_with_an_error() {
         let folder = Folder::new("stuck");
         // A directory with the name of the rotated file makes the rename fail.
         fs::create_dir_all(folder.0.join("log.1/full")).unwrap();
         let mut log = folder.log("log", 1);
         put(&mut log, "old line\n");
         let error = log.rotate().unwrap_err().to_string();
-        assert!(error.contains("it had 9 B, which were dropped"), "{error}");
+        assert!(error.contains("its 9 B were dropped"), "{error}");
         put(&mut log, "new line\n");
         assert_eq!(folder.read("log"), "new line\n");
     }
