@@ -351,7 +351,7 @@ fn an_import_with_an_invalid_line_names_it_and_imports_nothing() {
             json!("faild"),
             "invalid \"state\": expected one of ready",
         ),
-        ("state", json!("done"), "a done job does not run again"),
+        ("state", json!("done"), "a done job cannot be imported"),
         ("state", json!("failed"), "a failed job needs an \"error\""),
         (
             "error",

@@ -60,7 +60,7 @@ fn a_filter_with_a_wrong_type_or_an_unknown_name_changes_no_job() {
         ),
         (
             json!({"queue": "mails", "states": []}),
-            "invalid \"states\": expected a list with at least one of",
+            "invalid \"states\": expected a list of one or more items",
         ),
         (json!({"queue": "mails", "states": []}), "got an empty list"),
         (

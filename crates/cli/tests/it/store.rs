@@ -688,7 +688,7 @@ fn a_lost_store_is_reported_and_its_wal_is_not_removed() {
     let output = serve();
     assert_eq!(output.code, 78, "{}", output.stderr);
     assert!(
-        output.stderr.contains("its file is empty"),
+        output.stderr.contains("its database file is empty"),
         "{}",
         output.stderr
     );
