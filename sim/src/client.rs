@@ -2,7 +2,7 @@
 
 use crate::calls::{CallSpec, Calls};
 use crate::connection::Connection;
-use crate::gateway::{self, Gateway};
+use crate::gateway::{self, Gateway, RemoteToken};
 use crate::ledger::{Imported, Ledger, Override};
 use crate::payload::body;
 use crate::push::Options;
@@ -101,7 +101,9 @@ impl Client {
     pub(crate) fn new(mut connection: Connection, pid: i32, gateway: Option<Gateway>) -> Self {
         let mut hello = serde_json::json!({"v": [1], "role": "client", "name": "sim", "pid": pid});
         match gateway {
-            Some(Gateway::Relay(user)) => gateway::relay(&mut hello, &format!("user{user}")),
+            Some(Gateway::Relay(user, token)) => {
+                gateway::relay(&mut hello, &format!("user{user}"), token);
+            }
             Some(Gateway::Http(uid)) => gateway::http(&mut hello, uid),
             None => {}
         }
@@ -149,7 +151,7 @@ impl Client {
     ) -> Self {
         let mut hello = serde_json::json!({"v": [1], "role": "client", "name": "sim", "pid": pid, "worker": worker});
         if is_remote {
-            gateway::relay(&mut hello, gateway::WORKERS);
+            gateway::relay(&mut hello, gateway::WORKERS, RemoteToken::default());
         }
         Self::send_hello(&mut connection, &hello);
         Self::with_connection(connection)

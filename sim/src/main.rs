@@ -23,6 +23,8 @@ mod imports;
 mod interrupts;
 mod jobs_at_workers;
 mod ledger;
+mod link;
+mod lost_links;
 mod model;
 mod nested;
 mod operator;

@@ -4,6 +4,7 @@ use crate::agenda::PlannedEvent;
 use crate::behaviour::Act;
 use crate::client::{Client, RequestKind};
 use crate::ledger::{Ack, Answer, Death, Push};
+use crate::lost_links::PAUSE_WITHOUT_CONNECTION;
 use crate::model::{Task, WorkerEffect};
 use crate::parts::AnswerInParts;
 use crate::pulls::as_pull_act;
@@ -329,16 +330,25 @@ impl World {
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
-        let awaits_credit = worker.awaits_credit();
-        let Some(run) = worker.run.as_mut().filter(|run| run.no == no) else {
+        if worker.run.as_ref().is_none_or(|run| run.no != no) {
             return;
-        };
+        }
         if is_blocked {
             return self.agenda.plan(
                 steady() + WRITE_RETRY_INTERVAL,
                 PlannedEvent::RunContinues(key, no),
             );
         }
+        if worker.connection.is_cut() && !worker.may_continue_unconnected() {
+            return self.agenda.plan(
+                steady() + PAUSE_WITHOUT_CONNECTION,
+                PlannedEvent::RunContinues(key, no),
+            );
+        }
+        let awaits_credit = worker.awaits_credit();
+        let Some(run) = worker.run.as_mut() else {
+            return;
+        };
         run.is_planned = false;
         match worker.model.state {
             "rests" => return self.apply_worker_event(key, "time is up"),

@@ -2,7 +2,7 @@
 
 use crate::behaviour::Act;
 use crate::connection::Connection;
-use crate::gateway;
+use crate::gateway::{self, RemoteToken};
 use crate::guests::{is_guest, token};
 use crate::ledger::{Answer, CLASS, Ledger, PLACE, checkpoint_body};
 use crate::model::{Model, Task, WorkerEffect};
@@ -136,7 +136,7 @@ impl Worker {
             hello["token"] = token(setup, pool).into();
         }
         if self.is_remote {
-            gateway::relay(&mut hello, gateway::WORKERS);
+            gateway::relay(&mut hello, gateway::WORKERS, RemoteToken::default());
         }
         let body = hello.to_string();
         self.connection.put(Encode {
@@ -253,7 +253,10 @@ impl Worker {
             Type::Res => panic!("the server rejected a worker: {frame:?}"),
             _ => {}
         });
-        self.read_at = steady();
+        // What was lost with the connection was not read.
+        if !self.connection.is_cut() {
+            self.read_at = steady();
+        }
         model.on("read", all);
         let is_closed = ended.expect("the server writes valid frames");
         if is_closed && model.reads() {
@@ -322,6 +325,11 @@ impl Worker {
         }
         if matches!(kind, Type::Res | Type::Data) {
             self.last_answered = Some(id);
+        }
+        // A worker that is about to leave does not wait for another connection.
+        let is_leaving = self.is_shutting_down() || self.leaves_by_itself();
+        if let Some(link) = self.connection.link.as_mut().filter(|_| is_leaving) {
+            link.set_next_cut(None);
         }
         self.connection.put(Encode {
             code,

@@ -39,6 +39,10 @@ pub(crate) enum Command {
         /// The configuration file [default: stoker.toml]
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
+        /// Also boot the application of each pool with `strategy = "fork"`, and report what its forked processes would
+        /// share: open connections, files, locks and threads. Exits with code 1 if there is anything
+        #[arg(long)]
+        fork: bool,
     },
     /// Run tasks with programs that do not speak Stoker's protocol (started by Stoker as a worker)
     #[command(hide = true)]

@@ -3,6 +3,7 @@
 use crate::names::Names;
 use crate::pool::Pool;
 use crate::queue::Queue;
+use crate::step::Boots;
 use crate::task::Tasks;
 use crate::timers::Timers;
 use crate::worker::Worker;
@@ -11,7 +12,8 @@ use crate::{Action, Event, PoolId, QueueId, Rng, TaskId, Time, WorkerId};
 /// Limits of the core as a whole.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Maximum number of workers that boot at the same time; more would only compete for the processors.
+    /// Maximum number of workers that boot at the same time; more would only compete for the processors. Workers of
+    /// pools whose last boot failed are counted apart, so that no other pool waits for them.
     pub boots_at_once: u32,
     /// Maximum number of queues and services, configured and announced.
     pub queues: usize,
@@ -54,7 +56,7 @@ pub struct Core {
     pub(crate) worker_timers: Timers,
     /// When a pool may start a worker, should grow, or is no longer blamed.
     pub(crate) pool_timers: Timers,
-    pub(crate) booting: u32,
+    pub(crate) boots: Boots,
     pub(crate) rng: Rng,
     pub(crate) draining: Option<Time>,
     pub(crate) drained: bool,
@@ -80,7 +82,7 @@ impl Core {
             task_timers: Timers::default(),
             worker_timers: Timers::default(),
             pool_timers: Timers::default(),
-            booting: 0,
+            boots: Boots::default(),
             draining: None,
             drained: false,
             dirty: Vec::new(),
@@ -122,6 +124,7 @@ impl Core {
                 self.answered(worker, task, answer, worked);
             }
             Event::AnswerBegun { worker, task } => self.answer_begun(worker, task),
+            Event::AnswerContinued { worker, task } => self.answer_continued(worker, task),
             Event::Claimed { task } => self.claimed(task),
             Event::Acknowledged { worker, task } => self.acknowledged(worker, task),
             Event::Blocked {
@@ -161,6 +164,7 @@ impl Core {
         while let Some(pool) = self.dirty.pop() {
             self.dispatch(pool);
             self.note_starvation(pool);
+            self.note_quick_growth(pool);
             if !self.pools[pool.index()].is_size_current || self.draining.is_some() {
                 self.adjust_size(pool);
             }

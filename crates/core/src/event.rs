@@ -65,6 +65,12 @@ pub enum Event<'a> {
         worker: WorkerId,
         task: TaskId,
     },
+    /// A worker has sent a further part of an answer that it has begun, and which is not the last one. The time limits of
+    /// the call count anew, except for a deadline that its caller has set.
+    AnswerContinued {
+        worker: WorkerId,
+        task: TaskId,
+    },
     /// The source has recorded a job as done, as [`Action::Claim`] requested: the job may be sent to its
     /// worker.
     Claimed {

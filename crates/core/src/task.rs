@@ -97,6 +97,9 @@ pub(crate) struct Task {
     /// When the worker was sent the soft signal to end the task.
     pub(crate) signalled_at: Option<Time>,
     pub(crate) deadline: Time,
+    /// How long the caller of an answer in parts waits for each further part; `None` if its deadline is for the whole
+    /// answer.
+    pub(crate) patience: Option<Span>,
     pub(crate) limit: Option<Span>,
     /// Part of the current run that does not count against `limit`.
     pub(crate) excused: Span,

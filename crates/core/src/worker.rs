@@ -152,6 +152,8 @@ pub(crate) struct Worker {
     pub(crate) task_limit: u64,
     /// The worker knows that limit and exits by itself when it is reached.
     pub(crate) ends_itself: bool,
+    /// The number of tasks after which the worker exits, as it has announced; `u64::MAX` if it counts none.
+    pub(crate) own_limit: u64,
     pub(crate) expires: Time,
     /// The worker is to be replaced as soon as a successor is ready.
     pub(crate) outdated: bool,

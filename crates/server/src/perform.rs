@@ -134,6 +134,9 @@ impl Plane {
             self.send_to_angel(&ToAngel::Kill {
                 worker: WorkerHandle::key(worker),
             });
+            if why == StopReason::BootTimeout {
+                self.end_stuck_zygote(worker);
+            }
         } else {
             self.todo.push_back(Todo::KillConnected { worker });
         }

@@ -15,13 +15,15 @@ pub(crate) enum Identity {
     Uid(u32),
     /// A peer on another machine, as reported by a gateway, such as `token:web`.
     Remote(Box<str>),
+    /// The visitors of a site.
+    Site(Box<str>),
 }
 
 impl Identity {
     /// The owner of the jobs that this user pushes; `None` if the user is not known.
     pub(crate) fn owner(&self) -> Option<Owner> {
         match self {
-            Self::Uid(u32::MAX) => None,
+            Self::Uid(u32::MAX) | Self::Site(_) => None,
             Self::Uid(uid) => Some(format!("uid:{uid}").into()),
             Self::Remote(name) => Some((**name).into()),
         }
@@ -33,6 +35,7 @@ impl fmt::Display for Identity {
         match self {
             Self::Uid(uid) => write!(f, "user {uid}"),
             Self::Remote(name) => write!(f, "{}", name.replacen(':', " ", 1)),
+            Self::Site(name) => write!(f, "site {name}"),
         }
     }
 }
@@ -60,6 +63,8 @@ pub(crate) struct User {
 pub(crate) struct Users {
     all: Vec<User>,
     by_identity: HashMap<Identity, UserId>,
+    /// The sites by name, so that a request needs no [`Identity`] to be found.
+    by_site: HashMap<Box<str>, UserId>,
 }
 
 impl Users {
@@ -72,6 +77,16 @@ impl Users {
                 all.push(User::new(identity.clone()));
                 UserId(all.len() as u32 - 1)
             })
+    }
+
+    /// The visitors of a site, who share limits of their own.
+    pub(crate) fn of_site(&mut self, name: &str) -> UserId {
+        if let Some(user) = self.by_site.get(name) {
+            return *user;
+        }
+        let user = self.of(Identity::Site(name.into()));
+        self.by_site.insert(name.into(), user);
+        user
     }
 }
 

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 /// Placeholder in the path of a socket for the name of the worker, such as `web-1`.
 pub const WORKER_IN_ADDRESS: &str = "{worker}";
 
+/// The end of the name of a socket by which it is known without a slash.
+const SOCKET: &str = ".sock";
+
 /// Where an upstream server accepts connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
@@ -16,13 +19,14 @@ pub enum Address {
 }
 
 impl Address {
-    /// Parses the path of a socket, which contains a slash, or `host:port`. Port 0 means any free port.
+    /// Parses the path of a socket, which contains a slash or ends with `.sock`, or `host:port`. Port 0 means any free port.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.contains('\0') {
             return None;
         }
-        if text.contains('/') {
+        let is_name = !text.contains(':') && text.len() > SOCKET.len() && text.ends_with(SOCKET);
+        if text.contains('/') || is_name {
             return (!text.ends_with('/')).then(|| Self::Unix(text.into()));
         }
         let (host, port) = text.rsplit_once(':')?;
@@ -73,6 +77,10 @@ mod tests {
             Some(Address::Unix("./fpm.sock".into()))
         );
         assert_eq!(
+            Address::parse("fpm.sock"),
+            Some(Address::Unix("fpm.sock".into()))
+        );
+        assert_eq!(
             Address::parse("localhost:9000"),
             Some(Address::Tcp("localhost".into(), 9000))
         );
@@ -96,6 +104,7 @@ mod tests {
             "a b:1",
             "/run/",
             "/a\0b",
+            ".sock",
             "[a:1",
             "[]x:1",
         ] {

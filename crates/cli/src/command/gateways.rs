@@ -30,6 +30,7 @@ pub(crate) fn configured_gateways(
     }
     if !config.sites.is_empty() {
         let (addresses, gateway_config) = site_settings(config, Path::new("."))?;
+        check_spool(config, Path::new("."))?;
         let listeners = listeners(passed, &addresses, "[site] listen");
         let listeners = listeners.inspect_err(|_| sockets.iter().for_each(Socket::remove))?;
         gateways.push(gateway("sites", listeners, gateway_config));
@@ -49,6 +50,10 @@ pub(crate) fn configured_gateways(
 pub(crate) fn check(config: &Config, base: &Path) -> Result {
     if !config.sites.is_empty() {
         site_settings(config, base)?;
+        // The administrator may check the configuration of another user.
+        if !rustix::process::geteuid().is_root() {
+            check_spool(config, base)?;
+        }
     }
     match config.listen.addresses.is_empty() {
         true => Ok(()),
@@ -95,6 +100,7 @@ fn common_settings(http: &HttpConfig) -> Result<stoker_gateway::http::Settings> 
         token_file: std::path::absolute(&http.token_file)?,
         hosts: http.hosts.clone(),
         max_connections: http.max_connections,
+        has_default_max_connections: http.max_connections == HttpConfig::default().max_connections,
         max_header: http.max_header,
         max_body: http.max_body,
         max_memory: http.max_memory,
@@ -152,6 +158,16 @@ fn site_settings(config: &Config, base: &Path) -> Result<(Vec<SocketAddr>, Strin
         addresses,
         text.map_err(|error| Failure::Failed(error.to_string()))?,
     ))
+}
+
+/// Checks the directory for large bodies.
+#[cfg(feature = "http")]
+fn check_spool(config: &Config, base: &Path) -> Result {
+    let path = spool_directory(&config.http, base)?;
+    stoker_gateway::http::check_spool(&path).map_err(|error| {
+        let hint = "remove it, or set spool to another directory";
+        Failure::Config(format!("[http] spool: {error}: {hint}"))
+    })
 }
 
 /// The directory for large bodies.
@@ -217,6 +233,11 @@ fn site_settings(_: &Config, _: &Path) -> Result<(Vec<SocketAddr>, String)> {
     let text =
         "this stoker was built without the feature 'http': remove [site] from the configuration";
     Err(Failure::Config(text.to_owned()))
+}
+
+#[cfg(not(feature = "http"))]
+fn check_spool(_: &Config, _: &Path) -> Result {
+    Ok(())
 }
 
 #[cfg(not(feature = "http"))]

@@ -3,6 +3,7 @@
 mod adapter;
 mod call;
 mod check;
+mod check_fork;
 mod control;
 mod descriptors;
 mod export_import;
@@ -40,7 +41,7 @@ pub(crate) fn run(args: Args) -> Result {
     let json = args.json;
     match args.command {
         Command::Serve(serve) => serve::serve(args.socket, &serve),
-        Command::Check { file } => check::check(args.socket, file, json),
+        Command::Check { file, fork } => check::check(args.socket, file, fork, json),
         Command::Adapter { strategy, command } => adapter::adapter(&strategy, command),
         Command::Call(call) => call::call(&mut connect()?, &call, timeout),
         Command::Push(push) => push::push(&mut connect()?, &push, json),

@@ -176,6 +176,13 @@ const BAD: &[(&str, &str)] = &[
          = \"1s\", cap = \"10m\" } with base not above cap",
     ),
     (
+        "[pool.app]\ncommand = [\"x\"]\nstrategy = \"fork\"\ntasks_per_fork = 0\n[pool.b]\ncommand = [\"x\"]\n\
+         tasks_per_fork = 2\n",
+        ":4: pool.app.tasks_per_fork: expected a number from 1 to 1000000000000, or \"auto\", found 0\n\
+         :7: pool.b.tasks_per_fork: nothing is forked (strategy = \"loop\")\n    leave tasks_per_fork out, or set \
+         strategy = \"fork\"",
+    ),
+    (
         "[pool.app]\ncommand = [\"x\"]\n[service.users]\nidempotent = \"get\"\n",
         ":4: service.users.idempotent: expected a list of strings, such as [\"get\", \"list\"], found \"get\"",
     ),

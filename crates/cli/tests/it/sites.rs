@@ -495,6 +495,14 @@ fn mistakes_in_the_configuration_are_reported() {
             "strategy = \"exec\" of pool p can't answer HTTP requests",
         ),
         (
+            "strategy = \"cgi\"\n[queue.q]\n",
+            "queue.q.pool: strategy = \"cgi\" of pool p answers HTTP requests only",
+        ),
+        (
+            "strategy = \"http\"\naddress = \"127.0.0.1:0\"\n[service.s]\npool = \"p\"\n",
+            "service.s.pool: strategy = \"http\" of pool p answers HTTP requests only",
+        ),
+        (
             "strategy = \"cgi\"\n[site.a]\nlisten = [\"127.0.0.1:1\"]\n",
             "site.a.root: strategy = \"cgi\" of pool p runs the front controller",
         ),
@@ -522,6 +530,18 @@ fn mistakes_in_the_configuration_are_reported() {
         (
             "[http]\nlisten = [\"127.0.0.1:1\"]\n[site.a]\nlisten = [\"127.0.0.1:1\"]\n",
             "is also an address of [http] listen",
+        ),
+        (
+            "[site.a]\nlisten = [\"127.0.0.1:1\"]\n[site.b]\nlisten = [\"0.0.0.0:1\"]\n",
+            "site.b.listen: 0.0.0.0:1 is also one of the addresses of 127.0.0.1:1, at which another site listens",
+        ),
+        (
+            "[site.a]\nlisten = [\"[::]:1\", \"[::1]:2\"]\n[site.b]\nlisten = [\"127.0.0.1:1\", \"127.0.0.1:2\"]\n",
+            "site.b.listen: 127.0.0.1:1 is also one of the addresses of [::]:1",
+        ),
+        (
+            "[http]\nlisten = [\"127.0.0.1:1\"]\n[site.a]\nlisten = [\"0.0.0.0:1\"]\n",
+            "0.0.0.0:1 is also an address of [http] listen",
         ),
         (
             "[service.\"http:a\"]\n",
@@ -612,4 +632,137 @@ fn idle_connections_make_room_for_new_ones() {
     let start = std::time::Instant::now();
     assert_eq!(get(&app, "http 200 x").status, 200);
     assert!(start.elapsed() < std::time::Duration::from_secs(20));
+}
+
+/// Without that, the kernel would reset the connection, and the client would lose the answer.
+#[test]
+fn a_client_that_still_sends_its_body_gets_the_answer() {
+    let app = start("max_body = \"1KB\"");
+    let address = app.site_address(0);
+    let mut stream = std::net::TcpStream::connect(address).expect("the angel listens");
+    let head = format!("POST / HTTP/1.1\r\nhost: {address}\r\ncontent-length: 10000000\r\n\r\n");
+    io::Write::write_all(&mut stream, head.as_bytes()).expect("it is read");
+    io::Write::write_all(&mut stream, &[0; 1 << 20]).expect("it is read");
+    let answer = io::read_to_string(&stream).expect("an answer and its end");
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+    io::Write::write_all(&mut stream, &[0; 1 << 20]).expect("it is dropped");
+}
+
+/// The visitors of a site are a user of their own: they use up the limits of no other.
+#[test]
+fn each_site_has_limits_of_its_own() {
+    let app = start("[site.rest]\nlisten = [\"127.0.0.1:0\"]\n[stoker]\nuser_inflight = 1");
+    let gate = app.dir.gate("gate");
+    let mut slow = connect(&app);
+    slow.send("GET", "/", &[("x-script", "gate gate;http 200 slow")], "")
+        .expect("it is sent");
+    let held = gate.wait_for_worker();
+    let refused = get(&app, "http 200 no");
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    let mut rest = Http::tcp(app.site_address(1), None).expect("the angel listens");
+    let answer = rest.request("GET", "/", &[("x-script", "http 200 rest")], "");
+    assert_eq!(answer.expect("an answer").text(), "rest");
+    drop(held);
+    assert_eq!(slow.answer().expect("an answer").text(), "slow");
+    assert_eq!(get(&app, "http 200 yes").text(), "yes");
+}
+
+/// Somebody else may have created the directory in `/tmp` first.
+#[test]
+fn a_spool_that_is_not_an_own_directory_is_rejected() {
+    let dir = Dir::new();
+    dir.write("file", "");
+    let config = "[pool.p]\ncommand = [\"sh\"]\n[site.a]\nlisten = [\"127.0.0.1:0\"]\n[http]\nspool = \"file\"\n";
+    dir.write("stoker.toml", config);
+    let stoker = |command: &str| {
+        let spawn = Spawn::new(env!("CARGO_BIN_EXE_stoker"));
+        run(spawn.args(&[command]).within(dir.path()))
+    };
+    let expected = format!(
+        "stoker: [http] spool: {} is not a directory: remove it, or set spool to another directory\n",
+        dir.file("file").display()
+    );
+    // The administrator may check the configuration of another user.
+    let commands = match rustix::process::geteuid().is_root() {
+        true => &["serve"][..],
+        false => &["serve", "check"],
+    };
+    for command in commands {
+        let output = stoker(command);
+        assert_eq!(
+            (output.code, output.stderr.as_str()),
+            (78, expected.as_str()),
+            "{command}"
+        );
+    }
+}
+
+#[test]
+fn the_access_log_counts_what_was_sent() {
+    let dir = Dir::new();
+    dir.write("file.txt", "0123456789");
+    let root = dir.path();
+    let app = start(&format!(
+        "hosts = [\"shop.test\"]\naccess_log = true\nroot = {root:?}"
+    ));
+    let seen = |line: &str| app.wait_for_log(&format!("gateway sites: {line}"));
+    let ask = |method: &str, path: &str, script: &str| {
+        let headers = [
+            ("host", "shop.test"),
+            ("x-script", script),
+            ("connection", "close"),
+        ];
+        let mut http = connect(&app);
+        http.send(method, path, &headers, "").expect("it is sent");
+        http.rest().expect("the end")
+    };
+    ask(
+        "GET",
+        "/parts",
+        "first-part HTTP/1.1 200 OK||abc;next-part def;last-part 0 g",
+    );
+    seen("shop 127.0.0.1 GET \"/parts\" 200 7 *");
+    ask("GET", "/file.txt", "");
+    seen("shop 127.0.0.1 GET \"/file.txt\" 200 10 *");
+    ask("HEAD", "/file.txt", "");
+    seen("shop 127.0.0.1 HEAD \"/file.txt\" 200 0 *");
+    ask("GET", "/whole", "http 404 none");
+    seen("shop 127.0.0.1 GET \"/whole\" 404 4 *");
+    // Requests that reach no site.
+    assert_eq!(
+        request(&app, "GET", "/x", &[("host", "other.test")], "").status,
+        421
+    );
+    seen("- 127.0.0.1 GET \"/x\" 421 *");
+    let large = "x".repeat(20_000);
+    assert_eq!(
+        request(&app, "GET", "/x", &[("x-large", &large)], "").status,
+        431
+    );
+    seen("- 127.0.0.1 - \"-\" 431 0 *");
+}
+
+/// The program that answers may have files of its own.
+#[test]
+fn hostile_paths_are_rejected_without_a_root_too() {
+    let app = start("");
+    for path in [
+        "/a/../../etc/passwd",
+        "/%2e%2e/x",
+        "/a%00",
+        "/a/%2E%2e\\b",
+        "/%zz",
+    ] {
+        let answer = request(&app, "GET", path, &[("x-script", "http 200 no")], "");
+        assert_eq!(answer.status, 400, "{path}");
+    }
+    let answer = request(
+        &app,
+        "GET",
+        "/a..b/.../c",
+        &[("x-script", "http 200 yes")],
+        "",
+    );
+    assert_eq!(answer.text(), "yes");
 }

@@ -3,7 +3,6 @@
 use crate::setup;
 use serde_json::json;
 use stoker_testkit::{App, Dir, Request, procs, until};
-use stoker_wire::Status;
 
 /// A server that accepts connections at a socket, which it replaces.
 const SERVER: &str = "import os, socket, sys; place = sys.argv[1]; os.path.exists(place) and os.unlink(place); \
@@ -13,8 +12,7 @@ const SERVER: &str = "import os, socket, sys; place = sys.argv[1]; os.path.exist
 fn config(strategy: &str, dir: &Dir, name: &str) -> String {
     let socket = dir.file(name).to_string_lossy().into_owned();
     format!(
-        "[pool.p]\ncommand = [\"python3\", \"-c\", {SERVER:?}, \"{{address}}\"]\nstrategy = {strategy:?}\naddress = {socket:?}\nworkers = 3\n\
-         [queue.q]\npool = \"p\"\n[service.sh]\npool = \"p\"\n"
+        "[pool.p]\ncommand = [\"python3\", \"-c\", {SERVER:?}, \"{{address}}\"]\nstrategy = {strategy:?}\naddress = {socket:?}\nworkers = 3\n"
     )
 }
 
@@ -32,11 +30,6 @@ fn the_adapter_starts_the_server_and_stops_it() {
         app.wait_for_log("p-1 is ready (pid ");
         assert_eq!(app.workers()[0]["slots"], 3);
         let (_, server) = processes(&app);
-        let refused = app.call("sh.run", "x");
-        assert_eq!(refused.status(), Status::UNIMPLEMENTED);
-        let text =
-            format!("strategy = \"{strategy}\" answers HTTP requests only, not the call 'sh.run'");
-        assert!(refused.text().starts_with(&text), "{}", refused.text());
         app.stop();
         assert!(!procs::is_alive(server));
     }
@@ -44,7 +37,7 @@ fn the_adapter_starts_the_server_and_stops_it() {
 
 #[test]
 fn a_job_is_rejected() {
-    let config = "[pool.p]\ncommand = [\"true\"]\nstrategy = \"cgi\"\n[queue.q]\npool = \"p\"\n";
+    let config = "[pool.p]\ncommand = [\"true\"]\nstrategy = \"cgi\"\n";
     let app = setup().config(config).launch();
     let mut client = app.client();
     let id = client.push(&Request::push("q", "x"));
@@ -99,10 +92,22 @@ fn a_reload_replaces_the_server() {
 fn a_server_that_does_not_start_is_a_failed_boot() {
     let config = "[pool.p]\ncommand = [\"sh\", \"-c\", \"exit 3\"]\nstrategy = \"http\"\naddress = \"./up.sock\"\n";
     let app = setup().config(config).launch();
-    app.wait_for_log("sh exited with code 3 before it accepted connections at ./up.sock");
+    app.wait_for_log("sh exited with code 3 before it accepted connections at */up.sock");
     until("the boot has failed", || {
         app.pool()["failed_boot"].as_str().map(drop)
     });
+}
+
+/// The server gets the absolute path of its socket, because it may work in another directory.
+#[test]
+fn a_relative_address_is_relative_to_the_directory_of_the_pool() {
+    let script = format!("cd / && exec python3 -c '{SERVER}' \"$STOKER_ADDRESS\"");
+    let config = format!(
+        "[pool.p]\ncommand = [\"sh\", \"-c\", {script:?}]\nstrategy = \"http\"\naddress = \"up.sock\"\n"
+    );
+    let app = setup().config(&config).launch();
+    app.wait_for_log("p-1 is ready (pid ");
+    assert!(app.dir.file("up.sock").exists());
 }
 
 /// Without a command the server runs elsewhere.

@@ -88,6 +88,7 @@ impl Core {
             return;
         }
         let facts = self.facts(task);
+        self.renew_limits(task);
         let begun = &mut self.tasks[task];
         begun.answer_begun = true;
         begun.origin = Origin::Call { idempotent: false };
@@ -96,6 +97,26 @@ impl Core {
             // The caller no longer waits, and will not permit further parts.
             false => Action::CancelOn { worker: id, task },
         });
+    }
+
+    /// Handles a further part of an answer. The source has checked that the worker may send it.
+    pub(crate) fn answer_continued(&mut self, id: WorkerId, task: TaskId) {
+        if self.has_begun_answer(id, task) {
+            self.renew_limits(task);
+        }
+    }
+
+    /// Lets the time limits of a task count from now on, because it makes progress. Its timers may stay where they are:
+    /// they fire too early.
+    fn renew_limits(&mut self, task: TaskId) {
+        let now = self.now;
+        let task = &mut self.tasks[task];
+        if let Some(started) = task.started {
+            task.excused = now.since(started);
+        }
+        if let Some(patience) = task.patience {
+            task.deadline = now + patience;
+        }
     }
 
     /// Handles a job's acknowledgement; its code continues to run.
@@ -247,10 +268,9 @@ impl Core {
         if spent && !self.workers[id].outdated && self.workers[id].is_live() {
             self.recycle(id, Recycled::Tasks);
         }
+        let is_spent = idle && self.workers[id].is_live() && self.is_spent(id);
         match self.workers[id].life {
-            Life::Live { .. } if idle && self.workers[id].is_at_task_limit() => {
-                self.stop_at_task_limit(id);
-            }
+            Life::Live { .. } if is_spent => self.stop_at_task_limit(id),
             Life::Live { .. } => {
                 if idle {
                     self.workers[id].life = Life::Live {

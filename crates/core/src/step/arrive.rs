@@ -70,6 +70,7 @@ impl Core {
             answer_begun: false,
             signalled_at: None,
             deadline: self.now + new.time_left.unwrap_or(default_time),
+            patience: new.time_left.is_none().then_some(default_time),
             limit: new.limit,
             excused: Span::ZERO,
             attempt: new.attempt,

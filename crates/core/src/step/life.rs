@@ -48,6 +48,7 @@ impl Core {
                 most => most,
             },
             ends_itself: false,
+            own_limit: u64::MAX,
             failed_boots_at_hello: None,
             hello_at: Time::NEVER,
             proven_at: Time::NEVER,
@@ -72,7 +73,7 @@ impl Core {
             Some(Life::Killed { .. }) | None => return,
             Some(_) => return self.misbehaved(id),
         }
-        self.booting -= 1;
+        self.boots.end(id);
         self.request_resize_all();
         self.make_ready(id, offer);
     }
@@ -100,6 +101,7 @@ impl Core {
         worker.slots = offer.slots.max(1);
         worker.soft_cancel = offer.soft_cancel;
         if offer.tasks > 0 {
+            worker.own_limit = offer.tasks;
             worker.task_limit = worker.task_limit.min(offer.tasks);
             worker.ends_itself = offer.tasks == worker.task_limit;
         }
@@ -231,6 +233,45 @@ impl Core {
         }
     }
 
+    /// Whether an idle worker has run its maximum number of tasks. In a saturated pool the maximum is raised step by
+    /// step, and while the pool is not saturated it falls twice as fast as it rose.
+    pub(crate) fn is_spent(&mut self, id: WorkerId) -> bool {
+        if !self.workers[id].is_at_task_limit() {
+            return false;
+        }
+        let pool = self.workers[id].pool;
+        let (least, most) = {
+            let config = &self.pools[pool.index()].config;
+            (config.tasks_per_worker, config.max_tasks_per_worker)
+        };
+        if most == 0 {
+            return true;
+        }
+        let extra = self.pools[pool.index()].extra_tasks;
+        let extra = match self.is_saturated(pool) {
+            true => extra.saturating_add(1).min(most.saturating_sub(least)),
+            false => extra / 2,
+        };
+        self.pools[pool.index()].extra_tasks = extra;
+        let worker = &mut self.workers[id];
+        let limit = worker.own_limit.min(least + extra);
+        if worker.outdated || worker.done >= limit {
+            return true;
+        }
+        worker.task_limit = worker.done + 1;
+        worker.ends_itself = worker.task_limit == worker.own_limit;
+        false
+    }
+
+    /// Whether a task waits that one more worker could run, but the pool has as many as it may have.
+    fn is_saturated(&self, id: PoolId) -> bool {
+        let pool = &self.pools[id.index()];
+        let mut active = pool.active.iter();
+        pool.idle.is_empty()
+            && !self.may_grow(id)
+            && active.any(|queue| self.next_of(*queue, id, true).is_some())
+    }
+
     /// Stops a worker that has run its maximum number of tasks. A worker that knows this limit exits by itself
     /// within its grace period; any other is sent GOAWAY.
     pub(crate) fn stop_at_task_limit(&mut self, id: WorkerId) {
@@ -318,7 +359,7 @@ impl Core {
     pub(crate) fn kill(&mut self, id: WorkerId, why: StopReason) {
         match self.workers[id].life {
             Life::Killed { .. } => return,
-            Life::Starting { .. } => self.booting -= 1,
+            Life::Starting { .. } => self.boots.end(id),
             _ => {}
         }
         self.unassign_all_unsent(id);

@@ -3,6 +3,7 @@
 mod announce;
 mod answer;
 mod arrive;
+mod boots;
 mod cancel;
 mod claim;
 mod control;
@@ -19,3 +20,4 @@ mod tick;
 mod window;
 
 pub use announce::ServedByOtherPool;
+pub(crate) use boots::Boots;

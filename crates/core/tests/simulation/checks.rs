@@ -235,6 +235,7 @@ fn worker_of(event: &Event<'_>) -> Option<WorkerId> {
         | Event::Answered { worker, .. }
         | Event::Acknowledged { worker, .. }
         | Event::AnswerBegun { worker, .. }
+        | Event::AnswerContinued { worker, .. }
         | Event::Ready { worker, .. }
         | Event::ReadingPaused { worker, .. }
         | Event::Deferred { worker, .. }

@@ -150,6 +150,7 @@ fn name_of(event: &Event<'_>) -> &'static str {
         Event::Claimed { .. } => "claimed",
         Event::Acknowledged { .. } => "acknowledged",
         Event::AnswerBegun { .. } => "answer begun",
+        Event::AnswerContinued { .. } => "answer continued",
         Event::Blocked { .. } => "blocked",
         Event::Ready { .. } => "ready",
         // Not simulated yet: events caused by a lack of memory (see `table/memory.rs`).

@@ -123,12 +123,17 @@ impl Sim {
     fn new_proc(&mut self, pool: usize) -> Proc {
         let leaves = self.setup.pools[pool].leaves;
         let plan = &self.setup.pools[pool].hello;
+        let config = &self.setup.pools[pool].config;
+        let most_tasks = match config.tasks_per_worker {
+            0 => 0,
+            tasks => tasks.max(config.max_tasks_per_worker),
+        };
         Proc {
             pool,
             slots: usize::from(plan.slots),
             soft: plan.soft_cancel,
             pull: plan.pull && plan.slots <= 1,
-            tasks: [plan.tasks, self.setup.pools[pool].config.tasks_per_worker],
+            tasks: [plan.tasks, most_tasks],
             done: 0,
             has_requested: false,
             may_return_one: false,

@@ -83,7 +83,10 @@ impl Sim {
     fn begin_one_answer(&mut self, about: Option<WorkerId>) {
         if let Some((task, worker)) = self.running_one(about, false) {
             self.edge.answers_begun.insert(task);
-            self.step(Event::AnswerBegun { worker, task });
+            self.step(match self.core.has_begun_answer(worker, task) {
+                false => Event::AnswerBegun { worker, task },
+                true => Event::AnswerContinued { worker, task },
+            });
         }
     }
 

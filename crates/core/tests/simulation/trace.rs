@@ -140,6 +140,9 @@ pub fn event(event: &Event<'_>) -> String {
         }
         Event::Claimed { task } => format!("claimed   t{}", task.0),
         Event::AnswerBegun { worker, task } => format!("begins ans {worker:?} t{}", task.0),
+        Event::AnswerContinued { worker, task } => {
+            format!("goes on   {worker:?} t{}", task.0)
+        }
         Event::Acknowledged { worker, task } => format!("acknowl.  {worker:?} t{}", task.0),
         Event::Blocked { queue, blocked, .. } => format!("blocked   q{} {blocked}", queue.0),
         Event::Ready { worker, wanted } => format!("ready     {worker:?} {wanted}"),

@@ -241,3 +241,54 @@ fn a_call_is_interrupted_at_its_deadline_and_its_worker_is_not_killed_for_it() {
         assert!(w.was_killed(worker, StopReason::TaskTimeout));
     }
 }
+
+/// Begins the answer of a running call, and sends a further part after each of these times. Returns the world and the call.
+fn in_parts(request: impl Fn(NameId) -> TestTask, times: &[Span]) -> (World, TaskId, WorkerId) {
+    let (mut w, pool) = World::ready(workers(1));
+    let config = QueueConfig {
+        timeout: secs(30),
+        ..QueueConfig::default()
+    };
+    let users = w.calls(pool, "users.get", config);
+    let task = w.submit(request(users));
+    let worker = w.on(task).expect("it runs");
+    w.pass(secs(29));
+    w.step(Event::AnswerBegun { worker, task });
+    for time in times {
+        w.pass(*time);
+        w.step(Event::AnswerContinued { worker, task });
+    }
+    (w, task, worker)
+}
+
+/// The service's timeout is the time until the first part, and between two parts.
+#[test]
+fn an_answer_in_parts_may_take_longer_than_the_timeout_if_it_goes_on() {
+    let (mut w, task, _) = in_parts(call, &[secs(29), secs(29), secs(29)]);
+    w.pass(secs(29));
+    assert_eq!(w.outcome(task), None);
+    w.pass(secs(2));
+    assert_eq!(w.outcome(task), Some(Outcome::Deadline { ran: true }));
+}
+
+/// A deadline that the caller has set is for the whole answer.
+#[test]
+fn a_deadline_of_the_caller_is_for_all_parts() {
+    let (mut w, task, _) = in_parts(|name| call(name).time_left(secs(40)), &[secs(10)]);
+    assert_eq!(w.outcome(task), None);
+    w.pass(secs(2));
+    assert_eq!(w.outcome(task), Some(Outcome::Deadline { ran: true }));
+}
+
+/// `task_timeout` ends a run that hangs, and not one that makes progress.
+#[test]
+fn the_task_timeout_counts_from_the_last_part() {
+    let (mut w, _, worker) = in_parts(
+        |name| call(name).time_left(secs(3_600)),
+        &[secs(50), secs(50)],
+    );
+    w.pass(secs(59));
+    assert!(!w.was_killed(worker, StopReason::TaskTimeout));
+    w.pass(secs(2));
+    assert!(w.was_killed(worker, StopReason::TaskTimeout));
+}

@@ -39,6 +39,22 @@ fn a_pool_grows_after_work_has_starved_for_a_while() {
     );
 }
 
+#[test]
+fn a_pool_whose_workers_boot_quickly_grows_at_once_with_the_waiting_tasks() {
+    let quick = PoolConfig {
+        boots_quickly: true,
+        ..between(1, 5)
+    };
+    let (mut w, _, mail, _) = busy(quick);
+    w.submit_many(2, &job(mail).limit(secs(3_600)));
+    assert_eq!(w.starting().len(), 2, "one for each");
+    w.submit_many(9, &job(mail).limit(secs(3_600)));
+    assert_eq!(w.starting().len(), 4, "and not above its maximum");
+    w.boot();
+    w.pass(secs(1));
+    assert_eq!((w.live().len(), w.starting().len()), (5, 0));
+}
+
 /// A burst that is over in a moment needs no new process.
 #[test]
 fn a_short_burst_does_not_grow_a_pool() {

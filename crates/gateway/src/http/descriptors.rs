@@ -19,9 +19,17 @@ fn possible(wanted: usize, limit: u64) -> usize {
         .max(1)
 }
 
-/// A line for the log, if fewer connections are accepted than are configured.
-pub(crate) fn warning(wanted: usize, accepted: usize) -> Option<String> {
-    (accepted < wanted).then(|| {
+/// So many connections are enough for anybody who has not set a number.
+const ENOUGH: usize = 1_000;
+
+/// A line for the log, if fewer connections are accepted than the user has configured, or than usual sites need.
+pub(crate) fn warning(wanted: usize, is_default: bool, accepted: usize) -> Option<String> {
+    let needed = if is_default {
+        wanted.min(ENOUGH)
+    } else {
+        wanted
+    };
+    (accepted < needed).then(|| {
         format!(
             "[http] max_connections = {wanted} needs more descriptors than this process may have: {accepted} connections are \
              accepted (raise LimitNOFILE= of the unit, or `ulimit -n`)"
@@ -32,6 +40,14 @@ pub(crate) fn warning(wanted: usize, accepted: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_default_is_no_reason_for_a_warning() {
+        assert!(warning(20_000, false, 16_000).is_some());
+        assert!(warning(20_000, true, 16_000).is_none());
+        assert!(warning(20_000, true, 768).is_some());
+        assert!(warning(100, false, 100).is_none());
+    }
 
     #[test]
     fn a_part_of_the_descriptors_is_left_for_files() {

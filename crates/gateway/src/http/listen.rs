@@ -2,6 +2,7 @@
 
 use super::access::Peer;
 use super::first_head::{Rewound, read_first_head};
+use super::linger::Lingering;
 use super::outgoing::Outgoing;
 use super::site::{self, SitePeer};
 use super::stats::add;
@@ -9,6 +10,7 @@ use super::watch::{Activity, Tracked};
 use super::{Gateway, connection, route};
 use crate::run::is_client_error;
 use crate::tls::Tls;
+use hyper::StatusCode;
 use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -16,6 +18,7 @@ use hyper_util::server::conn::auto::Builder;
 use rustix::fd::OwnedFd;
 use rustix::net::AddressFamily;
 use std::convert::Infallible;
+use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
@@ -136,13 +139,16 @@ fn start(gateway: &Rc<Gateway>, socket: Socket, endpoint: usize) {
                     return;
                 }
                 match &shared.sites {
-                    None => serve_connection(shared, socket, Peer::Tcp, activity).await,
+                    None => {
+                        serve_connection(shared, socket, Peer::Tcp, activity, Protocol::Any).await;
+                    }
                     Some(_) => serve_site(shared, socket, (address, endpoint), activity).await,
                 }
             }
             Socket::Unix(socket, uid) => {
                 if socket.readable().await.is_ok() {
-                    serve_connection(shared, socket, Peer::Unix(uid), activity).await;
+                    let peer = Peer::Unix(uid);
+                    serve_connection(shared, socket, peer, activity, Protocol::Any).await;
                 }
             }
         }
@@ -168,12 +174,17 @@ async fn serve_site(
     let acceptor = match acceptor {
         Some(acceptor) if begins_with_tls(&socket).await => acceptor,
         // A plain request on a listener with TLS is answered with an explanation.
-        _ => return serve_connection(gateway, socket, Peer::Site(peer), watch).await,
+        _ => {
+            let peer = Peer::Site(peer);
+            return serve_connection(gateway, socket, peer, watch, Protocol::Any).await;
+        }
     };
     peer.is_secure = true;
     let handshake = timeout(gateway.settings.header_timeout, acceptor.accept(socket));
     if let Ok(Ok(socket)) = Box::pin(handshake).await {
-        serve_connection(gateway, Box::new(socket), Peer::Site(peer), watch).await;
+        let protocol = Protocol::agreed(socket.get_ref().1.alpn_protocol());
+        let (socket, peer) = (Box::new(socket), Peer::Site(peer));
+        serve_connection(gateway, socket, peer, watch, protocol).await;
     }
 }
 
@@ -186,8 +197,13 @@ async fn begins_with_tls(socket: &TcpStream) -> bool {
 
 /// Serves HTTP until the connection ends. Called only after the first byte has arrived, and hyper's state is allocated
 /// only after the first head, so that clients that send nothing or little cost little.
-async fn serve_connection<S>(gateway: Rc<Gateway>, socket: S, peer: Peer, watch: Rc<Activity>)
-where
+async fn serve_connection<S>(
+    gateway: Rc<Gateway>,
+    socket: S,
+    peer: Peer,
+    watch: Rc<Activity>,
+    protocol: Protocol,
+) where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
     let mut watched = Tracked {
@@ -196,16 +212,21 @@ where
         gateway: gateway.clone(),
     };
     if let Ok(head) = read_first_head(&mut watched).await {
-        let socket = Rewound::new(head, watched);
-        Box::pin(serve_requests(gateway, socket, peer, watch)).await;
+        let socket = Lingering::new(Rewound::new(head, watched));
+        Box::pin(serve_requests(gateway, socket, peer, watch, protocol)).await;
     }
 }
 
-async fn serve_requests<S>(gateway: Rc<Gateway>, socket: S, peer: Peer, watch: Rc<Activity>)
-where
+async fn serve_requests<S>(
+    gateway: Rc<Gateway>,
+    socket: S,
+    peer: Peer,
+    watch: Rc<Activity>,
+    protocol: Protocol,
+) where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
-    let mut builder = Builder::new(Local);
+    let mut builder = protocol.builder();
     let max_header = gateway.settings.max_header;
     let mut http1 = builder.http1();
     http1.max_buf_size(max_header).header_read_timeout(None);
@@ -214,7 +235,7 @@ where
         .max_header_list_size(u32::try_from(max_header).unwrap_or(u32::MAX))
         .max_concurrent_streams(MAX_STREAMS);
     let shared = gateway.clone();
-    let service = service_fn(move |request| {
+    let service = service_fn(|request| {
         let (gateway, watch) = (shared.clone(), watch.clone());
         async move {
             let response = match peer {
@@ -236,7 +257,21 @@ where
         connection.as_mut().poll(cx)
     });
     // An error means that the client violated the protocol or disconnected.
-    served.await.ok();
+    if let (Err(error), Peer::Site(peer)) = (served.await, peer)
+        && let Some(status) = rejected_with(&*error)
+    {
+        site::reject(&shared, peer, status);
+    }
+}
+
+/// The status with which hyper has rejected a request whose head could not be read.
+fn rejected_with(error: &(dyn Error + Send + Sync + 'static)) -> Option<StatusCode> {
+    let error = error.downcast_ref::<hyper::Error>()?;
+    match (error.is_parse_too_large(), error.is_parse()) {
+        (true, _) => Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),
+        (false, true) => Some(StatusCode::BAD_REQUEST),
+        (false, false) => None,
+    }
 }
 
 /// Removes a connection from the list when its task ends, also when it is aborted.
@@ -249,6 +284,34 @@ impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.gateway.connections.remove(self.number);
         self.gateway.ended.notify_waiters();
+    }
+}
+
+/// The version of HTTP that a client may speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    Any,
+    Http1,
+    Http2,
+}
+
+impl Protocol {
+    /// The version that was agreed upon in the TLS handshake, if any was.
+    fn agreed(alpn: Option<&[u8]>) -> Self {
+        match alpn {
+            Some(b"h2") => Self::Http2,
+            Some(_) => Self::Http1,
+            None => Self::Any,
+        }
+    }
+
+    fn builder(self) -> Builder<Local> {
+        let builder = Builder::new(Local);
+        match self {
+            Self::Any => builder,
+            Self::Http1 => builder.http1_only(),
+            Self::Http2 => builder.http2_only(),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod duration;
 mod exposition;
 mod first_head;
 mod health;
+mod linger;
 mod listen;
 mod metrics;
 mod openapi;
@@ -33,7 +34,7 @@ mod watch;
 pub use openapi::openapi;
 pub use process::run;
 pub use settings::Settings;
-pub use site::{EndpointSettings, SiteSettings, SitesSettings, check as check_site};
+pub use site::{EndpointSettings, SiteSettings, SitesSettings, check as check_site, check_spool};
 pub use token::{TokenError, make_token_file};
 
 use crate::client::Client;

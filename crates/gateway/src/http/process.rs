@@ -69,7 +69,8 @@ async fn serve(
         gateway.settings.max_connections,
         gateway.connections.limit(),
     );
-    if let Some(text) = descriptors::warning(wanted, accepted) {
+    let is_default = gateway.settings.has_default_max_connections;
+    if let Some(text) = descriptors::warning(wanted, is_default, accepted) {
         gateway.client.log(Level::Warn, text);
     }
     for (endpoint, listener) in listeners.into_iter().enumerate() {

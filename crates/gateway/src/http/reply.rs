@@ -1,7 +1,7 @@
 //! The responses to clients.
 
 use super::budget::{Budget, Reservation};
-use super::unread::Unread;
+use super::unread::{Unread, UnreadAnswers};
 use super::watch::Activity;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
@@ -36,12 +36,7 @@ impl Answer {
     /// Reserves the memory of the body, which the client of a connection has to read.
     pub(crate) fn count(&mut self, budget: &Arc<Budget>, watch: &Activity) {
         if !self.bytes.is_empty() {
-            let (bytes, len) = (self.bytes.clone(), self.len());
-            self.bytes = Bytes::from_owner(Counted {
-                bytes,
-                _reservation: budget.reserve(len),
-                _unread: watch.unread(len),
-            });
+            self.bytes = counted(std::mem::take(&mut self.bytes), budget, watch.unread());
         }
     }
 
@@ -71,6 +66,16 @@ impl Body for Answer {
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.bytes.len() as u64)
     }
+}
+
+/// The same bytes, which count until they are dropped as memory that the client of a connection has to read.
+pub(crate) fn counted(bytes: Bytes, budget: &Arc<Budget>, unread: &Arc<UnreadAnswers>) -> Bytes {
+    let len = bytes.len();
+    Bytes::from_owner(Counted {
+        bytes,
+        _reservation: budget.reserve(len),
+        _unread: unread.add(len),
+    })
 }
 
 pub(crate) fn with_body(bytes: Bytes) -> Response<Answer> {

@@ -12,6 +12,9 @@ pub struct Settings {
     /// The host names that requests on TCP may have, in addition to those of loopback.
     pub hosts: Vec<String>,
     pub max_connections: usize,
+    /// The user has not set `max_connections`, or to the value that it has anyway.
+    #[serde(default)]
+    pub has_default_max_connections: bool,
     pub max_header: usize,
     pub max_body: usize,
     pub max_memory: usize,

@@ -31,6 +31,7 @@ pub(crate) struct Since {
 }
 
 impl UnreadAnswers {
+    /// Records an answer, or a piece of one, that the client has to read. It has done so when the returned value is dropped.
     pub(crate) fn add(self: &Arc<Self>, bytes: usize) -> Unread {
         self.bytes.fetch_add(bytes, Relaxed);
         self.begun.fetch_add(1, Relaxed);

@@ -3,7 +3,6 @@
 use super::connection_handle::ConnectionHandle;
 use super::peer_socket::PeerSocket;
 use super::permit;
-use super::rejection::Rejection;
 use super::stats::add;
 use super::tokens::{ActiveToken, Proof};
 use super::{Relay, client_certificate};
@@ -11,6 +10,7 @@ use crate::client::Level;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use stoker_session::Rejection;
 use stoker_wire::{HEADER, Hello, MAX_HELLO, Status, Type, parse};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -1,13 +1,13 @@
 //! Decides which frames are forwarded between a client and the server.
 
 use super::connection_handle::ConnectionHandle;
-use super::local_paths;
 use super::permit::{self, Verdict};
-use super::pump::{FrameFilter, Output};
-use super::rejection::Rejection;
-use super::scanner::{Part, Scanner};
 use std::rc::Rc;
 use std::time::Instant;
+use stoker_session::Rejection;
+use stoker_session::local_paths;
+use stoker_session::{FrameFilter, Output};
+use stoker_session::{Part, Scanner};
 use stoker_wire::{Flags, Frame, IdMap, Type};
 
 /// How the body of the request that is being read is handled.

@@ -3,12 +3,13 @@
 use super::Relay;
 use super::authenticate::AuthenticatedPeer;
 use super::connection_handle::Stop;
-use super::pump::{End, FrameFilter, Pump};
-use super::rejection::Rejection;
+use super::pump::{End, Pump};
 use super::server_socket::ServerSocket;
 use crate::token::{Role, Token};
 use std::future::poll_fn;
 use std::time::Duration;
+use stoker_session::FrameFilter;
+use stoker_session::Rejection;
 use stoker_wire::{Encode, Hello, Relayed, Type, encode};
 use tokio::time::timeout;
 

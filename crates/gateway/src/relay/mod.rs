@@ -12,25 +12,18 @@ mod client_certificate;
 mod client_filter;
 mod connect;
 mod connection_handle;
-mod local_paths;
-#[cfg(test)]
-mod lost_connections;
 mod peer_socket;
 mod pending_peers;
 mod permit;
 mod process;
 mod pump;
-mod rejection;
-mod scanner;
 mod serve_client;
 mod serve_worker;
 mod server_socket;
-mod session_state;
 mod settings;
 mod stats;
 mod tokens;
 mod usage;
-mod worker_filter;
 
 pub use crate::tls::TlsFiles;
 pub use process::{check, run};

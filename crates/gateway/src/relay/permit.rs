@@ -1,9 +1,9 @@
 //! Which requests a token permits.
 
-use super::rejection::Rejection;
 use crate::token::{Role, Token};
 use serde::Deserialize;
 use stoker_api::OPERATIONS;
+use stoker_session::Rejection;
 use stoker_wire::{Frame, Hello, Key, Role as PeerRole, Status, service_of};
 
 /// The maximum body size of a request to the server's own methods, which is buffered to read its field `op`.

@@ -5,12 +5,12 @@
 //! not read; and the other way round.
 
 use super::connection_handle::{ConnectionHandle, Stop};
-use super::rejection::Rejection;
 use super::server_socket::ServerSocket;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use stoker_session::{FrameFilter, Output, Rejection};
 use stoker_wire::Status;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -19,24 +19,6 @@ const MAX_SPARE_CAPACITY: usize = 8 << 10;
 /// The number of unwritten bytes for the peer above which nothing more is read from it. It limits the memory for
 /// rejections of requests that the peer keeps sending without reading the answers.
 const MAX_UNREAD: usize = 256 << 10;
-
-/// Bytes that wait to be written.
-#[derive(Default)]
-pub(super) struct Output {
-    pub(super) to_peer: Vec<u8>,
-    pub(super) to_server: Vec<u8>,
-}
-
-/// Decides what is forwarded in each direction, and tracks the frames.
-pub(super) trait FrameFilter {
-    /// An error ends the connection.
-    fn on_peer_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Rejection>;
-    fn on_server_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Rejection>;
-    /// Whether the bytes that were forwarded to the peer end with a complete frame.
-    fn is_between_frames(&self) -> bool;
-    /// Whether the server may still read after it has closed its sending side.
-    fn may_half_close(&self) -> bool;
-}
 
 /// Why the exchange ended.
 #[derive(Debug, PartialEq, Eq)]

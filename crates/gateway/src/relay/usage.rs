@@ -1,9 +1,9 @@
 //! The current usage of a token by its peers, and its limits.
 
-use super::rejection::Rejection;
 use crate::token::Token;
 use std::cell::Cell;
 use std::time::Instant;
+use stoker_session::Rejection;
 
 /// How long a peer should wait before it repeats a request that exceeded the limit of unanswered requests.
 const RETRY_MS: u32 = 100;

@@ -75,6 +75,7 @@ impl Plane {
             ready: count(WorkerState::Ready),
             busy: count(WorkerState::Busy),
             spent: self.workers.spent.get(&id).copied().unwrap_or(0),
+            tasks_per_worker: Some(self.core.tasks_per_worker(id)).filter(|tasks| *tasks > 0),
             restarts: self.workers.restarts.get(&id).copied().unwrap_or(0),
             last_exit: self.workers.last_exits.get(&id).cloned(),
             failed_boot: self.admin.reloads.failed_boot(id).cloned(),

@@ -193,6 +193,7 @@ fn read_pools(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> Vec<Pool> {
         pool.apply_strategy();
         check_without_protocol(&section, &pool.core, mistakes);
         check_strategy(&section, &pool, mistakes);
+        check_zygote(&section, &pool, mistakes);
         check_upstream(&section, &pool, mistakes);
         pools.push(pool);
     }
@@ -209,6 +210,7 @@ fn read_queues(root: &DeTable<'_>, pools: &[Pool], mistakes: &mut Mistakes<'_>) 
         let mut queue = Queue::new(name);
         schema::QUEUE.read(&section, &mut queue, mistakes);
         queue.pool = pool_of(queue.pool, &section, at, pools, mistakes);
+        check_tasks(&section, &queue.pool, pools, mistakes);
         queues.push(queue);
     }
     queues
@@ -220,6 +222,7 @@ fn read_services(root: &DeTable<'_>, pools: &[Pool], mistakes: &mut Mistakes<'_>
         let mut service = Service::new(name);
         schema::SERVICE.read(&section, &mut service, mistakes);
         service.pool = pool_of(service.pool, &section, at, pools, mistakes);
+        check_tasks(&section, &service.pool, pools, mistakes);
         services.push(service);
     }
     services
@@ -294,7 +297,8 @@ const MAX_SLOTS: u32 = 1000;
 /// tasks do not apply.
 fn check_strategy(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistakes<'_>) {
     let (name, core) = (pool.strategy.name, &pool.core);
-    if core.tasks_per_worker == 0 && !core.isolated {
+    let is_usual = core.tasks_per_worker == 0 && !core.isolated;
+    if is_usual && pool.strategy.host.is_none() {
         return;
     }
     let mut wrong = |key: &str, what: &str, hint: &str| {
@@ -318,7 +322,7 @@ fn check_strategy(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistake
         let what = "an adapter runs at most 1000 programs at once";
         wrong("workers", what, "set a number from 1 to 1000");
     }
-    if core.max_tasks > 0 {
+    if core.max_tasks > 0 && !is_usual {
         let hint = "remove max_tasks";
         wrong(
             "max_tasks",
@@ -333,6 +337,20 @@ fn upstream_strategies(word: &str) -> String {
     let names = STRATEGIES.iter().filter(|known| known.has_upstream);
     let names: Vec<String> = names.map(|known| format!("\"{}\"", known.name)).collect();
     names.join(&format!(" {word} "))
+}
+
+/// Checks the key that applies to strategies with a zygote only.
+fn check_zygote(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistakes<'_>) {
+    let is_default = pool.tasks_per_fork == Some(1);
+    if !pool.strategy.has_zygote && !is_default {
+        let full = format!("{}.tasks_per_fork", section.path);
+        let name = pool.strategy.name;
+        let what = format!("nothing is forked (strategy = \"{name}\")");
+        let hint =
+            "remove tasks_per_fork, or set strategy to one that forks, such as \"fork\"".to_owned();
+        let place = section.offset_of("tasks_per_fork");
+        mistakes.add(place, &full, what, Some(hint));
+    }
 }
 
 /// Checks the keys that apply to some strategies only: those that pass tasks on to a server need its address.
@@ -377,6 +395,17 @@ fn check_upstream(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistake
             "the memory of single tasks cannot be measured",
             hint,
         );
+    }
+}
+
+/// Checks that the strategy of a queue's or service's pool does not answer HTTP requests only.
+fn check_tasks(section: &Section<'_, '_>, name: &str, pools: &[Pool], mistakes: &mut Mistakes<'_>) {
+    let pool = pools.iter().find(|pool| pool.name == name);
+    if let Some(pool) = pool.filter(|pool| pool.strategy.serves_only_requests()) {
+        let strategy = pool.strategy.name;
+        let what = format!("strategy = \"{strategy}\" of pool {name} answers HTTP requests only");
+        let hint = "choose another pool or strategy";
+        section.add_mistake("pool", mistakes, what, Some(hint.to_owned()));
     }
 }
 

@@ -181,7 +181,7 @@ pub(super) fn check_pool(
     section.add_mistake(key, mistakes, what, Some(hint.to_owned()));
 }
 
-/// Checks that sites which share an address can be told apart, and that no site uses an address of `[http]` or `[listen]`.
+/// Checks that sites which share an address can be told apart, and that no other listener has an address of a site.
 pub(super) fn check_addresses(config: &Config, root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) {
     let mut seen: HashMap<SocketAddr, Vec<&SiteConfig>> = HashMap::new();
     let others = config
@@ -194,15 +194,23 @@ pub(super) fn check_addresses(config: &Config, root: &DeTable<'_>, mistakes: &mu
         .addresses()
         .into_iter()
         .map(|address| (address, "[listen] addresses"));
-    let others: HashMap<SocketAddr, &str> = others.chain(relay).collect();
+    let others: Vec<(SocketAddr, &str)> = others.chain(relay).collect();
     for site in &config.sites {
         let place = section_offset(root, "site", &site.name);
         let key = format!("site.{}.listen", site.name);
         for address in site.addresses() {
+            let mut known = seen.keys().copied();
+            let overlap = known.find(|known| *known != address && is_occupied(*known, address));
             let before = seen.entry(address).or_default();
-            let what = match others.get(&address) {
-                Some(other) => Some(format!("{address} is also an address of {other}")),
-                None => before.iter().find_map(|before| conflict(before, site)),
+            let other = others
+                .iter()
+                .find(|(other, _)| is_occupied(*other, address));
+            let what = match (other, overlap) {
+                (Some((_, other)), _) => Some(format!("{address} is also an address of {other}")),
+                (None, Some(other)) => Some(format!(
+                    "{address} is also one of the addresses of {other}, at which another site listens"
+                )),
+                (None, None) => before.iter().find_map(|before| conflict(before, site)),
             };
             if let Some(what) = what.filter(|_| address.port() != 0) {
                 let hint = "give each site its own address, or its own hosts";
@@ -211,6 +219,16 @@ pub(super) fn check_addresses(config: &Config, root: &DeTable<'_>, mistakes: &mu
             before.push(site);
         }
     }
+}
+
+/// Whether a listener at one address keeps another from listening at the other: they are the same, or one of them means
+/// all addresses of this machine. `[::]` includes those of IPv4.
+fn is_occupied(one: SocketAddr, other: SocketAddr) -> bool {
+    let includes = |all: SocketAddr, of: SocketAddr| {
+        all.ip().is_unspecified() && (all.is_ipv6() || of.is_ipv4())
+    };
+    one.port() == other.port()
+        && (one.ip() == other.ip() || includes(one, other) || includes(other, one))
 }
 
 /// Why two sites can't share an address.

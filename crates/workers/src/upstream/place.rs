@@ -4,7 +4,10 @@ use crate::adapter::Settings;
 use crate::{Address, WORKER_IN_ADDRESS};
 use std::io;
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The maximum length of the path of a socket, in bytes.
+const MAX_PATH: usize = 107;
 
 /// The address at which the server of this adapter accepts connections.
 pub(super) fn address(settings: &Settings) -> io::Result<Address> {
@@ -13,16 +16,16 @@ pub(super) fn address(settings: &Settings) -> io::Result<Address> {
         let text = format!("invalid address {text:?}: expected a path or host:port");
         io::Error::new(io::ErrorKind::InvalidInput, text)
     })?;
-    if !address.is_chosen() {
-        return Ok(address);
-    }
+    let is_chosen = address.is_chosen();
     Ok(match address {
+        Address::Unix(path) if !is_chosen => Address::Unix(absolute(path)),
+        address if !is_chosen => address,
         Address::Unix(path) => {
             let path = path
                 .to_string_lossy()
                 .replace(WORKER_IN_ADDRESS, &settings.worker);
             remove_old(Path::new(&path))?;
-            Address::Unix(path.into())
+            Address::Unix(absolute(path.into()))
         }
         Address::Tcp(host, _) => {
             // The port is free again until the server binds it. If another program takes it meanwhile, which is unlikely, the
@@ -31,6 +34,15 @@ pub(super) fn address(settings: &Settings) -> io::Result<Address> {
             Address::Tcp(host, free.port())
         }
     })
+}
+
+/// The absolute path of a socket: the server may work in another directory, as php-fpm does. A path that would be too long for
+/// a socket's address stays relative.
+fn absolute(path: PathBuf) -> PathBuf {
+    match std::path::absolute(&path) {
+        Ok(absolute) if absolute.as_os_str().len() <= MAX_PATH => absolute,
+        _ => path,
+    }
 }
 
 /// Removes the socket that a server of an earlier worker of this name has left. Many servers refuse to replace it themselves.

@@ -325,7 +325,7 @@ final class Request
     {
         $body = substr($this->task->body(), $this->head()->bodyAt);
         if ($body === '' && ($size = (int) $this->header('content-length')) > 0) {
-            throw new \RuntimeException("the body ($size bytes) is in a file on the server's machine, which a worker on another machine cannot read: serve the site with workers on the server's machine, or limit its max_body to \"64kb\"");
+            throw new \RuntimeException("the body ($size bytes) is in a file on the server's machine, which a worker on another machine cannot read: serve the site with workers on the server's machine, or limit its max_body to \"64KB\"");
         }
 
         return $body;

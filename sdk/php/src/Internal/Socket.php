@@ -34,6 +34,16 @@ final class Socket
     }
 
     /**
+     * Uses a socket that a zygote has received from Stoker.
+     *
+     * @return resource
+     */
+    public static function adopted(\Socket $socket)
+    {
+        return self::configure(socket_export_stream($socket));
+    }
+
+    /**
      * Connects to a server.
      *
      * @param float $timeout seconds, including the TLS handshake but not the lookup of the host's name

@@ -11,6 +11,8 @@ use function array_key_first;
 /** The tasks that a worker has received and not started, in the order of their arrival. @internal */
 final class WaitingTasks
 {
+    /** Something is known of a task besides its frame: wasCancelled() and arrival() need not be called otherwise. */
+    public bool $hasNotes = false;
     /** @var array<int, Frame> by id */
     private array $frames = [];
     /** @var array<int, int> hrtime() of the arrival of tasks that were read while another one ran, by id */
@@ -24,6 +26,7 @@ final class WaitingTasks
         $this->frames[$frame->id] = $frame;
         if ($arrived !== null) {
             $this->arrivals[$frame->id] = $arrived;
+            $this->hasNotes = true;
         }
     }
 
@@ -52,6 +55,7 @@ final class WaitingTasks
             return false;
         }
         $this->cancelled[$id] = true;
+        $this->hasNotes = true;
 
         return true;
     }
@@ -59,10 +63,10 @@ final class WaitingTasks
     /** Whether a task that shift() has returned was cancelled. Then nothing more is known of it. */
     public function wasCancelled(int $id): bool
     {
-        if ($this->cancelled === [] || !isset($this->cancelled[$id])) {
+        if (!isset($this->cancelled[$id])) {
             return false;
         }
-        unset($this->cancelled[$id], $this->arrivals[$id]);
+        $this->forget($id);
 
         return true;
     }
@@ -70,13 +74,16 @@ final class WaitingTasks
     /** hrtime() of the arrival of a task that shift() has returned, if another one ran then; otherwise $default. */
     public function arrival(int $id, int $default): int
     {
-        if ($this->arrivals === []) {
-            return $default;
-        }
         $arrived = $this->arrivals[$id] ?? $default;
-        unset($this->arrivals[$id]);
+        $this->forget($id);
 
         return $arrived;
+    }
+
+    private function forget(int $id): void
+    {
+        unset($this->cancelled[$id], $this->arrivals[$id]);
+        $this->hasNotes = $this->cancelled !== [] || $this->arrivals !== [];
     }
 
     /** @return array<int, string> the names of the tasks by id */

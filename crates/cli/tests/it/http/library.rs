@@ -15,6 +15,7 @@ fn settings(app: &App) -> http::Settings {
         token_file: app.dir.write("token", TOKEN),
         hosts: Vec::new(),
         max_connections: 10,
+        has_default_max_connections: false,
         max_header: 16 << 10,
         max_body: 1 << 20,
         max_memory: 8 << 20,

@@ -13,6 +13,7 @@ mod pace;
 mod parts;
 mod proxies;
 mod receive;
+mod record;
 mod sendfile;
 mod serve;
 mod settings;
@@ -21,7 +22,8 @@ mod spool;
 #[cfg(test)]
 mod test_dir;
 
-pub(crate) use serve::serve;
+pub(crate) use serve::{reject, serve};
 pub use settings::{EndpointSettings, SiteSettings, SitesSettings};
 pub use sites::check;
 pub(crate) use sites::{SitePeer, Sites};
+pub use spool::check_spool;

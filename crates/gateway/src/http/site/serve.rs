@@ -1,23 +1,26 @@
 //! Serves a request to a site: finds the site, and answers with a file or by a worker.
 
+use super::call;
 use super::checks::{check_form, check_support};
 use super::error::SiteError;
+use super::files::is_hostile;
 use super::hosts::Host;
 use super::proxies::{Origin, Scheme};
 use super::receive::receive;
+use super::record::Record;
 use super::sites::{Site, SitePeer};
-use super::{access_log, call};
 use crate::client::Level;
 use crate::http::Gateway;
 use crate::http::outgoing::Outgoing;
 use crate::http::stats::add;
 use crate::http::watch::Activity;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode, Version};
+use std::cell::Cell;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Serves a request.
 pub(crate) async fn serve(
@@ -26,38 +29,66 @@ pub(crate) async fn serve(
     watch: Rc<Activity>,
     request: Request<Incoming>,
 ) -> Response<Outgoing> {
-    let _busy = watch.begin(&gateway, request.version() == Version::HTTP_2);
+    let is_http2 = request.version() == Version::HTTP_2;
+    let _busy = watch.begin(&gateway, is_http2);
     let began = Instant::now();
-    let is_http1 = request.version() < Version::HTTP_2;
-    let answered = answer(&gateway, peer, request, began).await;
+    let (head, incoming) = request.into_parts();
+    let unread = Cell::new(!incoming.is_end_stream());
+    let mut record = Record::of(&head, Some(peer.address.ip()), began);
+    let answered = answer(&gateway, peer, head, incoming, &unread, &mut record).await;
     let is_ambiguous = answered.as_ref().is_err_and(SiteError::is_ambiguous);
     let mut response = answered.unwrap_or_else(|error| error.response());
-    gateway
-        .stats
-        .count("site", response.status(), began.elapsed());
-    response.body_mut().count(&gateway.budget, &watch);
-    let len = response.body().len().unwrap_or(0);
-    add(&gateway.stats.sent_bytes, len);
-    if is_http1 && (is_ambiguous || gateway.client.is_draining()) {
+    let status = response.status();
+    gateway.stats.count("site", status, began.elapsed());
+    // The rest of a body that nobody has read is not the client's next request.
+    if !is_http2 && (is_ambiguous || unread.get() || gateway.client.is_draining()) {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);
     }
+    let body = response.body_mut();
+    body.count(&gateway.budget, &watch, is_http2);
+    body.on_end(move |bytes| {
+        add(&gateway.stats.sent_bytes, bytes);
+        if is_logged(&gateway, peer, record.site.as_deref()) {
+            record.log(&gateway, status, bytes);
+        }
+    });
     response
+}
+
+/// Records a request whose head is too large or malformed. The client has been answered.
+pub(crate) fn reject(gateway: &Gateway, peer: SitePeer, status: StatusCode) {
+    let record = Record::unreadable(peer.address.ip());
+    gateway.stats.count("site", status, Duration::ZERO);
+    if is_logged(gateway, peer, None) {
+        record.log(gateway, status, 0);
+    }
+}
+
+/// Whether a request is logged: by its site or, if it has reached none, by any site of the listener.
+fn is_logged(gateway: &Gateway, peer: SitePeer, site: Option<&Site>) -> bool {
+    match (site, &gateway.sites) {
+        (Some(site), _) => site.settings.has_access_log,
+        (None, Some(sites)) => sites.has_access_log(peer.endpoint),
+        (None, None) => false,
+    }
 }
 
 async fn answer(
     gateway: &Rc<Gateway>,
     peer: SitePeer,
-    request: Request<Incoming>,
-    began: Instant,
+    mut head: Parts,
+    incoming: Incoming,
+    unread: &Cell<bool>,
+    record: &mut Record,
 ) -> Result<Response<Outgoing>, SiteError> {
-    let (mut head, incoming) = request.into_parts();
     check_form(&head)?;
     let host = Host::of_request(&head.uri, &head.headers, head.version);
     let host = host.map_err(|_| SiteError::new(StatusCode::BAD_REQUEST))?;
     let sites = gateway.sites.as_ref();
     let site = sites.and_then(|sites| sites.find(peer.endpoint, &host));
     let site = site.ok_or(SiteError::new(StatusCode::MISDIRECTED_REQUEST))?;
+    record.site = Some(site.clone());
     if !peer.is_secure && sites.is_some_and(|sites| sites.tls(peer.endpoint).is_some()) {
         return Err(SiteError::needs_https());
     }
@@ -71,9 +102,8 @@ async fn answer(
         host,
     };
     let origin = site.proxies.evaluate(direct, &mut head.headers);
-    let answered = answer_of_site(gateway, &site, &head, &origin, incoming).await;
-    log_access(gateway, &site, &head, &origin, &answered, began);
-    answered
+    record.client = origin.client.map(|client| client.ip());
+    answer_of_site(gateway, &site, &head, &origin, incoming, unread).await
 }
 
 async fn answer_of_site(
@@ -82,6 +112,7 @@ async fn answer_of_site(
     head: &Parts,
     origin: &Origin,
     incoming: Incoming,
+    unread: &Cell<bool>,
 ) -> Result<Response<Outgoing>, SiteError> {
     check_support(head)?;
     let fails = |error: SiteError| {
@@ -99,12 +130,16 @@ async fn answer_of_site(
         if let Some(response) = served.map_err(failed)? {
             return Ok(response.map(Outgoing::stream));
         }
+    } else if is_hostile(head.uri.path()) {
+        // The program that answers may have files.
+        return Err(SiteError::new(StatusCode::BAD_REQUEST));
     }
     // The answer needs memory, which clients that are slow to read theirs may have used up.
     if gateway.budget.excess() > 0 {
         return Err(fails(SiteError::busy(None)));
     }
     let received = receive(gateway, site, incoming).await.map_err(fails)?;
+    unread.set(false);
     let answered = call::answer(gateway, site, head, origin, &received).await;
     answered.map_err(fails)
 }
@@ -118,35 +153,4 @@ fn report(gateway: &Gateway, site: &Site, head: &Parts, error: &SiteError) {
             .client
             .log(Level::Warn, stoker_api::printable(&text).into_owned());
     }
-}
-
-/// Logs the request, if the site has an access log.
-fn log_access(
-    gateway: &Gateway,
-    site: &Site,
-    head: &Parts,
-    origin: &Origin,
-    answered: &Result<Response<Outgoing>, SiteError>,
-    began: Instant,
-) {
-    if !site.settings.has_access_log {
-        return;
-    }
-    let (status, bytes) = match answered {
-        Ok(response) => (response.status(), response.body().len().unwrap_or(0)),
-        Err(error) => (error.status, 0),
-    };
-    let target = head.uri.path_and_query();
-    let agent = head.headers.get(hyper::header::USER_AGENT);
-    let line = access_log::text(&access_log::Access {
-        site: &site.settings.name,
-        client: origin.client.map(|client| client.ip()),
-        method: head.method.as_str(),
-        target: target.map_or(b"/", |target| target.as_str().as_bytes()),
-        status: status.as_u16(),
-        bytes,
-        duration: began.elapsed(),
-        user_agent: agent.map(HeaderValue::as_bytes),
-    });
-    gateway.client.log(Level::Info, line);
 }

@@ -125,6 +125,13 @@ impl Sites {
         certificates.chain(failures).collect()
     }
 
+    /// Whether a site of the listener at this position has an access log.
+    pub(crate) fn has_access_log(&self, endpoint: usize) -> bool {
+        let endpoint = self.endpoints.get(endpoint);
+        let mut sites = endpoint.into_iter().flat_map(|endpoint| &endpoint.sites);
+        sites.any(|site| site.settings.has_access_log)
+    }
+
     /// The site that a client has reached at a listener under this host name.
     pub(crate) fn find(&self, endpoint: usize, host: &Host) -> Option<Rc<Site>> {
         let sites = &self.endpoints.get(endpoint)?.sites;

@@ -25,13 +25,19 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "strategy",
             "\"loop\"",
             Field::Other(STRATEGY),
-            "How processes are started, and how many tasks each runs. `loop`: a process boots once and runs task after task. `spare`: processes are booted in advance and each runs one task; `workers.min` of them are ready, and there are at most `workers.max`. `exec`: `command` is started for each task, up to `workers` at once. `cgi`, `fastcgi` and `http` answer HTTP requests, up to `workers` at once: `cgi` starts `command` for each request, `fastcgi` and `http` pass requests on to the server at `address`, which `command` starts if there is one.",
+            "How processes are started, and how many tasks each runs. `loop`: a process boots once and runs task after task. `spare`: processes are booted in advance and each runs one task; `workers.min` of them are ready, and there are at most `workers.max`. `fork`: like `spare`, but the application boots only once, in a zygote, from which the processes are forked. `sapi`: PHP scripts run one after another in Stoker's PHP host, which resets everything between two tasks. `snapshot`: a script boots an application in the PHP host, and each process is cloned from it. `exec`: `command` is started for each task, up to `workers` at once. `cgi`, `fastcgi` and `http` answer HTTP requests, up to `workers` at once: `cgi` starts `command` for each request, `fastcgi` and `http` pass requests on to the server at `address`, which `command` starts if there is one.",
+        ),
+        key(
+            "tasks_per_fork",
+            "1",
+            Field::Other(TASKS_PER_FORK),
+            "Number of tasks that each process runs before it ends, with `strategy = \"fork\"` or `\"snapshot\"`. More than one is faster, and isolates only the tasks of different processes from each other. `\"auto\"`: one, and step by step up to 100 while tasks wait and all processes are busy.",
         ),
         key(
             "address",
             "none",
             Field::Other(ADDRESS),
-            "Where the server of `strategy = \"fastcgi\"` or `\"http\"` accepts connections: `host:port`, or the path of a unix socket, relative to `directory`. Port 0 stands for any free port, and `{worker}` in a path for the name of the worker (`web-1`). `{address}` in `command` and the environment variable `STOKER_ADDRESS` contain the resulting address. A reload starts the new server before it stops the old one, unless they have the same address.",
+            "Where the server of `strategy = \"fastcgi\"` or `\"http\"` accepts connections: `host:port`, or the path of a unix socket (with a slash, or `.sock` at its end), relative to `directory`. Port 0 stands for any free port, and `{worker}` in a path for the name of the worker (`web-1`). `{address}` in `command` and the environment variable `STOKER_ADDRESS` contain the resulting address. A reload starts the new server before it stops the old one, unless they have the same address.",
         ),
         key(
             "workers",
@@ -79,7 +85,7 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "task_timeout",
             "\"60s\"",
             time_or_none(at!(core.task_timeout)),
-            "How long one task may run. Then the worker gets a soft signal, if it asked for one, and is killed.",
+            "How long one task may run, and how long one that answers in parts may take for each part. Then the worker gets a soft signal, if it asked for one, and is killed.",
         ),
         key(
             "kill_grace",
@@ -200,6 +206,31 @@ const STRATEGY: Other<Pool> = Other {
         to.strategy = from.strategy;
         (to.core.tasks_per_worker, to.core.isolated) =
             (from.core.tasks_per_worker, from.core.isolated);
+        to.core.max_tasks_per_worker = from.core.max_tasks_per_worker;
+        to.core.boots_quickly = from.core.boots_quickly;
+    },
+};
+
+const TASKS_PER_FORK: Other<Pool> = Other {
+    kind: "number or \"auto\"",
+    read: |section, key, pool, mistakes| {
+        let wanted = "a number from 1 to 1000000000000, or \"auto\"";
+        let tasks = section.get(key, mistakes, wanted, |value| match value.as_str() {
+            Some(text) => (text == "auto").then_some(None),
+            None => integer(value)
+                .filter(|number| (1..=1_000_000_000_000).contains(number))
+                .map(Some),
+        });
+        pool.tasks_per_fork = tasks.unwrap_or(Some(1));
+    },
+    write: |pool| {
+        let tasks = pool.tasks_per_fork;
+        Some(tasks.map_or_else(|| quote("auto"), |tasks| tasks.to_string()))
+    },
+    copy: |from, to| {
+        to.tasks_per_fork = from.tasks_per_fork;
+        (to.core.tasks_per_worker, to.core.max_tasks_per_worker) =
+            (from.core.tasks_per_worker, from.core.max_tasks_per_worker);
     },
 };
 

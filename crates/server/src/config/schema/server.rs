@@ -33,7 +33,7 @@ pub(crate) const STOKER: Schema<Config> = Schema {
             "boots_at_once",
             "processors",
             number!(boots_at_once, 1..=1_000),
-            "Number of workers that may boot at the same time.",
+            "Number of workers that may boot at the same time. Pools take turns. Workers of pools whose last boot failed are counted separately, and a boot that takes longer than 5 seconds does not keep other pools waiting.",
         ),
         key(
             "max_connections",
@@ -75,7 +75,7 @@ pub(crate) const STOKER: Schema<Config> = Schema {
             "user_inflight",
             "50_000",
             number!(user_inflight, 1..=100_000_000),
-            "Maximum number of unfinished calls of one user, over all of its connections. Further calls are rejected with a retry-after time.",
+            "Maximum number of unfinished calls of one user, over all of its connections. The visitors of each site count as one user. Further calls are rejected with a retry-after time.",
         ),
         key(
             "user_pushes",
@@ -87,7 +87,7 @@ pub(crate) const STOKER: Schema<Config> = Schema {
             "user_memory",
             "three quarters of `max_memory`",
             size!(user_memory),
-            "Maximum total size of one user's unfinished calls and unread answers. Above this limit, new calls are rejected with a retry-after time.",
+            "Maximum total size of one user's unfinished calls and unread answers. The visitors of each site count as one user. Above this limit, new calls are rejected with a retry-after time.",
         ),
         key(
             "user_queues",

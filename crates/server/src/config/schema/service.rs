@@ -20,7 +20,7 @@ pub(crate) const SERVICE: Schema<Service> = Schema {
             "timeout",
             "\"10s\"",
             time_above_zero(at!(core.timeout)),
-            "Deadline of calls whose caller sets none.",
+            "Deadline of calls whose caller sets none. For an answer in parts: the time until the first part, and between two parts.",
         ),
         key(
             "idempotent",

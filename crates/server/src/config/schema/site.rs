@@ -101,7 +101,7 @@ pub(crate) const SITE: Schema<SiteConfig> = Schema {
             "timeout",
             "\"30s\"",
             time_above_zero(at!(service.core.timeout)),
-            "Time in which a request must be answered, from the end of its body.",
+            "Time in which a request must be answered, from the end of its body. For a response in parts: until the first part, and between two parts.",
         ),
         key(
             "weight",

@@ -56,6 +56,7 @@ impl Plane {
         let Some((caller, id)) = self.caller_of(task) else {
             return Ok(());
         };
+        self.step(Event::AnswerContinued { worker, task }, None);
         let part = Encode {
             flags: Flags::MORE,
             body: frame.body,

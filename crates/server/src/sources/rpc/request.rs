@@ -5,6 +5,7 @@ use super::parts::MAX_CREDIT;
 use crate::net::{ConnId, Role};
 use crate::plane::Plane;
 use crate::sources::{Origin, RETRY_MS};
+use crate::users::UserId;
 use stoker_core::{Event, NameId, NewTask, Origin as Promise, Span, WorkerId};
 use stoker_wire::{Flags, Frame, Key, SITE_PREFIX, Status};
 
@@ -16,7 +17,7 @@ impl Plane {
         let Some(conn) = self.peers.conns.get_mut(id) else {
             return Ok(());
         };
-        let user = conn.user;
+        let mut user = conn.user;
         let Role::Client(client) = &conn.role else {
             return Ok(());
         };
@@ -37,6 +38,10 @@ impl Plane {
         }
         let (parent, last) = (client.worker, client.last);
         let is_gateway = client.gateway.is_some();
+        let site = frame.name.strip_prefix(SITE_PREFIX);
+        if let Some(site) = site.filter(|_| is_gateway) {
+            user = Some(self.memory.users.of_site(stoker_wire::service_of(site)));
+        }
         if let Some(key) = unknown_key(frame) {
             let text = format!(
                 "the frame is CRITICAL, and this server does not support its metadata key {key}"
@@ -44,7 +49,7 @@ impl Plane {
             self.reject(id, frame, Status::INVALID_ARGUMENT, &text, None);
         } else if let Some(text) = invalid_credit(frame) {
             self.reject(id, frame, Status::INVALID_ARGUMENT, &text, None);
-        } else if frame.name.starts_with(SITE_PREFIX) && !is_gateway {
+        } else if site.is_some() && !is_gateway {
             let text = "requests to a site are made over HTTP, at the site's own address";
             self.reject(id, frame, Status::PERMISSION_DENIED, text, None);
         } else if frame.name.starts_with("stoker.") {
@@ -61,14 +66,22 @@ impl Plane {
         } else {
             let same = last.filter(|last| self.core.name(*last) == frame.name);
             match same.map_or_else(|| self.core.resolve_call(frame.name), Ok) {
-                Ok(name) => self.call(id, frame, name, parent),
+                Ok(name) => self.call(id, frame, name, parent, user),
                 Err(_) => self.reject_unserved(id, frame),
             }
         }
         Ok(())
     }
 
-    fn call(&mut self, id: ConnId, frame: &Frame<'_>, name: NameId, parent: Option<WorkerId>) {
+    /// Passes a call on to the core. Its resources are those of `user`.
+    fn call(
+        &mut self,
+        id: ConnId,
+        frame: &Frame<'_>,
+        name: NameId,
+        parent: Option<WorkerId>,
+        user: Option<UserId>,
+    ) {
         let idempotent = frame.flags.has(Flags::IDEMPOTENT);
         if let Some(why) = self
             .admin
@@ -88,7 +101,7 @@ impl Plane {
         let task = self
             .payloads
             .insert(origin, name, head, frame.meta.bytes(), frame.body);
-        if let Some(user) = self.peers.conns.get(id).and_then(|conn| conn.user) {
+        if let Some(user) = user {
             self.charge(user, task);
         }
         if let Some(client) = self.client(id) {

@@ -19,6 +19,7 @@ impl Plane {
         };
         let name = format!("{}-{number}", version.spec.name);
         let log = WorkerLog::new(&version.spec.name, &name, 0);
+        let zygote = version.zygote;
         let Ok(spec) = version.text() else {
             // As if the message could not be sent.
             self.angel.is_lost = true;
@@ -47,6 +48,7 @@ impl Plane {
             worker: WorkerHandle::key(worker),
             name,
             spec,
+            zygote,
         };
         self.send_to_angel(&message);
     }
@@ -66,7 +68,11 @@ impl Plane {
             base::refresh_removed_base(&mut self.launch, &mut self.log);
         }
         let spec = self.spec_to_start(self.pool_spec(pool)?);
-        self.workers.versions.insert(key, Version::new(spec));
+        let version = self.workers.new_version(spec);
+        let before = self.workers.versions.insert(key, version);
+        if let Some(zygote) = before.and_then(|before| before.zygote) {
+            self.end_zygote(zygote);
+        }
         self.workers.versions.get_mut(&key)
     }
 

@@ -53,10 +53,17 @@ test('live: a job whose worker was killed runs again, and it is still its first 
 });
 
 test('live: a job that crashes repeatedly fails, and failed() is called once', function () use ($live, $story): void {
-    $id = $live->queue->push(new Scripted('exit', ['exit', 'exit', 'exit', 'exit']));
-    $story->await('exit failed WorkerDied');
+    $id = $live->queue->push(new Scripted('crash', ['kill', 'kill', 'kill', 'kill']));
+    $story->await('crash failed WorkerDied');
     same('failed', $live->end($id)['state']);
-    same(['run 1', 'run 1', 'failed WorkerDied'], $story->of('exit'));
+    same(['run 1', 'run 1', 'failed WorkerDied'], $story->of('crash'));
+});
+
+test('live: exit() is a failed attempt', function () use ($live, $story): void {
+    $id = $live->queue->push(new Scripted('exit', ['exit', 'done'], tries: 2));
+    $story->await('exit end');
+    same('done', $live->end($id)['state']);
+    same(['run 1', 'run 2', 'end'], $story->of('exit'));
 });
 
 test('live: a job gets TaskTimeout when its time is up, and the run counts as a try', function () use ($live, $story): void {

@@ -45,6 +45,11 @@ final class Live
             directory = $here
             strategy = "spare"
             workers = { min = 1, max = 2 }
+            [pool.fork]
+            command = [$php, "worker.php"]
+            directory = $here
+            strategy = "fork"
+            workers = { min = 1, max = 2 }
             [pool.stock]
             protocol = false
             command = [$php, "artisan.php", "queue:work", "database", "--sleep=0.01", "--force", "--quiet"]
@@ -67,6 +72,9 @@ final class Live
             pool = "app"
             [queue.spared]
             pool = "spare"
+            backoff = ["0s"]
+            [queue.forked]
+            pool = "fork"
             backoff = ["0s"]
             [queue.pop]
             pool = "pop"

@@ -1,5 +1,6 @@
 //! The body of a response that comes from a file.
 
+use super::pieces::{PIECE, Piece};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use rustix::fd::{AsFd, OwnedFd};
@@ -11,9 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// The maximum number of bytes that are read at once. A body has at most one such piece in memory.
-pub(crate) const PIECE: usize = 64 << 10;
-/// The same for files that are known to be in memory.
+/// The maximum number of bytes that are read at once of files that are known to be in memory.
 const CACHED_PIECE: usize = 128 << 10;
 
 /// A body. An error of it resets the stream, so that the client notices that something is missing.
@@ -110,7 +109,7 @@ impl Reader {
         }
         let len = self.left.min(PIECE as u64) as usize;
         if self.pending.is_none() && self.can_read_now {
-            match read_now(&self.file, self.at, len) {
+            match read_piece_now(&self.file, self.at, len) {
                 Ok(piece) => return Poll::Ready(self.advance(piece)),
                 Err(Errno::AGAIN) => {}
                 Err(_) => self.can_read_now = false,
@@ -144,11 +143,26 @@ impl Reader {
 /// Reads up to `len` bytes if they are in memory. Otherwise the error is `AGAIN`, or another one if the file system does
 /// not know.
 pub(crate) fn read_now(file: impl AsFd, at: u64, len: usize) -> Result<Bytes, Errno> {
-    let mut piece = vec![0; len];
-    let slices = &mut [IoSliceMut::new(&mut piece)];
+    let mut bytes = vec![0; len];
+    let slices = &mut [IoSliceMut::new(&mut bytes)];
     let read = rustix::io::preadv2(file, slices, at, ReadWriteFlags::NOWAIT)?;
-    piece.truncate(read);
-    Ok(piece.into())
+    bytes.truncate(read);
+    Ok(bytes.into())
+}
+
+/// A smaller piece does not occupy a whole buffer.
+const MIN_REUSED: usize = PIECE / 4;
+
+/// Does the same for a piece of at most [`PIECE`] bytes of a file that is not kept. The call takes only initialized memory,
+/// and setting that to zero each time would cost as much as reading it.
+fn read_piece_now(file: impl AsFd, at: u64, len: usize) -> Result<Bytes, Errno> {
+    if len < MIN_REUSED {
+        return read_now(file, at, len);
+    }
+    let mut piece = Piece::new();
+    let slices = &mut [IoSliceMut::new(piece.room(len))];
+    let read = rustix::io::preadv2(file, slices, at, ReadWriteFlags::NOWAIT)?;
+    Ok(piece.into_bytes(read))
 }
 
 /// Reads `len` bytes, or fewer if the file ends earlier. Blocks until they have been read from the disk.

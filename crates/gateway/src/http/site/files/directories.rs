@@ -52,6 +52,11 @@ impl Directories {
         }
     }
 
+    /// Whether the first directory has no entry with this name.
+    pub(crate) fn is_missing(&self, name: &[u8]) -> bool {
+        self.all.first().is_some_and(|first| first.is_missing(name))
+    }
+
     /// Opens what is at an absolute path, if the path without its symbolic links is below one of the directories.
     pub(crate) fn open_absolute(&self, path: &Path) -> io::Result<Option<OwnedFd>> {
         match fs::canonicalize(path) {

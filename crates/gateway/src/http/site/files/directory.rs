@@ -49,6 +49,12 @@ impl Directory {
         (!relative.is_empty()).then_some(relative)
     }
 
+    /// Whether the directory has no entry with this name, not even one that can't be opened.
+    pub(crate) fn is_missing(&self, name: &[u8]) -> bool {
+        let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW);
+        stat.err() == Some(Errno::NOENT)
+    }
+
     /// Opens what is at a relative path without `.` and `..`: a file, a directory or anything else. The error is `LOOP`
     /// if a part of the path is a symbolic link.
     pub(crate) fn open_below(&self, path: &[u8]) -> Result<OwnedFd, Errno> {

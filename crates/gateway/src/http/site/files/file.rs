@@ -1,6 +1,7 @@
 //! An open file that is sent to clients.
 
-use super::body::{FileBody, PIECE, read_blocking, read_now};
+use super::body::{FileBody, read_blocking, read_now};
+use super::pieces::PIECE;
 use super::version::{Opened, Version};
 use bytes::Bytes;
 use rustix::fd::OwnedFd;

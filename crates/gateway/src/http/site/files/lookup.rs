@@ -3,6 +3,7 @@
 use super::cache::{Cache, Known, Weight};
 use super::directories::Directories;
 use super::encoding::Coding;
+use super::missing::{Missing, first_part};
 use super::resource::{Open, Resource};
 use super::version::{Opened, Version};
 use super::{Settings, kind, path};
@@ -21,6 +22,7 @@ pub(crate) struct Lookup {
     scripts: Vec<String>,
     cache_control: Option<HeaderValue>,
     pub(super) cache: RefCell<Cache<Resource>>,
+    missing: RefCell<Missing>,
 }
 
 /// The result of looking up a path.
@@ -48,6 +50,7 @@ impl Lookup {
             scripts,
             cache_control: max_age.and_then(|value| HeaderValue::try_from(value).ok()),
             cache: RefCell::new(Cache::new(limit)),
+            missing: RefCell::new(Missing::new(Instant::now())),
         })
     }
 
@@ -68,12 +71,21 @@ impl Lookup {
         let stale = match known {
             Known::Fresh(resource) => return Ok(Found::File(resource)),
             Known::Stale(resource) => Some(resource),
+            Known::Nothing if self.missing.borrow_mut().contains(path, now) => {
+                return Ok(Found::Nothing);
+            }
             Known::Nothing => None,
         };
         let loaded = match self.load(path)? {
             Some((fd, Opened::File(version))) => Ok(self.resource(path, (fd, version))?),
             Some((_, Opened::Directory)) => Err(Found::Directory),
-            Some((_, Opened::Other)) | None => Err(Found::Nothing),
+            Some((_, Opened::Other)) => Err(Found::Nothing),
+            None => {
+                if self.directories.is_missing(first_part(path)) {
+                    self.missing.borrow_mut().insert(path, now);
+                }
+                Err(Found::Nothing)
+            }
         };
         let found = match loaded {
             Ok(found) => found,

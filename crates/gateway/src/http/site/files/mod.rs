@@ -10,7 +10,9 @@ mod encoding;
 pub(crate) mod file;
 pub(crate) mod kind;
 mod lookup;
+mod missing;
 mod path;
+mod pieces;
 mod range;
 mod resource;
 pub(crate) mod respond;
@@ -119,6 +121,11 @@ impl Files {
         response.headers_mut().insert(LOCATION, location);
         Ok(Some(response))
     }
+}
+
+/// Whether no client sends this path except to get at files that it must not get.
+pub(crate) fn is_hostile(path: &str) -> bool {
+    path::target(path.as_bytes()) == Target::Hostile
 }
 
 fn index_of(path: &[u8]) -> Cow<'static, [u8]> {

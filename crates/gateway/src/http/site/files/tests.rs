@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::http::site::test_dir::TestDir;
-use body::PIECE;
 use cache::Known;
 use http_body_util::BodyExt;
 use hyper::header::HeaderName;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use pieces::PIECE;
 use proptest::prelude::*;
 use std::fs;
 use std::io::{Read, Write};
@@ -386,6 +386,22 @@ fn a_file_is_cached_and_looked_at_again() {
     assert_eq!(site.text("/app.css").as_deref(), Some("newer!!"));
     fs::remove_file(&path).unwrap();
     assert_eq!(site.text("/app.css"), None);
+}
+
+/// Nothing is looked for below a name that was missing a moment ago.
+#[test]
+fn a_new_file_is_noticed_within_a_second() {
+    let site = site();
+    assert_eq!(site.text("/new/a.txt"), None);
+    site.dir.write("public/new/a.txt", "new");
+    site.dir.write("public/css/new.css", "new");
+    assert_eq!(site.text("/css/new.css").as_deref(), Some("new"));
+    let began = std::time::Instant::now();
+    while site.text("/new/a.txt").is_none() {
+        assert!(began.elapsed() < std::time::Duration::from_secs(5));
+        std::thread::yield_now();
+    }
+    assert_eq!(site.text("/new/a.txt").as_deref(), Some("new"));
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! Request bodies that are too large for memory are written to files.
 
 mod answer;
+mod check;
 mod dir;
 mod error;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use answer::AnswerBody;
+pub use check::check as check_spool;
 pub(crate) use error::SpoolError;
 
 use crate::http::budget::{Budget, Reservation};

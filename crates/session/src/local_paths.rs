@@ -1,7 +1,7 @@
 //! Paths in the metadata of requests: they name files of the server's machine, which peers on other machines can neither
 //! read nor write.
 
-use super::rejection::Rejection;
+use crate::Rejection;
 use stoker_wire::{Encode, Frame, Key, Meta, MetaBuf, Status, encode_head};
 
 fn is_path(key: Key) -> bool {
@@ -9,7 +9,7 @@ fn is_path(key: Key) -> bool {
 }
 
 /// Rejects a request of a client on another machine that names a file of the server's machine.
-pub(super) fn check_request(meta: Meta<'_>) -> Result<(), Rejection> {
+pub fn check_request(meta: Meta<'_>) -> Result<(), Rejection> {
     match meta.iter().find(|(key, _)| is_path(*key)) {
         None => Ok(()),
         Some((Key(key), _)) => Err(Rejection::new(
@@ -23,7 +23,7 @@ pub(super) fn check_request(meta: Meta<'_>) -> Result<(), Rejection> {
 }
 
 /// The head of a task for a worker on another machine, without such paths. `None` if `head` has none.
-pub(super) fn without_paths(frame: &Frame<'_>, head: &[u8]) -> Option<Vec<u8>> {
+pub fn without_paths(frame: &Frame<'_>, head: &[u8]) -> Option<Vec<u8>> {
     frame.meta.iter().find(|(key, _)| is_path(*key))?;
     let mut meta = MetaBuf::new();
     for (key, value) in frame.meta.iter() {
