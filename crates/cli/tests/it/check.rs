@@ -179,8 +179,8 @@ const BAD: &[(&str, &str)] = &[
         "[pool.app]\ncommand = [\"x\"]\nstrategy = \"fork\"\ntasks_per_fork = 0\n[pool.b]\ncommand = [\"x\"]\n\
          tasks_per_fork = 2\n",
         ":4: pool.app.tasks_per_fork: expected a number from 1 to 1000000000000, or \"auto\", found 0\n\
-         :7: pool.b.tasks_per_fork: nothing is forked (strategy = \"loop\")\n    leave tasks_per_fork out, or set \
-         strategy = \"fork\"",
+         :7: pool.b.tasks_per_fork: nothing is forked (strategy = \"loop\")\n    remove tasks_per_fork, or set \
+         strategy to one that forks, such as \"fork\"",
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\n[service.users]\nidempotent = \"get\"\n",
