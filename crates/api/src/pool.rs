@@ -66,7 +66,7 @@ answer! {
         /// Number of workers that exited normally after their last task, for a strategy whose workers run a limited
         /// number of tasks
         pub spent: u64 = "spent",
-        /// Number of tasks that a worker runs at present before it ends; `null` if the strategy has no limit
+        /// Number of tasks that a worker currently runs before it ends; `null` if the strategy has no limit
         pub tasks_per_worker: Option<u64> = "tasks_per_worker",
         /// Number of workers that ended unexpectedly
         pub restarts: u64 = "restarts",

@@ -1,6 +1,6 @@
 <?php
 
-// Tests an inbox against a fake server that the test plays.
+// Tests an inbox, with the test as its server.
 
 declare(strict_types=1);
 

@@ -437,7 +437,7 @@ impl Angel {
         has_ended
     }
 
-    /// Moves to the next phase when the present one is complete. Returns the exit code when the angel should exit.
+    /// Moves to the next phase when the current one is complete. Returns the exit code when the angel should exit.
     fn next_phase(&mut self) -> io::Result<Option<u8>> {
         match self.phase {
             Phase::Serving if self.done && self.server.is_none() => self.end(0),

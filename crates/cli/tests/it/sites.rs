@@ -649,7 +649,7 @@ fn a_client_that_still_sends_its_body_gets_the_answer() {
     io::Write::write_all(&mut stream, &[0; 1 << 20]).expect("it is dropped");
 }
 
-/// The visitors of a site are a user of their own: they use up the limits of no other.
+/// The visitors of a site count as one user, so they do not use up the limits of other users.
 #[test]
 fn each_site_has_limits_of_its_own() {
     let app = start("[site.rest]\nlisten = [\"127.0.0.1:0\"]\n[stoker]\nuser_inflight = 1");

@@ -273,7 +273,7 @@ fn a_worker_that_connects_by_itself_does_not_end_the_backoff() {
 }
 
 /// The death of a worker that connected by itself, or of one of an older version, says nothing about the pool's
-/// present command.
+/// current command.
 #[test]
 fn deaths_of_connected_or_older_workers_are_not_failed_boots() {
     let (mut w, pool) = World::ready(workers(2));

@@ -158,7 +158,7 @@ pub(crate) struct Conn {
     pub(crate) dirty: bool,
     /// The connection is closed once its output has been written.
     pub(crate) closing: bool,
-    /// The start of the present stall: since then the peer has read less than `MIN_STALL_PROGRESS` bytes of the pending
+    /// The start of the current stall: since then the peer has read less than `MIN_STALL_PROGRESS` bytes of the pending
     /// output.
     pub(crate) stalled: Option<Time>,
     /// Bytes that the peer has read since the stall began.

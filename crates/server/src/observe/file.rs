@@ -56,7 +56,7 @@ impl LogFile {
         self.max_size > 0 && self.size > 0 && self.size + further as u64 > self.max_size
     }
 
-    /// Starts a new file, and keeps the previous ones under numbered names. If they can't be renamed, the present
+    /// Starts a new file, and keeps the previous ones under numbered names. If they can't be renamed, the current
     /// file is emptied instead and an error is returned: a log without a limit would use up the disk space of the
     /// job store.
     pub(crate) fn rotate(&mut self) -> io::Result<()> {

@@ -217,7 +217,7 @@ impl Plane {
     }
 }
 
-/// A job's counters, including the present run.
+/// A job's counters, including the current run.
 pub(super) fn run_of(
     loaded: &LoadedJob,
     facts: Facts,

@@ -70,7 +70,7 @@ impl Plane {
         true
     }
 
-    /// Listens on another socket, because the file of the present one is gone. Connections in the old socket's
+    /// Listens on another socket, because the file of the current one is gone. Connections in the old socket's
     /// queue are accepted first.
     pub(crate) fn listen_on(&mut self, listener: Fd) {
         for _ in 0..MAX_LISTEN_QUEUE / MAX_ACCEPTS_PER_TURN {

@@ -5,7 +5,7 @@ use stoker_wire::{Status, WireError};
 /// The reason why a connection is closed.
 pub(crate) enum Fault {
     Wire(WireError),
-    /// A well-formed frame that is not permitted in the present state.
+    /// A well-formed frame that is not permitted in the current state.
     State(&'static str),
     Rejected(Status, String),
 }

@@ -78,7 +78,7 @@ impl Version {
     }
 }
 
-/// The present time in seconds since 1970.
+/// The current time in seconds since 1970.
 pub(crate) fn seconds(now: SystemTime) -> i64 {
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
