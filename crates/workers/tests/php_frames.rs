@@ -143,8 +143,8 @@ fn without_times(hex: &str) -> String {
 #[test]
 fn tells_a_late_cancel_from_an_early_one() {
     let vectors = repository().join("sdk/conformance/worker.json");
-    let text = std::fs::read_to_string(vectors).expect("it can be read");
-    let vectors: Value = serde_json::from_str(&text).expect("it is JSON");
+    let content = std::fs::read_to_string(vectors).expect("it can be read");
+    let vectors: Value = serde_json::from_str(&content).expect("it is JSON");
     let script = repository().join("tests/php-behaviour/echo.php");
     for exchange in list(&vectors, "reused") {
         let (mut socket, theirs) = UnixStream::pair().expect("a pair of sockets can be made");
