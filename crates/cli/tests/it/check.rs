@@ -73,9 +73,8 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\nstrategy = \"exec\"\nworkers = 1001\n",
-        ":4: pool.app.workers: an adapter runs at most 1000 programs at once (strategy = \"exec\")\n    write a \
-         number from 1 to \
-         1000",
+        ":4: pool.app.workers: an adapter runs at most 1000 programs at once (strategy = \"exec\")\n    set a \
+         number from 1 to 1000",
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\nstrategy = \"fastcgi\"\nmemory_limit = \"1GB\"\n",
