@@ -141,7 +141,7 @@ pub(crate) struct Setup {
     /// The number of requests that all clients make together.
     pub(crate) requests: u64,
     pub(crate) clients: u64,
-    /// The number of guests: workers that the angel does not start, and that dial the socket.
+    /// The number of guests: workers that the angel does not start, and that connect by themselves.
     pub(crate) guests: u64,
     /// The tokens of the users whose clients are on other machines: a gateway relays their connections.
     pub(crate) remote_users: [Option<RemoteToken>; 3],
@@ -387,7 +387,7 @@ impl Setup {
         self.queues.iter().position(|queue| queue.name == name)
     }
 
-    /// Whether there are more undeclared queues than one user may name, so that a push may be rejected for that.
+    /// Whether there are more undeclared queues than one user may create, so that a push may be rejected for that.
     pub(crate) fn exceeds_user_queues(&self) -> bool {
         let undeclared = self.queues.iter().filter(|queue| queue.is_undeclared);
         undeclared.count() as u64 > self.quotas.user_queues
@@ -441,7 +441,7 @@ impl Pool {
 }
 
 impl Pool {
-    /// All sections that the pool ever had: tasks and processes that began under a former one may continue.
+    /// All sections that the pool ever had: tasks and processes that began under an earlier one may continue.
     pub(crate) fn sections(&self) -> impl Iterator<Item = &Section> {
         self.former.iter().chain([&self.section])
     }
