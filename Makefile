@@ -7,7 +7,7 @@ SEEDS ?= 100000
 SEED ?= 1
 ROUNDS ?= 1000
 
-.PHONY: help run quick test bench build setup check attack campaign sim fuzz bless clean
+.PHONY: help run quick test bench build php setup check attack campaign sim fuzz bless clean
 
 help:
 	@echo 'make run    set up, build, and watch a Laravel application go through warm workers'
@@ -35,6 +35,7 @@ quick:
 
 test: setup check
 	cargo build --workspace --all-targets --quiet
+	$(MAKE) -s -C crates/php OUT=$(CURDIR)/target/debug
 	cargo test --workspace --quiet
 	cargo test --release --quiet --manifest-path sim/Cargo.toml --target-dir target/sim
 	$(SIM) --seeds 4000
@@ -45,6 +46,7 @@ test: setup check
 	tests/http/smuggling.py --binary target/debug/stoker
 	tests/fpm/load.py --binary target/debug/stoker
 	campaign/network.py --binary target/debug/stoker --rounds 7
+	campaign/sites.py --binary target/debug/stoker --rounds 3 --seconds 4
 	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 20 --jobs 2
 	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 10 --jobs 2 --powercut
 	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 10 --powercut --expect-loss
@@ -63,8 +65,12 @@ bench: build
 	cargo build --release --quiet -p stoker-gateway --example http-bench
 	python3 benches/run.py
 
-build: setup
+build: setup php
 	cargo build --release --quiet -p stoker
+
+# The PHP host program of strategy = "sapi", beside `stoker`.
+php: setup
+	$(MAKE) -s -C crates/php OUT=$(CURDIR)/target/release
 
 setup:
 	@scripts/setup

@@ -11,8 +11,8 @@ every client must get answers again by itself; a token on the clients' host gets
 draws too; and the host administers the server with tokens of the least role. At the end:
 
 - every push that was accepted is a job that has ended, and no idempotency key has two jobs;
-- a job ran again only as often as a crash was counted for it, or because the server was killed before it had stored that the
-  job was done; and a call that must not be repeated ran at most once;
+- a job ran again only as often as a crash was counted for it, or because it had started and its end was not in the store when the
+  server was killed (the store is read at each kill); and a call that must not be repeated ran at most once;
 - every answer is that of its own call;
 - gateway and server have no more descriptors than at the start, no task is left, and every worker is idle.
 """
@@ -37,13 +37,13 @@ from harness import processes  # noqa: E402 (its path is set above)
 from harness.remote import make_certificate  # noqa: E402
 from harness.wire import Client, WireError  # noqa: E402
 from rig import listen_draw  # noqa: E402
+from rig.ledger import Snapshot, is_dead  # noqa: E402
+from rig.network_judge import ServerDeath, allowed_runs, read_runs  # noqa: E402
 
 CLIENTS, WORKERS = 3, 4
 ADDRESSES = {"clients": "10.77.0.2", "server": "10.77.0.1", "workers": "10.77.0.3"}
 RESUME_S, KEEPALIVE_S = 3, 5  # the longest that a round draws
 RECOVER_S = 40
-STORE_S = 2
-TRANSIT_S = 0.2  # how long a task may be on its way to its worker
 PERMISSION_DENIED = 77
 
 
@@ -89,7 +89,7 @@ class Campaign:
         self.network = Network(folder)
         self.running = {}
         self.faults = collections.Counter()
-        self.server_kills = []
+        self.server_deaths = []
         self.probed, self.broken = [], []
 
     def start(self):
@@ -195,8 +195,19 @@ class Campaign:
         return self._kill(self._pid_of("stoker: gateway relay"))
 
     def kill_server(self):
-        self.server_kills.append(time.time())
-        return self._kill(self._pid_of("stoker: server"))
+        server = self._pid_of("stoker: server")
+        # The angel is stopped until the store has been read, so that no server changes it meanwhile.
+        os.kill(self.server.pid, signal.SIGSTOP)
+        try:
+            lasts = self._kill(server)
+            at = time.time()
+            processes.wait_for("the server's death", lambda: is_dead(server))
+            snapshot = Snapshot(self.folder / "stoker.db", self.folder)
+            self.server_deaths.append(ServerDeath.of(at, snapshot))
+            snapshot.discard()
+        finally:
+            os.kill(self.server.pid, signal.SIGCONT)
+        return lasts
 
     def kill_worker(self):
         return self._kill(self.running[f"worker{self.random.randrange(WORKERS)}"].pid)
@@ -325,26 +336,16 @@ class Campaign:
                 if rest and rest[-1] == "net.once":
                     once.add(n)
         jobs = self._jobs()
-        # Runs, and runs of which the server had stored neither the end nor, perhaps, the start when it was killed.
-        starts, unstored, began = collections.Counter(), collections.Counter(), {}
-        for number in range(WORKERS):
-            for line in (self.folder / f"runs{number}").read_text().splitlines():
-                words = line.split()
-                if len(words) < 4:
-                    continue  # The worker was killed while it wrote.
-                what, at = " ".join(words[1:3]), float(words[3])
-                if words[0] == "start":
-                    starts[what] += 1
-                    began[what] = at
-                else:
-                    unstored[what] += any(began[what] - TRANSIT_S <= killed <= at + STORE_S for killed in self.server_kills)
+        runs = read_runs(self.folder / f"runs{number}" for number in range(WORKERS))
         lost = [n for n, job in accepted.items() if jobs.get(job, {}).get("state") != "done"]
-        again = {job: starts[f"job {job}"] - 1 for job in jobs}
-        forbidden = [job for job, count in again.items() if count > jobs[job]["crashes"] + unstored[f"job {job}"]]
-        repeated = [n for n in once if starts[f"call {n}"] > 1]
+        of_job = {job: runs[f"job {job}"] for job in jobs}
+        forbidden = [
+            job for job, own in of_job.items() if len(own) > allowed_runs(job, jobs[job]["crashes"], own, self.server_deaths)
+        ]
+        repeated = [n for n in once if len(runs[f"call {n}"]) > 1]
         broken += [f"{len(lost)} accepted jobs are lost: {lost[:5]}"] if lost else []
         broken += [f"{len(accepted) - len(set(accepted.values()))} jobs were accepted twice"] if len(set(accepted.values())) != len(accepted) else []
-        broken += [f"{len(forbidden)} jobs ran again without a crash: {forbidden[:5]}"] if forbidden else []
+        broken += [f"{len(forbidden)} jobs ran again although no crash or kill had interrupted them: {forbidden[:5]}"] if forbidden else []
         broken += [f"{len(repeated)} calls ran twice: {repeated[:5]}"] if repeated else []
         broken += [f"{foreign} answers are those of other calls"] if foreign else []
         state = self.ask("stoker.worker")
@@ -354,7 +355,9 @@ class Campaign:
         leaked = {name: (self.descriptors[name], count) for name, count in now.items() if count > self.descriptors[name] + 4}
         broken += [f"descriptors at the start and now: {leaked}"] if leaked else []
         print(f"{len(accepted):,} accepted pushes ({len(self.probed)} by the probe of limits), {calls:,} answered calls, {sum(failed.values()):,} failed: {dict(failed)}")
-        print(f"runs again: {sum(again.values())}, explained by crashes; faults: {dict(self.faults)}")
+        again = sum(max(len(own) - 1, 0) for own in of_job.values())
+        found = [len(death.unfinished) for death in self.server_deaths]
+        print(f"runs again: {again}; unfinished jobs at kills of the server: {found}; faults: {dict(self.faults)}")
         for counter, pattern in (("reconnected too late", "reconnected after"), ("did not reconnect in time", "did not reconnect")):
             count = (self.folder / "stoker.log").read_text(errors="replace").count(pattern)
             print(f"log lines about workers that {counter}: {count}")

@@ -3,6 +3,7 @@
 import collections
 import shutil
 import sqlite3
+import struct
 import threading
 import uuid
 from pathlib import Path
@@ -128,6 +129,7 @@ class Snapshot:
     def __init__(self, store, folder):
         self.unfinished = {}  # number -> how many runs its code ended
         self.ended = {}  # number -> state
+        self.running = set()  # numbers of the jobs recorded as running, for which the next server counts a crash
         self.version = 0  # of the schema
         self.trouble = None
         copy = Path(folder) / "copy.db"
@@ -145,6 +147,8 @@ class Snapshot:
                 (self.version,) = db.execute("PRAGMA user_version").fetchone()
                 if db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'jobs'").fetchone()[0]:
                     self.unfinished = dict(db.execute("SELECT id, attempt FROM jobs"))
+                    for (ids,) in db.execute("SELECT ids FROM running"):
+                        self.running = {number for (number,) in struct.iter_unpack("<q", ids)}
         except sqlite3.DatabaseError as error:
             self.trouble = str(error)
 

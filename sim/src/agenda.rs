@@ -22,6 +22,9 @@ pub(crate) enum PlannedEvent {
     PullActs(u64, u64),
     /// A guest (a worker that the angel did not start) connects, or is asked to shut down.
     GuestActs(usize),
+    /// A guest on another machine that has lost its connection resumes its session if the last value is true; otherwise
+    /// the session expires. The second number is that of the worker.
+    Reconnects(usize, u64, bool),
     /// The code of a run continues. The numbers are those of the worker and of the run.
     RunContinues(u64, u64),
     /// A process ends: by a signal if the second value is true, else by itself.
@@ -74,6 +77,10 @@ impl fmt::Display for PlannedEvent {
             Self::WorkerReads(worker) => write!(f, "worker {worker} reads"),
             Self::PullActs(worker, _) => write!(f, "worker {worker} acts by itself"),
             Self::GuestActs(no) => write!(f, "guest {no} acts"),
+            Self::Reconnects(_, worker, true) => write!(f, "worker {worker} resumes its session"),
+            Self::Reconnects(_, worker, false) => {
+                write!(f, "the session of worker {worker} expires")
+            }
             Self::RunContinues(worker, run) => write!(f, "run {run} of worker {worker} continues"),
             Self::Dies(worker, true) => write!(f, "worker {worker} is killed"),
             Self::Dies(worker, false) => write!(f, "worker {worker} exits"),

@@ -33,12 +33,17 @@ impl World {
             let message = self.angel.with_global_worker_number(message);
             self.trace(|| format!("  the server requests: {}", summary(&message)));
             match message {
-                ToAngel::Spawn { worker, name, spec } => {
+                ToAngel::Spawn {
+                    worker,
+                    name,
+                    spec,
+                    zygote,
+                } => {
                     let pool = name.rsplit_once('-').map_or("", |(pool, _)| pool);
                     self.check_process_count(pool);
                     self.pools.insert(worker, pool.to_owned());
                     let spec = spec.parse().expect("a spec");
-                    self.spawning.insert(worker, (name, spec));
+                    self.spawning.insert(worker, (name, spec, zygote));
                     let delay = self.dice("angel").micros(200, 20_000);
                     self.agenda
                         .plan(steady() + delay, PlannedEvent::Spawned(worker));
@@ -60,7 +65,8 @@ impl World {
                     self.plan_death(worker, true);
                 }
                 ToAngel::Config { text } => self.angel.text = text,
-                ToAngel::Timeouts { .. } | ToAngel::Done => {}
+                // Zygotes have no process here.
+                ToAngel::EndZygote { .. } | ToAngel::Timeouts { .. } | ToAngel::Done => {}
             }
         }
     }
@@ -97,12 +103,22 @@ impl World {
     }
 
     pub(crate) fn spawned(&mut self, key: u64) {
-        let Some((name, spec)) = self.spawning.remove(&key) else {
+        let Some((name, spec, zygote)) = self.spawning.remove(&key) else {
             return;
         };
         if self.dice("angel").percent(2) && self.setup.trouble.crash > 0 {
             let error = "no such file".to_owned();
-            return self.send(ToServer::SpawnFailed { worker: key, error }, Vec::new());
+            let message = match zygote {
+                None => ToServer::SpawnFailed { worker: key, error },
+                Some(zygote) => ToServer::ZygoteEnded {
+                    zygote,
+                    end: End::Code(255),
+                    is_expected: false,
+                    reason: None,
+                    waiting: vec![key],
+                },
+            };
+            return self.send(message, Vec::new());
         }
         self.next_pid += 1;
         let pid = self.next_pid;

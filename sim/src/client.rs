@@ -2,7 +2,7 @@
 
 use crate::calls::{CallSpec, Calls};
 use crate::connection::Connection;
-use crate::gateway::{self, Gateway};
+use crate::gateway::{self, Gateway, RemoteToken};
 use crate::ledger::{Imported, Ledger, Override};
 use crate::payload::body;
 use crate::push::Options;
@@ -10,7 +10,7 @@ use crate::setup::Setup;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use stoker_os::steady;
-use stoker_wire::{Encode, Key, MetaBuf, Status, Type};
+use stoker_wire::{Encode, Frame, Key, MetaBuf, Status, Type};
 
 /// The payload version of a repeated push with another payload. No edit uses it.
 const OTHER_VERSION: u32 = 99;
@@ -86,8 +86,8 @@ pub(crate) struct Client {
     request_times: HashMap<u32, Duration>,
     /// Cancelled calls by request id. The server may have answered them before it read the cancellation.
     cancelled: HashMap<u32, u64>,
-    /// What has come of answers in parts.
-    parts: HashMap<u32, Vec<u8>>,
+    /// The parts of unfinished answers that have been received.
+    parts: HashMap<u32, ReceivedParts>,
     /// Ids of answered requests, which may be used again.
     free: VecDeque<u32>,
     /// Requests that were made before the server began to drain. The server must answer them before it ends.
@@ -101,7 +101,9 @@ impl Client {
     pub(crate) fn new(mut connection: Connection, pid: i32, gateway: Option<Gateway>) -> Self {
         let mut hello = serde_json::json!({"v": [1], "role": "client", "name": "sim", "pid": pid});
         match gateway {
-            Some(Gateway::Relay(user)) => gateway::relay(&mut hello, &format!("user{user}")),
+            Some(Gateway::Relay(user, token)) => {
+                gateway::relay(&mut hello, &format!("user{user}"), token);
+            }
             Some(Gateway::Http(uid)) => gateway::http(&mut hello, uid),
             None => {}
         }
@@ -149,7 +151,7 @@ impl Client {
     ) -> Self {
         let mut hello = serde_json::json!({"v": [1], "role": "client", "name": "sim", "pid": pid, "worker": worker});
         if is_remote {
-            gateway::relay(&mut hello, gateway::WORKERS);
+            gateway::relay(&mut hello, gateway::WORKERS, RemoteToken::default());
         }
         Self::send_hello(&mut connection, &hello);
         Self::with_connection(connection)
@@ -337,12 +339,13 @@ impl Client {
                     (Type::Res, None) => {
                         ledger.calls.answer_began(no, &frame);
                         ledger.calls.check_meta(no, &frame);
-                        parts.insert(frame.id, frame.body.to_vec());
-                        grants.push(frame.id);
+                        let mut received = ReceivedParts::of(ledger.calls.spec(no));
+                        grants.extend(received.add(&frame));
+                        parts.insert(frame.id, received);
                     }
                     (Type::Data, Some(received)) => {
                         ledger.calls.answer_continued(no);
-                        received.extend_from_slice(frame.body);
+                        grants.extend(received.add(&frame));
                     }
                     _ => panic!("a part of an answer in the wrong order: {frame:?}"),
                 }
@@ -373,9 +376,9 @@ impl Client {
                     let status = Status(frame.code);
                     assert_eq!(frame.kind == Type::Data, beginning.is_some(), "{frame:?}");
                     match beginning {
-                        Some(mut body) if status == Status::OK => {
-                            body.extend_from_slice(frame.body);
-                            ledger.calls.answered(no, status, &body, setup);
+                        Some(mut received) if status == Status::OK => {
+                            received.add(&frame);
+                            ledger.calls.answered(no, status, &received.body, setup);
                         }
                         Some(_) => ledger.calls.answered(no, status, frame.body, setup),
                         None => {
@@ -443,7 +446,7 @@ impl Client {
                         Status::OK => {
                             let reported = body();
                             let number = |name: &str| reported[name].as_u64().unwrap_or(0);
-                            ledger.check_counts(at, number("count"), number("held"));
+                            ledger.check_counts(at, number("count"), number("skipped"));
                             ledger.changed(at, Some(number("count")), setup)
                         }
                         Status::UNKNOWN => {
@@ -512,13 +515,41 @@ impl Client {
                 }
             }
         });
-        for id in grants {
+        for (id, bytes) in grants {
             self.connection.put(Encode {
-                ttl: 1,
+                ttl: bytes,
                 ..Encode::new(Type::Credit, id)
             });
         }
         ended.expect("the server writes valid frames")
+    }
+}
+
+/// The parts of an answer that a client has received.
+struct ReceivedParts {
+    body: Vec<u8>,
+    /// The number of bytes that may still come.
+    credit: u32,
+    /// The number of bytes that the client grants after each part.
+    grant: u32,
+}
+
+impl ReceivedParts {
+    fn of(spec: &CallSpec) -> Self {
+        Self {
+            body: Vec::new(),
+            credit: spec.credit.expect("the call accepts parts"),
+            grant: spec.grant,
+        }
+    }
+
+    /// Adds a part. Returns the credit that the client then grants, with the id of the call.
+    fn add(&mut self, part: &Frame<'_>) -> Option<(u32, u32)> {
+        self.body.extend_from_slice(part.body);
+        let left = self.credit.checked_sub(part.body.len() as u32);
+        let left = left.unwrap_or_else(|| panic!("more bytes than the credit permits: {part:?}"));
+        self.credit = left + self.grant;
+        (self.grant > 0).then_some((part.id, self.grant))
     }
 }
 

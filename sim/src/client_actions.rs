@@ -51,8 +51,8 @@ impl World {
         let (pid, user) = (CLIENT + no as i32, no % 3);
         let uid = user as u32;
         let gateway = match self.setup.remote_users[user] {
-            true => Some(Gateway::Relay(uid)),
-            false => self.setup.has_sites().then_some(Gateway::Http(uid)),
+            Some(token) => Some(Gateway::Relay(uid, token)),
+            None => self.setup.has_sites().then_some(Gateway::Http(uid)),
         };
         let from = match gateway {
             Some(_) => gateway::PEER,

@@ -1,7 +1,8 @@
 //! The client's end of a connection to the server. Simulated clients and workers use it.
 
+use crate::link::Link;
 use stoker_os::{Errno, Fd, read, sim, write};
-use stoker_wire::{Encode, Frame, MAX_FRAME, Splitter, WireError, encode};
+use stoker_wire::{Encode, Frame, MAX_FRAME, Splitter, Type, WireError, encode};
 
 pub(crate) struct Connection {
     pub(crate) fd: Fd,
@@ -9,6 +10,8 @@ pub(crate) struct Connection {
     out: Vec<u8>,
     /// Bytes that `peek` has taken from the socket and `take` has not returned.
     peeked: Vec<u8>,
+    /// The gateway and the network between a worker on another machine and the server.
+    pub(crate) link: Option<Link>,
 }
 
 impl Connection {
@@ -18,16 +21,34 @@ impl Connection {
             splitter: Splitter::new(MAX_FRAME),
             out: Vec::new(),
             peeked: Vec::new(),
+            link: None,
         }
     }
 
     pub(crate) fn put(&mut self, frame: Encode<'_>) {
-        encode(&mut self.out, frame);
+        match &mut self.link {
+            Some(link) => self.out.extend(link.send(frame)),
+            None => encode(&mut self.out, frame),
+        }
         self.flush();
     }
 
+    /// The worker reconnects and resumes its session. It reads what the gateway then sends as on a new connection.
+    pub(crate) fn resume(&mut self) {
+        if let Some(link) = &mut self.link {
+            self.out.extend(link.resume());
+        }
+        self.splitter = Splitter::new(MAX_FRAME);
+        self.flush();
+    }
+
+    /// Whether the network has lost the connection.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.is_cut)
+    }
+
     /// Writes what is pending. Returns whether everything is written. Output that the server no longer reads is
-    /// dropped.
+    /// dropped. An answer that was lost with the connection is pending until the session is resumed.
     pub(crate) fn flush(&mut self) -> bool {
         while !self.out.is_empty() {
             match write(&self.fd, &self.out) {
@@ -36,7 +57,7 @@ impl Connection {
                 Err(_) => self.out.clear(),
             }
         }
-        true
+        !self.link.as_ref().is_some_and(Link::has_lost_answer)
     }
 
     /// Writes bytes that need not be frames.
@@ -71,7 +92,9 @@ impl Connection {
 
     /// Whether there is something to read, or the connection has ended.
     pub(crate) fn is_readable(&self) -> bool {
-        !self.peeked.is_empty() || sim::is_readable(&self.fd)
+        let is_forwarded = |link: &Link| !link.to_worker.is_empty();
+        let has_some = !self.peeked.is_empty() || sim::is_readable(&self.fd);
+        !self.is_cut() && (has_some || self.link.as_ref().is_some_and(is_forwarded))
     }
 
     /// Inspects the available frames without consuming them. Returns whether the last one is complete.
@@ -81,7 +104,9 @@ impl Connection {
             self.peeked.extend_from_slice(&buffer[..count]);
         }
         let mut splitter = Splitter::new(MAX_FRAME);
-        let fed = splitter.feed(&self.peeked, |frame| {
+        let forwarded = self.link.as_ref().map_or(&[][..], |link| &link.to_worker);
+        let all = [forwarded, &self.peeked].concat();
+        let fed = splitter.feed(&all, |frame| {
             each(frame);
             Ok::<(), WireError>(())
         });
@@ -90,6 +115,9 @@ impl Connection {
 
     /// Reads all available frames. Returns whether the connection has ended.
     pub(crate) fn take(&mut self, mut each: impl FnMut(Frame<'_>)) -> Result<bool, WireError> {
+        if self.link.is_some() {
+            return self.take_forwarded(each);
+        }
         let mut buffer = [0; 16 << 10];
         let peeked = std::mem::take(&mut self.peeked);
         self.splitter.feed(&peeked, |frame| {
@@ -106,5 +134,34 @@ impl Connection {
                 Err(_) => return Ok(false),
             }
         }
+    }
+
+    /// Reads all frames that the gateway forwards. Returns whether the server has ended the connection.
+    fn take_forwarded(&mut self, mut each: impl FnMut(Frame<'_>)) -> Result<bool, WireError> {
+        let Some(link) = self.link.as_mut().filter(|link| !link.is_cut) else {
+            return Ok(false);
+        };
+        let (mut buffer, mut bytes) = ([0; 16 << 10], std::mem::take(&mut self.peeked));
+        let has_ended = loop {
+            match read(&self.fd, &mut buffer) {
+                Ok(0) => break true,
+                Ok(count) => bytes.extend_from_slice(&buffer[..count]),
+                Err(_) => break false,
+            }
+        };
+        link.receive(&bytes);
+        let forwarded = std::mem::take(&mut link.to_worker);
+        let (mut received, mut is_welcomed) = (Vec::new(), link.is_welcomed);
+        self.splitter.feed(&forwarded, |frame| {
+            is_welcomed |= frame.kind == Type::Welcome;
+            if frame.kind == Type::Req {
+                received.push(frame.id);
+            }
+            each(frame);
+            Ok::<(), WireError>(())
+        })?;
+        link.is_welcomed = is_welcomed;
+        link.received(received);
+        Ok(has_ended && !link.is_cut)
     }
 }

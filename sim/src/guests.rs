@@ -4,6 +4,7 @@ use crate::agenda::PlannedEvent;
 use crate::connection::Connection;
 use crate::dice::Dice;
 use crate::gateway;
+use crate::link::LostSession;
 use crate::model::Model;
 use crate::pulls::Pull;
 use crate::setup::Setup;
@@ -33,7 +34,9 @@ pub(crate) struct Guest {
     kind: Kind,
     uid: u32,
     /// The guest's worker number on its current or last connection.
-    key: u64,
+    pub(crate) key: u64,
+    /// The session that expired while the guest had no connection.
+    pub(crate) lost_session: Option<LostSession>,
 }
 
 impl Guest {
@@ -42,9 +45,14 @@ impl Guest {
         let has_token = setup.pools[pool].section.get("token").is_some();
         Self {
             pool,
-            kind: *dice.one_of(&[Kind::Runs, Kind::Pulls, Kind::Pulls, Kind::Slots(3)]),
+            // Only workers of this kind resume their sessions.
+            kind: match setup.remote_guests {
+                true => *dice.one_of(&[Kind::Runs, Kind::Runs, Kind::Pulls, Kind::Slots(3)]),
+                false => *dice.one_of(&[Kind::Runs, Kind::Pulls, Kind::Pulls, Kind::Slots(3)]),
+            },
             uid: if has_token { OTHER_USER } else { 0 },
             key: 0,
+            lost_session: None,
         }
     }
 }
@@ -99,7 +107,7 @@ impl World {
         let fd = sim::connect(Path::new(SOCKET), own).expect("the server listens");
         let mut worker = Worker::new(key, pid, Connection::new(fd), Model::loop_worker());
         match kind {
-            Kind::Runs => worker.model.set_dialled(),
+            Kind::Runs => worker.model.set_connected(),
             Kind::Pulls => {
                 (worker.model, worker.pull) = (Model::pull_worker(), Some(Pull::default()));
             }
@@ -109,6 +117,12 @@ impl World {
         let pool = self.setup.pools[pool].name.clone();
         worker.is_remote = is_remote;
         worker.hello(&self.setup, &pool);
+        if is_remote && matches!(kind, Kind::Runs) {
+            worker.connection.link = Some(self.new_link(key));
+        }
+        if let Some(lost) = self.guests[no].lost_session.take() {
+            self.refuse_late_answers(&lost);
+        }
         self.pools.insert(key, pool);
         self.workers.insert(key, worker);
         self.plan_pull(key);
@@ -122,10 +136,14 @@ impl World {
             let Some(worker) = self.workers.get(&key) else {
                 continue;
             };
-            let pid = worker.pid;
+            let (pid, worker_is_cut) = (worker.pid, worker.connection.is_cut());
             if worker.is_remote && sim::is_peer_closed(&worker.connection.fd) {
                 // The gateway closes the worker's connection too. On its next connection, the guest is a new worker.
                 self.trace(|| format!("  worker {key} is disconnected"));
+                if worker_is_cut {
+                    self.end_session(no, key, true);
+                    continue;
+                }
                 self.dies(key, true);
                 continue;
             }
@@ -142,9 +160,9 @@ impl World {
 
     /// The guest is asked to shut down once it has nothing to do.
     fn ask_guest_to_leave(&mut self, key: u64) {
-        let Some(worker) = self.workers.get(&key).filter(|worker| !worker.is_rogue) else {
-            return;
-        };
+        let worker = self.workers.get(&key);
+        let there = worker.filter(|worker| !worker.is_rogue && !worker.connection.is_cut());
+        let Some(worker) = there else { return };
         match (&worker.slots, &worker.pull) {
             (Some(_), _) => self.slots_goaway(key),
             // A worker that takes tasks on request is killed, or leaves the next time that it has neither a task nor a

@@ -11,8 +11,8 @@ pub(crate) struct Task {
     pub(crate) no: u64,
     pub(crate) is_job: bool,
     is_cancelled: bool,
-    /// The worker may answer in parts.
-    pub(crate) has_credit: bool,
+    /// The worker may answer in parts, and may send so many bytes for the beginning.
+    pub(crate) credit: Option<u32>,
 }
 
 impl Task {
@@ -22,7 +22,7 @@ impl Task {
             no,
             is_job,
             is_cancelled: false,
-            has_credit: false,
+            credit: None,
         }
     }
 
@@ -86,8 +86,8 @@ impl Model {
     }
 
     /// The worker was not spawned: it connected by itself.
-    pub(crate) fn set_dialled(&mut self) {
-        self.flags |= flag("dialled");
+    pub(crate) fn set_connected(&mut self) {
+        self.flags |= flag("connected");
     }
 
     /// Whether the worker waits for what the server sends.

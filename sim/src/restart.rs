@@ -163,7 +163,10 @@ impl Angel {
             ToAngel::Spawn { worker, .. }
             | ToAngel::Signal { worker, .. }
             | ToAngel::Kill { worker } => *worker += self.first_worker_number(),
-            ToAngel::Config { .. } | ToAngel::Timeouts { .. } | ToAngel::Done => {}
+            ToAngel::EndZygote { .. }
+            | ToAngel::Config { .. }
+            | ToAngel::Timeouts { .. }
+            | ToAngel::Done => {}
         }
         message
     }
@@ -175,6 +178,11 @@ impl Angel {
             | ToServer::SpawnFailed { worker, .. }
             | ToServer::Exited { worker, .. } => {
                 *worker = worker.checked_sub(self.first_worker_number())?
+            }
+            ToServer::ZygoteEnded { waiting, .. } => {
+                for worker in waiting {
+                    *worker = worker.checked_sub(self.first_worker_number())?;
+                }
             }
             _ => {}
         }

@@ -4,7 +4,9 @@ use crate::agenda::PlannedEvent;
 use crate::behaviour::Act;
 use crate::client::{Client, RequestKind};
 use crate::ledger::{Ack, Answer, Death, Push};
+use crate::lost_links::PAUSE_WITHOUT_CONNECTION;
 use crate::model::{Task, WorkerEffect};
+use crate::parts::AnswerInParts;
 use crate::pulls::as_pull_act;
 use crate::restart::Trigger;
 use crate::setup::STORM_ERRORS;
@@ -28,12 +30,15 @@ impl World {
         }
         self.flush(key);
         let mut all = Vec::new();
-        if let Some(worker) = self.workers.get_mut(&key)
-            && worker.reads()
-        {
-            worker.read(&mut all, &mut self.ledger, &self.setup);
-        }
+        let Some(worker) = self.workers.get_mut(&key).filter(|worker| worker.reads()) else {
+            return self.apply_effects(key, all);
+        };
+        let awaits_credit = worker.awaits_credit();
+        let is_closed = worker.read(&mut all, &mut self.ledger, &self.setup);
         self.apply_effects(key, all);
+        if awaits_credit {
+            self.continue_answer(key, is_closed);
+        }
     }
 
     /// A SIGUSR1 arrives. A worker that runs a task first reads what is there, to learn which task is meant.
@@ -100,7 +105,7 @@ impl World {
                     // A worker whose code exits ends the answer that it has begun.
                     let mut ends_answer = false;
                     if frame == "GOAWAY"
-                        && let Some(begun) = worker.answers
+                        && let Some(begun) = worker.answer.as_ref().map(|answer| answer.id)
                     {
                         worker.send("ERROR", begun, b"");
                         ends_answer = true;
@@ -195,8 +200,11 @@ impl World {
         self.record_start(key, task);
         // A task that is given back has not run, so its answer has not begun.
         let is_given_back = acts.iter().any(|(_, act)| *act == Act::Does("gives back"));
-        if task.has_credit && !is_given_back && self.dice("parts").percent(60) {
-            self.begin_answer(key, task);
+        let pulls = self.workers.get(&key).is_some_and(Worker::pulls);
+        if let Some(credit) = task.credit.filter(|_| !is_given_back && !pulls)
+            && self.dice("parts").percent(60)
+        {
+            self.begin_answer(key, task, credit);
         }
         let waits = |worker: &Worker| worker.model.next_waiting().is_some();
         let has_behind = self.workers.get(&key).is_some_and(waits);
@@ -216,9 +224,10 @@ impl World {
     }
 
     /// A worker begins to answer a call in parts.
-    fn begin_answer(&mut self, key: u64, task: Task) {
+    fn begin_answer(&mut self, key: u64, task: Task, credit: u32) {
         if let Some(worker) = self.workers.get_mut(&key) {
-            worker.begin_answer(task.id, format!("{}.", task.no).as_bytes());
+            let body = format!("{}.", task.no);
+            AnswerInParts::begin(worker, task.id, credit, body.as_bytes());
             self.ledger.calls.answer_begins(task.no);
             self.flush(key);
         }
@@ -239,9 +248,8 @@ impl World {
         {
             acts = VecDeque::from([(Duration::ZERO, Act::Does("returns"))]);
         }
-        let pulls = |worker: &Worker| worker.pull.is_some();
         let is_end = self.all_requested_at.is_some();
-        if self.workers.get(&key).is_some_and(pulls) {
+        if self.workers.get(&key).is_some_and(Worker::pulls) {
             acts = acts
                 .into_iter()
                 .filter_map(|act| as_pull_act(act, is_end))
@@ -297,11 +305,12 @@ impl World {
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
+        let awaits_credit = worker.awaits_credit();
         let Some(run) = worker.run.as_mut().filter(|run| !run.is_planned) else {
             return;
         };
         let after = match worker.model.state {
-            "runs" if worker.nested.waits => None,
+            "runs" if worker.nested.waits || awaits_credit => None,
             "runs" => run.acts.front().map(|(after, _)| *after),
             "rests" => Some(rest),
             _ => None,
@@ -321,25 +330,36 @@ impl World {
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
-        let Some(run) = worker.run.as_mut().filter(|run| run.no == no) else {
+        if worker.run.as_ref().is_none_or(|run| run.no != no) {
             return;
-        };
+        }
         if is_blocked {
             return self.agenda.plan(
                 steady() + WRITE_RETRY_INTERVAL,
                 PlannedEvent::RunContinues(key, no),
             );
         }
+        if worker.connection.is_cut() && !worker.may_continue_unconnected() {
+            return self.agenda.plan(
+                steady() + PAUSE_WITHOUT_CONNECTION,
+                PlannedEvent::RunContinues(key, no),
+            );
+        }
+        let awaits_credit = worker.awaits_credit();
+        let Some(run) = worker.run.as_mut() else {
+            return;
+        };
         run.is_planned = false;
         match worker.model.state {
             "rests" => return self.apply_worker_event(key, "time is up"),
             "runs" => {}
             _ => return,
         }
-        if worker.nested.waits {
+        if worker.nested.waits || awaits_credit {
             return;
         }
         match run.acts.pop_front().map(|(_, act)| act) {
+            Some(Act::Does("returns")) => self.returns(key),
             Some(Act::Does(event)) => self.apply_worker_event(key, event),
             Some(Act::Writes) => {
                 let task = run.task;
@@ -366,6 +386,20 @@ impl World {
             }
             None => {}
         }
+    }
+
+    /// The code of a task returns, once the answer's caller has granted enough credit.
+    fn returns(&mut self, key: u64) {
+        let Some(worker) = self.workers.get_mut(&key) else {
+            return;
+        };
+        if worker.send_parts() {
+            return self.apply_worker_event(key, "returns");
+        }
+        if let Some(run) = &mut worker.run {
+            run.acts.push_front((Duration::ZERO, Act::Does("returns")));
+        }
+        self.flush(key);
     }
 
     /// Writes what is pending. Returns whether everything is written: a run has ended once its answer is written.

@@ -1,6 +1,7 @@
 //! The parts of a seed that are left out to shrink it: requests, clients, options, kinds of trouble, and single actions
 //! of clients.
 
+use crate::lost_links;
 use crate::setup::Setup;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -123,7 +124,7 @@ pub(crate) fn parts(setup: &Setup) -> Vec<String> {
 type Remove = fn(&mut Setup) -> bool;
 
 /// Each function removes something, and returns whether it was there.
-const NAMED: [(&str, Remove); 16] = [
+const NAMED: [(&str, Remove); 17] = [
     ("operations", |setup| {
         std::mem::take(&mut setup.operations) > 0
     }),
@@ -163,6 +164,7 @@ const NAMED: [(&str, Remove); 16] = [
     }),
     ("stops", |setup| std::mem::take(&mut setup.shutdowns) > 0),
     ("rich", |setup| std::mem::take(&mut setup.has_push_options)),
+    ("lost-links", lost_links::leave_out),
     ("cuts", |setup| std::mem::take(&mut setup.short_io)),
 ];
 

@@ -2,11 +2,12 @@
 
 use crate::behaviour::Act;
 use crate::connection::Connection;
-use crate::gateway;
+use crate::gateway::{self, RemoteToken};
 use crate::guests::{is_guest, token};
 use crate::ledger::{Answer, CLASS, Ledger, PLACE, checkpoint_body};
 use crate::model::{Model, Task, WorkerEffect};
 use crate::nested::NestedRequests;
+use crate::parts::AnswerInParts;
 use crate::payload::number;
 use crate::pulls::Pull;
 use crate::push::PASSED;
@@ -15,7 +16,7 @@ use crate::slots::Slots;
 use std::collections::VecDeque;
 use std::time::Duration;
 use stoker_os::{Fd, sim, steady};
-use stoker_wire::{Encode, EventKind, Flags, Frame, Key, MetaBuf, Status, Type};
+use stoker_wire::{Encode, EventKind, Frame, Key, MetaBuf, Status, Type};
 
 /// A run of a task.
 pub(crate) struct Run {
@@ -40,8 +41,8 @@ pub(crate) struct Worker {
     pub(crate) ready_at: Duration,
     /// When the worker last read everything that it had been sent.
     pub(crate) read_at: Duration,
-    /// The id of the call whose answer the worker has begun to send in parts.
-    pub(crate) answers: Option<u32>,
+    /// The answer that the worker has begun to send in parts.
+    pub(crate) answer: Option<AnswerInParts>,
     /// The id of the task that the worker last answered.
     pub(crate) last_answered: Option<u32>,
     /// The worker has broken the protocol, and does nothing any more.
@@ -99,7 +100,7 @@ impl Worker {
             ready_at: Duration::ZERO,
             read_at: steady(),
             last_answered: None,
-            answers: None,
+            answer: None,
             is_rogue: false,
             name: String::new(),
             has_soft_cancel: false,
@@ -135,7 +136,7 @@ impl Worker {
             hello["token"] = token(setup, pool).into();
         }
         if self.is_remote {
-            gateway::relay(&mut hello, gateway::WORKERS);
+            gateway::relay(&mut hello, gateway::WORKERS, RemoteToken::default());
         }
         let body = hello.to_string();
         self.connection.put(Encode {
@@ -175,6 +176,11 @@ impl Worker {
         }
     }
 
+    /// Whether the worker has a task, or one may be on its way to it while it has no connection.
+    pub(crate) fn may_have_tasks(&self) -> bool {
+        self.has_tasks() || self.connection.is_cut()
+    }
+
     /// Whether the worker could begin a task at once.
     pub(crate) fn is_free(&self) -> bool {
         let is_free = match &self.slots {
@@ -182,6 +188,11 @@ impl Worker {
             None => self.model.is_free(),
         };
         self.is_ready && !self.is_rogue && is_free
+    }
+
+    /// Whether the worker takes tasks on request. Its code answers them whole.
+    pub(crate) fn pulls(&self) -> bool {
+        self.pull.is_some()
     }
 
     /// Whether the worker is an adapter, which starts a program per task.
@@ -216,15 +227,20 @@ impl Worker {
     pub(crate) fn reads(&self) -> bool {
         let reads = match &self.slots {
             Some(slots) => slots.reads(),
-            None => self.model.reads(),
+            None => self.model.reads() || self.awaits_credit(),
         };
         self.is_ready && !self.is_rogue && reads
     }
 
-    /// Reads all available frames at once.
-    pub(crate) fn read(&mut self, all: &mut Vec<WorkerEffect>, ledger: &mut Ledger, setup: &Setup) {
+    /// Reads all available frames at once. Returns whether the server has closed the connection.
+    pub(crate) fn read(
+        &mut self,
+        all: &mut Vec<WorkerEffect>,
+        ledger: &mut Ledger,
+        setup: &Setup,
+    ) -> bool {
         let (model, read_at) = (&mut self.model, self.read_at);
-        let name = &mut self.name;
+        let (name, answer) = (&mut self.name, &mut self.answer);
         let ended = self.connection.take(|frame| match frame.kind {
             Type::Req => model.add_task(task_of(&frame, read_at, ledger, setup), all),
             Type::Cancel => model.cancel(frame.id, all),
@@ -233,27 +249,25 @@ impl Worker {
             Type::Ping => model.on("PING", all),
             Type::Ready => model.on("READY", all),
             Type::Welcome => *name = name_of(frame.body),
+            Type::Credit => {
+                // The answer may have ended in the meantime.
+                if let Some(answer) = answer.as_mut().filter(|answer| answer.id == frame.id) {
+                    answer.grant(frame.ttl);
+                }
+            }
             Type::Res => panic!("the server rejected a worker: {frame:?}"),
             _ => {}
         });
-        self.read_at = steady();
+        // What was lost with the connection was not read.
+        if !self.connection.is_cut() {
+            self.read_at = steady();
+        }
         model.on("read", all);
-        if ended.expect("the server writes valid frames") && model.reads() {
+        let is_closed = ended.expect("the server writes valid frames");
+        if is_closed && model.reads() {
             model.on("END", all);
         }
-    }
-
-    /// Writes the first part of an answer.
-    pub(crate) fn begin_answer(&mut self, id: u32, result: &[u8]) {
-        self.answers = Some(id);
-        let mut meta = MetaBuf::new();
-        meta.push(PASSED, result);
-        self.connection.put(Encode {
-            flags: Flags::MORE,
-            meta: meta.as_meta(),
-            body: &result[..1],
-            ..Encode::new(Type::Res, id)
-        });
+        is_closed
     }
 
     /// Writes a frame, named as in the table.
@@ -289,18 +303,13 @@ impl Worker {
             id
         };
         // The rest of an answer in parts, or the reason why there is none.
-        let is_rest = kind == Type::Res && self.answers.take_if(|answers| *answers == id).is_some();
-        let (kind, body) = match (is_rest, frame) {
-            (true, "OK") => {
-                self.connection.put(Encode {
-                    flags: Flags::MORE,
-                    body: &body[1..2],
-                    ..Encode::new(Type::Data, id)
-                });
-                (Type::Data, &body[2..])
-            }
-            (true, _) => (Type::Data, body),
-            _ => (kind, body),
+        let answer = self
+            .answer
+            .take_if(|answer| kind == Type::Res && answer.id == id);
+        let (kind, body) = match (&answer, frame) {
+            (Some(answer), "OK") => (Type::Data, answer.rest()),
+            (Some(_), _) => (Type::Data, body),
+            (None, _) => (kind, body),
         };
         let mut meta = MetaBuf::new();
         if frame == "RETRY"
@@ -321,6 +330,11 @@ impl Worker {
         }
         if matches!(kind, Type::Res | Type::Data) {
             self.last_answered = Some(id);
+        }
+        // A worker that is about to leave does not wait for another connection.
+        let is_leaving = self.is_shutting_down() || self.leaves_by_itself();
+        if let Some(link) = self.connection.link.as_mut().filter(|_| is_leaving) {
+            link.set_next_cut(None);
         }
         self.connection.put(Encode {
             code,
@@ -352,7 +366,7 @@ pub(crate) fn task_of(
     if frame.meta.get(Key::JOB_ID).is_none() {
         let no = ledger.calls.delivered(frame, read_at);
         let mut task = Task::new(frame.id, no, false);
-        task.has_credit = frame.meta.get(Key::CREDIT).is_some();
+        task.credit = frame.meta.uint(Key::CREDIT).map(|credit| credit as u32);
         return task;
     }
     let no = number(frame.body).expect("a job carries its number");

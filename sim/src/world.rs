@@ -21,10 +21,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
-use stoker_angel::{Spec, ToServer};
+use stoker_angel::{Spec, ToServer, ZygoteKey};
 use stoker_os::sim::{self, Disk};
 use stoker_os::steady;
 use stoker_server::Server;
+use stoker_session::ExpiredSessions;
 
 pub(crate) const SOCKET: &str = "/stoker.sock";
 pub(crate) const ANGEL: i32 = 1;
@@ -50,6 +51,8 @@ pub(crate) struct World {
     pub(crate) rogues: BTreeSet<String>,
     pub(crate) hostiles: Vec<Option<Hostile>>,
     pub(crate) guests: Vec<Guest>,
+    /// The sessions of guests on other machines that have expired.
+    pub(crate) expired_sessions: ExpiredSessions,
     /// How often guests have connected so far.
     pub(crate) guest_connections: u64,
     pub(crate) server: Option<Server>,
@@ -60,7 +63,7 @@ pub(crate) struct World {
     pub(crate) agenda: Agenda,
     pub(crate) workers: BTreeMap<u64, Worker>,
     /// Workers that were requested and have not started, by number.
-    pub(crate) spawning: HashMap<u64, (String, Spec)>,
+    pub(crate) spawning: HashMap<u64, (String, Spec, Option<ZygoteKey>)>,
     /// The pool of each worker, by worker number.
     pub(crate) pools: HashMap<u64, String>,
     pub(crate) clients: Vec<Option<Client>>,
@@ -156,6 +159,7 @@ impl World {
             rogues: BTreeSet::new(),
             hostiles: Vec::new(),
             guests: Vec::new(),
+            expired_sessions: ExpiredSessions::default(),
             guest_connections: 0,
             behaviour: Behaviour::draw(seed).in_focus(setup.focus),
             setup: Rc::new(setup),
@@ -220,6 +224,7 @@ impl World {
     pub(crate) fn step(&mut self) {
         self.steps += 1;
         self.guests_receive();
+        self.links_lost();
         self.plan_reads();
         self.kill_if_due();
         self.record_busy();
@@ -255,7 +260,7 @@ impl World {
             server.check_invariants();
         }
         // A job that runs may keep others from running, by the limits of its queue or key.
-        let is_busy = self.workers.values().any(Worker::has_tasks);
+        let is_busy = self.workers.values().any(Worker::may_have_tasks);
         let taken = match is_busy {
             true => self.jobs_at_workers(),
             false => None,
@@ -351,6 +356,7 @@ impl World {
             PlannedEvent::WorkerReads(key) => self.worker_reads(key),
             PlannedEvent::PullActs(key, plan) => self.pull_acts(key, plan),
             PlannedEvent::GuestActs(no) => self.guest_acts(no),
+            PlannedEvent::Reconnects(no, key, is_in_time) => self.reconnects(no, key, is_in_time),
             PlannedEvent::RunContinues(key, run) => self.continue_run(key, run),
             PlannedEvent::Dies(key, by_signal) => self.dies(key, by_signal),
             PlannedEvent::DiesIfIdle(key) => self.kill_if_idle(key),

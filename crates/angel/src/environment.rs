@@ -6,8 +6,9 @@ use std::ffi::{OsStr, OsString};
 
 /// Variables that tell the angel's own process what it inherited. Workers must not receive them: a Stoker may run
 /// inside another one's worker.
-const NOT_INHERITED: [&str; 13] = [
+const NOT_INHERITED: [&str; 14] = [
     env::FD,
+    env::ZYGOTE,
     env::LISTENER,
     env::CONTROL,
     env::WORKER,

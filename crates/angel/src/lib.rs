@@ -34,6 +34,8 @@ mod spawn;
 mod user;
 #[cfg(not(feature = "sim"))]
 mod watchdog;
+#[cfg(not(feature = "sim"))]
+mod zygote;
 
 #[cfg(not(feature = "sim"))]
 pub use angel::{Options, run};
@@ -43,11 +45,14 @@ pub use gateway::{Gateway, is_gateway};
 pub use heartbeat::{Beat, Heartbeat, Stage};
 pub use message::{
     End, GatewayEvent, Level, Previous, SocketEvent, Spec, SpecText, ToAngel, ToServer, WorkerKey,
+    ZygoteKey,
 };
 pub use procfs::{kill_tree, with_cookie};
 #[cfg(not(feature = "sim"))]
 pub use socket::{Socket, SocketError, address};
 pub use user::{names, resolve_group, resolve_user};
+#[cfg(not(feature = "sim"))]
+pub use zygote::{Checked, check_zygote, inspect_zygote};
 
 /// The server's process name in process lists. The program recognizes by this name that it must run as the server.
 pub const SERVER_NAME: &str = "stoker: server";
@@ -62,6 +67,8 @@ pub mod env {
     pub const WORKER: &str = "STOKER_WORKER";
     /// Worker and all its descendants: a mark that identifies the worker.
     pub const COOKIE: &str = "STOKER_COOKIE";
+    /// Zygote: the name of the abstract unix socket at which the angel waits for its connection.
+    pub const ZYGOTE: &str = "STOKER_ZYGOTE";
     /// Server: the descriptors of the listening socket and of the socket to the angel.
     pub const LISTENER: &str = "STOKER_LISTENER_FD";
     pub const CONTROL: &str = "STOKER_CONTROL_FD";

@@ -9,6 +9,9 @@ use std::time::Duration;
 /// Identifies a worker in messages between server and angel. A server never uses a key twice.
 pub type WorkerKey = u64;
 
+/// Identifies a zygote in messages between server and angel. A server never uses a key twice.
+pub type ZygoteKey = u64;
+
 /// How to start the workers of a version of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
@@ -85,7 +88,12 @@ pub enum ToAngel {
         /// The worker's name, `pool-number`.
         name: String,
         spec: SpecText,
+        /// The zygote that forks the worker. If there is none, it is started first. `None`: the worker's command is
+        /// executed.
+        zygote: Option<ZygoteKey>,
     },
+    /// Kill a zygote, whose version is no longer needed or which does not become ready. Its workers continue.
+    EndZygote { zygote: ZygoteKey },
     /// Send a signal to a worker's own process, not to its descendants.
     Signal { worker: WorkerKey, signal: i32 },
     /// Kill a worker and all its descendants.
@@ -129,6 +137,27 @@ pub enum ToServer {
     Exited {
         worker: WorkerKey,
         end: End,
+    },
+    /// A zygote was started. Carries the descriptors of its stdout and stderr.
+    ZygoteStarted {
+        zygote: ZygoteKey,
+        pid: i32,
+    },
+    /// A zygote is ready to fork workers.
+    ZygoteReady {
+        zygote: ZygoteKey,
+        /// What forking it breaks ([`crate::inspect_zygote`]).
+        findings: Vec<String>,
+    },
+    ZygoteEnded {
+        zygote: ZygoteKey,
+        end: End,
+        /// The angel killed it on the server's request.
+        is_expected: bool,
+        /// What the zygote did wrong, if the angel killed it for that.
+        reason: Option<String>,
+        /// Workers that have not been started because of this.
+        waiting: Vec<WorkerKey>,
     },
     /// A process that a dead worker left behind was killed.
     OrphanKilled {

@@ -7,6 +7,8 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use stoker_os::descendants;
 #[cfg(not(feature = "sim"))]
+pub(crate) use stoker_os::{Birth, birth};
+#[cfg(not(feature = "sim"))]
 pub(crate) use stoker_os::{is_dead, is_young};
 
 /// The `/proc` file that lists the children of this process's only thread. It stays open, because opening it each time

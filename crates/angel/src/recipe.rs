@@ -10,7 +10,7 @@ use std::io;
 /// The maximum number of cached recipes. It exceeds the number of versions that pools have at the same time.
 const MAX_RECIPES: usize = 256;
 /// Variables that each worker has for itself.
-const PER_WORKER: [&str; 4] = [env::FD, env::SOCKET, env::WORKER, env::COOKIE];
+const PER_WORKER: [&str; 5] = [env::FD, env::SOCKET, env::WORKER, env::COOKIE, env::ZYGOTE];
 
 pub(crate) struct Recipe {
     /// Whether the worker gets a socket to the server.
@@ -50,7 +50,7 @@ impl Recipes {
 }
 
 impl Recipe {
-    fn new(spec: &Spec) -> io::Result<Self> {
+    pub(crate) fn new(spec: &Spec) -> io::Result<Self> {
         if spec.command.is_empty() {
             return Err(io::ErrorKind::InvalidInput.into());
         }

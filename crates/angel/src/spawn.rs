@@ -24,14 +24,14 @@ const MALLOC_VARIABLES: [(&str, &str); 2] = [
     ("MALLOC_TRIM_THRESHOLD_", "8388608"),
 ];
 
-/// A started worker: its pid, and the descriptors for the server.
+/// A started worker or zygote: its pid, and the descriptors for the server.
 pub(crate) struct Spawned {
     pub(crate) pid: i32,
-    /// Stdout, stderr, and the socket if the worker has one. All are non-blocking.
+    /// As in [`Ends::server`].
     pub(crate) fds: Vec<OwnedFd>,
 }
 
-/// What the starts of all workers share.
+/// Resources shared by all starts of workers.
 pub(crate) struct Parent {
     /// This process.
     pub(crate) pid: Pid,
@@ -52,6 +52,33 @@ impl Parent {
     }
 }
 
+/// The descriptors of a worker: the server's ends, and its own.
+pub(crate) struct Ends {
+    /// Stdout, stderr, and the socket if the worker has one. All are non-blocking.
+    pub(crate) server: Vec<OwnedFd>,
+    /// The socket if the worker has one, stdout, and stderr.
+    pub(crate) worker: Vec<OwnedFd>,
+}
+
+impl Ends {
+    pub(crate) fn open(with_socket: bool) -> io::Result<Self> {
+        let (stdout, stdout_end) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (stderr, stderr_end) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (mut server, mut worker) = (vec![stdout, stderr], Vec::new());
+        if with_socket {
+            let flags = SocketFlags::CLOEXEC;
+            let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            server.push(ours);
+            worker.push(theirs);
+        }
+        worker.extend([stdout_end, stderr_end]);
+        for fd in &server {
+            fcntl_setfl(fd, OFlags::NONBLOCK)?;
+        }
+        Ok(Self { server, worker })
+    }
+}
+
 /// Starts a worker in its own process group, with two pipes and, if it speaks the protocol, a connected socket.
 pub(crate) fn worker(
     recipe: &Recipe,
@@ -60,23 +87,63 @@ pub(crate) fn worker(
     cookie: &str,
     parent: &Parent,
 ) -> io::Result<Spawned> {
-    let (mut ours, mut theirs) = (None, None);
-    if recipe.protocol {
-        let flags = SocketFlags::CLOEXEC;
-        let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        (ours, theirs) = (Some(pair.0), Some(pair.1));
-    }
-    let (stdout, stdout_end) = pipe_with(PipeFlags::CLOEXEC)?;
-    let (stderr, stderr_end) = pipe_with(PipeFlags::CLOEXEC)?;
-    let socket = theirs
-        .as_ref()
-        .map(|fd| (env::FD, fd.as_raw_fd().to_string()));
+    let ends = Ends::open(recipe.protocol)?;
+    let socket = recipe.protocol.then(|| &ends.worker[0]);
+    let variable = socket.map(|fd| (env::FD, fd.as_raw_fd().to_string()));
+    let pid = start(
+        recipe,
+        [name, socket_path, cookie],
+        variable,
+        &ends.worker,
+        parent,
+    )?;
+    Ok(Spawned {
+        pid,
+        fds: ends.server,
+    })
+}
+
+/// Starts a zygote in its own process group, with two pipes. It connects to the angel at `address`.
+pub(crate) fn zygote(
+    recipe: &Recipe,
+    name: &str,
+    socket_path: &str,
+    cookie: &str,
+    address: &str,
+    parent: &Parent,
+) -> io::Result<Spawned> {
+    let ends = Ends::open(false)?;
+    let variable = Some((env::ZYGOTE, address.to_owned()));
+    let pid = start(
+        recipe,
+        [name, socket_path, cookie],
+        variable,
+        &ends.worker,
+        parent,
+    )?;
+    Ok(Spawned {
+        pid,
+        fds: ends.server,
+    })
+}
+
+/// Starts the recipe's command. The last two descriptors become its stdout and stderr; it keeps any others.
+fn start(
+    recipe: &Recipe,
+    [name, socket_path, cookie]: [&str; 3],
+    variable: Option<(&str, String)>,
+    fds: &[OwnedFd],
+    parent: &Parent,
+) -> io::Result<i32> {
+    let [kept @ .., stdout, stderr] = fds else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
     let others = [
         (env::SOCKET, socket_path.to_owned()),
         (env::WORKER, name.to_owned()),
         (env::COOKIE, cookie.to_owned()),
     ];
-    let own = socket.into_iter().chain(others);
+    let own = variable.into_iter().chain(others);
     let own = own.map(|(name, value)| assignment(name, value));
     let launch = Launch {
         arguments: &recipe.arguments,
@@ -84,22 +151,13 @@ pub(crate) fn worker(
         own_environment: own.collect::<io::Result<_>>()?,
         dir: recipe.dir.as_deref(),
         identity: recipe.identity,
-        streams: [
-            parent.dev_null.as_fd(),
-            stdout_end.as_fd(),
-            stderr_end.as_fd(),
-        ],
-        inherited_fds: theirs.iter().map(AsFd::as_fd).collect(),
+        streams: [parent.dev_null.as_fd(), stdout.as_fd(), stderr.as_fd()],
+        inherited_fds: kept.iter().map(AsFd::as_fd).collect(),
         parent: parent.pid,
     };
-    let pid = launch
+    launch
         .start(&parent.blocked)
-        .map_err(|error| explain(recipe, &error))?;
-    let fds: Vec<OwnedFd> = [stdout, stderr].into_iter().chain(ours).collect();
-    for fd in &fds {
-        fcntl_setfl(fd, OFlags::NONBLOCK)?;
-    }
-    Ok(Spawned { pid, fds })
+        .map_err(|error| explain(recipe, &error))
 }
 
 /// Starts the server: this same program, with the listening socket and its end of the channel.

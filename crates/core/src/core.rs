@@ -1,5 +1,6 @@
 //! The scheduler's complete state and its only entry point, [`Core::step`].
 
+use crate::boots::Boots;
 use crate::names::Names;
 use crate::pool::Pool;
 use crate::queue::Queue;
@@ -11,7 +12,8 @@ use crate::{Action, Event, PoolId, QueueId, Rng, TaskId, Time, WorkerId};
 /// Limits of the core as a whole.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Maximum number of workers that boot at the same time; more would only compete for the processors.
+    /// Maximum number of workers that boot at the same time; more would only compete for the processors. Workers of
+    /// pools whose last boot failed are counted apart, so that no other pool waits for them.
     pub boots_at_once: u32,
     /// Maximum number of queues and services, configured and announced.
     pub queues: usize,
@@ -54,7 +56,7 @@ pub struct Core {
     pub(crate) worker_timers: Timers,
     /// When a pool may start a worker, should grow, or is no longer blamed.
     pub(crate) pool_timers: Timers,
-    pub(crate) booting: u32,
+    pub(crate) boots: Boots,
     pub(crate) rng: Rng,
     pub(crate) draining: Option<Time>,
     pub(crate) drained: bool,
@@ -80,7 +82,7 @@ impl Core {
             task_timers: Timers::default(),
             worker_timers: Timers::default(),
             pool_timers: Timers::default(),
-            booting: 0,
+            boots: Boots::default(),
             draining: None,
             drained: false,
             dirty: Vec::new(),
@@ -162,6 +164,7 @@ impl Core {
         while let Some(pool) = self.dirty.pop() {
             self.dispatch(pool);
             self.note_starvation(pool);
+            self.note_quick_growth(pool);
             if !self.pools[pool.index()].is_size_current || self.draining.is_some() {
                 self.adjust_size(pool);
             }

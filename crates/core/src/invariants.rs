@@ -204,12 +204,8 @@ impl Core {
 
     fn check_workers(&self) {
         let is_booting = |id: &WorkerId| matches!(self.workers[*id].life, Life::Starting { .. });
-        let booting = self.workers.ids().filter(is_booting).count();
-        assert_eq!(self.booting as usize, booting, "booting");
-        assert!(
-            self.booting <= self.limits.boots_at_once,
-            "more workers boot than permitted"
-        );
+        let booting = self.workers.ids().filter(is_booting);
+        assert_eq!(sorted(self.boots.workers()), sorted(booting), "booting");
     }
 
     fn check_pool(&self, id: PoolId) {
@@ -219,6 +215,12 @@ impl Core {
             sorted(pool.workers.clone()),
             sorted(members),
             "{id:?}: workers"
+        );
+        let booting = |at: &&WorkerId| matches!(self.workers[**at].life, Life::Starting { .. });
+        let booting = pool.workers.iter().filter(booting).count();
+        assert!(
+            booting <= self.limits.boots_at_once as usize,
+            "{id:?}: more workers boot than permitted"
         );
         let idle = self.workers.ids().filter(|at| self.is_idle(*at, id));
         assert_eq!(

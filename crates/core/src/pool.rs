@@ -26,6 +26,11 @@ pub struct PoolConfig {
     /// Maximum number of tasks that one worker is assigned in its life, after which it ends; 0 for no limit. A
     /// pool with such a limit keeps `min` workers ready; workers at their last task count only towards `max`.
     pub tasks_per_worker: u64,
+    /// While tasks wait and the pool can't grow, `tasks_per_worker` is raised up to this number; 0: it never is.
+    pub max_tasks_per_worker: u64,
+    /// A worker boots in about the time of a task, so the pool grows as soon as tasks wait, by as many workers as there
+    /// are waiting tasks.
+    pub boots_quickly: bool,
     /// Each task has its own process, whose death does not end the worker. A task that crashed therefore need
     /// not run alone.
     pub isolated: bool,
@@ -54,6 +59,8 @@ impl Default for PoolConfig {
             memory_limit: 0,
             max_tasks: 0,
             tasks_per_worker: 0,
+            max_tasks_per_worker: 0,
+            boots_quickly: false,
             isolated: false,
             max_age: Span::FOREVER,
             idle_timeout: Span::from_secs(60),
@@ -123,6 +130,8 @@ pub(crate) struct Pool {
     pub(crate) next_boot: Time,
     pub(crate) ever_ready: bool,
     pub(crate) starved_since: Option<Time>,
+    /// The number of tasks by which `tasks_per_worker` is raised at present.
+    pub(crate) extra_tasks: u64,
     /// Nothing has happened to the pool's workers since its size was last decided.
     pub(crate) is_size_current: bool,
     /// The worker that answered last; its window may have run low.
@@ -158,6 +167,7 @@ impl Pool {
             proven_version: None,
             next_boot: Time::ZERO,
             ever_ready: false,
+            extra_tasks: 0,
             starved_since: None,
             is_size_current: false,
             answered_last: None,

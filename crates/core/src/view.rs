@@ -122,6 +122,16 @@ impl Core {
         )
     }
 
+    /// The number of tasks that a worker of a pool currently runs before it ends; 0 for no limit.
+    #[must_use]
+    pub fn tasks_per_worker(&self, id: PoolId) -> u64 {
+        let pool = &self.pools[id.index()];
+        match pool.config.max_tasks_per_worker {
+            0 => pool.config.tasks_per_worker,
+            _ => pool.config.tasks_per_worker + pool.extra_tasks,
+        }
+    }
+
     pub fn pools(&self) -> impl Iterator<Item = PoolId> {
         let ids = (0..self.pools.len() as u32).map(PoolId);
         ids.filter(|id| !self.pools[id.index()].removed)

@@ -123,7 +123,7 @@ pub(crate) struct Worker {
     pub(crate) pool: PoolId,
     pub(crate) version: u32,
     pub(crate) number: u32,
-    /// The data plane started this worker; otherwise it dialled in.
+    /// The data plane started this worker; otherwise it connected by itself.
     pub(crate) spawned: bool,
     pub(crate) slots: u16,
     pub(crate) soft_cancel: bool,
@@ -152,6 +152,8 @@ pub(crate) struct Worker {
     pub(crate) task_limit: u64,
     /// The worker knows that limit and exits by itself when it is reached.
     pub(crate) ends_itself: bool,
+    /// The number of tasks after which the worker exits, as it has announced; `u64::MAX` if it counts none.
+    pub(crate) own_limit: u64,
     pub(crate) expires: Time,
     /// The worker is to be replaced as soon as a successor is ready.
     pub(crate) outdated: bool,

@@ -3,7 +3,6 @@
 use crate::config::{JobsConfig, Pool as PoolSpec, Queue, Service};
 use crate::observe::events;
 use crate::plane::Plane;
-use crate::workers::Version;
 use std::sync::Arc;
 use stoker_core::{Event, Kind, PoolId, QueueConfig};
 
@@ -32,7 +31,8 @@ impl Plane {
         self.workers.spent.remove(&id);
         self.workers.last_exits.remove(&id);
         self.admin.reloads.forget(id);
-        let version = Version::new(self.spec_to_start(pool));
+        let spec = self.spec_to_start(pool);
+        let version = self.workers.new_version(spec);
         self.workers.versions.insert((id, 1), version);
     }
 
@@ -55,6 +55,7 @@ impl Plane {
 
     pub(crate) fn remove_pool(&mut self, pool: PoolId) {
         self.admin.reloads.forget(pool);
+        self.end_zygotes(pool, |_| false);
         self.step(Event::PoolRemoved { pool }, None);
     }
 
@@ -71,7 +72,7 @@ impl Plane {
     }
 
     /// The configuration with which workers of a pool are started from now on. Its directory is resolved against
-    /// the present base directory, which a deploy may change.
+    /// the current base directory, which a deploy may change.
     pub(crate) fn spec_to_start(&self, pool: &PoolSpec) -> Arc<PoolSpec> {
         let base = &self.launch.base;
         let directory = pool

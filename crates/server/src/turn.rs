@@ -9,8 +9,7 @@ use crate::config::Launch;
 use crate::counted;
 use crate::memory::Memory;
 use crate::net::{Poller, Source};
-use crate::observe::Log;
-use crate::observe::events;
+use crate::observe::{Log, Stream, events};
 use crate::plane::{Alarm, Plane, Scratch, Stats};
 use crate::sources::Payloads;
 use crate::sources::end::exit_text;
@@ -364,6 +363,13 @@ impl Plane {
             if let Source::Output { worker, stderr } = *source {
                 self.read_output(worker, stderr, buffer);
             }
+            if let Source::Zygote { zygote, stderr } = *source {
+                let stream = match stderr {
+                    true => Stream::Stderr,
+                    false => Stream::Stdout,
+                };
+                self.read_zygote_output(zygote, stream, buffer);
+            }
         }
         for (source, readable, writable) in ready.iter().copied() {
             self.serve(source, readable, writable, buffer);
@@ -387,7 +393,7 @@ impl Plane {
 
     fn serve(&mut self, source: Source, readable: bool, writable: bool, buffer: &mut [u8]) {
         match source {
-            Source::Output { .. } => {}
+            Source::Output { .. } | Source::Zygote { .. } => {}
             Source::Conn(id) => {
                 if writable {
                     self.flush_conn(id);

@@ -9,6 +9,7 @@ pub mod cgi;
 pub mod exec;
 #[cfg(feature = "adapters")]
 pub mod fastcgi;
+mod host;
 #[cfg(feature = "adapters")]
 pub mod http;
 #[cfg(feature = "adapters")]
@@ -19,6 +20,7 @@ mod upstream;
 #[cfg(feature = "adapters")]
 pub use adapter::Settings;
 pub use address::{Address, WORKER_IN_ADDRESS};
+pub use host::{become_host, missing_host};
 
 /// A pool's strategy for starting workers.
 #[derive(Debug)]
@@ -27,12 +29,18 @@ pub struct Strategy {
     pub name: &'static str,
     /// Number of tasks that a worker runs before it exits; 0 for no limit.
     pub tasks: u64,
+    /// Whether the command is started once for each version of the pool, as a zygote, which forks the workers. The pool
+    /// may change the number of tasks that each of them runs.
+    pub has_zygote: bool,
     /// Whether the pool has a single worker, the adapter, which has several slots and runs each task in a separate process.
     pub is_adapter: bool,
     /// Whether the adapter passes tasks on to a server at the pool's `address`. It starts that server if the pool has a command.
     pub has_upstream: bool,
     /// Who answers the HTTP requests of sites.
     pub requests: Requests,
+    /// The program of Stoker that runs the pool's tasks. The words of the pool's command are its arguments. It is a program of its
+    /// own, beside `stoker`, because it needs libraries that may be missing on a machine.
+    pub host: Option<&'static str>,
 }
 
 /// Who answers the HTTP requests of sites, in a pool of this strategy.
@@ -66,54 +74,96 @@ pub const ADDRESS: &str = "STOKER_ADDRESS";
 pub const ADDRESS_IN_COMMAND: &str = "{address}";
 
 /// All strategies. The first one is the default.
-pub static STRATEGIES: [Strategy; 6] = [
+pub static STRATEGIES: [Strategy; 9] = [
     // A process boots once and runs one task after another.
     Strategy {
         name: "loop",
         tasks: 0,
+        has_zygote: false,
         is_adapter: false,
         has_upstream: false,
         requests: Requests::Worker,
+        host: None,
     },
     // Processes are booted in advance, and each runs one task.
     Strategy {
         name: "spare",
         tasks: 1,
+        has_zygote: false,
         is_adapter: false,
         has_upstream: false,
         requests: Requests::Worker,
+        host: None,
+    },
+    // The application boots once, in a zygote; each worker is forked from it and runs one task.
+    Strategy {
+        name: "fork",
+        tasks: 1,
+        has_zygote: true,
+        is_adapter: false,
+        has_upstream: false,
+        requests: Requests::Worker,
+        host: None,
     },
     // The pool's command is started for each task. The program needs no Stoker SDK.
     Strategy {
         name: "exec",
         tasks: 0,
+        has_zygote: false,
         is_adapter: true,
         has_upstream: false,
         requests: Requests::Nobody,
+        host: None,
     },
     // The pool's command is started for each HTTP request, as a CGI program.
     Strategy {
         name: "cgi",
         tasks: 0,
+        has_zygote: false,
         is_adapter: true,
         has_upstream: false,
         requests: Requests::FrontController,
+        host: None,
     },
     // HTTP requests are passed on to a FastCGI server, such as php-fpm.
     Strategy {
         name: "fastcgi",
         tasks: 0,
+        has_zygote: false,
         is_adapter: true,
         has_upstream: true,
         requests: Requests::FrontController,
+        host: None,
     },
     // HTTP requests are passed on to a server that speaks HTTP/1.1.
     Strategy {
         name: "http",
         tasks: 0,
+        has_zygote: false,
         is_adapter: true,
         has_upstream: true,
         requests: Requests::Worker,
+        host: None,
+    },
+    // PHP scripts run one after another in one process, each as a request of its own to the PHP engine.
+    Strategy {
+        name: "sapi",
+        tasks: 0,
+        has_zygote: false,
+        is_adapter: false,
+        has_upstream: false,
+        requests: Requests::FrontController,
+        host: Some("stoker-php"),
+    },
+    // A PHP script boots an application once; each worker is cloned from that process, inside the script, and runs one task.
+    Strategy {
+        name: "snapshot",
+        tasks: 1,
+        has_zygote: true,
+        is_adapter: false,
+        has_upstream: false,
+        requests: Requests::Worker,
+        host: Some("stoker-php"),
     },
 ];
 
@@ -127,6 +177,7 @@ impl Strategy {
     /// The environment variables that a worker of this strategy gets in addition to those of its pool.
     pub fn variables(
         &self,
+        tasks: u64,
         slots: u32,
         memory_limit: u64,
         address: Option<&str>,
@@ -134,7 +185,7 @@ impl Strategy {
         let limits_programs = self.limits_programs() && memory_limit > 0;
         let address = address.filter(|_| self.has_upstream);
         let all = [
-            (self.tasks > 0).then(|| (TASKS, self.tasks.to_string())),
+            (tasks > 0).then(|| (TASKS, tasks.to_string())),
             self.is_adapter.then(|| (SLOTS, slots.to_string())),
             limits_programs.then(|| (MEMORY_LIMIT, memory_limit.to_string())),
             address.map(|address| (ADDRESS, address.to_owned())),
@@ -155,10 +206,10 @@ impl Strategy {
         self.is_adapter && self.requests != Requests::Nobody
     }
 
-    /// The command that starts a worker: the pool's command, or an adapter with the pool's command as its arguments.
+    /// The command that starts a worker: the pool's command, or an adapter or host with the pool's command as its arguments.
     #[must_use]
     pub fn command(&self, program: &str, pool: &[String]) -> Vec<String> {
-        if !self.is_adapter {
+        if !self.is_adapter && self.host.is_none() {
             return pool.to_vec();
         }
         let adapter = [program, "adapter", self.name, "--"].map(str::to_owned);

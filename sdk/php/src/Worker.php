@@ -4,10 +4,12 @@ declare(strict_types=1);
 
 namespace Stoker;
 
+use Stoker\Internal\Child;
 use Stoker\Internal\Http\Handler;
 use Stoker\Internal\Loop;
 use Stoker\Internal\Signals;
 use Stoker\Internal\WorkerConnection;
+use Stoker\Internal\Zygote;
 
 /**
  * Runs the tasks that Stoker assigns to this process, one after another.
@@ -27,6 +29,8 @@ final class Worker
     private array $idempotent = [];
     /** @var array<string, callable(Task): mixed> */
     private array $jobs = [];
+    /** Answers requests to sites that the pool gets later. */
+    private ?Handler $requests = null;
     private bool $softCancel = false;
 
     private function __construct(
@@ -104,7 +108,7 @@ final class Worker
      *
      * A job is done when its handler returns. An exception is a failed attempt; Task::release(), fail() and returned()
      * choose other outcomes. The handler's return value is kept as the job's result, which Client::job() shows. A result
-     * larger than 64 KiB is not kept, and the task's log says so.
+     * larger than 64 KB is not kept, and the task's log says so.
      *
      * @param string               $queue   the queue's name, or "*" for every queue of the pool without a handler of its own
      * @param callable(Task): mixed $handler
@@ -129,13 +133,15 @@ final class Worker
      * has the exception.
      *
      * @param callable(Http\Request): mixed $handler
-     * @param list<string>|null $sites names of the sites; default: those of this worker's pool, from env STOKER_SITES
+     * @param list<string>|null $sites names of the sites; default: those of this worker's pool, from env STOKER_SITES, and
+     *                                  those that a reload adds to the pool later
      * @throws \LogicException           there is no site: STOKER_SITES is not set, and $sites is empty or null
      * @throws \InvalidArgumentException the name of a site is invalid
      */
     public function onRequest(callable $handler, ?array $sites = null): self
     {
         $handler = new Handler($handler);
+        $this->requests = $sites === null ? $handler : $this->requests;
         foreach (Handler::methods($sites) as $method) {
             $this->onCall($method, $handler);
         }
@@ -166,6 +172,16 @@ final class Worker
     }
 
     /**
+     * Called from a handler: like stop(), and the application boots again. With strategy "fork", stop() only ends this process,
+     * and the next one is forked from the same booted application.
+     */
+    public static function reboot(): void
+    {
+        self::stop();
+        Child::endZygote();
+    }
+
+    /**
      * Serves tasks until Stoker tells this worker to exit, the connection ends, or stop() is called.
      *
      * Over tcp:// and tls://, the worker reconnects if the connection is lost. A running handler continues meanwhile; its
@@ -176,7 +192,11 @@ final class Worker
      * that Stoker started ignores them, because Stoker tells it over the socket when to exit. A worker that connected by
      * itself finishes its task and returns. Without ext-pcntl, these signals kill the process in the middle of its task.
      *
-     * @throws \LogicException   none of onCall(), onJob() and onRequest() was called
+     * With strategy "fork", this process forks workers, which serve the tasks, and this method does not return: a forked
+     * process ends without running shutdown functions and destructors.
+     *
+     * @throws \LogicException   none of onCall(), onJob() and onRequest() was called, or the pool's strategy is "fork" and an
+     *                           extension is missing that it needs
      * @throws ConnectionRefused Stoker did not start this process, and no server can be reached
      * @throws ConnectionLost    over tcp:// or tls://: no attempt to reconnect succeeded within $reconnectFor
      * @throws InvalidRequest    an address is invalid
@@ -188,6 +208,9 @@ final class Worker
         if ($this->calls === [] && $this->jobs === []) {
             throw new \LogicException('this worker has no handlers: call onCall(), onJob() or onRequest() before run()');
         }
+        $tasks = self::taskLimit();
+        // With strategy "fork", this process forks the workers, and only they return from serve().
+        $forked = Zygote::isRequested() ? (new Zygote())->serve() : null;
         $hello = [
             'v' => [1],
             'role' => 'worker',
@@ -200,17 +223,18 @@ final class Worker
             'slots' => 1,
             'soft_cancel' => $this->softCancel,
         ];
-        if (($tasks = self::taskLimit()) !== null) {
+        if ($tasks !== null) {
             $hello['tasks'] = $tasks;
         }
-        $connection = WorkerConnection::open($hello, $this->socket, $this->pool, $this->token, $this->reconnectFor, $this->keepalive);
-        $loop = new Loop($connection->channel, $this->calls, $this->jobs, null, $tasks, $connection->session);
+        $connection = $forked !== null ? WorkerConnection::forked($forked, $hello) : WorkerConnection::open($hello, $this->socket, $this->pool, $this->token, $this->reconnectFor, $this->keepalive);
+        $loop = new Loop($connection->channel, $this->calls, $this->jobs, null, $tasks, $connection->session, $this->requests);
         $loop->signals->install($connection->isSpawned);
         if ($this->softCancel) {
             pcntl_async_signals(true);
             pcntl_signal(SIGUSR1, Signals::softCancelActive(...));
         }
         $loop->run($connection);
+        $forked === null || Child::end();
     }
 
     /**

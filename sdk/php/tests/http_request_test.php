@@ -105,3 +105,10 @@ test('http request: a body in a file is read when it is needed', function (): vo
     $inMessage = Request::create('POST', 'http://a/', [], "\0bytes");
     same([null, "\0bytes", "\0bytes"], [$inMessage->bodyFile(), $inMessage->body(), stream_get_contents($inMessage->bodyStream())]);
 });
+
+test('http request: a worker on another machine gets no file, and never takes the body for an empty one', function (): void {
+    $r = Request::create('POST', 'http://a/', ['content-type' => 'application/x-www-form-urlencoded', 'content-length' => '7'], '');
+    foreach (['body', 'bodyStream', 'form'] as $method) {
+        same(true, str_contains(throws(\RuntimeException::class, fn () => $r->$method())->getMessage(), 'another machine'), $method);
+    }
+});

@@ -1,6 +1,6 @@
 <?php
 
-// Tests a real worker process that answers requests, against a fake server that the test plays.
+// Tests a real worker process that answers requests, with the test as its server.
 
 declare(strict_types=1);
 
@@ -12,6 +12,7 @@ use Stoker\Wire\Flag;
 use Stoker\Wire\Frame;
 use Stoker\Wire\Key;
 use Stoker\Wire\Meta;
+use Stoker\Wire\Status;
 use Stoker\Wire\Type;
 use Stoker\Worker;
 
@@ -40,6 +41,20 @@ test('http worker: HELLO offers the method of each site of STOKER_SITES', functi
     }
     same([['http:shop.request', 'http:admin.site.request', 't.state', 't.codec'], []], [$hello['calls'], $hello['idempotent']]);
     same(['http:one.request', 'http:two.request'], array_slice((new Probe(['one,two'], [], 'http.php'))->hello['calls'], 0, 2), 'or of the parameter');
+});
+
+test('http worker: a reload gives the pool another site', function (): void {
+    putenv('STOKER_SITES=shop');
+    try {
+        $probe = (new Probe([], [], 'http.php'))->welcome();
+    } finally {
+        putenv('STOKER_SITES');
+    }
+    same('hello world', head($probe->ask(req('/hello', site: 'moved')))[2]);
+    same('moved', json_decode(head($probe->ask(req('/describe', site: 'moved')))[2], true)['site']);
+    same(Status::UNIMPLEMENTED, $probe->ask(Probe::call('t.other'))->code, 'only requests to sites');
+    $probe = (new Probe(['shop'], [], 'http.php'))->welcome();
+    same(Status::UNIMPLEMENTED, $probe->ask(req('/hello', site: 'moved'))->code, 'a worker that names its sites answers only those');
 });
 
 test('http worker: without sites, onRequest() says what to do', function (): void {

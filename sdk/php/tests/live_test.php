@@ -75,11 +75,13 @@ test('live: the operations on jobs for operators', function () use ($binary): vo
     same([1, 'done'], [$c->release($late), $server->end($late)['state']]);
 });
 
-test('live: with the strategy spare each job runs in its own process', function () use ($binary): void {
-    $server = new Server($binary, 'strategy = "spare"');
-    $ids = $server->client->pushMany('pids', array_fill(0, 5, ''));
-    $pids = array_map(fn (string $id): string => $server->end($id)['result'], $ids);
-    same(5, count(array_unique($pids)), implode(' ', $pids));
-    $log = $server->log();
-    holds(!str_contains($log, 'is ready') && !str_contains($log, 'has ended'), "no log lines for each process:\n$log");
-});
+foreach (['spare', 'fork'] as $strategy) {
+    test("live: with the strategy $strategy each job runs in its own process", function () use ($binary, $strategy): void {
+        $server = new Server($binary, "strategy = \"$strategy\"");
+        $ids = $server->client->pushMany('pids', array_fill(0, 5, ''));
+        $pids = array_map(fn (string $id): string => $server->end($id)['result'], $ids);
+        same(5, count(array_unique($pids)), implode(' ', $pids));
+        $log = $server->log();
+        holds(!str_contains($log, 'is ready') && !str_contains($log, 'has ended'), "no log lines for each process:\n$log");
+    });
+}

@@ -157,6 +157,15 @@ impl Calls {
                 others >= setup.quotas.user_inflight,
                 "call {no}: rejected with only {others} other calls of its user open: {text}"
             );
+        } else if text.contains("(its --inflight)") {
+            let others = self.others(call).filter(of_user).count() as u64;
+            let most = setup
+                .token_of(call.spec.uid)
+                .and_then(|token| token.inflight);
+            assert!(
+                most.is_some_and(|most| others >= most),
+                "call {no}: rejected with only {others} other calls of its token open: {text}"
+            );
         } else if text.contains("requests of this connection are unanswered") {
             let open = call.open_requests;
             assert!(

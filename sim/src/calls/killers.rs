@@ -21,9 +21,21 @@ struct Killer {
     deaths: Vec<Duration>,
     /// The number of deaths that the server certainly counts: those that ended their call.
     certain_deaths: u32,
+    /// When deaths were last forgotten, and until when calls had been rejected before that. Earlier rejections may be
+    /// read later.
+    before: Option<(Duration, Duration)>,
 }
 
 impl Killer {
+    /// The server has forgotten the deaths before `at`, or at most `MAX_NOTICE_DELAY` earlier.
+    fn forget(&mut self, at: Duration) {
+        if let Some(until) = self.rejected_until() {
+            self.before = Some((at, until));
+        }
+        self.deaths.retain(|death| *death + MAX_NOTICE_DELAY > at);
+        self.certain_deaths = 0;
+    }
+
     fn last(&self) -> Duration {
         self.deaths.last().copied().unwrap_or_default()
     }
@@ -56,9 +68,7 @@ impl Killers {
     pub(super) fn call_succeeded(&mut self, call: &Call) {
         let body = call.spec.deadly.map(|body| (call.spec.service, body));
         if let Some(killer) = body.and_then(|body| self.known.get_mut(&body)) {
-            let ended_at = call.ended_at.unwrap_or_default();
-            killer.deaths.retain(|at| *at + MAX_NOTICE_DELAY > ended_at);
-            killer.certain_deaths = 0;
+            killer.forget(call.ended_at.unwrap_or_default());
         }
     }
 
@@ -66,10 +76,7 @@ impl Killers {
     fn clear_quarantine(&mut self, service: Option<usize>, requested_at: Duration) {
         for ((of, _), killer) in &mut self.known {
             if service.is_none_or(|service| service == *of) {
-                killer
-                    .deaths
-                    .retain(|at| *at + MAX_NOTICE_DELAY > requested_at);
-                killer.certain_deaths = 0;
+                killer.forget(requested_at);
             }
         }
     }
@@ -82,13 +89,20 @@ impl Killers {
     /// The time until which a call may be rejected; `None` if it may not be rejected.
     fn until(&self, call: &Call, server_began: Duration) -> Option<Duration> {
         let body = (call.spec.service, call.spec.deadly?);
-        let of = |known: &Known| known.get(&body).and_then(Killer::rejected_until);
+        let of = |known: &Known| known.get(&body)?.rejects_until(call.requested_at);
         let former = of(&self.former).filter(|_| call.requested_at < server_began);
         of(&self.known).max(former)
     }
 }
 
 impl Killer {
+    /// The time until which a call that was requested then may be rejected.
+    fn rejects_until(&self, requested_at: Duration) -> Option<Duration> {
+        let before = self.before;
+        let before = before.filter(|(at, _)| requested_at <= *at + MAX_NOTICE_DELAY);
+        self.rejected_until().max(before.map(|(_, until)| until))
+    }
+
     fn rejected_until(&self) -> Option<Duration> {
         let more = (self.deaths.len() as u32).checked_sub(DEATHS_UNTIL_QUARANTINE)?;
         let rejected = QUARANTINE_TIME.saturating_mul(1 << more.min(20));

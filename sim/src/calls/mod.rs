@@ -184,6 +184,11 @@ impl Calls {
         self.all.get((no as usize).checked_sub(1)?)
     }
 
+    /// The options of a call that was made.
+    pub(crate) fn spec(&self, no: u64) -> &CallSpec {
+        &self.get(no).expect("the call was made").spec
+    }
+
     /// Like `get`, for changing the call.
     fn get_mut(&mut self, no: u64) -> Option<&mut Call> {
         self.all.get_mut((no as usize).checked_sub(1)?)

@@ -18,6 +18,9 @@ pub(crate) struct CallSpec {
     pub(crate) is_oneway: bool,
     /// The client accepts an answer in parts, and grants so many bytes for its beginning.
     pub(crate) credit: Option<u32>,
+    /// The number of bytes that the client grants each time that it has read a part; zero for a client that reads no
+    /// further.
+    pub(crate) grant: u32,
     /// The time for the call, in milliseconds; `None` takes the timeout of its service.
     pub(crate) ttl_ms: Option<u32>,
     pub(crate) priority: u8,
@@ -40,7 +43,8 @@ impl CallSpec {
             uid,
             is_idempotent: dice.percent(30),
             is_oneway,
-            credit: has_credit.then(|| dice.within(16, 1 << 20) as u32),
+            credit: has_credit.then(|| draw_credit(dice)),
+            grant: dice.weighted(&[(8, 1), (6, 2), (1, 0)]),
             ttl_ms: dice.percent(40).then(|| dice.within(20, 4_000) as u32),
             priority: dice.below(8) as u8,
             key: dice.percent(40).then(|| format!("c{}", dice.below(3))),
@@ -77,5 +81,13 @@ impl CallSpec {
             Some(body) => body.as_bytes().to_vec(),
             None => crate::payload::body(no, 0, 8),
         }
+    }
+}
+
+/// Draws the credit of an answer's beginning: often fewer bytes than the answer has.
+fn draw_credit(dice: &mut Dice) -> u32 {
+    match dice.percent(60) {
+        true => dice.within(1, 4) as u32,
+        false => dice.within(16, (1 << 20) - 16) as u32,
     }
 }

@@ -123,7 +123,7 @@ impl Ledger {
 
     /// A push was rejected because its unique key is taken. Some other job must be able to hold the key, and the answer
     /// may name that job only to a user who may see it.
-    pub(super) fn check_taken(&self, no: u64, answer: &Frame<'_>) {
+    pub(super) fn check_taken(&self, no: u64, answer: &Frame<'_>, setup: &Setup) {
         let new = &self.jobs[no as usize];
         assert!(
             new.options.unique.is_some(),
@@ -154,9 +154,13 @@ impl Ledger {
             "job {no}: the rejection has {named:?} in its metadata and {text:?} as its text; both must be the job that \
              holds the unique key"
         );
+        assert!(
+            is_named || !setup.sees_all(new.uid),
+            "job {no}: the answer does not name the job that holds the unique key, although its user may see all jobs"
+        );
         let holder_no = self.by_id.get(text.as_ref());
         if let Some((at, holder)) = holder_no.map(|at| (*at, &self.jobs[*at as usize])) {
-            let may_see = new.uid == 0 || holder.uid == new.uid;
+            let may_see = setup.sees_all(new.uid) || holder.uid == new.uid;
             assert!(may_see, "job {no}: the answer names a job of another user");
             assert!(
                 self.may_have_key(at, new),

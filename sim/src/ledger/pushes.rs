@@ -25,7 +25,7 @@ impl Ledger {
             Status::OK => self.accepted(no, text, setup),
             Status::RESOURCE_EXHAUSTED => self.check_rejection(no, text, setup),
             Status::INVALID_ARGUMENT => self.check_too_large(no, text, setup),
-            Status::ALREADY_EXISTS => self.check_taken(no, answer),
+            Status::ALREADY_EXISTS => self.check_taken(no, answer, setup),
             Status::UNAVAILABLE => self.check_unavailable(no),
             // An undeclared queue is unknown while no worker serves all queues. A guest that did may have left.
             Status::NOT_FOUND if setup.guests > 0 && self.is_undeclared(no, setup) => {}

@@ -2,8 +2,8 @@
 
 use super::section::Section;
 use super::{
-    Pool, Queue, Quotas, Service, Setup, is_exec, is_spare, min_slots, sections, workers_of,
-    written_workers,
+    Pool, Queue, Quotas, Service, Setup, is_exec, min_slots, sections, tasks_of_strategy,
+    workers_of, written_workers,
 };
 use crate::dice::Dice;
 
@@ -50,9 +50,10 @@ pub(crate) const SITE_KEYS: [&str; 7] = [
     "max_waiting",
     "max_wait",
 ];
-pub(crate) const POOL_KEYS: [&str; 11] = [
+pub(crate) const POOL_KEYS: [&str; 12] = [
     "workers",
     "strategy",
+    "tasks_per_fork",
     "boot_timeout",
     "task_timeout",
     "kill_grace",
@@ -263,8 +264,11 @@ impl Pool {
             }
             _ => section.copy_key(key, &drawn),
         }
-        if is_exec(&section) || is_spare(&section) {
+        if is_exec(&section) || tasks_of_strategy(&section).is_some() {
             section.take("max_tasks");
+        }
+        if section.get("strategy") != Some(sections::FORK) {
+            section.take("tasks_per_fork");
         }
         Self::read(section)
     }

@@ -1,7 +1,7 @@
 //! The focus of a seed, if it has one: conditions that rarely coincide by chance are drawn together on purpose.
 
 use super::edit::{POOL_KEYS, QUEUE_KEYS, SERVER_KEYS, SERVICE_KEYS};
-use super::{Pool, Queue, STORM_ERRORS, Service, Setup, Trouble, is_spare};
+use super::{Pool, Queue, STORM_ERRORS, Service, Setup, Trouble, tasks_of_strategy};
 use crate::dice::Dice;
 use crate::storing::Engine;
 
@@ -269,8 +269,9 @@ impl Pool {
         for key in ["max_tasks", "max_age", "idle_timeout"] {
             self.section.take(key);
         }
-        if is_spare(&self.section) {
+        if tasks_of_strategy(&self.section).is_some() {
             self.section.take("strategy");
+            self.section.take("tasks_per_fork");
         }
         *self = Self::read(self.section.clone());
         (self.slots, self.pulls) = (slots, pulls);
@@ -288,6 +289,7 @@ impl Pool {
     /// The pool's workers are sent tasks before they have answered earlier ones.
     fn enable_prefetch(&mut self) {
         self.section.take("strategy");
+        self.section.take("tasks_per_fork");
         *self = Self::read(self.section.clone());
         (self.slots, self.pulls) = (1, false);
     }

@@ -8,6 +8,7 @@ mod sections;
 mod setting;
 
 use crate::dice::Dice;
+use crate::gateway::RemoteToken;
 use crate::operator;
 use crate::shutdowns::draw_shutdowns;
 use crate::storing::Store;
@@ -140,12 +141,16 @@ pub(crate) struct Setup {
     /// The number of requests that all clients make together.
     pub(crate) requests: u64,
     pub(crate) clients: u64,
-    /// The number of guests: workers that the angel does not start, and that dial the socket.
+    /// The number of guests: workers that the angel does not start, and that connect by themselves.
     pub(crate) guests: u64,
-    /// The users whose clients are on other machines: a gateway relays their connections.
-    pub(crate) remote_users: [bool; 3],
+    /// The tokens of the users whose clients are on other machines: a gateway relays their connections.
+    pub(crate) remote_users: [Option<RemoteToken>; 3],
     /// A gateway relays the connections of guests.
     pub(crate) remote_guests: bool,
+    /// How long the gateway waits for a worker that has lost its connection.
+    pub(crate) resume_timeout: Duration,
+    /// After how many reads and answers, on average, a worker on another machine loses its connection; 0 if never.
+    pub(crate) link_losses: u64,
     /// The number of calls in ten requests.
     pub(crate) calls: u64,
     /// For a long time no client requests anything.
@@ -169,6 +174,16 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
+    /// Whether a user may see the jobs of all others.
+    pub(crate) fn sees_all(&self, uid: u32) -> bool {
+        uid == 0 || self.token_of(uid).is_some_and(|token| token.reads)
+    }
+
+    /// The token of a user whose clients are on other machines.
+    pub(crate) fn token_of(&self, uid: u32) -> Option<RemoteToken> {
+        *self.remote_users.get(uid as usize)?
+    }
+
     pub(crate) fn draw(seed: u64) -> Self {
         let mut dice = Dice::of(seed, "setup");
         let store = Store::draw(&mut Dice::of(seed, "store setup"));
@@ -207,6 +222,7 @@ impl Setup {
         });
         let services = services.collect();
         let mut remote = Dice::of(seed, "remote");
+        let mut links = Dice::of(seed, "links");
         let shutdowns = draw_shutdowns(seed, &store);
         let mut ages = pools.iter().map(|pool| pool.section.get("max_age"));
         // If a pool started a worker each second, a break would take long to simulate.
@@ -225,8 +241,13 @@ impl Setup {
             clients: dice.within(1, 6),
             guests: *dice.one_of(&[0, 0, 0, 1, 3]),
             // The connections of administrators have places of their own, so user 0 stays on this machine.
-            remote_users: [false, remote.percent(30), remote.percent(30)],
-            remote_guests: remote.percent(30),
+            remote_users: [false, remote.percent(30), remote.percent(30)]
+                .map(|is_remote| is_remote.then(|| RemoteToken::draw(&mut links))),
+            remote_guests: remote.percent(50),
+            resume_timeout: Duration::from_millis(
+                *links.one_of(&[0, 1_000, 10_000, 10_000, 10_000]),
+            ),
+            link_losses: *links.one_of(&[0, 1, 1, 3, 10]),
             calls: *dice.one_of(&[2, 2, 6]),
             has_break: dice.percent(12) && may_break,
             max_run_us: *dice.one_of(&[20, 50, 150, 1_000, 20_000, 300_000]),
@@ -304,7 +325,7 @@ impl Setup {
         let section = &self.pools[pool].section;
         let goes = ["max_tasks", "max_age"].iter();
         self.operations == 0
-            && !is_spare(section)
+            && tasks_of_strategy(section).is_none()
             && goes.clone().all(|key| section.get(key).is_none())
     }
 
@@ -316,9 +337,9 @@ impl Setup {
     /// The maximum number of tasks that a worker gets; `None` if there is no limit, or if tasks are prefetched.
     pub(crate) fn max_tasks_of_worker(&self, pool: usize) -> Option<u64> {
         let bounds = self.pools[pool].sections();
-        let mut bounds = bounds.map(|section| match is_spare(section) {
-            true => 1,
-            false => section.number("max_tasks", 0),
+        let mut bounds = bounds.map(|section| {
+            let limit = tasks_of_strategy(section);
+            limit.unwrap_or_else(|| section.number("max_tasks", 0))
         });
         let most = bounds.try_fold(0, |most: u64, bound| (bound > 0).then_some(most.max(bound)));
         most.filter(|_| self.never_prefetches())
@@ -366,7 +387,7 @@ impl Setup {
         self.queues.iter().position(|queue| queue.name == name)
     }
 
-    /// Whether there are more undeclared queues than one user may name, so that a push may be rejected for that.
+    /// Whether there are more undeclared queues than one user may create, so that a push may be rejected for that.
     pub(crate) fn exceeds_user_queues(&self) -> bool {
         let undeclared = self.queues.iter().filter(|queue| queue.is_undeclared);
         undeclared.count() as u64 > self.quotas.user_queues
@@ -395,7 +416,7 @@ impl Setup {
             }
         }
         if self.has_sites() {
-            self.remote_users = [false; 3];
+            self.remote_users = [None; 3];
         }
     }
 
@@ -420,7 +441,7 @@ impl Pool {
 }
 
 impl Pool {
-    /// All sections that the pool ever had: tasks and processes that began under a former one may continue.
+    /// All sections that the pool ever had: tasks and processes that began under an earlier one may continue.
     pub(crate) fn sections(&self) -> impl Iterator<Item = &Section> {
         self.former.iter().chain([&self.section])
     }
@@ -431,9 +452,9 @@ impl Pool {
         is_exec(&self.section)
     }
 
-    /// Whether the pool's workers take one task each, or did so before a reload.
+    /// Whether the number of tasks of the pool's workers is limited by its strategy, or was before a reload.
     pub(crate) fn may_be_spare(&self) -> bool {
-        self.sections().any(is_spare)
+        self.sections().any(|of| tasks_of_strategy(of).is_some())
     }
 
     /// Whether the pool ran programs at some time.
@@ -546,9 +567,15 @@ impl Quotas {
     }
 }
 
-/// Whether each worker runs a single task, and some workers are started ahead (the `spare` strategy).
-fn is_spare(section: &Section) -> bool {
-    section.get("strategy") == Some("\"spare\"")
+/// The number of tasks that each worker runs, if the strategy limits it: workers are then started ahead.
+fn tasks_of_strategy(section: &Section) -> Option<u64> {
+    match section.get("strategy") {
+        Some(sections::SPARE) => Some(1),
+        // The maximum of `auto`.
+        Some(sections::FORK) if section.get("tasks_per_fork") == Some("\"auto\"") => Some(100),
+        Some(sections::FORK) => Some(section.number("tasks_per_fork", 1)),
+        _ => None,
+    }
 }
 
 fn is_exec(section: &Section) -> bool {

@@ -6,7 +6,9 @@ use crate::dice::Dice;
 
 /// The strategy that runs a program per task.
 pub(super) const EXEC: &str = "\"exec\"";
-const STRATEGIES: &[&str] = &["\"loop\"", "\"spare\"", EXEC];
+pub(super) const SPARE: &str = "\"spare\"";
+pub(super) const FORK: &str = "\"fork\"";
+const STRATEGIES: &[&str] = &["\"loop\"", SPARE, FORK, EXEC];
 
 pub(super) fn stoker(dice: &mut Dice) -> Section {
     let mut section = Section::new("stoker".to_owned());
@@ -49,8 +51,10 @@ pub(super) fn pool(dice: &mut Dice, name: &str) -> Section {
     times(dice, &mut section);
     section.maybe(dice, "memory_limit", &["\"64MB\"", "\"1GB\""]);
     section.maybe(dice, "strategy", STRATEGIES);
-    if !matches!(section.get("strategy"), Some("\"spare\"" | EXEC)) {
-        section.maybe(dice, "max_tasks", &["1", "7", "100"]);
+    match section.get("strategy") {
+        Some(SPARE | EXEC) => {}
+        Some(FORK) => section.maybe(dice, "tasks_per_fork", &["1", "3", "50", "\"auto\""]),
+        _ => section.maybe(dice, "max_tasks", &["1", "7", "100"]),
     }
     section.maybe(dice, "max_age", &["\"1s\"", "\"30s\""]);
     section.maybe(dice, "idle_timeout", &["\"1s\"", "\"10s\""]);

@@ -3,17 +3,19 @@
 mod gateways;
 mod orphans;
 mod server;
+mod zygotes;
 
 use crate::channel::Channel;
 use crate::gateway;
 use crate::listening::{Listening, SocketChange};
-use crate::procfs::Children;
+use crate::procfs::{Birth, Children};
 use crate::recipe::Recipes;
 use crate::socket::Socket;
 use crate::watchdog::{Timeouts, Watchdog};
+use crate::zygote::Zygote;
 use crate::{
-    End, Gateway, Heartbeat, Level, Previous, SpecText, ToAngel, ToServer, WorkerKey, procfs,
-    signals, spawn,
+    End, Gateway, Heartbeat, Level, Previous, SpecText, ToAngel, ToServer, WorkerKey, ZygoteKey,
+    procfs, signals, spawn,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -26,7 +28,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// What the angel needs to start.
+/// The parameters with which the angel is started.
 pub struct Options {
     /// The listening socket. Its path is passed to workers.
     pub socket: Socket,
@@ -64,9 +66,25 @@ struct Worker {
     pid: i32,
     name: String,
     cookie: String,
+    /// The zygote whose child the worker is, by its pid; `None` if the worker is a child of this process.
+    zygote: Option<i32>,
+    /// A zygote has forked the worker.
+    is_forked: bool,
+    /// When a worker that a zygote has forked was born; `None` if it had ended before it was reported.
+    birth: Option<Birth>,
 }
 
-/// What the angel is doing.
+impl Worker {
+    /// Whether the worker's process still exists, so that its pid denotes no other process. A process that was started
+    /// from here exists until it is reaped.
+    fn is_there(&self) -> bool {
+        let born = self.birth.map(|birth| birth.ticks);
+        let now = || procfs::birth(self.pid).map(|birth| birth.ticks);
+        !self.is_forked || born.is_some() && born == now()
+    }
+}
+
+/// The phase that the angel is in.
 #[derive(Clone, Copy, PartialEq)]
 enum Phase {
     Serving,
@@ -103,6 +121,9 @@ struct Angel {
     server: Option<(i32, Instant)>,
     workers: HashMap<WorkerKey, Worker>,
     by_pid: HashMap<i32, WorkerKey>,
+    zygotes: Vec<Zygote>,
+    /// How unknown children ended while a zygote's report about a new child may have been on its way.
+    early_ends: HashMap<i32, End>,
     /// What workers start with, prepared once for each version of a pool.
     recipes: Recipes,
     parent: spawn::Parent,
@@ -150,6 +171,8 @@ impl Angel {
             server: None,
             workers: HashMap::new(),
             by_pid: HashMap::new(),
+            zygotes: Vec::new(),
+            early_ends: HashMap::new(),
             recipes: Recipes::default(),
             parent: spawn::Parent::new()?,
             ended: Vec::new(),
@@ -182,7 +205,12 @@ impl Angel {
             self.receive_messages();
             self.check_progress();
             self.check_gateways();
-            if self.reap() || self.recheck_orphans || self.phase != Phase::Serving {
+            self.receive_from_zygotes();
+            if self.reap()
+                || !self.ended.is_empty()
+                || self.recheck_orphans
+                || self.phase != Phase::Serving
+            {
                 self.sweep();
             }
             if let Some(code) = self.next_phase()? {
@@ -207,6 +235,8 @@ impl Angel {
                 PollFlags::IN | blocked,
             ));
         }
+        let zygotes = self.zygote_fds();
+        fds.extend(zygotes.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let timeout = match self.phase {
             Phase::Serving => {
                 let again = self.recheck_orphans.then_some(RECHECK_INTERVAL);
@@ -300,10 +330,20 @@ impl Angel {
     fn on_server_message(&mut self, message: ToAngel) {
         self.ever_served = true;
         match message {
-            ToAngel::Spawn { worker, name, spec } => self.spawn(worker, name, spec),
+            ToAngel::Spawn {
+                worker,
+                name,
+                spec,
+                zygote,
+            } => self.spawn(worker, name, &spec, zygote),
+            ToAngel::EndZygote { zygote } => self.end_zygote(zygote),
             ToAngel::Signal { worker, signal } => self.signal(worker, signal),
             ToAngel::Kill { worker } => {
-                if let Some(worker) = self.workers.get(&worker) {
+                if self.cancel_request(worker) {
+                    return;
+                }
+                let worker = self.workers.get(&worker);
+                if let Some(worker) = worker.filter(|worker| worker.is_there()) {
                     procfs::kill_tree(worker.pid);
                 }
             }
@@ -326,19 +366,35 @@ impl Angel {
         }
     }
 
-    fn spawn(&mut self, key: WorkerKey, name: String, spec: SpecText) {
+    /// A mark for the environment of a new process, by which it and its descendants are found.
+    fn new_cookie(&mut self) -> String {
+        self.cookies += 1;
+        format!("{}-{}", self.parent.pid.as_raw_nonzero(), self.cookies)
+    }
+
+    fn spawn(&mut self, key: WorkerKey, name: String, spec: &SpecText, zygote: Option<ZygoteKey>) {
         if self.phase != Phase::Serving {
             return;
         }
-        self.cookies += 1;
-        let cookie = format!("{}-{}", self.parent.pid.as_raw_nonzero(), self.cookies);
+        if let Some(zygote) = zygote {
+            return self.spawn_from_zygote(zygote, key, name, spec);
+        }
+        let cookie = self.new_cookie();
         let path = self.listening.path();
-        let recipe = self.recipes.get_or_prepare(&spec);
+        let recipe = self.recipes.get_or_prepare(spec);
         let start = |recipe| spawn::worker(recipe, &name, &path, &cookie, &self.parent);
         match recipe.and_then(start) {
             Ok(spawned) => {
                 let pid = spawned.pid;
-                self.workers.insert(key, Worker { pid, name, cookie });
+                let worker = Worker {
+                    pid,
+                    name,
+                    cookie,
+                    zygote: None,
+                    is_forked: false,
+                    birth: None,
+                };
+                self.workers.insert(key, worker);
                 self.by_pid.insert(pid, key);
                 self.send(&ToServer::Spawned { worker: key, pid }, spawned.fds);
             }
@@ -350,12 +406,10 @@ impl Angel {
     }
 
     fn signal(&self, key: WorkerKey, signal: i32) {
-        let pid = self
-            .workers
-            .get(&key)
-            .and_then(|worker| Pid::from_raw(worker.pid));
+        let worker = self.workers.get(&key).filter(|worker| worker.is_there());
+        let pid = worker.and_then(|worker| Pid::from_raw(worker.pid));
         if let Some((pid, signal)) = pid.zip(Signal::from_named_raw(signal)) {
-            // The worker has not been reaped, so its pid cannot have been reused.
+            // The worker exists, so its pid cannot have been reused.
             kill_process(pid, signal).ok();
         }
     }
@@ -372,21 +426,18 @@ impl Angel {
                 (Some(code), _) => End::Code(code),
                 (None, signal) => End::Signal(signal.unwrap_or(0)),
             };
-            if let Some(key) = self.by_pid.remove(&pid) {
-                if let Some(worker) = self.workers.remove(&key) {
-                    self.ended.push(worker);
-                }
-                self.send(&ToServer::Exited { worker: key, end }, Vec::new());
-            } else if !self.gateway_ended(pid, end)
-                && self.server.is_some_and(|(server, _)| server == pid)
-            {
+            if let Some(key) = self.by_pid.get(&pid).copied() {
+                self.worker_ended(key, end);
+            } else if self.server.is_some_and(|(server, _)| server == pid) {
                 self.server_ended(end);
+            } else if !self.gateway_ended(pid, end) && !self.zygote_ended(pid, end) {
+                self.keep_early_end(pid, end);
             }
         }
         has_ended
     }
 
-    /// Moves to the next phase when the present one is complete. Returns the exit code when the angel should exit.
+    /// Moves to the next phase when the current one is complete. Returns the exit code when the angel should exit.
     fn next_phase(&mut self) -> io::Result<Option<u8>> {
         match self.phase {
             Phase::Serving if self.done && self.server.is_none() => self.end(0),
@@ -430,6 +481,7 @@ impl Angel {
     fn forget_workers(&mut self) {
         self.workers.clear();
         self.by_pid.clear();
+        self.forget_zygotes();
     }
 
     fn end(&mut self, code: u8) {

@@ -1,6 +1,7 @@
 //! Processes that dead workers left behind.
 
 use super::{Angel, Phase};
+use crate::zygote::Zygote;
 use crate::{ToServer, procfs};
 
 impl Angel {
@@ -24,7 +25,10 @@ impl Angel {
                 }
                 continue;
             }
-            if known {
+            if self.is_zygote(pid) && !all {
+                continue;
+            }
+            if known || self.is_zygote(pid) {
                 procfs::kill_tree(pid);
             } else if all || self.owner_is_dead(pid) {
                 self.kill_orphan(pid);
@@ -44,6 +48,14 @@ impl Angel {
             return false;
         }
         match procfs::variable(pid, crate::env::COOKIE) {
+            Some(cookie) if let Some(zygote) = self.zygote_of(&cookie) => {
+                // A child of a zygote has a process group of its own, and the zygote's environment. This process
+                // belonged to a child that has ended, or it is a new child whose report is still on its way.
+                let is_awaited = zygote.is_awaited();
+                let is_dead = group != zygote.pid && !is_awaited;
+                self.recheck_orphans |= is_awaited;
+                is_dead
+            }
             Some(cookie) => !self.workers.values().any(|worker| worker.cookie == cookie),
             // A process has no environment while it is in the middle of an exec.
             None if procfs::is_young(pid) => {
@@ -56,12 +68,16 @@ impl Angel {
         }
     }
 
+    fn zygote_of(&self, cookie: &str) -> Option<&Zygote> {
+        self.zygotes.iter().find(|zygote| zygote.cookie == cookie)
+    }
+
     fn kill_orphan(&mut self, pid: i32) {
-        let worker = procfs::variable(pid, crate::env::WORKER).or_else(|| {
-            let group = procfs::group(pid)?;
-            let ended = self.ended.iter().find(|worker| worker.pid == group)?;
-            Some(ended.name.clone())
-        });
+        let group = procfs::group(pid);
+        let ended = self.ended.iter().find(|worker| Some(worker.pid) == group);
+        // What a forked worker has forked has the environment of its zygote.
+        let worker = ended.map(|worker| worker.name.clone());
+        let worker = worker.or_else(|| procfs::variable(pid, crate::env::WORKER));
         let worker = worker.unwrap_or_else(|| "a worker".to_owned());
         let command = procfs::command(pid);
         procfs::kill_tree(pid);

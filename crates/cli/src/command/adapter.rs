@@ -5,7 +5,7 @@ use crate::command::descriptors::inherited;
 use crate::exit::Failure;
 use std::io;
 use std::os::unix::net::UnixStream;
-use stoker_workers::{Settings, cgi, exec, fastcgi, http};
+use stoker_workers::{Settings, Strategy, cgi, exec, fastcgi, http};
 
 /// An adapter: a function that serves the pool until the server ends it.
 type Serve = fn(UnixStream, Settings) -> io::Result<()>;
@@ -21,6 +21,13 @@ fn named(strategy: &str) -> Option<Serve> {
 }
 
 pub(crate) fn adapter(strategy: &str, command: Vec<String>) -> Result {
+    if let Some(host) = Strategy::named(strategy).and_then(|strategy| strategy.host) {
+        // The host inherits the descriptor and the environment.
+        let error = stoker_workers::become_host(host, &command);
+        return Err(Failure::Failed(format!(
+            "a worker with strategy \"{strategy}\" can't be started: {error}"
+        )));
+    }
     let socket = inherited(stoker_angel::env::FD).pop();
     let settings = Settings::from_environment(command);
     let (Some(socket), Some(settings), Some(serve)) = (socket, settings, named(strategy)) else {

@@ -10,7 +10,12 @@ use stoker_server::config::{Config, Source};
 use stoker_server::counted;
 
 /// Describes a configuration, or reports what is wrong with it or with the files, users and commands that it names.
-pub(crate) fn check(option: Option<PathBuf>, file: Option<PathBuf>, json: bool) -> Result {
+pub(crate) fn check(
+    option: Option<PathBuf>,
+    file: Option<PathBuf>,
+    fork: bool,
+    json: bool,
+) -> Result {
     let file = file.unwrap_or_else(|| "stoker.toml".into());
     let (text, config) = super::serve::read(&file)?;
     let named = socket::named(option);
@@ -34,13 +39,27 @@ pub(crate) fn check(option: Option<PathBuf>, file: Option<PathBuf>, json: bool) 
     let access = Access::of(&config)?;
     let mut warnings = config.warnings();
     warnings.extend(config.release_warning(&directory));
+    let zygotes = match fork {
+        true => super::check_fork::check(&config, &directory)?,
+        false => Vec::new(),
+    };
     match json {
-        true => print_json(&as_json(&config, &access, &warnings).to_string()),
+        true => {
+            let mut value = as_json(&config, &access, &warnings);
+            if fork {
+                value["zygotes"] = super::check_fork::as_json(&zygotes);
+            }
+            print_json(&value.to_string())?;
+        }
         false => {
             let text = explain(&config, &access, &warnings);
-            print(&format!("{} is valid\n{text}", file.display()))
+            print(&format!("{} is valid\n{text}", file.display()))?;
+            if fork {
+                print(&super::check_fork::explain(&zygotes))?;
+            }
         }
     }
+    super::check_fork::result(&zygotes)
 }
 
 fn explain(config: &Config, access: &Access, warnings: &[String]) -> String {
@@ -61,6 +80,9 @@ fn explain(config: &Config, access: &Access, warnings: &[String]) -> String {
             (Some(address), false) => {
                 format!("for the server at {address}: {}", pool.command.join(" "))
             }
+            (None, true) if pool.core.spawned => {
+                format!("with strategy = \"{}\"", pool.strategy.name)
+            }
             (None, true) => format!("that {connect} to the socket"),
             (None, false) => format!("of: {}", pool.command.join(" ")),
         };
@@ -77,9 +99,7 @@ fn explain(config: &Config, access: &Access, warnings: &[String]) -> String {
     if let Some(group) = access.group {
         let (_, group) = stoker_angel::names(0, group);
         let mode = config.socket_mode;
-        lines.push(format!(
-            "the socket is for group {group}, with mode {mode:04o}"
-        ));
+        lines.push(format!("the socket has group {group} and mode {mode:04o}"));
     }
     lines.extend(access.warning.clone());
     let warnings = warnings.iter();

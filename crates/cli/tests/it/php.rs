@@ -9,7 +9,7 @@ use stoker_testkit::{App, Request, Setup, Spawn, limit, pause, procs, repository
 use stoker_wire::{Flags, Key, Status};
 
 /// Whether PHP is installed. In CI it must be.
-fn is_installed() -> bool {
+pub(crate) fn is_installed() -> bool {
     let found = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join("php").is_file()));
     let must = std::env::var_os("CI").is_some();

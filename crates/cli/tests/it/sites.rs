@@ -400,7 +400,7 @@ fn slow_readers_are_disconnected_when_memory_is_short() {
         let headers = [("x-script", "http-big 8000000")];
         http.send("GET", "/", &headers, "").expect("it is sent");
     }
-    // Some of them find no memory, and those that got an answer are disconnected in the middle of it.
+    // Some requests find no memory, and clients that receive an answer are disconnected in the middle of it.
     let (mut cut, mut busy) = (0, 0);
     until("another client is served", || {
         let answer = get(&app, "http 200 ok");
@@ -634,7 +634,22 @@ fn idle_connections_make_room_for_new_ones() {
     assert!(start.elapsed() < std::time::Duration::from_secs(20));
 }
 
-/// The visitors of a site are a user of their own: they use up the limits of no other.
+/// Without that, the kernel would reset the connection, and the client would lose the answer.
+#[test]
+fn a_client_that_still_sends_its_body_gets_the_answer() {
+    let app = start("max_body = \"1KB\"");
+    let address = app.site_address(0);
+    let mut stream = std::net::TcpStream::connect(address).expect("the angel listens");
+    let head = format!("POST / HTTP/1.1\r\nhost: {address}\r\ncontent-length: 10000000\r\n\r\n");
+    io::Write::write_all(&mut stream, head.as_bytes()).expect("it is read");
+    io::Write::write_all(&mut stream, &[0; 1 << 20]).expect("it is read");
+    let answer = io::read_to_string(&stream).expect("an answer and its end");
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+    io::Write::write_all(&mut stream, &[0; 1 << 20]).expect("it is dropped");
+}
+
+/// The visitors of a site count as one user, so they do not use up the limits of other users.
 #[test]
 fn each_site_has_limits_of_its_own() {
     let app = start("[site.rest]\nlisten = [\"127.0.0.1:0\"]\n[stoker]\nuser_inflight = 1");
@@ -726,4 +741,28 @@ fn the_access_log_counts_what_was_sent() {
         431
     );
     seen("- 127.0.0.1 - \"-\" 431 0 *");
+}
+
+/// The program that answers may have files of its own.
+#[test]
+fn hostile_paths_are_rejected_without_a_root_too() {
+    let app = start("");
+    for path in [
+        "/a/../../etc/passwd",
+        "/%2e%2e/x",
+        "/a%00",
+        "/a/%2E%2e\\b",
+        "/%zz",
+    ] {
+        let answer = request(&app, "GET", path, &[("x-script", "http 200 no")], "");
+        assert_eq!(answer.status, 400, "{path}");
+    }
+    let answer = request(
+        &app,
+        "GET",
+        "/a..b/.../c",
+        &[("x-script", "http 200 yes")],
+        "",
+    );
+    assert_eq!(answer.text(), "yes");
 }

@@ -230,7 +230,7 @@ impl Core {
     }
 
     /// Handles a task that its worker returned as not begun. A limited number of returns is free; each further
-    /// one counts as a run, so that a task can't circulate for ever.
+    /// one counts as a run, so that a task can't circulate forever.
     pub(crate) fn on_returned(&mut self, task: TaskId) {
         self.set_run_used(task, false);
         let returned = &mut self.tasks[task];
@@ -268,10 +268,9 @@ impl Core {
         if spent && !self.workers[id].outdated && self.workers[id].is_live() {
             self.recycle(id, Recycled::Tasks);
         }
+        let is_spent = idle && self.workers[id].is_live() && self.is_spent(id);
         match self.workers[id].life {
-            Life::Live { .. } if idle && self.workers[id].is_at_task_limit() => {
-                self.stop_at_task_limit(id);
-            }
+            Life::Live { .. } if is_spent => self.stop_at_task_limit(id),
             Life::Live { .. } => {
                 if idle {
                     self.workers[id].life = Life::Live {

@@ -24,9 +24,7 @@ impl Core {
             return;
         };
         let pool = worker.pool;
-        if matches!(worker.life, Life::Starting { .. }) {
-            self.booting -= 1;
-        }
+        self.boots.end(id);
         let crashed = self.settle_tasks(id, exit);
         let worker = self.workers.remove(id);
         self.pools[pool.index()]

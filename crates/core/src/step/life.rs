@@ -11,7 +11,7 @@ use crate::{
 use std::collections::VecDeque;
 
 impl Core {
-    /// Adds a worker that is about to start, or that dialled in.
+    /// Adds a worker that is about to start, or that connected by itself.
     pub(crate) fn new_worker(&mut self, pool_id: PoolId, spawned: bool) -> WorkerId {
         let now = self.now;
         let pool = &mut self.pools[pool_id.index()];
@@ -48,6 +48,7 @@ impl Core {
                 most => most,
             },
             ends_itself: false,
+            own_limit: u64::MAX,
             failed_boots_at_hello: None,
             hello_at: Time::NEVER,
             proven_at: Time::NEVER,
@@ -72,12 +73,12 @@ impl Core {
             Some(Life::Killed { .. }) | None => return,
             Some(_) => return self.misbehaved(id),
         }
-        self.booting -= 1;
+        self.boots.end(id);
         self.request_resize_all();
         self.make_ready(id, offer);
     }
 
-    /// Adds a worker that dialled in and is ready at once.
+    /// Adds a worker that connected by itself and is ready at once.
     pub(crate) fn join(&mut self, pool: PoolId, ticket: u32, offer: &Offer<'_>) {
         let id = self.new_worker(pool, false);
         self.actions.push(Action::Admit {
@@ -88,7 +89,7 @@ impl Core {
         self.make_ready(id, offer);
         if self.draining.is_some() {
             self.stop(id, StopReason::Shutdown);
-            // The drain must not wait for workers that dial in now, because they could do so again and again.
+            // The drain must not wait for workers that connect by themselves now, because they could do so again and again.
             if self.is_idle_guest(id) {
                 self.kill(id, StopReason::Shutdown);
             }
@@ -100,6 +101,7 @@ impl Core {
         worker.slots = offer.slots.max(1);
         worker.soft_cancel = offer.soft_cancel;
         if offer.tasks > 0 {
+            worker.own_limit = offer.tasks;
             worker.task_limit = worker.task_limit.min(offer.tasks);
             worker.ends_itself = offer.tasks == worker.task_limit;
         }
@@ -130,7 +132,7 @@ impl Core {
         self.request_resize(pool);
         self.note_health(pool, |pool, _| {
             pool.ever_ready = true;
-            // Neither a worker that dialled in nor the mere start of a process without the protocol proves that
+            // Neither a worker that connected by itself nor the mere start of a process without the protocol proves that
             // the pool's command works.
             if spawned && pool.config.protocol {
                 pool.failed_boots = 0;
@@ -231,6 +233,45 @@ impl Core {
         }
     }
 
+    /// Whether an idle worker has run its maximum number of tasks. In a saturated pool the maximum is raised step by
+    /// step, and while the pool is not saturated it falls twice as fast as it rose.
+    pub(crate) fn is_spent(&mut self, id: WorkerId) -> bool {
+        if !self.workers[id].is_at_task_limit() {
+            return false;
+        }
+        let pool = self.workers[id].pool;
+        let (least, most) = {
+            let config = &self.pools[pool.index()].config;
+            (config.tasks_per_worker, config.max_tasks_per_worker)
+        };
+        if most == 0 {
+            return true;
+        }
+        let extra = self.pools[pool.index()].extra_tasks;
+        let extra = match self.is_saturated(pool) {
+            true => extra.saturating_add(1).min(most.saturating_sub(least)),
+            false => extra / 2,
+        };
+        self.pools[pool.index()].extra_tasks = extra;
+        let worker = &mut self.workers[id];
+        let limit = worker.own_limit.min(least + extra);
+        if worker.outdated || worker.done >= limit {
+            return true;
+        }
+        worker.task_limit = worker.done + 1;
+        worker.ends_itself = worker.task_limit == worker.own_limit;
+        false
+    }
+
+    /// Whether a task waits that one more worker could run, but the pool has as many as it may have.
+    fn is_saturated(&self, id: PoolId) -> bool {
+        let pool = &self.pools[id.index()];
+        let mut active = pool.active.iter();
+        pool.idle.is_empty()
+            && !self.may_grow(id)
+            && active.any(|queue| self.next_of(*queue, id, true).is_some())
+    }
+
     /// Stops a worker that has run its maximum number of tasks. A worker that knows this limit exits by itself
     /// within its grace period; any other is sent GOAWAY.
     pub(crate) fn stop_at_task_limit(&mut self, id: WorkerId) {
@@ -272,7 +313,7 @@ impl Core {
         }
     }
 
-    /// Marks a worker to be replaced. A worker that dialled in is stopped at once, because the server can't
+    /// Marks a worker to be replaced. A worker that connected by itself is stopped at once, because the server can't
     /// start a successor.
     pub(crate) fn recycle(&mut self, id: WorkerId, why: Recycled) {
         self.workers[id].outdated = true;
@@ -298,7 +339,7 @@ impl Core {
         self.request_resize(self.workers[id].pool);
         self.pool_of(id).remove_idle(id);
         self.actions.push(Action::Goaway { worker: id, why });
-        // An idle worker that dialled in and has not requested a task may not read GOAWAY for a long time, so
+        // An idle worker that connected by itself and has not requested a task may not read GOAWAY for a long time, so
         // its connection is closed at once.
         if self.is_idle_guest(id) && matches!(self.workers[id].demand, Demand::NotRequested { .. })
         {
@@ -307,18 +348,18 @@ impl Core {
         self.set_worker_timer(id);
     }
 
-    /// Whether a worker dialled in and has no task. Its process may have other work, so the server only closes
+    /// Whether a worker connected by itself and has no task. Its process may have other work, so the server only closes
     /// its connection.
     pub(crate) fn is_idle_guest(&self, id: WorkerId) -> bool {
         !self.workers[id].spawned && self.workers[id].tasks.is_empty()
     }
 
     /// Kills a worker and all processes that it started, or closes the connection of an idle worker that
-    /// dialled in. The worker is removed when its exit is reported.
+    /// connected by itself. The worker is removed when its exit is reported.
     pub(crate) fn kill(&mut self, id: WorkerId, why: StopReason) {
         match self.workers[id].life {
             Life::Killed { .. } => return,
-            Life::Starting { .. } => self.booting -= 1,
+            Life::Starting { .. } => self.boots.end(id),
             _ => {}
         }
         self.unassign_all_unsent(id);

@@ -3,6 +3,7 @@
 mod announce;
 mod answer;
 mod arrive;
+mod boots;
 mod cancel;
 mod claim;
 mod control;

@@ -4,7 +4,7 @@ use crate::pool::GROW_AFTER;
 use crate::worker::{Life, Worker};
 use crate::{Action, Core, Notice, PoolId, QueueId, StopReason, Time, WorkerId};
 
-/// The spawned workers of a pool, counted by state. Workers that dialled in are not counted, because the server
+/// The spawned workers of a pool, counted by state. Workers that connected by themselves are not counted, because the server
 /// can't start a replacement for them.
 #[derive(Clone, Copy, Default)]
 struct Census {
@@ -48,17 +48,19 @@ impl Core {
         self.pools[pool.index()].is_size_current = true;
         self.stop_beyond_max(pool);
         self.stop_long_idle(pool);
-        let mut boot_wanted = false;
+        let (mut boot_wanted, mut waits) = (false, false);
         while self.wants_boot(pool) {
             if self.now < self.pools[pool.index()].next_boot {
                 boot_wanted = true;
                 break;
             }
-            if self.booting >= self.limits.boots_at_once {
+            if !self.may_boot(pool) {
+                waits = true;
                 break;
             }
             self.boot(pool);
         }
+        self.note_waiting_for_boot(pool, waits);
         self.make_room(pool);
         self.note_reloaded(pool);
         self.set_pool_timer(pool, boot_wanted);
@@ -103,11 +105,29 @@ impl Core {
         if census.available() < pool.config.min && census.all() < pool.config.max {
             return true;
         }
+        let is_quick = pool.config.boots_quickly;
         let starved = pool
             .starved_since
-            .is_some_and(|since| self.now.since(since) >= GROW_AFTER);
-        (starved && census.starting == 0 && self.may_grow(id))
+            .is_some_and(|since| is_quick || self.now.since(since) >= GROW_AFTER);
+        let most_starting = if is_quick { self.waiting_tasks(id) } else { 1 };
+        (starved && census.starting < most_starting && self.may_grow(id))
             || census.starting < census.stale.min(self.limits.boots_at_once)
+    }
+
+    fn waiting_tasks(&self, id: PoolId) -> u32 {
+        let active = self.pools[id.index()].active.iter();
+        active.fold(0, |sum, queue| {
+            self.queues[queue.index()].waiting.saturating_add(sum)
+        })
+    }
+
+    /// A pool whose workers boot quickly is resized whenever tasks wait, unless it has all its workers.
+    pub(crate) fn note_quick_growth(&mut self, id: PoolId) {
+        let pool = &mut self.pools[id.index()];
+        let is_full = pool.workers.len() >= pool.config.max as usize;
+        if pool.config.boots_quickly && pool.starved_since.is_some() && !is_full {
+            pool.is_size_current = false;
+        }
     }
 
     /// Whether too many processes of a pool are still ending. Ending workers make room for new ones, but must
@@ -151,10 +171,12 @@ impl Core {
 
     fn boot(&mut self, pool: PoolId) {
         let id = self.new_worker(pool, true);
-        self.booting += 1;
+        self.begin_boot(id, pool);
         let (version, number) = (self.workers[id].version, self.workers[id].number);
-        // The pool grows by one worker at a time: the next one starts only after work has starved again.
-        self.pools[pool.index()].starved_since = None;
+        if !self.pools[pool.index()].config.boots_quickly {
+            // The pool grows by one worker at a time: the next one starts only after work has starved again.
+            self.pools[pool.index()].starved_since = None;
+        }
         self.actions.push(Action::Spawn {
             worker: id,
             pool,
@@ -174,6 +196,11 @@ impl Core {
         if starves == pool.starved_since.is_some() {
             return;
         }
+        if self.boots.has_waiting(id) {
+            // It may not want another worker any more.
+            self.pools[id.index()].is_size_current = false;
+        }
+        let pool = &self.pools[id.index()];
         // A pool without slots may have to make room for a worker.
         let grows = pool.config.min < pool.config.max || pool.slots == 0;
         let grows = pool.config.spawned && grows;
@@ -201,7 +228,8 @@ impl Core {
         } else {
             Time::NEVER
         };
-        self.pool_timers.wake(id.0, boot.min(grow).min(blame_ends));
+        let due = boot.min(grow).min(blame_ends);
+        self.pool_timers.wake(id.0, due.min(self.patience_ends(id)));
     }
 
     /// Stops workers above the maximum: booting ones first, then idle ones. Does nothing while workers are

@@ -123,12 +123,17 @@ impl Sim {
     fn new_proc(&mut self, pool: usize) -> Proc {
         let leaves = self.setup.pools[pool].leaves;
         let plan = &self.setup.pools[pool].hello;
+        let config = &self.setup.pools[pool].config;
+        let most_tasks = match config.tasks_per_worker {
+            0 => 0,
+            tasks => tasks.max(config.max_tasks_per_worker),
+        };
         Proc {
             pool,
             slots: usize::from(plan.slots),
             soft: plan.soft_cancel,
             pull: plan.pull && plan.slots <= 1,
-            tasks: [plan.tasks, self.setup.pools[pool].config.tasks_per_worker],
+            tasks: [plan.tasks, most_tasks],
             done: 0,
             has_requested: false,
             may_return_one: false,
@@ -177,8 +182,8 @@ impl Sim {
         }
     }
 
-    /// A worker dials in, unless the server drains.
-    pub fn dial_in(&mut self, pool: usize) {
+    /// A worker connects by itself, unless the server drains.
+    pub fn connect_guest(&mut self, pool: usize) {
         if self.core.is_draining() && !self.chance.percent(20) {
             return;
         }
@@ -713,7 +718,7 @@ impl Sim {
             .filter(|other| other.pool == proc.pool)
             .count();
         if plan.guests > 0 && here < plan.guests as usize {
-            // A worker that dials in late after every few tasks could never work off the backlog.
+            // A worker that reconnects late after every few tasks could never work off the backlog.
             let most = if self.trouble { 400 } else { 60 };
             let wait = self.chance.ms(50, most);
             self.after(wait, Due::Guest(proc.pool));

@@ -9,7 +9,7 @@ pub struct PoolPlan {
     pub hello: Hello,
     /// Whether its workers leave after nearly every task and take long to end.
     pub leaves: bool,
-    /// The number of workers that are started elsewhere and dial in again and again.
+    /// The number of workers that are started elsewhere and connect again and again.
     pub guests: u32,
 }
 
@@ -91,6 +91,8 @@ fn pool(chance: &mut Chance) -> PoolPlan {
         memory_limit: chance.of(&[0, 100]),
         max_tasks: chance.of(&[0, 5, 40]),
         tasks_per_worker: chance.of(&[0, 0, 0, 0, 0, 0, 1, 3]),
+        max_tasks_per_worker: chance.of(&[0, 10]),
+        boots_quickly: chance.percent(20),
         isolated: chance.percent(20),
         max_age: chance.of(&[Span::FOREVER, secs(4)]),
         idle_timeout: chance.ms(100, 3_000),
@@ -118,12 +120,13 @@ fn pool(chance: &mut Chance) -> PoolPlan {
 }
 
 /// Turns a pool into one whose processes do not speak the protocol. Settings that the configuration
-/// refuses for such a pool are reset.
+/// rejects for such a pool are reset.
 fn make_silent(pool: &mut PoolPlan) {
     let config = &mut pool.config;
     (config.protocol, config.spawned) = (false, true);
     (config.min, config.max_tasks, config.tasks_per_worker) = (config.max, 0, 0);
     config.isolated = false;
+    config.max_tasks_per_worker = 0;
     pool.guests = 0;
     pool.hello = Hello::slots(1);
 }

@@ -110,21 +110,24 @@ fn three_failed_boots_make_a_pool_unhealthy_until_one_succeeds() {
     let health = Health::Failing { boots: 3 };
     assert_eq!(w.core.pool(pool).2, health);
     assert!(w.notices().contains(&Notice::Health { pool, health }));
-    let refused = w.submit(call(users));
+    let rejected = w.submit(call(users));
     let retry_after = secs(1);
     assert_eq!(
-        w.outcome(refused),
+        w.outcome(rejected),
         Some(Outcome::Unavailable { retry_after })
     );
     w.take_actions();
     fail_boots(&mut w);
     let told = |notice: &Notice| matches!(notice, Notice::Health { .. });
-    assert!(!w.notices().iter().any(told), "still failing is no news");
+    assert!(
+        !w.notices().iter().any(told),
+        "repeated failures are not reported again"
+    );
     w.pass(secs(10));
     w.boot();
     assert_eq!(w.core.pool(pool).2, Health::Healthy);
     assert!(w.notices().iter().any(told));
-    assert!(w.on(patient).is_some(), "who waited is served");
+    assert!(w.on(patient).is_some(), "the waiting task is served");
 }
 
 /// While a pool has a worker, it serves tasks, even if the other workers fail to boot.
@@ -251,9 +254,9 @@ fn a_worker_that_completed_a_task_is_replaced_at_once() {
     assert_eq!(w.starting().len(), 1);
 }
 
-/// A worker that dials in proves nothing about the command that the pool starts.
+/// A worker that connects by itself proves nothing about the command that the pool starts.
 #[test]
-fn a_worker_that_dials_in_does_not_end_the_backoff() {
+fn a_worker_that_connects_by_itself_does_not_end_the_backoff() {
     let (mut w, pool) = World::of(PoolConfig {
         max: 5,
         ..workers(2)
@@ -269,10 +272,10 @@ fn a_worker_that_dials_in_does_not_end_the_backoff() {
     assert!(matches!(w.core.pool(pool).2, Health::Failing { .. }));
 }
 
-/// The death of a worker that dialled in, or of one of an older version, says nothing about the pool's
-/// present command.
+/// The death of a worker that connected by itself, or of one of an older version, says nothing about the pool's
+/// current command.
 #[test]
-fn deaths_of_dialled_in_or_older_workers_are_not_failed_boots() {
+fn deaths_of_connected_or_older_workers_are_not_failed_boots() {
     let (mut w, pool) = World::ready(workers(2));
     let guest = w.join(pool, &Hello::default());
     let old = w.live()[0];
@@ -352,4 +355,133 @@ fn a_worker_that_was_ready_for_a_while_is_not_a_failed_boot() {
     );
     let failed = |action: &Action| matches!(action, Action::Notice(Notice::BootFailed { .. }));
     assert!(!again.iter().any(failed), "{again:?}");
+}
+
+/// The pools whose workers were started since the last call, in order.
+fn started(w: &mut World) -> Vec<PoolId> {
+    let pool = |action: Action| match action {
+        Action::Spawn { pool, .. } => Some(pool),
+        _ => None,
+    };
+    w.take_actions().into_iter().filter_map(pool).collect()
+}
+
+fn one_at_once() -> World {
+    World::with(Limits {
+        boots_at_once: 1,
+        ..Limits::default()
+    })
+}
+
+#[test]
+fn pools_take_turns_to_start_workers() {
+    let mut w = one_at_once();
+    let (a, b) = (
+        w.core.add_pool("a", workers(3)),
+        w.core.add_pool("b", workers(3)),
+    );
+    w.step(Event::Tick);
+    w.boot();
+    let started = started(&mut w);
+    assert_eq!(started.len(), 6);
+    for count in 1..6 {
+        let of = |pool| started[..count].iter().filter(|of| **of == pool).count();
+        assert!(of(a).abs_diff(of(b)) <= 2, "{started:?}");
+    }
+}
+
+/// A pool whose workers live for one task boots all the time.
+#[test]
+fn a_pool_that_always_boots_holds_up_no_other() {
+    for names in [["busy", "calm"], ["calm", "busy"]] {
+        let mut w = one_at_once();
+        let pools = names.map(|name| {
+            let config = match name {
+                "busy" => PoolConfig {
+                    tasks_per_worker: 1,
+                    ..workers(3)
+                },
+                _ => workers(1),
+            };
+            w.core.add_pool(name, config)
+        });
+        let named = |name: &str| pools[usize::from(names[1] == name)];
+        let (busy, calm) = (named("busy"), named("calm"));
+        let of = |w: &World, pool| {
+            let mut live = w.live().into_iter();
+            live.find(|id| w.core.worker(*id).is_some_and(|worker| worker.0 == pool))
+        };
+        w.step(Event::Tick);
+        w.boot();
+        let name = w.jobs(busy, "work", QueueConfig::default());
+        w.submit_many(50, &job(name));
+        w.pass(secs(5));
+        for turn in 0..9 {
+            while let Some(worker) = of(&w, busy) {
+                let task = w.core.assigned_to(worker).next().expect("work");
+                w.done(task);
+                w.exit(worker, Exit::Code(0));
+            }
+            if turn == 0 {
+                let dead = of(&w, calm).expect("it was ready");
+                w.exit(dead, Exit::Signal(9));
+            }
+            w.hello(w.starting()[0], &Hello::default());
+        }
+        assert!(of(&w, calm).is_some(), "{names:?}");
+    }
+}
+
+#[test]
+fn a_pool_whose_boots_fail_holds_up_no_other() {
+    let mut w = one_at_once();
+    let bad = w.core.add_pool("bad", workers(2));
+    w.step(Event::Tick);
+    fail_boots(&mut w);
+    w.pass(secs(1));
+    assert_eq!(started(&mut w), [bad, bad], "it tries again, and hangs");
+    let good = w.core.add_pool("good", workers(2));
+    w.step(Event::Tick);
+    assert_eq!(started(&mut w), [good]);
+    w.hello(w.starting()[1], &Hello::default());
+    assert_eq!(started(&mut w), [good], "one at once");
+}
+
+#[test]
+fn failing_pools_take_turns_too() {
+    let mut w = one_at_once();
+    for name in ["a", "b", "c"] {
+        w.core.add_pool(name, workers(1));
+    }
+    w.step(Event::Tick);
+    for _ in 0..3 {
+        fail_boots(&mut w);
+    }
+    w.seen.clear();
+    for _ in 0..3_000 {
+        w.pass(ms(100));
+        assert!(w.starting().len() <= 1);
+        fail_boots(&mut w);
+    }
+    let started = started(&mut w);
+    for pool in w.core.pools().collect::<Vec<_>>() {
+        let own = started.iter().filter(|of| **of == pool).count();
+        assert!(own >= 5, "{started:?}");
+    }
+}
+
+#[test]
+fn a_boot_that_takes_long_holds_up_no_other() {
+    let mut w = one_at_once();
+    let slow = w.core.add_pool("slow", workers(2));
+    w.step(Event::Tick);
+    let quick = w.core.add_pool("quick", workers(2));
+    w.step(Event::Tick);
+    assert_eq!(started(&mut w), [slow]);
+    w.pass(ms(4_999));
+    assert_eq!(started(&mut w), []);
+    w.pass(ms(1));
+    assert_eq!(started(&mut w), [quick], "but the slow pool has its one");
+    w.pass(secs(5));
+    assert_eq!(started(&mut w), [], "and the quick one, too");
 }

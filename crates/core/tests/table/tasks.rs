@@ -65,7 +65,7 @@ fn the_minimum_is_kept_ready() {
     assert_eq!(w.starting().len(), 0, "four are all that it may have");
     let worker = w.on(tasks[0]).unwrap();
     w.done(tasks[0]);
-    assert_eq!(w.starting().len(), 1, "who leaves makes room");
+    assert_eq!(w.starting().len(), 1, "a worker that leaves makes room");
     w.exit(worker, Exit::Code(0));
     assert_eq!(w.starting().len(), 1);
 }
@@ -94,6 +94,35 @@ fn a_worker_that_does_not_know_its_limit_is_sent_goaway() {
     w.done(tasks[0]);
     assert_eq!(w.assigned(&tasks), []);
     assert_eq!(goaways(&w, worker), 1);
+}
+
+/// The limit rises by one with each task that ends while others wait and the pool can't grow, and falls when none waits.
+#[test]
+fn the_limit_of_tasks_is_raised_while_the_pool_is_saturated() {
+    let (mut w, pool) = World::ready(PoolConfig {
+        tasks_per_worker: 1,
+        max_tasks_per_worker: 4,
+        ..workers(1)
+    });
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let tasks = w.submit_many(6, &job(mail));
+    let worker = w.on(tasks[0]).unwrap();
+    for (nth, task) in tasks[..4].iter().enumerate() {
+        assert_eq!(w.on(*task), Some(worker), "task {nth}");
+        assert_eq!(goaways(&w, worker), 0, "task {nth}");
+        w.done(*task);
+    }
+    assert_eq!(goaways(&w, worker), 1);
+    assert_eq!(w.core.tasks_per_worker(pool), 4);
+    w.exit(worker, Exit::Code(0));
+    w.boot();
+    let next = w.on(tasks[4]).unwrap();
+    assert_ne!(next, worker);
+    w.done(tasks[4]);
+    assert_eq!(w.on(tasks[5]), Some(next));
+    w.done(tasks[5]);
+    assert_eq!(w.core.tasks_per_worker(pool), 2, "no task waits any more");
+    assert_eq!(goaways(&w, next), 1);
 }
 
 /// A short-lived worker that exits cleanly is not worth a log line; one that ends otherwise is.

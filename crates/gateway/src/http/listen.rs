@@ -2,6 +2,7 @@
 
 use super::access::Peer;
 use super::first_head::{Rewound, read_first_head};
+use super::linger::Lingering;
 use super::outgoing::Outgoing;
 use super::site::{self, SitePeer};
 use super::stats::add;
@@ -90,16 +91,16 @@ enum Socket {
     Unix(UnixStream, u32),
 }
 
-/// Accepts connections for ever. `endpoint` is the listener's position among all of them.
+/// Accepts connections forever. `endpoint` is the listener's position among all of them.
 pub(crate) async fn accept(gateway: Rc<Gateway>, listener: Listener, endpoint: usize) {
     loop {
-        // The programs that use the gateway's own port keep their connections. Visitors of sites are many.
+        // Programs that use the gateway's own port keep their idle connections. Those of visitors to sites are closed, because there are many.
         if gateway.sites.is_none() {
             wait_for_place(&gateway).await;
         }
         match listener.accept().await {
             Ok(socket) => {
-                // Only a connection that is there is worth closing another one.
+                // No connection is closed to make room before a new one has arrived.
                 wait_for_place(&gateway).await;
                 start(&gateway, socket, endpoint);
             }
@@ -116,7 +117,7 @@ async fn wait_for_place(gateway: &Gateway) {
         if gateway.sites.is_some() {
             gateway.connections.make_room();
         }
-        // More connections may become idle without one that ends.
+        // Connections may become idle although none has ended.
         timeout(ROOM_INTERVAL, ended).await.ok();
     }
 }
@@ -138,13 +139,16 @@ fn start(gateway: &Rc<Gateway>, socket: Socket, endpoint: usize) {
                     return;
                 }
                 match &shared.sites {
-                    None => serve_connection(shared, socket, Peer::Tcp, activity).await,
+                    None => {
+                        serve_connection(shared, socket, Peer::Tcp, activity, Protocol::Any).await;
+                    }
                     Some(_) => serve_site(shared, socket, (address, endpoint), activity).await,
                 }
             }
             Socket::Unix(socket, uid) => {
                 if socket.readable().await.is_ok() {
-                    serve_connection(shared, socket, Peer::Unix(uid), activity).await;
+                    let peer = Peer::Unix(uid);
+                    serve_connection(shared, socket, peer, activity, Protocol::Any).await;
                 }
             }
         }
@@ -170,12 +174,17 @@ async fn serve_site(
     let acceptor = match acceptor {
         Some(acceptor) if begins_with_tls(&socket).await => acceptor,
         // A plain request on a listener with TLS is answered with an explanation.
-        _ => return serve_connection(gateway, socket, Peer::Site(peer), watch).await,
+        _ => {
+            let peer = Peer::Site(peer);
+            return serve_connection(gateway, socket, peer, watch, Protocol::Any).await;
+        }
     };
     peer.is_secure = true;
     let handshake = timeout(gateway.settings.header_timeout, acceptor.accept(socket));
     if let Ok(Ok(socket)) = Box::pin(handshake).await {
-        serve_connection(gateway, Box::new(socket), Peer::Site(peer), watch).await;
+        let protocol = Protocol::agreed(socket.get_ref().1.alpn_protocol());
+        let (socket, peer) = (Box::new(socket), Peer::Site(peer));
+        serve_connection(gateway, socket, peer, watch, protocol).await;
     }
 }
 
@@ -188,8 +197,13 @@ async fn begins_with_tls(socket: &TcpStream) -> bool {
 
 /// Serves HTTP until the connection ends. Called only after the first byte has arrived, and hyper's state is allocated
 /// only after the first head, so that clients that send nothing or little cost little.
-async fn serve_connection<S>(gateway: Rc<Gateway>, socket: S, peer: Peer, watch: Rc<Activity>)
-where
+async fn serve_connection<S>(
+    gateway: Rc<Gateway>,
+    socket: S,
+    peer: Peer,
+    watch: Rc<Activity>,
+    protocol: Protocol,
+) where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
     let mut watched = Tracked {
@@ -198,16 +212,21 @@ where
         gateway: gateway.clone(),
     };
     if let Ok(head) = read_first_head(&mut watched).await {
-        let socket = Rewound::new(head, watched);
-        Box::pin(serve_requests(gateway, socket, peer, watch)).await;
+        let socket = Lingering::new(Rewound::new(head, watched));
+        Box::pin(serve_requests(gateway, socket, peer, watch, protocol)).await;
     }
 }
 
-async fn serve_requests<S>(gateway: Rc<Gateway>, socket: S, peer: Peer, watch: Rc<Activity>)
-where
+async fn serve_requests<S>(
+    gateway: Rc<Gateway>,
+    socket: S,
+    peer: Peer,
+    watch: Rc<Activity>,
+    protocol: Protocol,
+) where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
-    let mut builder = Builder::new(Local);
+    let mut builder = protocol.builder();
     let max_header = gateway.settings.max_header;
     let mut http1 = builder.http1();
     http1.max_buf_size(max_header).header_read_timeout(None);
@@ -265,6 +284,34 @@ impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.gateway.connections.remove(self.number);
         self.gateway.ended.notify_waiters();
+    }
+}
+
+/// The version of HTTP that a client may speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    Any,
+    Http1,
+    Http2,
+}
+
+impl Protocol {
+    /// The version that was agreed upon in the TLS handshake, if any was.
+    fn agreed(alpn: Option<&[u8]>) -> Self {
+        match alpn {
+            Some(b"h2") => Self::Http2,
+            Some(_) => Self::Http1,
+            None => Self::Any,
+        }
+    }
+
+    fn builder(self) -> Builder<Local> {
+        let builder = Builder::new(Local);
+        match self {
+            Self::Any => builder,
+            Self::Http1 => builder.http1_only(),
+            Self::Http2 => builder.http2_only(),
+        }
     }
 }
 

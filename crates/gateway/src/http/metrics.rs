@@ -321,6 +321,16 @@ fn write_pools(pools: &[pool::Pool], page: &mut Page) {
         }
     }
     page.family(
+        "stoker_pool_tasks_per_worker",
+        Kind::Gauge,
+        "Tasks that a worker currently runs before it ends.",
+    );
+    for pool in pools {
+        if let Some(tasks) = pool.tasks_per_worker {
+            page.sample(&[("pool", &pool.name)], tasks);
+        }
+    }
+    page.family(
         "stoker_pool_restarts_total",
         Kind::Counter,
         "Workers that ended unexpectedly.",

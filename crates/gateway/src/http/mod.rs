@@ -11,6 +11,7 @@ mod duration;
 mod exposition;
 mod first_head;
 mod health;
+mod linger;
 mod listen;
 mod metrics;
 mod openapi;

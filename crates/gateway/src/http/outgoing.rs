@@ -3,12 +3,13 @@
 use super::budget::Budget;
 use super::reply::{Answer, counted};
 use super::unread::{Unread, UnreadAnswers};
-use super::watch::Activity;
+use super::watch::{Activity, WaitGuard};
 use bytes::Bytes;
 use hyper::Response;
 use hyper::body::{Body, Frame, SizeHint};
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -35,6 +36,9 @@ struct Stream {
     body: Pin<Box<dyn Body<Data = Bytes, Error = io::Error>>>,
     /// The connection is not idle before the stream ends.
     unread: Option<Unread>,
+    watch: Option<Rc<Activity>>,
+    /// Set while the next piece is waited for.
+    waits: Option<WaitGuard>,
     /// Where the pieces are counted that wait until the client reads them.
     pieces: Option<(Arc<Budget>, Arc<UnreadAnswers>)>,
 }
@@ -49,6 +53,8 @@ impl Outgoing {
         Self::of(Source::Stream(Stream {
             body: Box::pin(body),
             unread: None,
+            watch: None,
+            waits: None,
             pieces: None,
         }))
     }
@@ -63,11 +69,12 @@ impl Outgoing {
 
     /// Records that the client of a connection has to read the body, and reserves the memory that it has. Over HTTP/2, many
     /// pieces of a stream may wait in memory; over HTTP/1.1, one.
-    pub(crate) fn count(&mut self, budget: &Arc<Budget>, watch: &Activity, is_http2: bool) {
+    pub(crate) fn count(&mut self, budget: &Arc<Budget>, watch: &Rc<Activity>, is_http2: bool) {
         match &mut self.body {
             Source::Whole(answer) => answer.count(budget, watch),
             Source::Stream(stream) => {
                 stream.unread = Some(watch.unread().add(0));
+                stream.watch = Some(watch.clone());
                 stream.pieces = is_http2.then(|| (budget.clone(), watch.unread().clone()));
             }
         }
@@ -81,7 +88,13 @@ impl Outgoing {
 
 impl Stream {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let polled = ready!(self.body.as_mut().poll_frame(context));
+        let polled = self.body.as_mut().poll_frame(context);
+        if polled.is_ready() {
+            self.waits = None;
+        } else if self.waits.is_none() {
+            self.waits = self.watch.as_ref().map(Activity::wait_for_worker);
+        }
+        let polled = ready!(polled);
         let count = |frame: Frame<Bytes>| match &self.pieces {
             Some((budget, unread)) => frame.map_data(|piece| counted(piece, budget, unread)),
             None => frame,

@@ -28,6 +28,8 @@ pub(crate) struct Activity {
     /// Since when writes are blocked because the client does not read.
     blocked: Cell<Option<Instant>>,
     requests: Cell<usize>,
+    /// The number of answers that wait for their workers to send more.
+    waiting: Cell<usize>,
     /// Whether there was a request.
     has_served: Cell<bool>,
     /// Whether the connection uses HTTP/2, where a header can't be told apart from other frames between requests.
@@ -52,6 +54,7 @@ impl Activity {
             header: Cell::new(None),
             blocked: Cell::new(None),
             requests: Cell::new(0),
+            waiting: Cell::new(0),
             has_served: Cell::new(false),
             is_http2: Cell::new(false),
             unread: Arc::default(),
@@ -108,7 +111,8 @@ impl Activity {
             true => limits.idle,
             false => limits.header,
         };
-        let is_idle = self.requests.get() == 0;
+        // Server-sent events may come after any time.
+        let is_idle = self.requests.get() == 0 && self.waiting.get() == 0;
         is_over(self.blocked.get(), limits.write)
             || is_idle && is_over(self.header.get(), header)
             || is_idle && is_over(Some(self.active.get()), limits.idle)
@@ -126,6 +130,14 @@ impl Activity {
         self.unread_since.set(since);
         let is_slow = since.is_some_and(|since| since.is_slow(now));
         is_slow.then(|| self.unread.bytes())
+    }
+
+    /// Records that an answer waits for its worker, until the returned value is dropped.
+    pub(crate) fn wait_for_worker(self: &Rc<Self>) -> WaitGuard {
+        self.waiting.set(self.waiting.get() + 1);
+        WaitGuard {
+            watch: self.clone(),
+        }
     }
 
     fn record_read(&self) {
@@ -161,6 +173,18 @@ impl Drop for RequestGuard {
         if in_flight.get() == 0 {
             self.gateway.ended.notify_waiters();
         }
+    }
+}
+
+/// An answer that waits for its worker to send more.
+pub(crate) struct WaitGuard {
+    watch: Rc<Activity>,
+}
+
+impl Drop for WaitGuard {
+    fn drop(&mut self) {
+        self.watch.waiting.set(self.watch.waiting.get() - 1);
+        self.watch.active.set(self.watch.now.get());
     }
 }
 
@@ -219,5 +243,34 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Tracked<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.socket).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        header: Duration::from_secs(10),
+        idle: Duration::from_secs(60),
+        write: Duration::from_secs(30),
+    };
+
+    #[test]
+    fn a_connection_is_not_idle_while_an_answer_waits_for_its_worker() {
+        let now = Rc::new(Cell::new(Instant::now()));
+        let watch = Activity::new(now.clone());
+        let pass = |seconds| now.set(now.get() + Duration::from_secs(seconds));
+        let waits = watch.wait_for_worker();
+        pass(1_000);
+        assert!(!watch.is_overdue(LIMITS));
+        drop(waits);
+        pass(59);
+        assert!(
+            !watch.is_overdue(LIMITS),
+            "its worker has just sent something"
+        );
+        pass(2);
+        assert!(watch.is_overdue(LIMITS));
     }
 }

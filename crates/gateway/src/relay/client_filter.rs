@@ -2,14 +2,15 @@
 
 use super::connection_handle::ConnectionHandle;
 use super::permit::{self, Verdict};
-use super::pump::{FrameFilter, Output};
-use super::rejection::Rejection;
-use super::scanner::{Part, Scanner};
 use std::rc::Rc;
 use std::time::Instant;
+use stoker_session::Rejection;
+use stoker_session::local_paths;
+use stoker_session::{FrameFilter, Output};
+use stoker_session::{Part, Scanner};
 use stoker_wire::{Flags, Frame, IdMap, Type};
 
-/// What to do with the body of the request that is being read.
+/// How the body of the request that is being read is handled.
 enum Body {
     Forward,
     Skip,
@@ -55,6 +56,9 @@ impl ClientFilter {
         if frame.kind != Type::Req {
             out.to_server.extend_from_slice(bytes);
             return;
+        }
+        if let Err(rejection) = local_paths::check_request(frame.meta) {
+            return self.reject(frame.id, frame.flags, &rejection, out);
         }
         let token = self.handle.token();
         match permit::check_request(&token, frame, body) {

@@ -3,19 +3,18 @@
 use super::Relay;
 use super::authenticate::AuthenticatedPeer;
 use super::connection_handle::Stop;
-use super::pump::{End, FrameFilter, Pump};
-use super::rejection::Rejection;
+use super::pump::{End, Pump};
 use super::server_socket::ServerSocket;
 use crate::token::{Role, Token};
 use std::future::poll_fn;
 use std::time::Duration;
-use stoker_wire::{Encode, Hello, Relayed, Status, Type, encode};
+use stoker_session::FrameFilter;
+use stoker_session::Rejection;
+use stoker_wire::{Encode, Hello, Relayed, Type, encode};
 use tokio::time::timeout;
 
 /// How long to keep writing the last bytes to one side after the other side has closed its connection.
 pub(super) const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a peer should wait before it reconnects if the server can't be reached.
-const RETRY_MS: u32 = 1_000;
 
 /// Connects to the server on behalf of a peer, and forwards what the peer has sent so far. `None` if the peer was
 /// rejected.
@@ -28,17 +27,17 @@ pub(super) async fn open(
     hello_for_server(relay, peer, &mut pump.out.to_server);
     let rest = std::mem::take(&mut peer.rest);
     let checked = filter.on_peer_bytes(&rest, &mut pump.out);
-    let server = ServerSocket::connect(relay.client.socket()).await;
-    let rejection = match (checked, server) {
-        (Ok(()), Ok(server)) => return Some((pump, server)),
-        (Err(rejection), _) => rejection,
-        (_, Err(error)) => Rejection {
-            retry_ms: Some(RETRY_MS),
-            ..Rejection::new(
-                Status::UNAVAILABLE,
-                format!("the gateway cannot reach the server: {error}"),
-            )
-        },
+    let connected = match relay.is_finishing.get() {
+        true => Err(Rejection::server_ended()),
+        false => ServerSocket::connect(relay.client.socket())
+            .await
+            .map_err(|error| {
+                Rejection::unavailable(format!("the gateway cannot reach the server: {error}"))
+            }),
+    };
+    let rejection = match checked.and(connected) {
+        Ok(server) => return Some((pump, server)),
+        Err(rejection) => rejection,
     };
     rejection.answer(0, &mut pump.out.to_peer);
     let socket = &mut peer.socket;

@@ -14,6 +14,8 @@ pub(super) enum Stop {
     Revoked,
     /// The worker has resumed its session on another connection.
     Resumed,
+    /// The server has shut down.
+    ServerEnded,
 }
 
 /// An open connection of an authenticated peer.

@@ -12,24 +12,18 @@ mod client_certificate;
 mod client_filter;
 mod connect;
 mod connection_handle;
-#[cfg(test)]
-mod lost_connections;
 mod peer_socket;
 mod pending_peers;
 mod permit;
 mod process;
 mod pump;
-mod rejection;
-mod scanner;
 mod serve_client;
 mod serve_worker;
 mod server_socket;
-mod session_state;
 mod settings;
 mod stats;
 mod tokens;
 mod usage;
-mod worker_filter;
 
 pub use crate::tls::TlsFiles;
 pub use process::{check, run};
@@ -39,11 +33,11 @@ use crate::client::Client;
 use crate::tls::Tls;
 use crate::token::Token;
 use auth_failures::AuthFailureLimiter;
-use connection_handle::ConnectionHandle;
+use connection_handle::{ConnectionHandle, Stop};
 use pending_peers::PendingPeers;
 use serve_worker::Sessions;
 use stats::Stats;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use tokens::Tokens;
 use tokio::sync::Notify;
@@ -65,6 +59,8 @@ struct Relay {
     scratch: RefCell<Vec<u8>>,
     /// Notified when a connection has ended.
     ended: Notify,
+    /// The server has shut down, and the gateway ends.
+    is_finishing: Cell<bool>,
 }
 
 impl Relay {
@@ -76,10 +72,28 @@ impl Relay {
         handles.push(Rc::downgrade(handle));
     }
 
+    /// The handles of the connections of authenticated peers.
+    fn open_connections(&self) -> Vec<Rc<ConnectionHandle>> {
+        self.handles
+            .borrow()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect()
+    }
+
+    /// Ends everything that waits for the server, which has shut down.
+    fn end_connections(&self) {
+        self.is_finishing.set(true);
+        for handle in self.open_connections() {
+            handle.stop(Stop::ServerEnded);
+        }
+        self.sessions.end();
+    }
+
     /// Applies changed tokens to the open connections.
     fn update_connections(&self) {
         let mut limited: Vec<Rc<Token>> = Vec::new();
-        for handle in self.handles.borrow().iter().filter_map(Weak::upgrade) {
+        for handle in self.open_connections() {
             let token = self.tokens.current(&handle.name, &handle.proof);
             if let Some(token) = &token
                 && token.inflight != handle.token().inflight

@@ -6,7 +6,7 @@ use super::{Relay, accept};
 use crate::client::{self, Client, Level};
 use crate::tls::{self, Tls};
 use rustix::fd::OwnedFd;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
@@ -60,6 +60,7 @@ async fn serve(
         handles: RefCell::default(),
         scratch: RefCell::new(vec![0; READ_SIZE]),
         ended: Notify::new(),
+        is_finishing: Cell::new(false),
         settings,
     });
     relay.log_start(&listeners);
@@ -95,12 +96,13 @@ async fn report(relay: Rc<Relay>) {
     relay.client.report_changes(|| relay.stats.list()).await;
 }
 
-/// Waits until all connections have ended, at most `FINAL_WRITE_TIMEOUT`.
+/// Waits until all authenticated peers have read their last answers, at most `FINAL_WRITE_TIMEOUT`.
 async fn finish(relay: &Relay) {
+    relay.end_connections();
     let end = Instant::now() + FINAL_WRITE_TIMEOUT;
     loop {
         let ended = relay.ended.notified();
-        if relay.stats.connections.get() == 0 || timeout_at(end, ended).await.is_err() {
+        if relay.open_connections().is_empty() || timeout_at(end, ended).await.is_err() {
             return;
         }
     }

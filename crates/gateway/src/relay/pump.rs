@@ -5,12 +5,12 @@
 //! not read; and the other way round.
 
 use super::connection_handle::{ConnectionHandle, Stop};
-use super::rejection::Rejection;
 use super::server_socket::ServerSocket;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use stoker_session::{FrameFilter, Output, Rejection};
 use stoker_wire::Status;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -19,24 +19,6 @@ const MAX_SPARE_CAPACITY: usize = 8 << 10;
 /// The number of unwritten bytes for the peer above which nothing more is read from it. It limits the memory for
 /// rejections of requests that the peer keeps sending without reading the answers.
 const MAX_UNREAD: usize = 256 << 10;
-
-/// Bytes that wait to be written.
-#[derive(Default)]
-pub(super) struct Output {
-    pub(super) to_peer: Vec<u8>,
-    pub(super) to_server: Vec<u8>,
-}
-
-/// Decides what is forwarded in each direction, and tracks the frames.
-pub(super) trait FrameFilter {
-    /// An error ends the connection.
-    fn on_peer_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Rejection>;
-    fn on_server_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Rejection>;
-    /// Whether the bytes that were forwarded to the peer end with a complete frame.
-    fn is_between_frames(&self) -> bool;
-    /// Whether the server may still read after it has closed its sending side.
-    fn may_half_close(&self) -> bool;
-}
 
 /// Why the exchange ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,8 +40,12 @@ pub(super) struct Pump {
     sent_to_peer: usize,
     sent_to_server: usize,
     needs_flush: bool,
+    /// The server has answered this connection.
+    is_served: bool,
     /// The server has closed its sending side, but still reads.
     is_half_closed: bool,
+    /// The peer's connection has been half-closed too.
+    is_shut_down: bool,
 }
 
 impl Pump {
@@ -74,8 +60,8 @@ impl Pump {
     ) -> End {
         poll_fn(|cx| {
             loop {
-                if let Some(stop) = handle.stopped() {
-                    return Poll::Ready(End::Stopped(stop));
+                if let Some(end) = self.end_by(handle) {
+                    return Poll::Ready(end);
                 }
                 let mut scratch = scratch.borrow_mut();
                 let step = self.step(cx, peer, server, filter, &mut scratch);
@@ -90,6 +76,16 @@ impl Pump {
             Poll::Pending
         })
         .await
+    }
+
+    /// Why the handle ends the exchange.
+    fn end_by(&self, handle: &ConnectionHandle) -> Option<End> {
+        match handle.stopped()? {
+            Stop::ServerEnded if self.is_half_closed => Some(End::Server),
+            // The last bytes of the server may not have been read yet. The end of its connection follows them.
+            Stop::ServerEnded if self.is_served => None,
+            stop => Some(End::Stopped(stop)),
+        }
     }
 
     /// Reads and writes once in each direction without waiting. Returns whether any bytes were moved.
@@ -107,11 +103,13 @@ impl Pump {
             if server.poll_closed(cx).is_ready() {
                 return Err(End::Server);
             }
+            progress |= self.shut_down_peer(cx, peer)?;
         } else if self.out.to_peer.is_empty()
             && let Poll::Ready(read) = server.poll_read(cx, scratch)
         {
             match read {
                 Ok(count) if count > 0 => {
+                    self.is_served = true;
                     let filtered = filter.on_server_bytes(&scratch[..count], &mut self.out);
                     filtered.map_err(End::Fault)?;
                 }
@@ -162,6 +160,24 @@ impl Pump {
         Ok(progress)
     }
 
+    /// Closes this gateway's sending side of the peer's connection, as the server did: a worker that does not understand
+    /// GOAWAY leaves at the end of its input.
+    fn shut_down_peer<S: AsyncWrite + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        peer: &mut S,
+    ) -> Result<bool, End> {
+        if self.is_shut_down || !self.out.to_peer.is_empty() {
+            return Ok(false);
+        }
+        match Pin::new(peer).poll_shutdown(cx) {
+            Poll::Ready(Ok(())) => self.is_shut_down = true,
+            Poll::Ready(Err(_)) => return Err(End::Peer),
+            Poll::Pending => return Ok(false),
+        }
+        Ok(true)
+    }
+
     fn write_to_server(
         &mut self,
         cx: &mut Context<'_>,
@@ -172,7 +188,7 @@ impl Pump {
             let rest = &self.out.to_server[self.sent_to_server..];
             match server.poll_write(cx, rest) {
                 Poll::Ready(Ok(count)) => self.sent_to_server += count,
-                // The server has closed the connection. What it wrote before can still be read, so this is no end yet.
+                // The server has closed the connection. What it wrote before can still be read, so the exchange has not ended yet.
                 Poll::Ready(Err(_)) => self.sent_to_server = self.out.to_server.len(),
                 Poll::Pending => return Ok(progress),
             }
@@ -230,6 +246,9 @@ impl Pump {
                 let text = "the token was changed or revoked, or has expired: reconnect with a valid token";
                 Rejection::new(Status::UNAUTHENTICATED, text).answer(0, &mut self.out.to_peer);
             }
+            End::Stopped(Stop::ServerEnded) => {
+                Rejection::server_ended().answer(0, &mut self.out.to_peer);
+            }
             End::Peer | End::Server | End::Stopped(Stop::Resumed) => {}
         }
     }
@@ -239,5 +258,6 @@ impl Pump {
         self.out.to_peer.clear();
         self.sent_to_peer = 0;
         self.needs_flush = false;
+        self.is_shut_down = false;
     }
 }

@@ -4,16 +4,17 @@ use super::Relay;
 use super::authenticate::AuthenticatedPeer;
 use super::connect::{FINISH_TIMEOUT, may_reconnect, open};
 use super::connection_handle::{ConnectionHandle, Stop};
-use super::pump::{End, FrameFilter, Pump};
+use super::pump::{End, Pump};
 use super::server_socket::ServerSocket;
 use super::stats::add;
-use super::worker_filter::WorkerFilter;
 use crate::client::Level;
 use crate::random::random_hex;
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
+use stoker_session::FrameFilter;
+use stoker_session::{ExpiredSessions, WorkerFilter};
 use stoker_wire::{Encode, Type, encode};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -21,15 +22,11 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// How long a reconnected worker waits until its earlier connection has released the session.
 const TAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The number of sessions that are remembered after they have expired in the middle of a task.
-const MAX_EXPIRED: usize = 1_000;
-
 /// The sessions of all workers.
 #[derive(Default)]
 pub(super) struct Sessions {
     by_id: RefCell<HashMap<String, Rc<SessionEntry>>>,
-    /// Expired sessions with the ids of their unanswered tasks, the latest last.
-    expired: RefCell<VecDeque<(String, Vec<u32>)>>,
+    expired: RefCell<ExpiredSessions>,
 }
 
 /// A session that can be resumed. It outlives its connection until `resume_timeout` has passed.
@@ -75,7 +72,9 @@ pub(super) async fn serve_worker(relay: &Rc<Relay>, mut peer: AuthenticatedPeer)
     }
     drop(peer);
     session.pump.discard_peer_output();
-    wait_for_reconnect(relay, &entry, session).await;
+    if !relay.is_finishing.get() {
+        wait_for_reconnect(relay, &entry, session).await;
+    }
 }
 
 /// Resumes the session that the worker requests in HELLO, or begins a new one.
@@ -88,7 +87,11 @@ async fn resume_or_begin(
             add(&relay.stats.resumed, 1);
             return Some(resumed);
         }
-        let late = relay.sessions.late_answers(&id, &peer.hello.held);
+        let late = relay
+            .sessions
+            .expired
+            .borrow()
+            .late_answers(&id, &peer.hello.held);
         add(&relay.stats.late, late as u64);
         if late > 0 {
             let text = format!(
@@ -201,10 +204,7 @@ async fn wait_for_reconnect(relay: &Rc<Relay>, entry: &Rc<SessionEntry>, session
 
 /// Ends a session that can't be resumed.
 async fn finish(mut session: WorkerSession, peer: &mut AuthenticatedPeer, end: &End) {
-    let state = session.filter.state();
-    if may_reconnect(end) && state.unanswered() == 0 && !state.goaway_from_worker() {
-        // The worker ran no task, so this is no crash: tasks that are in transit return to their queue, and the lost
-        // connection counts against none of them.
+    if may_reconnect(end) && session.filter.is_idle() {
         encode(
             &mut session.pump.out.to_server,
             Encode::new(Type::Goaway, 0),
@@ -225,23 +225,19 @@ impl Sessions {
         self.by_id.borrow_mut().remove(id);
     }
 
+    /// Ends the sessions without a connection: the server has shut down, and will not read their answers.
+    pub(super) fn end(&self) {
+        for (_, entry) in self.by_id.borrow_mut().drain() {
+            entry.disconnected.borrow_mut().take();
+            entry.has_ended.set(true);
+            entry.changed.notify_waiters();
+        }
+    }
+
     /// Removes a session, and remembers its unanswered tasks, to recognize late answers.
     fn expire(&self, id: &str, session: &WorkerSession) {
         self.remove(id);
-        let open = session.filter.state().open_ids();
-        let mut expired = self.expired.borrow_mut();
-        if expired.len() >= MAX_EXPIRED {
-            expired.pop_front();
-        }
-        expired.push_back((id.to_owned(), open));
-    }
-
-    /// The number of answers of a reconnected worker that are too late, because its session has expired.
-    fn late_answers(&self, id: &str, held: &[u32]) -> usize {
-        let expired = self.expired.borrow();
-        let open = expired.iter().find(|(other, _)| other == id);
-        open.map_or(0, |(_, open)| {
-            held.iter().filter(|id| open.contains(id)).count()
-        })
+        let unanswered = session.filter.state().open_ids();
+        self.expired.borrow_mut().add(id, unanswered);
     }
 }

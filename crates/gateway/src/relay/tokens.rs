@@ -1,6 +1,5 @@
 //! The tokens in the file, with the current usage of each.
 
-use super::rejection::Rejection;
 use super::usage::Usage;
 use crate::token::{FileError, Secret, Token, read, split_secret};
 use std::cell::{Cell, RefCell};
@@ -10,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
+use stoker_session::Rejection;
 use stoker_wire::Status;
 
 /// A token with the current usage of its peers.

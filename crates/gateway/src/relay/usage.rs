@@ -1,13 +1,13 @@
 //! The current usage of a token by its peers, and its limits.
 
-use super::rejection::Rejection;
 use crate::token::Token;
 use std::cell::Cell;
 use std::time::Instant;
+use stoker_session::Rejection;
 
 /// How long a peer should wait before it repeats a request that exceeded the limit of unanswered requests.
 const RETRY_MS: u32 = 100;
-/// How long a peer should wait before it reconnects if it exceeded the limit of connections.
+/// How long a peer should wait before it reconnects if it exceeded the connection limit.
 const CONNECT_RETRY_MS: u32 = 1_000;
 
 #[derive(Default)]

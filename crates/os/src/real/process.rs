@@ -110,6 +110,25 @@ fn stat_field(pid: i32, number: usize) -> Option<String> {
     Some(field.to_owned())
 }
 
+/// What identifies a process beside its pid, which may be used again after its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Birth {
+    /// The parent at present. It changes when the parent ends.
+    pub parent: i32,
+    /// Clock ticks from the start of the machine to that of the process.
+    pub ticks: u64,
+}
+
+/// The parent and the start time of a process; `None` if it does not exist.
+pub fn birth(pid: i32) -> Option<Birth> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_ascii_whitespace();
+    let parent = fields.nth(1)?.parse().ok()?;
+    let ticks = fields.nth(22 - 5)?.parse().ok()?;
+    Some(Birth { parent, ticks })
+}
+
 /// Whether a process was forked within the last second.
 pub fn is_young(pid: i32) -> bool {
     let started = stat_field(pid, 22);

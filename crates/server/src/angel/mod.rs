@@ -74,6 +74,15 @@ impl Plane {
             ToServer::Spawned { worker, pid } => self.spawned(worker, pid, fds),
             ToServer::SpawnFailed { worker, error } => self.not_spawned(worker, &error),
             ToServer::Exited { worker, end } => self.reaped(worker, end),
+            ToServer::ZygoteStarted { zygote, pid } => self.zygote_started(zygote, pid, fds),
+            ToServer::ZygoteReady { zygote, findings } => self.zygote_ready(zygote, findings),
+            ToServer::ZygoteEnded {
+                zygote,
+                end,
+                is_expected,
+                reason,
+                waiting,
+            } => self.zygote_ended(zygote, end, is_expected, reason, &waiting),
             ToServer::OrphanKilled {
                 worker,
                 pid,

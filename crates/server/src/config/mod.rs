@@ -29,6 +29,7 @@ pub use units::{parse_size, parse_time};
 pub(crate) use units::{size_text, write_time};
 
 use std::path::{Path, PathBuf};
+use stoker_angel::Spec;
 use stoker_core::{Backoff, PoolConfig, Span};
 use stoker_workers::Strategy;
 
@@ -165,11 +166,19 @@ impl Default for StoreConfig {
     }
 }
 
+/// The maximum number of tasks of a forked worker with `tasks_per_fork = "auto"`.
+const MAX_AUTOMATIC_TASKS: u64 = 100;
+/// The path by which the angel finds its own program, even if the file has been replaced.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
     pub name: String,
     /// How the workers are started, and how many tasks each runs.
     pub strategy: &'static Strategy,
+    /// The number of tasks that a worker runs which a zygote has forked, if the strategy has a zygote. `None`: one, or
+    /// more while the pool is saturated.
+    pub tasks_per_fork: Option<u64>,
     /// The number of tasks that an adapter runs at once; for other strategies the maximum number of workers.
     pub slots: u32,
     /// Program and arguments; empty if workers connect by themselves.
@@ -201,6 +210,7 @@ impl Pool {
         Self {
             name,
             strategy: <&Strategy>::default(),
+            tasks_per_fork: Some(1),
             slots: core.max,
             command: Vec::new(),
             address: None,
@@ -221,13 +231,22 @@ impl Pool {
     /// slot for each.
     fn apply_strategy(&mut self) {
         let core = &mut self.core;
-        (core.tasks_per_worker, core.isolated) = (self.strategy.tasks, self.strategy.is_adapter);
+        (core.tasks_per_worker, core.max_tasks_per_worker) = match self.tasks_per_fork {
+            _ if !self.strategy.has_zygote => (self.strategy.tasks, 0),
+            Some(tasks) => (tasks, 0),
+            None => (1, MAX_AUTOMATIC_TASKS),
+        };
+        core.isolated = self.strategy.is_adapter;
+        core.boots_quickly = self.strategy.has_zygote;
         self.slots = core.max;
         if self.strategy.is_adapter {
             (core.min, core.max) = (1, 1);
         }
-        // The adapter itself is started even if the server to which it passes tasks on runs elsewhere.
-        core.spawned |= self.strategy.has_upstream;
+        // The adapter itself is started even if the server to which it passes tasks on runs elsewhere, and a host without any
+        // arguments.
+        let needs_script = self.strategy.has_zygote;
+        core.spawned |=
+            self.strategy.has_upstream || (self.strategy.host.is_some() && !needs_script);
     }
 
     /// The part of the pool's configuration that the core needs. An adapter limits the memory of each of its
@@ -256,10 +275,29 @@ impl Pool {
         }
     }
 
+    /// How the angel starts a worker of the pool, or its zygote.
+    #[must_use]
+    pub fn worker_spec(&self) -> Spec {
+        Spec {
+            protocol: self.core.protocol,
+            command: self.strategy.command(OWN_PROGRAM, &self.command),
+            env_clear: self.env_clear,
+            env_pass: self.env_pass.clone(),
+            env: self.environment(),
+            dir: self.directory.clone(),
+            user: self.user.clone(),
+        }
+    }
+
     /// The environment variables that are set for the pool's processes, in addition to the inherited ones.
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
         let (limit, address) = (self.core.memory_limit, self.address.as_deref());
-        let own = self.strategy.variables(self.slots, limit, address);
+        // If the number changes, a worker can't count its tasks itself.
+        let tasks = match self.core.max_tasks_per_worker {
+            0 => self.core.tasks_per_worker,
+            _ => 0,
+        };
+        let own = self.strategy.variables(tasks, self.slots, limit, address);
         let sites = (!self.sites.is_empty()).then(|| self.sites.join(","));
         let sites = sites.map(|sites| (stoker_workers::SITES.to_owned(), sites));
         own.chain(sites).chain(self.env.clone()).collect()

@@ -170,7 +170,9 @@ impl PathChecks<'_> {
                 None => self.base.clone(),
                 Some(directory) => self.base.join(directory),
             };
-            if directory.is_dir() {
+            if let (Some(host), true) = (pool.strategy.host, directory.is_dir()) {
+                self.check_host(pool, host);
+            } else if directory.is_dir() {
                 self.check_program(pool, &directory);
                 self.check_script(pool, &directory);
             } else {
@@ -193,11 +195,17 @@ impl PathChecks<'_> {
             ),
             Ok(uid) if own != 0 && uid != own => (
                 format!("only root can start workers as '{user}'"),
-                "start Stoker as root, or leave user out",
+                "start Stoker as root, or remove user",
             ),
             Ok(_) => return,
         };
         self.add_mistake(&["pool", &pool.name, "user"], what, hint);
+    }
+
+    fn check_host(&mut self, pool: &Pool, host: &str) {
+        if let Some((what, hint)) = stoker_workers::missing_host(host) {
+            self.add_mistake(&["pool", &pool.name, "strategy"], what, &hint);
+        }
     }
 
     /// If the command is an interpreter with a script as its first argument, checks that the script exists.

@@ -23,6 +23,11 @@ pub(crate) enum Source {
     },
     /// The process of a worker that connected by itself.
     Process(ConnId),
+    /// A zygote's stdout (false) or stderr (true), by the zygote's key.
+    Zygote {
+        zygote: u64,
+        stderr: bool,
+    },
 }
 
 impl Source {
@@ -45,6 +50,7 @@ impl Source {
             } => pack(5, worker),
             Self::Process(id) => pack(6, id),
             Self::Store => 7 << 56,
+            Self::Zygote { zygote, stderr } => (8 + u64::from(stderr)) << 56 | zygote,
         }
     }
 
@@ -67,6 +73,10 @@ impl Source {
                 stderr: true,
             },
             6 => Self::Process(id),
+            kind @ (8 | 9) => Self::Zygote {
+                zygote: token & (u64::MAX >> 8),
+                stderr: kind == 9,
+            },
             _ => Self::Store,
         }
     }

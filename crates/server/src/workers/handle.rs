@@ -77,12 +77,10 @@ impl WorkerHandle {
     }
 
     pub(crate) fn keep_stderr(&mut self, bytes: &[u8]) {
-        self.last_stderr.extend_from_slice(bytes);
-        let excess = self.last_stderr.len().saturating_sub(MAX_LAST_STDERR);
-        self.last_stderr.drain(..excess);
+        keep_last(&mut self.last_stderr, bytes);
     }
 
-    /// Whether the pipes may contain output that the worker wrote before the present frame. `first` says that the
+    /// Whether the pipes may contain output that the worker wrote before the current frame. `first` says that the
     /// pipes were read in the same turn before the frame arrived, unless they are paused.
     pub(crate) fn may_have_output(&self, first: bool) -> bool {
         self.pipes.iter().any(|pipe| !first || pipe.is_paused)
@@ -104,6 +102,13 @@ impl WorkerHandle {
             (!text.is_empty()).then(|| text.to_owned())
         })
     }
+}
+
+/// Appends to output of which only the last part is kept.
+pub(super) fn keep_last(kept: &mut Vec<u8>, bytes: &[u8]) {
+    kept.extend_from_slice(bytes);
+    let excess = kept.len().saturating_sub(MAX_LAST_STDERR);
+    kept.drain(..excess);
 }
 
 /// Kills all processes of an angel that has died, by the mark that the angel left in their environment.

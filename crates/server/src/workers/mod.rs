@@ -15,6 +15,7 @@ pub(crate) mod process;
 mod protocol;
 mod state;
 mod version;
+mod zygote;
 
 #[cfg(not(feature = "sim"))]
 pub(crate) use handle::kill_marked;
@@ -22,3 +23,4 @@ pub(crate) use handle::{Pipe, WorkerHandle};
 pub(crate) use memory::SharedMemory;
 pub(crate) use state::Workers;
 pub(crate) use version::Version;
+pub(crate) use zygote::ZygoteHandle;

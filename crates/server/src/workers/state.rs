@@ -1,9 +1,12 @@
 //! The state of all workers.
 
-use super::{Version, WorkerHandle};
+use super::{Version, WorkerHandle, ZygoteHandle};
+use crate::config::Pool as PoolSpec;
 use crate::net::ConnId;
 use crate::plane::Plane;
 use std::collections::HashMap;
+use std::sync::Arc;
+use stoker_angel::ZygoteKey;
 use stoker_core::{PoolId, WorkerId};
 
 /// The workers of all pools, and what is counted of them.
@@ -15,12 +18,24 @@ pub(crate) struct Workers {
     pub(crate) paused_outputs: Vec<ConnId>,
     /// What the workers of each version of a pool are started with.
     pub(crate) versions: HashMap<(PoolId, u32), Version>,
+    /// The processes that fork workers.
+    pub(crate) zygotes: HashMap<ZygoteKey, ZygoteHandle>,
+    /// The number of versions so far, from which the keys of zygotes are taken.
+    last_zygote: ZygoteKey,
     /// For each pool, the number of workers that ran their last task and exited normally.
     pub(crate) spent: HashMap<PoolId, u64>,
     /// For each pool, the number of workers that ended unexpectedly.
     pub(crate) restarts: HashMap<PoolId, u64>,
     /// For each pool, how the last worker that ended unexpectedly did so.
     pub(crate) last_exits: HashMap<PoolId, String>,
+}
+
+impl Workers {
+    /// A new version of a pool.
+    pub(crate) fn new_version(&mut self, spec: Arc<PoolSpec>) -> Version {
+        self.last_zygote += 1;
+        Version::new(spec, self.last_zygote)
+    }
 }
 
 impl Plane {

@@ -4,11 +4,9 @@ use crate::config::Pool as PoolSpec;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use stoker_angel::{Spec, SpecText};
+use stoker_angel::{SpecText, ZygoteKey};
 use stoker_core::{Span, Time};
 
-/// The path by which the angel finds its own program, even if the file has been replaced.
-const OWN_PROGRAM: &str = "/proc/self/exe";
 /// The time between two checks whether the directory exists. A pool whose workers run one task each starts thousands a
 /// second.
 const DIRECTORY_CHECK_INTERVAL: Span = Span::from_millis(10);
@@ -19,14 +17,19 @@ pub(crate) struct Version {
     /// Written when the first worker is started.
     text: Option<SpecText>,
     next_directory_check: Time,
+    /// The zygote that forks the workers, if the strategy has one.
+    pub(crate) zygote: Option<ZygoteKey>,
 }
 
 impl Version {
-    pub(crate) fn new(spec: Arc<PoolSpec>) -> Self {
+    /// `zygote` is used if the strategy has one.
+    pub(crate) fn new(spec: Arc<PoolSpec>, zygote: ZygoteKey) -> Self {
+        let has_zygote = spec.strategy.has_zygote;
         Self {
             spec,
             text: None,
             next_directory_check: Time::ZERO,
+            zygote: has_zygote.then_some(zygote),
         }
     }
 
@@ -46,16 +49,7 @@ impl Version {
         if let Some(text) = &self.text {
             return Ok(text.clone());
         }
-        let spec = &self.spec;
-        let text = SpecText::new(&Spec {
-            protocol: spec.core.protocol,
-            command: spec.strategy.command(OWN_PROGRAM, &spec.command),
-            env_clear: spec.env_clear,
-            env_pass: spec.env_pass.clone(),
-            env: spec.environment(),
-            dir: spec.directory.clone(),
-            user: spec.user.clone(),
-        })?;
+        let text = SpecText::new(&self.spec.worker_spec())?;
         Ok(self.text.insert(text).clone())
     }
 }

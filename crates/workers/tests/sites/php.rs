@@ -1,9 +1,12 @@
 //! How PHP is started for each strategy, and what each strategy can't do.
 
 use crate::site::Serve;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
-use stoker_testkit::{Dir, repository};
+use stoker_testkit::{Dir, Spawn, php_host, repository};
 use stoker_workers::{Settings, cgi, fastcgi, http};
 
 /// Number of requests at once.
@@ -27,13 +30,23 @@ pub(crate) enum Kind {
     FastCgi,
     /// `php -S`, which answers one request after another.
     Http,
+    /// `stoker-php`, which is a worker itself.
+    Sapi,
 }
 
 /// What is different with a strategy.
 impl Kind {
     /// What a script writes to its standard error is known to belong to its task.
     pub(crate) fn attributes_logs(self) -> bool {
-        matches!(self, Self::Cgi | Self::FastCgi)
+        !matches!(self, Self::Http)
+    }
+
+    /// Number of requests at once.
+    pub(crate) fn slots(self) -> u16 {
+        match self {
+            Self::Sapi => 1,
+            _ => SLOTS,
+        }
     }
 
     /// Whether the adapter learns that the process of a script has died, and of which signal: only if it has started that
@@ -54,11 +67,20 @@ impl Kind {
 
     /// Whether another request is answered while one waits for its caller to read.
     pub(crate) fn answers_at_once(self) -> bool {
-        !matches!(self, Self::Http)
+        matches!(self, Self::Cgi | Self::FastCgi)
     }
 
     /// The adapter's function, and its settings. Each process has `mark` in its environment.
     pub(crate) fn adapter(self, dir: &Dir, mark: &str) -> (Serve, Settings) {
+        if self == Self::Sapi {
+            let mut command = vec![mark.to_owned(), php_host().to_string_lossy().into_owned()];
+            command.extend(OPTIONS.map(str::to_owned));
+            let settings = Settings {
+                command,
+                ..Settings::default()
+            };
+            return (host, settings);
+        }
         let (serve, program, words, address): (Serve, _, _, _) = match self {
             Self::Cgi => (
                 cgi::serve,
@@ -71,6 +93,7 @@ impl Kind {
                 (fastcgi::serve, "php-fpm8.2", fpm(dir), Some(socket))
             }
             Self::Http => (http::serve, "php", builtin(), Some(any_port())),
+            Self::Sapi => unreachable!("it has no adapter"),
         };
         let mut command = vec!["env".to_owned(), mark.to_owned()];
         // What a server writes to its standard error is not part of the test's output.
@@ -90,6 +113,18 @@ impl Kind {
             ..Settings::default()
         };
         (serve, settings)
+    }
+}
+
+/// Runs the host program to its end. It gets the socket as its standard input, so that no other process inherits it.
+fn host(socket: UnixStream, settings: Settings) -> io::Result<()> {
+    let words: Vec<&str> = settings.command.iter().map(String::as_str).collect();
+    let spawn = Spawn::new("env").args(&words).env("STOKER_FD", "0");
+    let spawn = spawn.env("STOKER_SITES", "shop,admin");
+    let ended = spawn.stdin(OwnedFd::from(socket)).start().wait()?;
+    match ended.success() {
+        true => Ok(()),
+        false => Err(io::Error::other(ended.to_string())),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A running adapter and the server's end of its connection, which the test plays.
 
 use crate::message::{Reply, Request};
-use crate::php::{Kind, SLOTS};
+use crate::php::Kind;
 use serde_json::json;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read};
@@ -49,7 +49,6 @@ impl Starting {
         };
         assert_eq!(hello.kind, Type::Hello);
         let hello = Hello::parse(&hello.body).expect("its HELLO is valid");
-        assert_eq!(hello.slots, Some(SLOTS));
         let welcome = json!({"v": 1, "max_frame": 16_646_143, "max_inflight": 1000}).to_string();
         let welcome = Encode {
             body: welcome.as_bytes(),
@@ -105,6 +104,7 @@ impl Site {
         let (dir, mark) = (Dir::new(), mark());
         let (serve, settings) = kind.adapter(&dir, &mark);
         let mut site = Self::starting(dir, serve, settings).hello();
+        assert_eq!(site.hello.slots, Some(kind.slots()));
         site.kind = kind;
         site.mark = Some(mark);
         site

@@ -8,6 +8,7 @@ use Illuminate\Contracts\Debug\ExceptionHandler;
 use Illuminate\Contracts\Foundation\Application;
 use Illuminate\Queue\Worker as LaravelWorker;
 use Stoker\Task;
+use Stoker\Worker;
 use Throwable;
 
 /**
@@ -82,7 +83,8 @@ final class Upkeep
      */
     public function mayBegin(Task $task): bool
     {
-        if (($condition = $this->condition()) === self::DOWN) {
+        $condition = $this->condition();
+        if ($condition === self::DOWN) {
             $left = $task->remaining() ?? self::MAINTENANCE_WAIT;
             $until = hrtime(true) + (int) (max($left / 2, $left - self::MARGIN) * 1e9);
             do {
@@ -91,6 +93,9 @@ final class Upkeep
                 }
             } while (($condition = $this->condition()) === self::DOWN);
         }
+
+        // With strategy "fork", the next process would be forked from the same outdated application.
+        $condition === self::OUTDATED && Worker::reboot();
 
         return $condition === self::UP;
     }

@@ -186,7 +186,7 @@ final class Request
      * The variables of the query, decoded and nested as in $_GET.
      *
      * @return array<array-key, mixed>
-     * @throws BadRequest there are more than `max_input_vars` of PHP's configuration
+     * @throws BadRequest if there are more than `max_input_vars` of PHP's configuration
      */
     public function query(): array
     {
@@ -249,7 +249,7 @@ final class Request
     public function body(): string
     {
         return ($file = $this->bodyFile()) === null
-            ? substr($this->task->body(), $this->head()->bodyAt)
+            ? $this->bodyInMessage()
             : (string) stream_get_contents($this->open($file));
     }
 
@@ -318,6 +318,17 @@ final class Request
         } finally {
             $this->uploads?->remove();
         }
+    }
+
+    /** @throws \RuntimeException the body is in a file on another machine */
+    private function bodyInMessage(): string
+    {
+        $body = substr($this->task->body(), $this->head()->bodyAt);
+        if ($body === '' && ($size = (int) $this->header('content-length')) > 0) {
+            throw new \RuntimeException("the body ($size bytes) is in a file on the server's machine, which a worker on another machine cannot read: serve the site with workers on the server's machine, or limit its max_body to \"64KB\"");
+        }
+
+        return $body;
     }
 
     private function head(): Head

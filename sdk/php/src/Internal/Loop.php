@@ -7,6 +7,7 @@ namespace Stoker\Internal;
 use Stoker\ConnectionLost;
 use Stoker\ExitCalled;
 use Stoker\Http\Request;
+use Stoker\Internal\Http\Handler;
 use Stoker\Returned;
 use Stoker\StokerException;
 use Stoker\Task;
@@ -23,7 +24,7 @@ use function hrtime;
 use function intdiv;
 
 /**
- * Serves tasks: reads a task, runs its handler and answers it, until the worker is told to exit.
+ * Serves tasks: reads a task, runs its handler and answers it, until the worker is asked to exit.
  *
  * run() is the loop of a Worker. An Inbox has no loop of its own; it calls beginNext() and end() through Puller.
  *
@@ -75,6 +76,7 @@ final class Loop
      * @param ?Demand $demand set if the server assigns a task to this worker only after a READY
      * @param ?int $tasksLeft number of tasks after which the worker exits; null = no limit
      * @param ?Session $session set if the server is on another machine
+     * @param ?Handler $requests answers requests to sites that have no handler of their own
      */
     public function __construct(
         public readonly Channel $channel,
@@ -83,6 +85,7 @@ final class Loop
         ?Demand $demand = null,
         private ?int $tasksLeft = null,
         private ?Session $session = null,
+        private ?Handler $requests = null,
     ) {
         $this->waiting = new WaitingTasks();
         $this->output = new Output($channel);
@@ -352,7 +355,13 @@ final class Loop
             return null;
         }
         $isJob = $frame->meta !== '' && Meta::has($frame->meta, Key::JOB_ID);
-        $this->handler = $isJob ? $this->jobs[$frame->name] ?? $this->jobs['*'] ?? null : $this->calls[$frame->name] ?? null;
+        $this->handler = match (true) {
+            $isJob => $this->jobs[$frame->name] ?? $this->jobs['*'] ?? null,
+            isset($this->calls[$frame->name]) => $this->calls[$frame->name],
+            // A reload may give the pool a site that it did not have when this process started.
+            Handler::isRequest($frame->name) => $this->requests,
+            default => null,
+        };
         if ($this->handler === null && !($isJob && $this->jobs === null)) {
             $this->reject($frame, Status::UNIMPLEMENTED, "this worker has no handler for {$frame->name}");
 

@@ -50,6 +50,9 @@ final class WorkerConnection
      */
     public static function open(array $hello, ?string $socket, ?string $pool, ?string $token, ?float $reconnectFor, float $keepalive): self
     {
+        if (Zygote::isRequested()) {
+            throw new \LogicException('strategy "fork" forks processes in Worker::run(), and this process opens an Inbox: set strategy = "loop" or "spare" in the pool\'s configuration');
+        }
         $fd = getenv('STOKER_FD');
         if ($fd !== false) {
             $stream = Socket::inherited($fd);
@@ -74,6 +77,17 @@ final class WorkerConnection
         $welcome = $session->open();
 
         return new self($session->channel, false, '', $session, $welcome);
+    }
+
+    /**
+     * Uses the socket that a forked worker got from its zygote.
+     *
+     * @param resource $stream
+     * @param array<string, mixed> $hello fields of HELLO
+     */
+    public static function forked($stream, array $hello): self
+    {
+        return new self(new Channel($stream), true, self::json($hello));
     }
 
     /** @param array<string, mixed> $hello */

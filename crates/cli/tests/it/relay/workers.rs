@@ -4,7 +4,7 @@ use super::{admin, connect, rejected, token};
 use crate::setup;
 use serde_json::{Value, json};
 use stoker_testkit::{App, Client, Received, Request, frame, until};
-use stoker_wire::{Encode, Key, Status, Type};
+use stoker_wire::{Encode, EventKind, Key, Status, Type};
 
 /// A pool without processes of its own, and a TCP port. `more` begins with keys of `[listen]`.
 #[track_caller]
@@ -170,9 +170,9 @@ fn a_session_moves_from_a_connection_that_is_still_open() {
     assert_eq!(app.workers().len(), 1);
 }
 
-/// After the grace the loss counts as a crash, and the late answer is refused.
+/// After the grace the loss counts as a crash, and the late answer is rejected.
 #[test]
-fn a_late_answer_is_refused() {
+fn a_late_answer_is_rejected() {
     let app = start("resume_timeout = \"50ms\"");
     let work = work(&app);
     let mut worker = join(&app, &work);
@@ -229,7 +229,7 @@ fn sessions_can_be_disabled() {
     assert_eq!(app.client().job_in(&id, "done")["crashes"], 1);
 }
 
-/// A worker that ran nothing when it was lost has crashed on nothing.
+/// A worker that ran no task when its connection was lost counts no crash.
 #[test]
 fn an_idle_worker_that_is_lost_costs_no_task_anything() {
     let app = start("");
@@ -247,7 +247,7 @@ fn an_idle_worker_that_is_lost_costs_no_task_anything() {
 
 /// A session belongs to its token.
 #[test]
-fn another_token_can_not_take_a_session() {
+fn another_token_cannot_take_a_session() {
     let app = start("");
     let (work, other) = (work(&app), admin(&app));
     let mut worker = join(&app, &work);
@@ -283,7 +283,27 @@ fn a_remote_worker_is_told_to_leave() {
     assert_eq!(again.client().job(&id)["state"], "done");
 }
 
-/// A reload tells a worker to leave while it runs a task. The server then sends nothing more, but still reads.
+/// As on the unix socket, the server closes its sending side after GOAWAY, and reads what the worker still sends. So a worker
+/// that waits for the end of its input leaves at once.
+#[test]
+fn a_remote_worker_that_is_asked_to_exit_sees_the_end_of_its_input() {
+    let app = start("");
+    let work = work(&app);
+    let mut worker = join(&app, &work);
+    app.term();
+    next(&mut worker, Type::Goaway);
+    assert!(worker.frame().is_none(), "the server sends nothing more");
+    worker.write(&frame(Encode {
+        code: EventKind::LOG.0,
+        body: b"its last line\n",
+        ..Encode::new(Type::Event, 0)
+    }));
+    app.wait_for_log("its last line");
+    drop(worker);
+    assert_eq!(app.wait_for_exit().code, 0);
+}
+
+/// A reload asks a worker to exit while it runs a task. The server then sends nothing more, but still reads.
 #[test]
 fn a_worker_that_is_told_to_leave_in_a_task_still_answers_it() {
     let app = start("");
@@ -305,10 +325,10 @@ fn a_worker_that_is_told_to_leave_in_a_task_still_answers_it() {
     assert!(reload.join().expect("it does not panic"));
 }
 
-/// A call that a worker on another machine makes from within its task names that worker, and so is refused instead of
+/// A call that a worker on another machine makes from within its task names that worker, and so is rejected instead of
 /// waiting for itself.
 #[test]
-fn a_nested_call_of_the_only_worker_is_refused() {
+fn a_nested_call_of_the_only_worker_is_rejected() {
     let app = start("[service.far]\npool = \"far\"");
     let all = token(
         &app,
@@ -339,4 +359,51 @@ fn a_nested_call_of_the_only_worker_is_refused() {
         refused.text()
     );
     answer(&mut worker, task.id);
+}
+
+/// Large bodies of requests and answers are in files of the server's machine. Workers on other machines do not get their
+/// paths, and clients there can't name any.
+#[test]
+fn paths_of_files_do_not_pass_between_machines() {
+    let app = start("[service.far]\npool = \"far\"");
+    let all = token(
+        &app,
+        "all",
+        &[
+            "--roles",
+            "work,call",
+            "--queues",
+            "mails",
+            "--services",
+            "far",
+        ],
+    );
+    let mut hello = hello(&all);
+    hello["calls"] = json!(["far.x"]);
+    let mut worker = connect(&app, &hello).expect("an answer to HELLO");
+    let named = Request::call("far.x", "body")
+        .meta(Key::BODY_FILE, "/spool/1")
+        .meta(Key::CLIENT_ADDRESS, "192.0.2.7:1")
+        .meta(Key::ANSWER_DIRECTORY, "/spool");
+    let mut local = app.client();
+    let call = local.send(&named);
+    let task = next(&mut worker, Type::Req);
+    assert_eq!(task.text(), "body");
+    let address = task.meta(Key::CLIENT_ADDRESS);
+    assert_eq!(address.as_deref(), Some("192.0.2.7:1"));
+    for key in [Key::BODY_FILE, Key::ANSWER_DIRECTORY] {
+        assert_eq!(task.meta(key), None);
+    }
+    answer(&mut worker, task.id);
+    assert_eq!(local.answer(call).status(), Status::OK);
+    let admin = admin(&app);
+    for token in [&all, &admin] {
+        let refused = super::client(&app, token).request(&named);
+        assert_eq!(refused.status(), Status::INVALID_ARGUMENT);
+        assert!(
+            refused.text().contains("server's machine"),
+            "{}",
+            refused.text()
+        );
+    }
 }

@@ -3,6 +3,7 @@
 use super::call;
 use super::checks::{check_form, check_support};
 use super::error::SiteError;
+use super::files::is_hostile;
 use super::hosts::Host;
 use super::proxies::{Origin, Scheme};
 use super::receive::receive;
@@ -13,10 +14,11 @@ use crate::http::Gateway;
 use crate::http::outgoing::Outgoing;
 use crate::http::stats::add;
 use crate::http::watch::Activity;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode, Version};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -31,13 +33,15 @@ pub(crate) async fn serve(
     let _busy = watch.begin(&gateway, is_http2);
     let began = Instant::now();
     let (head, incoming) = request.into_parts();
+    let unread = Cell::new(!incoming.is_end_stream());
     let mut record = Record::of(&head, Some(peer.address.ip()), began);
-    let answered = answer(&gateway, peer, head, incoming, &mut record).await;
+    let answered = answer(&gateway, peer, head, incoming, &unread, &mut record).await;
     let is_ambiguous = answered.as_ref().is_err_and(SiteError::is_ambiguous);
     let mut response = answered.unwrap_or_else(|error| error.response());
     let status = response.status();
     gateway.stats.count("site", status, began.elapsed());
-    if !is_http2 && (is_ambiguous || gateway.client.is_draining()) {
+    // The rest of a body that nobody has read is not the client's next request.
+    if !is_http2 && (is_ambiguous || unread.get() || gateway.client.is_draining()) {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);
     }
@@ -75,6 +79,7 @@ async fn answer(
     peer: SitePeer,
     mut head: Parts,
     incoming: Incoming,
+    unread: &Cell<bool>,
     record: &mut Record,
 ) -> Result<Response<Outgoing>, SiteError> {
     check_form(&head)?;
@@ -98,7 +103,7 @@ async fn answer(
     };
     let origin = site.proxies.evaluate(direct, &mut head.headers);
     record.client = origin.client.map(|client| client.ip());
-    answer_of_site(gateway, &site, &head, &origin, incoming).await
+    answer_of_site(gateway, &site, &head, &origin, incoming, unread).await
 }
 
 async fn answer_of_site(
@@ -107,6 +112,7 @@ async fn answer_of_site(
     head: &Parts,
     origin: &Origin,
     incoming: Incoming,
+    unread: &Cell<bool>,
 ) -> Result<Response<Outgoing>, SiteError> {
     check_support(head)?;
     let fails = |error: SiteError| {
@@ -122,14 +128,21 @@ async fn answer_of_site(
             )))
         };
         if let Some(response) = served.map_err(failed)? {
+            if response.body().takes_memory() && gateway.budget.excess() > 0 {
+                return Err(fails(SiteError::busy(None)));
+            }
             return Ok(response.map(Outgoing::stream));
         }
+    } else if is_hostile(head.uri.path()) {
+        // The program that answers may have files.
+        return Err(SiteError::new(StatusCode::BAD_REQUEST));
     }
     // The answer needs memory, which clients that are slow to read theirs may have used up.
     if gateway.budget.excess() > 0 {
         return Err(fails(SiteError::busy(None)));
     }
     let received = receive(gateway, site, incoming).await.map_err(fails)?;
+    unread.set(false);
     let answered = call::answer(gateway, site, head, origin, &received).await;
     answered.map_err(fails)
 }

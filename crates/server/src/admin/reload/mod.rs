@@ -2,12 +2,11 @@
 
 mod apply;
 
-use super::{Answered, Caller, Refused};
+use super::{Answered, Caller, Rejected};
 use crate::config::{Launch, Pool as PoolSpec};
 use crate::net::ConnId;
 use crate::observe::events;
 use crate::plane::{Plane, Todo};
-use crate::workers::Version;
 use apply::Report;
 use std::collections::HashMap;
 use stoker_angel::{MAX_MESSAGE, ToAngel};
@@ -97,7 +96,7 @@ impl Plane {
         let only = pool.map(|name| self.pool_named(name)).transpose()?;
         let report = self
             .reload_file(only)
-            .map_err(|text| Refused::new(Status::FAILED_PRECONDITION, text))?;
+            .map_err(|text| Rejected::new(Status::FAILED_PRECONDITION, text))?;
         let pools = match only {
             None => self.pools_except(&report.added),
             Some(pool) => vec![pool],
@@ -132,7 +131,7 @@ impl Plane {
             Err(reason) => {
                 let text = format!("the reload is rejected: {reason}");
                 self.log
-                    .put(events::RELOAD_REFUSED.message(text).with("reason", reason));
+                    .put(events::RELOAD_REJECTED.message(text).with("reason", reason));
             }
         }
     }
@@ -169,10 +168,8 @@ impl Plane {
             let entry = events::RELOAD_STARTED.message(text).with("pool", name);
             self.log.put(entry.with("version", version));
             if let Some(spec) = self.pool_spec(pool).map(|spec| self.spec_to_start(spec)) {
-                let versions = &mut self.workers.versions;
-                versions
-                    .entry((pool, version))
-                    .or_insert(Version::new(spec));
+                let new = self.workers.new_version(spec);
+                self.workers.versions.entry((pool, version)).or_insert(new);
             }
         }
         self.settle();
@@ -195,6 +192,7 @@ impl Plane {
                 .message(text)
                 .with("pool", name.as_str());
             self.log.put(entry.with("version", version));
+            self.end_zygotes(pool, |of| of >= version);
             self.workers
                 .versions
                 .retain(|(of, old), _| *of != pool || *old >= version);
@@ -204,6 +202,7 @@ impl Plane {
             result.removed = true;
         } else {
             result.error = self.admin.reloads.failed_boot(pool).cloned();
+            self.end_zygotes(pool, |of| of <= version);
             if let Some(before) = before {
                 self.undo_trial(&name, before);
                 self.configure_pool(pool);

@@ -25,19 +25,25 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "strategy",
             "\"loop\"",
             Field::Other(STRATEGY),
-            "How processes are started, and how many tasks each runs. `loop`: a process boots once and runs task after task. `spare`: processes are booted in advance and each runs one task; `workers.min` of them are ready, and there are at most `workers.max`. `exec`: `command` is started for each task, up to `workers` at once. `cgi`, `fastcgi` and `http` answer HTTP requests, up to `workers` at once: `cgi` starts `command` for each request, `fastcgi` and `http` pass requests on to the server at `address`, which `command` starts if there is one.",
+            "How processes are started, and how many tasks each runs. `loop`: a process boots once and runs task after task. `spare`: processes are booted in advance and each runs one task; `workers.min` of them are ready, and there are at most `workers.max`. `fork`: like `spare`, but the application boots only once, in a zygote, from which the processes are forked. `sapi`: PHP scripts run one after another in Stoker's PHP host, which resets everything between two tasks. `snapshot`: a script boots an application in the PHP host, and each process is cloned from it. `exec`: `command` is started for each task, up to `workers` at once. `cgi`, `fastcgi` and `http` answer HTTP requests, up to `workers` at once: `cgi` starts `command` for each request, `fastcgi` and `http` pass requests on to the server at `address`, which `command` starts if there is one.",
+        ),
+        key(
+            "tasks_per_fork",
+            "1",
+            Field::Other(TASKS_PER_FORK),
+            "Number of tasks that each process runs before it ends, with `strategy = \"fork\"` or `\"snapshot\"`. More than one is faster, and isolates only the tasks of different processes from each other. `\"auto\"`: one, and step by step up to 100 while tasks wait and all processes are busy.",
         ),
         key(
             "address",
             "none",
             Field::Other(ADDRESS),
-            "Where the server of `strategy = \"fastcgi\"` or `\"http\"` accepts connections: `host:port`, or the path of a unix socket (with a slash, or `.sock` at its end), relative to `directory`. Port 0 is any free port, and `{worker}` in a path the name of the worker (`web-1`); `{address}` in `command` and the variable `STOKER_ADDRESS` give the server its address. A reload starts the new server before it stops the old one, unless they have the same address.",
+            "Where the server of `strategy = \"fastcgi\"` or `\"http\"` accepts connections: `host:port`, or the path of a unix socket (with a slash, or `.sock` at its end), relative to `directory`. Port 0 stands for any free port, and `{worker}` in a path for the name of the worker (`web-1`). `{address}` in `command` and the environment variable `STOKER_ADDRESS` contain the resulting address. A reload starts the new server before it stops the old one, unless they have the same address.",
         ),
         key(
             "workers",
             "processors",
             Field::Other(WORKERS),
-            "Number of workers. Between min and max the pool grows while work waits, and shrinks after `idle_timeout`.",
+            "Number of workers. Between min and max, the pool grows while tasks wait, and shrinks after `idle_timeout`.",
         ),
         key(
             "directory",
@@ -49,7 +55,7 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "user",
             "Stoker's own",
             Field::Text(at!(user)),
-            "User of the workers: a name, `uid` or `uid:gid`. Needs root. Workers have the group of that user and no other, and its `HOME`, `USER` and `LOGNAME`. `socket_group` lets them push.",
+            "User of the workers: a name, `uid` or `uid:gid`. Requires that Stoker runs as root. Workers have the group of that user and no other, and its `HOME`, `USER` and `LOGNAME`. `socket_group` lets them push.",
         ),
         key(
             "env",
@@ -67,7 +73,7 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "env_pass",
             "[]",
             Field::Other(ENV_PASS),
-            "Variables that are passed although `env_clear` is set, such as `[\"LANG\", \"AWS_*\"]`; a `*` at the end matches any rest.",
+            "Variables that are passed although `env_clear` is set, such as `[\"LANG\", \"AWS_*\"]`; a `*` at the end matches any characters.",
         ),
         key(
             "boot_timeout",
@@ -97,13 +103,13 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "protocol",
             "true",
             Field::Flag(at!(core.protocol)),
-            "Whether the processes speak Stoker's protocol. `false` watches any long-running program, such as `queue:work`: it gets no tasks, and TERM ends it. If it exits with code 0 or 12, the next one starts at once, but at most one per second.",
+            "Whether the processes speak Stoker's protocol. With `false`, the command is any long-running program, such as `queue:work`: it is supervised, but gets no tasks, and is stopped with TERM. If it exits with code 0 or 12, the next one starts at once, but at most one per second.",
         ),
         key(
             "memory_limit",
             "none",
             size!(core.memory_limit),
-            "Memory (resident size) of a worker and all processes that it started. Above this limit the worker is replaced after its task; above one and a half times the limit it is killed during the task. Pages that forks share count once. With `strategy = \"exec\"` or `\"cgi\"`: of each program, which is killed above one and a half times the limit. Not available with `fastcgi` and `http`.",
+            "Maximum memory (resident size) of a worker and all processes that it started. Above this limit the worker is replaced after its task; above one and a half times the limit it is killed during the task. Memory pages that forks share are counted once. With `strategy = \"exec\"` or `\"cgi\"`, the limit applies to each program, which is killed above one and a half times the limit. Not available with `fastcgi` and `http`.",
         ),
         key(
             "max_tasks",
@@ -121,7 +127,7 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "idle_timeout",
             "\"60s\"",
             time(at!(core.idle_timeout)),
-            "A worker above the minimum is stopped after it was idle for this time.",
+            "A worker above the minimum is stopped after it has been idle for this time.",
         ),
         key(
             "crash_budget",
@@ -200,6 +206,31 @@ const STRATEGY: Other<Pool> = Other {
         to.strategy = from.strategy;
         (to.core.tasks_per_worker, to.core.isolated) =
             (from.core.tasks_per_worker, from.core.isolated);
+        to.core.max_tasks_per_worker = from.core.max_tasks_per_worker;
+        to.core.boots_quickly = from.core.boots_quickly;
+    },
+};
+
+const TASKS_PER_FORK: Other<Pool> = Other {
+    kind: "number or \"auto\"",
+    read: |section, key, pool, mistakes| {
+        let wanted = "a number from 1 to 1000000000000, or \"auto\"";
+        let tasks = section.get(key, mistakes, wanted, |value| match value.as_str() {
+            Some(text) => (text == "auto").then_some(None),
+            None => integer(value)
+                .filter(|number| (1..=1_000_000_000_000).contains(number))
+                .map(Some),
+        });
+        pool.tasks_per_fork = tasks.unwrap_or(Some(1));
+    },
+    write: |pool| {
+        let tasks = pool.tasks_per_fork;
+        Some(tasks.map_or_else(|| quote("auto"), |tasks| tasks.to_string()))
+    },
+    copy: |from, to| {
+        to.tasks_per_fork = from.tasks_per_fork;
+        (to.core.tasks_per_worker, to.core.max_tasks_per_worker) =
+            (from.core.tasks_per_worker, from.core.max_tasks_per_worker);
     },
 };
 
@@ -219,8 +250,7 @@ const ENV_PASS: Other<Pool> = Other {
             section.add_mistake(key, mistakes, what, Some(hint.to_owned()));
         }
         if !pool.env_clear && !names.is_empty() {
-            let hint =
-                "add env_clear = true, or leave env_pass out: without env_clear all variables pass";
+            let hint = "add env_clear = true, or remove env_pass: without env_clear, all variables are passed";
             let what = "it has no effect without env_clear".to_owned();
             section.add_mistake(key, mistakes, what, Some(hint.to_owned()));
         }

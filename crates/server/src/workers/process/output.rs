@@ -148,6 +148,7 @@ impl Plane {
         if self.log.is_behind() {
             return;
         }
+        self.resume_zygotes();
         for token in std::mem::take(&mut self.workers.paused_outputs) {
             let Some(id) = self.worker_of_token(token) else {
                 continue;

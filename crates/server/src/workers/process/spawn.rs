@@ -19,6 +19,7 @@ impl Plane {
         };
         let name = format!("{}-{number}", version.spec.name);
         let log = WorkerLog::new(&version.spec.name, &name, 0);
+        let zygote = version.zygote;
         let Ok(spec) = version.text() else {
             // As if the message could not be sent.
             self.angel.is_lost = true;
@@ -47,12 +48,13 @@ impl Plane {
             worker: WorkerHandle::key(worker),
             name,
             spec,
+            zygote,
         };
         self.send_to_angel(&message);
     }
 
     /// The configuration with which workers of a version are started. For a new version it is taken from the
-    /// pool's present configuration.
+    /// pool's current configuration.
     fn version_to_start(&mut self, pool: PoolId, version: u32) -> Option<&mut Version> {
         let (key, now) = ((pool, version), self.now);
         let known = self.workers.versions.get_mut(&key);
@@ -66,7 +68,11 @@ impl Plane {
             base::refresh_removed_base(&mut self.launch, &mut self.log);
         }
         let spec = self.spec_to_start(self.pool_spec(pool)?);
-        self.workers.versions.insert(key, Version::new(spec));
+        let version = self.workers.new_version(spec);
+        let before = self.workers.versions.insert(key, version);
+        if let Some(zygote) = before.and_then(|before| before.zygote) {
+            self.end_zygote(zygote);
+        }
         self.workers.versions.get_mut(&key)
     }
 

@@ -47,19 +47,21 @@ test('live: size() counts waiting jobs', function () use ($live, $story): void {
     $story->await('sized2 end');
 });
 
-test('live: with the strategy spare each run has its own process, which was booted before', function () use ($live, $story): void {
-    $pids = [];
-    foreach (['spared1', 'spared2', 'spared3'] as $name) {
-        $live->queue->pushOn('spared', new Scripted($name, ['pid']));
-        $story->await("$name end");
-        $pids[] = $story->of($name)[1];
-    }
-    same(3, count(array_unique($pids)), implode(' ', $pids));
-    $live->queue->pushOn('spared', (new Scripted('spared4', ['throw', 'kill', 'pid']))->with(tries: 3));
-    $story->await('spared4 end');
-    // The death of a process does not count as an attempt.
-    same(['run 1', 'run 2', 'run 2'], array_slice($story->of('spared4'), 0, 3));
-});
+foreach (['spare' => 'spared', 'fork' => 'forked'] as $strategy => $queue) {
+    test("live: with the strategy $strategy each run has its own process, which was booted before", function () use ($live, $story, $queue): void {
+        $pids = [];
+        foreach (["{$queue}1", "{$queue}2", "{$queue}3"] as $name) {
+            $live->queue->pushOn($queue, new Scripted($name, ['pid']));
+            $story->await("$name end");
+            $pids[] = $story->of($name)[1];
+        }
+        same(3, count(array_unique($pids)), implode(' ', $pids));
+        $live->queue->pushOn($queue, (new Scripted("{$queue}4", ['throw', 'kill', 'pid']))->with(tries: 3));
+        $story->await("{$queue}4 end");
+        // The death of a process does not count as an attempt.
+        same(['run 1', 'run 2', 'run 2'], array_slice($story->of("{$queue}4"), 0, 3));
+    });
+}
 
 test('stock: queue:work of another connection is watched, and a reload lets it finish', function () use ($live, $story, $harness): void {
     $go = getenv('APP_STORAGE') . '/go-stock';

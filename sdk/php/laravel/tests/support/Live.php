@@ -45,6 +45,11 @@ final class Live
             directory = $here
             strategy = "spare"
             workers = { min = 1, max = 2 }
+            [pool.fork]
+            command = [$php, "worker.php"]
+            directory = $here
+            strategy = "fork"
+            workers = { min = 1, max = 2 }
             [pool.stock]
             protocol = false
             command = [$php, "artisan.php", "queue:work", "database", "--sleep=0.01", "--force", "--quiet"]
@@ -55,7 +60,7 @@ final class Live
             command = [$php, "artisan.php", "queue:work", "database", "--queue=heavy", "--sleep=0.01", "--memory=1", "--force", "--quiet"]
             directory = $here
             workers = 1
-            [pool.dial]
+            [pool.by-hand]
             workers = 1
             stop_grace = "500ms"
             task_timeout = "1s"
@@ -68,16 +73,19 @@ final class Live
             [queue.spared]
             pool = "spare"
             backoff = ["0s"]
+            [queue.forked]
+            pool = "fork"
+            backoff = ["0s"]
             [queue.pop]
             pool = "pop"
             backoff = ["0s"]
             [queue.pops]
             pool = "pop"
-            [queue.dialled]
-            pool = "dial"
+            [queue.by-hand]
+            pool = "by-hand"
             backoff = ["0s"]
             [queue.second]
-            pool = "dial"
+            pool = "by-hand"
             [queue.sandboxed]
             pool = "sandbox"
             [service.tests]

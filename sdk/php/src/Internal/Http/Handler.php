@@ -78,6 +78,12 @@ final class Handler
         return array_map(static fn (string $site) => "http:$site.request", array_values($sites));
     }
 
+    /** Whether a method answers requests to a site. */
+    public static function isRequest(string $method): bool
+    {
+        return str_starts_with($method, 'http:');
+    }
+
     private static function isHead(Task $task): bool
     {
         return str_starts_with($task->body(), 'HEAD ');

@@ -123,6 +123,11 @@ impl Files {
     }
 }
 
+/// Whether no client sends this path except to get at files that it must not get.
+pub(crate) fn is_hostile(path: &str) -> bool {
+    path::target(path.as_bytes()) == Target::Hostile
+}
+
 fn index_of(path: &[u8]) -> Cow<'static, [u8]> {
     match path.is_empty() {
         true => Cow::Borrowed(INDEX),

@@ -1,8 +1,8 @@
 //! Simulates a worker that loses its connection repeatedly, at any byte. Every task must run once, in order, and the
 //! server must get every answer once.
 
-use super::pump::{FrameFilter, Output};
-use super::worker_filter::WorkerFilter;
+use crate::WorkerFilter;
+use crate::{FrameFilter, Output};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};

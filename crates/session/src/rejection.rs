@@ -3,17 +3,20 @@
 use std::borrow::Cow;
 use stoker_wire::{Codec, Encode, Flags, Key, MetaBuf, Status, Type, WireError, encode};
 
+/// How long a peer should wait before it reconnects if the server can't be reached.
+const RECONNECT_MS: u32 = 1_000;
+
 /// Why the gateway rejects a request or a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Rejection {
-    pub(super) status: Status,
-    pub(super) text: Cow<'static, str>,
+pub struct Rejection {
+    pub status: Status,
+    pub text: Cow<'static, str>,
     /// How long the peer should wait before it retries.
-    pub(super) retry_ms: Option<u32>,
+    pub retry_ms: Option<u32>,
 }
 
 impl Rejection {
-    pub(super) fn new(status: Status, text: impl Into<Cow<'static, str>>) -> Self {
+    pub fn new(status: Status, text: impl Into<Cow<'static, str>>) -> Self {
         Self {
             status,
             text: text.into(),
@@ -22,19 +25,31 @@ impl Rejection {
     }
 
     /// A limit has been reached; the peer may retry after `retry_ms`.
-    pub(super) fn limit(text: impl Into<Cow<'static, str>>, retry_ms: u32) -> Self {
+    pub fn limit(text: impl Into<Cow<'static, str>>, retry_ms: u32) -> Self {
         Self {
             retry_ms: Some(retry_ms),
             ..Self::new(Status::RESOURCE_EXHAUSTED, text)
         }
     }
 
-    pub(super) fn denied(text: impl Into<Cow<'static, str>>) -> Self {
+    /// The server can't be reached: the peer may reconnect after a while.
+    pub fn unavailable(text: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            retry_ms: Some(RECONNECT_MS),
+            ..Self::new(Status::UNAVAILABLE, text)
+        }
+    }
+
+    pub fn server_ended() -> Self {
+        Self::unavailable("the server has shut down")
+    }
+
+    pub fn denied(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Status::PERMISSION_DENIED, text)
     }
 
     /// Appends the answer to the request `id`, where 0 means the connection itself.
-    pub(super) fn answer(&self, id: u32, out: &mut Vec<u8>) {
+    pub fn answer(&self, id: u32, out: &mut Vec<u8>) {
         let mut meta = MetaBuf::new();
         if let Some(ms) = self.retry_ms {
             meta.push(Key::RETRY_AFTER, &ms.to_be_bytes());

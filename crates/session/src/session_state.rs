@@ -1,7 +1,7 @@
 //! The state of a worker's session that is needed to resume it on another connection.
 //!
 //! It contains every task that was sent to the worker and has not been answered. A worker that reconnects lists the tasks
-//! that it has; the other ones were lost with the connection and are sent again.
+//! that it has; the others were lost with the connection and are sent again.
 
 use stoker_wire::{Encode, Frame, Type, encode};
 
@@ -18,15 +18,15 @@ struct OpenTask {
     is_cancelled: bool,
 }
 
-/// What a reconnected worker receives: the ids of the open tasks, and the frames to send again.
+/// Data for a worker that has reconnected: the ids of its open tasks, and the frames to send again.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Resumption {
-    pub(super) open: Vec<u32>,
-    pub(super) replay: Vec<u8>,
+pub(crate) struct Resumption {
+    pub(crate) open: Vec<u32>,
+    pub(crate) replay: Vec<u8>,
 }
 
 #[derive(Default)]
-pub(super) struct SessionState {
+pub struct SessionState {
     /// In the order in which the server assigned them.
     open: Vec<OpenTask>,
     /// The number of bytes of the frames in `open`, complete or not.
@@ -39,7 +39,7 @@ pub(super) struct SessionState {
 
 impl SessionState {
     /// Handles the head of a frame from the server, and the number of bytes that follow.
-    pub(super) fn on_head(&mut self, frame: &Frame<'_>, bytes: &[u8], body: usize) {
+    pub(crate) fn on_head(&mut self, frame: &Frame<'_>, bytes: &[u8], body: usize) {
         match frame.kind {
             Type::Req => {
                 let is_kept = self.kept + bytes.len() + body <= MAX_KEPT;
@@ -65,7 +65,7 @@ impl SessionState {
     }
 
     /// Handles bytes of the body of a frame from the server. Bodies of frames other than tasks are ignored.
-    pub(super) fn on_body(&mut self, bytes: &[u8]) {
+    pub(crate) fn on_body(&mut self, bytes: &[u8]) {
         let Some(task) = self.open.last_mut().filter(|task| task.left > 0) else {
             return;
         };
@@ -76,7 +76,7 @@ impl SessionState {
     }
 
     /// Handles a complete frame from the worker.
-    pub(super) fn on_worker_frame(&mut self, kind: Type, id: u32) {
+    pub(crate) fn on_worker_frame(&mut self, kind: Type, id: u32) {
         match kind {
             Type::Res => {
                 if let Some(at) = self.open.iter().position(|task| task.id == id) {
@@ -90,33 +90,33 @@ impl SessionState {
     }
 
     /// Whether the server still awaits an answer from the worker.
-    pub(super) fn awaits_answer(&self) -> bool {
+    pub fn awaits_answer(&self) -> bool {
         !self.goaway_from_worker && !self.open.is_empty()
     }
 
     /// Whether the worker has sent GOAWAY.
-    pub(super) fn goaway_from_worker(&self) -> bool {
+    pub fn goaway_from_worker(&self) -> bool {
         self.goaway_from_worker
     }
 
     /// Whether the server has sent GOAWAY.
-    pub(super) fn goaway_from_server(&self) -> bool {
+    pub fn goaway_from_server(&self) -> bool {
         self.goaway_from_server
     }
 
     /// The ids of the tasks that have not been answered.
-    pub(super) fn open_ids(&self) -> Vec<u32> {
+    pub fn open_ids(&self) -> Vec<u32> {
         self.open.iter().map(|task| task.id).collect()
     }
 
     /// The number of tasks that have not been answered.
-    pub(super) fn unanswered(&self) -> usize {
+    pub fn unanswered(&self) -> usize {
         self.open.len()
     }
 
     /// Resumes the session with a worker that still has the tasks in `held`. `None` if the frame of another task was not
     /// kept, or if the worker claims a task that it can't have.
-    pub(super) fn resume(&self, held: &[u32]) -> Option<Resumption> {
+    pub(crate) fn resume(&self, held: &[u32]) -> Option<Resumption> {
         let (mut replay, mut unfinished) = (Vec::new(), None);
         for task in &self.open {
             match (held.contains(&task.id), &task.frame) {
@@ -143,8 +143,8 @@ impl SessionState {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scanner::{Part, Scanner};
     use super::*;
+    use crate::{Part, Scanner};
     use stoker_wire::{MAX_FRAME, WireError, parse};
 
     fn frame(kind: Type, id: u32, body: usize) -> Vec<u8> {

@@ -6,7 +6,7 @@ use stoker_wire::{Frame, HEADER, MAX_FRAME, WireError, parse_head};
 const MAX_HEAD: usize = HEADER + u8::MAX as usize + u16::MAX as usize;
 
 /// A part of a frame, in the order of the stream.
-pub(super) enum Part<'a> {
+pub enum Part<'a> {
     /// Header, name and metadata. `frame` has an empty body, and `body` is the number of bytes that follow.
     Head {
         frame: Frame<'a>,
@@ -18,7 +18,7 @@ pub(super) enum Part<'a> {
 }
 
 #[derive(Default)]
-pub(super) struct Scanner {
+pub struct Scanner {
     /// The beginning of a head that has not arrived completely.
     partial: Vec<u8>,
     /// The number of bytes of the current body that have not arrived.
@@ -27,7 +27,7 @@ pub(super) struct Scanner {
 
 impl Scanner {
     /// Passes every part of the frames in `bytes` to `each`.
-    pub(super) fn scan<E: From<WireError>>(
+    pub fn scan<E: From<WireError>>(
         &mut self,
         mut bytes: &[u8],
         mut each: impl FnMut(Part<'_>) -> Result<(), E>,
@@ -71,7 +71,7 @@ impl Scanner {
     }
 
     /// Whether the stream is between two frames.
-    pub(super) fn is_between_frames(&self) -> bool {
+    pub fn is_between_frames(&self) -> bool {
         self.left == 0 && self.partial.is_empty()
     }
 }

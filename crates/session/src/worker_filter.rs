@@ -1,9 +1,10 @@
 //! Forwards frames between a worker on another machine and the server, and tracks what is needed to resume the session.
 
-use super::pump::{FrameFilter, Output};
-use super::rejection::Rejection;
-use super::scanner::{Part, Scanner};
-use super::session_state::{Resumption, SessionState};
+use crate::Rejection;
+use crate::local_paths;
+use crate::session_state::{Resumption, SessionState};
+use crate::{FrameFilter, Output};
+use crate::{Part, Scanner};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use stoker_wire::{Encode, Type, encode};
@@ -30,7 +31,7 @@ enum Welcome {
     Rejected,
 }
 
-pub(super) struct WorkerFilter {
+pub struct WorkerFilter {
     /// The id by which the worker can resume the session.
     id: String,
     resume_timeout: Duration,
@@ -42,7 +43,8 @@ pub(super) struct WorkerFilter {
 }
 
 impl WorkerFilter {
-    pub(super) fn new(id: String, resume_timeout: Duration) -> Self {
+    #[must_use]
+    pub fn new(id: String, resume_timeout: Duration) -> Self {
         Self {
             id,
             resume_timeout,
@@ -54,16 +56,19 @@ impl WorkerFilter {
         }
     }
 
-    pub(super) fn id(&self) -> &str {
+    #[must_use]
+    pub fn id(&self) -> &str {
         &self.id
     }
 
-    pub(super) fn state(&self) -> &SessionState {
+    #[must_use]
+    pub fn state(&self) -> &SessionState {
         &self.state
     }
 
     /// The worker's name, such as `app-3`, which the server has assigned in WELCOME.
-    pub(super) fn name(&self) -> &str {
+    #[must_use]
+    pub fn name(&self) -> &str {
         match &self.welcome {
             Welcome::Received(welcome) => welcome.get("worker").and_then(Value::as_str),
             _ => None,
@@ -72,15 +77,23 @@ impl WorkerFilter {
     }
 
     /// Whether the worker may resume the session, because it may still have an answer for the server.
-    pub(super) fn can_be_resumed(&self) -> bool {
+    #[must_use]
+    pub fn can_be_resumed(&self) -> bool {
         let is_whole = !matches!(self.reading, Reading::Rest(..));
         let is_welcome = matches!(self.welcome, Welcome::Received(_));
         is_whole && is_welcome && !self.resume_timeout.is_zero() && self.state.awaits_answer()
     }
 
+    /// Whether the worker had no task. If it loses its connection, the gateway then sends GOAWAY on its behalf, so tasks
+    /// that are in transit return to their queue, and the loss counts against none of them.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.state.unanswered() == 0 && !self.state.goaway_from_worker()
+    }
+
     /// Resumes the session on another connection with a worker that still has the tasks in `held`. Returns the first
     /// bytes to send to it, or `None` if the session can't be resumed.
-    pub(super) fn resume(&mut self, held: &[u32]) -> Option<Vec<u8>> {
+    pub fn resume(&mut self, held: &[u32]) -> Option<Vec<u8>> {
         let Welcome::Received(welcome) = &self.welcome else {
             return None;
         };
@@ -117,6 +130,8 @@ impl WorkerFilter {
                 if matches!(self.welcome, Welcome::Awaited) {
                     self.welcome = Welcome::Rejected;
                 }
+                let changed = local_paths::without_paths(frame, bytes);
+                let bytes = changed.as_deref().unwrap_or(bytes);
                 self.state.on_head(frame, bytes, *body);
                 out.to_peer.extend_from_slice(bytes);
             }

@@ -1,0 +1,218 @@
+/* The handler that a script registers by stoker_handle(), and how a cloned worker runs its tasks with it: inside the request of the engine
+ * in which the script has booted. */
+#include <php.h>
+#include <php_main.h>
+#include <SAPI.h>
+#include <ext/standard/basic_functions.h>
+
+#include "answer.h"
+#include "failure.h"
+#include "handler.h"
+#include "hello.h"
+#include "isolation.h"
+#include "renewal.h"
+#include "request.h"
+#include "run.h"
+#include "sapi.h"
+#include "worker.h"
+#include "working_set.h"
+#include "zygote.h"
+
+static struct {
+    zend_fcall_info call;
+    zend_fcall_info_cache cache;
+    /* A payload, or a path of a site, for a task of which only the memory matters; NULL if there is none. */
+    zend_string *sample;
+} handler;
+
+/* Functions to call in each worker. */
+static zval hooks;
+/* The shutdown functions of the boot. They run only if a task fails, because they belong to the application in the zygote. */
+static HashTable *boot_functions;
+/* This process is a worker that was cloned, or a copy for the sample. */
+static bool is_clone;
+
+/* Calls a function. Returns false if it threw, or called exit(). */
+static bool call(zend_fcall_info *info, zend_fcall_info_cache *cache, zval *result)
+{
+    ZVAL_UNDEF(result);
+    info->retval = result;
+    return zend_call_function(info, cache) == SUCCESS && !EG(exception);
+}
+
+/* Calls the handler for the current task. What it returns is added to its output. */
+static bool call_handler(void)
+{
+    zval payload, result;
+    if (request.task->is_http)
+        ZVAL_NULL(&payload);
+    else
+        ZVAL_STRINGL(&payload, request.task->body, request.task->body_len);
+    handler.call.params = &payload;
+    handler.call.param_count = 1;
+    bool has_returned = call(&handler.call, &handler.cache, &result);
+    if (has_returned && Z_TYPE(result) == IS_STRING)
+        php_output_write(Z_STRVAL(result), Z_STRLEN(result));
+    zval_ptr_dtor(&payload);
+    zval_ptr_dtor(&result);
+    return has_returned && !EG(exception);
+}
+
+/* Runs a task. Returns false if the script must end, because the handler threw or called exit(). */
+static bool run(struct task *task)
+{
+    const char *invalid = request_begin(task, run_script(), true);
+    if (invalid) {
+        worker_reject(task, WIRE_INVALID_ARGUMENT, invalid);
+        request_end();
+        return true;
+    }
+    failure_reset();
+    answer_begin(task);
+    worker.current = task;
+    renewal_begin();
+    if (!call_handler())
+        return false;
+    renewal_end();
+    request_end();
+    isolation_reset();
+    return true;
+}
+
+/* Runs the sample in a copy of this process. Nobody gets the answer. */
+static void run_sample(void)
+{
+    struct buffer message = {0};
+    is_clone = true;
+    sapi_keep_environment();
+    struct wire_frame frame = {.type = WIRE_REQ, .id = 1, .name = "stoker:sample", .name_len = strlen("stoker:sample")};
+    if (*hello_sites()) {
+        buffer_format(&message, "GET http://localhost%s HTTP/1.1\r\nhost: localhost\r\n\r\n", ZSTR_VAL(handler.sample));
+        frame.code = WIRE_HTTP;
+    } else {
+        buffer_add(&message, ZSTR_VAL(handler.sample), ZSTR_LEN(handler.sample));
+    }
+    frame.meta = "";
+    frame.body = message.bytes;
+    frame.body_len = message.len;
+    if (!run(task_of(&frame)))
+        _exit(1);
+}
+
+static void call_hooks(void)
+{
+    zval *hook;
+    if (Z_TYPE(hooks) != IS_ARRAY)
+        return;
+    ZEND_HASH_FOREACH_VAL(Z_ARRVAL(hooks), hook) {
+        zval result;
+        ZVAL_UNDEF(&result);
+        if (call_user_function(NULL, NULL, hook, &result, 0, NULL) != SUCCESS || EG(exception))
+            return;
+        zval_ptr_dtor(&result);
+    } ZEND_HASH_FOREACH_END();
+}
+
+/* Becomes a zygote. Returns in each worker, as soon as a task has failed; the process ends without returning when it has run its tasks. */
+static void serve(void)
+{
+    renewal_freeze();
+    boot_functions = BG(user_shutdown_function_names);
+    BG(user_shutdown_function_names) = NULL;
+    isolation_begin();
+    if (handler.sample)
+        working_set_record(run_sample);
+    int fd = zygote_serve(working_set_prefault);
+    is_clone = true;
+    renewal_reseed();
+    sapi_keep_environment();
+    call_hooks();
+    if (EG(exception))
+        return;
+    hello_send(fd, true);
+    for (struct task *task; (task = worker_next()); free(task))
+        if (!run(task))
+            return;
+    _exit(0);
+}
+
+/* stoker_handle(callable(?string): mixed $handler, ?string $sample = null): void */
+PHP_FUNCTION(stoker_handle)
+{
+    handler.sample = NULL;
+    ZEND_PARSE_PARAMETERS_START(1, 2)
+        Z_PARAM_FUNC(handler.call, handler.cache)
+        Z_PARAM_OPTIONAL
+        Z_PARAM_STR_OR_NULL(handler.sample)
+    ZEND_PARSE_PARAMETERS_END();
+    if (is_clone || sapi_is_forked) {
+        zend_throw_error(NULL, "stoker_handle(): this process has a handler already");
+        return;
+    }
+    if (zygote_is_requested()) {
+        serve();
+    } else if (request.task) {
+        call_handler();
+    } else {
+        zend_throw_error(NULL, "stoker_handle(): there is no task, and this process is no zygote");
+    }
+}
+
+/* stoker_after_fork(callable $hook): void */
+PHP_FUNCTION(stoker_after_fork)
+{
+    zval *hook;
+    ZEND_PARSE_PARAMETERS_START(1, 1)
+        Z_PARAM_ZVAL(hook)
+    ZEND_PARSE_PARAMETERS_END();
+    if (!zend_is_callable(hook, 0, NULL)) {
+        zend_argument_type_error(1, "must be a valid callback");
+        RETURN_THROWS();
+    }
+    if (!zygote_is_requested())
+        return; /* Nothing is forked. */
+    if (Z_TYPE(hooks) != IS_ARRAY)
+        array_init(&hooks);
+    Z_TRY_ADDREF_P(hook);
+    add_next_index_zval(&hooks, hook);
+}
+
+/* Answers the task of a script that has ended early. The shutdown functions of the boot run first: those of frameworks show an error page. */
+static void finish(void)
+{
+    HashTable *own = BG(user_shutdown_function_names);
+    if (!request.task)
+        _exit(1);
+    BG(user_shutdown_function_names) = boot_functions;
+    zend_try {
+        php_call_shutdown_functions();
+    } zend_end_try();
+    BG(user_shutdown_function_names) = own;
+    bool takes_more = worker.tasks_left > 0;
+    renewal_end();
+    if (takes_more)
+        worker_leave();
+    /* Without a socket, this was the sample. */
+    _exit(worker.fd < 0);
+}
+
+int handler_boot(void)
+{
+    zend_first_try {
+        run_boot();
+    } zend_end_try();
+    if (sapi_is_forked)
+        _exit(EG(exit_status));
+    if (is_clone) {
+        zend_first_try {
+            finish();
+        } zend_end_try();
+        _exit(1);
+    }
+    if (zygote_is_requested())
+        fputs("stoker-php: the script of a pool with strategy = \"snapshot\" ended without calling stoker_handle()\n", stderr);
+    zend_first_try {
+        php_request_shutdown(NULL);
+    } zend_end_try();
+    return 1;
+}

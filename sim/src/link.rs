@@ -1,0 +1,224 @@
+//! The network and the gateway between a worker on another machine and the server. The gateway's part is the code of the
+//! real one (`stoker_session`). The network loses the connection, at any byte: what was in transit is lost, and the worker
+//! reconnects and resumes its session.
+
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::time::Duration;
+use stoker_session::{FrameFilter, Output, WorkerFilter};
+use stoker_wire::{Encode, MAX_FRAME, Status, Type, encode, parse};
+
+/// The number of answers that a worker keeps in case that its connection is lost.
+const MAX_KEPT: usize = 64;
+
+/// When the network loses the connection, and at which byte.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cut {
+    /// The number of reads and answers until then.
+    pub(crate) after: u64,
+    /// The share of the bytes of the last one that still arrive, in per cent.
+    pub(crate) arrive: u64,
+}
+
+/// What a worker knows when its session could not be resumed.
+#[derive(Clone, Debug)]
+pub(crate) struct LostSession {
+    pub(crate) id: String,
+    /// The tasks that it had, and those to which it kept answers.
+    pub(crate) held: Vec<u32>,
+    /// How many of them the server has no answer to.
+    pub(crate) unanswered: usize,
+}
+
+pub(crate) struct Link {
+    filter: WorkerFilter,
+    /// Bytes that the gateway has forwarded to the worker and the worker has not read. While there is no connection:
+    /// what the gateway will send to the worker first.
+    pub(crate) to_worker: Vec<u8>,
+    next_cut: Option<Cut>,
+    /// The worker has received the answer to HELLO, without which there is no session.
+    pub(crate) is_welcomed: bool,
+    pub(crate) is_cut: bool,
+    /// The worker knows of the loss. What it wrote before has arrived.
+    is_down: bool,
+    /// The tasks that the worker has received and not answered.
+    tasks: Vec<u32>,
+    /// Answers, the latest last: the server may not have them.
+    kept: VecDeque<(u32, Vec<u8>)>,
+    /// The tasks whose answers were lost with the connection.
+    lost: Vec<u32>,
+}
+
+impl Link {
+    pub(crate) fn new(session: String, resume_timeout: Duration) -> Self {
+        Self {
+            filter: WorkerFilter::new(session, resume_timeout),
+            to_worker: Vec::new(),
+            next_cut: None,
+            is_welcomed: false,
+            is_cut: false,
+            is_down: false,
+            tasks: Vec::new(),
+            kept: VecDeque::new(),
+            lost: Vec::new(),
+        }
+    }
+
+    pub(crate) fn set_next_cut(&mut self, cut: Option<Cut>) {
+        self.next_cut = cut;
+    }
+
+    /// Counts a read or an answer. If the connection is lost in it, returns how many of its bytes arrive.
+    fn arriving(&mut self, len: usize) -> Option<usize> {
+        let cut = self.next_cut.as_mut().filter(|_| self.is_welcomed)?;
+        if cut.after > 0 {
+            cut.after -= 1;
+            return None;
+        }
+        let arriving = len * cut.arrive as usize / 100;
+        self.next_cut = None;
+        Some(arriving)
+    }
+
+    /// The gateway has read these bytes from the server, and forwards them to the worker.
+    pub(crate) fn receive(&mut self, bytes: &[u8]) {
+        let mut out = Output::default();
+        let forwarded = self.filter.on_server_bytes(bytes, &mut out);
+        forwarded.expect("the server writes valid frames");
+        assert!(out.to_server.is_empty());
+        self.to_worker.append(&mut out.to_peer);
+        if !bytes.is_empty()
+            && let Some(arriving) = self.arriving(self.to_worker.len())
+        {
+            self.to_worker.truncate(arriving);
+            self.is_cut = true;
+        }
+    }
+
+    /// The worker has read these tasks.
+    pub(crate) fn received(&mut self, tasks: Vec<u32>) {
+        self.tasks.extend(tasks);
+    }
+
+    /// The worker writes a frame. Returns the bytes that the gateway forwards to the server.
+    pub(crate) fn send(&mut self, frame: Encode<'_>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        encode(&mut bytes, frame);
+        if frame.kind != Type::Res {
+            assert!(
+                !self.is_down,
+                "a worker without a connection writes {frame:?}"
+            );
+            return self.forward(&bytes);
+        }
+        self.tasks.retain(|id| *id != frame.id);
+        self.kept.push_back((frame.id, bytes.clone()));
+        if self.kept.len() > MAX_KEPT {
+            self.kept.pop_front();
+        }
+        if self.is_down {
+            self.lost.push(frame.id);
+            return Vec::new();
+        }
+        // The model of the worker ends a run when its answer is written. It can wait for that only with a usual answer
+        // that is the last.
+        let is_usual = matches!(
+            Status(frame.code),
+            Status::OK | Status::EXCEPTION | Status::RETRY | Status::FAILED
+        );
+        if is_usual
+            && self.tasks.is_empty()
+            && let Some(arriving) = self.arriving(bytes.len())
+        {
+            if arriving < bytes.len() {
+                self.lost.push(frame.id);
+                bytes.truncate(arriving);
+            }
+            self.is_cut = true;
+        }
+        self.forward(&bytes)
+    }
+
+    fn forward(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut out = Output::default();
+        let forwarded = self.filter.on_peer_bytes(bytes, &mut out);
+        forwarded.expect("workers write valid frames");
+        out.to_server
+    }
+
+    /// The worker notices that it has lost its connection.
+    pub(crate) fn go_down(&mut self) {
+        self.is_down = true;
+        self.to_worker = self.resumption();
+    }
+
+    /// Whether an answer was lost that the worker will write again.
+    pub(crate) fn has_lost_answer(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    pub(crate) fn can_be_resumed(&self) -> bool {
+        self.filter.can_be_resumed()
+    }
+
+    /// Whether the worker had no task, as far as the gateway knows.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.filter.is_idle()
+    }
+
+    /// The tasks to which the server still awaits answers, as far as the gateway knows.
+    pub(crate) fn open(&self) -> Vec<u32> {
+        self.filter.state().open_ids()
+    }
+
+    /// What the worker knows of its session.
+    pub(crate) fn session(&self) -> LostSession {
+        LostSession {
+            id: self.filter.id().to_owned(),
+            held: self.held(),
+            unanswered: self.tasks.len() + self.lost.len(),
+        }
+    }
+
+    fn held(&self) -> Vec<u32> {
+        let kept = self.kept.iter().map(|(id, _)| id);
+        self.tasks.iter().chain(kept).copied().collect()
+    }
+
+    /// What the gateway sends first when the worker reconnects.
+    fn resumption(&mut self) -> Vec<u8> {
+        let held = self.held();
+        let first = self.filter.resume(&held);
+        first.expect("the tasks are kept, and the worker names only tasks that it has received")
+    }
+
+    /// The worker reconnects and resumes its session. Returns the bytes that the gateway forwards to the server: the
+    /// answers that were lost.
+    pub(crate) fn resume(&mut self) -> Vec<u8> {
+        self.to_worker = self.resumption();
+        (self.is_cut, self.is_down) = (false, false);
+        let first = parse(&self.to_worker, MAX_FRAME).expect("a valid frame");
+        let (frame, _) = first.expect("a complete frame");
+        assert_eq!(frame.kind, Type::Welcome);
+        let welcome: Value = serde_json::from_slice(frame.body).expect("JSON");
+        assert_eq!(welcome["resumed"], true);
+        let open = welcome["open"].as_array().expect("a list");
+        let is_open = |id: u32| open.iter().any(|open| *open == id);
+        assert!(
+            self.tasks.iter().all(|id| is_open(*id)),
+            "the worker has tasks {:?}, but {open:?} are open",
+            self.tasks
+        );
+        self.kept.retain(|(id, _)| is_open(*id));
+        let again: Vec<u32> = self.kept.iter().map(|(id, _)| *id).collect();
+        assert_eq!(again, self.lost, "only answers that were lost are awaited");
+        self.lost.clear();
+        let answers: Vec<&[u8]> = self
+            .kept
+            .iter()
+            .map(|(_, bytes)| bytes.as_slice())
+            .collect();
+        let answers = answers.concat();
+        self.forward(&answers)
+    }
+}

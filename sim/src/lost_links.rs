@@ -1,0 +1,169 @@
+//! Connections of workers on other machines that are lost: whether and when such a worker resumes its session.
+
+use crate::agenda::PlannedEvent;
+use crate::behaviour::Act;
+use crate::link::{Cut, Link, LostSession};
+use crate::setup::Setup;
+use crate::worker::Worker;
+use crate::world::World;
+use std::time::Duration;
+use stoker_os::steady;
+use stoker_wire::{Encode, Type};
+
+/// A run of a worker without a connection is continued after this time, unless it only has to answer.
+pub(crate) const PAUSE_WITHOUT_CONNECTION: Duration = Duration::from_millis(20);
+
+impl World {
+    /// The gateway and the network of a new worker on another machine.
+    pub(crate) fn new_link(&mut self, key: u64) -> Link {
+        let mut link = Link::new(format!("session-{key}"), self.setup.resume_timeout);
+        link.set_next_cut(self.draw_cut());
+        link
+    }
+
+    fn draw_cut(&mut self) -> Option<Cut> {
+        let every = self.setup.link_losses;
+        if every == 0 || self.all_requested_at.is_some() {
+            return None;
+        }
+        let dice = self.dice("links");
+        let arrive = match dice.percent(50) {
+            true => *dice.one_of(&[0, 100]),
+            false => dice.below(100),
+        };
+        let after = dice.below(2 * every);
+        Some(Cut { after, arrive })
+    }
+
+    /// Handles the loss of connections that was not handled yet.
+    pub(crate) fn links_lost(&mut self) {
+        for no in 0..self.guests.len() {
+            let key = self.guests[no].key;
+            let lost = self
+                .workers
+                .get(&key)
+                .filter(|worker| worker.loses_connection());
+            if lost.is_some() {
+                self.link_lost(no, key);
+            }
+        }
+    }
+
+    fn link_lost(&mut self, no: usize, key: u64) {
+        let Some(worker) = self.workers.get_mut(&key) else {
+            return;
+        };
+        worker.is_ready = false;
+        let Some(link) = &mut worker.connection.link else {
+            return;
+        };
+        link.go_down();
+        let can_be_resumed = link.can_be_resumed();
+        self.trace(|| format!("  worker {key} loses its connection"));
+        self.count_link("connection lost");
+        if !can_be_resumed {
+            return self.end_session(no, key, false);
+        }
+        let outage = match self.dice("links").percent(70) {
+            true => self.dice("links").micros(50, 500_000),
+            false => self.dice("links").millis(500, 25_000),
+        };
+        let grace = self.setup.resume_timeout;
+        let at = steady() + outage.min(grace);
+        self.agenda
+            .plan(at, PlannedEvent::Reconnects(no, key, outage < grace));
+    }
+
+    /// The worker reconnects in time, or the gateway no longer waits for it.
+    pub(crate) fn reconnects(&mut self, no: usize, key: u64, is_in_time: bool) {
+        if !self
+            .workers
+            .get(&key)
+            .is_some_and(|worker| worker.connection.is_cut())
+        {
+            return;
+        }
+        if !is_in_time {
+            return self.end_session(no, key, true);
+        }
+        self.record_busy();
+        self.count_link("session resumed");
+        let cut = self.draw_cut();
+        if let Some(worker) = self.workers.get_mut(&key) {
+            worker.connection.resume();
+            (worker.is_ready, worker.ready_at) = (true, steady());
+            if let Some(link) = &mut worker.connection.link {
+                link.set_next_cut(cut);
+            }
+        }
+        self.flush(key);
+        self.plan_run(key);
+    }
+
+    /// The gateway closes the worker's connection to the server. To the server, the worker has died.
+    pub(crate) fn end_session(&mut self, no: usize, key: u64, has_expired: bool) {
+        self.record_busy();
+        let Some(worker) = self.workers.get_mut(&key) else {
+            return;
+        };
+        let Some(link) = &worker.connection.link else {
+            return;
+        };
+        let (session, open, is_idle) = (link.session(), link.open(), link.is_idle());
+        if has_expired {
+            self.expired_sessions.add(&session.id, open);
+            self.guests[no].lost_session = Some(session);
+        } else if is_idle {
+            // The gateway reports that the worker has left, so no task is to blame.
+            worker.connection.link = None;
+            worker.connection.put(Encode::new(Type::Goaway, 0));
+            self.ledger.had_leaving_workers = true;
+        }
+        self.count_link(match (has_expired, is_idle) {
+            (true, _) => "session expired",
+            (false, true) => "idle worker lost",
+            (false, false) => "worker lost",
+        });
+        let leaves = is_idle || self.workers.get(&key).is_some_and(Worker::leaves_by_itself);
+        self.dies(key, !leaves);
+    }
+
+    /// A worker whose session has expired reconnects, and still has its answers. The gateway refuses and counts them.
+    pub(crate) fn refuse_late_answers(&mut self, lost: &LostSession) {
+        let late = self.expired_sessions.late_answers(&lost.id, &lost.held);
+        assert_eq!(
+            late, lost.unanswered,
+            "exactly the answers that the server does not have are late: {lost:?}"
+        );
+        if late > 0 {
+            self.count_link("late answers");
+        }
+    }
+
+    fn count_link(&mut self, what: &str) {
+        let names = &mut self.ledger.coverage.names;
+        *names.entry(format!("link: {what}")).or_default() += 1;
+    }
+}
+
+impl Worker {
+    /// Whether the worker has lost its connection, and this was not handled yet.
+    fn loses_connection(&self) -> bool {
+        self.is_ready && self.connection.is_cut()
+    }
+
+    /// Whether the run can go on without a connection: it only has to answer, and no other task waits.
+    pub(crate) fn may_continue_unconnected(&self) -> bool {
+        let is_last = |act: &Act| matches!(act, Act::Does("returns" | "throws"));
+        let acts = self.run.iter().flat_map(|run| &run.acts);
+        let mut acts = acts.map(|(_, act)| act);
+        let ends = acts.next().is_some_and(is_last) && acts.next().is_none();
+        let is_last = self.model.next_waiting().is_none() && self.model.tasks_left.is_none();
+        ends && is_last && self.printed.is_empty() && !self.is_shutting_down()
+    }
+}
+
+/// Removes the losses of connections from a setup. Returns whether there were any.
+pub(crate) fn leave_out(setup: &mut Setup) -> bool {
+    std::mem::take(&mut setup.link_losses) > 0
+}

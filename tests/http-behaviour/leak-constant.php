@@ -1,0 +1,4 @@
+<?php
+// A constant.
+echo defined('PLANTED') ? 'leaked' : 'clean';
+define('PLANTED', 1);

@@ -1,0 +1,4 @@
+<?php
+// The working directory.
+echo getcwd() === '/' ? 'leaked' : 'clean';
+register_shutdown_function(fn () => chdir('/'));

@@ -1,0 +1,4 @@
+<?php
+// A global variable.
+echo isset($planted) ? 'leaked' : 'clean';
+$planted = true;

@@ -1,0 +1,3 @@
+<?php
+// Answers with the payload.
+echo stoker_payload();

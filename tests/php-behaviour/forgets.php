@@ -1,0 +1,2 @@
+<?php
+// Boots, and forgets to call stoker_handle().

@@ -1,0 +1,82 @@
+<?php
+
+// Boots once and is forked: each method shows what the forked processes share.
+
+declare(strict_types=1);
+
+use Stoker\Task;
+use Stoker\Worker;
+
+require __DIR__ . '/../../sdk/php/src/autoload.php';
+
+$zygote = getmypid();
+$tasks = 0;
+$forked = 0;
+// Without new seeds, all children would continue these sequences.
+mt_srand(7);
+mt_rand();
+lcg_value();
+
+Stoker\afterFork(function () use (&$forked): void {
+    $forked = getmypid();
+});
+
+Worker::create()
+    ->onCall('t.run', function () use ($zygote, &$tasks, &$forked): array {
+        return [
+            'pid' => getmypid(),
+            'zygote' => $zygote,
+            'tasks' => ++$tasks,
+            'forked' => $forked,
+            'group' => posix_getpgid(0),
+            'random' => [mt_rand(), rand(), lcg_value()],
+            'name' => getenv('STOKER_WORKER'),
+            'inherited' => getenv('STOKER_ZYGOTE'),
+        ];
+    })
+    ->onJob('*', static fn (): string => 'done')
+    ->onCall('t.print', function (Task $task): string {
+        echo "echo {$task->body()}\n";
+        fwrite(STDERR, "stderr {$task->body()}\n");
+        fwrite(STDOUT, "stdout {$task->body()}\n");
+        system("echo program {$task->body()} >&2");
+
+        return 'printed';
+    })
+    ->onCall('t.leave', function (Task $task): string {
+        if ($task->body() === 'program') {
+            $process = proc_open(['sleep', '1000'], [], $pipes);
+
+            return (string) proc_get_status($process)['pid'];
+        }
+        $pid = pcntl_fork();
+        if ($pid === 0) {
+            while (true) {
+                sleep(1000);
+            }
+        }
+
+        return (string) $pid;
+    })
+    ->onCall('t.die', function (Task $task): void {
+        match ($task->body()) {
+            'kill' => posix_kill(getmypid(), SIGKILL),
+            'segv' => posix_kill(getmypid(), SIGSEGV),
+            'exit' => exit(3),
+            'loop' => (function (): void {
+                while (true) {
+                }
+            })(),
+            'memory' => str_repeat('x', 1 << 40),
+            'half' => (function (): void {
+                // A frame of which only the length arrives.
+                foreach (scandir('/proc/self/fd') as $fd) {
+                    if (str_starts_with((string) @readlink("/proc/self/fd/$fd"), 'socket:')) {
+                        fwrite(fopen("php://fd/$fd", 'w'), "\x20\0\0\0");
+                    }
+                }
+                posix_kill(getmypid(), SIGKILL);
+            })(),
+        };
+    })
+    ->run();

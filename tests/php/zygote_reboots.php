@@ -1,0 +1,19 @@
+<?php
+
+// A task asks for a new zygote.
+
+declare(strict_types=1);
+
+use Stoker\Worker;
+
+require __DIR__ . '/../../sdk/php/src/autoload.php';
+
+$zygote = getmypid();
+Worker::create()
+    ->onCall('t.run', static fn (): string => (string) $zygote)
+    ->onCall('t.reboot', static function () use ($zygote): string {
+        Worker::reboot();
+
+        return (string) $zygote;
+    })
+    ->run();
