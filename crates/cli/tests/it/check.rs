@@ -179,7 +179,7 @@ const BAD: &[(&str, &str)] = &[
          tasks_per_fork = 2\n",
         ":4: pool.app.tasks_per_fork: expected a number from 1 to 1000000000000, or \"auto\", found 0\n\
          :7: pool.b.tasks_per_fork: nothing is forked (strategy = \"loop\")\n    leave tasks_per_fork out, or set \
-         strategy = \"fork\"",
+         strategy to one that forks, such as \"fork\"",
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\n[service.users]\nidempotent = \"get\"\n",
