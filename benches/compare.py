@@ -91,7 +91,7 @@ def arguments():
     parser.add_argument("--jobs", type=int, default=100_000, help="jobs of one run (100,000)")
     parser.add_argument("--seconds", type=int, default=3, help="length of one rpc run (3)")
     parser.add_argument("--only", action="append", choices=WORKLOADS)
-    parser.add_argument("--folder", type=Path, help="where stores lie (the folder for temporary files)")
+    parser.add_argument("--folder", type=Path, help="directory for the stores (default: that for temporary files)")
     options = parser.parse_args()
     if options.rounds < LEAST_ROUNDS:
         parser.error(f"--rounds must be at least {LEAST_ROUNDS}")
@@ -109,7 +109,7 @@ def main():
     if not shutil.which("php"):
         sys.exit("benches/compare.py needs php")
     if disk.is_memory(options.folder or tempfile.gettempdir()):
-        print("warning: files lie in memory here: name a --folder on a disk", file=sys.stderr)
+        print("warning: this folder is in memory: set --folder to a directory on a disk", file=sys.stderr)
     missed = False
     try:
         brokers.build()

@@ -89,7 +89,7 @@ def options():
     parser.add_argument("--laravel-jobs", type=positive, default=5000, help="jobs of queue:work; Stoker gets ten times as many (5,000)")
     parser.add_argument("--startup-jobs", type=positive, default=5_000_000, help="jobs waiting at the start (5,000,000)")
     parser.add_argument("--beanstalkd-jobs", type=positive, default=5000, help="jobs of one run with beanstalkd (5,000)")
-    parser.add_argument("--folder", type=Path, help="where stores lie while they are measured (the folder for temporary files)")
+    parser.add_argument("--folder", type=Path, help="directory for the stores that are measured (default: that for temporary files)")
     parser.add_argument("--patience", type=int, default=0, help="seconds to wait for a quiet machine, in each bar (0)")
     parser.add_argument("--stoker", type=Path, default=brokers.TARGET / "release" / "stoker", help="the binary")
     parser.add_argument("--references", action="store_true", help="measure the references alone")
@@ -162,7 +162,7 @@ def main():
     if not shutil.which("php"):
         sys.exit("benches/run.py needs php")
     if disk.is_memory(found.folder or tempfile.gettempdir()):
-        found.say("warning: files lie in memory here, so what is durable costs nothing: name a --folder on a disk")
+        found.say("warning: this folder is in memory, so syncing costs nothing: set --folder to a directory on a disk")
     results, failures, about = [], [], machine() | {"other_load_cpus": {}}
     try:
         brokers.build()

@@ -46,17 +46,17 @@ def options():
     parser.add_argument("--rounds", type=int, default=20, help="faults in all (20)")
     parser.add_argument("--segment", type=int, default=SEGMENT, help=f"rounds against one store ({SEGMENT})")
     parser.add_argument("--jobs", type=int, default=1, help="stores at the same time (1)")
-    parser.add_argument("--powercut", action="store_true", help="what is not synced is lost, too")
+    parser.add_argument("--powercut", action="store_true", help="data that was not synced is lost too")
     parser.add_argument("--expect-loss", action="store_true", help="with sync off; fail unless something is lost")
     parser.add_argument("--only", action="append", choices=sorted(deck.BY_NAME), help="this fault; may be given again")
     parser.add_argument("--binary", type=Path, default=ROOT / "target" / "release" / "stoker", help="the Stoker to kill")
     simulation = ROOT / "target" / "sim" / "release" / "stoker-sim"
     parser.add_argument("--simulation", type=Path, default=simulation, help="the program that draws queues and pushes")
-    parser.add_argument("--keep", action="store_true", help="keep the folder in any case")
+    parser.add_argument("--keep", action="store_true", help="always keep the folder")
     parser.add_argument("--quiet", action="store_true", help="no line per round")
     found = parser.parse_args()
     if found.expect_loss and not found.powercut:
-        parser.error("--expect-loss goes with --powercut: a killed process loses nothing that was written")
+        parser.error("--expect-loss requires --powercut: a killed process loses nothing that was written")
     if not found.binary.exists():
         parser.error(f"there is no {found.binary}: cargo build --release")
     if not found.simulation.exists():

@@ -18,10 +18,13 @@ knows which answers are allowed to each request:
 
 import argparse
 import asyncio
+import collections
+import contextlib
 import gzip
 import logging
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -41,7 +44,7 @@ from rig.site_faults import Faults  # noqa: E402
 from rig.site_judge import Judge, Timeline  # noqa: E402
 
 START_S, STOP_S, REST_S = 60, 60, 40
-DESCRIPTORS = 16  # that may be open besides those of an idle gateway: files that are kept open, and logs
+DESCRIPTORS = 12  # that may be open besides those of an idle gateway, such as files that are kept open
 PROGRAMS = ("php", "php-cgi", "/usr/sbin/php-fpm8.2", "openssl")
 FPM = """#!/bin/sh
 [ $(id -u) != 0 ] || set -- -R "$@"
@@ -131,7 +134,9 @@ class Campaign(Faults):
             await clients
         await self.at_rest()
         await self.stop()
-        (self.folder / "requests.txt").write_text("".join(f"{request.began:.2f} {request}\n" for request in load.done))
+        lines = [f"{request.began:.2f} {request}\n" for request in load.done]
+        lines += [f"{began:.2f} {kind.upper()} until {ended:.2f}\n" for kind, began, ended in self.timeline.faults]
+        (self.folder / "requests.txt").write_text("".join(sorted(lines)))
         judge = Judge(load, self.timeline, self.draw)
         self.broken += judge.broken((self.folder / "runs").read_text().split())
         self.kinds |= {request.kind for request in load.done if request.answer}
@@ -184,9 +189,22 @@ class Campaign(Faults):
     def family(self):
         return processes.descendants(self.server.pid)
 
-    def descriptors(self):
+    def open_files(self):
+        """What the gateway has open, without numbers. Its connections to the server are left out: they are kept, at most 16 for each use."""
         pid = self.pid_of("stoker: gateway sites")
-        return len(os.listdir(f"/proc/{pid}/fd")) if pid else 0
+        if not pid:
+            return collections.Counter()
+        unix = {line.split()[6] for line in Path("/proc/net/unix").read_text().splitlines()[1:]}
+        found = collections.Counter()
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                target = os.readlink(link)
+                if target.removeprefix("socket:[").rstrip("]") not in unix:
+                    found[re.sub(r"\d+", "", target)] += 1
+        return found
+
+    def descriptors(self):
+        return self.open_files().total()
 
     def spooled(self):
         """Files that nobody removes any more. A worker's answer that did not arrive is removed after a minute."""
@@ -206,7 +224,7 @@ class Campaign(Faults):
             try:
                 await self.until(what, is_gone)
             except TimeoutError:
-                left = {"files": self.spooled(), "descriptors": (self.idle, self.descriptors())}
+                left = {"files": self.spooled(), "descriptors before": self.idle, "now": self.open_files()}
                 self.broken.append(f"at rest there are {what}: {left}")
 
     async def stop(self):

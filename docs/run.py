@@ -59,7 +59,7 @@ PAGES = {
     "docs/guides/ordering.md": 21,
     "docs/guides/releases.md": 35,
     "docs/guides/sites.md": 44,
-    "docs/guides/strategies.md": 12,
+    "docs/guides/strategies.md": 13,
     "docs/migrate/horizon.md": 10,
     "docs/migrate/queue-work.md": 6,
     "docs/migrate/roadrunner.md": 10,
@@ -248,7 +248,7 @@ class Server:
             os.killpg(self.process.pid, signal.SIGINT)
         with self.came:
             if not self.came.wait_for(lambda: self.ended, PATIENCE):
-                raise Wrong(step.line, f"stoker serve is still there {PATIENCE:g} s after ^C:\n{self.log[self.seen:]}")
+                raise Wrong(step.line, f"stoker serve is still running {PATIENCE:g} s after ^C:\n{self.log[self.seen:]}")
             failed, step.shown = self.process.returncode != 0, step.shown or ["…"]
             if failed or not step.pattern().fullmatch(self.log, self.seen):
                 raise different(step, self.log[self.seen :], failed)
@@ -263,21 +263,21 @@ class Page:
     def play(self):
         for block in blocks(self.path.read_text()):
             if block.language == "console" and "mount -t" in block.text() and not may_mount():
-                print(f"{self.path.name}:{block.line} is left out: nothing can be mounted here (that takes root)")
+                print(f"{self.path.name}:{block.line} is skipped: nothing can be mounted here (requires root)")
             elif block.language == "console":
                 for step in steps(block):
                     self.step(step)
             elif block.language in ("php", "toml"):
                 self.write(block)
             elif re.search(r"^(\$|stoker|php) ", block.text(), re.MULTILINE):
-                raise Wrong(block.line, "nothing runs this example: it is no ```console")
+                raise Wrong(block.line, "nothing runs this example: it is not a ```console block")
 
     def write(self, block):
         text, name = block.php() if block.language == "php" else block.text(), block.file()
         if block.language == "php":
             checked = subprocess.run(["php", "-l"], input=text, capture_output=True, text=True)
             if checked.returncode != 0:
-                raise Wrong(block.line, f"this is no PHP:\n{checked.stdout}{checked.stderr}")
+                raise Wrong(block.line, f"this is not valid PHP:\n{checked.stdout}{checked.stderr}")
         elif not name:
             raise Wrong(block.line, "nothing runs this example: its first line names no file")
         if name:
@@ -289,7 +289,7 @@ class Page:
         self.commands += 1
         if step.command == "^C":
             if not self.servers:
-                raise Wrong(step.line, "^C, and no stoker serve runs")
+                raise Wrong(step.line, "^C, but no stoker serve is running")
             self.servers.pop().interrupt(step)
         elif step.serves():
             self.forget_killed()
@@ -351,7 +351,7 @@ def furnish(folder, binary):
 
 
 def may_mount():
-    """Not every root may: containers are often denied it."""
+    """Root may not be permitted to mount, for example in a container."""
     with tempfile.TemporaryDirectory() as folder:
         mount = ["mount", "-t", "tmpfs", "stoker-docs", folder]
         if os.geteuid() != 0 or subprocess.run(mount, stderr=subprocess.DEVNULL).returncode != 0:
@@ -387,7 +387,7 @@ def run(name, top, binary):
         except Wrong as wrong:
             wrongs.append(f"{name}:{wrong.line}\n{wrong}")
     if not wrongs and page.commands < PAGES.get(name, 0):
-        wrongs.append(f"{name}: runs {page.commands} commands, and should {PAGES[name]}")
+        wrongs.append(f"{name}: runs {page.commands} commands, but should run {PAGES[name]}")
     for wrong in wrongs[:1]:  # what follows from it says nothing new
         print(f"FAILED {wrong}")
     print(f"{name}: {page.commands} commands in {time.monotonic() - began:.1f} s")

@@ -47,9 +47,9 @@ def decks(found):
         return [Deck(found.seed, POWER + MIGRATION + ([] if found.expect_loss else FAILING))]
     full, failing = FULL if may_mount() else [], FAILING if preload.may_build() else []
     if not full:
-        print("nothing can be mounted here (that takes root and mount): no disk that can fill up", file=sys.stderr)
+        print("skipping full disks: mounting a file system requires root", file=sys.stderr)
     if not failing:
-        print("there is no cc here: no disk that fails", file=sys.stderr)
+        print("skipping failing disks: there is no C compiler", file=sys.stderr)
     found_decks = [Deck(found.seed, KILLS + MIGRATION)]
     if full or failing:
         found_decks.append(Deck(found.seed, DISK + full + failing, small=bool(full)))

@@ -47,7 +47,7 @@ class Judge:
         for job, error in self.failed.items():
             push = by_job.get(job) or self.push_of(job)
             if push is None:
-                self.say(f"job {job} failed ({error}), and nobody knows of it")
+                self.say(f"job {job} failed ({error}), but was pushed by nobody")
                 continue
             failed_numbers.add(push.n)
             if error == "Quarantined" or "Died" in error or "Crash" in error:
@@ -56,7 +56,7 @@ class Judge:
             elif push.will_fail:
                 expected += 1
             else:
-                self.say(f"job {push.n} ({push.queue}) failed of {error} although it would have gone well")
+                self.say(f"job {push.n} ({push.queue}) failed with {error}, but should have succeeded")
         self.failed_numbers = failed_numbers
         self.figures |= {
             "pushes": len(self.pushes),

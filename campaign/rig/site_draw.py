@@ -78,9 +78,9 @@ class Draw:
             "max_memory": choice(["4MB", "64MB"]),
             "spool": choice([None, str(self.folder / "spool")]),
             "max_spool": choice(["2MB", "1000MB"]),
-            "header_timeout": choice(["2s", "10s"]),
+            "header_timeout": choice(["3s", "10s"]),
             "body_timeout": choice(["2s", "30s"]),
-            "idle_timeout": choice(["2s", "60s"]),
+            "idle_timeout": choice(["3s", "60s"]),
             "write_timeout": choice(["2s", "30s"]),
         }
 

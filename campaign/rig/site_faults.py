@@ -89,7 +89,7 @@ class Faults:
         http = self.draw.http
         most = max(float(http[key].rstrip("s")) for key in ("header_timeout", "idle_timeout"))
         ports = [port for port, is_secure in self.draw.secure.items() if not is_secure]
-        if most > 2 or not ports:
+        if most > 3 or not ports:
             return await self._reload("the same configuration")
         for start in (b"", b"GET / HTTP/1.1\r\nHost: a\r\nX-", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"):
             reader, writer = await asyncio.open_connection("127.0.0.1", ports[0])

@@ -2,6 +2,7 @@
 whole one by a library, and so that reading and writing can be slow."""
 
 import asyncio
+import functools
 import ssl
 import sys
 from dataclasses import dataclass, field
@@ -55,13 +56,18 @@ class Answer:
     headers: dict = field(default_factory=dict)  # of HTTP/1.1 only
 
 
+@functools.cache
+def tls_context(protocol):
+    """Accepts a certificate that nobody has signed."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols([protocol])
+    return context
+
+
 async def connect(address, tls, protocol):
-    """Opens a connection, with a certificate that nobody has signed."""
-    context = None
-    if tls:
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        context.set_alpn_protocols([protocol])
+    """Opens a connection."""
+    context = tls_context(protocol) if tls else None
     try:
         return await asyncio.open_connection(*address, ssl=context, limit=1 << 20)
     except ConnectionRefusedError as error:
@@ -113,6 +119,7 @@ class Http1:
 
     async def _read(self, request):
         head = await self._head()
+        request.has_head = True
         lines = head.decode("latin-1").split("\r\n")
         code = int(lines[0].split()[1])
         headers = {}
@@ -212,7 +219,7 @@ class Http2:
             if kind == "cut":
                 raise OSError(payload)
             if kind == HEADERS and stream["status"] is None:
-                stream["status"] = status(payload)
+                stream["status"], request.has_head = status(payload), True
             elif kind == DATA:
                 stream["parts"].append(payload)
                 request.received += len(payload)

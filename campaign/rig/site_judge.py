@@ -5,7 +5,7 @@ import json
 import zlib
 
 from . import site_http
-from .site_draw import KB, seconds, size
+from .site_draw import INTERPRETED, KB, seconds, size
 
 SLACK_S = 0.25  # between what happens and when it is noticed here
 SPOOLED = 64 * KB  # a larger body is in a file
@@ -72,9 +72,11 @@ class Judge:
         return [f"only {good} of {len(self.requests)} requests were answered: {dict(self.counts)}"] if good < 20 else []
 
     def _may_repeat(self, request):
-        is_idempotent = any(snapshot["sites"][request.site]["idempotent"] is not False for snapshot in self.timeline.of(request))
         # The adapter repeats it on another connection, if the upstream has closed the one that it had used before.
-        return request.is_safe() and (is_idempotent or self._strategies(request) & {"http"})
+        return request.is_safe() and (self._is_idempotent(request) or self._strategies(request) & {"http"})
+
+    def _is_idempotent(self, request):
+        return any(snapshot["sites"][request.site]["idempotent"] is not False for snapshot in self.timeline.of(request))
 
     def _strategies(self, request):
         found = set()
@@ -129,7 +131,9 @@ class Judge:
             return None if is_asked else "it was asked to end for no reason"
         text, end, sum_ = answer.body[:-8], answer.body[-9:-8], answer.body[-8:]
         if end != b"\n" or f"{zlib.crc32(text):08x}".encode() != sum_:
-            # In parts, what precedes the sum ends with a newline, too.
+            # The end of the connection is the end of an answer of php -S, also if its process was killed.
+            if "http" in self._strategies(request) and self.timeline.during(request, "kill upstream"):
+                return None
             return "it has another checksum: it was cut, or is mixed with another"
         return self._foreign(request, json.loads(text.partition(b"\n")[0]))
 
@@ -154,7 +158,8 @@ class Judge:
         unused = request.began - (request.idle_from or request.began)
         if self.timeline.during(request, "kill gateway", before=unused) or self._was_idle(request):
             return True
-        if request.received and (request.kind in ("stream", "events")):
+        # Adapters send each part of an answer when they get it, so that it may be cut, too.
+        if request.has_head and (request.kind in ("stream", "events") or self._strategies(request) & set(INTERPRETED)):
             return self._late(request) or self._has_lost_its_worker(request)
         return self._may_lack_memory(request)
 
@@ -181,7 +186,8 @@ class Judge:
     def _may_be_502(self, request):
         if not self._has_lost_its_worker(request):
             return False
-        return not self._may_repeat(request) or bool(self._strategies(request) & {"fastcgi", "http"} and self.timeline.during(request, "kill upstream"))
+        must_be_repeated = request.is_safe() and self._is_idempotent(request)
+        return not must_be_repeated or bool(self._strategies(request) & {"fastcgi", "http"} and self.timeline.during(request, "kill upstream"))
 
     def _may_be_503(self, request):
         if request.answer.headers and "retry-after" not in request.answer.headers:

@@ -47,6 +47,7 @@ class Request:
     began: float = 0
     ended: float = 0
     received: int = 0
+    has_head: bool = False  # of the answer
     answer: site_http.Answer | None = None
     failure: Exception | None = None
     before: "Request | None" = None  # on the same connection
@@ -145,7 +146,7 @@ class Load:
                 return None
         await self._ask(request, connection)
         was_cut = isinstance(request.failure, site_http.Cut) and not request.leaves()
-        if was_cut and request.is_safe() and request.attempt == 1 and request.received == 0 and request.status == 200:
+        if was_cut and request.is_safe() and request.attempt == 1 and not request.has_head and request.status == 200:
             await self._perform(request.again(), None, address, tls)
         if not connection.is_open and is_own:
             connection.close()

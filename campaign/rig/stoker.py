@@ -230,7 +230,7 @@ class Stoker:
         try:
             return self.angel.wait(within)
         except subprocess.TimeoutExpired:
-            raise Down(f"still there {within:g} s after TERM") from None
+            raise Down(f"still running {within:g} s after TERM") from None
 
     def end(self):
         """The last step: kills everything that is left. Returns the processes that were still there."""

@@ -124,7 +124,7 @@ class Trial(Stage):
         if opinion != "ok":
             self.wrong.append(f"the store is damaged: {opinion}")
         if leaked:
-            self.wrong.append(f"{leaked} unique keys are held by nobody")
+            self.wrong.append(f"{leaked} unique keys are held by no unfinished job")
         self.stuck = set(snapshot.unfinished)
         left = max(left, len(self.stuck))
         if left:

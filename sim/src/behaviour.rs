@@ -20,7 +20,7 @@ pub(crate) enum Act {
     Calls,
     /// Requests another run, after this delay or after the backoff of its queue.
     Retries(Option<Duration>),
-    /// Runs for ever.
+    /// Runs forever.
     Hangs,
     /// The worker does what the protocol forbids.
     BreaksProtocol,

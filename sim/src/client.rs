@@ -86,7 +86,7 @@ pub(crate) struct Client {
     request_times: HashMap<u32, Duration>,
     /// Cancelled calls by request id. The server may have answered them before it read the cancellation.
     cancelled: HashMap<u32, u64>,
-    /// What has come of answers in parts.
+    /// The parts of unfinished answers that have been received.
     parts: HashMap<u32, ReceivedParts>,
     /// Ids of answered requests, which may be used again.
     free: VecDeque<u32>,
@@ -443,7 +443,7 @@ impl Client {
                         Status::OK => {
                             let reported = body();
                             let number = |name: &str| reported[name].as_u64().unwrap_or(0);
-                            ledger.check_counts(at, number("count"), number("held"));
+                            ledger.check_counts(at, number("count"), number("skipped"));
                             ledger.changed(at, Some(number("count")), setup)
                         }
                         Status::UNKNOWN => {

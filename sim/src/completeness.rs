@@ -3,13 +3,14 @@
 
 use crate::coverage::Coverage;
 use crate::dice::Dice;
+use crate::gateway::{self, RemoteToken};
 use crate::ledger::{Ledger, Verb};
 use crate::operator::{self, Effect};
 use crate::push::Options;
 use crate::setup::{Frequencies, Setup, edit};
 use std::collections::BTreeSet;
 use stoker_os::sim;
-use stoker_wire::Key;
+use stoker_wire::{Key, Relayed};
 
 const SEEDS: u64 = 400;
 
@@ -215,6 +216,24 @@ fn every_option_of_a_push_is_drawn() {
         assert!(
             drawn.contains(&key.0),
             "the key {key:?} of a push is never drawn: add it to push.rs"
+        );
+    }
+}
+
+#[test]
+fn everything_that_a_gateway_states_about_a_peer_is_drawn() {
+    let mut hello = serde_json::json!({});
+    let token = RemoteToken {
+        reads: true,
+        inflight: Some(1),
+    };
+    gateway::relay(&mut hello, "user1", token);
+    let all = serde_json::to_value(Relayed::default()).expect("it is serializable");
+    for field in all.as_object().expect("an object").keys() {
+        let drawn = &hello["relayed"][field];
+        assert!(
+            !drawn.is_null(),
+            "`relayed.{field}` is never drawn: add it to gateway.rs"
         );
     }
 }

@@ -107,7 +107,7 @@ impl World {
         let fd = sim::connect(Path::new(SOCKET), own).expect("the server listens");
         let mut worker = Worker::new(key, pid, Connection::new(fd), Model::loop_worker());
         match kind {
-            Kind::Runs => worker.model.set_dialled(),
+            Kind::Runs => worker.model.set_connected(),
             Kind::Pulls => {
                 (worker.model, worker.pull) = (Model::pull_worker(), Some(Pull::default()));
             }

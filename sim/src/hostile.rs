@@ -166,7 +166,7 @@ fn invalid_requests(out: &mut Vec<u8>) {
     );
     put(out, Type::Req, 6, "stoker.push", b"no queue");
     let mut meta = MetaBuf::new();
-    meta.push(Key::QUEUE, b"nobody serves it, and it is no name");
+    meta.push(Key::QUEUE, b"nobody serves it, and it is not a name");
     let frame = Encode {
         name: "stoker.push",
         meta: meta.as_meta(),

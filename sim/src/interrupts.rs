@@ -114,7 +114,7 @@ impl World {
         }
     }
 
-    /// The worker whose name ends the head of a log line, unless it broke the protocol.
+    /// The worker that a log line names; `None` if it broke the protocol.
     fn worker_named(&self, head: &str) -> Option<&Worker> {
         let name = head.rsplit(' ').next().unwrap_or_default();
         let mut workers = self.workers.values();

@@ -86,6 +86,7 @@ impl World {
         if !is_in_time {
             return self.end_session(no, key, true);
         }
+        self.record_busy();
         self.count_link("session resumed");
         let cut = self.draw_cut();
         if let Some(worker) = self.workers.get_mut(&key) {
@@ -101,6 +102,7 @@ impl World {
 
     /// The gateway closes the worker's connection to the server. To the server, the worker has died.
     pub(crate) fn end_session(&mut self, no: usize, key: u64, has_expired: bool) {
+        self.record_busy();
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };

@@ -86,8 +86,8 @@ impl Model {
     }
 
     /// The worker was not spawned: it connected by itself.
-    pub(crate) fn set_dialled(&mut self) {
-        self.flags |= flag("dialled");
+    pub(crate) fn set_connected(&mut self) {
+        self.flags |= flag("connected");
     }
 
     /// Whether the worker waits for what the server sends.

@@ -115,7 +115,7 @@ impl World {
 
     /// Records, while the server drains, that a worker still has a task.
     pub(crate) fn record_busy(&mut self) {
-        if self.draining.is_some() && self.workers.values().any(Worker::has_tasks) {
+        if self.draining.is_some() && self.workers.values().any(Worker::may_have_tasks) {
             self.shutdowns.busy_until = steady();
         }
     }

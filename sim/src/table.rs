@@ -18,7 +18,7 @@ const FLAGS: [&str; 7] = [
     "acked",
     "open",
     "confirmed",
-    "dialled",
+    "connected",
 ];
 
 /// A set of flags.

@@ -22,7 +22,7 @@ impl World {
     }
 
     /// Stoker is about to shut down, and an operator changes a job. The server returns waiting jobs to the store, which
-    /// may report them as held.
+    /// may report them as skipped.
     pub(crate) fn change_during_shutdown(&mut self) {
         let to = self.queue_for_move();
         let jobs = self.ledger.jobs_in_line(&self.setup);

@@ -176,6 +176,11 @@ impl Worker {
         }
     }
 
+    /// Whether the worker has a task, or one may be on its way to it while it has no connection.
+    pub(crate) fn may_have_tasks(&self) -> bool {
+        self.has_tasks() || self.connection.is_cut()
+    }
+
     /// Whether the worker could begin a task at once.
     pub(crate) fn is_free(&self) -> bool {
         let is_free = match &self.slots {

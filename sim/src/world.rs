@@ -260,7 +260,7 @@ impl World {
             server.check_invariants();
         }
         // A job that runs may keep others from running, by the limits of its queue or key.
-        let is_busy = self.workers.values().any(Worker::has_tasks);
+        let is_busy = self.workers.values().any(Worker::may_have_tasks);
         let taken = match is_busy {
             true => self.jobs_at_workers(),
             false => None,

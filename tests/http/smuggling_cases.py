@@ -219,18 +219,18 @@ def pseudo(method=b"GET", path=b"/x", authority=b"a.test", scheme=b"http"):
     return [(name, value) for name, value in named if value is not None]
 
 
-def add2(name, frames, requests, statuses):
+def add_http2(name, frames, requests, statuses):
     last = stream(pseudo(path=b"/last"), number=3)
     HTTP2.append({"name": f"HTTP/2: {name}", "bytes": frames + last, "streams": (1, 3), "requests": requests, "rejected": statuses})
 
 
-def rejects2(name, frames, statuses=(0, 400)):
+def rejects_http2(name, frames, statuses=(0, 400)):
     """The stream is reset or answered with one of these; the whole connection may end."""
-    add2(name, frames, [], set(statuses))
+    add_http2(name, frames, [], set(statuses))
 
 
-def understands2(name, frames, request):
-    add2(name, frames, [request, LAST], set())
+def understands_http2(name, frames, request):
+    add_http2(name, frames, [request, LAST], set())
 
 
 def streams():
@@ -245,7 +245,7 @@ def streams():
         ("two authorities", [(b":authority", b"b.test")]), ("two hosts", [(b"host", b"a.test"), (b"host", b"b.test")]),
         ("protocol", [(b":protocol", b"websocket")]),
     ):  # fmt: skip
-        rejects2(name, stream(pseudo() + fields))
+        rejects_http2(name, stream(pseudo() + fields))
     for name, changed in (
         ("no path", {"path": None}), ("empty path", {"path": b""}), ("no method", {"method": None}), ("no scheme", {"scheme": None}),
         ("no authority", {"authority": None}), ("empty authority", {"authority": b""}), ("user in the authority", {"authority": b"a@a.test"}),
@@ -254,34 +254,34 @@ def streams():
         ("empty method", {"method": b""}), ("CRLF in the authority", {"authority": b"a.test\r\nx: y"}),
         ("path of another host", {"path": b"http://b.test/x"}), ("GET *", {"path": b"*"}),
     ):  # fmt: skip
-        rejects2(name, stream(pseudo(**changed)))
-    rejects2("CONNECT", stream(pseudo(b"CONNECT", None, b"a.test:80", None), b""), (0, 400, 405))
-    rejects2("content-length that is too short", stream([*pseudo(b"POST"), (b"content-length", b"2")], b"abc"))
-    rejects2("content-length that is too long", stream([*pseudo(b"POST"), (b"content-length", b"4")], b"abc"))
-    rejects2("content-length without a body", stream([*pseudo(b"POST"), (b"content-length", b"4")]))
-    rejects2("two content-lengths", stream([*pseudo(b"POST"), (b"content-length", b"3"), (b"content-length", b"4")], b"abc"))
-    rejects2("content-length with a sign", stream([*pseudo(b"POST"), (b"content-length", b"+3")], b"abc"))
-    rejects2("content-length that is too large", stream([*pseudo(b"POST"), (b"content-length", b"99999999")], b"abc"), (0, 413))
-    rejects2("fields that are too large", stream([*pseudo(), (b"x", b"y" * 15_000), (b"z", b"y" * 5_000)]), (0, 431))
+        rejects_http2(name, stream(pseudo(**changed)))
+    rejects_http2("CONNECT", stream(pseudo(b"CONNECT", None, b"a.test:80", None), b""), (0, 400, 405))
+    rejects_http2("content-length that is too short", stream([*pseudo(b"POST"), (b"content-length", b"2")], b"abc"))
+    rejects_http2("content-length that is too long", stream([*pseudo(b"POST"), (b"content-length", b"4")], b"abc"))
+    rejects_http2("content-length without a body", stream([*pseudo(b"POST"), (b"content-length", b"4")]))
+    rejects_http2("two content-lengths", stream([*pseudo(b"POST"), (b"content-length", b"3"), (b"content-length", b"4")], b"abc"))
+    rejects_http2("content-length with a sign", stream([*pseudo(b"POST"), (b"content-length", b"+3")], b"abc"))
+    rejects_http2("content-length that is too large", stream([*pseudo(b"POST"), (b"content-length", b"99999999")], b"abc"), (0, 413))
+    rejects_http2("fields that are too large", stream([*pseudo(), (b"x", b"y" * 15_000), (b"z", b"y" * 5_000)]), (0, 431))
     more = frame(CONTINUATION, 0, 1, hpack([(b"x", b"y" * 1_000)]))
-    rejects2("endless head", frame(HEADERS, END_STREAM, 1, hpack(pseudo())) + more * 500, (0, 431))
-    understands2("GET", stream(pseudo()), saw(method="GET", host="a.test", https="http"))
-    understands2("the scheme is not believed", stream(pseudo(scheme=b"https")), saw(method="GET", https="http"))
-    understands2("Host instead of the authority", stream([*pseudo(authority=None), (b"host", b"b.test")]), saw(method="GET", host="b.test"))
-    understands2("Host as the authority", stream([*pseudo(), (b"host", b"a.test")]), saw(method="GET", host="a.test"))
-    understands2("body without content-length", stream(pseudo(b"POST"), HIDDEN), saw(HIDDEN, length=str(len(HIDDEN))))
-    understands2("body", stream([*pseudo(b"POST"), (b"content-length", b"3")], b"abc"), saw(b"abc", length="3"))
-    understands2("OPTIONS *", stream(pseudo(b"OPTIONS", b"*")), {"method": "OPTIONS", "host": "a.test", "body": b""})
+    rejects_http2("endless head", frame(HEADERS, END_STREAM, 1, hpack(pseudo())) + more * 500, (0, 431))
+    understands_http2("GET", stream(pseudo()), saw(method="GET", host="a.test", https="http"))
+    understands_http2("the scheme is not believed", stream(pseudo(scheme=b"https")), saw(method="GET", https="http"))
+    understands_http2("Host instead of the authority", stream([*pseudo(authority=None), (b"host", b"b.test")]), saw(method="GET", host="b.test"))
+    understands_http2("Host as the authority", stream([*pseudo(), (b"host", b"a.test")]), saw(method="GET", host="a.test"))
+    understands_http2("body without content-length", stream(pseudo(b"POST"), HIDDEN), saw(HIDDEN, length=str(len(HIDDEN))))
+    understands_http2("body", stream([*pseudo(b"POST"), (b"content-length", b"3")], b"abc"), saw(b"abc", length="3"))
+    understands_http2("OPTIONS *", stream(pseudo(b"OPTIONS", b"*")), {"method": "OPTIONS", "host": "a.test", "body": b""})
     crumbs = [(b"cookie", b"a=1"), (b"cookie", b"b=2"), (b"proxy", b"http://evil.test"), (b"x_own", b"evil"), (b"te", b"trailers")]
     removed = {"HTTP_COOKIE": b"a=1; b=2", "HTTP_PROXY": None, "HTTP_X_OWN": None, "HTTP_TE": None}
-    understands2("fields", stream(pseudo() + crumbs), saw(method="GET", fields=removed))
+    understands_http2("fields", stream(pseudo() + crumbs), saw(method="GET", fields=removed))
     parts = [(b"x-own", b"good")]
     body = frame(HEADERS, END_HEADERS, 1, hpack(pseudo(b"POST") + parts)) + frame(DATA, 0, 1, b"abc")
     trailers = [(b"x-own", b"evil"), (b"content-length", b"99"), (b"host", b"evil")]
-    understands2("trailers", body + frame(HEADERS, END_HEADERS | END_STREAM, 1, hpack(trailers)),
+    understands_http2("trailers", body + frame(HEADERS, END_HEADERS | END_STREAM, 1, hpack(trailers)),
                  saw(b"abc", host="a.test", fields={"HTTP_X_OWN": b"good"}))  # fmt: skip
     # All trailers are dropped, even invalid ones.
-    understands2("pseudo-field in trailers", body + frame(HEADERS, END_HEADERS | END_STREAM, 1, hpack([(b":path", b"/hidden")])), saw(b"abc"))
+    understands_http2("pseudo-field in trailers", body + frame(HEADERS, END_HEADERS | END_STREAM, 1, hpack([(b":path", b"/hidden")])), saw(b"abc"))
 
 
 for part in (lengths, encodings, chunks, lines, hosts, fields, paths, streams):

@@ -8,7 +8,7 @@ use std::{fs, io};
 /// The prefix of a gateway's process name in process lists. The gateway's own name follows.
 const PROCESS_NAME_PREFIX: &str = "stoker: gateway ";
 
-/// What the angel needs to know about a gateway.
+/// The description of a gateway that the angel starts.
 #[derive(Debug)]
 pub struct Gateway {
     /// The gateway's name, for example `http`.

@@ -3,7 +3,7 @@
 use std::io;
 use stoker_os::{Fd, new_memory, read_memory, share_memory, write_memory};
 
-/// What the server is doing, as far as the angel needs it to judge a lack of progress.
+/// The activity of the server, by which the angel judges whether it is stuck.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
     /// The server is not ready yet. Opening a large store may take long, so no progress is expected.

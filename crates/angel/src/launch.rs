@@ -141,7 +141,7 @@ fn unblock_signals() {
 /// Unblocks all signals of this process.
 pub(crate) fn unblock() {
     let none = signals(libc::sigemptyset);
-    // SAFETY: the set is valid, and a null pointer means that the former set is not returned.
+    // SAFETY: the set is valid, and a null pointer means that the previous set is not returned.
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut()) };
 }
 
@@ -170,7 +170,7 @@ impl Blocked {
         self.restore();
         let result = act();
         let all = signals(libc::sigfillset);
-        // SAFETY: this is a valid set, and a null pointer means that the former set is not returned.
+        // SAFETY: this is a valid set, and a null pointer means that the previous set is not returned.
         unsafe { libc::sigprocmask(libc::SIG_SETMASK, &all, ptr::null_mut()) };
         result
     }
@@ -202,7 +202,7 @@ impl Environment {
     fn set(new: Vec<*const c_char>) -> Self {
         // SAFETY: the angel has one thread, so no other thread reads `environ` at the same time.
         let former = unsafe { environ };
-        // SAFETY: as above. The array is kept until the former one is restored.
+        // SAFETY: as above. The array is kept until the previous one is restored.
         unsafe { environ = new.as_ptr() };
         Self { former, _new: new }
     }

@@ -59,7 +59,7 @@ impl fmt::Display for SocketError {
 
 impl std::error::Error for SocketError {}
 
-/// What is found at the path of the socket's file.
+/// The kind of file found at the socket's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PathState {
     Ours,

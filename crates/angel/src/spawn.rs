@@ -31,7 +31,7 @@ pub(crate) struct Spawned {
     pub(crate) fds: Vec<OwnedFd>,
 }
 
-/// What the starts of all workers share.
+/// Resources shared by all starts of workers.
 pub(crate) struct Parent {
     /// This process.
     pub(crate) pid: Pid,

@@ -93,7 +93,7 @@ impl Watchdog {
         self.due
     }
 
-    /// Compares the server's present report with the last one. If the server has made no progress for too
+    /// Compares the server's current report with the last one. If the server has made no progress for too
     /// long and should be killed, returns for how long.
     pub(crate) fn check(&mut self, beat: Beat, now: Instant) -> Option<Duration> {
         let due = self.due.filter(|due| *due <= now)?;

@@ -4,10 +4,10 @@ use crate::{Body, Map, Request};
 
 /// Reads a body as the request of each operation with its `op`, and returns how many operations accept it.
 ///
-/// Each accepted request is written and read again, which must result in the same request. For tests and fuzzing.
+/// Each accepted request makes a round trip through its JSON, which must result in the same request. For tests and fuzzing.
 ///
 /// # Panics
-/// An accepted request is not the same after it was written and read again.
+/// An accepted request has changed after a round trip through its JSON.
 #[must_use]
 pub fn accepted_by(body: &[u8]) -> usize {
     let body = Body::new(body);

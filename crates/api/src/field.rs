@@ -68,7 +68,7 @@ pub(crate) fn take<T: Scalar>(map: &mut Map, name: &str) -> Result<T, Invalid> {
     T::read(value).map_err(|wrong| match wrong {
         ReadError::Value(value) => {
             let hint = match (&value, T::absent().is_some()) {
-                (Value::Null, true) => "; leave the field out instead".to_owned(),
+                (Value::Null, true) => "; omit the field instead".to_owned(),
                 _ => T::hint(&value).map_or(String::new(), |hint| format!("; {hint}")),
             };
             let (expected, got) = (T::expected(), shorten(&value));

@@ -23,7 +23,7 @@ fn check_scale(scale: &Scale) -> Result<(), Invalid> {
     match (scale.reset, scale.min, scale.max) {
         (true, None, None) => Ok(()),
         (true, _, _) => Err(Invalid::new(
-            "\"reset\" restores the configured size: leave out \"min\" and \"max\"",
+            "\"reset\" restores the configured size: remove \"min\" and \"max\"",
         )),
         (false, Some(min), Some(max)) if min.0 > max.0 => Err(Invalid::new(format!(
             "\"min\" ({}) is above \"max\" ({})",
@@ -31,7 +31,7 @@ fn check_scale(scale: &Scale) -> Result<(), Invalid> {
         ))),
         (false, Some(_), Some(_)) => Ok(()),
         (false, _, _) => Err(Invalid::new(
-            "name the size: \"min\" and \"max\"; or \"reset\": true",
+            "expected \"min\" and \"max\", or \"reset\": true",
         )),
     }
 }
@@ -53,7 +53,7 @@ answer! {
         /// `starting`, `healthy`, `unhealthy` (its workers can't start) or `blamed` (many different tasks crash its
         /// version)
         pub state: Health = "state",
-        /// The version of the pool: 1 at first, then one more with each reload
+        /// The version of the pool: starts at 1 and increases with each reload
         pub version: u32 = "version",
         /// Minimum number of workers
         pub min: u32 = "min",
@@ -66,7 +66,7 @@ answer! {
         /// Number of workers that exited normally after their last task, for a strategy whose workers run a limited
         /// number of tasks
         pub spent: u64 = "spent",
-        /// Number of tasks that a worker runs at present before it ends; `null` if the strategy has no limit
+        /// Number of tasks that a worker currently runs before it ends; `null` if the strategy has no limit
         pub tasks_per_worker: Option<u64> = "tasks_per_worker",
         /// Number of workers that ended unexpectedly
         pub restarts: u64 = "restarts",
@@ -82,16 +82,16 @@ answer! {
     pub struct Reloaded {
         /// The pools that were to be reloaded, added or removed
         pub pools: Vec<PoolReload> = "pools",
-        /// Left out if empty: keys of the configuration that are now in effect, such as `queue.mails.weight`
+        /// Omitted if empty: keys of the configuration that are now in effect, such as `queue.mails.weight`
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub applied: Vec<String> = "applied",
-        /// Left out if empty: keys of the configuration that `scale` or `set` override
+        /// Omitted if empty: keys of the configuration that `scale` or `set` override
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub kept: Vec<String> = "kept",
-        /// Left out if empty: changed keys of the configuration that need a restart
+        /// Omitted if empty: changed keys of the configuration that need a restart
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub restart: Vec<String> = "restart",
-        /// Left out if empty: changed keys of the configuration that were not applied, because only one pool was
+        /// Omitted if empty: changed keys of the configuration that were not applied, because only one pool was
         /// reloaded
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub skipped: Vec<String> = "skipped",
@@ -107,13 +107,13 @@ answer! {
         pub version: u32 = "version",
         /// Whether the new version runs
         pub reloaded: bool = "reloaded",
-        /// Left out if false: whether the pool is new in the configuration
+        /// Omitted if false: whether the pool is new in the configuration
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         pub added: bool = "added",
-        /// Left out if false: whether the pool is no longer in the configuration
+        /// Omitted if false: whether the pool is no longer in the configuration
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         pub removed: bool = "removed",
-        /// Left out if there is none: why the reload was abandoned
+        /// Omitted if there is none: why the reload was abandoned
         #[serde(skip_serializing_if = "Option::is_none")]
         pub error: Option<String> = "error",
     }

@@ -16,7 +16,7 @@ request! {
 }
 
 request! {
-    /// Allows calls to run again that are rejected because they killed workers. For jobs, use `retry` instead.
+    /// Releases calls from quarantine, so that they may run again. For jobs, use `retry` instead.
     pub struct Clear: "stoker.quarantine" "clear" by Administrator -> Cleared {
         /// Only calls of this service
         pub service: Option<Text<255>> = "service",
@@ -64,7 +64,7 @@ answer! {
 }
 
 answer! {
-    /// An entry with the first 64 KiB of its payload.
+    /// An entry with the first 64 KB of its payload.
     pub struct EntryWithBody {
         /// The payload as text
         pub body: String = "body",

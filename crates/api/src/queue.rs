@@ -9,7 +9,7 @@ request! {
 }
 
 request! {
-    /// Returns the queue's name, or NOT_FOUND if no job may be pushed to it.
+    /// Checks that jobs may be pushed to a queue: returns its name, or NOT_FOUND.
     pub struct Find: "stoker.queue" "find" by Administrator -> Found {
         /// The queue
         pub queue: QueueName = "queue",
@@ -51,7 +51,7 @@ request! {
         pub queue: QueueName = "queue",
         /// Share of the pool's slots, by busy time, relative to the other queues
         pub weight: Option<Number<1, 1_000_000>> = "weight",
-        /// While the queue uses fewer slots than this, the next free slot is its own
+        /// Number of reserved slots: while the queue uses fewer, it gets the next free slot
         pub reserve: Option<Number<0, 1_000_000>> = "reserve",
         /// Maximum number of tasks that run at once
         pub limit: Option<Limit> = "limit",
@@ -67,10 +67,10 @@ fn check_set(set: &Set) -> Result<(), Invalid> {
     let sets = set.weight.is_some() || set.reserve.is_some() || set.limit.is_some();
     match (set.reset, sets) {
         (true, true) => Err(Invalid::new(
-            "\"reset\" restores the configured settings: leave out \"weight\", \"reserve\" and \"limit\"",
+            "\"reset\" restores the configured settings: remove \"weight\", \"reserve\" and \"limit\"",
         )),
         (false, false) => Err(Invalid::new(
-            "name what to set: \"weight\", \"reserve\" or \"limit\"; or \"reset\": true",
+            "expected \"weight\", \"reserve\" or \"limit\", or \"reset\": true",
         )),
         _ => Ok(()),
     }
@@ -85,7 +85,7 @@ answer! {
 }
 
 answer! {
-    /// A queue that exists.
+    /// The name of a queue.
     pub struct Found {
         /// The name of the queue or service
         pub queue: String = "queue",
@@ -113,7 +113,7 @@ answer! {
         pub pool: Option<String> = "pool",
         /// Share of the pool's slots, by busy time, relative to the other queues
         pub weight: u32 = "weight",
-        /// While the queue uses fewer slots than this, the next free slot is its own
+        /// Number of reserved slots: while the queue uses fewer, it gets the next free slot
         pub reserve: u32 = "reserve",
         /// Maximum number of tasks that run at once; `null` for no limit
         pub limit: Option<u32> = "limit",

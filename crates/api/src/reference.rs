@@ -8,7 +8,7 @@ Generated from the types that the server and the command line use. Each method t
 and answers with a JSON object; see [the protocol](protocol.md#9-the-servers-own-methods) for an example of every \
 answer, and for `stoker.push`, which takes a job instead.\n\n\
 A request with a field that is unknown, missing, `null`, repeated or of a wrong type is rejected \
-(INVALID_ARGUMENT). Its body has at most 256 KiB, unless it carries payloads (`import`, `edit`). A user without \
+(INVALID_ARGUMENT). Its body has at most 256 KB, unless it carries payloads (`import`, `edit`). A user without \
 permission gets PERMISSION_DENIED before the body is read. Answers may get more fields: ignore those that you do not \
 know. *Administrators* are root and the user that the server runs as; *anyone* is every user who may open the socket. \
 Times are RFC 3339 in UTC; `…_ms` are milliseconds.\n";

@@ -38,7 +38,7 @@ pub trait Scalar: Sized {
         false
     }
 
-    /// What to write instead of an invalid value, if that can be guessed.
+    /// A suggestion of a valid value, if what was meant can be guessed.
     fn hint(_wrong: &Value) -> Option<String> {
         None
     }
@@ -271,7 +271,7 @@ impl Scalar for Uuid {
 /// A list. It must not be empty if the field is given.
 impl<T: Scalar> Scalar for Vec<T> {
     fn expected() -> Cow<'static, str> {
-        format!("a list with at least one of: {}", T::expected()).into()
+        format!("a list of one or more items; each is {}", T::expected()).into()
     }
 
     fn schema() -> Value {

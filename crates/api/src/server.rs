@@ -36,7 +36,7 @@ answer! {
         pub durable: bool = "durable",
         /// Whether the server is shutting down and accepts no new tasks
         pub draining: bool = "draining",
-        /// Left out if there are none: metrics that gateways have reported
+        /// Omitted if there are none: metrics that gateways have reported
         #[serde(skip_serializing_if = "Vec::is_empty", default)]
         pub gateways: Vec<GatewayMetric> = "gateways",
     }

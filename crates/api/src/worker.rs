@@ -17,7 +17,7 @@ answer! {
         pub pools: Vec<Pool> = "pools",
         /// The longest turn of the server's event loop so far, in microseconds
         pub max_lag_us: u64 = "max_lag_us",
-        /// Left out if there are none: metrics that workers have reported
+        /// Omitted if there are none: metrics that workers have reported
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub metrics: Vec<Metric> = "metrics",
     }

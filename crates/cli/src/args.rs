@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// Print results as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Maximum time to wait for the server in total, such as 500ms or 2s [default: 30s for each response; no limit for
+    /// Maximum time to wait for the server in total, such as 500ms or 2s [default: 30s for each answer; no limit for
     /// calls, `reload` and changes of many jobs]
     #[arg(long, global = true, value_name = "TIME")]
     pub(crate) timeout: Option<String>,
@@ -51,7 +51,7 @@ pub(crate) enum Command {
         #[arg(last = true)]
         command: Vec<String>,
     },
-    /// Make a call and print the response
+    /// Make a call and print the answer
     Call(Call),
     /// Push jobs and print their ids
     Push(Push),
@@ -72,11 +72,11 @@ pub(crate) enum Command {
     },
     /// Resume a paused queue
     Resume { queue: String },
-    /// Change a queue's weight, reserve or limit at run time. Overrides the configuration until it is reset
+    /// Change a queue's weight, reserve or limit at run time. The change overrides the configuration until it is reset
     Set(Set),
     /// Show all workers and pools
     Workers,
-    /// Change the size of a pool at run time. Overrides the configuration until it is reset
+    /// Change the size of a pool at run time. The change overrides the configuration until it is reset
     Scale {
         pool: String,
         /// The number of workers, or MIN..MAX
@@ -92,7 +92,7 @@ pub(crate) enum Command {
         /// Replace only the workers of this pool, and apply only its section of the configuration
         pool: Option<String>,
     },
-    /// Show tasks that killed workers
+    /// Show tasks in quarantine, and release calls from it
     #[command(subcommand)]
     Quarantine(Quarantine),
     /// Inspect, check, back up and compact the job store
@@ -199,11 +199,13 @@ pub(crate) enum QueuesAction {
 #[derive(clap::Args)]
 pub(crate) struct Set {
     pub(crate) queue: String,
+    /// The share of the pool's slots, relative to the other queues of the pool
     #[arg(long)]
     pub(crate) weight: Option<u32>,
+    /// The number of slots that are reserved for the queue
     #[arg(long)]
     pub(crate) reserve: Option<u32>,
-    /// The maximum number of its tasks that run at once, or none
+    /// Maximum number of the queue's tasks that run at once, or none
     #[arg(long)]
     pub(crate) limit: Option<String>,
     /// Restore the configured settings
@@ -238,7 +240,7 @@ pub(crate) struct Call {
     /// Priority from 0 (first) to 7 (last)
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=7))]
     pub(crate) priority: u8,
-    /// Allow the call to run again if its worker dies
+    /// Allow the call to be retried if its worker dies
     #[arg(long)]
     pub(crate) idempotent: bool,
 }
@@ -270,7 +272,7 @@ pub(crate) struct Push {
     /// Maximum time of one run of the job [default: the pool's]
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<String>,
-    /// Maximum time to wait for the server, like --timeout of other commands [default: 30s for each response]
+    /// Maximum time to wait for the server, like --timeout of other commands [default: 30s for each answer]
     #[arg(long, value_name = "TIME")]
     pub(crate) wait: Option<String>,
     /// Fail the job if a run times out, instead of retrying it
@@ -341,7 +343,7 @@ pub(crate) enum Jobs {
         #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
         per_second: Option<u32>,
     },
-    /// Cancel unfinished jobs, running ones included
+    /// Cancel unfinished jobs, including running ones
     Cancel(Which),
     /// Delete jobs that have ended
     Discard(Which),
@@ -455,7 +457,7 @@ pub(crate) enum Quarantine {
     List,
     /// Show one task with its payload
     Show { id: String },
-    /// Allow calls to run again that are rejected because they killed workers
+    /// Release calls from quarantine, so that they may run again
     Clear {
         /// Only calls of this service
         service: Option<String>,

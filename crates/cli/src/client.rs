@@ -31,7 +31,7 @@ impl Answer {
             .retry_ms
             .map_or(String::new(), |ms| format!(" (retry after {ms} ms)"));
         let text = String::from_utf8_lossy(&self.body);
-        Err(Failure::Refused {
+        Err(Failure::Rejected {
             status: self.status,
             class: self.error_class,
             text: format!("{text}{retry}"),
@@ -40,7 +40,7 @@ impl Answer {
     }
 }
 
-/// The server's response, parsed and as the original JSON.
+/// The server's answer, parsed and as the original JSON.
 pub(crate) struct Reply<A> {
     pub(crate) answer: A,
     /// The JSON as it was received, including fields that a newer server added.
@@ -107,7 +107,7 @@ impl Client {
         })
     }
 
-    /// Waits for the next responses without a time limit, unless the command line sets one.
+    /// Waits for the next answers without a time limit, unless the command line sets one.
     pub(crate) fn disable_default_timeout(&mut self) {
         self.deadlines.disable_default_timeout();
     }
@@ -160,12 +160,12 @@ impl Client {
     /// sent before it did so, or the error of the write if there is none.
     fn read_rejection(&mut self, error: std::io::Error) -> Result {
         match self.receive(1, |_| Ok(())) {
-            Err(refused @ Failure::Refused { .. }) => Err(refused),
+            Err(rejected @ Failure::Rejected { .. }) => Err(rejected),
             _ => self.deadlines.check_retryable(error),
         }
     }
 
-    /// Reads until `wanted` responses have arrived, and passes each of them to `each`.
+    /// Reads until `wanted` answers have arrived, and passes each of them to `each`.
     pub(crate) fn receive(
         &mut self,
         wanted: usize,
@@ -212,7 +212,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends one request and waits for its response.
+    /// Sends one request and waits for its answer.
     pub(crate) fn request(&mut self, request: &Request<'_>) -> Result<Answer> {
         self.put(request)?;
         self.send()?;

@@ -4,7 +4,7 @@ use crate::exit::{Failure, Result};
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// The default time limit for connecting, for sending, and for a response that does not depend on running tasks.
+/// The default time limit for connecting, for sending, and for an answer that does not depend on running tasks.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The extra time beyond `--timeout` in which the server can report that a call's deadline has passed.
 const ANSWER_GRACE: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ impl Deadlines {
         }
     }
 
-    /// Removes the default time limit of the requests that follow, because their responses may depend on running tasks.
+    /// Removes the default time limit of the requests that follow, because their answers may depend on running tasks.
     pub(crate) fn disable_default_timeout(&mut self) {
         self.has_no_default_timeout = true;
     }
@@ -73,7 +73,7 @@ impl Deadlines {
 
     pub(crate) fn timed_out() -> Failure {
         let text = "the server did not answer in time; a server that hangs is restarted automatically (watchdog), and \
-        --timeout (of push: --wait) says how long to wait";
+        --timeout (for push: --wait) sets how long to wait";
         Failure::Unreachable(text.to_owned())
     }
 }

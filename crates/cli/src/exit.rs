@@ -10,7 +10,7 @@ use stoker_wire::Status;
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The server rejected the request, or the requested task failed.
-    Refused {
+    Rejected {
         status: Status,
         /// The class of the error, if the application threw one.
         class: Option<String>,
@@ -35,7 +35,7 @@ impl Failure {
     /// 78 (EX_CONFIG).
     fn code(&self) -> u8 {
         match self {
-            Self::Refused { status, .. } => match *status {
+            Self::Rejected { status, .. } => match *status {
                 Status::RESOURCE_EXHAUSTED | Status::UNAVAILABLE | Status::UNKNOWN => 75,
                 Status::PERMISSION_DENIED | Status::UNAUTHENTICATED => 77,
                 _ => 1,
@@ -51,7 +51,7 @@ impl Failure {
     /// The kind of failure in JSON output: the server's status, or a name that only the command line uses.
     fn status(&self) -> &'static str {
         match self {
-            Self::Refused { status, .. } => status.name(),
+            Self::Rejected { status, .. } => status.name(),
             Self::Failed(_) | Self::Code(_) => "FAILED",
             Self::Usage(_) => "USAGE",
             Self::Unreachable(_) => "NO_SERVER",
@@ -62,7 +62,7 @@ impl Failure {
     /// The message without the status. Empty for [`Failure::Code`].
     fn message(&self) -> &str {
         match self {
-            Self::Refused { text, .. }
+            Self::Rejected { text, .. }
             | Self::Failed(text)
             | Self::Usage(text)
             | Self::Unreachable(text)
@@ -73,7 +73,7 @@ impl Failure {
 
     fn as_json(&self) -> Value {
         let mut error = json!({"status": self.status(), "message": self.message()});
-        if let Self::Refused {
+        if let Self::Rejected {
             class: Some(class), ..
         } = self
         {
@@ -86,7 +86,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused {
+            Self::Rejected {
                 status,
                 class,
                 text,
@@ -133,7 +133,7 @@ mod tests {
     fn exit_codes_depend_on_the_status() {
         let code = |status| {
             let (class, text, item) = (None, String::new(), None);
-            Failure::Refused {
+            Failure::Rejected {
                 status,
                 class,
                 text,
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn the_error_class_follows_the_status() {
-        let failure = Failure::Refused {
+        let failure = Failure::Rejected {
             status: Status::EXCEPTION,
             class: Some("LogicException".to_owned()),
             text: "no".to_owned(),

@@ -71,7 +71,7 @@ fn cli_page() -> String {
          one line on stderr, `{\"error\": {\"status\": \"NOT_FOUND\", \"message\": \"…\"}}`, with a status of the \
          [protocol](protocol.md#5-status), or `FAILED`, `USAGE`, `NO_SERVER`, `CONFIG`.\n\n\
          | exit code | meaning |\n|---|---|\n| 0 | success |\n| 1 | the request failed or was rejected |\n\
-         | 2 | invalid command line |\n| 69 | no Stoker answers |\n\
+         | 2 | invalid command line |\n| 69 | no server answers |\n\
          | 75 | rejected for now, or the outcome is unknown (`RESOURCE_EXHAUSTED`, `UNAVAILABLE`, `UNKNOWN`): try again later |\n\
          | 77 | not permitted to this user (`PERMISSION_DENIED`) |\n| 78 | the configuration is invalid |\n",
     );

@@ -1,9 +1,9 @@
 //! The scheduler's complete state and its only entry point, [`Core::step`].
 
+use crate::boots::Boots;
 use crate::names::Names;
 use crate::pool::Pool;
 use crate::queue::Queue;
-use crate::step::Boots;
 use crate::task::Tasks;
 use crate::timers::Timers;
 use crate::worker::Worker;

@@ -7,7 +7,7 @@ const REMEMBERED_RUNS: usize = 64;
 /// Minimum number of runs from which conclusions are drawn.
 const MIN_RUNS: usize = 16;
 /// One in this many tasks that are estimated to miss their deadline is admitted, so that slow samples can't cause
-/// refusals for ever
+/// rejections forever
 /// (after Finagle's deadline filter, which lets 80 % of them through).
 const ONE_PROBE_IN: u32 = 20;
 

@@ -5,7 +5,7 @@ use crate::{Exit, Health, KeyId, NewTask, PoolId, QueueId, Span, StopReason, Tas
 /// Something that happened. [`crate::Core::step`] applies it.
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
-    /// A source brought a task. If the task is refused, [`Action::Finish`] follows in the same step.
+    /// A source brought a task. If the task is rejected, [`Action::Finish`] follows in the same step.
     Arrived(NewTask<'a>),
     /// The store has a task of this lane that was not offered to the core, because there was no room (see
     /// [`crate::Core::has_room`]).
@@ -39,7 +39,7 @@ pub enum Event<'a> {
         worker: WorkerId,
         offer: Offer<'a>,
     },
-    /// A worker that the data plane did not start has dialled in. [`Action::Admit`] returns its id with the same
+    /// A worker that the data plane did not start has connected by itself. [`Action::Admit`] returns its id with the same
     /// ticket.
     Joined {
         pool: PoolId,
@@ -157,7 +157,7 @@ pub enum Event<'a> {
     Tick,
 }
 
-/// What a worker announces about itself when it connects.
+/// The properties that a worker announces when it connects.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer<'a> {
     /// Maximum number of concurrent tasks, at least 1.
@@ -233,7 +233,7 @@ pub enum Outcome {
     WouldDeadlock,
 }
 
-/// What is known about a task when it ends.
+/// The facts about a task that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     pub waited: Span,
@@ -257,7 +257,7 @@ pub enum Action {
         version: u32,
         number: u32,
     },
-    /// The worker that dialled in with this ticket is admitted under this id.
+    /// The worker that connected by itself with this ticket is admitted under this id.
     Admit {
         worker: WorkerId,
         ticket: u32,
@@ -294,7 +294,7 @@ pub enum Action {
     Terminate {
         worker: WorkerId,
     },
-    /// Close the connection of a worker that dialled in and has no task. Its process continues.
+    /// Close the connection of a worker that connected by itself and has no task. Its process continues.
     Disconnect {
         worker: WorkerId,
     },

@@ -6,6 +6,7 @@
 //! actions, so tests can simulate thousands of hours in seconds.
 #![forbid(unsafe_code)]
 
+mod boots;
 mod core;
 mod estimate;
 mod event;

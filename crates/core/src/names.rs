@@ -39,7 +39,7 @@ pub(crate) struct Names {
     pub(crate) undeclared: usize,
     /// Pools that serve every job queue.
     pub(crate) any_jobs: Vec<PoolId>,
-    /// Pools whose dialled-in workers serve every job queue that no other pool serves.
+    /// Pools whose connected workers serve every job queue that no other pool serves.
     pub(crate) any_guests: Vec<PoolId>,
 }
 

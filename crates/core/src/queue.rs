@@ -35,9 +35,9 @@ pub struct QueueConfig {
     pub ordered: bool,
     /// A job is recorded as done before it is sent to a worker, so that no job runs twice.
     pub ack_on_delivery: bool,
-    /// Number of waiting tasks at which new calls are refused.
+    /// Number of waiting tasks at which new calls are rejected.
     pub max_waiting: u32,
-    /// A new call is refused if its expected wait is longer than this; [`Span::FOREVER`] for no limit.
+    /// A new call is rejected if its expected wait is longer than this; [`Span::FOREVER`] for no limit.
     pub max_wait: Span,
     /// Waiting time that is worth one priority class: a task of class c precedes a task of class 0 that
     /// arrived more than c of these spans later. [`Span::FOREVER`] makes classes strict.
@@ -84,7 +84,7 @@ pub(crate) struct Queue {
     pub(crate) vacant: bool,
     /// Pools whose workers announced this queue, even if the configuration assigns it to other pools.
     pub(crate) announced: Vec<PoolId>,
-    /// The pools in `pools` that serve this queue only because workers that dialled in announced it.
+    /// The pools in `pools` that serve this queue only because workers that connected by themselves announced it.
     pub(crate) guests: Vec<PoolId>,
     /// The pools that serve this queue.
     pub(crate) pools: Vec<PoolId>,

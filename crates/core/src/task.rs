@@ -83,7 +83,7 @@ pub(crate) struct Task {
     pub(crate) cancelled: bool,
     pub(crate) claim: Claim,
     /// The task was estimated to miss its deadline and was admitted as a probe. Stored so that a later check does
-    /// not refuse the probe.
+    /// not reject the probe.
     pub(crate) is_probe: bool,
     pub(crate) arrived: Time,
     /// When the task got a slot; `None` while it waits or is prefetched.

@@ -122,7 +122,7 @@ impl Core {
         )
     }
 
-    /// The number of tasks that a worker of a pool runs at present before it ends; 0 for no limit.
+    /// The number of tasks that a worker of a pool currently runs before it ends; 0 for no limit.
     #[must_use]
     pub fn tasks_per_worker(&self, id: PoolId) -> u64 {
         let pool = &self.pools[id.index()];

@@ -123,7 +123,7 @@ pub(crate) struct Worker {
     pub(crate) pool: PoolId,
     pub(crate) version: u32,
     pub(crate) number: u32,
-    /// The data plane started this worker; otherwise it dialled in.
+    /// The data plane started this worker; otherwise it connected by itself.
     pub(crate) spawned: bool,
     pub(crate) slots: u16,
     pub(crate) soft_cancel: bool,

@@ -1,4 +1,4 @@
-/* The answer to the present task, while the script writes it. It is sent as a whole, in parts as the script flushes its output,
+/* The answer to the current task, while the script writes it. It is sent as a whole, in parts as the script flushes its output,
  * or as a file: docs/reference/protocol.md, sections 11 and 12. */
 #include "answer.h"
 #include "answer_file.h"

@@ -1,4 +1,4 @@
-/* The answer to the present task, while the script writes it. */
+/* The answer to the current task, while the script writes it. */
 #ifndef STOKER_ANSWER_H
 #define STOKER_ANSWER_H
 
@@ -37,7 +37,7 @@ void answer_begin(const struct task *task);
 bool answer_write(const char *bytes, size_t len);
 /* Sends the output so far, if the caller accepts an answer in parts. Returns false if nobody waits for it any more. */
 bool answer_flush(void);
-/* Makes `bytes` the result of the present call or job. Returns false if the answer has begun. */
+/* Makes `bytes` the result of the current call or job. Returns false if the answer has begun. */
 bool answer_give(const char *bytes, size_t len);
 /* Sends the answer, or its rest. */
 void answer_end(const struct verdict *verdict);

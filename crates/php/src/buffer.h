@@ -17,7 +17,7 @@ void buffer_text(struct buffer *buffer, const char *text);
 void buffer_format(struct buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Appends a string of JSON with its quotes. Bytes that are not UTF-8 are replaced by "?". */
 void buffer_json(struct buffer *buffer, const char *text, size_t len);
-/* Makes room for `more` bytes after the present ones. */
+/* Makes room for `more` bytes after the current ones. */
 void buffer_reserve(struct buffer *buffer, size_t more);
 /* Removes bytes from the beginning. */
 void buffer_skip(struct buffer *buffer, size_t len);

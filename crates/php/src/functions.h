@@ -6,7 +6,7 @@
 
 /* The extension with the functions. */
 zend_module_entry *functions_module(void);
-/* Defines STDIN, STDOUT and STDERR for the present task. */
+/* Defines STDIN, STDOUT and STDERR for the current task. */
 void functions_define_streams(void);
 
 #endif

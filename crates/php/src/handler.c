@@ -40,7 +40,7 @@ static bool call(zend_fcall_info *info, zend_fcall_info_cache *cache, zval *resu
     return zend_call_function(info, cache) == SUCCESS && !EG(exception);
 }
 
-/* Calls the handler for the present task. What it returns is added to its output. */
+/* Calls the handler for the current task. What it returns is added to its output. */
 static bool call_handler(void)
 {
     zval payload, result;

@@ -6,7 +6,7 @@
 void renewal_freeze(void);
 /* Gives the engine's random generators new seeds. */
 void renewal_reseed(void);
-/* Begins the present task: its variables, its output, its time. */
+/* Begins the current task: its variables, its output, its time. */
 void renewal_begin(void);
 /* Ends it: runs its shutdown functions, closes its session, and sends its answer. */
 void renewal_end(void);

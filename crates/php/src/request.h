@@ -15,7 +15,7 @@ struct request {
     char *script;
 };
 
-/* The present task's. */
+/* The current task's. */
 extern struct request request;
 
 /* Reads the task. `script` is run for calls and jobs; NULL if there is none. `runs_all`: it is run for requests, too, instead of the front

@@ -4,7 +4,7 @@
 
 /* Installs the handlers. Called before PHP starts, which takes them over. */
 void signals_install(void);
-/* Ends the present task when SIGUSR1 comes and the server has cancelled it. Called after PHP has started. */
+/* Ends the current task when SIGUSR1 comes and the server has cancelled it. Called after PHP has started. */
 void signals_watch(void);
 
 #endif

@@ -15,7 +15,7 @@ void variables_set_text(const char *name, const char *value);
 /* A variable that was added; NULL if there is none of this name. */
 struct variable *variables_get(const char *name, size_t len);
 
-/* Adds the variables of the present request. */
+/* Adds the variables of the current request. */
 void variables_of_request(const struct message *message);
 /* How much memory variables_of_request() needs for texts, in bytes, or more. */
 size_t variables_needed(const struct message *message);

@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(
             sizes.expected(name),
             2 * LARGE_BODY,
-            "it follows the present"
+            "it adapts to the latest answers"
         );
         sizes.record(name, 10);
         assert_eq!(sizes.expected(name), 0);

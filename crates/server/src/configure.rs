@@ -72,7 +72,7 @@ impl Plane {
     }
 
     /// The configuration with which workers of a pool are started from now on. Its directory is resolved against
-    /// the present base directory, which a deploy may change.
+    /// the current base directory, which a deploy may change.
     pub(crate) fn spec_to_start(&self, pool: &PoolSpec) -> Arc<PoolSpec> {
         let base = &self.launch.base;
         let directory = pool

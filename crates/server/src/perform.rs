@@ -168,7 +168,8 @@ impl Plane {
             crashed_process.crash_text(),
             exit_text(exit)
         );
-        let entry = events::RUN_CRASHED.message(format!("crashed: {text}; it runs again alone"));
+        let entry =
+            events::RUN_CRASHED.message(format!("crashed: {text}; the job is retried, alone"));
         let entry = entry.with("worker", self.worker_name(Some(worker)));
         let entry = entry.with("reason", text.as_str()).with("final", false);
         self.log_lost_run(&whole, crashes, entry);
@@ -201,9 +202,9 @@ impl Plane {
             .and_then(describe_stop_reason)
             .unwrap_or("it was killed");
         let (text, next) = match again {
-            true => ("", "it runs again"),
+            true => ("", "the job is retried"),
             // The job has counted as done since its delivery, or since its code acknowledged it.
-            false => ("; it does not run again", "it does not run again"),
+            false => ("; the job is not retried", "the job is not retried"),
         };
         let text = format!("{name} was killed while it ran this job: {why}{text}");
         let entry = events::RUN_CUT_OFF.message(format!("was cut off: {why}; {next}"));
@@ -359,7 +360,9 @@ impl Plane {
             }
             Notice::ReloadGivenUp { pool } => {
                 let pool = self.core.pool(pool).0.to_owned();
-                let text = format!("pool {pool}: the new version can't run; the old one stays");
+                let text = format!(
+                    "pool {pool}: the new version can't start; the old version keeps running"
+                );
                 self.log
                     .put(events::RELOAD_GIVEN_UP.message(text).with("pool", pool));
             }

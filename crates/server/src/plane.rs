@@ -18,7 +18,7 @@ use stoker_core::{Action, Core, Event, KeyId, QueueId, TaskId, Time, WorkerId};
 use stoker_store::{JobId, Ticket};
 use stoker_wire::MetaBuf;
 
-/// Work that is deferred until the actions of the present step are done, because it takes steps of its own.
+/// Work that is deferred until the actions of the current step are done, because it takes steps of its own.
 pub(crate) enum Todo {
     Refill {
         queue: QueueId,
@@ -100,7 +100,7 @@ pub(crate) struct QueueStats {
 #[derive(Default)]
 pub(crate) struct Stats {
     pub(crate) metrics: Metrics,
-    /// What gateways have reported, by the name of the gateway.
+    /// The metrics that gateways have reported, by the name of the gateway.
     pub(crate) gateway_metrics: Metrics,
     /// By the id of the queue or service.
     pub(crate) queues: Vec<QueueStats>,
@@ -140,7 +140,7 @@ pub(crate) struct Plane {
     pub(crate) memory: Memory,
     pub(crate) stats: Stats,
     pub(crate) scratch: Scratch,
-    /// Work that is deferred until the actions of the present step are done.
+    /// Work that is deferred until the actions of the current step are done.
     pub(crate) todo: VecDeque<Todo>,
     /// All tasks have ended after a drain was ordered.
     pub(crate) drained: bool,

@@ -22,7 +22,7 @@ pub fn run(listener: Fd, control: Fd) -> io::Result<()> {
     server.end()
 }
 
-/// Raises the limit of file descriptors: each connection needs one, and the usual soft limit is meant for
+/// Raises the limit on open files: each connection needs one, and the usual soft limit is meant for
 /// programs that use select(2).
 pub fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

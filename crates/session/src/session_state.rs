@@ -1,7 +1,7 @@
 //! The state of a worker's session that is needed to resume it on another connection.
 //!
 //! It contains every task that was sent to the worker and has not been answered. A worker that reconnects lists the tasks
-//! that it has; the other ones were lost with the connection and are sent again.
+//! that it has; the others were lost with the connection and are sent again.
 
 use stoker_wire::{Encode, Frame, Type, encode};
 
@@ -18,7 +18,7 @@ struct OpenTask {
     is_cancelled: bool,
 }
 
-/// What a reconnected worker receives: the ids of the open tasks, and the frames to send again.
+/// Data for a worker that has reconnected: the ids of its open tasks, and the frames to send again.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Resumption {
     pub(crate) open: Vec<u32>,

@@ -389,7 +389,7 @@ pub struct HistoryEntry {
 /// payload, which may be as long as a frame, and a history may have many of them.
 const MAX_HISTORY_TEXT_LEN: usize = 64 << 10;
 
-/// The beginning of an entry's text, and the number of bytes that were cut off.
+/// The beginning of an entry's text, and the number of bytes that were removed.
 pub(crate) fn truncate_text(text: &str) -> (String, usize) {
     let mut ends = (0..=text.len().min(MAX_HISTORY_TEXT_LEN)).rev();
     let end = ends.find(|at| text.is_char_boundary(*at)).unwrap_or(0);
@@ -445,7 +445,7 @@ impl HistoryKind {
             Self::Crashed => "crashed",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
-            Self::RetriedByOperator => "revived",
+            Self::RetriedByOperator => "retried_by_operator",
             Self::Moved => "moved",
             Self::Edited => "edited",
             Self::Acknowledged => "acknowledged",

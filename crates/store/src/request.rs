@@ -433,7 +433,7 @@ pub enum Pushed {
     },
     /// The unique key of the job is held by this other job.
     Taken(Holder),
-    Refused(Trouble),
+    Rejected(Trouble),
 }
 
 /// Jobs of a lane of which no job was loaded.

@@ -69,7 +69,7 @@ fn the_store_recovers_from_a_write_error_on_its_own() {
     // rejected.
     assert!(matches!(
         world.push(job(queue)),
-        Pushed::Refused(Trouble::Io(_))
+        Pushed::Rejected(Trouble::Io(_))
     ));
     // Queries still work, and no accepted job is lost.
     assert_eq!(world.list(Filter::default()), [loaded, waits]);
@@ -102,7 +102,7 @@ fn the_store_recovers_from_a_write_error_on_its_own() {
             .any(|event| matches!(event, StoreEvent::Completed { .. }))
     );
     let answers = world.events.iter().filter(
-        |event| matches!(event, StoreEvent::Pushed { ticket, pushed: Pushed::Refused(_) } if *ticket == pushed),
+        |event| matches!(event, StoreEvent::Pushed { ticket, pushed: Pushed::Rejected(_) } if *ticket == pushed),
     );
     assert_eq!(answers.count(), 1, "it was not in the file");
     assert_eq!(world.state(loaded), Some(State::Done));

@@ -208,7 +208,7 @@ impl Client {
                 panic!("nothing came from the server in time")
             }
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => None,
-            Err(error) => panic!("the server's bytes are no frames: {error}"),
+            Err(error) => panic!("the server's bytes are not frames: {error}"),
         }
     }
 
@@ -281,7 +281,7 @@ impl Client {
     #[track_caller]
     pub fn call_server(&mut self, name: &str, ask: &Value) -> Value {
         let answer = self.try_call_server(name, ask);
-        answer.unwrap_or_else(|refusal| panic!("{name} {ask}: {}", refusal.text()))
+        answer.unwrap_or_else(|rejection| panic!("{name} {ask}: {}", rejection.text()))
     }
 
     pub fn cancel(&mut self, id: u32) {

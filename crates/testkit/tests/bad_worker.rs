@@ -50,7 +50,7 @@ fn processes_are_found_by_their_mark() {
     assert_eq!(procs::marked("BAD_WORKER_TEST=this"), [pid]);
     procs::kill(pid);
     assert!(procs::wait_for_exit(pid, 5.0));
-    assert!(!procs::is_alive(pid), "a zombie is no living process");
+    assert!(!procs::is_alive(pid), "a zombie is not alive");
     assert!(procs::marked("BAD_WORKER_TEST=this").is_empty());
     procs::kill(other.id() as i32);
     one.wait().expect("it has ended");

@@ -5,7 +5,7 @@ use crate::WireError;
 /// The longest name, in bytes.
 pub const MAX_NAME: usize = 255;
 
-/// What the name of a site's service begins with. Its calls are HTTP requests, which only gateways may send.
+/// The prefix of the name of a site's service. Its calls are HTTP requests, which only gateways may send.
 pub const SITE_PREFIX: &str = "http:";
 
 const ALLOWED: [bool; 256] = {

@@ -30,7 +30,7 @@ pub fn become_host(name: &str, arguments: &[String]) -> io::Error {
     Command::new(path(name)).args(arguments).exec()
 }
 
-/// Where the program belongs: beside the program that runs here.
+/// The path of the program: in the same directory as the running program.
 fn path(name: &str) -> PathBuf {
     let own = env::current_exe().unwrap_or_default();
     own.with_file_name(name)

@@ -16,6 +16,6 @@ final class CallFailed extends StokerException
     /** Where the exception was thrown, as "file:line". */
     public string $place = '';
 
-    /** Text that the worker sent in addition to the message, usually the stack trace. At most 16 KiB. */
+    /** Text that the worker sent in addition to the message, usually the stack trace. At most 16 KB. */
     public string $details = '';
 }

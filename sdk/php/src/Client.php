@@ -23,7 +23,7 @@ use Stoker\Wire\Flag;
  * are in seconds.
  *
  * A call that is made in a handler of Worker inherits the task's remaining time, its priority and its trace context,
- * and the server is told which task waits for it.
+ * and names the task that waits for it to the server.
  */
 final class Client
 {
@@ -130,7 +130,7 @@ final class Client
 
     /**
      * Starts a call without waiting for its answer. Started calls are sent together, when one of them is awaited or
-     * 64 KiB have accumulated.
+     * 64 KB have accumulated.
      *
      * Parameters as for call().
      *
@@ -274,7 +274,7 @@ final class Client
     /**
      * Starts a push without waiting for its answer; Pending::await() returns the job's id. Use it to push jobs of
      * different queues or with different options in one round trip. Started pushes are sent together, when one of them is
-     * awaited or 64 KiB have accumulated.
+     * awaited or 64 KB have accumulated.
      *
      * Parameters as for push().
      *
@@ -390,7 +390,7 @@ final class Client
     }
 
     /**
-     * Returns one entry of a job's history in full. job() cuts texts at 64 KiB; an entry can be longer, for example if it
+     * Returns one entry of a job's history in full. job() cuts texts at 64 KB; an entry can be longer, for example if it
      * has the payload before an edit.
      *
      * @param string $id     the id that push() returned

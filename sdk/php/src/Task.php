@@ -284,7 +284,7 @@ final class Task
      * in that case; one that answers in parts, for example with server-sent events, ends its answer.
      *
      * @param float $seconds time to wait
-     * @return bool false, possibly early, if Stoker told this worker to exit, the connection has ended, or Stoker has
+     * @return bool false, possibly early, if Stoker asked this worker to exit, the connection has ended, or Stoker has
      *              given the task up because the connection was lost for too long, or the caller of an answer in parts has
      *              gone
      * @throws \LogicException the task does not run any more

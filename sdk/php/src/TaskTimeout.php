@@ -10,7 +10,7 @@ namespace Stoker;
  */
 final class TaskTimeout extends \Error
 {
-    public function __construct(string $message = 'the time for this task is up')
+    public function __construct(string $message = 'the task exceeded its timeout')
     {
         parent::__construct($message);
     }

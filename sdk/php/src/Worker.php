@@ -108,7 +108,7 @@ final class Worker
      *
      * A job is done when its handler returns. An exception is a failed attempt; Task::release(), fail() and returned()
      * choose other outcomes. The handler's return value is kept as the job's result, which Client::job() shows. A result
-     * larger than 64 KiB is not kept, and the task's log says so.
+     * larger than 64 KB is not kept, and the task's log says so.
      *
      * @param string               $queue   the queue's name, or "*" for every queue of the pool without a handler of its own
      * @param callable(Task): mixed $handler

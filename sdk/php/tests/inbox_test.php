@@ -1,6 +1,6 @@
 <?php
 
-// Tests an inbox against a fake server that the test plays.
+// Tests an inbox, with the test as its server.
 
 declare(strict_types=1);
 
@@ -129,7 +129,7 @@ test('inbox: last words are also sent if exit() is called in the function that h
 });
 
 /** Runs a fake server, and the code of a worker that connects to it. Returns what the server reported. */
-function dialled(\Closure $server, \Closure $worker): mixed
+function connected(\Closure $server, \Closure $worker): mixed
 {
     $stage = new Stage($server);
     putenv("STOKER_SOCKET={$stage->socket}");
@@ -145,7 +145,7 @@ function dialled(\Closure $server, \Closure $worker): mixed
 
 // Issue 9, A28
 test('inbox: a process may have several inboxes, and tasks may end in any order', function (): void {
-    $heard = dialled(static function (Stage $stage): void {
+    $heard = connected(static function (Stage $stage): void {
         foreach (['a' => 1, 'b' => 2] as $queue => $id) {
             $peers[$queue] = $stage->welcome();
             same(Type::READY, $peers[$queue]->next()->type);
@@ -168,7 +168,7 @@ test('inbox: a process may have several inboxes, and tasks may end in any order'
 
 // Issue 9, A28
 test('inbox: an inbox that is closed or destroyed closes its connection, and another can be opened', function (): void {
-    $heard = dialled(static function (Stage $stage): void {
+    $heard = connected(static function (Stage $stage): void {
         foreach (['closed', 'dropped', 'told to go'] as $how) {
             $peer = $stage->welcome();
             $frames[$how] = [$peer->next()->type, $peer->next()->ttl];
@@ -198,7 +198,7 @@ test('inbox: an inbox that is closed or destroyed closes its connection, and ano
 
 // Issue 9, A28
 test('inbox: signals have their default action while the inbox neither waits nor has a task', function (): void {
-    dialled(static function (Stage $stage): void {
+    connected(static function (Stage $stage): void {
         $peer = $stage->welcome();
         $peer->next();
         $peer->next();

@@ -72,7 +72,7 @@ test('nested: pushes and one-way calls have no deadline, and one-way calls no pa
     same([0, 3, [1 => bin2hex('00-trace'), 10 => '00000006', 24 => bin2hex('q')]], [($sent = $stage->heard())['ttl'], $sent['prio'], $sent['meta']]);
 });
 
-test('dialling: a worker without a descriptor joins a pool by the socket', function (): void {
+test('connecting: a worker without a descriptor joins a pool by the socket', function (): void {
     $stage = new Stage(function (Stage $stage): void {
         $peer = $stage->accept();
         $hello = $peer->welcome(['worker' => 'app-8']);
@@ -86,7 +86,7 @@ test('dialling: a worker without a descriptor joins a pool by the socket', funct
     same([['remote', 'secret', 'worker'], 64, null], [$stage->heard(), $stage->heard(), $stage->heard()]);
 });
 
-test('dialling: without descriptor and socket the message says what to do', function (): void {
+test('connecting: without descriptor and socket the message says what to do', function (): void {
     [$process, $pipes] = Processes::php([__DIR__ . '/fixtures/nested.php'], [1 => ['pipe', 'w']], ['STOKER_SOCKET' => '']);
     holds(str_contains(stream_get_contents($pipes[1]), 'let `stoker serve` start this script'), 'the message');
 });

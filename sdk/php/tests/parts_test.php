@@ -1,6 +1,6 @@
 <?php
 
-// Tests a real worker process that answers in parts, against a fake server that the test plays.
+// Tests a real worker process that answers in parts, with the test as its server.
 
 declare(strict_types=1);
 

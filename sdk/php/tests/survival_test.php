@@ -190,7 +190,7 @@ test('survival: soft cancel ends the handler, not the worker', function (): void
         do {
             $answer = $probe->next(); // Frames must be complete, wherever the signal interrupted.
         } while ($answer->type === Type::EVENT);
-        same([64, 4, 'the time for this task is up'], [$answer->code, $answer->id, strtok($answer->body, "\n")]);
+        same([64, 4, 'the task exceeded its timeout'], [$answer->code, $answer->id, strtok($answer->body, "\n")]);
         same('Stoker\TaskTimeout', \Stoker\Wire\Meta::decode($answer->meta)[14]);
     }
     same('alive', $probe->ask(Probe::call('t.echo', 'alive'))->body);

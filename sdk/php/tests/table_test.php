@@ -8,11 +8,11 @@ declare(strict_types=1);
 namespace Stoker\Tests;
 
 /** Runs random workers: at least 60, and then up to 1000 until each row has been used. */
-function walks(string $part, Table $table, bool ...$dialled): void
+function walks(string $part, Table $table, bool ...$connected): void
 {
     for ($life = 0; $life < 60 || $life < 1000 && $table->unused() !== []; $life++) {
         mt_srand($life);
-        (new Walk($part, $table, $dialled[$life % count($dialled)]))->go(60);
+        (new Walk($part, $table, $connected[$life % count($connected)]))->go(60);
         Processes::endAll();
     }
     same([], $table->unused(), 'rows that never happened');

@@ -1,6 +1,6 @@
 <?php
 
-// Tests a real worker process against a fake server that the test plays. Each test checks one behaviour.
+// Tests a real worker process, with the test as its server. Each test checks one behaviour.
 
 declare(strict_types=1);
 

@@ -408,13 +408,13 @@ impl Ledger {
         }
     }
 
-    /// Checks that a cancel of one job reports it as either cancelled or unchanged (`held`).
-    pub(crate) fn check_counts(&self, at: usize, count: u64, held: u64) {
+    /// Checks that a cancel of one job reports it as either cancelled or skipped.
+    pub(crate) fn check_counts(&self, at: usize, count: u64, skipped: u64) {
         let change = &self.changes[at];
         let is_one = change.verb == Verb::Cancel && change.filter.one.is_some();
         assert!(
-            !is_one || count + held == 1,
-            "{} of one job: {count} cancelled and {held} held",
+            !is_one || count + skipped == 1,
+            "{} of one job: {count} cancelled and {skipped} skipped",
             change.op()
         );
     }

@@ -48,7 +48,7 @@ impl Ledger {
         if self.deaths > 0 || self.disk_failed {
             return;
         }
-        let is_last = |line: &&str| line.contains("does not run again");
+        let is_last = |line: &&str| line.contains("is not retried");
         let logged: Vec<&str> = log.lines().filter(is_last).collect();
         for (no, job) in self.jobs.iter().enumerate() {
             let has_failed = job.state == State::Ended(End::Failed) && job.error.is_some();
@@ -78,7 +78,7 @@ impl Ledger {
             let own = || log.lines().filter(|line| line.contains(id));
             for (what, said) in logged {
                 let is_logged =
-                    own().any(|line| line.contains(said) && line.contains("runs again"));
+                    own().any(|line| line.contains(said) && line.contains("is retried"));
                 assert!(
                     !is_logged || history.iter().any(|line| line == what),
                     "job {no}: an event that was logged is missing in its history: {what}; left: {history:?}"

@@ -3,7 +3,7 @@
 
 mod at_rest;
 mod change;
-mod changed;
+mod change_effect;
 mod count;
 mod details;
 mod display;
@@ -69,7 +69,7 @@ pub(crate) struct Ledger {
     pub(crate) changes: Vec<Change>,
     /// A worker has exited by itself, or died with several slots: it may not have read a job that was assigned to it.
     pub(crate) had_leaving_workers: bool,
-    /// A worker broke the protocol. After half a frame it may be silent for ever.
+    /// A worker broke the protocol. After half a frame it may be silent forever.
     pub(crate) had_rogue_workers: bool,
     /// The disk has failed at some time.
     disk_failed: bool,

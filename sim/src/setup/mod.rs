@@ -141,7 +141,7 @@ pub(crate) struct Setup {
     /// The number of requests that all clients make together.
     pub(crate) requests: u64,
     pub(crate) clients: u64,
-    /// The number of guests: workers that the angel does not start, and that dial the socket.
+    /// The number of guests: workers that the angel does not start, and that connect by themselves.
     pub(crate) guests: u64,
     /// The tokens of the users whose clients are on other machines: a gateway relays their connections.
     pub(crate) remote_users: [Option<RemoteToken>; 3],
@@ -243,9 +243,11 @@ impl Setup {
             // The connections of administrators have places of their own, so user 0 stays on this machine.
             remote_users: [false, remote.percent(30), remote.percent(30)]
                 .map(|is_remote| is_remote.then(|| RemoteToken::draw(&mut links))),
-            remote_guests: remote.percent(30),
-            resume_timeout: Duration::from_millis(*links.one_of(&[0, 1_000, 10_000, 10_000])),
-            link_losses: *links.one_of(&[0, 2, 5, 20]),
+            remote_guests: remote.percent(50),
+            resume_timeout: Duration::from_millis(
+                *links.one_of(&[0, 1_000, 10_000, 10_000, 10_000]),
+            ),
+            link_losses: *links.one_of(&[0, 1, 1, 3, 10]),
             calls: *dice.one_of(&[2, 2, 6]),
             has_break: dice.percent(12) && may_break,
             max_run_us: *dice.one_of(&[20, 50, 150, 1_000, 20_000, 300_000]),
@@ -385,7 +387,7 @@ impl Setup {
         self.queues.iter().position(|queue| queue.name == name)
     }
 
-    /// Whether there are more undeclared queues than one user may name, so that a push may be rejected for that.
+    /// Whether there are more undeclared queues than one user may create, so that a push may be rejected for that.
     pub(crate) fn exceeds_user_queues(&self) -> bool {
         let undeclared = self.queues.iter().filter(|queue| queue.is_undeclared);
         undeclared.count() as u64 > self.quotas.user_queues
@@ -439,7 +441,7 @@ impl Pool {
 }
 
 impl Pool {
-    /// All sections that the pool ever had: tasks and processes that began under a former one may continue.
+    /// All sections that the pool ever had: tasks and processes that began under an earlier one may continue.
     pub(crate) fn sections(&self) -> impl Iterator<Item = &Section> {
         self.former.iter().chain([&self.section])
     }

@@ -37,7 +37,7 @@ fn scripts() -> Group {
             "[pool.p]\ncommand = [\"/no/such/program\"]\n".to_owned(),
         ),
         (
-            "a program that is no program",
+            "a program that cannot be executed",
             "[pool.p]\ncommand = [\"/etc/passwd\"]\n".to_owned(),
         ),
         (
@@ -80,7 +80,8 @@ type Make = fn(&Dir);
 
 /// Files that are not a configuration.
 fn files() -> Group {
-    let mut group = Group::new("A27", "a configuration that is no file").bounds(Bounds::NO_ADMIN);
+    let mut group =
+        Group::new("A27", "a configuration that is not a file").bounds(Bounds::NO_ADMIN);
     let cases: [(&str, Make); 8] = [
         ("missing", |_| {}),
         ("empty", |dir| drop(dir.write("stoker.toml", ""))),

@@ -90,7 +90,7 @@ pub(crate) fn groups() -> Vec<Group> {
                 pause(Duration::from_millis(1_500));
             },
         ),
-        group("1,000 questions and withdrawals", |arena| {
+        group("1,000 requests and withdrawals", |arena| {
             let mut worker = joined(arena);
             let both = [ready(1), ready(0)].concat();
             worker.write(&both.repeat(1_000));

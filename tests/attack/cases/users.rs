@@ -249,7 +249,7 @@ fn foreign_pool(what: &'static str) -> Group {
     })
 }
 
-/// A worker of the user nobody. It runs from a copy, because nobody may not be able to enter the build directory.
+/// A worker of the user `nobody`. It runs from a copy, because that user may not be able to enter the build directory.
 fn connect_worker_as_nobody(app: &App, script: &str) -> Option<Child> {
     let copy = app.dir.file("intruder");
     std::fs::copy(bad_worker(), &copy).expect("the directory takes a copy");

@@ -28,7 +28,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// What the angel needs to start.
+/// The parameters with which the angel is started.
 pub struct Options {
     /// The listening socket. Its path is passed to workers.
     pub socket: Socket,
@@ -84,7 +84,7 @@ impl Worker {
     }
 }
 
-/// What the angel is doing.
+/// The phase that the angel is in.
 #[derive(Clone, Copy, PartialEq)]
 enum Phase {
     Serving,
@@ -437,7 +437,7 @@ impl Angel {
         has_ended
     }
 
-    /// Moves to the next phase when the present one is complete. Returns the exit code when the angel should exit.
+    /// Moves to the next phase when the current one is complete. Returns the exit code when the angel should exit.
     fn next_phase(&mut self) -> io::Result<Option<u8>> {
         match self.phase {
             Phase::Serving if self.done && self.server.is_none() => self.end(0),

@@ -93,7 +93,7 @@ impl Angel {
         }
         if !self.ever_served && self.quick_exits >= MAX_FAILED_STARTS && end != SIGKILLED {
             // The server has never worked and has logged the reason, so another attempt would fail in the same way. A
-            // killed server is different: it may have served workers that dial in, for which it sends no message to the
+            // killed server is different: it may have served workers that connect by themselves, for which it sends no message to the
             // angel.
             return self.end(1);
         }
@@ -160,9 +160,9 @@ mod tests {
         let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
         let (ours, theirs) = pair.expect("a pair of sockets");
         let mut channel = Channel::new(ours);
-        send_unless_dead(&mut channel, &ToServer::Drain, Vec::new()).expect("it is heard");
+        send_unless_dead(&mut channel, &ToServer::Drain, Vec::new()).expect("it is received");
         drop(theirs);
-        send_unless_dead(&mut channel, &ToServer::Drain, Vec::new()).expect("nobody hears it");
+        send_unless_dead(&mut channel, &ToServer::Drain, Vec::new()).expect("nobody receives it");
         let long = ToServer::Config {
             text: "x".repeat(crate::MAX_MESSAGE),
             restarts: 0,

@@ -14,6 +14,8 @@ use stoker_os::owner;
 /// it is faster than the exit of a language runtime, which would clean up what belongs to the zygote.
 const FINISHED: End = End::Signal(libc::SIGVTALRM);
 
+/// The maximum number of reports of a zygote that are handled at once, so that it can't keep this process busy.
+const MAX_REPORTS: usize = 1024;
 /// The maximum number of ends that are kept for reports that may be on their way.
 const MAX_EARLY_ENDS: usize = 4096;
 
@@ -87,7 +89,7 @@ impl Angel {
     }
 
     fn receive_from_zygote(&mut self, at: usize) {
-        loop {
+        for _ in 0..MAX_REPORTS {
             let handled = match self.zygotes[at].receive() {
                 Ok(None) => return,
                 Ok(Some(report)) => self.on_report(at, report),
@@ -108,6 +110,9 @@ impl Angel {
 
     fn on_report(&mut self, at: usize, report: Report) -> io::Result<()> {
         match report {
+            Report::Ready { .. } if self.zygotes[at].is_ready() => {
+                return Err(io::Error::other("it reported twice that it is ready"));
+            }
             Report::Ready { signal } => {
                 self.zygotes[at].set_ready(signal);
                 let (zygote, findings) =
@@ -150,8 +155,10 @@ impl Angel {
             )));
         }
         let Some(requested) = self.zygotes[at].requested.remove(&worker) else {
-            // The worker is no longer wanted.
-            procfs::kill_tree(pid);
+            // The worker is no longer wanted. If its process has ended, the pid may denote a group of others.
+            if birth.is_some() {
+                procfs::kill_tree(pid);
+            }
             return Ok(());
         };
         let Requested { name, cookie, fds } = requested;

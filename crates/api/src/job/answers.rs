@@ -15,7 +15,7 @@ answer! {
         pub state: State = "state",
         /// The job's type, if its push set one
         pub kind: Option<String> = "type",
-        /// Number of attempts: runs that the job's own code ended, and the current run
+        /// Number of attempts, including the current run; a run that ended with the death of its worker does not count
         pub attempt: u16 = "attempt",
         /// Number of workers that died while running the job
         pub crashes: u8 = "crashes",
@@ -81,7 +81,7 @@ answer! {
         pub codec: Option<u8> = "codec",
         /// The result of the job, as text
         pub result: Option<String> = "result",
-        /// The last 64 KiB of the output of the last run
+        /// The last 64 KB of the output of the last run
         pub output: Option<String> = "output",
         /// The checkpoint that an earlier run saved
         pub checkpoint: Option<String> = "checkpoint",
@@ -95,10 +95,10 @@ answer! {
     pub struct HistoryLine {
         /// When it happened
         pub at: String = "at",
-        /// What happened: `retried`, `crashed`, `failed`, `cancelled`, `revived`, `moved`, `edited`, `acknowledged`,
+        /// What happened: `retried`, `crashed`, `failed`, `cancelled`, `retried_by_operator`, `moved`, `edited`, `acknowledged`,
         /// `after_ack`, `imported`, `suspended` or `cut_off`
         pub what: String = "what",
-        /// Details; for `edited` the previous payload. Cut at 64 KiB, unless `note` requests this line alone
+        /// Details; for `edited` the previous payload. Cut at 64 KB, unless `note` requests this line alone
         pub text: String = "text",
     }
 }
@@ -136,10 +136,10 @@ answer! {
     pub struct Changed {
         /// Number of jobs
         pub count: u64 = "count",
-        /// Left out if 0: number of matching jobs that were not changed, because they are running, about to run, or
-        /// have just completed
+        /// Number of matching jobs that were not changed, because they were running, about to run, or had just ended;
+        /// omitted if 0
         #[serde(skip_serializing_if = "is_zero")]
-        pub held: u64 = "held",
+        pub skipped: u64 = "skipped",
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// The maximum size of an error as JSON, in bytes. A worker's message of 16 KiB can become three times as long in JSON,
+/// The maximum size of an error as JSON, in bytes. A worker's message of 16 KB can become three times as long in JSON,
 /// and the error also has a place.
 const MAX_ERROR: usize = 128 << 10;
 /// The maximum size, in bytes, of a push's metadata, and of its options: what a frame can carry, less what the server
@@ -23,12 +23,12 @@ fields! {
         pub id: Option<Text<64>> = "id",
         /// The job's queue
         pub queue: QueueName = "queue",
-        /// `ready` if left out. A `failed` job needs an `error`; a `suspended` job stays suspended; `done` and
+        /// `ready` if omitted. A `failed` job needs an `error`; a `suspended` job stays suspended; `done` and
         /// `cancelled` jobs are rejected; any other job waits until `due_ms`
         pub state: Option<State> = "state",
-        /// Priority from 0 (first) to 7 (last); 0 if left out
+        /// Priority from 0 (first) to 7 (last); 0 if omitted
         pub priority: Option<Number<0, 7>> = "priority",
-        /// Number of runs that the job's own code ended
+        /// Number of attempts so far; runs that ended with the death of their worker do not count
         pub attempt: Option<Number<0, 65_535>> = "attempt",
         /// Number of runs that ended with an error
         pub exceptions: Option<Number<0, 65_535>> = "exceptions",
@@ -71,7 +71,7 @@ fields! {
 fn check_job(job: &ExportedJob) -> Result<(), Invalid> {
     let state = job.state.unwrap_or_default();
     if matches!(state, State::Done | State::Cancelled) {
-        let text = format!("a {} job does not run again: leave it out", state.name());
+        let text = format!("a {} job cannot be imported: remove it", state.name());
         return Err(Invalid::new(text));
     }
     if state == State::Failed && job.error.is_none() {
@@ -249,7 +249,7 @@ fields! {
 
 fn check_options(options: &Options) -> Result<(), Invalid> {
     match options.backoff_ms.len() > 100 {
-        true => Err(Invalid::new("\"backoff_ms\" has at most 100 delays")),
+        true => Err(Invalid::new("\"backoff_ms\" may have at most 100 delays")),
         false => Ok(()),
     }
 }
@@ -275,7 +275,7 @@ fn check_unique(unique: &Unique) -> Result<(), Invalid> {
         bytes.is_some_and(|bytes| bytes.len() <= 200 && std::str::from_utf8(&bytes).is_err());
     match key.len() <= 200 || is_hex {
         true => Ok(()),
-        false => Err(Invalid::new("a unique key has 1 to 200 bytes")),
+        false => Err(Invalid::new("a unique key must have 1 to 200 bytes")),
     }
 }
 

@@ -46,7 +46,7 @@ fn check_filter(filter: &Filter) -> Result<(), Invalid> {
         && (filter.error.is_some() || filter.fingerprint.is_some())
     {
         return Err(Invalid::new(
-            "running jobs have no error yet: leave out \"error\" and \"fingerprint\"",
+            "running jobs have no error yet: remove \"error\" and \"fingerprint\"",
         ));
     }
     Ok(())
@@ -83,7 +83,7 @@ impl Serialize for Fingerprint {
 fields! {
     /// Selects one page of a long list.
     pub struct Page {
-        /// Maximum number of jobs in one answer; 100 if left out
+        /// Maximum number of jobs in one answer; 100 if omitted
         pub limit: Option<Number<1, 1000>> = "limit",
         /// Only jobs that come after this one
         pub after: After = "after",
@@ -139,7 +139,7 @@ fields! {
     check check_target;
 }
 
-/// What a target selects: one job, or all that match a filter.
+/// The jobs that a target selects: one job, or all that match a filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Which<'a> {
     One(Uuid),

@@ -35,7 +35,7 @@ request! {
     /// Counts jobs. With `id` and `for`, checks whether an operation can change one job.
     pub struct Count: "stoker.job" "count" by Administrator -> Counted {
         flatten filter: Filter,
-        /// The id of one job; needs `for`
+        /// The id of one job; requires `for`
         pub id: Option<Uuid> = "id",
         /// Only jobs whose state allows this operation
         pub of: Option<Change> = "for",
@@ -58,7 +58,7 @@ request! {
     /// Groups failed jobs by the fingerprint of their error, the largest group first.
     pub struct Groups: "stoker.job" "groups" by Administrator -> GroupList {
         flatten filter: Filter,
-        /// Maximum number of groups in one answer; 100 if left out
+        /// Maximum number of groups in one answer; 100 if omitted
         pub limit: Option<Number<1, 1000>> = "limit",
     }
 }
@@ -99,7 +99,7 @@ fn check_import(import: &Import) -> Result<(), Invalid> {
     match import.jobs.len() {
         1..=MAX_IMPORTED => Ok(()),
         _ => Err(Invalid::new(format!(
-            "\"jobs\" is a list of 1 to {MAX_IMPORTED} exported jobs"
+            "\"jobs\" must be a list of 1 to {MAX_IMPORTED} exported jobs"
         ))),
     }
 }
@@ -108,7 +108,7 @@ request! {
     /// Retries failed or cancelled jobs, with their full number of attempts.
     pub struct Retry: "stoker.job" "retry" by Administrator -> Changed {
         flatten target: Target,
-        /// Maximum number of retried jobs per second; all at once if left out
+        /// Maximum number of retried jobs per second; all at once if omitted
         pub per_second: Option<Number<1, 1_000_000>> = "per_second",
     }
 }
@@ -158,7 +158,7 @@ request! {
         pub id: Uuid = "id",
         /// The new payload
         pub body: String = "body",
-        /// The codec of the new payload; 1 (JSON) if left out
+        /// The codec of the new payload; 1 (JSON) if omitted
         pub codec: Option<Number<0, 255>> = "codec",
     }
 }

@@ -99,9 +99,7 @@ fn explain(config: &Config, access: &Access, warnings: &[String]) -> String {
     if let Some(group) = access.group {
         let (_, group) = stoker_angel::names(0, group);
         let mode = config.socket_mode;
-        lines.push(format!(
-            "the socket is for group {group}, with mode {mode:04o}"
-        ));
+        lines.push(format!("the socket has group {group} and mode {mode:04o}"));
     }
     lines.extend(access.warning.clone());
     let warnings = warnings.iter();

@@ -63,7 +63,7 @@ pub(crate) fn as_json(booted: &[Booted]) -> Value {
     all.collect()
 }
 
-/// Fails if there is any finding; the output has told everything.
+/// Fails if there is any finding. The output has already named it.
 pub(crate) fn result(booted: &[Booted]) -> Result {
     match booted.iter().all(|of| of.findings.is_empty()) {
         true => Ok(()),

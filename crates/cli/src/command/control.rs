@@ -35,7 +35,7 @@ pub(crate) fn set(client: &mut Client, set: &Set, json: bool) -> Result {
     let limit = set.limit.as_deref().map(limit).transpose()?;
     if !set.reset && set.weight.or(set.reserve).is_none() && limit.is_none() {
         return Err(Failure::Usage(
-            "name what to set: --weight, --reserve or --limit, or --reset".to_owned(),
+            "expected --weight, --reserve or --limit, or --reset".to_owned(),
         ));
     }
     let request = queue::Set {
@@ -126,7 +126,7 @@ fn line(pool: &PoolReload) -> String {
     }
     let error = pool.error.iter().map(|error| format!("\n{error}"));
     let error: String = error.collect();
-    format!("{name}: the new version can't run; version {version} stays{error}")
+    format!("{name}: the new version can't start; version {version} keeps running{error}")
 }
 
 /// Prints which keys of the configuration were applied, are overridden, need a restart or were skipped.

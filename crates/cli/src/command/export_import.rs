@@ -127,7 +127,7 @@ impl Batch {
         }
         match client.call_server(&Import { jobs }) {
             Ok(reply) => Ok(reply.answer.count),
-            Err(Failure::Refused {
+            Err(Failure::Rejected {
                 text,
                 item: Some(item),
                 ..

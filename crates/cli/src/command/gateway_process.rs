@@ -45,7 +45,7 @@ pub(crate) fn gateway(name: &str) -> Result {
     }
 }
 
-/// What a gateway's process has inherited from the angel.
+/// The descriptors that a gateway's process has inherited from the angel.
 struct Process<S> {
     settings: S,
     server: stoker_gateway::client::Settings,

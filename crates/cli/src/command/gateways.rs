@@ -39,7 +39,7 @@ pub(crate) fn configured_gateways(
         let gateway_config = relay_settings(&config.listen, Path::new("."))?;
         let addresses = config.listen.addresses();
         let listeners = listeners(passed, &addresses, "[listen] addresses");
-        // A socket of the gateway before is removed if this one can't start.
+        // The socket of the previous gateway is removed if this one can't start.
         let listeners = listeners.inspect_err(|_| sockets.iter().for_each(Socket::remove))?;
         gateways.push(gateway("relay", listeners, gateway_config));
     }

@@ -103,7 +103,7 @@ fn list(client: &mut Client, request: &job::List, json: bool) -> Result {
     }
     show("jobs", &reply.answer.jobs, &JOB_COLUMNS)?;
     match reply.answer.next {
-        Some(next) => print(&format!("there are more: --after {next}")),
+        Some(next) => print(&format!("there are more jobs: add --after {next}")),
         None => Ok(()),
     }
 }
@@ -164,7 +164,12 @@ fn change<R: Request<Answer = Changed>>(
     // A change of many jobs can take long: the server makes it in small steps, so that pushes do not wait for it.
     client.disable_default_timeout();
     let reply = client.call_server(&request(target))?;
-    print_either(json, &reply.json, &counted_jobs(reply.answer.count))
+    let mut text = counted_jobs(reply.answer.count);
+    if reply.answer.skipped > 0 {
+        let reason = "running, about to run, or just ended";
+        text = format!("{text} ({} skipped: {reason})", reply.answer.skipped);
+    }
+    print_either(json, &reply.json, &text)
 }
 
 fn target(which: &Which) -> Result<Target> {

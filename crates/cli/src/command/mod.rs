@@ -33,7 +33,7 @@ pub(crate) use serve::server;
 /// Runs the command that the command line names.
 pub(crate) fn run(args: Args) -> Result {
     let timeout = timeout_of(&args)?;
-    refuse_unused(&args)?;
+    reject_unused(&args)?;
     let connect = || {
         let addresses = connect::addresses(args.socket.clone(), args.url.as_deref())?;
         Client::connect(&addresses, timeout)
@@ -67,7 +67,7 @@ pub(crate) fn run(args: Args) -> Result {
 }
 
 /// Rejects global options that have no effect on this command.
-fn refuse_unused(args: &Args) -> Result {
+fn reject_unused(args: &Args) -> Result {
     let command = match args.command {
         Command::Store(_) => "store",
         Command::Serve(_) => "serve",
@@ -77,26 +77,26 @@ fn refuse_unused(args: &Args) -> Result {
         Command::Token(_) => "token",
         _ => return Ok(()),
     };
-    let refuse = |text: String| Err(Failure::Usage(text));
+    let reject = |text: String| Err(Failure::Usage(text));
     if args.timeout.is_some() {
-        return refuse(format!(
-            "--timeout is for commands that send requests to a server, which `stoker {command}` does not; leave it out"
+        return reject(format!(
+            "`stoker {command}` sends no request to a server: remove --timeout"
         ));
     }
     if args.url.is_some() {
-        return refuse(format!(
-            "--url is for commands that send requests to a server, which `stoker {command}` does not; leave it out"
+        return reject(format!(
+            "`stoker {command}` sends no request to a server: remove --url"
         ));
     }
     if command == "token" && args.socket.is_some() {
-        return refuse(
+        return reject(
             "--socket is for commands that send requests to a server, but `stoker token` changes a file; name it with \
              --tokens FILE, or its configuration with --config FILE"
                 .to_owned(),
         );
     }
     if command == "store" && args.socket.is_some() {
-        return refuse(
+        return reject(
             "--socket is for commands that send requests to a server, but `stoker store` works on a file; name it \
              with --store FILE, or its configuration with --config FILE"
                 .to_owned(),

@@ -40,16 +40,16 @@ pub(crate) fn push(client: &mut Client, push: &Push, json: bool) -> Result {
             client.put(&request)?;
         }
         client.send()?;
-        let mut refused = None;
+        let mut rejected = None;
         client.receive(batch as usize, |answer| {
             match answer.status {
                 Status::OK => ids.push(String::from_utf8_lossy(&answer.body).into_owned()),
-                _ => refused = Some(answer),
+                _ => rejected = Some(answer),
             }
             Ok(())
         })?;
         left -= batch;
-        if let Some(answer) = refused {
+        if let Some(answer) = rejected {
             print_ids(&ids, json)?;
             return answer.into_body().map(drop);
         }
@@ -93,7 +93,7 @@ fn metadata(push: &Push) -> Result<MetaBuf> {
         if let Some(text) = text {
             if text.is_empty() || text.len() > max {
                 return Err(Failure::Usage(format!(
-                    "a key or type has 1 to {max} bytes"
+                    "a key or type must have 1 to {max} bytes"
                 )));
             }
             meta.push(key, text.as_bytes());

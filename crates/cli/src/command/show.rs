@@ -18,7 +18,7 @@ pub(super) fn show<T>(what: &str, rows: &[T], columns: &[Column<T>]) -> Result {
     }
 }
 
-/// Prints a JSON response: pretty-printed, or unchanged if `json` is set.
+/// Prints a JSON answer: pretty-printed, or unchanged if `json` is set.
 pub(super) fn print_pretty(text: &str, json: bool) -> Result {
     let value: Option<serde_json::Value> = serde_json::from_str(text).ok();
     match value.filter(|_| !json) {

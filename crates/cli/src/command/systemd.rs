@@ -80,7 +80,7 @@ impl SystemdSockets {
         Ok(listener.into())
     }
 
-    /// Fails if systemd passed a socket that is not used: clients would wait there for ever.
+    /// Fails if systemd passed a socket that is not used: clients would wait there forever.
     pub(crate) fn check_empty(&self) -> Result {
         let Some((_, address)) = self.0.first() else {
             return Ok(());

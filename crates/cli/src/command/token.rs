@@ -242,7 +242,7 @@ fn limits(token: &Token) -> Option<String> {
     (!set.is_empty()).then(|| set.join(", "))
 }
 
-/// Everything about a token but the hashes of its secrets.
+/// Everything about a token except the hashes of its secrets.
 fn as_json(token: &Token) -> Value {
     json!({
         "name": token.name,
@@ -259,7 +259,7 @@ fn as_json(token: &Token) -> Value {
     })
 }
 
-/// Changes what the options name.
+/// Changes the properties that the options set.
 fn apply(token: &mut Token, options: &TokenOptions) -> Result {
     if !options.roles.is_empty() {
         let roles = options.roles.iter().map(|role| role.parse::<Role>());

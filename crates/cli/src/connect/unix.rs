@@ -28,7 +28,7 @@ fn advice(path: &Path) -> String {
 
 /// Connects to a socket. Blocks until the deadline while the server's listen backlog is full.
 pub(super) fn open(path: &Path, deadlines: &Deadlines) -> Result<UnixStream> {
-    let refused = |error: Errno| {
+    let rejected = |error: Errno| {
         let error = io::Error::from(error);
         let shown = path.display();
         match error.kind() {
@@ -40,7 +40,7 @@ pub(super) fn open(path: &Path, deadlines: &Deadlines) -> Result<UnixStream> {
             }
             ErrorKind::WouldBlock => Deadlines::timed_out(),
             _ => Failure::Unreachable(format!(
-                "no Stoker answers at {shown} ({error}); {}",
+                "no server answers at {shown} ({error}); {}",
                 advice(path)
             )),
         }
@@ -48,8 +48,8 @@ pub(super) fn open(path: &Path, deadlines: &Deadlines) -> Result<UnixStream> {
     let address = stoker_angel::address(path)?;
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
-    let socket = socket.map_err(refused)?;
-    set_socket_timeout(&socket, Timeout::Send, deadlines.remaining()?).map_err(refused)?;
-    connect(&socket, &address).map_err(refused)?;
+    let socket = socket.map_err(rejected)?;
+    set_socket_timeout(&socket, Timeout::Send, deadlines.remaining()?).map_err(rejected)?;
+    connect(&socket, &address).map_err(rejected)?;
     Ok(UnixStream::from(socket))
 }

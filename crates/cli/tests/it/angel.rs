@@ -209,7 +209,7 @@ fn a_child_inherited_by_the_angel_is_not_killed() {
     let answer = app.call("t.run", "child silence;exit 1");
     assert_eq!(answer.status(), Status::WORKER_DIED);
     app.wait_for_log("left a process behind, which was killed: *bad-worker silence");
-    assert!(procs::is_alive(stranger), "it is no worker's");
+    assert!(procs::is_alive(stranger), "it does not belong to a worker");
     procs::kill(app.server());
     app.wait_for_log("the server was restarted");
     app.ready();

@@ -73,16 +73,15 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\nstrategy = \"exec\"\nworkers = 1001\n",
-        ":4: pool.app.workers: an adapter runs at most 1000 programs at once (strategy = \"exec\")\n    write a \
-         number from 1 to \
-         1000",
+        ":4: pool.app.workers: an adapter runs at most 1000 programs at once (strategy = \"exec\")\n    set a \
+         number from 1 to 1000",
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\nstrategy = \"fastcgi\"\nmemory_limit = \"1GB\"\n",
-        ":3: pool.app.strategy: it needs the address of a server (strategy = \"fastcgi\")\n    add address = \
-         \"127.0.0.1:9000\", or the path of a unix socket\n\
-         :4: pool.app.memory_limit: no task has a process of its own (strategy = \"fastcgi\")\n    leave memory_limit \
-         out, and limit the memory in the server's own configuration",
+        ":3: pool.app.strategy: the strategy requires an address (strategy = \"fastcgi\")\n    add address = \
+         \"127.0.0.1:9000\" or address = \"/run/app.sock\"\n\
+         :4: pool.app.memory_limit: the memory of single tasks cannot be measured (strategy = \"fastcgi\")\n    \
+         remove memory_limit, and limit the memory in the configuration of the upstream server",
     ),
     (
         "[pool.app]\nstrategy = \"http\"\naddress = \"localhost\"\n",
@@ -90,18 +89,19 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "[pool.app]\nstrategy = \"http\"\naddress = \"localhost:0\"\n",
-        ":3: pool.app.address: nothing is started that could use a free address (strategy = \"http\")\n    write the \
-         address at which the server accepts connections, or name the command that starts it",
+        ":3: pool.app.address: Stoker chooses an address only for a server that it starts, and there is no command \
+         (strategy = \"http\")\n    set the address at which your server accepts connections, or add the command that \
+         starts it",
     ),
     (
         "[pool.app]\nstrategy = \"cgi\"\n",
-        ":2: pool.app.strategy: without a command nothing is started (strategy = \"cgi\")\n    name the command to \
-         start, or leave strategy out",
+        ":2: pool.app.strategy: the strategy requires a command (strategy = \"cgi\")\n    add command, or remove \
+         strategy",
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\naddress = \"/run/x.sock\"\n",
-        ":3: pool.app.address: nothing is passed on to a server (strategy = \"loop\")\n    leave address out, or set \
-         strategy to one that passes tasks on to a server",
+        ":3: pool.app.address: only the strategies \"fastcgi\" and \"http\" use an address (strategy = \"loop\")\n    \
+         remove address, or set strategy to \"fastcgi\" or \"http\"",
     ),
     // Issue 9, A27: this used to be reported as a value of the wrong type.
     (
@@ -128,15 +128,15 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\nprotocol = false\nworkers = { min = 1, max = 2 }\nmax_tasks = 5\n",
-        ":4: pool.app.workers: without the protocol it is unknown how many workers are needed\n    give a fixed \
+        ":4: pool.app.workers: a pool without the protocol has a fixed size\n    set a fixed \
          number, such as workers = 2\n\
-         :5: pool.app.max_tasks: without the protocol no tasks are counted\n    use the program's own option, such as \
+         :5: pool.app.max_tasks: a pool without the protocol cannot count tasks\n    use the program's own option, such as \
          queue:work --max-jobs",
     ),
     (
         "[pool.app]\nprotocol = false\nworkers = 1\n[queue.mails]\n",
-        ":2: pool.app.protocol: without the protocol no worker can connect\n    name the command to start, or \
-         leave protocol = false out\n\
+        ":2: pool.app.protocol: a worker that does not speak the protocol must be started by Stoker\n    add \
+         command, or remove protocol = false\n\
          :4: queue.mails.pool: no pool takes tasks (protocol = false)\n    there are none",
     ),
     (
@@ -178,7 +178,7 @@ const BAD: &[(&str, &str)] = &[
         "[pool.app]\ncommand = [\"x\"]\nstrategy = \"fork\"\ntasks_per_fork = 0\n[pool.b]\ncommand = [\"x\"]\n\
          tasks_per_fork = 2\n",
         ":4: pool.app.tasks_per_fork: expected a number from 1 to 1000000000000, or \"auto\", found 0\n\
-         :7: pool.b.tasks_per_fork: nothing is forked (strategy = \"loop\")\n    leave tasks_per_fork out, or set \
+         :7: pool.b.tasks_per_fork: nothing is forked (strategy = \"loop\")\n    remove tasks_per_fork, or set \
          strategy to one that forks, such as \"fork\"",
     ),
     (
@@ -413,7 +413,7 @@ fn running_workers_as_another_user_requires_root() {
         (
             78,
             "stoker: stoker.toml:3: pool.p.user: only root can start workers as '0:0'\n    start Stoker as \
-             root, or leave user out\n"
+             root, or remove user\n"
         )
     );
 }

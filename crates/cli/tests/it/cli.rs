@@ -217,7 +217,7 @@ fn jobs_are_listed_shown_retried_and_cancelled() {
     let next = list["next"].as_str().expect("there are more");
     let page = expect_success(&app, &["jobs", "list", "--limit", "2"]);
     assert!(
-        page.ends_with(&format!("there are more: --after {next}\n")),
+        page.ends_with(&format!("there are more jobs: add --after {next}\n")),
         "{page}"
     );
     let rest = json_of(&app, &["jobs", "list", "--after", next]);
@@ -345,7 +345,7 @@ fn running_jobs_are_cancelled_by_a_state_filter() {
     assert_eq!(
         expect_success(&app, &cancel),
         "0 jobs\n",
-        "they are no more"
+        "they no longer exist"
     );
     ready.iter().for_each(|id| drop(client.job_in(id, "ready")));
     client.job_in(&delayed, "delayed");
@@ -446,7 +446,7 @@ fn queues_are_shown_paused_resumed_and_set() {
         &app,
         &["set", "mails"],
         2,
-        "name what to set: --weight, --reserve or --limit",
+        "expected --weight, --reserve or --limit",
     );
     expect_failure(
         &app,
@@ -574,7 +574,7 @@ fn a_reload_to_a_command_that_cannot_run_fails() {
     assert_eq!(output.code, 1);
     assert_eq!(
         output.stdout,
-        "p: the new version can't run; version 1 stays\n\
+        "p: the new version can't start; version 1 keeps running\n\
          p-4 did not become ready (exit code 1)\n"
     );
 }
@@ -645,7 +645,7 @@ fn usage_errors_show_the_usage() {
         ),
         (
             &["push", "mails", "--key", ""],
-            "a key or type has 1 to 200 bytes",
+            "a key or type must have 1 to 200 bytes",
         ),
         (&["jobs"], "Usage: stoker jobs"),
         (
@@ -700,7 +700,7 @@ fn without_a_server_every_command_names_the_socket_that_it_tried() {
         assert!(
             output
                 .stderr
-                .starts_with("stoker: no Stoker answers at stoker.sock"),
+                .starts_with("stoker: no server answers at stoker.sock"),
             "{}",
             output.stderr
         );

@@ -6,8 +6,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::HashSet;
 use stoker_testkit::{
-    App, Client, Dir, Http, Request, Setup, Spawn, matches, procs, repository, run as run_program,
-    until,
+    App, Client, Dir, Http, Request, Setup, Spawn, matches, pool_of, procs, repository,
+    run as run_program, until,
 };
 use stoker_wire::Status;
 
@@ -58,6 +58,7 @@ fn each_task_runs_in_a_process_of_its_own_that_has_booted() {
         assert_eq!(run["inherited"], false);
         assert_ne!(run["zygote"], run["pid"]);
     }
+    app.wait_for_log("php-zygote*stderr: stoker: lcg_value() was called at boot");
     assert_eq!(app.pool()["restarts"], 0);
     until("all ends are counted", || {
         (app.pool()["spent"] == 8).then_some(())
@@ -420,4 +421,123 @@ fn a_pool_whose_program_takes_tasks_from_an_inbox_cannot_fork() {
         "strategy \"fork\" forks processes in Worker::run(), and this process opens an Inbox",
     );
     app.stop();
+}
+
+/// What a zygote does wrong, and what the log says about it.
+const FAULTS: [(&str, &str); 8] = [
+    (
+        "version",
+        "its zygote ended with signal 9: it speaks version 2 of the zygote protocol",
+    ),
+    ("foreign", "as its child, which it is not"),
+    (
+        "init",
+        "its zygote ended with signal 9: a record of 13 bytes is invalid",
+    ),
+    ("itself", "as its child, which it is not"),
+    (
+        "twice",
+        "its zygote ended with signal 9: it reported twice that it is ready",
+    ),
+    (
+        "garbage",
+        "its zygote ended with signal 9: a record of 7 bytes is invalid",
+    ),
+    (
+        "silent",
+        "php-1 is killed: it was not ready within boot_timeout",
+    ),
+    ("refuses", "php-1 did not become ready (*there is no room"),
+];
+
+#[test]
+fn a_zygote_that_breaks_its_protocol_harms_nobody() {
+    if !is_installed() {
+        return;
+    }
+    let file = repository().join("tests/php/zygote_hostile.php");
+    for (fault, logged) in FAULTS {
+        let toml = format!(
+            "[pool.php]\ncommand = [\"php\", {file:?}, {fault:?}]\nstrategy = \"fork\"\nworkers = 1\n\
+             boot_timeout = \"500ms\"\n{}",
+            pool_of("serve", "workers = 1")
+        );
+        let app = setup().config(&toml).launch();
+        app.wait_for_log(logged);
+        assert_eq!(app.call("t.run", "ok served").text(), "served", "{fault}");
+        let ended = app.stop();
+        assert_eq!(ended.code, 0, "{fault}: {}", ended.log);
+    }
+}
+
+#[test]
+fn a_zygote_may_make_its_children_those_of_the_angel() {
+    let has_ffi = || {
+        let spawn = Spawn::new("php").args(&["-r", "exit(extension_loaded('ffi') ? 0 : 1);"]);
+        run_program(spawn).code == 0
+    };
+    let Some(setup) = pool("zygote_clone.php", "workers = 2").filter(|_| has_ffi()) else {
+        return;
+    };
+    let app = setup.start();
+    let mut client = app.client();
+    let mut pids = HashSet::new();
+    for _ in 0..20 {
+        let run = run(&mut client);
+        assert_eq!(pid(&run["parent"]), app.angel());
+        pids.insert(run["pid"].to_string());
+    }
+    assert_eq!(pids.len(), 20);
+    assert_eq!(client.call("t.exit", "3").status(), Status::WORKER_DIED);
+    app.wait_for_log("died with exit code 3 while it ran a task");
+    until("all ends are counted", || {
+        (app.pool()["spent"] == 20).then_some(())
+    });
+    let ended = app.stop();
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    assert!(
+        !ended.log.contains("left a process behind"),
+        "{}",
+        ended.log
+    );
+}
+
+#[test]
+fn output_is_that_of_its_task_without_ffi() {
+    if !is_installed() {
+        return;
+    }
+    let file = repository().join("tests/php/zygote_print.php");
+    let toml = format!(
+        "[pool.php]\ncommand = [\"php\", \"-d\", \"ffi.enable=false\", {file:?}]\nstrategy = \"fork\"\n"
+    );
+    let app = setup().config(&toml).start();
+    assert_eq!(app.call("t.print", "").text(), "printed");
+    for wanted in [
+        "stdout t.print#1: by echo",
+        "stdout t.print#1: to a stream",
+        "stderr t.print#1: to the other stream",
+        "stderr t.print#1: by a program",
+    ] {
+        app.wait_for_log(&format!("php-*{wanted}"));
+    }
+}
+
+#[test]
+fn a_reload_to_a_version_that_cannot_boot_keeps_the_old_zygote() {
+    let Some(setup) = pool("zygote_breaks.php", "workers = 2") else {
+        return;
+    };
+    let broken = setup.dir().file("broken");
+    let app = setup.start();
+    let old = app.call("t.run", "").text();
+    std::fs::write(broken, "").expect("a file");
+    let output = app.cli(&["reload"]);
+    let told = output.stdout + &output.stderr;
+    assert_ne!(output.code, 0, "{told}");
+    assert!(told.contains("the new version is broken"), "{told}");
+    app.wait_for_log("pool php: the new version can't run; the old one stays");
+    for _ in 0..5 {
+        assert_eq!(app.call("t.run", "").text(), old);
+    }
 }

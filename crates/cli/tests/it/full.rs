@@ -43,7 +43,7 @@ fn fill(app: &App, client: &mut Client) {
 
 fn make_room(app: &App) {
     std::fs::write(Place(app.dir.path()).heal(), "").expect("a file");
-    app.wait_for_log("the job store writes again");
+    app.wait_for_log("the job store can write again");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_job_that_cannot_be_cancelled_keeps_its_crash_count() {
     let held = gate.wait_for_worker();
     pause(&mut client, true);
     drop(held);
-    app.wait_for_log("*; it runs again alone*");
+    app.wait_for_log("*; the job is retried, alone*");
     // Once this push is answered, the crash has been written too.
     client.push(&Request::push("mails", "note behind"));
     std::fs::write(Place(app.dir.path()).arm(), "").expect("a file");

@@ -278,7 +278,7 @@ fn random_bytes_and_corrupted_frames_never_harm_the_server() {
     for round in 0..600 {
         let mut bytes = valid.clone();
         match round % 3 {
-            // Some bytes changed, the end cut off, or everything after the first byte replaced with noise.
+            // Some bytes changed, the end missing, or everything after the first byte replaced with noise.
             0 => (0..3).for_each(|_| bytes[next() as usize % valid.len()] = next() as u8),
             1 => bytes.truncate(next() as usize % valid.len()),
             _ => bytes

@@ -558,7 +558,7 @@ fn a_job_that_may_not_run_again_after_a_shutdown_has_one_log_line() {
     );
     let ends_well = |text: &Value| {
         text.as_str().is_some_and(|text| {
-            text.ends_with("did not end within stop_grace; it does not run again")
+            text.ends_with("did not end within stop_grace; the job is not retried")
         })
     };
     assert!(ends_well(&line["message"]), "{line}");

@@ -97,7 +97,7 @@ fn prefetched_jobs_can_be_moved() {
     let moved = client.call_server("stoker.job", &which);
     assert_eq!(
         moved,
-        json!({"count": 500, "held": 1}),
+        json!({"count": 500, "skipped": 1}),
         "the one that runs stays"
     );
     assert_eq!(client.queue("other")["ready"], 500);
@@ -126,7 +126,7 @@ fn prefetched_jobs_can_be_suspended() {
     let suspend = json!({"op": "suspend", "queue": "mails"});
     assert_eq!(
         client.call_server("stoker.job", &suspend),
-        json!({"count": 2, "held": 1})
+        json!({"count": 2, "skipped": 1})
     );
     drop(running);
     client.job_in(&runs, "done");
@@ -240,7 +240,7 @@ fn a_running_retry_of_an_ordered_queue_is_not_in_state_retrying() {
     let waiting = json!({"op": "cancel", "state": "retrying"});
     assert_eq!(
         client.call_server("stoker.job", &waiting),
-        json!({"count": 0, "held": 1}),
+        json!({"count": 0, "skipped": 1}),
         "it does not wait"
     );
     for op in ["suspend", "retry", "discard", "release"] {
@@ -351,7 +351,7 @@ fn an_import_with_an_invalid_line_names_it_and_imports_nothing() {
             json!("faild"),
             "invalid \"state\": expected one of ready",
         ),
-        ("state", json!("done"), "a done job does not run again"),
+        ("state", json!("done"), "a done job cannot be imported"),
         ("state", json!("failed"), "a failed job needs an \"error\""),
         (
             "error",

@@ -21,7 +21,7 @@ fn a_poison_job_kills_at_most_three_workers() {
     let id = client.push(&Request::push("mails", script));
     let job = client.job_in(&id, "failed");
     assert_eq!(job["crashes"], 3);
-    assert_eq!(job["attempt"], 0, "a crash is no attempt: {job}");
+    assert_eq!(job["attempt"], 0, "a crash is not an attempt: {job}");
     assert_eq!(job["error"]["class"], "Quarantined");
     assert_eq!(
         job["error"]["message"],

@@ -1,4 +1,4 @@
-//! Workers that dialled in and take tasks on request (issue 9, A28).
+//! Workers that connected by themselves and take tasks on request (issue 9, A28).
 
 use crate::setup;
 use serde_json::json;

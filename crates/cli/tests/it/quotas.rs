@@ -100,7 +100,7 @@ fn an_operator_can_connect_when_clients_use_all_connections() {
     assert_eq!(
         clients[0].answer(busy).text(),
         "late",
-        "who waits for an answer stays"
+        "a client that waits for an answer stays connected"
     );
 }
 
@@ -171,7 +171,7 @@ fn an_operator_can_connect_when_all_other_connections_have_partial_requests() {
 fn the_connection_limit_is_bounded_by_the_descriptor_limit() {
     let config = pool_of("serve", "workers = 1");
     let app = setup().config(&config).after("ulimit -n 80").start();
-    app.wait_for_log("*max_connections = 10000*80 descriptors*");
+    app.wait_for_log("*limit on open files (80) is too low for max_connections = 10000*");
     let _silent = silent(&app, 200);
     operator_gets_in(&app);
     assert_eq!(app.call("t.run", "ok").status(), Status::OK);

@@ -109,7 +109,7 @@ fn a_version_that_cannot_boot_does_not_replace_the_old_one() {
         assert_eq!(answer["pools"][0]["reloaded"], false, "{answer}");
         assert_eq!(answer["pools"][0]["version"], 1);
     });
-    app.wait_for_log("pool p: the new version can't run; the old one stays");
+    app.wait_for_log("pool p: the new version can't start; the old version keeps running");
     assert_eq!(app.pids(), before);
     std::fs::remove_file(app.dir.file("broken")).expect("it was written");
     assert_eq!(
@@ -515,7 +515,7 @@ fn a_failed_reload_reports_the_last_output_and_does_not_change_the_pool() {
     app.dir.write("stoker.toml", &broken);
     let output = app.cli(&["reload"]);
     assert_eq!(output.code, 1);
-    let told = "p: the new version can't run; version 1 stays\np-";
+    let told = "p: the new version can't start; version 1 keeps running\np-";
     assert!(output.stdout.starts_with(told), "{}", output.stdout);
     let words = "did not become ready (exit code 255): Parse error: odd\n";
     assert!(output.stdout.ends_with(words), "{}", output.stdout);

@@ -48,7 +48,7 @@ fn a_filter_with_a_wrong_type_or_an_unknown_name_changes_no_job() {
         ),
         (
             json!({"queue": "mails", "type": null}),
-            "invalid \"type\": expected a string of 1 to 255 bytes, got null; leave the field out instead",
+            "invalid \"type\": expected a string of 1 to 255 bytes, got null; omit the field instead",
         ),
         (
             json!({"queue": "mails", "error": ""}),
@@ -60,7 +60,7 @@ fn a_filter_with_a_wrong_type_or_an_unknown_name_changes_no_job() {
         ),
         (
             json!({"queue": "mails", "states": []}),
-            "invalid \"states\": expected a list with at least one of",
+            "invalid \"states\": expected a list of one or more items",
         ),
         (json!({"queue": "mails", "states": []}), "got an empty list"),
         (

@@ -333,7 +333,7 @@ fn workers_without_access_to_the_socket_are_warned_about() {
     }
     let one = check(&pools.replace("4322", "4321")).stdout;
     assert!(
-        one.contains("the socket is for group 4321, with mode 0660"),
+        one.contains("the socket has group 4321 and mode 0660"),
         "{one}"
     );
     let wrong = check("[pool.a]\n[stoker]\nsocket_group = \"no such group\"\n");

@@ -400,7 +400,7 @@ fn slow_readers_are_disconnected_when_memory_is_short() {
         let headers = [("x-script", "http-big 8000000")];
         http.send("GET", "/", &headers, "").expect("it is sent");
     }
-    // Some of them find no memory, and those that got an answer are disconnected in the middle of it.
+    // Some requests find no memory, and clients that receive an answer are disconnected in the middle of it.
     let (mut cut, mut busy) = (0, 0);
     until("another client is served", || {
         let answer = get(&app, "http 200 ok");
@@ -649,7 +649,7 @@ fn a_client_that_still_sends_its_body_gets_the_answer() {
     io::Write::write_all(&mut stream, &[0; 1 << 20]).expect("it is dropped");
 }
 
-/// The visitors of a site are a user of their own: they use up the limits of no other.
+/// The visitors of a site count as one user, so they do not use up the limits of other users.
 #[test]
 fn each_site_has_limits_of_its_own() {
     let app = start("[site.rest]\nlisten = [\"127.0.0.1:0\"]\n[stoker]\nuser_inflight = 1");

@@ -236,7 +236,7 @@ fn a_deleted_store_rejects_jobs_with_a_reason() {
     assert!(text.contains("stoker.db was deleted or renamed"), "{text}");
     app.wait_for_log("was deleted or renamed");
     std::fs::rename(&away, &path).expect("it is renamed");
-    app.wait_for_log("the job store writes again");
+    app.wait_for_log("the job store can write again");
     let id = client.push(&Request::push("mails", "note again"));
     client.job_in(&id, "done");
     assert_eq!(notes(&app), ["kept", "again"]);
@@ -688,7 +688,7 @@ fn a_lost_store_is_reported_and_its_wal_is_not_removed() {
     let output = serve();
     assert_eq!(output.code, 78, "{}", output.stderr);
     assert!(
-        output.stderr.contains("its file is empty"),
+        output.stderr.contains("its database file is empty"),
         "{}",
         output.stderr
     );
@@ -727,7 +727,7 @@ fn a_request_whose_commit_is_in_doubt_is_answered_with_unknown() {
     assert_eq!(status, Status::UNAVAILABLE, "{text}");
 
     std::fs::write(place.heal(), "").unwrap();
-    app.wait_for_log("the job store writes again");
+    app.wait_for_log("the job store can write again");
     let id = client.push(&push());
     client.job_in(&id, "done");
     assert_eq!(notes(&app), ["1", "2"]);

@@ -318,7 +318,7 @@ fn draining_workers_do_not_accumulate() {
     assert!(most <= 9, "{most} processes");
 }
 
-/// A job that its worker returns in the middle of every run must not run for ever (issue 9, A6).
+/// A job that its worker returns in the middle of every run must not run forever (issue 9, A6).
 #[test]
 fn a_job_that_is_returned_too_often_fails() {
     let app = start("workers = 1");

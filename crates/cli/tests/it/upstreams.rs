@@ -2,7 +2,7 @@
 
 use crate::setup;
 use serde_json::json;
-use stoker_testkit::{App, Dir, Request, procs, until};
+use stoker_testkit::{App, Dir, procs, until};
 
 /// A server that accepts connections at a socket, which it replaces.
 const SERVER: &str = "import os, socket, sys; place = sys.argv[1]; os.path.exists(place) and os.unlink(place); \
@@ -33,20 +33,6 @@ fn the_adapter_starts_the_server_and_stops_it() {
         app.stop();
         assert!(!procs::is_alive(server));
     }
-}
-
-#[test]
-fn a_job_is_refused() {
-    let config = "[pool.p]\ncommand = [\"true\"]\nstrategy = \"cgi\"\n";
-    let app = setup().config(config).launch();
-    let mut client = app.client();
-    let id = client.push(&Request::push("q", "x"));
-    let job = client.job_in(&id, "failed");
-    let text = job["error"]["message"].as_str().unwrap_or_default();
-    assert!(
-        text.contains("answers HTTP requests only, not the job 'q'"),
-        "{job}"
-    );
 }
 
 /// An adapter that is killed can't stop its server: the angel does.

@@ -1,13 +1,13 @@
 //! What workers announce that they serve, and which queues their pools serve as a result.
 //!
 //! A worker that the data plane started can add queues to its pool, because it is the operator's own program. A
-//! worker that dialled in serves only queues that its pool already serves or that no pool serves. Otherwise a
+//! worker that connected by itself serves only queues that its pool already serves or that no pool serves. Otherwise a
 //! client that has the token of one pool could take the work of another pool.
 
 use crate::names::service_of;
 use crate::{Core, Kind, Offer, PoolId, QueueId, StopReason};
 
-/// Why a worker that dialled in can't join: its pool does not serve this name, and another pool does.
+/// Why a worker that connected by itself can't join: its pool does not serve this name, and another pool does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedByOtherPool {
     pub kind: Kind,
@@ -17,7 +17,7 @@ pub struct ServedByOtherPool {
 }
 
 impl Core {
-    /// Whether a worker that dialled in may join a pool with this offer.
+    /// Whether a worker that connected by itself may join a pool with this offer.
     pub fn may_join(&self, pool: PoolId, offer: &Offer<'_>) -> Result<(), ServedByOtherPool> {
         for (kind, name) in announced_names(offer) {
             let queue = self.find_queue(kind, name);
@@ -122,7 +122,7 @@ impl Core {
         }
     }
 
-    /// Binds a queue that no pool serves to the pool of a worker that dialled in.
+    /// Binds a queue that no pool serves to the pool of a worker that connected by itself.
     pub(crate) fn bind_guest(&mut self, id: QueueId, pool: PoolId) {
         if self.queues[id.index()].pools.is_empty() {
             self.queues[id.index()].guests.push(pool);
@@ -130,7 +130,7 @@ impl Core {
         }
     }
 
-    /// Unbinds a queue from the pools that serve it only because workers that dialled in announced it.
+    /// Unbinds a queue from the pools that serve it only because workers that connected by themselves announced it.
     pub(crate) fn unbind_guests(&mut self, id: QueueId) {
         let guests = std::mem::take(&mut self.queues[id.index()].guests);
         if !guests.is_empty() {
@@ -138,7 +138,7 @@ impl Core {
         }
     }
 
-    /// Unbinds the queues that a pool served only because of workers that dialled in. Called when the pool has
+    /// Unbinds the queues that a pool served only because of workers that connected by themselves. Called when the pool has
     /// lost its last worker or is removed; other pools may serve these queues from then on.
     pub(crate) fn unbind_guests_of_pool(&mut self, pool: PoolId) {
         self.names.any_guests.retain(|guest| *guest != pool);

@@ -230,7 +230,7 @@ impl Core {
     }
 
     /// Handles a task that its worker returned as not begun. A limited number of returns is free; each further
-    /// one counts as a run, so that a task can't circulate for ever.
+    /// one counts as a run, so that a task can't circulate forever.
     pub(crate) fn on_returned(&mut self, task: TaskId) {
         self.set_run_used(task, false);
         let returned = &mut self.tasks[task];

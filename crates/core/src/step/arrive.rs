@@ -24,8 +24,8 @@ impl Core {
         let parent = new
             .parent
             .filter(|parent| self.is_served_by_own_pool_only(*parent, new));
-        if let Some(refusal) = self.refusal(new, parent) {
-            self.finish(new.id, refusal);
+        if let Some(rejection) = self.rejection(new, parent) {
+            self.finish(new.id, rejection);
             return;
         }
         let queue = &mut self.queues[queue_id.index()];
@@ -93,8 +93,8 @@ impl Core {
     }
 
     /// Why a task can't be accepted. Jobs have already been accepted by their store, so only calls can be
-    /// refused.
-    fn refusal(&mut self, new: &NewTask<'_>, parent: Option<WorkerId>) -> Option<Outcome> {
+    /// rejected.
+    fn rejection(&mut self, new: &NewTask<'_>, parent: Option<WorkerId>) -> Option<Outcome> {
         if self.tasks[new.id].is_job() {
             return None;
         }

@@ -1,39 +1,10 @@
 //! Which pool may start the next worker, while only some workers may boot at the same time.
 
+use crate::boots::Boot;
 use crate::{Core, PoolId, Span, Time, WorkerId};
 
 /// A boot that takes longer than this no longer keeps other pools waiting.
 const LONG_BOOT: Span = Span::from_secs(5);
-
-/// The workers that boot, and the pools that wait until they may start one.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Boots {
-    running: Vec<Boot>,
-    /// Pools that would start a worker now if more could boot, those that have waited for longest first.
-    waiting: Vec<PoolId>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Boot {
-    worker: WorkerId,
-    pool: PoolId,
-    since: Time,
-}
-
-impl Boots {
-    /// Records that a worker boots no longer, because it is ready or ends.
-    pub(crate) fn end(&mut self, worker: WorkerId) {
-        self.running.retain(|boot| boot.worker != worker);
-    }
-
-    pub(crate) fn workers(&self) -> impl Iterator<Item = WorkerId> + '_ {
-        self.running.iter().map(|boot| boot.worker)
-    }
-
-    pub(crate) fn has_waiting(&self, pool: PoolId) -> bool {
-        self.waiting.contains(&pool)
-    }
-}
 
 impl Core {
     pub(crate) fn begin_boot(&mut self, worker: WorkerId, pool: PoolId) {
@@ -84,7 +55,7 @@ impl Core {
 
     /// The workers that have to boot before a pool may start another one. Pools whose last boot failed wait for each
     /// other only, and no other pool waits for them.
-    pub(crate) fn boots_beside(&self, pool: PoolId) -> usize {
+    fn boots_beside(&self, pool: PoolId) -> usize {
         let running = self.boots.running.iter();
         let counts = |boot: &&Boot| {
             let is_long = self.now.since(boot.since) >= LONG_BOOT;

@@ -21,7 +21,7 @@ impl Core {
     }
 
     /// Starts the drain: no new calls are accepted and no jobs are started. Waiting calls are served while
-    /// their workers' grace periods last, then refused.
+    /// their workers' grace periods last, then rejected.
     pub(crate) fn drain(&mut self) {
         if self.draining.is_some() {
             return;

@@ -268,7 +268,7 @@ impl Core {
         left == Span::ZERO || self.would_miss_deadline(task, left)
     }
 
-    /// Whether a task is to be refused because its run most likely takes longer than `left`.
+    /// Whether a task is to be rejected because its run most likely takes longer than `left`.
     pub(crate) fn would_miss_deadline(&mut self, task: TaskId, left: Span) -> bool {
         let task = &mut self.tasks[task];
         let estimate = &mut self.names.all[task.name.index()].estimate;

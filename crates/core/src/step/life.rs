@@ -11,7 +11,7 @@ use crate::{
 use std::collections::VecDeque;
 
 impl Core {
-    /// Adds a worker that is about to start, or that dialled in.
+    /// Adds a worker that is about to start, or that connected by itself.
     pub(crate) fn new_worker(&mut self, pool_id: PoolId, spawned: bool) -> WorkerId {
         let now = self.now;
         let pool = &mut self.pools[pool_id.index()];
@@ -78,7 +78,7 @@ impl Core {
         self.make_ready(id, offer);
     }
 
-    /// Adds a worker that dialled in and is ready at once.
+    /// Adds a worker that connected by itself and is ready at once.
     pub(crate) fn join(&mut self, pool: PoolId, ticket: u32, offer: &Offer<'_>) {
         let id = self.new_worker(pool, false);
         self.actions.push(Action::Admit {
@@ -89,7 +89,7 @@ impl Core {
         self.make_ready(id, offer);
         if self.draining.is_some() {
             self.stop(id, StopReason::Shutdown);
-            // The drain must not wait for workers that dial in now, because they could do so again and again.
+            // The drain must not wait for workers that connect by themselves now, because they could do so again and again.
             if self.is_idle_guest(id) {
                 self.kill(id, StopReason::Shutdown);
             }
@@ -132,7 +132,7 @@ impl Core {
         self.request_resize(pool);
         self.note_health(pool, |pool, _| {
             pool.ever_ready = true;
-            // Neither a worker that dialled in nor the mere start of a process without the protocol proves that
+            // Neither a worker that connected by itself nor the mere start of a process without the protocol proves that
             // the pool's command works.
             if spawned && pool.config.protocol {
                 pool.failed_boots = 0;
@@ -313,7 +313,7 @@ impl Core {
         }
     }
 
-    /// Marks a worker to be replaced. A worker that dialled in is stopped at once, because the server can't
+    /// Marks a worker to be replaced. A worker that connected by itself is stopped at once, because the server can't
     /// start a successor.
     pub(crate) fn recycle(&mut self, id: WorkerId, why: Recycled) {
         self.workers[id].outdated = true;
@@ -339,7 +339,7 @@ impl Core {
         self.request_resize(self.workers[id].pool);
         self.pool_of(id).remove_idle(id);
         self.actions.push(Action::Goaway { worker: id, why });
-        // An idle worker that dialled in and has not requested a task may not read GOAWAY for a long time, so
+        // An idle worker that connected by itself and has not requested a task may not read GOAWAY for a long time, so
         // its connection is closed at once.
         if self.is_idle_guest(id) && matches!(self.workers[id].demand, Demand::NotRequested { .. })
         {
@@ -348,14 +348,14 @@ impl Core {
         self.set_worker_timer(id);
     }
 
-    /// Whether a worker dialled in and has no task. Its process may have other work, so the server only closes
+    /// Whether a worker connected by itself and has no task. Its process may have other work, so the server only closes
     /// its connection.
     pub(crate) fn is_idle_guest(&self, id: WorkerId) -> bool {
         !self.workers[id].spawned && self.workers[id].tasks.is_empty()
     }
 
     /// Kills a worker and all processes that it started, or closes the connection of an idle worker that
-    /// dialled in. The worker is removed when its exit is reported.
+    /// connected by itself. The worker is removed when its exit is reported.
     pub(crate) fn kill(&mut self, id: WorkerId, why: StopReason) {
         match self.workers[id].life {
             Life::Killed { .. } => return,

@@ -20,4 +20,3 @@ mod tick;
 mod window;
 
 pub use announce::ServedByOtherPool;
-pub(crate) use boots::Boots;

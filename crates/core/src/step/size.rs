@@ -4,7 +4,7 @@ use crate::pool::GROW_AFTER;
 use crate::worker::{Life, Worker};
 use crate::{Action, Core, Notice, PoolId, QueueId, StopReason, Time, WorkerId};
 
-/// The spawned workers of a pool, counted by state. Workers that dialled in are not counted, because the server
+/// The spawned workers of a pool, counted by state. Workers that connected by themselves are not counted, because the server
 /// can't start a replacement for them.
 #[derive(Clone, Copy, Default)]
 struct Census {

@@ -7,7 +7,7 @@ use stoker_core::Event;
 pub const STATES: [&str; 7] = [
     "starting", "idle", "busy", "draining", "stopping", "killed", "gone",
 ];
-const EVENTS: [&str; 25] = [
+const EVENTS: [&str; 26] = [
     "arrived",
     "backlog",
     "refilled",
@@ -22,6 +22,7 @@ const EVENTS: [&str; 25] = [
     "claimed",
     "acknowledged",
     "answer begun",
+    "answer continued",
     "ready",
     "left",
     "misbehaved",
@@ -38,9 +39,14 @@ const EVENTS: [&str; 25] = [
 const MIN_HITS: u64 = 100;
 
 /// Pairs that cannot occur, and why.
-const UNREACHABLE: [(&str, &[&str], &str); 11] = [
+const UNREACHABLE: [(&str, &[&str], &str); 12] = [
     (
         "answer begun",
+        &["starting", "idle", "stopping", "gone"],
+        "a worker in that state has no task",
+    ),
+    (
+        "answer continued",
         &["starting", "idle", "stopping", "gone"],
         "a worker in that state has no task",
     ),

@@ -182,8 +182,8 @@ impl Sim {
         }
     }
 
-    /// A worker dials in, unless the server drains.
-    pub fn dial_in(&mut self, pool: usize) {
+    /// A worker connects by itself, unless the server drains.
+    pub fn connect_guest(&mut self, pool: usize) {
         if self.core.is_draining() && !self.chance.percent(20) {
             return;
         }
@@ -718,7 +718,7 @@ impl Sim {
             .filter(|other| other.pool == proc.pool)
             .count();
         if plan.guests > 0 && here < plan.guests as usize {
-            // A worker that dials in late after every few tasks could never work off the backlog.
+            // A worker that reconnects late after every few tasks could never work off the backlog.
             let most = if self.trouble { 400 } else { 60 };
             let wait = self.chance.ms(50, most);
             self.after(wait, Due::Guest(proc.pool));

@@ -12,7 +12,7 @@ struct Backlogged {
     /// The shortest and longest duration of a run.
     cost: (Span, Span),
     name: NameId,
-    /// The time that its runs have taken so far, including the present runs up to now.
+    /// The time that its runs have taken so far, including the current runs up to now.
     busy: u64,
 }
 

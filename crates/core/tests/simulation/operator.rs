@@ -79,14 +79,16 @@ impl Sim {
         }
     }
 
-    /// Lets the worker of a running call send the first part of its answer.
+    /// Lets the worker of a running call send the first part of its answer, unless it has, and a further part.
     fn begin_one_answer(&mut self, about: Option<WorkerId>) {
         if let Some((task, worker)) = self.running_one(about, false) {
             self.edge.answers_begun.insert(task);
-            self.step(match self.core.has_begun_answer(worker, task) {
-                false => Event::AnswerBegun { worker, task },
-                true => Event::AnswerContinued { worker, task },
-            });
+            if !self.core.has_begun_answer(worker, task) {
+                self.step(Event::AnswerBegun { worker, task });
+            }
+            if self.core.has_begun_answer(worker, task) {
+                self.step(Event::AnswerContinued { worker, task });
+            }
         }
     }
 

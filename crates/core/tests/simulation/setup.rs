@@ -9,7 +9,7 @@ pub struct PoolPlan {
     pub hello: Hello,
     /// Whether its workers leave after nearly every task and take long to end.
     pub leaves: bool,
-    /// The number of workers that are started elsewhere and dial in again and again.
+    /// The number of workers that are started elsewhere and connect again and again.
     pub guests: u32,
 }
 
@@ -120,7 +120,7 @@ fn pool(chance: &mut Chance) -> PoolPlan {
 }
 
 /// Turns a pool into one whose processes do not speak the protocol. Settings that the configuration
-/// refuses for such a pool are reset.
+/// rejects for such a pool are reset.
 fn make_silent(pool: &mut PoolPlan) {
     let config = &mut pool.config;
     (config.protocol, config.spawned) = (false, true);

@@ -174,7 +174,7 @@ impl Sim {
             Due::Refill(queue, class, key) => self.refill(queue, class, key),
             Due::RefillKeys(queue) => self.refill_keys(queue),
             Due::Act(worker, act) => self.perform_act(worker, act),
-            Due::Guest(pool) => self.dial_in(pool),
+            Due::Guest(pool) => self.connect_guest(pool),
             Due::Operator(about) => self.operate(about),
             Due::Drain(more) => self.drain(more),
             Due::Calm => self.calm(),

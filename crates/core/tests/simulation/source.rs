@@ -192,7 +192,7 @@ impl Sim {
                 job.place == Place::InCore || job.recorded,
                 "a job ends once"
             );
-            assert!(!is_refusal(outcome), "a job was accepted: {outcome:?}");
+            assert!(!is_rejection(outcome), "a job was accepted: {outcome:?}");
             job.place = Place::Ended;
         }
         if let Some((worker, task)) = inside {
@@ -211,7 +211,7 @@ impl Sim {
     }
 }
 
-fn is_refusal(outcome: Outcome) -> bool {
+fn is_rejection(outcome: Outcome) -> bool {
     use Outcome::*;
     matches!(
         outcome,

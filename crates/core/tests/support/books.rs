@@ -176,8 +176,8 @@ impl Books {
     }
 }
 
-/// Whether an action is permitted after the drain is complete: refusing new tasks, and releasing workers
-/// that dial in.
+/// Whether an action is permitted after the drain is complete: rejecting new tasks, and releasing workers
+/// that connect by themselves.
 fn is_late(action: &Action) -> bool {
     !matches!(
         action,

@@ -146,7 +146,7 @@ impl World {
         });
     }
 
-    /// A worker dials in.
+    /// A worker connects by itself.
     pub fn join(&mut self, pool: PoolId, hello: &Hello) -> WorkerId {
         self.step(Event::Joined {
             pool,
@@ -159,7 +159,7 @@ impl World {
             } => Some(*worker),
             _ => None,
         });
-        admitted.expect("who dials in is let in")
+        admitted.expect("a worker that connects is admitted")
     }
 
     /// Lets time pass and runs everything that becomes due.

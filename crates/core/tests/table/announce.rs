@@ -1,9 +1,9 @@
 //! Tests of the names that workers announce. Workers that the server started speak for their pool; workers
-//! that dialled in do not (issue 9, A8).
+//! that connected by themselves do not (issue 9, A8).
 use crate::support::*;
 use stoker_core::*;
 
-fn dialled() -> PoolConfig {
+fn connected() -> PoolConfig {
     PoolConfig {
         spawned: false,
         ..workers(0)
@@ -13,7 +13,7 @@ fn dialled() -> PoolConfig {
 /// Two pools without workers of their own.
 fn two() -> (World, PoolId, PoolId) {
     let mut w = World::default();
-    let pools = ["ours", "theirs"].map(|name| w.core.add_pool(name, dialled()));
+    let pools = ["ours", "theirs"].map(|name| w.core.add_pool(name, connected()));
     (w, pools[0], pools[1])
 }
 
@@ -23,7 +23,7 @@ fn pools_of(w: &World, kind: Kind, name: &str) -> Vec<PoolId> {
 }
 
 #[test]
-fn a_worker_that_dials_in_may_not_join_with_a_name_of_another_pool() {
+fn a_worker_that_connects_by_itself_may_not_join_with_a_name_of_another_pool() {
     let (mut w, ours, theirs) = two();
     w.calls(theirs, "users.get", QueueConfig::default());
     w.jobs(theirs, "mail", QueueConfig::default());
@@ -31,11 +31,11 @@ fn a_worker_that_dials_in_may_not_join_with_a_name_of_another_pool() {
         Hello::serving(&["users.delete"], &[]),
         Hello::serving(&[], &["mail"]),
     ] {
-        let refused = w
+        let rejected = w
             .core
             .may_join(ours, &hello.offer())
             .expect_err("it is theirs");
-        assert_eq!(refused.pool, "theirs");
+        assert_eq!(rejected.pool, "theirs");
         assert_eq!(w.core.may_join(theirs, &hello.offer()), Ok(()));
     }
     let free = Hello::serving(&["other.get"], &["other", "*"]);
@@ -44,7 +44,7 @@ fn a_worker_that_dials_in_may_not_join_with_a_name_of_another_pool() {
 
 /// Even an admitted worker takes over nothing that another pool serves.
 #[test]
-fn a_worker_that_dials_in_takes_no_queue_from_another_pool() {
+fn a_worker_that_connects_by_itself_takes_no_queue_from_another_pool() {
     let (mut w, ours, theirs) = two();
     w.join(theirs, &Hello::serving(&["users.get"], &["mail"]));
     w.join(ours, &Hello::serving(&["users.get"], &["mail", "*"]));
@@ -53,9 +53,9 @@ fn a_worker_that_dials_in_takes_no_queue_from_another_pool() {
 }
 
 #[test]
-fn a_worker_that_dials_in_serves_a_queue_until_a_spawned_worker_announces_it() {
+fn a_worker_that_connects_by_itself_serves_a_queue_until_a_spawned_worker_announces_it() {
     let mut w = World::default();
-    let guests = w.core.add_pool("guests", dialled());
+    let guests = w.core.add_pool("guests", connected());
     let app = w.core.add_pool("app", workers(1));
     w.step(Event::Tick);
     let hello = Hello::serving(&["users.get"], &["mail", "*"]);
@@ -73,7 +73,7 @@ fn a_worker_that_dials_in_serves_a_queue_until_a_spawned_worker_announces_it() {
 }
 
 #[test]
-fn queues_are_unbound_when_the_last_worker_that_dialled_in_has_gone() {
+fn queues_are_unbound_when_the_last_worker_that_connected_has_gone() {
     let (mut w, ours, theirs) = two();
     let hello = Hello::serving(&["users.get"], &["mail"]);
     let worker = w.join(theirs, &hello);
@@ -87,7 +87,7 @@ fn queues_are_unbound_when_the_last_worker_that_dialled_in_has_gone() {
 }
 
 #[test]
-fn a_queue_configured_later_is_unbound_from_workers_that_dialled_in() {
+fn a_queue_configured_later_is_unbound_from_workers_that_connected_by_themselves() {
     let (mut w, ours, theirs) = two();
     w.join(theirs, &Hello::serving(&["users.get"], &["mail"]));
     w.calls(ours, "users.get", QueueConfig::default());

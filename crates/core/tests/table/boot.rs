@@ -110,21 +110,24 @@ fn three_failed_boots_make_a_pool_unhealthy_until_one_succeeds() {
     let health = Health::Failing { boots: 3 };
     assert_eq!(w.core.pool(pool).2, health);
     assert!(w.notices().contains(&Notice::Health { pool, health }));
-    let refused = w.submit(call(users));
+    let rejected = w.submit(call(users));
     let retry_after = secs(1);
     assert_eq!(
-        w.outcome(refused),
+        w.outcome(rejected),
         Some(Outcome::Unavailable { retry_after })
     );
     w.take_actions();
     fail_boots(&mut w);
     let told = |notice: &Notice| matches!(notice, Notice::Health { .. });
-    assert!(!w.notices().iter().any(told), "still failing is no news");
+    assert!(
+        !w.notices().iter().any(told),
+        "repeated failures are not reported again"
+    );
     w.pass(secs(10));
     w.boot();
     assert_eq!(w.core.pool(pool).2, Health::Healthy);
     assert!(w.notices().iter().any(told));
-    assert!(w.on(patient).is_some(), "who waited is served");
+    assert!(w.on(patient).is_some(), "the waiting task is served");
 }
 
 /// While a pool has a worker, it serves tasks, even if the other workers fail to boot.
@@ -251,9 +254,9 @@ fn a_worker_that_completed_a_task_is_replaced_at_once() {
     assert_eq!(w.starting().len(), 1);
 }
 
-/// A worker that dials in proves nothing about the command that the pool starts.
+/// A worker that connects by itself proves nothing about the command that the pool starts.
 #[test]
-fn a_worker_that_dials_in_does_not_end_the_backoff() {
+fn a_worker_that_connects_by_itself_does_not_end_the_backoff() {
     let (mut w, pool) = World::of(PoolConfig {
         max: 5,
         ..workers(2)
@@ -269,10 +272,10 @@ fn a_worker_that_dials_in_does_not_end_the_backoff() {
     assert!(matches!(w.core.pool(pool).2, Health::Failing { .. }));
 }
 
-/// The death of a worker that dialled in, or of one of an older version, says nothing about the pool's
-/// present command.
+/// The death of a worker that connected by itself, or of one of an older version, says nothing about the pool's
+/// current command.
 #[test]
-fn deaths_of_dialled_in_or_older_workers_are_not_failed_boots() {
+fn deaths_of_connected_or_older_workers_are_not_failed_boots() {
     let (mut w, pool) = World::ready(workers(2));
     let guest = w.join(pool, &Hello::default());
     let old = w.live()[0];

@@ -18,7 +18,7 @@ fn slow(run: Span) -> (World, NameId) {
 const DEADLINE: Outcome = Outcome::Deadline { ran: false };
 
 #[test]
-fn a_call_that_cannot_finish_in_time_is_refused_at_arrival() {
+fn a_call_that_cannot_finish_in_time_is_rejected_at_arrival() {
     let (mut w, users) = slow(ms(20));
     let hopeless = w.submit(call(users).time_left(ms(3)));
     assert_eq!(w.outcome(hopeless), Some(DEADLINE));
@@ -27,7 +27,7 @@ fn a_call_that_cannot_finish_in_time_is_refused_at_arrival() {
 }
 
 /// One in twenty calls that are estimated to miss their deadline is run all the same. Otherwise one slow hour would
-/// cause refusals forever.
+/// cause rejections forever.
 #[test]
 fn one_in_twenty_hopeless_calls_runs_as_a_probe() {
     let (mut w, users) = slow(ms(20));

@@ -85,7 +85,7 @@ fn slots_kept_for_jobs_serve_waiting_calls() {
     assert!(w.on(waiting).is_some());
 }
 
-/// New calls are refused during a drain, so slots are kept only for the calls that are already waiting
+/// New calls are rejected during a drain, so slots are kept only for the calls that are already waiting
 /// (simulation, seed 3675).
 #[test]
 fn no_slots_are_kept_for_future_calls() {
@@ -120,7 +120,7 @@ fn waiting_jobs_are_returned_without_being_started() {
 }
 
 #[test]
-fn new_jobs_wait_until_drained_and_new_calls_are_refused() {
+fn new_jobs_wait_until_drained_and_new_calls_are_rejected() {
     let Drain { mut w, mail, users } = pool(workers(1));
     let running = w.submit(job(mail));
     w.step(Event::Drain);
@@ -281,7 +281,7 @@ fn booting_workers_are_killed() {
     let boot_failed = |notice: &Notice| matches!(notice, Notice::BootFailed { .. });
     assert!(
         !w.notices().iter().any(boot_failed),
-        "and that is no failure of theirs"
+        "and that is not their failure"
     );
 }
 
@@ -307,9 +307,9 @@ fn dead_workers_are_not_replaced() {
     }
 }
 
-/// A worker that dials in during a drain is admitted and sent GOAWAY.
+/// A worker that connects by itself during a drain is admitted and sent GOAWAY.
 #[test]
-fn workers_that_dial_in_are_sent_goaway() {
+fn workers_that_connect_by_themselves_are_sent_goaway() {
     let Drain { mut w, mail, .. } = pool(workers(1));
     w.submit(job(mail));
     w.step(Event::Drain);
@@ -320,9 +320,9 @@ fn workers_that_dial_in_are_sent_goaway() {
     }));
 }
 
-/// An operator's process manager may restart workers that dial in all the time.
+/// An operator's process manager may restart workers that connect by themselves all the time.
 #[test]
-fn workers_that_dial_in_do_not_delay_the_drain() {
+fn workers_that_connect_by_themselves_do_not_delay_the_drain() {
     let Drain { mut w, mail, .. } = pool(workers(1));
     w.submit(job(mail));
     w.step(Event::Drain);

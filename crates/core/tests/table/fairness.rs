@@ -42,7 +42,7 @@ fn a_weight_is_a_share_of_time() {
     assert!(busy[0].abs_diff(15_000) <= 200, "{busy:?}");
 }
 
-/// A queue that becomes active again starts level with the others. Time without work is no credit, or
+/// A queue that becomes active again starts level with the others. Time without work gives no credit, or
 /// a queue could save up for a burst.
 #[test]
 fn an_inactive_queue_gets_no_credit() {
@@ -108,7 +108,7 @@ fn a_long_run_is_charged_while_it_runs() {
     }
     assert!(
         served >= 36,
-        "{served} of 40 runs went to those that had nothing"
+        "{served} of 40 runs went to the keys that had used nothing"
     );
 }
 

@@ -26,7 +26,7 @@ mod pull;
 mod reconfigure;
 mod recycle;
 mod refill;
-mod refusal;
+mod rejection;
 mod reload;
 mod reserve;
 mod returns;

@@ -202,7 +202,7 @@ fn the_number_of_undeclared_queues_is_limited() {
 
 /// A worker that offers more queues than there is room for is not admitted.
 #[test]
-fn an_offer_beyond_the_queue_limit_is_refused() {
+fn an_offer_beyond_the_queue_limit_is_rejected() {
     let mut w = World::with(Limits {
         queues: 3,
         ..Limits::default()

@@ -6,7 +6,7 @@ fn ready(w: &mut World, worker: WorkerId, wanted: bool) {
     w.step(Event::Ready { worker, wanted });
 }
 
-/// A pool without workers of its own, one worker that dialled in and has to ask for tasks, and the
+/// A pool without workers of its own, one worker that connected by itself and has to ask for tasks, and the
 /// name of a queue.
 fn guest() -> (World, WorkerId, NameId) {
     let (mut w, pool) = World::of(PoolConfig {
@@ -27,7 +27,7 @@ fn a_pull_worker_without_a_request_gets_no_job() {
     assert_eq!(w.assigned(&tasks), tasks[..1], "one request, one job");
     w.done(tasks[0]);
     w.pass(secs(600));
-    assert_eq!(w.assigned(&tasks), [], "an answer is no request");
+    assert_eq!(w.assigned(&tasks), [], "an answer is not a request");
     ready(&mut w, worker, true);
     assert_eq!(w.assigned(&tasks), tasks[1..]);
 }
@@ -136,7 +136,7 @@ fn short_jobs_are_not_prefetched_by_a_pull_worker() {
 
 /// Such a worker may not read its connection for hours, so the drain does not wait for it.
 #[test]
-fn a_dialled_in_worker_without_a_request_is_disconnected_at_once() {
+fn a_connected_worker_without_a_request_is_disconnected_at_once() {
     let (mut w, worker, mail) = guest();
     w.submit(job(mail));
     w.step(Event::Drain);
@@ -151,7 +151,7 @@ fn a_dialled_in_worker_without_a_request_is_disconnected_at_once() {
 
 /// A process that was started outside Stoker may have other work.
 #[test]
-fn a_dialled_in_worker_without_a_task_is_never_killed() {
+fn a_connected_worker_without_a_task_is_never_killed() {
     for hello in [Hello::pull(), Hello::default(), Hello::slots(4)] {
         let (mut w, pool) = World::of(PoolConfig {
             spawned: false,

@@ -277,9 +277,9 @@ fn without_a_limit_memory_is_only_reported() {
     assert_eq!((w.live(), w.view(worker).rss), (vec![worker], 1 << 50));
 }
 
-/// A worker that dialled in gets GOAWAY at once, because the server cannot start its successor.
+/// A worker that connected by itself gets GOAWAY at once, because the server cannot start its successor.
 #[test]
-fn a_dialled_in_worker_is_stopped_instead_of_replaced() {
+fn a_connected_worker_is_stopped_instead_of_replaced() {
     let config = PoolConfig {
         max_tasks: 2,
         spawned: false,

@@ -263,9 +263,9 @@ fn a_reload_during_a_reload_keeps_the_first_fallback() {
     assert_eq!(versions(&w), [1; 3]);
 }
 
-/// Workers that dialled in get GOAWAY at once, because whatever started them starts the new ones.
+/// Workers that connected by themselves get GOAWAY at once, because whatever started them starts the new ones.
 #[test]
-fn dialled_in_workers_are_sent_goaway_at_once() {
+fn connected_workers_are_sent_goaway_at_once() {
     let (mut w, pool) = World::of(PoolConfig {
         spawned: false,
         ..workers(2)

@@ -198,10 +198,10 @@ fn the_warmest_worker_gets_the_work() {
     }
 }
 
-/// A worker that dialled in does not count towards the minimum, so an idle worker of the minimum
+/// A worker that connected by itself does not count towards the minimum, so an idle worker of the minimum
 /// stays.
 #[test]
-fn a_dialled_in_worker_does_not_count_towards_the_minimum() {
+fn a_connected_worker_does_not_count_towards_the_minimum() {
     let (mut w, pool) = World::ready(PoolConfig {
         idle_timeout: secs(9),
         ..between(1, 3)
@@ -315,9 +315,9 @@ fn scale_bounds_are_corrected() {
     assert_eq!((config.min, config.max), (1, 1));
 }
 
-/// Workers that dial in are not counted towards the maximum and replace no other worker.
+/// Workers that connect by themselves are not counted towards the maximum and replace no other worker.
 #[test]
-fn dialled_in_workers_do_not_count_towards_the_maximum() {
+fn connected_workers_do_not_count_towards_the_maximum() {
     let (mut w, pool) = World::ready(between(2, 2));
     w.join(pool, &Hello::default());
     assert_eq!(w.live().len(), 3);
@@ -325,9 +325,9 @@ fn dialled_in_workers_do_not_count_towards_the_maximum() {
     assert_eq!(w.live().len(), 3);
 }
 
-/// A pool whose workers dial in starts none itself.
+/// A pool whose workers connect by themselves starts none itself.
 #[test]
-fn a_pool_of_dialled_in_workers_starts_none() {
+fn a_pool_of_connected_workers_starts_none() {
     let (mut w, pool) = World::of(PoolConfig {
         spawned: false,
         ..between(2, 4)

@@ -140,7 +140,7 @@ fn each_cancelled_task_has_its_own_grace() {
     assert_eq!(
         w.live(),
         [worker],
-        "the first one's signal is no reason to kill for the second"
+        "the first one's signal does not kill for the second"
     );
     w.answer(tasks[0], Answer::Cancelled);
     w.pass(ms(1_999));

@@ -148,7 +148,7 @@ fn a_worker_whose_tasks_wait_for_its_pool_is_not_cleared() {
 
 /// A suspect has the worker to itself, so a call that it makes to the same worker would never run.
 #[test]
-fn a_suspect_that_calls_its_own_pool_is_refused() {
+fn a_suspect_that_calls_its_own_pool_is_rejected() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(2));
     let users = w.calls(pool, "users.get", QueueConfig::default());
     let suspect = w.submit(call(users).idempotent().crashes(1));

@@ -65,7 +65,7 @@ fn the_minimum_is_kept_ready() {
     assert_eq!(w.starting().len(), 0, "four are all that it may have");
     let worker = w.on(tasks[0]).unwrap();
     w.done(tasks[0]);
-    assert_eq!(w.starting().len(), 1, "who leaves makes room");
+    assert_eq!(w.starting().len(), 1, "a worker that leaves makes room");
     w.exit(worker, Exit::Code(0));
     assert_eq!(w.starting().len(), 1);
 }

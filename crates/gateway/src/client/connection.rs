@@ -27,7 +27,7 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(60);
 /// Why a connection could not be opened.
 pub(super) enum OpenError {
     Failed,
-    Refused(Status, String),
+    Rejected(Status, String),
 }
 
 type HelloResult = Result<(), OpenError>;
@@ -207,7 +207,7 @@ impl Connection {
 
     fn take(self: &Rc<Self>, frame: &Frame<'_>) {
         match frame.kind {
-            Type::Res if frame.id == 0 => self.on_refusal(frame),
+            Type::Res if frame.id == 0 => self.on_rejection(frame),
             Type::Res => self.on_answer(frame),
             Type::Data => self.on_part(frame),
             Type::Welcome => self.on_welcome(frame),
@@ -230,14 +230,14 @@ impl Connection {
         self.finish_greeting(Ok(()));
     }
 
-    fn on_refusal(&self, frame: &Frame<'_>) {
+    fn on_rejection(&self, frame: &Frame<'_>) {
         let text = String::from_utf8_lossy(frame.body).into_owned();
         self.is_closing.set(true);
         if self.greeting.borrow().is_none() {
             let text = format!("the server closes a connection: {text}");
             return self.client.log(Level::Warn, text);
         }
-        self.finish_greeting(Err(OpenError::Refused(frame.status(), text)));
+        self.finish_greeting(Err(OpenError::Rejected(frame.status(), text)));
     }
 
     fn finish_greeting(&self, greeting: HelloResult) {

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 /// The maximum number of connections of one user and kind.
 const MAX_CONNECTIONS: usize = 16;
 /// How long requests fail after the server has rejected a connection, until another attempt is made.
-const REFUSAL_DURATION: Duration = Duration::from_secs(1);
+const REJECTION_DURATION: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct Lane {
@@ -22,7 +22,7 @@ pub(super) struct Lane {
     /// The number of requests that wait for a connection.
     waiting: Cell<usize>,
     changed: Notify,
-    refused: RefCell<Option<(Instant, Status, String)>>,
+    rejected: RefCell<Option<(Instant, Status, String)>>,
 }
 
 impl Lane {
@@ -63,7 +63,7 @@ impl Lane {
             if client.is_draining() {
                 return Err(Failure::Draining);
             }
-            if let Some(failure) = self.refusal() {
+            if let Some(failure) = self.rejection() {
                 return Err(failure);
             }
             if !self.is_opening.get() && self.connections() < MAX_CONNECTIONS {
@@ -82,9 +82,9 @@ impl Lane {
                     self.connections.borrow_mut().push(connection);
                     break;
                 }
-                Err(OpenError::Refused(status, text)) => {
+                Err(OpenError::Rejected(status, text)) => {
                     client.log(Level::Warn, format!("the server rejected it: {text}"));
-                    *self.refused.borrow_mut() = Some((Instant::now(), status, text));
+                    *self.rejected.borrow_mut() = Some((Instant::now(), status, text));
                     sleep(backoff.next_delay()).await;
                     break;
                 }
@@ -96,13 +96,13 @@ impl Lane {
         self.wake();
     }
 
-    fn refusal(&self) -> Option<Failure> {
-        let mut refused = self.refused.borrow_mut();
-        let (since, status, text) = refused.as_ref()?;
-        if since.elapsed() < REFUSAL_DURATION {
-            return Some(Failure::Refused(*status, text.clone()));
+    fn rejection(&self) -> Option<Failure> {
+        let mut rejected = self.rejected.borrow_mut();
+        let (since, status, text) = rejected.as_ref()?;
+        if since.elapsed() < REJECTION_DURATION {
+            return Some(Failure::Rejected(*status, text.clone()));
         }
-        *refused = None;
+        *rejected = None;
         None
     }
 

@@ -15,7 +15,7 @@ pub enum Failure {
     /// The connection was lost after the request was sent, and it is unknown whether the request was processed.
     Lost,
     /// The server rejected the connection.
-    Refused(Status, String),
+    Rejected(Status, String),
     /// The request is larger than the maximum size of a frame, which is given in bytes.
     TooLarge(usize),
 }
@@ -31,7 +31,7 @@ impl fmt::Display for Failure {
             Self::Lost => f.write_str(
                 "the connection to the server was lost after the request was sent: it may have been processed",
             ),
-            Self::Refused(_, text) => f.write_str(text),
+            Self::Rejected(_, text) => f.write_str(text),
             Self::TooLarge(max) => write!(f, "the request is larger than the limit of {max} bytes"),
         }
     }

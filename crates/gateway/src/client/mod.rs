@@ -273,7 +273,7 @@ impl Client {
         }
     }
 
-    /// Sends the present values of metrics to the server, if it can be reached.
+    /// Sends the current values of metrics to the server, if it can be reached.
     fn report(&self, metrics: &[(&str, u64)]) {
         let own = self.0.users.borrow().get(&self.0.settings.own_uid).cloned();
         if let Some(connection) = own.and_then(|own| own.lane(false).free()) {

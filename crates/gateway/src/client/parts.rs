@@ -28,7 +28,7 @@ pub struct End {
     pub trailers: Bytes,
 }
 
-/// What the connection of an answer in parts does for its reader.
+/// Commands from the reader of an answer in parts to its connection.
 pub(super) trait Flow {
     /// Permits the server to send more bytes of an answer.
     fn grant(&self, id: u32, bytes: u32);

@@ -64,23 +64,23 @@ impl Access {
         // In HTTP/2 the host is in `:authority`.
         let authority = uri.authority().map(|authority| authority.as_str());
         let Some(host) = authority.or(host) else {
-            return Err(refused("the request has no Host header"));
+            return Err(rejected("the request has no Host header"));
         };
         if !self.is_own_host(host) {
-            return Err(refused(
+            return Err(rejected(
                 "this Host is not allowed: use localhost or 127.0.0.1, or add the name to [http] hosts",
             ));
         }
         let origin = headers.get(ORIGIN).map(|origin| origin.as_bytes());
         if origin.is_some_and(|origin| !is_origin_of(origin, host)) {
-            return Err(refused(
+            return Err(rejected(
                 "requests from pages of another origin are not allowed",
             ));
         }
         let site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
         match site {
             None | Some(b"same-origin" | b"none") => Ok(()),
-            Some(_) => Err(refused(
+            Some(_) => Err(rejected(
                 "requests from pages of another origin are not allowed",
             )),
         }
@@ -135,7 +135,7 @@ fn is_origin_of(origin: &[u8], host: &str) -> bool {
     rest.is_some_and(|rest| rest.eq_ignore_ascii_case(host.as_bytes()))
 }
 
-fn refused(text: &str) -> Problem {
+fn rejected(text: &str) -> Problem {
     Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", text)
 }
 
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_other_origins_are_refused() {
+    fn pages_of_other_origins_are_rejected() {
         let host = ("host", "localhost:80");
         assert!(passes(&[host, ("origin", "http://localhost:80")]));
         for origin in [

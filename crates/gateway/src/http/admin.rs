@@ -100,8 +100,8 @@ fn of_query(query: &str, known: &[Field]) -> Result<String, Problem> {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let decode = |text: &str| super::path::decode(&text.replace('+', " "));
         let decoded = decode(name).zip(decode(value));
-        let (name, value) =
-            decoded.ok_or_else(|| Problem::invalid("the query is not validly encoded"))?;
+        let (name, value) = decoded
+            .ok_or_else(|| Problem::invalid("the percent-encoding of the query is invalid"))?;
         let field = known.iter().find(|field| field.name == name);
         let value = field.map_or_else(
             || value.clone().into(),

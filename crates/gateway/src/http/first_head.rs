@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_head_is_passed_on_at_once() {
+    fn bytes_that_are_not_a_head_are_passed_on_at_once() {
         for first in [
             &b"\x00\x01"[..],
             b"PRI * HTTP/2.0\r\n",

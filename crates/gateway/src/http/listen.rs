@@ -91,16 +91,16 @@ enum Socket {
     Unix(UnixStream, u32),
 }
 
-/// Accepts connections for ever. `endpoint` is the listener's position among all of them.
+/// Accepts connections forever. `endpoint` is the listener's position among all of them.
 pub(crate) async fn accept(gateway: Rc<Gateway>, listener: Listener, endpoint: usize) {
     loop {
-        // The programs that use the gateway's own port keep their connections. Visitors of sites are many.
+        // Programs that use the gateway's own port keep their idle connections. Those of visitors to sites are closed, because there are many.
         if gateway.sites.is_none() {
             wait_for_place(&gateway).await;
         }
         match listener.accept().await {
             Ok(socket) => {
-                // Only a connection that is there is worth closing another one.
+                // No connection is closed to make room before a new one has arrived.
                 wait_for_place(&gateway).await;
                 start(&gateway, socket, endpoint);
             }
@@ -117,7 +117,7 @@ async fn wait_for_place(gateway: &Gateway) {
         if gateway.sites.is_some() {
             gateway.connections.make_room();
         }
-        // More connections may become idle without one that ends.
+        // Connections may become idle although none has ended.
         timeout(ROOM_INTERVAL, ended).await.ok();
     }
 }

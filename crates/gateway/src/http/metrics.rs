@@ -323,7 +323,7 @@ fn write_pools(pools: &[pool::Pool], page: &mut Page) {
     page.family(
         "stoker_pool_tasks_per_worker",
         Kind::Gauge,
-        "Tasks that a worker runs at present before it ends.",
+        "Tasks that a worker currently runs before it ends.",
     );
     for pool in pools {
         if let Some(tasks) = pool.tasks_per_worker {

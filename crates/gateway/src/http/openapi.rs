@@ -131,7 +131,7 @@ fn push(errors: &Value) -> Value {
     }
     json!({"post": {
         "operationId": "push",
-        "description": "Pushes a job, whose payload is the body. Answered after the job has been written to its store.",
+        "description": "Pushes a job, whose payload is the body. Returns after the job has been written to the store.",
         "parameters": parameters,
         "requestBody": {"content": {"application/json": {}, "application/octet-stream": {}}},
         "responses": with(errors, &json!({

@@ -128,7 +128,7 @@ impl From<Failure> for Problem {
                 (StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE")
             }
             Failure::Lost => (StatusCode::BAD_GATEWAY, "CONNECTION_LOST"),
-            Failure::Refused(status, _) => (http_status(*status), status.name()),
+            Failure::Rejected(status, _) => (http_status(*status), status.name()),
             Failure::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "INVALID_ARGUMENT"),
         };
         let problem = Self::new(status, code, detail);

@@ -111,7 +111,10 @@ pub(crate) async fn many(
         ))
     })?;
     if !(1..=MAX_JOBS).contains(&batch.jobs.len()) {
-        let text = format!("a batch has 1 to {MAX_JOBS} jobs, not {}", batch.jobs.len());
+        let text = format!(
+            "expected a batch of 1 to {MAX_JOBS} jobs, found {}",
+            batch.jobs.len()
+        );
         return Err(Problem::invalid(text));
     }
     let mut pushes = Vec::new();

@@ -41,12 +41,14 @@ type Routed = (&'static str, Result<Response<Answer>, Problem>);
 async fn answer(gateway: &Rc<Gateway>, peer: Peer, request: Request<Incoming>) -> Routed {
     let (uri, headers) = (request.uri(), request.headers());
     if let Err(problem) = gateway.access.check_origin(peer, uri, headers) {
-        return ("refused", Err(problem));
+        return ("rejected", Err(problem));
     }
     let Some(parts) = path::parts(uri.path()) else {
         return (
             "unknown",
-            Err(Problem::invalid("the path is not validly encoded")),
+            Err(Problem::invalid(
+                "the percent-encoding of the path is invalid",
+            )),
         );
     };
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
@@ -69,7 +71,7 @@ async fn guarded(
 ) -> Routed {
     let caller = match gateway.access.caller(peer, request.headers()) {
         Ok(caller) => caller,
-        Err(problem) => return ("refused", Err(problem)),
+        Err(problem) => return ("rejected", Err(problem)),
     };
     let is_post = request.method() == Method::POST;
     match *parts {

@@ -43,7 +43,7 @@ impl UnreadAnswers {
         self.bytes.load(Relaxed)
     }
 
-    /// Whether all answers were read, those included that come from a file.
+    /// Whether all answers were read, including those that come from a file.
     pub(crate) fn is_empty(&self) -> bool {
         self.begun.load(Relaxed) == self.read.load(Relaxed)
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// The number of failures of one address within `PERIOD` after which further failed attempts are answered only with a
+/// The number of failures from one address within `PERIOD` after which further failed attempts are answered only with a
 /// retry-after time.
 const MAX_FAILURES: f64 = 10.0;
 const PERIOD: Duration = Duration::from_secs(60);

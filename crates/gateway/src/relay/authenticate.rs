@@ -20,7 +20,7 @@ use tokio::time::timeout;
 const TLS_HANDSHAKE: u8 = 0x16;
 /// The first byte of a connection that uses the wire protocol.
 const FRAME: u8 = 0;
-/// What a TLS client receives on a port without TLS: the fatal alert *handshake failure*.
+/// Sent to a TLS client that connects to a port without TLS: the fatal alert *handshake failure*.
 const TLS_ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 40];
 /// How long a rejected peer may take to read the reason.
 const REJECTION_TIMEOUT: Duration = Duration::from_secs(2);
@@ -29,7 +29,7 @@ const REJECTION_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) struct AuthenticatedPeer {
     pub(super) socket: PeerSocket,
     pub(super) hello: Hello,
-    /// What the peer has sent after HELLO.
+    /// Bytes that the peer has sent after HELLO.
     pub(super) rest: Vec<u8>,
     pub(super) handle: Rc<ConnectionHandle>,
     pub(super) address: SocketAddr,
@@ -68,7 +68,7 @@ async fn reject(relay: &Rc<Relay>, error: HandshakeError, address: IpAddr) {
         HandshakeError::Rejected(socket, rejection) => {
             let mut answer = Vec::new();
             rejection.answer(0, &mut answer);
-            // A reached limit or a missing role is no sign of an attack.
+            // A reached limit or a missing role is not a sign of an attack.
             let is_auth_failure = rejection.status == Status::UNAUTHENTICATED;
             (socket, answer, rejection.text.into_owned(), is_auth_failure)
         }

@@ -10,7 +10,7 @@ use stoker_session::{FrameFilter, Output};
 use stoker_session::{Part, Scanner};
 use stoker_wire::{Flags, Frame, IdMap, Type};
 
-/// What to do with the body of the request that is being read.
+/// How the body of the request that is being read is handled.
 enum Body {
     Forward,
     Skip,

@@ -73,7 +73,7 @@ impl Relay {
     }
 
     /// The handles of the connections of authenticated peers.
-    fn open(&self) -> Vec<Rc<ConnectionHandle>> {
+    fn open_connections(&self) -> Vec<Rc<ConnectionHandle>> {
         self.handles
             .borrow()
             .iter()
@@ -84,7 +84,7 @@ impl Relay {
     /// Ends everything that waits for the server, which has shut down.
     fn end_connections(&self) {
         self.is_finishing.set(true);
-        for handle in self.open() {
+        for handle in self.open_connections() {
             handle.stop(Stop::ServerEnded);
         }
         self.sessions.end();
@@ -93,7 +93,7 @@ impl Relay {
     /// Applies changed tokens to the open connections.
     fn update_connections(&self) {
         let mut limited: Vec<Rc<Token>> = Vec::new();
-        for handle in self.open() {
+        for handle in self.open_connections() {
             let token = self.tokens.current(&handle.name, &handle.proof);
             if let Some(token) = &token
                 && token.inflight != handle.token().inflight

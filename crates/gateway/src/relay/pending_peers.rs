@@ -1,4 +1,4 @@
-//! Limits connections that have not identified themselves yet, per client address, so that silent peers of one address
+//! Limits connections that have not identified themselves yet, per client address, so that silent peers at one address
 //! can't take up all places.
 
 use super::auth_failures::network;

@@ -9,7 +9,7 @@ use stoker_wire::{Frame, Hello, Key, Role as PeerRole, Status, service_of};
 /// The maximum body size of a request to the server's own methods, which is buffered to read its field `op`.
 const MAX_OPERATION: usize = 256 << 10;
 
-/// What to do with a request.
+/// The decision about a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Forward,

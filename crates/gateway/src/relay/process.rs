@@ -102,7 +102,7 @@ async fn finish(relay: &Relay) {
     let end = Instant::now() + FINAL_WRITE_TIMEOUT;
     loop {
         let ended = relay.ended.notified();
-        if relay.open().is_empty() || timeout_at(end, ended).await.is_err() {
+        if relay.open_connections().is_empty() || timeout_at(end, ended).await.is_err() {
             return;
         }
     }

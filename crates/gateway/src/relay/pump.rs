@@ -44,7 +44,7 @@ pub(super) struct Pump {
     is_served: bool,
     /// The server has closed its sending side, but still reads.
     is_half_closed: bool,
-    /// The peer was told so: its connection is half-closed too.
+    /// The peer's connection has been half-closed too.
     is_shut_down: bool,
 }
 
@@ -188,7 +188,7 @@ impl Pump {
             let rest = &self.out.to_server[self.sent_to_server..];
             match server.poll_write(cx, rest) {
                 Poll::Ready(Ok(count)) => self.sent_to_server += count,
-                // The server has closed the connection. What it wrote before can still be read, so this is no end yet.
+                // The server has closed the connection. What it wrote before can still be read, so the exchange has not ended yet.
                 Poll::Ready(Err(_)) => self.sent_to_server = self.out.to_server.len(),
                 Poll::Pending => return Ok(progress),
             }

@@ -7,7 +7,7 @@ use stoker_session::Rejection;
 
 /// How long a peer should wait before it repeats a request that exceeded the limit of unanswered requests.
 const RETRY_MS: u32 = 100;
-/// How long a peer should wait before it reconnects if it exceeded the limit of connections.
+/// How long a peer should wait before it reconnects if it exceeded the connection limit.
 const CONNECT_RETRY_MS: u32 = 1_000;
 
 #[derive(Default)]

@@ -13,7 +13,7 @@ use stoker_store::{JobId, Query, StoreRequest};
 
 /// The longest wait for a commit. A stuck disk must not keep operators from seeing what is known.
 const COMMIT_TIMEOUT: Span = Span::from_millis(200);
-/// The maximum number of waiting requests. Further ones are answered at once, with what is known.
+/// The maximum number of waiting requests. Any more are answered at once, with what is known.
 const MAX_WAITING: usize = 64;
 
 /// Requests for the list of queues that have not been answered yet.

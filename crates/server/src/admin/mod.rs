@@ -36,14 +36,14 @@ pub(crate) struct Admin {
 }
 
 /// Why an operation was rejected.
-pub(crate) struct Refused {
+pub(crate) struct Rejected {
     pub(crate) status: Status,
     pub(crate) text: String,
     /// The part of the request that is invalid, counted from 1.
     pub(crate) item: Option<u32>,
 }
 
-impl Refused {
+impl Rejected {
     pub(crate) fn new(status: Status, text: impl Into<String>) -> Self {
         Self {
             status,
@@ -61,7 +61,7 @@ impl Refused {
     }
 }
 
-impl From<Invalid> for Refused {
+impl From<Invalid> for Rejected {
     fn from(invalid: Invalid) -> Self {
         Self {
             item: invalid.item,
@@ -71,7 +71,7 @@ impl From<Invalid> for Refused {
 }
 
 /// The answer of an operation, or `None` if it is sent later.
-pub(crate) type Answered<A> = Result<Option<A>, Refused>;
+pub(crate) type Answered<A> = Result<Option<A>, Rejected>;
 
 /// An operation of the server's own methods. [`stoker_api::every_request!`] lists all of them.
 pub(crate) trait Handle: Request {
@@ -110,12 +110,12 @@ impl Plane {
             id: frame.id,
             is_oneway: frame.flags.has(Flags::ONEWAY),
         };
-        if let Err(refused) = self.run_operation(caller, frame) {
-            self.refuse_operation(caller, &refused);
+        if let Err(rejected) = self.run_operation(caller, frame) {
+            self.reject_operation(caller, &rejected);
         }
     }
 
-    fn run_operation(&mut self, caller: Caller, frame: &Frame<'_>) -> Result<(), Refused> {
+    fn run_operation(&mut self, caller: Caller, frame: &Frame<'_>) -> Result<(), Rejected> {
         let is_administrator = self.is_administrator(caller.conn);
         let operation = operation_of(frame, is_administrator)?;
         let fields = Body::new(frame.body).fields()?;
@@ -133,19 +133,19 @@ impl Plane {
         self.answer_json(caller.reply_conn(), caller.id, answer);
     }
 
-    fn refuse_operation(&mut self, caller: Caller, refused: &Refused) {
+    fn reject_operation(&mut self, caller: Caller, rejected: &Rejected) {
         let mut meta = MetaBuf::new();
-        if let Some(item) = refused.item {
+        if let Some(item) = rejected.item {
             meta.push(Key::ITEM, &item.to_be_bytes());
         }
         let (conn, id) = (caller.reply_conn(), caller.id);
-        self.send_refusal(conn, id, refused.status, &refused.text, &meta, true);
+        self.send_rejection(conn, id, rejected.status, &rejected.text, &meta, true);
     }
 }
 
 /// The operation that a request names, if its sender is permitted to call it. The body is not parsed before that
 /// check, so an unauthorized request costs no more than its rejection.
-fn operation_of(frame: &Frame<'_>, is_administrator: bool) -> Result<&'static Operation, Refused> {
+fn operation_of(frame: &Frame<'_>, is_administrator: bool) -> Result<&'static Operation, Rejected> {
     let method = frame.name;
     let operations = || Operation::ALL.iter().filter(|of| of.method == method);
     if operations().next().is_none() {
@@ -163,13 +163,13 @@ fn operation_of(frame: &Frame<'_>, is_administrator: bool) -> Result<&'static Op
     let names = operations().map(|operation| operation.op);
     let Some(op) = body.op()? else {
         let names = names.collect::<Vec<&str>>().join(", ");
-        return Err(Refused::invalid(format!(
+        return Err(Rejected::invalid(format!(
             "{method} needs the field \"op\": one of {names}"
         )));
     };
     let Some(operation) = operations().find(|operation| operation.op == op) else {
         let hint = stoker_api::suggest(&op, names);
-        return Err(Refused::invalid(format!(
+        return Err(Rejected::invalid(format!(
             "{method} has no operation '{op}'; {hint}"
         )));
     };
@@ -182,9 +182,9 @@ fn operation_of(frame: &Frame<'_>, is_administrator: bool) -> Result<&'static Op
     Ok(operation)
 }
 
-fn check_length(what: &str, body: Body<'_>) -> Result<(), Refused> {
+fn check_length(what: &str, body: Body<'_>) -> Result<(), Rejected> {
     match body.len() > MAX_BODY {
-        true => Err(Refused::invalid(format!(
+        true => Err(Rejected::invalid(format!(
             "the body of a {what} request has {} bytes; the limit is {MAX_BODY}",
             body.len()
         ))),
@@ -192,15 +192,15 @@ fn check_length(what: &str, body: Body<'_>) -> Result<(), Refused> {
     }
 }
 
-fn no_method(name: &str) -> Refused {
+fn no_method(name: &str) -> Rejected {
     let methods = Operation::ALL.iter().map(|operation| operation.method);
     let hint = stoker_api::nearest(name, methods.chain(["stoker.push"]));
     let hint = hint.map_or(String::new(), |hint| format!("; did you mean '{hint}'?"));
     let text = format!("unknown method '{name}'{hint}");
-    Refused::new(Status::UNIMPLEMENTED, text)
+    Rejected::new(Status::UNIMPLEMENTED, text)
 }
 
-fn not_permitted(what: &str) -> Refused {
+fn not_permitted(what: &str) -> Rejected {
     let text = format!("{what} requires root or the user that Stoker runs as");
-    Refused::new(Status::PERMISSION_DENIED, text)
+    Rejected::new(Status::PERMISSION_DENIED, text)
 }

@@ -1,6 +1,6 @@
 //! The table of operations: method, name, role and handler of each.
 
-use super::{Caller, Handle, Refused};
+use super::{Caller, Handle, Rejected};
 use crate::plane::Plane;
 use stoker_api::{Map, Role};
 
@@ -13,7 +13,7 @@ pub(super) struct Operation {
     /// The body may be as long as a frame allows.
     pub(super) carries_payloads: bool,
     /// Parses the request's fields, runs the operation, and answers now or later.
-    pub(super) run: fn(&mut Plane, Caller, Map) -> Result<(), Refused>,
+    pub(super) run: fn(&mut Plane, Caller, Map) -> Result<(), Rejected>,
 }
 
 macro_rules! table {
@@ -34,7 +34,7 @@ impl Operation {
     }
 }
 
-fn run<R: Handle>(plane: &mut Plane, caller: Caller, fields: Map) -> Result<(), Refused> {
+fn run<R: Handle>(plane: &mut Plane, caller: Caller, fields: Map) -> Result<(), Rejected> {
     let request: R = stoker_api::parse(fields)?;
     if let Some(answer) = request.handle(plane, caller)? {
         plane.answer_operation(caller, &answer);

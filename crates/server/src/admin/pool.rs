@@ -1,6 +1,6 @@
 //! Operations on pools: scale and reload.
 
-use super::{Answered, Caller, Handle, Refused};
+use super::{Answered, Caller, Handle, Rejected};
 use crate::counted;
 use crate::plane::Plane;
 use stoker_api::pool;
@@ -13,7 +13,7 @@ impl Handle for pool::Scale {
         let (min, max) = match (own, self.min, self.max) {
             (Some(own), _, _) => (own.core.min, own.core.max),
             (None, Some(min), Some(max)) => (min.0 as u32, max.0 as u32),
-            (None, _, _) => return Err(Refused::not_found("the pool is being removed")),
+            (None, _, _) => return Err(Rejected::not_found("the pool is being removed")),
         };
         plane.scale_pool(id, min, max).map(Some)
     }
@@ -26,7 +26,7 @@ impl Handle for pool::Reload {
 }
 
 impl Plane {
-    fn scale_pool(&mut self, pool: PoolId, min: u32, max: u32) -> Result<pool::Pool, Refused> {
+    fn scale_pool(&mut self, pool: PoolId, min: u32, max: u32) -> Result<pool::Pool, Rejected> {
         let queues = self
             .core
             .queues()
@@ -34,7 +34,7 @@ impl Plane {
         let reserved: u32 = queues.map(|queue| queue.config.reserve).sum();
         if self.guaranteed_slots_with(pool, min) < reserved {
             let least = reserved.div_ceil(self.guaranteed_slots_with(pool, 1).max(1));
-            return Err(Refused::invalid(format!(
+            return Err(Rejected::invalid(format!(
                 "the pool's queues reserve {}, so min must be at least {least}",
                 counted(reserved, "worker")
             )));
@@ -45,11 +45,11 @@ impl Plane {
         Ok(self.shown_pool(pool))
     }
 
-    pub(super) fn pool_named(&self, name: &str) -> Result<PoolId, Refused> {
+    pub(super) fn pool_named(&self, name: &str) -> Result<PoolId, Rejected> {
         self.core.find_pool(name).ok_or_else(|| {
             let names = self.core.pools().map(|pool| self.core.pool(pool).0);
             let names: Vec<&str> = names.collect();
-            Refused::not_found(format!(
+            Rejected::not_found(format!(
                 "there is no pool '{}'; expected one of: {}",
                 stoker_api::printable(name),
                 names.join(", ")

@@ -1,7 +1,7 @@
 //! The quarantine: tasks that killed workers are kept with their bodies and the last output of the worker, so
-//! that a developer can replay them. Calls that killed workers are refused when they are made again.
+//! that a developer can replay them. Calls that killed workers are rejected when they are made again.
 
-use super::{Answered, Caller, Handle, Refused};
+use super::{Answered, Caller, Handle, Rejected};
 use crate::clock::{rfc3339, wall_ms};
 use crate::counted;
 use crate::observe::events;
@@ -17,11 +17,11 @@ use stoker_core::{Facts, Kind as CoreKind, Outcome, PoolId, QueueId, Span, TaskI
 const MAX_ENTRIES: usize = 1_000;
 /// The maximum number of bytes that are kept of a body.
 const MAX_BODY_BYTES: usize = 64 << 10;
-/// The number of deaths by calls with the same name and body after which such a call is refused.
-const REFUSAL_THRESHOLD: u32 = 3;
-/// How long such a call is refused at first. Every further death doubles the time, up to a day.
-const MIN_REFUSAL: Span = Span::from_secs(600);
-const MAX_REFUSAL: Span = Span::from_secs(86_400);
+/// The number of deaths by calls with the same name and body after which such a call is rejected.
+const REJECTION_THRESHOLD: u32 = 3;
+/// How long such a call is rejected at first. Every further death doubles the time, up to a day.
+const MIN_REJECTION: Span = Span::from_secs(600);
+const MAX_REJECTION: Span = Span::from_secs(86_400);
 /// After each such time without a death, half of the recorded deaths are forgotten.
 const DEATHS_HALF_LIFE: Span = Span::from_secs(3_600);
 
@@ -37,10 +37,10 @@ struct Entry {
     body: Vec<u8>,
 }
 
-/// A call that has killed workers: how often, and until when it is refused.
+/// A call that has killed workers: how often, and until when it is rejected.
 struct KillerCall {
     deaths: u32,
-    refused_until: Time,
+    rejected_until: Time,
     /// The time of the last death.
     last: Time,
     service: QueueId,
@@ -68,16 +68,20 @@ fn fingerprint(name: &str, body: &[u8]) -> u64 {
 }
 
 impl Quarantine {
-    /// The reason why a call is refused, if it has killed workers before.
-    pub(crate) fn refuses(&self, name: &str, body: &[u8], now: Time) -> Option<String> {
+    /// The reason why a call is rejected, if it has killed workers before.
+    pub(crate) fn rejects(&self, name: &str, body: &[u8], now: Time) -> Option<String> {
         if self.killer_calls.is_empty() {
             return None;
         }
         let killer = self
             .killer_calls
             .get(&fingerprint(name, body))
-            .filter(|killer| now < killer.refused_until)?;
-        let minutes = killer.refused_until.since(now).as_millis().div_ceil(60_000);
+            .filter(|killer| now < killer.rejected_until)?;
+        let minutes = killer
+            .rejected_until
+            .since(now)
+            .as_millis()
+            .div_ceil(60_000);
         Some(format!(
             "calls with this name and payload killed {}; they are rejected for {minutes} min",
             counted(killer.deaths, "worker")
@@ -87,7 +91,7 @@ impl Quarantine {
     fn record_death(&mut self, service: QueueId, name: &str, body: &[u8], deaths: u32, now: Time) {
         if self.killer_calls.len() >= MAX_ENTRIES {
             self.killer_calls
-                .retain(|_, killer| now < killer.refused_until);
+                .retain(|_, killer| now < killer.rejected_until);
         }
         if self.killer_calls.len() >= MAX_ENTRIES {
             let longest_ago = self
@@ -100,16 +104,16 @@ impl Quarantine {
         let killer = self.killer_calls.entry(fingerprint(name, body));
         let killer = killer.or_insert(KillerCall {
             deaths: 0,
-            refused_until: Time::ZERO,
+            rejected_until: Time::ZERO,
             last: now,
             service,
         });
         killer.decay(now);
         killer.last = now;
         killer.deaths += deaths;
-        if killer.deaths >= REFUSAL_THRESHOLD {
-            let doubled = MIN_REFUSAL.0 << (killer.deaths - REFUSAL_THRESHOLD).min(20);
-            killer.refused_until = now + Span(doubled.min(MAX_REFUSAL.0));
+        if killer.deaths >= REJECTION_THRESHOLD {
+            let doubled = MIN_REJECTION.0 << (killer.deaths - REJECTION_THRESHOLD).min(20);
+            killer.rejected_until = now + Span(doubled.min(MAX_REJECTION.0));
         }
     }
 
@@ -169,7 +173,7 @@ impl Handle for quarantine::Show {
         let id = &self.id.0;
         let found = plane.admin.quarantine.show(id);
         let missing =
-            || Refused::not_found(format!("there is no quarantine entry with the id {id:?}"));
+            || Rejected::not_found(format!("there is no quarantine entry with the id {id:?}"));
         found.map(Some).ok_or_else(missing)
     }
 }
@@ -181,7 +185,7 @@ impl Handle for quarantine::Clear {
             match &self.service {
                 None => None,
                 Some(name) => Some(core.find_queue(CoreKind::Calls, &name.0).ok_or_else(|| {
-                    Refused::not_found(format!("there is no service '{}'", name.0))
+                    Rejected::not_found(format!("there is no service '{}'", name.0))
                 })?),
             };
         let count = plane
@@ -276,21 +280,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_that_killed_workers_is_refused_and_later_for_twice_as_long() {
+    fn a_call_that_killed_workers_is_rejected_and_later_for_twice_as_long() {
         let mut quarantine = Quarantine::default();
         let at = |secs| Time::ZERO + Span::from_secs(secs);
-        let refuses = |quarantine: &Quarantine, body: &[u8], secs| {
-            quarantine.refuses("t.run", body, at(secs)).is_some()
+        let rejects = |quarantine: &Quarantine, body: &[u8], secs| {
+            quarantine.rejects("t.run", body, at(secs)).is_some()
         };
         let service = QueueId(0);
-        quarantine.record_death(service, "t.run", b"deadly", REFUSAL_THRESHOLD - 1, at(0));
-        assert!(!refuses(&quarantine, b"deadly", 1));
+        quarantine.record_death(service, "t.run", b"deadly", REJECTION_THRESHOLD - 1, at(0));
+        assert!(!rejects(&quarantine, b"deadly", 1));
         quarantine.record_death(service, "t.run", b"deadly", 1, at(10));
-        assert!(refuses(&quarantine, b"deadly", 609));
-        assert!(!refuses(&quarantine, b"other", 609));
-        assert!(!refuses(&quarantine, b"deadly", 610));
+        assert!(rejects(&quarantine, b"deadly", 609));
+        assert!(!rejects(&quarantine, b"other", 609));
+        assert!(!rejects(&quarantine, b"deadly", 610));
         quarantine.record_death(service, "t.run", b"deadly", 1, at(1_000));
-        assert!(refuses(&quarantine, b"deadly", 2_199));
-        assert!(!refuses(&quarantine, b"deadly", 2_200));
+        assert!(rejects(&quarantine, b"deadly", 2_199));
+        assert!(!rejects(&quarantine, b"deadly", 2_200));
     }
 }

@@ -1,6 +1,6 @@
 //! Operations on queues: list, find, pause, resume, remove, set.
 
-use super::{Answered, Caller, Handle, Refused};
+use super::{Answered, Caller, Handle, Rejected};
 use crate::counted;
 use crate::observe::events;
 use crate::plane::{Alarm, Plane};
@@ -104,7 +104,7 @@ impl Handle for queue::Find {
         let name = self.queue.0;
         match plane.core.accepts_job(&name) {
             true => Ok(Some(Found { queue: name })),
-            false => Err(Refused::not_found(plane.unknown_queue(Kind::Jobs, &name))),
+            false => Err(Rejected::not_found(plane.unknown_queue(Kind::Jobs, &name))),
         }
     }
 }
@@ -263,7 +263,7 @@ impl Plane {
         }
         let config = overrides.config(self.core.queue(id).config);
         if config.reserve > config.limit {
-            return Err(Refused::invalid("the reserve would exceed the limit"));
+            return Err(Rejected::invalid("the reserve would exceed the limit"));
         }
         self.check_reserves(id, config.reserve)?;
         let settings = match overrides.set.is_empty() {
@@ -397,7 +397,7 @@ impl Plane {
     }
 
     /// The slots that a pool guarantees must cover the sum of its queues' reserves.
-    fn check_reserves(&self, changed: QueueId, reserve: u32) -> Result<(), Refused> {
+    fn check_reserves(&self, changed: QueueId, reserve: u32) -> Result<(), Rejected> {
         for pool in self.core.queue(changed).pools {
             let others = self
                 .core
@@ -411,7 +411,7 @@ impl Plane {
                     "pool {name} guarantees only {}, but {sum} would be reserved",
                     counted(certain, "worker")
                 );
-                return Err(Refused::invalid(text));
+                return Err(Rejected::invalid(text));
             }
         }
         Ok(())
@@ -419,7 +419,7 @@ impl Plane {
 
     /// The queue that a request names, or the service if no queue has this name. A queue that a worker has
     /// announced can be changed before the first push to it.
-    fn queue_of(&mut self, name: &str) -> Result<QueueId, Refused> {
+    fn queue_of(&mut self, name: &str) -> Result<QueueId, Rejected> {
         let known = self.core.find_queue(Kind::Jobs, name);
         let known = known.or(self.core.find_queue(Kind::Calls, name));
         if let Some(queue) = known {
@@ -438,29 +438,29 @@ impl Plane {
             }
             false => "",
         };
-        Err(Refused::not_found(format!("{text}{hint}")))
+        Err(Rejected::not_found(format!("{text}{hint}")))
     }
 
     /// Creates a queue that a pool would serve as soon as something is pushed to it.
-    fn create_queue(&mut self, name: &str) -> Result<(), Refused> {
+    fn create_queue(&mut self, name: &str) -> Result<(), Rejected> {
         if self.core.find_queue(Kind::Calls, name).is_some() {
             return Ok(());
         }
         let created = self.queue_for_push(name, None);
-        let created = created.map_err(|(status, text)| Refused::new(status, text))?;
+        let created = created.map_err(|(status, text)| Rejected::new(status, text))?;
         self.known_queue(created);
         Ok(())
     }
 
     /// Removes a queue that contains no jobs and that neither the configuration nor a worker names, with its
     /// overrides.
-    fn remove_queue(&mut self, name: &str) -> Result<(), Refused> {
-        let refused = |text| Err(Refused::new(Status::FAILED_PRECONDITION, text));
+    fn remove_queue(&mut self, name: &str) -> Result<(), Rejected> {
+        let rejected = |text| Err(Rejected::new(Status::FAILED_PRECONDITION, text));
         let Some(id) = self.core.find_queue(Kind::Jobs, name) else {
-            return Err(Refused::not_found(self.unknown_queue(Kind::Jobs, name)));
+            return Err(Rejected::not_found(self.unknown_queue(Kind::Jobs, name)));
         };
         if self.core.is_configured(id) {
-            return refused(format!(
+            return rejected(format!(
                 "queue '{name}' is in the configuration: remove the section [queue.{name}] and reload, then remove \
                  the queue"
             ));
@@ -469,7 +469,7 @@ impl Plane {
         let (unfinished, failed) =
             of_queue.map_or((0, 0), |queue| (queue.unfinished(), queue.counts.failed));
         if unfinished + failed > 0 {
-            return refused(format!(
+            return rejected(format!(
                 "queue '{name}' holds {} and {}: move, cancel or discard them first (`stoker jobs move --queue \
                  {name} --to …`, `stoker jobs cancel --queue {name}`, `stoker jobs discard --queue {name}`)",
                 counted(unfinished, "unfinished job"),
@@ -477,7 +477,7 @@ impl Plane {
             ));
         }
         if !self.core.is_removable(id) {
-            return refused(format!(
+            return rejected(format!(
                 "queue '{name}' is served by workers, or one of its jobs is ending: stop those workers or wait, then \
                  try again"
             ));

@@ -195,7 +195,7 @@ impl PathChecks<'_> {
             ),
             Ok(uid) if own != 0 && uid != own => (
                 format!("only root can start workers as '{user}'"),
-                "start Stoker as root, or leave user out",
+                "start Stoker as root, or remove user",
             ),
             Ok(_) => return,
         };

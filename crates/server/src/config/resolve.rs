@@ -6,7 +6,7 @@ use super::{Config, ConfigError, MAX_FILE, Pool, Queue, Service, SiteConfig};
 use crate::counted;
 use stoker_api::suggest;
 use stoker_core::PoolConfig;
-use stoker_workers::Address;
+use stoker_workers::{Address, STRATEGIES};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -265,18 +265,18 @@ fn check_without_protocol(
         mistakes.add(place, &full, what.to_owned(), Some(hint.to_owned()));
     };
     if !core.spawned {
-        let hint = "name the command to start, or leave protocol = false out";
+        let hint = "add command, or remove protocol = false";
         wrong(
             "protocol",
-            "without the protocol no worker can connect",
+            "a worker that does not speak the protocol must be started by Stoker",
             hint,
         );
     }
     if core.min != core.max {
-        let hint = "give a fixed number, such as workers = 2";
+        let hint = "set a fixed number, such as workers = 2";
         wrong(
             "workers",
-            "without the protocol it is unknown how many workers are needed",
+            "a pool without the protocol has a fixed size",
             hint,
         );
     }
@@ -284,7 +284,7 @@ fn check_without_protocol(
         let hint = "use the program's own option, such as queue:work --max-jobs";
         wrong(
             "max_tasks",
-            "without the protocol no tasks are counted",
+            "a pool without the protocol cannot count tasks",
             hint,
         );
     }
@@ -307,29 +307,36 @@ fn check_strategy(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistake
         mistakes.add(section.offset_of(key), &full, what, Some(hint.to_owned()));
     };
     if !core.spawned {
-        let hint = "name the command to start, or leave strategy out";
-        wrong("strategy", "without a command nothing is started", hint);
+        let hint = "add command, or remove strategy";
+        wrong("strategy", "the strategy requires a command", hint);
     }
     if !core.protocol {
-        let hint = "leave protocol = false out, or the strategy";
+        let hint = "remove protocol = false or strategy";
         wrong(
             "strategy",
-            "without the protocol no tasks are counted",
+            "a pool without the protocol cannot count tasks",
             hint,
         );
     }
     if core.isolated && pool.slots > MAX_SLOTS {
         let what = "an adapter runs at most 1000 programs at once";
-        wrong("workers", what, "write a number from 1 to 1000");
+        wrong("workers", what, "set a number from 1 to 1000");
     }
     if core.max_tasks > 0 && !is_usual {
-        let hint = "leave max_tasks out";
+        let hint = "remove max_tasks";
         wrong(
             "max_tasks",
             "the strategy determines how many tasks a worker takes",
             hint,
         );
     }
+}
+
+/// The strategies that pass tasks on to a server, in quotes and joined by `word`.
+fn upstream_strategies(word: &str) -> String {
+    let names = STRATEGIES.iter().filter(|known| known.has_upstream);
+    let names: Vec<String> = names.map(|known| format!("\"{}\"", known.name)).collect();
+    names.join(&format!(" {word} "))
 }
 
 /// Checks the key that applies to strategies with a zygote only.
@@ -339,8 +346,8 @@ fn check_zygote(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistakes<
         let full = format!("{}.tasks_per_fork", section.path);
         let name = pool.strategy.name;
         let what = format!("nothing is forked (strategy = \"{name}\")");
-        let hint = "leave tasks_per_fork out, or set strategy to one that forks, such as \"fork\""
-            .to_owned();
+        let hint =
+            "remove tasks_per_fork, or set strategy to one that forks, such as \"fork\"".to_owned();
         let place = section.offset_of("tasks_per_fork");
         mistakes.add(place, &full, what, Some(hint));
     }
@@ -356,26 +363,38 @@ fn check_upstream(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistake
     };
     let is_given = section.value("address").is_some();
     if has_upstream && !is_given {
-        let hint = "add address = \"127.0.0.1:9000\", or the path of a unix socket";
-        wrong("strategy", "it needs the address of a server", hint);
+        let hint = "add address = \"127.0.0.1:9000\" or address = \"/run/app.sock\"";
+        wrong("strategy", "the strategy requires an address", hint);
     }
     if !has_upstream && is_given {
-        let hint = "leave address out, or set strategy to one that passes tasks on to a server";
-        wrong("address", "nothing is passed on to a server", hint);
+        let what = format!(
+            "only the strategies {} use an address",
+            upstream_strategies("and")
+        );
+        let hint = format!(
+            "remove address, or set strategy to {}",
+            upstream_strategies("or")
+        );
+        wrong("address", &what, &hint);
     }
     let address = pool.address.as_deref().and_then(Address::parse);
     if has_upstream && pool.command.is_empty() && address.is_some_and(|address| address.is_chosen())
     {
-        let hint = "write the address at which the server accepts connections, or name the command that starts it";
+        let hint = "set the address at which your server accepts connections, or add the command that starts it";
         wrong(
             "address",
-            "nothing is started that could use a free address",
+            "Stoker chooses an address only for a server that it starts, and there is no command",
             hint,
         );
     }
     if has_upstream && pool.core.memory_limit > 0 {
-        let hint = "leave memory_limit out, and limit the memory in the server's own configuration";
-        wrong("memory_limit", "no task has a process of its own", hint);
+        let hint =
+            "remove memory_limit, and limit the memory in the configuration of the upstream server";
+        wrong(
+            "memory_limit",
+            "the memory of single tasks cannot be measured",
+            hint,
+        );
     }
 }
 

@@ -26,7 +26,7 @@ pub struct SiteConfig {
     pub root: Option<PathBuf>,
     /// The front controller, relative to `root`.
     pub index: String,
-    /// How long browsers may keep public files; [`Span::FOREVER`] if that is not said.
+    /// How long browsers may keep public files; [`Span::FOREVER`] if that is not configured.
     pub max_age: Span,
     pub certificate: Option<PathBuf>,
     pub key: Option<PathBuf>,
@@ -68,7 +68,7 @@ impl SiteConfig {
         }
     }
 
-    /// How long browsers may keep public files, if that is said.
+    /// How long browsers may keep public files, if that is configured.
     #[must_use]
     pub fn max_age(&self) -> Option<Duration> {
         let is_set = self.max_age != Span::FOREVER;
@@ -145,7 +145,7 @@ pub(super) fn check(section: &Section<'_, '_>, site: &SiteConfig, mistakes: &mut
     if site.max_body > MAX_BODY {
         wrong(
             "max_body",
-            "expected at most \"1TB\"".to_owned(),
+            "expected at most \"1024GB\"".to_owned(),
             "choose a smaller limit",
         );
     }

@@ -92,7 +92,7 @@ impl Plane {
         for (counted, there) in counted.zip(there) {
             assert_eq!(
                 counted, there,
-                "what a user has of connections, calls, bytes, pushes and queues"
+                "the connections, calls, bytes, pushes and queues that are charged to a user"
             );
         }
     }

@@ -103,7 +103,7 @@ pub(crate) struct Counted {
     pub(crate) to_worker: bool,
 }
 
-/// What a read says about further data.
+/// Whether more data can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Open,
@@ -158,7 +158,7 @@ pub(crate) struct Conn {
     pub(crate) dirty: bool,
     /// The connection is closed once its output has been written.
     pub(crate) closing: bool,
-    /// The start of the present stall: since then the peer has read less than `MIN_STALL_PROGRESS` bytes of the pending
+    /// The start of the current stall: since then the peer has read less than `MIN_STALL_PROGRESS` bytes of the pending
     /// output.
     pub(crate) stalled: Option<Time>,
     /// Bytes that the peer has read since the stall began.
@@ -334,7 +334,7 @@ mod tests {
         conn.awaited = 1;
         conn.put(Encode::new(Type::Pong, 1));
         conn.flush(Time(5)).expect("it is read");
-        assert_eq!(conn.inactive_since(), Time::ZERO, "a PONG is no answer");
+        assert_eq!(conn.inactive_since(), Time::ZERO, "a PONG is not an answer");
         conn.put(Encode::new(Type::Res, 1));
         assert!(
             conn.has_no_open_requests() && !conn.is_idle(),

@@ -56,7 +56,7 @@ impl LogFile {
         self.max_size > 0 && self.size > 0 && self.size + further as u64 > self.max_size
     }
 
-    /// Starts a new file, and keeps the previous ones under numbered names. If they can't be renamed, the present
+    /// Starts a new file, and keeps the previous ones under numbered names. If they can't be renamed, the current
     /// file is emptied instead and an error is returned: a log without a limit would use up the disk space of the
     /// job store.
     pub(crate) fn rotate(&mut self) -> io::Result<()> {
@@ -71,7 +71,7 @@ impl LogFile {
                 self.file.set_len(0)?;
                 self.size = 0;
                 let text = format!(
-                    "cannot rotate the log {}: {error}; it had {lost}, which were dropped. Allow Stoker's user to \
+                    "cannot rotate the log {}: {error}; its {lost} were dropped. Allow Stoker's user to \
                      write to its directory, or have another program rotate it (max_size = \"none\")",
                     self.path.display()
                 );
@@ -226,14 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_can_not_be_renamed_is_emptied_with_an_error() {
+    fn a_file_that_cannot_be_renamed_is_emptied_with_an_error() {
         let folder = Folder::new("stuck");
         // A directory with the name of the rotated file makes the rename fail.
         fs::create_dir_all(folder.0.join("log.1/full")).unwrap();
         let mut log = folder.log("log", 1);
         put(&mut log, "old line\n");
         let error = log.rotate().unwrap_err().to_string();
-        assert!(error.contains("it had 9 B, which were dropped"), "{error}");
+        assert!(error.contains("its 9 B were dropped"), "{error}");
         put(&mut log, "new line\n");
         assert_eq!(folder.read("log"), "new line\n");
     }

@@ -68,7 +68,7 @@ impl Recent {
         self.now.total += 1;
     }
 
-    /// The number of whole minutes since the present minute began.
+    /// The number of whole minutes since the current minute began.
     fn minutes_since(&self, now: Time) -> u64 {
         now.since(self.since).0 / MINUTE.0
     }

@@ -25,7 +25,7 @@ pub(crate) struct Allowance {
     filled: Time,
     is_empty: bool,
     dropped: Dropped,
-    /// For stdout and stderr: whether the beginning of the present line was dropped.
+    /// For stdout and stderr: whether the beginning of the current line was dropped.
     is_cut: [bool; 2],
     /// For stdout and stderr: whether the last piece was logged.
     is_open: [bool; 2],

@@ -15,7 +15,7 @@ pub(crate) struct Lines {
     pending: Vec<u8>,
     /// The task that began the pending line.
     tag: String,
-    /// The number of parts of the present line that have been emitted already.
+    /// The number of parts of the current line that have been emitted already.
     parts: u32,
 }
 

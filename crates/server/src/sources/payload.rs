@@ -111,7 +111,7 @@ impl Payloads {
     }
 
     /// Gives a task a new number before it is sent to a worker. Slots are reused at once; with the new number, a
-    /// second answer to an earlier delivery does not match the present task.
+    /// second answer to an earlier delivery does not match the current task.
     pub(crate) fn renumber(&mut self, id: TaskId) -> u32 {
         let payload = &mut self.slots[id.index()];
         payload.deliveries = payload.deliveries.wrapping_add(1);

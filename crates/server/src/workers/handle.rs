@@ -80,7 +80,7 @@ impl WorkerHandle {
         keep_last(&mut self.last_stderr, bytes);
     }
 
-    /// Whether the pipes may contain output that the worker wrote before the present frame. `first` says that the
+    /// Whether the pipes may contain output that the worker wrote before the current frame. `first` says that the
     /// pipes were read in the same turn before the frame arrived, unless they are paused.
     pub(crate) fn may_have_output(&self, first: bool) -> bool {
         self.pipes.iter().any(|pipe| !first || pipe.is_paused)

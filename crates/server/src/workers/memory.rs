@@ -33,8 +33,8 @@ impl Plane {
         self.todo.push_back(Todo::Measured { worker, rss });
     }
 
-    /// Subtracts shared pages, which otherwise count for a parent and its forks. The amount of shared memory
-    /// changes little between two measurements.
+    /// Subtracts the shared pages, which would otherwise be counted once for the parent and again for each of its forks.
+    /// The amount of shared memory changes little between two measurements.
     fn subtract_shared(&mut self, worker: WorkerId, pid: i32, resident: u64) -> u64 {
         let now = self.now;
         let Some(handle) = self.worker_handle_mut(worker) else {

@@ -196,7 +196,7 @@ impl Plane {
         let Some(handle) = self.worker_handle_mut(worker) else {
             return;
         };
-        // Last words belong to the present task only.
+        // Last words belong to the current task only.
         handle.last_stderr.clear();
         handle.last_words = None;
         let is_remote = handle.is_remote();

@@ -226,7 +226,7 @@ impl SqliteStore {
         self.rejected.extend(match request {
             StoreRequest::Push { ticket, .. } => Some(StoreEvent::Pushed {
                 ticket: *ticket,
-                pushed: Pushed::Refused(trouble),
+                pushed: Pushed::Rejected(trouble),
             }),
             StoreRequest::Query { ticket, .. } => Some(StoreEvent::Found {
                 ticket: *ticket,

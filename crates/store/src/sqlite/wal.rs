@@ -28,7 +28,7 @@ pub(super) fn check_has_store(store: &Path) -> Result<(), StoreError> {
     let what = match stoker_os::stat(store) {
         Ok(file) if file.len == 0 => "empty",
         Ok(_) => return Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => "gone",
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "missing",
         Err(error) => return Err(StoreError::io(store, &error)),
     };
     match wal_len(store)? {
@@ -36,7 +36,7 @@ pub(super) fn check_has_store(store: &Path) -> Result<(), StoreError> {
         wal => Err(StoreError::Damaged {
             path: store.to_owned(),
             text: format!(
-                "its file is {what}, and {wal} bytes of its log are there, for that file only"
+                "its database file is {what}, but its write-ahead log ({wal} bytes) exists and belongs to that file"
             ),
         }),
     }

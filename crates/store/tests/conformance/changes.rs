@@ -555,11 +555,11 @@ fn impossible_changes_are_rejected(world: &mut World) {
     let loaded = world.load(job(queue)).id;
     let done = world.load(job(queue)).id;
     world.done(done);
-    let refused = |state| Err(Trouble::State(state));
+    let rejected = |state| Err(Trouble::State(state));
     for change in [RETRY, Change::Discard, Change::Release, edit()] {
         assert_eq!(
             world.change(Selection::One(loaded), change),
-            refused(State::Ready)
+            rejected(State::Ready)
         );
     }
     for change in [
@@ -571,7 +571,7 @@ fn impossible_changes_are_rejected(world: &mut World) {
     ] {
         assert_eq!(
             world.change(Selection::One(done), change),
-            refused(State::Done)
+            rejected(State::Done)
         );
     }
     let nobody = JobId(12_345);
@@ -740,7 +740,7 @@ fn discarded_jobs_can_be_imported_again(world: &mut World) {
         world.send(StoreRequest::Import { ticket, jobs });
         let is_mine = |event: &StoreEvent| matches!(event, StoreEvent::Changed { ticket: of, .. } if *of == ticket);
         let StoreEvent::Changed { result, .. } = world.wait(is_mine) else {
-            panic!("that is no answer");
+            panic!("not an answer");
         };
         result.unwrap().count
     };
@@ -823,7 +823,7 @@ fn lists_with_payloads_are_truncated(world: &mut World) {
             whole: true,
         };
         let Found::List { jobs, more } = world.query(query) else {
-            panic!("that is no list");
+            panic!("not a list");
         };
         after = jobs.last().map(|view| view.id);
         pages.push(jobs.len());

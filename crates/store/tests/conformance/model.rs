@@ -211,7 +211,7 @@ impl Pair {
             }
             Pushed::Repeated { holder, .. } => ("repeated", self.place(world, holder.job), false),
             Pushed::Taken(holder) => ("taken", self.place(world, holder.job), false),
-            Pushed::Refused(trouble) => panic!("{trouble}"),
+            Pushed::Rejected(trouble) => panic!("{trouble}"),
         }
     }
 

@@ -49,7 +49,7 @@ impl StoreUser {
             };
             match self.push_once(&label, &edit) {
                 Pushed::Accepted { .. } => return label,
-                Pushed::Refused(_) => self.prepare_retry(),
+                Pushed::Rejected(_) => self.prepare_retry(),
                 pushed => panic!("{label}: {pushed:?}"),
             }
         }
@@ -94,14 +94,14 @@ impl StoreUser {
 
     pub(crate) fn pushed(&mut self, label: &str, (ticket, state): Sent) -> Pushed {
         let StoreEvent::Pushed { pushed, .. } = self.answer(ticket) else {
-            panic!("that is no answer to a push");
+            panic!("not an answer to a push");
         };
         match &pushed {
             Pushed::Accepted { id, .. } => {
                 self.record_id(label, *id);
                 self.is(label, state);
             }
-            Pushed::Refused(trouble) => {
+            Pushed::Rejected(trouble) => {
                 self.absent(label);
                 self.check(trouble);
             }
@@ -216,7 +216,7 @@ impl StoreUser {
 
     fn changed(&mut self, ticket: Ticket) -> Result<Changed, Trouble> {
         let StoreEvent::Changed { result, .. } = self.answer(ticket) else {
-            panic!("that is no answer to a change");
+            panic!("not an answer to a change");
         };
         if let Err(trouble) = &result {
             self.ledger.note(&format!("changing: {trouble}"));

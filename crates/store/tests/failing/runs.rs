@@ -37,7 +37,7 @@ impl Script {
         let (output, mut faults) = self.child(&place, failing);
         let ledger = Read::of(&output);
         if !ledger.has_ended {
-            faults.push("it did not get to its end".to_owned());
+            faults.push("the script did not finish".to_owned());
         }
         let of_reads = failing.is_some_and(|(call, _)| call.reads());
         faults.extend(verdict::faults(&place, &ledger));

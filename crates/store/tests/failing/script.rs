@@ -101,7 +101,7 @@ fn take_unique(user: &mut StoreUser) {
 fn push_until_answered(user: &mut StoreUser, label: &str, edit: impl Fn(&mut NewJob)) -> Pushed {
     loop {
         match user.push_once(label, &edit) {
-            Pushed::Refused(_) => user.prepare_retry(),
+            Pushed::Rejected(_) => user.prepare_retry(),
             pushed => return pushed,
         }
     }

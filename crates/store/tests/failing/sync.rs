@@ -50,10 +50,13 @@ pub(crate) fn all_later_syncs_fail(user: &mut StoreUser) {
             "nobody knows whether {label} is there"
         );
     }
-    let refused = user.push_once("refused", |_| {});
+    let rejected = user.push_once("rejected", |_| {});
     assert!(
-        matches!(refused, Pushed::Refused(Trouble::Io(_) | Trouble::Full(_))),
-        "{refused:?}"
+        matches!(
+            rejected,
+            Pushed::Rejected(Trouble::Io(_) | Trouble::Full(_))
+        ),
+        "{rejected:?}"
     );
     user.end_trouble();
     end(user, sent);
@@ -73,7 +76,7 @@ pub(crate) fn syncs_of_a_change_fail(user: &mut StoreUser) {
     assert!(!user.is_answered(ticket), "nobody knows what became of it");
     user.end_trouble();
     let StoreEvent::Changed { result, .. } = user.answer(ticket) else {
-        panic!("that is no answer to a change");
+        panic!("not an answer to a change");
     };
     assert_eq!(result.unwrap().count, 1);
     user.is("safe", State::Suspended);

@@ -62,7 +62,7 @@ fn jobs(user: &mut StoreUser) -> BTreeMap<String, Vec<View>> {
         whole: true,
     };
     let Found::List { jobs, .. } = user.query(list) else {
-        panic!("that is no list");
+        panic!("not a list");
     };
     let mut by_label: BTreeMap<String, Vec<View>> = BTreeMap::new();
     for view in jobs {

@@ -69,7 +69,7 @@ fn a_full_disk_rejects_pushes_and_recovers() {
     loop {
         match world.push(big(queue)) {
             Pushed::Accepted { .. } => accepted += 1,
-            Pushed::Refused(trouble) => {
+            Pushed::Rejected(trouble) => {
                 assert!(matches!(trouble, Trouble::Full(_)), "{trouble}");
                 break;
             }

@@ -202,7 +202,7 @@ fn a_change_reports_the_loaded_jobs_that_were_not_changed() {
         .wait(|event| matches!(event, StoreEvent::Changed { ticket: of, .. } if *of == ticket));
     db.execute_batch("COMMIT").unwrap();
     let StoreEvent::Changed { result, .. } = event else {
-        panic!("that is no answer");
+        panic!("not an answer");
     };
     let (moved, left) = match result {
         Ok(Changed { count, loaded, .. }) => (count, loaded),

@@ -109,7 +109,7 @@ fn a_symlink_in_a_writable_directory_is_rejected() {
     let link = dir.join("jobs.db");
     symlink("/nowhere/jobs.db", &link).unwrap();
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o1777)).unwrap();
-    let refused = |who: &str| {
+    let rejected = |who: &str| {
         let error = open(&link).err().unwrap();
         let is_meant = matches!(&error, StoreError::Symlink { who: by, .. } if by == who);
         assert!(is_meant, "{error}");
@@ -118,16 +118,16 @@ fn a_symlink_in_a_writable_directory_is_rejected() {
             "{error}"
         );
     };
-    refused("every user");
+    rejected("every user");
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
     assert!(matches!(open(&link), Err(StoreError::Io { .. })));
     // Only root can change the owner of files.
     if fs::metadata(&dir).unwrap().uid() == 0 {
         chown(&dir, Some(65_534), None).unwrap();
-        refused("user 65534");
+        rejected("user 65534");
         chown(&dir, Some(0), Some(65_534)).unwrap();
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o770)).unwrap();
-        refused("group 65534");
+        rejected("group 65534");
     }
     fs::remove_dir_all(dir).unwrap();
 }
@@ -152,16 +152,16 @@ fn special_files_are_rejected_at_once() {
         (&dir.join("zero"), "a device"),
         (&dir, "a directory"),
     ] {
-        let refused = |result: Result<(), StoreError>| {
+        let rejected = |result: Result<(), StoreError>| {
             let error = result.unwrap_err();
             let is_meant = matches!(error, StoreError::NotAFile { what, .. } if what == kind);
             assert!(is_meant, "{error}");
         };
-        refused(open(path).map(drop));
-        refused(tools::check(path).map(drop));
-        refused(tools::describe(path).map(drop));
-        refused(tools::compact(path));
-        refused(tools::backup(path, &dir.join("copy.db")));
+        rejected(open(path).map(drop));
+        rejected(tools::check(path).map(drop));
+        rejected(tools::describe(path).map(drop));
+        rejected(tools::compact(path));
+        rejected(tools::backup(path, &dir.join("copy.db")));
     }
     fs::remove_dir_all(dir).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Opening a store, and refusals to open one.
+//! Opening a store, and rejections to open one.
 
 use crate::world::{World, job, new_dir};
 use rusqlite::Connection;
@@ -52,7 +52,7 @@ fn other_tools_can_read_the_store() {
 }
 
 /// Opens a file that must be rejected and left unchanged.
-fn refused(path: &Path) -> StoreError {
+fn rejected(path: &Path) -> StoreError {
     let before = std::fs::read(path).unwrap();
     let error = open(path).err().unwrap();
     assert!(
@@ -73,7 +73,7 @@ fn a_newer_version_is_rejected() {
         .unwrap()
         .pragma_update(None, "user_version", 99)
         .unwrap();
-    let error = refused(path);
+    let error = rejected(path);
     assert!(
         matches!(
             error,
@@ -96,14 +96,14 @@ fn other_files_are_rejected() {
         .unwrap()
         .execute_batch("CREATE TABLE t (a); PRAGMA user_version = 1")
         .unwrap();
-    assert!(matches!(refused(&path), StoreError::Foreign { .. }));
+    assert!(matches!(rejected(&path), StoreError::Foreign { .. }));
     let path = dir.join("text");
     std::fs::write(
         &path,
         "this is not a database, but it is long enough to be looked at as if it were\n".repeat(90),
     )
     .unwrap();
-    assert!(matches!(refused(&path), StoreError::Damaged { .. }));
+    assert!(matches!(rejected(&path), StoreError::Damaged { .. }));
     let path = dir.join("nowhere/jobs.db");
     assert!(matches!(open(&path), Err(StoreError::Io { .. })));
     std::fs::remove_dir_all(dir).unwrap();

@@ -18,9 +18,9 @@ fn journal(world: &World) -> PathBuf {
 }
 
 /// Pushes a job, which must be rejected because the files were changed.
-fn is_refused(world: &mut World, queue: QueueNo) -> String {
+fn is_rejected(world: &mut World, queue: QueueNo) -> String {
     match world.push(job(queue)) {
-        Pushed::Refused(Trouble::Replaced(text)) => text,
+        Pushed::Rejected(Trouble::Replaced(text)) => text,
         other => panic!("{other:?}"),
     }
 }
@@ -37,7 +37,7 @@ fn a_deleted_store_accepts_no_jobs_until_it_is_restored() {
     let (mut world, queue) = store();
     let (path, away) = (world.path().clone(), world.path().with_extension("away"));
     fs::rename(&path, &away).unwrap();
-    let text = is_refused(&mut world, queue);
+    let text = is_rejected(&mut world, queue);
     assert!(text.contains("jobs.db was deleted or renamed"), "{text}");
     world.wait(|event| matches!(event, StoreEvent::Failing(Some(Trouble::Replaced(_)))));
     assert!(!path.exists(), "none is made in its place");
@@ -54,9 +54,9 @@ fn a_replaced_store_accepts_no_jobs() {
     tools::backup(world.path(), &copy).unwrap();
     fs::rename(&copy, world.path()).unwrap();
     let before = fs::read(world.path()).unwrap();
-    let text = is_refused(&mut world, queue);
+    let text = is_rejected(&mut world, queue);
     assert!(text.contains("another file was put in the place"), "{text}");
-    is_refused(&mut world, queue);
+    is_rejected(&mut world, queue);
     assert_eq!(fs::read(world.path()).unwrap(), before);
 }
 
@@ -70,7 +70,7 @@ fn a_truncated_store_accepts_no_jobs() {
     let len = fs::metadata(world.path()).unwrap().len();
     let file = File::options().write(true).open(world.path()).unwrap();
     file.set_len(len / 2).unwrap();
-    let text = is_refused(&mut world, queue);
+    let text = is_rejected(&mut world, queue);
     assert!(text.contains("jobs.db was truncated to"), "{text}");
 }
 
@@ -79,10 +79,10 @@ fn a_truncated_store_accepts_no_jobs() {
 fn a_deleted_journal_is_checkpointed_before_jobs_are_accepted() {
     let (mut world, queue) = store();
     fs::remove_file(journal(&world)).unwrap();
-    let mut text = is_refused(&mut world, queue);
+    let mut text = is_rejected(&mut world, queue);
     // A process that reads the store at that moment holds back a part of the journal.
     while text.contains("not all of it is written to the store yet") {
-        text = is_refused(&mut world, queue);
+        text = is_rejected(&mut world, queue);
     }
     assert!(
         text.contains("jobs.db-wal was deleted, and all of it has been written to the store"),
@@ -101,7 +101,7 @@ fn a_replaced_journal_accepts_no_jobs() {
     let (mut world, queue) = store();
     fs::rename(journal(&world), world.path().with_extension("away")).unwrap();
     fs::write(journal(&world), "what somebody else wrote").unwrap();
-    let text = is_refused(&mut world, queue);
+    let text = is_rejected(&mut world, queue);
     assert!(text.contains("in the place of the journal"), "{text}");
     fs::rename(world.path().with_extension("away"), journal(&world)).unwrap();
     check_accepts_jobs(&mut world, queue);
@@ -113,9 +113,9 @@ fn a_truncated_journal_accepts_no_jobs_until_a_restart() {
         let (mut world, queue) = store();
         let file = File::options().write(true).open(journal(&world)).unwrap();
         file.set_len(keeps).unwrap();
-        let text = is_refused(&mut world, queue);
+        let text = is_rejected(&mut world, queue);
         assert!(text.contains("truncated"), "{text}");
-        is_refused(&mut world, queue);
+        is_rejected(&mut world, queue);
         world.crash();
         world.queue("mails");
         check_accepts_jobs(&mut world, queue);

@@ -30,7 +30,7 @@ fn too_many_requests_are_rejected() {
         matches!(
             event,
             StoreEvent::Pushed {
-                pushed: Pushed::Refused(Trouble::Busy(_)),
+                pushed: Pushed::Rejected(Trouble::Busy(_)),
                 ..
             } | StoreEvent::Found {
                 found: Err(Trouble::Busy(_)),
@@ -48,14 +48,14 @@ fn too_many_requests_are_rejected() {
         )
     };
     world.wait(last_look);
-    let refused: Vec<_> = world
+    let rejected: Vec<_> = world
         .events
         .iter()
         .filter(|event| busy(event))
         .cloned()
         .collect();
-    assert_eq!(refused.len(), 2, "{refused:?}");
-    assert!(refused.iter().any(|event| matches!(
+    assert_eq!(rejected.len(), 2, "{rejected:?}");
+    assert!(rejected.iter().any(|event| matches!(
         event,
         StoreEvent::Pushed {
             ticket: Ticket(65_536, 9),

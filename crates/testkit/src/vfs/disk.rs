@@ -139,7 +139,7 @@ impl Disk {
     }
 
     /// Kills the process: its files are closed and its locks are released. The kernel keeps what the process has
-    /// written. Calls fail until [`Self::reopen`], and those on the dead process's open files fail for ever.
+    /// written. Calls fail until [`Self::reopen`], and those on the dead process's open files fail forever.
     pub fn kill(&self) {
         self.state().kill();
     }

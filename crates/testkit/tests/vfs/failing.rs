@@ -161,7 +161,7 @@ fn disk_errors_are_reported_as_by_the_unix_vfs() {
 }
 
 #[test]
-fn shared_memory_can_not_grow_on_a_full_disk() {
+fn shared_memory_cannot_grow_on_a_full_disk() {
     let disk = Disk::new(1);
     let db = open(&disk).unwrap();
     ask(&db, "PRAGMA journal_mode = wal").unwrap();
@@ -171,8 +171,8 @@ fn shared_memory_can_not_grow_on_a_full_disk() {
     drop(db);
     disk.set_capacity(Some(disk.used() + 32_767));
     let select = "SELECT * FROM t";
-    let refused = Some(ffi::SQLITE_IOERR_SHMSIZE);
-    assert_eq!(code(&open(&disk).unwrap(), select), refused);
+    let rejected = Some(ffi::SQLITE_IOERR_SHMSIZE);
+    assert_eq!(code(&open(&disk).unwrap(), select), rejected);
     disk.set_capacity(Some(disk.used() + 32_768));
     assert_eq!(code(&open(&disk).unwrap(), select), None);
 }

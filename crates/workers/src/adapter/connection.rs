@@ -12,7 +12,7 @@ const STDERR: u8 = 2;
 /// The part of the largest frame that is not available to the body of an answer: the header, its metadata, and what the
 /// server adds.
 const RESERVED: usize = 4 << 10;
-/// The largest frame while the server has not said it: what it usually says.
+/// The largest frame until the server has stated its limit: the usual limit.
 const USUAL_MAX_FRAME: usize = MAX_FRAME - (128 << 10);
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Connection {
         })
     }
 
-    /// Takes note of WELCOME.
+    /// Applies the limits in WELCOME.
     pub(super) fn welcomed(&self, body: &[u8]) {
         let welcome: Welcome = serde_json::from_slice(body).unwrap_or_default();
         if welcome.max_frame > RESERVED {

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a task waits for.
+/// The events that a task waits for.
 #[derive(Debug, Default)]
 pub(crate) enum Target {
     /// Nothing that could be stopped: it has not begun, or has ended.
@@ -85,7 +85,7 @@ impl Handle {
         }
     }
 
-    /// Kills the program if `is_too_large` says so of its process group.
+    /// Kills the program if `is_too_large` returns true for its process group.
     pub(super) fn kill_if(&self, is_too_large: impl FnOnce(i32) -> bool) {
         if let Target::Group(group) = &*self.lock()
             && is_too_large(*group)

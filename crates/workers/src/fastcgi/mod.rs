@@ -58,7 +58,7 @@ impl Runner for FastCgi {
 
 /// A request on a connection.
 struct Call<'a, L> {
-    /// What is sent before the body, until it has been sent.
+    /// The bytes that are sent before the body; empty once they have been sent.
     head: Vec<u8>,
     /// The body, until it has been sent.
     body: Option<Body<'a>>,

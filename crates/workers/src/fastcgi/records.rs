@@ -76,7 +76,7 @@ pub(super) fn check_end(content: &[u8]) -> Result<(), Invalid> {
             "it serves only one request at a time on a connection",
         )),
         Some(2) => Err(Invalid::new("it is overloaded")),
-        Some(3) => Err(Invalid::new("it is no FastCGI responder")),
+        Some(3) => Err(Invalid::new("it is not a FastCGI responder")),
         _ => Err(Invalid::new("its last record is invalid")),
     }
 }

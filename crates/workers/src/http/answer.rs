@@ -18,7 +18,7 @@ pub(super) struct HttpAnswer {
     is_reusable: bool,
 }
 
-/// What is still to come of the body.
+/// The rest of the body.
 #[derive(Debug)]
 enum Rest {
     Bytes(u64),

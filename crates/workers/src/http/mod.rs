@@ -47,7 +47,7 @@ impl Runner for Http {
 
 /// A request on a connection.
 struct Call<'a> {
-    /// What is sent before the body, until it has been sent.
+    /// The bytes that are sent before the body; empty once they have been sent.
     head: Vec<u8>,
     body: Body<'a>,
     answer: HttpAnswer,

@@ -4,7 +4,7 @@ use crate::adapter::Task;
 use crate::message::{Field, Request, client, hop_by_hop, is_plain};
 use stoker_wire::Key;
 
-/// The head of the request. The adapter says where the request comes from; what the client says about that is dropped.
+/// The head of the request. The adapter states where the request comes from; the client's own statements about that are dropped.
 pub(super) fn head(task: &Task, request: &Request<'_>, body_len: u64) -> Vec<u8> {
     let target = &request.target;
     let mut head = Vec::new();

@@ -10,7 +10,7 @@ pub(crate) struct CgiAnswer {
     max: usize,
     head: Head,
     response: Option<Response>,
-    /// The bytes of the body that are still to come, if the program has said that.
+    /// The number of bytes of the body that are still to come, if the program has stated a length.
     missing: Option<u64>,
     is_without_body: bool,
 }

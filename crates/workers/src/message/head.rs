@@ -36,7 +36,7 @@ impl Head {
         Ok(Some((head, rest)))
     }
 
-    /// What has arrived of an unfinished head.
+    /// The part of an incomplete head that has arrived.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }

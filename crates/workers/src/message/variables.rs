@@ -68,7 +68,7 @@ fn set_server(request: &Request<'_>, set: &mut impl FnMut(&str, &[u8])) {
     set("REDIRECT_STATUS", b"200");
 }
 
-/// Sets the variables that say which script runs and what it was called by.
+/// Sets the variables that name the script, and the URL under which it was called.
 fn set_places(
     script: &str,
     root: Option<&str>,

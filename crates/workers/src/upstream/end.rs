@@ -21,7 +21,7 @@ impl fmt::Display for End {
         let program = &self.program;
         match (self.status.code(), self.status.signal()) {
             (Some(code), _) => write!(f, "{program} exited with code {code}"),
-            (None, Some(signal)) => write!(f, "{program} died of signal {signal}"),
+            (None, Some(signal)) => write!(f, "{program} was killed by signal {signal}"),
             (None, None) => write!(f, "{program} ended"),
         }
     }

@@ -1,5 +1,5 @@
-//! Servers to which an adapter passes its tasks on: starting and watching them, connecting to them, and one exchange of a
-//! request and an answer.
+//! Servers to which an adapter passes tasks on: starts and watches them, connects to them, and exchanges a request for an
+//! answer.
 
 mod connect;
 mod connections;
@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 const CONNECT_INTERVAL: Duration = Duration::from_millis(20);
 /// How long a request waits for a server that is being started again, or that accepts no more connections.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
-/// How long after the end of a connection the end of the server's process is still taken for its cause.
+/// If the server's process ends within this time after a connection ended, that is considered the cause.
 const DEATH_TIME: Duration = Duration::from_millis(200);
 
 /// The server of a pool.

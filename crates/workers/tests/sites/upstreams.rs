@@ -273,7 +273,7 @@ fn a_server_that_is_never_ready_is_stopped() {
 }
 
 #[test]
-fn a_server_that_can_not_start_ends_the_adapter() {
+fn a_server_that_cannot_start_ends_the_adapter() {
     for (command, why) in [
         (&["/no/such"][..], "/no/such can't be started: No such file"),
         (
@@ -317,7 +317,7 @@ fn a_server_that_dies_is_started_again() {
         );
         assert_eq!(
             reply.text(),
-            "python3 died of signal 11 in the middle of the answer"
+            "python3 was killed by signal 11 in the middle of the answer"
         );
     }
     assert_eq!(site.ask(&Request::post("echo.php", "")).body(), b"hi");

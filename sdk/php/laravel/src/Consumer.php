@@ -34,7 +34,7 @@ final class Consumer
     private Upkeep $upkeep;
     /** queue:work runs in a loop, without --once. */
     private bool $isLooping = false;
-    /** This class told queue:work to exit. */
+    /** This class asked queue:work to exit. */
     private bool $hasQuit = false;
 
     /**
@@ -129,7 +129,7 @@ final class Consumer
             }
             $this->forget($queue, $popped);
             if ($this->isLooping) {
-                // While a job ran or queue:work slept, Stoker told this worker to exit, for example because of a
+                // While a job ran or queue:work slept, Stoker asked this worker to exit, for example because of a
                 // reload.
                 $this->quit();
 

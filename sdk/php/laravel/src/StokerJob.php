@@ -315,7 +315,7 @@ final class StokerJob extends Job implements JobContract
     /** Unix time in seconds at which an operator last retried the job; null if that never happened. */
     private function retriedAt(): ?int
     {
-        $retries = array_filter($this->shown()['history'] ?? [], static fn (array $note) => $note['what'] === 'revived');
+        $retries = array_filter($this->shown()['history'] ?? [], static fn (array $note) => $note['what'] === 'retried_by_operator');
 
         return $retries === [] ? null : strtotime(end($retries)['at']);
     }

@@ -107,7 +107,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
     }
 
     /**
-     * Waits for the next job; null if none arrived within $blockFor seconds, at a signal, and if Stoker told this
+     * Waits for the next job; null if none arrived within $blockFor seconds, at a signal, and if Stoker asked this
      * worker to exit.
      *
      * @param string|null $queue name of a queue, or "@" and the name of a pool for all queues of the pool

@@ -142,7 +142,7 @@ test('a job that crashed twice fails without a third run', function () use ($har
 });
 
 test('a timeout counts as an attempt, and fails the job with failOnTimeout', function () use ($harness): void {
-    Act::reset(static fn () => throw new TaskTimeout('the time for this task is up'));
+    Act::reset(static fn () => throw new TaskTimeout('the task exceeded its timeout'));
     same(['retry 3', 'fail ' . TaskTimeout::class], $harness->life(new Act(['tries' => 2, 'backoff' => 3])));
     same(1, count(Act::$failures));
     same(['fail ' . TaskTimeout::class], $harness->life(new Act(['tries' => 2, 'failOnTimeout' => true])));

@@ -186,7 +186,7 @@ final class Request
      * The variables of the query, decoded and nested as in $_GET.
      *
      * @return array<array-key, mixed>
-     * @throws BadRequest there are more than `max_input_vars` of PHP's configuration
+     * @throws BadRequest if there are more than `max_input_vars` of PHP's configuration
      */
     public function query(): array
     {

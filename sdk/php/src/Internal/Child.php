@@ -11,8 +11,10 @@ namespace Stoker\Internal;
  */
 final class Child
 {
-    /** Maximum number by which the generator of lcg_value() is advanced. */
-    private const MAX_LCG_SKIP = 255;
+    /** By how many numbers of lcg_value() two processes that are forked one after the other are apart. */
+    private const LCG_STRIDE = 16;
+    /** After this many numbers, a process may get those of an earlier one again. */
+    private const LCG_PERIOD = 4096;
 
     /** The pid of the zygote; null if this process was not forked. */
     private static ?int $zygote = null;
@@ -21,8 +23,10 @@ final class Child
     private ?\FFI $libc = null;
     /** @var list<int> numbers that the next received descriptors get */
     private array $numbers;
-    /** @var list<resource> streams whose descriptors must stay open */
-    private array $streams = [];
+    /** Whether the application has called lcg_value(), so that all processes would continue its sequence. */
+    private bool $isLcgSeeded;
+    /** @var list<resource> streams whose descriptors must stay open as long as the process lives */
+    private static array $streams = [];
 
     /** Called in the zygote. From here on it must not open descriptors. */
     public function __construct()
@@ -34,6 +38,10 @@ final class Child
                 // Disabled by ffi.enable: PHP's own means are used.
             }
         }
+        $this->isLcgSeeded = self::isLcgSeeded();
+        if ($this->isLcgSeeded) {
+            file_put_contents('php://stderr', "stoker: lcg_value() was called at boot. It can't be seeded again, so forked processes get numbers of one sequence: use random_int() or mt_rand()\n");
+        }
         $this->numbers = [];
         for ($number = 0; count($this->numbers) < 3; $number++) {
             is_link("/proc/self/fd/$number") || $this->numbers[] = $number;
@@ -44,9 +52,10 @@ final class Child
      * Makes this process the worker that was requested.
      *
      * @param array<int, mixed> $descriptors socket, stdout and stderr
+     * @param int $number how many processes the zygote has forked before
      * @return resource the worker's connection to the server
      */
-    public function adopt(string $name, string $cookie, array $descriptors)
+    public function adopt(string $name, string $cookie, array $descriptors, int $number)
     {
         self::$zygote = posix_getppid();
         // Stoker kills the process group with the worker.
@@ -61,7 +70,7 @@ final class Child
         }
         $_SERVER['REQUEST_TIME_FLOAT'] = microtime(true);
         $_SERVER['REQUEST_TIME'] = (int) $_SERVER['REQUEST_TIME_FLOAT'];
-        $this->reseed();
+        $this->reseed($number);
 
         return Socket::adopted($socket);
     }
@@ -90,13 +99,34 @@ final class Child
     }
 
     /** PHP's own generators would give the same numbers in each child. */
-    private function reseed(): void
+    private function reseed(int $number): void
     {
         mt_srand(random_int(0, 0xFFFFFFFF));
         // This one can't be seeded, only advanced.
-        for ($skip = random_int(0, self::MAX_LCG_SKIP); $skip > 0; $skip--) {
+        $skip = $this->isLcgSeeded ? $number * self::LCG_STRIDE % self::LCG_PERIOD : 0;
+        for (; $skip > 0; $skip--) {
             lcg_value();
         }
+    }
+
+    /** PHP does not tell, but two processes that are forked now get the same number only then. */
+    private static function isLcgSeeded(): bool
+    {
+        $numbers = [];
+        for ($i = 0; $i < 2; $i++) {
+            [$here, $there] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+            $pid = pcntl_fork();
+            if ($pid === 0) {
+                fwrite($there, (string) lcg_value());
+                posix_kill(getmypid(), SIGKILL);
+            }
+            fclose($there);
+            $numbers[] = stream_get_contents($here);
+            fclose($here);
+            $pid > 0 && pcntl_waitpid($pid, $status);
+        }
+
+        return $numbers[0] === $numbers[1];
     }
 
     /**
@@ -136,7 +166,7 @@ final class Child
         // but the constant STDOUT or STDERR can't be used any more.
         $name = $to === 1 ? 'STDOUT' : 'STDERR';
         defined($name) && is_resource(constant($name)) && fclose(constant($name));
-        $this->streams[] = fopen("php://fd/$from", 'w');
+        self::$streams[] = fopen("php://fd/$from", 'w');
         fclose($stream);
     }
 }

@@ -24,7 +24,7 @@ use function hrtime;
 use function intdiv;
 
 /**
- * Serves tasks: reads a task, runs its handler and answers it, until the worker is told to exit.
+ * Serves tasks: reads a task, runs its handler and answers it, until the worker is asked to exit.
  *
  * run() is the loop of a Worker. An Inbox has no loop of its own; it calls beginNext() and end() through Puller.
  *

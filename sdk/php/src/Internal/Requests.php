@@ -129,7 +129,7 @@ final class Requests
         if (isset($o['unique'])) {
             $meta[Key::UNIQUE] = Limits::key('unique', $o['unique']);
         } elseif (($o['uniqueUntilStart'] ?? false) || isset($o['uniqueFor'])) {
-            throw new InvalidRequest('uniqueUntilStart and uniqueFor need unique');
+            throw new InvalidRequest('uniqueUntilStart and uniqueFor require unique');
         }
         if ($o['uniqueUntilStart'] ?? false) {
             $meta[Key::UNIQUE_UNTIL_START] = '';

@@ -48,7 +48,7 @@ final class Socket
      *
      * @param float $timeout seconds, including the TLS handshake but not the lookup of the host's name
      * @param bool $persistent reuse the connection of an earlier script of this process
-     * @param ?string $token what a remote server is told in HELLO; only connections with the same token are reused
+     * @param ?string $token sent to a remote server in HELLO; only connections with the same token are reused
      * @return resource
      * @throws ConnectionRefused
      */

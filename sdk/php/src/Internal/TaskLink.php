@@ -37,7 +37,7 @@ final class TaskLink
             throw new \LogicException("{$task->name}: ack() is only possible while the job runs, in the worker's own process");
         }
         if ($channel->muted) {
-            throw new ConnectionLost("{$task->name}: the connection to Stoker was lost for too long, and the job was given to another worker or failed");
+            throw new ConnectionLost("{$task->name}: the connection to Stoker was lost for too long, and the job was assigned to another worker or failed");
         }
         $this->loop->receiver->forgetAck($task->id);
         $channel->event(Kind::ACK, $task->id, '');

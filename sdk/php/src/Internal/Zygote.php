@@ -46,6 +46,8 @@ final class Zygote
     /** @var callable|int the application's handler of SIGCHLD */
     private $onChild;
     private int $space;
+    /** How many processes this one has forked. */
+    private int $forked = 0;
 
     /** Whether this process was started to fork workers. */
     public static function isRequested(): bool
@@ -151,7 +153,7 @@ final class Zygote
         $pid = pcntl_fork();
         if ($pid === 0) {
             socket_close($this->socket);
-            $stream = $this->child->adopt($name, $cookie, $descriptors);
+            $stream = $this->child->adopt($name, $cookie, $descriptors, $this->forked);
             pcntl_signal(SIGCHLD, $this->onChild);
             pcntl_sigprocmask(SIG_SETMASK, $this->mask);
             restore_error_handler();
@@ -162,6 +164,7 @@ final class Zygote
         if ($pid < 0) {
             $this->report(pack('CPa*', self::FAILED, $key, 'cannot fork: ' . pcntl_strerror(pcntl_get_last_error())));
         } else {
+            $this->forked++;
             $this->children[$pid] = $key;
             $this->report(pack('CPV', self::SPAWNED, $key, $pid));
         }

@@ -29,15 +29,15 @@ final class Puppet
     private array $pipes;
 
     /**
-     * @param bool $dialled whether the worker connects by itself instead of inheriting a socket
+     * @param bool $connected whether the worker connects by itself instead of inheriting a socket
      * @param ?int $tasks   number of tasks after which the worker exits; null = no limit
      */
-    public function __construct(string $part, bool $dialled, ?int $tasks = null)
+    public function __construct(string $part, bool $connected, ?int $tasks = null)
     {
         $counted = $tasks === null ? [] : ['STOKER_TASKS' => (string) $tasks];
         $descriptors = [0 => ['pipe', 'r'], 1 => ['pipe', 'w'], 2 => STDERR];
         $command = [__DIR__ . '/../fixtures/puppet.php', $part];
-        if ($dialled) {
+        if ($connected) {
             $path = Stage::path();
             $server = stream_socket_server("unix://$path");
             [$process, $this->pipes] = Processes::php($command, $descriptors, ['STOKER_SOCKET' => $path] + $counted);

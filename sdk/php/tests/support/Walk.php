@@ -33,12 +33,12 @@ final class Walk
     /** @var list<string> the events and frames so far, for the failure message */
     private array $story = [];
 
-    public function __construct(private string $part, Table $table, private bool $dialled)
+    public function __construct(private string $part, Table $table, private bool $connected)
     {
         // Every third worker is limited to a few tasks.
         $tasks = $part === 'runs' && mt_rand(0, 2) === 0 ? mt_rand(1, 3) : null;
-        $this->model = new Model($table, $part === 'runs' ? 'idle' : 'away', $dialled ? ['dialled'] : [], $tasks);
-        $this->puppet = new Puppet($part, $dialled, $tasks);
+        $this->model = new Model($table, $part === 'runs' ? 'idle' : 'away', $connected ? ['connected'] : [], $tasks);
+        $this->puppet = new Puppet($part, $connected, $tasks);
     }
 
     public function go(int $steps): void

@@ -58,7 +58,7 @@ pub(crate) fn groups(seed: u64) -> Vec<Group> {
         "A19",
         "a store with a damaged payload is served without that job",
     );
-    let tools = Group::new("A19", "a row that another program wrote is no damage");
+    let tools = Group::new("A19", "a row that another program wrote is not damage");
     vec![
         check.bounds(Bounds {
             seconds: 90.0,

@@ -95,7 +95,7 @@ pub(crate) fn groups() -> Vec<Group> {
                 .attack(|arena| second(arena, *way))
         })
         .collect();
-    let mut things = Group::new("A21", "a store that is no file").bounds(Bounds::NO_ADMIN);
+    let mut things = Group::new("A21", "a store that is not a file").bounds(Bounds::NO_ADMIN);
     for (name, make) in THINGS {
         things.add(name, |arena| {
             let dir = Dir::new();

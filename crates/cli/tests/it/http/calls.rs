@@ -144,7 +144,7 @@ fn invalid_requests_are_rejected_with_a_reason() {
     for (path, headers, status, about) in [
         ("/call/t", &[][..], 400, "SERVICE.METHOD"),
         ("/call/stoker.job", &[], 400, "/admin"),
-        ("/call/t%", &[], 400, "not validly encoded"),
+        ("/call/t%", &[], 400, "percent-encoding"),
         (
             "/call/t.run",
             &[("stoker-timeout", "soon")],

@@ -51,7 +51,7 @@ fn a_stopped_gateway_is_killed_and_restarted() {
     let gateway = app.gateway("http");
     procs::signal(gateway, Signal::STOP);
     assert!(procs::wait_for_exit(gateway, 10.0), "somebody noticed");
-    let line = "gateway http (pid *) ended with *: it made no progress for 1 s and was killed; it is restarted";
+    let line = "gateway http (pid *) ended with *: it made no progress for 1 s and was killed; restarting now";
     app.wait_for_log(line);
     // The angel holds the listener, so the call waits for the next process.
     assert_eq!(post(&app, "/call/t.run", &[], "ok").status, 200);

@@ -109,7 +109,7 @@ fn only_administrators_exceed_the_share_of_connections() {
     let _more = [(); 3].map(|()| client(&app, &admin));
 }
 
-/// Peers of one address that send nothing take up only a share of the places: further ones are closed at once.
+/// Peers of one address that send nothing take up only a share of the places: any more are closed at once.
 #[test]
 fn silent_peers_of_one_address_are_limited() {
     let app = start("max_connections = 40\nhello_timeout = \"60s\"");
@@ -131,7 +131,7 @@ fn silent_peers_of_one_address_are_limited() {
 
 /// Whatever a peer sends, the gateway serves the others.
 #[test]
-fn foreign_protocols_and_broken_frames_are_refused() {
+fn foreign_protocols_and_broken_frames_are_rejected() {
     let app = start("hello_timeout = \"1s\"\n[service.echo]");
     let admin = admin(&app);
     let address = app.relay_address();
@@ -180,7 +180,7 @@ fn the_body_of_a_rejected_request_is_skipped() {
     assert!(!client.has_answer(ids[1]));
 }
 
-/// Large bodies pass in both directions, and a peer that does not read is not read from for ever.
+/// Large bodies pass in both directions, and a peer that does not read is not read from forever.
 #[test]
 fn large_bodies_pass_and_slow_readers_block_only_themselves() {
     let app = start("[service.echo]");

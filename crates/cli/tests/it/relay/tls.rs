@@ -1,4 +1,4 @@
-//! TLS: who is trusted, and what is said to those who are not.
+//! TLS: which peers are trusted, and the errors for those that are not.
 
 use super::{admin, start, token};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
@@ -15,7 +15,7 @@ struct Ca {
 }
 
 impl Ca {
-    /// Makes an authority, and writes its certificate to `NAME.pem`.
+    /// Creates a certificate authority, and writes its certificate to `NAME.pem`.
     fn new(dir: &Path, name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -41,7 +41,7 @@ impl Ca {
     }
 }
 
-/// A server that sends its part of the handshake byte by byte would otherwise keep a command for ever.
+/// A server that sends its part of the handshake byte by byte would otherwise keep a command forever.
 #[test]
 fn the_tls_handshake_ends_at_the_time_limit_of_the_command() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -227,7 +227,7 @@ fn a_client_certificate_can_take_the_place_of_a_token() {
     );
 }
 
-/// What would send tokens in the clear is refused at the start, unless the user insists.
+/// A configuration that would send tokens unencrypted is rejected at the start, unless the user insists.
 #[test]
 fn plain_tcp_beyond_loopback_must_be_asked_for() {
     let check = |more: &str| {

@@ -92,7 +92,7 @@ fn a_wrong_token_is_rejected_with_advice() {
 
 /// A peer can claim neither to be a gateway nor to be identified by one.
 #[test]
-fn a_peer_can_not_claim_another_identity() {
+fn a_peer_cannot_claim_another_identity() {
     let app = start("");
     let push = token(&app, "web", &["--roles", "push", "--queues", "nothing"]);
     let relayed = json!({"token": "x", "owner": "uid:0", "admin": true});
@@ -101,7 +101,7 @@ fn a_peer_can_not_claim_another_identity() {
     let mut claims = super::connect(&app, &hello).expect("it is a client");
     let refused = claims.try_call_server("stoker.queue", &json!({"op": "list"}));
     assert_eq!(
-        refused.expect_err("it is no administrator").status(),
+        refused.expect_err("it is not an administrator").status(),
         Status::PERMISSION_DENIED
     );
     let gateway = json!({"v": [1], "role": "gateway", "token": push, "uid": 0});

@@ -170,9 +170,9 @@ fn a_session_moves_from_a_connection_that_is_still_open() {
     assert_eq!(app.workers().len(), 1);
 }
 
-/// After the grace the loss counts as a crash, and the late answer is refused.
+/// After the grace the loss counts as a crash, and the late answer is rejected.
 #[test]
-fn a_late_answer_is_refused() {
+fn a_late_answer_is_rejected() {
     let app = start("resume_timeout = \"50ms\"");
     let work = work(&app);
     let mut worker = join(&app, &work);
@@ -229,7 +229,7 @@ fn sessions_can_be_disabled() {
     assert_eq!(app.client().job_in(&id, "done")["crashes"], 1);
 }
 
-/// A worker that ran nothing when it was lost has crashed on nothing.
+/// A worker that ran no task when its connection was lost counts no crash.
 #[test]
 fn an_idle_worker_that_is_lost_costs_no_task_anything() {
     let app = start("");
@@ -247,7 +247,7 @@ fn an_idle_worker_that_is_lost_costs_no_task_anything() {
 
 /// A session belongs to its token.
 #[test]
-fn another_token_can_not_take_a_session() {
+fn another_token_cannot_take_a_session() {
     let app = start("");
     let (work, other) = (work(&app), admin(&app));
     let mut worker = join(&app, &work);
@@ -286,7 +286,7 @@ fn a_remote_worker_is_told_to_leave() {
 /// As on the unix socket, the server closes its sending side after GOAWAY, and reads what the worker still sends. So a worker
 /// that waits for the end of its input leaves at once.
 #[test]
-fn a_remote_worker_that_is_told_to_leave_sees_the_end_of_its_input() {
+fn a_remote_worker_that_is_asked_to_exit_sees_the_end_of_its_input() {
     let app = start("");
     let work = work(&app);
     let mut worker = join(&app, &work);
@@ -303,7 +303,7 @@ fn a_remote_worker_that_is_told_to_leave_sees_the_end_of_its_input() {
     assert_eq!(app.wait_for_exit().code, 0);
 }
 
-/// A reload tells a worker to leave while it runs a task. The server then sends nothing more, but still reads.
+/// A reload asks a worker to exit while it runs a task. The server then sends nothing more, but still reads.
 #[test]
 fn a_worker_that_is_told_to_leave_in_a_task_still_answers_it() {
     let app = start("");
@@ -325,10 +325,10 @@ fn a_worker_that_is_told_to_leave_in_a_task_still_answers_it() {
     assert!(reload.join().expect("it does not panic"));
 }
 
-/// A call that a worker on another machine makes from within its task names that worker, and so is refused instead of
+/// A call that a worker on another machine makes from within its task names that worker, and so is rejected instead of
 /// waiting for itself.
 #[test]
-fn a_nested_call_of_the_only_worker_is_refused() {
+fn a_nested_call_of_the_only_worker_is_rejected() {
     let app = start("[service.far]\npool = \"far\"");
     let all = token(
         &app,

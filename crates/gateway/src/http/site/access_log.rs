@@ -84,7 +84,7 @@ fn cut(bytes: &[u8], max: usize) -> String {
     text
 }
 
-/// Removes the beginning of a character whose rest was cut off.
+/// Removes the beginning of a character that was truncated.
 fn without_part(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],

@@ -37,7 +37,7 @@ pub(super) async fn answer(
         return Err(SiteError::of_reply(&reply));
     }
     if reply.codec != Codec::HTTP {
-        let reason = "it has another codec than HTTP";
+        let reason = "its codec is not HTTP";
         return Err(SiteError::bad_answer(reason));
     }
     if gateway.budget.is_exhausted() {

@@ -1,4 +1,4 @@
-//! Responses that the gateway itself gives to the clients of a site. They tell nothing about the inside.
+//! Responses that the gateway itself gives to the clients of a site. They reveal nothing about the server's internals.
 
 use crate::client::{Failure, Reply};
 use crate::http::outgoing::Outgoing;
@@ -19,7 +19,7 @@ pub(super) struct SiteError {
     /// For the log; `None` if the server has logged it already, or if it is the client's fault.
     pub(super) reason: Option<String>,
     retry_after_ms: Option<u64>,
-    /// What the client should know besides the status.
+    /// Details for the client, in addition to the status.
     text: Option<&'static str>,
 }
 

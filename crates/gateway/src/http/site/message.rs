@@ -20,7 +20,7 @@ pub(super) const HOP_BY_HOP: [HeaderName; 7] = [
 /// Programs that get fields as environment variables would take this one for the address of a proxy (httpoxy).
 const PROXY: HeaderName = HeaderName::from_static("proxy");
 
-/// What is known of a request besides its head.
+/// Properties of a request that are not in its head.
 pub(super) struct Envelope<'a> {
     pub(super) scheme: &'a str,
     /// Host and port, as the client wrote them.

@@ -13,7 +13,7 @@ use stoker_wire::Status;
 
 /// The body of a response in parts.
 pub(super) struct PartsBody {
-    /// What came with the head.
+    /// The part of the body that came with the head.
     first: Option<Bytes>,
     /// `None` when they are passed on to another owner.
     parts: Option<Parts>,
@@ -128,7 +128,7 @@ impl Drop for PartsBody {
 }
 
 fn cut_off(reason: &str) -> io::Error {
-    io::Error::other(format!("the response was cut off: {reason}"))
+    io::Error::other(format!("the response was interrupted: {reason}"))
 }
 
 /// The fields after the body. Invalid ones are left out.

@@ -47,7 +47,7 @@ impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (path, reason): (&Path, &dyn fmt::Display) = match self {
             Self::NotAbsolute(path) => (path, &"expected an absolute path"),
-            Self::Missing(path) => (path, &"it does not exist, or may not be read"),
+            Self::Missing(path) => (path, &"it does not exist, or cannot be read"),
             Self::NotPermitted { path, permitted } => {
                 let text = format!(
                     "it is not below {permitted}: add its directory to send_files of the site"

@@ -128,6 +128,9 @@ async fn answer_of_site(
             )))
         };
         if let Some(response) = served.map_err(failed)? {
+            if response.body().takes_memory() && gateway.budget.excess() > 0 {
+                return Err(fails(SiteError::busy(None)));
+            }
             return Ok(response.map(Outgoing::stream));
         }
     } else if is_hostile(head.uri.path()) {

@@ -119,7 +119,7 @@ impl Sites {
         let failures = self.sites.iter().filter_map(|site| {
             let error = site.refresh().err()?;
             let name = &site.settings.name;
-            let text = format!("site {name}: {error}; until it can be opened, only what was opened before is served");
+            let text = format!("site {name}: {error}; until it can be opened, the site serves only the directories that were opened earlier");
             Some((Level::Warn, text))
         });
         certificates.chain(failures).collect()

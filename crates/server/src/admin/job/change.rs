@@ -1,6 +1,6 @@
 //! Operations that change jobs: retry, cancel, discard, suspend, release, move, edit.
 
-use super::super::{Answered, Caller, Handle, Refused};
+use super::super::{Answered, Caller, Handle, Rejected};
 use crate::plane::Plane;
 use crate::sources::jobs::{IS_RUNNING, LoadedEffect, OperatorReply};
 use stoker_api::job::{self, Changed, State, Target};
@@ -61,11 +61,11 @@ impl Handle for job::Edit {
 
 impl Plane {
     /// Rejects a change other than a cancellation for a job that is running.
-    pub(super) fn check_running(&self, job: JobId, change: job::Change) -> Result<(), Refused> {
+    pub(super) fn check_running(&self, job: JobId, change: job::Change) -> Result<(), Rejected> {
         if change == job::Change::Cancel || !self.is_job_running(job) {
             return Ok(());
         }
-        Err(Refused::new(Status::FAILED_PRECONDITION, IS_RUNNING))
+        Err(Rejected::new(Status::FAILED_PRECONDITION, IS_RUNNING))
     }
 
     fn change_jobs(
@@ -80,7 +80,7 @@ impl Plane {
             Selection::One(job) => self.check_running(*job, kind_of(&change))?,
             Selection::Many(filter) if state == Some(State::Running) => {
                 if change != Change::Cancel {
-                    return Err(running_job_refusal());
+                    return Err(running_job_rejection());
                 }
                 self.cancel_running(caller, filter);
                 return Ok(None);
@@ -100,8 +100,10 @@ impl Plane {
     }
 }
 
-pub(super) fn running_job_refusal() -> Refused {
-    Refused::invalid("running jobs can only be cancelled: wait for their end, or name other states")
+pub(super) fn running_job_rejection() -> Rejected {
+    Rejected::invalid(
+        "running jobs can only be cancelled: wait for their end, or name other states",
+    )
 }
 
 /// What a change does to loaded jobs.

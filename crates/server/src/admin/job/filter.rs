@@ -1,6 +1,6 @@
 //! Converts the filters and ids of requests to those of the store.
 
-use super::super::Refused;
+use super::super::Rejected;
 use crate::clock::wall_ms;
 use crate::plane::Plane;
 use crate::sources::jobs::stored_state;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 impl Plane {
     /// Converts a request's filter to the store's.
-    pub(super) fn filter_of(&mut self, filter: &job::Filter) -> Result<Filter, Refused> {
+    pub(super) fn filter_of(&mut self, filter: &job::Filter) -> Result<Filter, Rejected> {
         let queue = match &filter.queue {
             Some(name) => Some(self.queue_no(&name.0)?),
             None => None,
@@ -34,7 +34,7 @@ impl Plane {
     }
 
     /// The single job that a request names, or the jobs that its filter matches.
-    pub(super) fn selection_of(&mut self, target: &job::Target) -> Result<Selection, Refused> {
+    pub(super) fn selection_of(&mut self, target: &job::Target) -> Result<Selection, Rejected> {
         match target.which() {
             job::Which::One(id) => self.job_of(id).map(Selection::One),
             job::Which::Many(filter) => self.filter_of(filter).map(Selection::Many),
@@ -42,24 +42,24 @@ impl Plane {
     }
 
     /// A known queue's number in the store.
-    fn queue_no(&mut self, name: &str) -> Result<QueueNo, Refused> {
+    fn queue_no(&mut self, name: &str) -> Result<QueueNo, Rejected> {
         if self.core.find_queue(Kind::Jobs, name).is_none() {
             // The store may still have jobs of a queue that was closed because it was unused.
             let mut closed = self.jobs.closed.iter();
             if let Some((no, _)) = closed.find(|(_, closed)| closed.name == name) {
                 return Ok(*no);
             }
-            return Err(Refused::not_found(self.unknown_queue(Kind::Jobs, name)));
+            return Err(Rejected::not_found(self.unknown_queue(Kind::Jobs, name)));
         }
         // A queue that a worker announced may not have been opened in the store yet.
         self.queue_named(name)
     }
 
     /// The number of a queue that accepts jobs: it is known, or a worker has announced it.
-    pub(super) fn queue_named(&mut self, name: &str) -> Result<QueueNo, Refused> {
+    pub(super) fn queue_named(&mut self, name: &str) -> Result<QueueNo, Rejected> {
         let id = match self.core.resolve_job(name) {
             Ok(id) => id,
-            Err(_) => return Err(Refused::not_found(self.unknown_queue(Kind::Jobs, name))),
+            Err(_) => return Err(Rejected::not_found(self.unknown_queue(Kind::Jobs, name))),
         };
         let queue = self.known_queue(id);
         Ok(self
@@ -70,18 +70,18 @@ impl Plane {
     }
 
     /// A job's number in the store.
-    pub(super) fn job_of(&self, id: Uuid) -> Result<JobId, Refused> {
-        let missing = || Refused::not_found(format!("job {id} does not exist, or was deleted"));
+    pub(super) fn job_of(&self, id: Uuid) -> Result<JobId, Rejected> {
+        let missing = || Rejected::not_found(format!("job {id} does not exist, or was deleted"));
         self.jobs.store.ids().number(id).ok_or_else(missing)
     }
 
     /// The job after which a page begins.
-    pub(super) fn after(&self, page: &job::Page) -> Result<Option<JobId>, Refused> {
+    pub(super) fn after(&self, page: &job::Page) -> Result<Option<JobId>, Rejected> {
         let Some(id) = page.after.0 else {
             return Ok(None);
         };
         let number = self.jobs.store.ids().number(id);
-        let foreign = || Refused::invalid(format!("'{id}' is not the id of a job in this store"));
+        let foreign = || Rejected::invalid(format!("'{id}' is not the id of a job in this store"));
         number.map(Some).ok_or_else(foreign)
     }
 }

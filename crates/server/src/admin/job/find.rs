@@ -1,7 +1,7 @@
 //! Operations that query jobs: show, list, export, groups, count.
 
 use super::super::{Answered, Caller, Handle};
-use super::change::running_job_refusal;
+use super::change::running_job_rejection;
 use crate::plane::Plane;
 use crate::sources::jobs::{OperatorReply, applicable};
 use stoker_api::job::{self, State};
@@ -88,7 +88,7 @@ impl Handle for job::Count {
         let filter = plane.filter_of(&self.filter)?;
         if self.filter.state == Some(State::Running) {
             if self.of.is_some_and(|change| change != job::Change::Cancel) {
-                return Err(running_job_refusal());
+                return Err(running_job_rejection());
             }
             let count = plane.running(&filter).len() as u64;
             return Ok(Some(job::Counted { count }));

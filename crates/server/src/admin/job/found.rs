@@ -4,7 +4,7 @@ use crate::MAX_FRAME;
 use crate::net::ConnId;
 use crate::plane::Plane;
 use crate::sources::jobs::{
-    OperatorReply, applicable, failure, history_line, job_details, job_summary, refusal_of,
+    OperatorReply, applicable, failure, history_line, job_details, job_summary, rejection_of,
 };
 use serde::Serialize;
 use stoker_api::job;
@@ -15,8 +15,8 @@ use stoker_wire::Status;
 const MAX_PAYLOAD: usize = MAX_FRAME - 4096;
 
 impl Plane {
-    /// The store has applied an operator's change. The second number of the result counts loaded jobs that the
-    /// change does not reach, because they run or are about to.
+    /// The store has applied an operator's change. The second number of the result counts the loaded jobs that
+    /// were skipped, because they are running or about to run.
     pub(crate) fn answer_changed(
         &mut self,
         conn: ConnId,
@@ -24,13 +24,13 @@ impl Plane {
         result: Result<(u64, u64), Trouble>,
     ) {
         match result {
-            Ok((count, held)) => self.answer_json(conn, id, &job::Changed { count, held }),
+            Ok((count, skipped)) => self.answer_json(conn, id, &job::Changed { count, skipped }),
             Err(trouble) => self.answer_trouble(conn, id, &trouble),
         }
     }
 
     fn answer_trouble(&mut self, conn: ConnId, id: u32, trouble: &Trouble) {
-        let (status, text) = refusal_of(trouble);
+        let (status, text) = rejection_of(trouble);
         self.status(conn, id, status, &text, None);
     }
 

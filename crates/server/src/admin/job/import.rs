@@ -1,7 +1,7 @@
 //! Imports jobs into the store from the export of another one. Their format has been checked when the request was
 //! parsed.
 
-use super::super::{Answered, Caller, Handle, Refused};
+use super::super::{Answered, Caller, Handle, Rejected};
 use crate::plane::Plane;
 use crate::sources::jobs::{LoadedEffect, OperatorReply, stored_error, stored_options};
 use stoker_api::job::{self, ExportedJob, State};
@@ -11,10 +11,10 @@ impl Handle for job::Import {
     fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<job::Changed> {
         let mut jobs = Vec::with_capacity(self.jobs.len());
         for (number, job) in (1..).zip(&self.jobs) {
-            let wrong = |refused: Refused| Refused {
-                text: format!("job {number}: {}", refused.text),
+            let wrong = |rejected: Rejected| Rejected {
+                text: format!("job {number}: {}", rejected.text),
                 item: Some(number),
-                ..refused
+                ..rejected
             };
             jobs.push(plane.import_of(job).map_err(wrong)?);
         }
@@ -25,7 +25,7 @@ impl Handle for job::Import {
 }
 
 impl Plane {
-    fn import_of(&mut self, job: &ExportedJob) -> Result<Import, Refused> {
+    fn import_of(&mut self, job: &ExportedJob) -> Result<Import, Rejected> {
         let state = job.state.unwrap_or_default();
         let error = job.error.as_ref().filter(|_| state == State::Failed);
         let checkpoint = job.checkpoint();
@@ -38,7 +38,7 @@ impl Plane {
         })
     }
 
-    fn imported(&mut self, job: &ExportedJob, state: State) -> Result<NewJob, Refused> {
+    fn imported(&mut self, job: &ExportedJob, state: State) -> Result<NewJob, Rejected> {
         let queue = self.queue_named(&job.queue.0)?;
         let known = self.jobs.queue_id(queue);
         let is_ordered = known.is_some_and(|queue| self.core.queue(queue).config.ordered);

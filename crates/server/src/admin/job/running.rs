@@ -1,6 +1,6 @@
 //! Operations on running jobs. Only the core knows which jobs run, so these do not query the store.
 
-use super::super::{Caller, Refused};
+use super::super::{Caller, Rejected};
 use crate::plane::Plane;
 use crate::sources::jobs::{LoadedEffect, job_summary, view_of};
 use stoker_api::job;
@@ -21,7 +21,7 @@ impl Plane {
         &self,
         filter: &Filter,
         list: &job::List,
-    ) -> Result<job::Jobs, Refused> {
+    ) -> Result<job::Jobs, Rejected> {
         let (after, limit) = (self.after(&list.page)?, list.page.limit());
         let mut running = self.running(filter);
         if list.newest {

@@ -7,7 +7,7 @@ use crate::plane::Plane;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use stoker_core::{Event, Kind, PoolConfig, PoolId};
 
-/// What was done about the differences between the file and the running configuration, as dotted keys of the
+/// How the differences between the file and the running configuration were handled, as dotted keys of the
 /// file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Report {

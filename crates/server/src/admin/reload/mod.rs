@@ -2,7 +2,7 @@
 
 mod apply;
 
-use super::{Answered, Caller, Refused};
+use super::{Answered, Caller, Rejected};
 use crate::config::{Launch, Pool as PoolSpec};
 use crate::net::ConnId;
 use crate::observe::events;
@@ -96,7 +96,7 @@ impl Plane {
         let only = pool.map(|name| self.pool_named(name)).transpose()?;
         let report = self
             .reload_file(only)
-            .map_err(|text| Refused::new(Status::FAILED_PRECONDITION, text))?;
+            .map_err(|text| Rejected::new(Status::FAILED_PRECONDITION, text))?;
         let pools = match only {
             None => self.pools_except(&report.added),
             Some(pool) => vec![pool],
@@ -131,7 +131,7 @@ impl Plane {
             Err(reason) => {
                 let text = format!("the reload is rejected: {reason}");
                 self.log
-                    .put(events::RELOAD_REFUSED.message(text).with("reason", reason));
+                    .put(events::RELOAD_REJECTED.message(text).with("reason", reason));
             }
         }
     }

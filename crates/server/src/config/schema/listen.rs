@@ -51,7 +51,7 @@ pub(crate) const LISTEN: Schema<ListenConfig> = Schema {
             "max_connections",
             "8_000",
             number!(max_connections, 1..=1_000_000),
-            "The maximum number of open connections from other machines. Further ones wait to be accepted. Of one address, an eighth of this number (at least 16) may be connections that have not authenticated yet; further ones are closed at once. Keep it below `stoker.max_connections`, because each of them is also a connection to the server.",
+            "The maximum number of open connections from other machines. Above this limit, new connections wait to be accepted. From one address, at most an eighth of this number (but at least 16) may be connections that have not authenticated yet; above that, new connections from the address are closed at once. Keep it below `stoker.max_connections`, because each of them is also a connection to the server.",
         ),
         start_key(
             "hello_timeout",

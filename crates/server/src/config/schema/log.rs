@@ -7,7 +7,7 @@ use crate::config::key::{Field, at, number, size, size_or_none, start_key, word}
 pub(crate) const LOG: Schema<LogConfig> = Schema {
     kind: "log",
     is_named: false,
-    doc: "Where Stoker's own lines and its workers' output go. May be left out.",
+    doc: "Where Stoker's own lines and its workers' output go. Optional.",
     keys: &[
         start_key(
             "format",
@@ -31,7 +31,7 @@ pub(crate) const LOG: Schema<LogConfig> = Schema {
             "keep_files",
             "4",
             number!(keep_files, 0..=1_000),
-            "How many old files are kept; `FILE.1` is the newest.",
+            "Maximum number of old files that are kept; `FILE.1` is the newest.",
         ),
         start_key(
             "rate_limit",

@@ -37,13 +37,13 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "address",
             "none",
             Field::Other(ADDRESS),
-            "Where the server of `strategy = \"fastcgi\"` or `\"http\"` accepts connections: `host:port`, or the path of a unix socket (with a slash, or `.sock` at its end), relative to `directory`. Port 0 is any free port, and `{worker}` in a path the name of the worker (`web-1`); `{address}` in `command` and the variable `STOKER_ADDRESS` give the server its address. A reload starts the new server before it stops the old one, unless they have the same address.",
+            "Where the server of `strategy = \"fastcgi\"` or `\"http\"` accepts connections: `host:port`, or the path of a unix socket (with a slash, or `.sock` at its end), relative to `directory`. Port 0 stands for any free port, and `{worker}` in a path for the name of the worker (`web-1`). `{address}` in `command` and the environment variable `STOKER_ADDRESS` contain the resulting address. A reload starts the new server before it stops the old one, unless they have the same address.",
         ),
         key(
             "workers",
             "processors",
             Field::Other(WORKERS),
-            "Number of workers. Between min and max the pool grows while work waits, and shrinks after `idle_timeout`.",
+            "Number of workers. Between min and max, the pool grows while tasks wait, and shrinks after `idle_timeout`.",
         ),
         key(
             "directory",
@@ -55,7 +55,7 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "user",
             "Stoker's own",
             Field::Text(at!(user)),
-            "User of the workers: a name, `uid` or `uid:gid`. Needs root. Workers have the group of that user and no other, and its `HOME`, `USER` and `LOGNAME`. `socket_group` lets them push.",
+            "User of the workers: a name, `uid` or `uid:gid`. Requires that Stoker runs as root. Workers have the group of that user and no other, and its `HOME`, `USER` and `LOGNAME`. `socket_group` lets them push.",
         ),
         key(
             "env",
@@ -73,7 +73,7 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "env_pass",
             "[]",
             Field::Other(ENV_PASS),
-            "Variables that are passed although `env_clear` is set, such as `[\"LANG\", \"AWS_*\"]`; a `*` at the end matches any rest.",
+            "Variables that are passed although `env_clear` is set, such as `[\"LANG\", \"AWS_*\"]`; a `*` at the end matches any characters.",
         ),
         key(
             "boot_timeout",
@@ -103,13 +103,13 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "protocol",
             "true",
             Field::Flag(at!(core.protocol)),
-            "Whether the processes speak Stoker's protocol. `false` watches any long-running program, such as `queue:work`: it gets no tasks, and TERM ends it. If it exits with code 0 or 12, the next one starts at once, but at most one per second.",
+            "Whether the processes speak Stoker's protocol. With `false`, the command is any long-running program, such as `queue:work`: it is supervised, but gets no tasks, and is stopped with TERM. If it exits with code 0 or 12, the next one starts at once, but at most one per second.",
         ),
         key(
             "memory_limit",
             "none",
             size!(core.memory_limit),
-            "Memory (resident size) of a worker and all processes that it started. Above this limit the worker is replaced after its task; above one and a half times the limit it is killed during the task. Pages that forks share count once. With `strategy = \"exec\"` or `\"cgi\"`: of each program, which is killed above one and a half times the limit. Not available with `fastcgi` and `http`.",
+            "Maximum memory (resident size) of a worker and all processes that it started. Above this limit the worker is replaced after its task; above one and a half times the limit it is killed during the task. Memory pages that forks share are counted once. With `strategy = \"exec\"` or `\"cgi\"`, the limit applies to each program, which is killed above one and a half times the limit. Not available with `fastcgi` and `http`.",
         ),
         key(
             "max_tasks",
@@ -127,7 +127,7 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "idle_timeout",
             "\"60s\"",
             time(at!(core.idle_timeout)),
-            "A worker above the minimum is stopped after it was idle for this time.",
+            "A worker above the minimum is stopped after it has been idle for this time.",
         ),
         key(
             "crash_budget",
@@ -250,8 +250,7 @@ const ENV_PASS: Other<Pool> = Other {
             section.add_mistake(key, mistakes, what, Some(hint.to_owned()));
         }
         if !pool.env_clear && !names.is_empty() {
-            let hint =
-                "add env_clear = true, or leave env_pass out: without env_clear all variables pass";
+            let hint = "add env_clear = true, or remove env_pass: without env_clear, all variables are passed";
             let what = "it has no effect without env_clear".to_owned();
             section.add_mistake(key, mistakes, what, Some(hint.to_owned()));
         }

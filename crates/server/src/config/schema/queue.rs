@@ -10,7 +10,7 @@ use stoker_core::{Backoff, Span};
 use toml::Spanned;
 use toml::de::DeValue;
 
-/// The key `pool` of a queue, a service or a site: `pool_field!(pool)`, or the path to the field. If it is left out, the
+/// The key `pool` of a queue, a service or a site: `pool_field!(pool)`, or the path to the field. If it is missing, the
 /// pool is determined once all pools are known.
 macro_rules! pool_field {
     ($($field:ident).+) => {
@@ -35,67 +35,67 @@ pub(crate) const QUEUE: Schema<Queue> = Schema {
             "pool",
             "the only pool",
             pool_field!(pool),
-            "The pool that serves it.",
+            "The pool that serves the queue.",
         ),
         key(
             "weight",
             "1",
             number!(core.weight, 1..=1_000_000),
-            "Its share of the slots, by busy time, relative to the other queues of the pool.",
+            "The queue's share of the pool's slots, measured in busy time, relative to the other queues of the pool.",
         ),
         key(
             "reserve",
             "0",
             number!(core.reserve, 0..=MAX_WORKERS),
-            "While it uses fewer slots than this, the next free slot is its own. The sum of a pool's reserves may not exceed its minimum of workers.",
+            "Number of reserved slots: while the queue uses fewer, it gets the next free slot. The reserves of all queues of a pool must not add up to more than its minimum number of workers.",
         ),
         key(
             "keep",
             "0",
             number!(core.keep, 0..=MAX_WORKERS),
-            "Slots of the reserve that other queues never use: they stay free for this one.",
+            "Number of reserved slots that other queues never use, so that they stay free for this one.",
         ),
         key(
             "limit",
             "none",
             number!(core.limit, 1..=1_000_000),
-            "The most slots that it may use.",
+            "Maximum number of slots that the queue may use.",
         ),
         key(
             "per_key",
             "none",
             number!(core.per_key, 1..=1_000_000),
-            "How many jobs of one key may run at once.",
+            "Maximum number of jobs with the same key that may run at once.",
         ),
         key(
             "age_step",
             "\"5s\"",
             time_or_none(at!(core.age_step)),
-            "Waiting this long raises a task by one priority class. \"none\" makes priorities strict.",
+            "A task that has waited for this time is raised by one priority class. With \"none\", priorities are strict.",
         ),
         key(
             "max_waiting",
             "10_000_000",
             number!(core.max_waiting, 1..=100_000_000),
-            "How many jobs may wait. Above it, pushes are rejected with a retry-after time.",
+            "Maximum number of waiting jobs. Above this limit, pushes are rejected with a retry-after time.",
         ),
         key(
             "max_body",
             "\"none\"",
             size_or_none!(jobs.max_body),
-            "The largest body of a push; a larger one is rejected (`INVALID_ARGUMENT`). \"none\": limited by the size of a frame alone. What is edited, moved or imported is not limited.",
+            "Maximum size of the body of a push; a larger one is rejected (`INVALID_ARGUMENT`). With \"none\", only the maximum size of a frame applies. Jobs that are edited, moved or imported are not limited.",
         ),
         key(
             "tries",
             "1",
             number!(jobs.tries, 0..=65_535),
-            "Attempts of a job whose push sets none, the first one included; 0 for no limit.",
+            "Maximum number of attempts of a job, including the first, unless its push sets another number; 0 for no limit.",
         ),
         key(
             "backoff",
             "{base = \"1s\", cap = \"10m\"}",
             Field::Other(BACKOFF),
-            "Wait before a job's next attempt: exponential with full jitter, or a list whose last entry repeats.",
+            "Delay before a job's next attempt: exponential with full jitter, or a list whose last entry repeats.",
         ),
         start_key(
             "ordered",
@@ -107,19 +107,19 @@ pub(crate) const QUEUE: Schema<Queue> = Schema {
             "ack",
             "\"done\"",
             word!(core.ack_on_delivery, ["done", "delivery"]),
-            "`done`: a job is done when its handler returns; if the worker dies, it runs again. `delivery`: it is done before it starts, so it never runs twice, but may not run to its end.",
+            "`done`: a job is done when its handler returns; if the worker dies, the job is retried. `delivery`: a job is done before it starts, so it never runs twice, but may not run to its end.",
         ),
         key(
             "keep_done",
             "10_000",
             number!(jobs.keep_done, 0..=10_000_000),
-            "How many done and cancelled jobs are kept.",
+            "Maximum number of done and cancelled jobs that are kept.",
         ),
         key(
             "keep_done_for",
             "\"24h\"",
             time(at!(jobs.keep_done_for)),
-            "How long done and cancelled jobs are kept at most.",
+            "Maximum time for which done and cancelled jobs are kept.",
         ),
         key(
             "keep_payloads",
@@ -131,19 +131,19 @@ pub(crate) const QUEUE: Schema<Queue> = Schema {
             "keep_results",
             "\"24h\"",
             time(at!(jobs.keep_results)),
-            "How long the result of a job (up to 64 KiB) is kept, unless its push sets another time.",
+            "How long the result of a job (up to 64 KB) is kept, unless its push sets another time.",
         ),
         key(
             "keep_failed_for",
             "\"30d\"",
             time(at!(jobs.keep_failed_for)),
-            "How long failed jobs are kept at most.",
+            "Maximum time for which failed jobs are kept.",
         ),
         key(
             "keep_failed",
             "100_000",
             number!(jobs.keep_failed, 0..=10_000_000),
-            "How many failed jobs are kept, with their payloads.",
+            "Maximum number of failed jobs that are kept, with their payloads.",
         ),
     ],
 };

@@ -14,19 +14,19 @@ pub(crate) const SERVICE: Schema<Service> = Schema {
             "pool",
             "the only pool",
             pool_field!(pool),
-            "The pool that serves it.",
+            "The pool that serves the calls.",
         ),
         key(
             "timeout",
             "\"10s\"",
             time_above_zero(at!(core.timeout)),
-            "Deadline of a call whose caller sets none. For an answer in parts: the time until the first part, and between two parts.",
+            "Deadline of calls whose caller sets none. For an answer in parts: the time until the first part, and between two parts.",
         ),
         key(
             "idempotent",
             "[]",
             Field::Texts(at!(idempotent), "[\"get\", \"list\"]"),
-            "Methods, without the service's name, that may run again if their worker dies.",
+            "Methods, without the service's name, that may be retried if their worker dies.",
         ),
         key(
             "weight",
@@ -68,7 +68,7 @@ pub(crate) const SERVICE: Schema<Service> = Schema {
             "max_waiting",
             "10_000",
             number!(core.max_waiting, 1..=100_000_000),
-            "How many calls may wait. Above it, calls are rejected with a retry-after time.",
+            "Maximum number of waiting calls. Above this limit, calls are rejected with a retry-after time.",
         ),
         key(
             "max_wait",

@@ -53,7 +53,7 @@ pub(crate) const SITE: Schema<SiteConfig> = Schema {
             "certificate",
             "none",
             Field::Path(at!(certificate)),
-            "The file with the site's certificate, and those of intermediate CAs after it, in PEM. With it, the site's addresses serve only HTTPS. All sites on one address must have the same certificate. A changed file is read again within a second.",
+            "The file with the site's certificate, and those of intermediate CAs after it, in PEM. With it, the site's addresses serve only HTTPS. All sites on one address must have the same certificate. A changed file is reloaded within a second.",
         ),
         start_key(
             "key",
@@ -65,7 +65,7 @@ pub(crate) const SITE: Schema<SiteConfig> = Schema {
             "max_body",
             "\"64MB\"",
             size!(max_body),
-            "The size of a request's body. Bodies above 64 KB are passed to workers as a file. If the pool has a `user`, which could not read the file, bodies are limited to `15MB`.",
+            "Maximum size of a request's body. Bodies above 64 KB are passed to workers as a file. If the pool has a `user`, which could not read the file, bodies are limited to `15MB`.",
         ),
         start_key(
             "trusted_proxies",
@@ -77,7 +77,7 @@ pub(crate) const SITE: Schema<SiteConfig> = Schema {
             "proxy_headers",
             "[\"x-forwarded-for\", \"x-forwarded-proto\"]",
             Field::Texts(at!(proxy_headers), "[\"forwarded\"]"),
-            "The headers that these proxies set: `forwarded`, or some of `x-forwarded-for`, `x-forwarded-proto` and `x-forwarded-host`. Name only those that every proxy sets itself: it passes others on from the client.",
+            "The headers that the `trusted_proxies` set: `forwarded`, or some of `x-forwarded-for`, `x-forwarded-proto` and `x-forwarded-host`. List only headers that every one of these proxies sets itself. A proxy forwards other headers unchanged, so clients could forge them.",
         ),
         start_key(
             "send_files",
@@ -95,7 +95,7 @@ pub(crate) const SITE: Schema<SiteConfig> = Schema {
             "idempotent",
             "true",
             Field::Flag(at!(idempotent)),
-            "Whether GET, HEAD and OPTIONS requests may run again if their worker dies.",
+            "Whether GET, HEAD and OPTIONS requests may be retried if their worker dies.",
         ),
         key(
             "timeout",
@@ -131,13 +131,13 @@ pub(crate) const SITE: Schema<SiteConfig> = Schema {
             "max_waiting",
             "10_000",
             number!(service.core.max_waiting, 1..=100_000_000),
-            "How many requests may wait for a worker. Above it, requests are answered 503 with a `Retry-After`.",
+            "Maximum number of requests that wait for a worker. Above this limit, requests are answered with 503 and a `Retry-After` header.",
         ),
         key(
             "max_wait",
             "none",
             time(at!(service.core.max_wait)),
-            "A request that is expected to wait longer than this is answered 503 with a `Retry-After`.",
+            "A request that is expected to wait longer than this is answered with 503 and a `Retry-After` header.",
         ),
     ],
 };

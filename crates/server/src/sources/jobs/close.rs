@@ -170,7 +170,8 @@ impl Plane {
         match self.core.restore_queue(&name) {
             Some(id) => self.open_queue(id, JobsConfig::default()),
             None => {
-                let text = format!("there are too many queues to serve {name} from the store");
+                let text =
+                    format!("queue {name} of the store is not served: there are too many queues");
                 self.log
                     .put(events::QUEUE_NOT_RESTORED.message(text).with("queue", name));
             }

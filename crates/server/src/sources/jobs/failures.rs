@@ -95,11 +95,11 @@ impl Plane {
         let shown = kind.map_or(String::new(), |kind| format!(" ({kind})"));
         let next = match failed_run.next_in_ms {
             Some(ms) => format!("; next run in {ms} ms"),
-            None => "; it does not run again".to_owned(),
+            None => "; the job is not retried".to_owned(),
         };
         let attempt = run.attempt.max(1);
         let text = format!(
-            "job {id}{shown} of queue {name} {what} at attempt {attempt}: {}: {}{next}",
+            "job {id}{shown} of queue {name} {what} on attempt {attempt}: {}: {}{next}",
             error.class, error.message
         );
         let entry = event
@@ -155,9 +155,9 @@ impl Plane {
     /// Logs the death of the worker of a job that counted as done already.
     pub(crate) fn log_crashed_after_ack(&mut self, job: &Job) {
         let text =
-            "crashed: its worker did not end the run; it counts as done and does not run again";
+            "crashed: its worker died during the run; the job counts as done and is not retried";
         let entry = events::RUN_CRASHED.message(text).with("final", true);
-        let entry = entry.with("reason", "its worker did not end the run");
+        let entry = entry.with("reason", "its worker died during the run");
         self.log_lost_run(job, job.run.crashes, entry);
     }
 

@@ -117,7 +117,9 @@ impl Plane {
                 }
                 Some(_) => {}
                 None => {
-                    let text = format!("there are too many queues to serve {name} from the store");
+                    let text = format!(
+                        "queue {name} of the store is not served: there are too many queues"
+                    );
                     self.log
                         .put(events::QUEUE_NOT_RESTORED.message(text).with("queue", name));
                 }

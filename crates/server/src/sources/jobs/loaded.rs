@@ -10,7 +10,7 @@ pub(crate) struct LoadedJob {
     pub(crate) job: Job,
     /// Crashes that the core does not count (see `counted_crashes`).
     pub(crate) uncounted_crashes: u8,
-    /// The last part of the output of the present run.
+    /// The last part of the output of the current run.
     pub(crate) output: Vec<u8>,
     /// The store counts the job as done although it is still running.
     pub(crate) acked: bool,

@@ -28,7 +28,7 @@ pub(crate) use exchange::{
     stored_state,
 };
 pub(crate) use open::open_store;
-pub(crate) use push::refusal_of;
+pub(crate) use push::rejection_of;
 pub(crate) use recall::IS_RUNNING;
 pub(crate) use state::Jobs;
 pub(crate) use view::{failure, history_line, job_details, job_summary, view_of};

@@ -173,7 +173,7 @@ impl Plane {
                 if !is_cancelled && loaded.delivered && !loaded.is_cut_off {
                     self.log_crashed_after_ack(&loaded.job);
                 }
-                "its worker did not end the run".to_owned()
+                "its worker died during the run".to_owned()
             }
         };
         let what = HistoryKind::AfterAck;
@@ -217,7 +217,7 @@ impl Plane {
     }
 }
 
-/// A job's counters, including the present run.
+/// A job's counters, including the current run.
 pub(super) fn run_of(
     loaded: &LoadedJob,
     facts: Facts,

@@ -24,7 +24,7 @@ impl Plane {
             Ok(()) => {}
             Err((status, text)) => {
                 let retry_ms = matches!(status, Status::RESOURCE_EXHAUSTED | Status::UNAVAILABLE);
-                self.refuse(conn, frame, status, &text, retry_ms.then_some(RETRY_MS));
+                self.reject(conn, frame, status, &text, retry_ms.then_some(RETRY_MS));
             }
         }
     }
@@ -51,12 +51,12 @@ impl Plane {
             return Err((Status::INVALID_ARGUMENT, text));
         }
         if let Some(trouble) = &self.jobs.failing {
-            return Err(refusal_of(trouble));
+            return Err(rejection_of(trouble));
         }
-        let refusal = user
+        let rejection = user
             .and_then(|user| self.too_many_pushes(user))
             .or_else(|| self.no_room_for_job(queue, frame.body.len()));
-        if let Some(text) = refusal {
+        if let Some(text) = rejection {
             return Err((Status::RESOURCE_EXHAUSTED, text));
         }
         let parent = frame.meta.uint(Key::PARENT);
@@ -129,15 +129,15 @@ impl Plane {
             Pushed::Repeated { holder, same_body } => {
                 match (self.may_see_holder(conn, owner, holder), same_body) {
                     (true, true) => self.answer_job_id(conn, id, holder.job),
-                    (is_visible, _) => self.refuse_repeated(conn, id, holder, is_visible),
+                    (is_visible, _) => self.reject_repeated(conn, id, holder, is_visible),
                 }
             }
             Pushed::Taken(holder) => {
                 let is_visible = self.may_see_holder(conn, owner, holder);
-                self.refuse_taken(conn, id, holder, is_visible);
+                self.reject_taken(conn, id, holder, is_visible);
             }
-            Pushed::Refused(trouble) => {
-                let (status, text) = refusal_of(trouble);
+            Pushed::Rejected(trouble) => {
+                let (status, text) = rejection_of(trouble);
                 self.send_status(conn, id, status, &text, Some(RETRY_MS), true);
             }
         }
@@ -157,7 +157,7 @@ impl Plane {
 
     /// Rejects a push whose unique key is taken. A producer that may see the job with that key gets its id, also
     /// in the metadata.
-    fn refuse_taken(&mut self, conn: ConnId, id: u32, holder: &Holder, is_visible: bool) {
+    fn reject_taken(&mut self, conn: ConnId, id: u32, holder: &Holder, is_visible: bool) {
         let mut meta = MetaBuf::new();
         let mut text = "a job of another user has this unique key".to_owned();
         if is_visible {
@@ -165,15 +165,15 @@ impl Plane {
             meta.push(Key::JOB_ID, uuid.as_bytes());
             text = uuid.to_string();
         }
-        self.send_refusal(conn, id, Status::ALREADY_EXISTS, &text, &meta, true);
+        self.send_rejection(conn, id, Status::ALREADY_EXISTS, &text, &meta, true);
     }
 
     /// Rejects a push whose idempotency key was used for a different push.
-    fn refuse_repeated(&mut self, conn: ConnId, id: u32, holder: &Holder, is_visible: bool) {
+    fn reject_repeated(&mut self, conn: ConnId, id: u32, holder: &Holder, is_visible: bool) {
         if !is_visible {
             let text = "a push of another user has this idempotency key";
             let (status, meta) = (Status::ALREADY_EXISTS, MetaBuf::new());
-            return self.send_refusal(conn, id, status, text, &meta, true);
+            return self.send_rejection(conn, id, status, text, &meta, true);
         }
         let text = format!(
             "the idempotency key belongs to job {}, which was pushed with a different body: use another key for a new \
@@ -252,7 +252,7 @@ impl Plane {
 }
 
 /// The status and text with which a producer is informed of a store's error.
-pub(crate) fn refusal_of(trouble: &Trouble) -> (Status, String) {
+pub(crate) fn rejection_of(trouble: &Trouble) -> (Status, String) {
     let status = match trouble {
         Trouble::State(_) => Status::FAILED_PRECONDITION,
         Trouble::NotFound => Status::NOT_FOUND,

@@ -39,7 +39,7 @@ impl Plane {
             return;
         }
         let (job, mut run) = (loaded.job.id, run_of(loaded, facts, None));
-        // Counts the present run.
+        // Counts the current run.
         run.attempt = run.attempt.saturating_add(1);
         // The run continues to write output; what it has written so far is the beginning of that.
         let (unreported, output) = (loaded.take_unreported(), loaded.kept_output());

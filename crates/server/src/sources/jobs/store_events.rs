@@ -148,7 +148,7 @@ impl Plane {
             }
             None => self
                 .log
-                .put(events::STORE_RECOVERED.message("the job store writes again")),
+                .put(events::STORE_RECOVERED.message("the job store can write again")),
         }
         self.jobs.failing = trouble;
     }

@@ -59,18 +59,18 @@ impl Plane {
                 return false;
             }
             Ok(Place::FreeAt(_)) => {
-                refuse_connection(
+                reject_connection(
                     &conn.fd,
-                    "the limit of connections is reached, and others wait already \
+                    "the connection limit is reached, and other connections are waiting already \
                 (stoker.max_connections)",
                 );
             }
-            Err(why) => refuse_connection(&conn.fd, &why),
+            Err(why) => reject_connection(&conn.fd, &why),
         }
         true
     }
 
-    /// Listens on another socket, because the file of the present one is gone. Connections in the old socket's
+    /// Listens on another socket, because the file of the current one is gone. Connections in the old socket's
     /// queue are accepted first.
     pub(crate) fn listen_on(&mut self, listener: Fd) {
         for _ in 0..MAX_LISTEN_QUEUE / MAX_ACCEPTS_PER_TURN {
@@ -93,7 +93,7 @@ impl Plane {
     fn on_accept_failed(&mut self, error: Errno) {
         self.log.put(
             events::CANNOT_ACCEPT
-                .message(format!("cannot accept connections for a moment: {error}"))
+                .message(format!("cannot accept connections at the moment: {error}"))
                 .with("reason", error.to_string()),
         );
         self.pause_listener(self.now + ACCEPT_RETRY_DELAY);
@@ -186,7 +186,7 @@ impl Plane {
             return false;
         };
         if matches!(conn.role, Role::New) && conn.splitter.buffered() == 0 && bytes[0] != 0 {
-            self.refuse_foreign_protocol(id, bytes[0]);
+            self.reject_foreign_protocol(id, bytes[0]);
             return false;
         }
         // The splitter is taken out of its connection meanwhile, so that frames can change the whole state.
@@ -249,10 +249,10 @@ impl Plane {
         conn.partial = conn.splitter.buffered();
         self.memory.count_input(conn);
         let (Role::Client(client), Some(begun)) = (&conn.role, begun) else {
-            return Err(Fault::Refused(Status::RESOURCE_EXHAUSTED, text.to_owned()));
+            return Err(Fault::Rejected(Status::RESOURCE_EXHAUSTED, text.to_owned()));
         };
         if begun.kind != Type::Req || begun.id == 0 || client.awaits(begun.id) {
-            return Err(Fault::Refused(Status::RESOURCE_EXHAUSTED, text.to_owned()));
+            return Err(Fault::Rejected(Status::RESOURCE_EXHAUSTED, text.to_owned()));
         }
         if !begun.flags.has(Flags::ONEWAY) {
             conn.awaited += 1;
@@ -283,7 +283,7 @@ impl Plane {
             let text = "a frame was not completed in time (stoker.frame_timeout)";
             self.fault(
                 id,
-                &Fault::Refused(Status::DEADLINE_EXCEEDED, text.to_owned()),
+                &Fault::Rejected(Status::DEADLINE_EXCEEDED, text.to_owned()),
             );
         }
     }
@@ -321,7 +321,7 @@ impl Plane {
     }
 
     /// Answers a client that speaks another protocol, in that protocol.
-    fn refuse_foreign_protocol(&mut self, id: ConnId, first: u8) {
+    fn reject_foreign_protocol(&mut self, id: ConnId, first: u8) {
         let text: &[u8] = match first {
             b'A'..=b'Z' => {
                 b"HTTP/1.1 501 Not Implemented\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
@@ -511,7 +511,7 @@ impl Plane {
 
 /// Sends the reason to a connection above the limit. The text may not arrive; the connection is closed in any
 /// case.
-fn refuse_connection(socket: &Fd, text: &str) {
+fn reject_connection(socket: &Fd, text: &str) {
     let mut out = Vec::new();
     let (code, body) = (Status::RESOURCE_EXHAUSTED.0, text.as_bytes());
     encode(

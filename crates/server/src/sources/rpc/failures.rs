@@ -60,7 +60,7 @@ impl Plane {
         }
     }
 
-    /// Logs the crash of a worker, or of its program, that ran a call which runs again.
+    /// Logs the crash of a worker, or of its program, that ran a call which is retried.
     pub(crate) fn log_crashed_call(
         &mut self,
         task: TaskId,
@@ -128,11 +128,11 @@ impl Plane {
         let next = if failed_call.is_last {
             ""
         } else {
-            "; it runs again"
+            "; the call is retried"
         };
         let what = failed_call.what;
         let text = format!(
-            "call {label} {what} at attempt {attempt}: {}{next}",
+            "call {label} {what} on attempt {attempt}: {}{next}",
             failed_call.reason
         );
         let entry = failed_call

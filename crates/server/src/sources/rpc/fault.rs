@@ -1,13 +1,13 @@
-//! Protocol errors and refusals that end a connection.
+//! Protocol errors and rejections that end a connection.
 
 use stoker_wire::{Status, WireError};
 
 /// The reason why a connection is closed.
 pub(crate) enum Fault {
     Wire(WireError),
-    /// A well-formed frame that is not permitted in the present state.
+    /// A well-formed frame that is not permitted in the current state.
     State(&'static str),
-    Refused(Status, String),
+    Rejected(Status, String),
 }
 
 impl From<WireError> for Fault {
@@ -21,7 +21,7 @@ impl Fault {
         match self {
             Self::Wire(_) => Status::INVALID_ARGUMENT,
             Self::State(_) => Status::FAILED_PRECONDITION,
-            Self::Refused(status, _) => *status,
+            Self::Rejected(status, _) => *status,
         }
     }
 
@@ -29,7 +29,7 @@ impl Fault {
         match self {
             Self::Wire(error) => error.to_string(),
             Self::State(text) => (*text).to_owned(),
-            Self::Refused(_, text) => text.clone(),
+            Self::Rejected(_, text) => text.clone(),
         }
     }
 }

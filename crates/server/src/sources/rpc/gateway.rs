@@ -22,7 +22,7 @@ impl Plane {
         self.check_gateway(hello.token.as_deref())?;
         let Some(uid) = hello.uid else {
             let text = "a gateway must name the user (uid) of each request";
-            return Err(Fault::Refused(Status::INVALID_ARGUMENT, text.to_owned()));
+            return Err(Fault::Rejected(Status::INVALID_ARGUMENT, text.to_owned()));
         };
         self.set_user(id, Identity::Uid(uid));
         if let Some(conn) = self.peers.conns.get_mut(id) {
@@ -64,7 +64,7 @@ impl Plane {
             return Ok(());
         }
         let text = "only a gateway that this server's angel has started may send requests on behalf of users";
-        Err(Fault::Refused(Status::UNAUTHENTICATED, text.to_owned()))
+        Err(Fault::Rejected(Status::UNAUTHENTICATED, text.to_owned()))
     }
 
     /// Charges a connection to another user.
@@ -130,8 +130,8 @@ impl Plane {
             End::Signal(signal) => Exit::Signal(signal),
         });
         let again = restart.map_or(String::new(), |after| match after.as_millis() {
-            0 => "; it is restarted".to_owned(),
-            ms => format!("; it is restarted in {ms} ms"),
+            0 => "; restarting now".to_owned(),
+            ms => format!("; restarting in {ms} ms"),
         });
         let text = format!("gateway {name} (pid {pid}) ended with {exit}{why}{again}");
         let entry = events::GATEWAY_DIED.message(text).with("gateway", name);

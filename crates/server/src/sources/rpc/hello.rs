@@ -71,7 +71,7 @@ impl Plane {
                 "there is no pool '{name}'; expected one of: {}",
                 names.join(", ")
             );
-            return Err(Fault::Refused(Status::NOT_FOUND, text));
+            return Err(Fault::Rejected(Status::NOT_FOUND, text));
         };
         let name = &spec.name;
         // A gateway has checked whether a worker on another machine may serve what it offers.
@@ -79,7 +79,7 @@ impl Plane {
         let right_token = has_token || hello.relayed.is_some();
         if !right_token && !self.is_own_user(conn.peer.uid) {
             let text = format!("joining pool '{name}' as another user requires the pool's token");
-            return Err(Fault::Refused(Status::UNAUTHENTICATED, text));
+            return Err(Fault::Rejected(Status::UNAUTHENTICATED, text));
         }
         if let Err(ServedByOtherPool { kind, name, pool }) = self.core.may_join(pool, &offer(hello))
         {
@@ -91,7 +91,7 @@ impl Plane {
                 "the {what} '{name}' is served by pool '{pool}', not by '{}': join that pool, or name both pools in [{section}.{name}]",
                 spec.name
             );
-            return Err(Fault::Refused(Status::PERMISSION_DENIED, text));
+            return Err(Fault::Rejected(Status::PERMISSION_DENIED, text));
         }
         if hello.relayed.is_some()
             && let Some(name) = self.not_offered(pool, hello)
@@ -101,7 +101,7 @@ impl Plane {
                  all its tasks, so a worker on another machine must offer all of them, or join a pool of its own",
                 spec.name
             );
-            return Err(Fault::Refused(Status::PERMISSION_DENIED, text));
+            return Err(Fault::Rejected(Status::PERMISSION_DENIED, text));
         }
         self.join(id, pool, hello);
         Ok(())

@@ -18,7 +18,7 @@ const ADMINISTRATOR_PLACES: usize = 16;
 const OTHER_DESCRIPTORS: u64 = 32;
 /// Descriptors of a worker: a socket and two pipes, doubled for the worker that replaces it.
 const DESCRIPTORS_PER_WORKER: u64 = 6;
-/// The minimum number of connections, however few descriptors are available.
+/// The minimum number of connections, however low the limit on open files is.
 const MIN_CONNECTIONS: u64 = 8;
 /// A client without a request for this time may be closed to make room.
 const MIN_IDLE_TIME: Span = Span::from_secs(60);
@@ -40,7 +40,7 @@ pub(crate) enum Place {
 /// Connections that have not sent HELLO, in the order of their arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    /// The maximum number of connections. It is less than configured if there are too few descriptors.
+    /// The maximum number of connections. It is less than configured if the limit on open files is too low.
     max: usize,
     silent: VecDeque<(Time, ConnId)>,
     /// An administrator's connection that waits for a place. Later connections wait in the listen queue.
@@ -67,8 +67,8 @@ impl Plane {
         if self.peers.places.max < wanted {
             let (max, limit) = (self.peers.places.max, limit.unwrap_or_default());
             let text = format!(
-                "max_connections = {wanted} needs more than the {limit} descriptors that this process may have: \
-                 {max} connections are accepted (raise LimitNOFILE= of the unit, or `ulimit -n`)"
+                "the limit on open files ({limit}) is too low for max_connections = {wanted}: {max} connections are accepted \
+                 (raise LimitNOFILE= of the unit, or `ulimit -n`)"
             );
             let entry = events::FEW_DESCRIPTORS.message(text);
             self.log.put(entry.with("accepted", max as u64));
@@ -122,11 +122,11 @@ impl Plane {
                 count - 1
             )
         } else if self.peers.conns.len() > self.peers.places.max {
-            "the limit of connections is reached (stoker.max_connections)".to_owned()
+            "the connection limit is reached (stoker.max_connections)".to_owned()
         } else {
             return Ok(());
         };
-        Err(Fault::Refused(Status::RESOURCE_EXHAUSTED, text))
+        Err(Fault::Rejected(Status::RESOURCE_EXHAUSTED, text))
     }
 
     /// Closes a connection to free a descriptor. Returns whether that succeeded.
@@ -165,7 +165,7 @@ impl Plane {
                     return;
                 }
                 let text = "no HELLO was received in time (stoker.hello_timeout)".to_owned();
-                self.fault(id, &Fault::Refused(Status::DEADLINE_EXCEEDED, text));
+                self.fault(id, &Fault::Rejected(Status::DEADLINE_EXCEEDED, text));
             }
             self.peers.places.silent.pop_front();
         }

@@ -133,7 +133,7 @@ impl Plane {
     }
 
     /// Rejects a request before it becomes a task.
-    pub(crate) fn refuse(
+    pub(crate) fn reject(
         &mut self,
         conn: ConnId,
         frame: &Frame<'_>,
@@ -171,11 +171,11 @@ impl Plane {
         if let Some(ms) = retry_ms {
             meta.push(Key::RETRY_AFTER, &ms.to_be_bytes());
         }
-        self.send_refusal(conn, id, status, text, &meta, not_processed);
+        self.send_rejection(conn, id, status, text, &meta, not_processed);
     }
 
     /// Sends a RES with a text for people and metadata for programs.
-    pub(crate) fn send_refusal(
+    pub(crate) fn send_rejection(
         &mut self,
         conn: ConnId,
         id: u32,

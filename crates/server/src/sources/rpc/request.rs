@@ -28,12 +28,12 @@ impl Plane {
         }
         if client.inflight.len() >= max_inflight {
             let text = format!("{max_inflight} requests of this connection are unanswered");
-            self.refuse(id, frame, Status::RESOURCE_EXHAUSTED, &text, Some(RETRY_MS));
+            self.reject(id, frame, Status::RESOURCE_EXHAUSTED, &text, Some(RETRY_MS));
             return Ok(());
         }
         if conn.exceeds_output_limit() {
             let text = "this connection has too many unread answers: read them before you send more requests";
-            self.refuse(id, frame, Status::RESOURCE_EXHAUSTED, text, Some(RETRY_MS));
+            self.reject(id, frame, Status::RESOURCE_EXHAUSTED, text, Some(RETRY_MS));
             return Ok(());
         }
         let (parent, last) = (client.worker, client.last);
@@ -46,12 +46,12 @@ impl Plane {
             let text = format!(
                 "the frame is CRITICAL, and this server does not support its metadata key {key}"
             );
-            self.refuse(id, frame, Status::INVALID_ARGUMENT, &text, None);
+            self.reject(id, frame, Status::INVALID_ARGUMENT, &text, None);
         } else if let Some(text) = invalid_credit(frame) {
-            self.refuse(id, frame, Status::INVALID_ARGUMENT, &text, None);
+            self.reject(id, frame, Status::INVALID_ARGUMENT, &text, None);
         } else if site.is_some() && !is_gateway {
             let text = "requests to a site are made over HTTP, at the site's own address";
-            self.refuse(id, frame, Status::PERMISSION_DENIED, text, None);
+            self.reject(id, frame, Status::PERMISSION_DENIED, text, None);
         } else if frame.name.starts_with("stoker.") {
             let client = self.client(id).filter(|_| !frame.flags.has(Flags::ONEWAY));
             if let Some(client) = client {
@@ -60,14 +60,14 @@ impl Plane {
             self.handle_own_method(id, frame);
         } else if !self.has_memory_for(frame.body.len()) {
             let text = "the server's memory for payloads is full (stoker.max_memory)";
-            self.refuse(id, frame, Status::RESOURCE_EXHAUSTED, text, Some(RETRY_MS));
+            self.reject(id, frame, Status::RESOURCE_EXHAUSTED, text, Some(RETRY_MS));
         } else if let Some(text) = user.and_then(|user| self.over_quota(user, frame.body.len())) {
-            self.refuse(id, frame, Status::RESOURCE_EXHAUSTED, &text, Some(RETRY_MS));
+            self.reject(id, frame, Status::RESOURCE_EXHAUSTED, &text, Some(RETRY_MS));
         } else {
             let same = last.filter(|last| self.core.name(*last) == frame.name);
             match same.map_or_else(|| self.core.resolve_call(frame.name), Ok) {
                 Ok(name) => self.call(id, frame, name, parent, user),
-                Err(_) => self.refuse_unserved(id, frame),
+                Err(_) => self.reject_unserved(id, frame),
             }
         }
         Ok(())
@@ -86,9 +86,9 @@ impl Plane {
         if let Some(why) = self
             .admin
             .quarantine
-            .refuses(self.core.name(name), frame.body, self.now)
+            .rejects(self.core.name(name), frame.body, self.now)
         {
-            self.refuse(id, frame, Status::QUARANTINED, &why, None);
+            self.reject(id, frame, Status::QUARANTINED, &why, None);
             return;
         }
         let oneway = frame.flags.has(Flags::ONEWAY);
@@ -127,7 +127,7 @@ impl Plane {
         self.step(Event::Arrived(new), None);
     }
 
-    fn refuse_unserved(&mut self, id: ConnId, frame: &Frame<'_>) {
+    fn reject_unserved(&mut self, id: ConnId, frame: &Frame<'_>) {
         let service = stoker_wire::service_of(frame.name);
         let queues = [frame.name, service];
         let queue = queues.iter().find(|name| {
@@ -138,7 +138,7 @@ impl Plane {
             let text = format!(
                 "'{queue}' is a queue of jobs, not a service: push to it (`stoker push {queue}`) instead of calling"
             );
-            return self.refuse(id, frame, Status::NO_WORKER, &text, None);
+            return self.reject(id, frame, Status::NO_WORKER, &text, None);
         }
         let services = self
             .core
@@ -147,7 +147,7 @@ impl Plane {
         let names: Vec<&str> = services.map(|queue| queue.name).collect();
         let hint = crate::config::suggest(service, names.iter().copied());
         let text = format!("no worker serves '{service}'; {hint}");
-        self.refuse(id, frame, Status::NO_WORKER, &text, None);
+        self.reject(id, frame, Status::NO_WORKER, &text, None);
     }
 
     /// Cancels a call whose client no longer wants an answer.
@@ -162,7 +162,7 @@ impl Plane {
     }
 }
 
-/// What is wrong with the credit that a request grants for its answer.
+/// An error in the credit that a request grants for its answer.
 fn invalid_credit(frame: &Frame<'_>) -> Option<String> {
     let credit = frame.meta.uint(Key::CREDIT)?;
     if frame.flags.has(Flags::ONEWAY) {

@@ -54,7 +54,7 @@ impl Plane {
     }
 
     /// The configuration with which workers of a version are started. For a new version it is taken from the
-    /// pool's present configuration.
+    /// pool's current configuration.
     fn version_to_start(&mut self, pool: PoolId, version: u32) -> Option<&mut Version> {
         let (key, now) = ((pool, version), self.now);
         let known = self.workers.versions.get_mut(&key);

@@ -6,7 +6,7 @@ use crate::{StoreEvent, StoreRequest, Trouble};
 use std::time::Duration;
 use stoker_os::steady;
 
-/// What became of a transaction that failed.
+/// The state of a transaction whose commit failed.
 pub(super) enum Fate {
     Committed,
     Undone,

@@ -10,7 +10,7 @@ use rusqlite::{OptionalExtension, params};
 use std::sync::LazyLock;
 
 /// The part of a job's row that is needed for ending, retrying and changing it.
-pub(super) struct JobBrief {
+pub(super) struct JobSummary {
     pub(super) id: JobId,
     pub(super) queue: QueueNo,
     pub(super) state: State,
@@ -21,7 +21,7 @@ pub(super) struct JobBrief {
 /// The maximum number of history entries of one job; the oldest are deleted first.
 const MAX_HISTORY_ENTRIES: u32 = 100;
 
-const BRIEF: &str = "SELECT id, queue, state, marks, notes FROM jobs WHERE id = ?1";
+const SUMMARY: &str = "SELECT id, queue, state, marks, notes FROM jobs WHERE id = ?1";
 static MOVE: LazyLock<String> = LazyLock::new(|| {
     let values = [
         ("state", "?2"),
@@ -90,10 +90,10 @@ static NOTE: LazyLock<String> =
 const DELETE_NOTES: &str = "DELETE FROM history WHERE job = ?1 AND no <= ?2";
 
 impl Writer {
-    pub(super) fn brief(&self, job: JobId) -> rusqlite::Result<Option<JobBrief>> {
-        let mut brief = self.db.prepare_cached(BRIEF)?;
-        let row = brief.query_row([job.0 as i64], |row| {
-            Ok(JobBrief {
+    pub(super) fn job_summary(&self, job: JobId) -> rusqlite::Result<Option<JobSummary>> {
+        let mut summary = self.db.prepare_cached(SUMMARY)?;
+        let row = summary.query_row([job.0 as i64], |row| {
+            Ok(JobSummary {
                 id: job_id(row)?,
                 queue: QueueNo(row.get(1)?),
                 state: State::from_code(row.get(2)?).unwrap_or(State::Ready),
@@ -113,11 +113,11 @@ impl Writer {
         batch: &mut Batch,
     ) -> rusqlite::Result<Effect> {
         // The job may be gone, because an ending is repeated if it was committed just when the disk failed.
-        if let Some(mut brief) = self.brief(job)? {
+        if let Some(mut summary) = self.job_summary(job)? {
             if let Some(output) = output {
-                self.keep(&mut brief, OUTPUT, None, 0, output)?;
+                self.keep(&mut summary, OUTPUT, None, 0, output)?;
             }
-            self.finish(brief, Some(run), ending, batch)?;
+            self.finish(summary, Some(run), ending, batch)?;
         }
         Ok(Effect::Unloaded)
     }
@@ -125,56 +125,61 @@ impl Writer {
     /// Moves a job to the ended jobs. Without a run, its attempts, exceptions and crashes stay as they are.
     pub(super) fn finish(
         &mut self,
-        mut brief: JobBrief,
+        mut summary: JobSummary,
         run: Option<RunCounters>,
         ending: &Ending,
         batch: &mut Batch,
     ) -> rusqlite::Result<()> {
-        if brief.marks & UNIQUE != 0 {
-            self.release_unique(&brief, |_| true)?;
+        if summary.marks & UNIQUE != 0 {
+            self.release_unique(&summary, |_| true)?;
         }
         match ending {
             Ending::Done { result } => {
-                self.keep_result_and_payload(&mut brief, result.as_ref(), batch.now)?;
-                self.move_done(&brief, run.unwrap_or_default(), batch.now)?;
+                self.keep_result_and_payload(&mut summary, result.as_ref(), batch.now)?;
+                self.move_done(&summary, run.unwrap_or_default(), batch.now)?;
             }
             Ending::Failed(error) => {
-                self.note(&mut brief, batch.now, HistoryKind::Failed, &summary(error))?;
-                self.move_with_payload(&brief, State::Failed, run, Some(error), batch.now)?;
+                self.note(
+                    &mut summary,
+                    batch.now,
+                    HistoryKind::Failed,
+                    &error_summary(error),
+                )?;
+                self.move_with_payload(&summary, State::Failed, run, Some(error), batch.now)?;
             }
             Ending::Cancelled => {
-                self.note(&mut brief, batch.now, HistoryKind::Cancelled, "")?;
-                self.move_with_payload(&brief, State::Cancelled, run, None, batch.now)?;
+                self.note(&mut summary, batch.now, HistoryKind::Cancelled, "")?;
+                self.move_with_payload(&summary, State::Cancelled, run, None, batch.now)?;
             }
         }
         self.db
             .prepare_cached(DELETE)?
-            .execute([brief.id.0 as i64])?;
-        self.queues.count(brief.queue, brief.state, -1);
-        self.queues.count(brief.queue, ending.state(), 1);
-        let eventful = brief.notes > 0 || brief.marks & KEPT != 0;
-        batch.age(brief.queue, ending.state(), brief.id, eventful);
+            .execute([summary.id.0 as i64])?;
+        self.queues.count(summary.queue, summary.state, -1);
+        self.queues.count(summary.queue, ending.state(), 1);
+        let eventful = summary.notes > 0 || summary.marks & KEPT != 0;
+        batch.age(summary.queue, ending.state(), summary.id, eventful);
         Ok(())
     }
 
     fn keep_result_and_payload(
         &self,
-        brief: &mut JobBrief,
+        summary: &mut JobSummary,
         result: Option<&crate::Bytes>,
         now: u64,
     ) -> rusqlite::Result<()> {
-        let policy = self.queues.policy(brief.queue);
+        let policy = self.queues.policy(summary.queue);
         if let Some(result) = result {
             let own_retention_ms = self
-                .options(brief.id)?
+                .options(summary.id)?
                 .and_then(|options| options.keep_result_ms);
             let until = now.saturating_add(own_retention_ms.unwrap_or(policy.result_ms));
-            self.keep(brief, RESULT, Some(until), result.codec, &result.bytes)?;
+            self.keep(summary, RESULT, Some(until), result.codec, &result.bytes)?;
         }
-        if brief.marks & KEPT != 0 {
+        if summary.marks & KEPT != 0 {
             self.db
                 .prepare_cached(DROP)?
-                .execute(params![brief.id.0 as i64, CHECKPOINT])?;
+                .execute(params![summary.id.0 as i64, CHECKPOINT])?;
         }
         if policy.payload_ms > 0 {
             let until = now.saturating_add(policy.payload_ms);
@@ -182,44 +187,44 @@ impl Writer {
             let until = signed(until);
             self.db
                 .prepare_cached(&KEEP_PAYLOAD)?
-                .execute(params![brief.id.0 as i64, until])?;
-            brief.marks |= KEPT;
+                .execute(params![summary.id.0 as i64, until])?;
+            summary.marks |= KEPT;
         }
         Ok(())
     }
 
-    fn move_done(&self, brief: &JobBrief, run: RunCounters, now: u64) -> rusqlite::Result<()> {
+    fn move_done(&self, summary: &JobSummary, run: RunCounters, now: u64) -> rusqlite::Result<()> {
         self.db.prepare_cached(&MOVE_DONE)?.execute(params![
-            brief.id.0 as i64,
+            summary.id.0 as i64,
             now as i64,
             run.attempt,
             run.exceptions,
             run.crashes,
             signed(run.ran_us),
-            brief.marks,
-            brief.notes,
+            summary.marks,
+            summary.notes,
         ])?;
         Ok(())
     }
 
     fn move_with_payload(
         &self,
-        brief: &JobBrief,
+        summary: &JobSummary,
         state: State,
         run: Option<RunCounters>,
         error: Option<&JobError>,
         now: u64,
     ) -> rusqlite::Result<()> {
         self.db.prepare_cached(&MOVE)?.execute(params![
-            brief.id.0 as i64,
+            summary.id.0 as i64,
             state as u8,
             now as i64,
             run.map(|run| run.attempt),
             run.map(|run| run.exceptions),
             run.map(|run| run.crashes),
             run.map(|run| signed(run.ran_us)),
-            brief.marks,
-            brief.notes,
+            summary.marks,
+            summary.notes,
             error.map(|error| fingerprint(error) as i64),
             error.map(to_json),
         ])?;
@@ -228,7 +233,7 @@ impl Writer {
 
     pub(super) fn keep(
         &self,
-        brief: &mut JobBrief,
+        summary: &mut JobSummary,
         kind: u8,
         until: Option<u64>,
         codec: u8,
@@ -239,27 +244,27 @@ impl Writer {
         }
         let until = until.map(signed);
         let mut statement = self.db.prepare_cached(&KEEP)?;
-        statement.execute(params![brief.id.0 as i64, kind, until, codec, bytes])?;
-        brief.marks |= KEPT;
+        statement.execute(params![summary.id.0 as i64, kind, until, codec, bytes])?;
+        summary.marks |= KEPT;
         Ok(())
     }
 
     /// Writes an entry of a job's history. The caller writes `notes` to the job's own row.
     pub(super) fn note(
         &self,
-        brief: &mut JobBrief,
+        summary: &mut JobSummary,
         now: u64,
         what: HistoryKind,
         text: &str,
     ) -> rusqlite::Result<()> {
-        brief.notes += 1;
-        let job = brief.id.0 as i64;
+        summary.notes += 1;
+        let job = summary.id.0 as i64;
         let mut note = self.db.prepare_cached(&NOTE)?;
-        note.execute(params![job, brief.notes, now as i64, what as u8, text])?;
-        if brief.notes > MAX_HISTORY_ENTRIES {
+        note.execute(params![job, summary.notes, now as i64, what as u8, text])?;
+        if summary.notes > MAX_HISTORY_ENTRIES {
             self.db
                 .prepare_cached(DELETE_NOTES)?
-                .execute(params![job, brief.notes - MAX_HISTORY_ENTRIES])?;
+                .execute(params![job, summary.notes - MAX_HISTORY_ENTRIES])?;
         }
         Ok(())
     }
@@ -277,20 +282,20 @@ impl Writer {
     /// Releases the job's unique key, if `applies` accepts it and this job still holds it.
     pub(super) fn release_unique(
         &self,
-        brief: &JobBrief,
+        summary: &JobSummary,
         applies: impl Fn(&crate::Unique) -> bool,
     ) -> rusqlite::Result<()> {
-        let unique = self.options(brief.id)?.and_then(|options| options.unique);
+        let unique = self.options(summary.id)?.and_then(|options| options.unique);
         if let Some(unique) = unique.filter(applies) {
             let mut release = self.db.prepare_cached(RELEASE)?;
-            release.execute(params![brief.queue.0, unique.key, brief.id.0 as i64])?;
+            release.execute(params![summary.queue.0, unique.key, summary.id.0 as i64])?;
         }
         Ok(())
     }
 }
 
 /// An error as the text of a history entry.
-pub(super) fn summary(error: &JobError) -> String {
+pub(super) fn error_summary(error: &JobError) -> String {
     format!(
         "{}: {}",
         error.class,

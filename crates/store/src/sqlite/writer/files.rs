@@ -141,7 +141,7 @@ impl Files {
                 Ok(false)
             }
             Ok(found) if found.len > 0 => Err(FileProblem::Moved(format!(
-                "another file was put in the place of the journal {name}. Put the former one back; else stop \
+                "another file was put in the place of the journal {name}. Put the original back, or stop \
                  Stoker and restore a backup"
             ))),
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -1,6 +1,6 @@
 //! Writes data of a job that does not change its state.
 
-use super::end::JobBrief;
+use super::end::JobSummary;
 use super::{Batch, Effect, Writer};
 use crate::sqlite::kinds::{CHECKPOINT, OUTPUT, UNIQUE, to_json};
 use crate::sqlite::reader::find;
@@ -30,16 +30,19 @@ static SETTINGS: LazyLock<String> =
 
 impl Writer {
     pub(super) fn started(&self, job: JobId) -> rusqlite::Result<Effect> {
-        if let Some(brief) = self.brief(job)?.filter(|brief| brief.marks & UNIQUE != 0) {
-            self.release_unique(&brief, |unique| unique.until_start)?;
+        if let Some(summary) = self
+            .job_summary(job)?
+            .filter(|summary| summary.marks & UNIQUE != 0)
+        {
+            self.release_unique(&summary, |unique| unique.until_start)?;
         }
         Ok(Effect::None)
     }
 
     pub(super) fn checkpoint(&self, job: JobId, bytes: &[u8]) -> rusqlite::Result<Effect> {
-        if let Some(mut brief) = self.brief(job)? {
-            self.keep(&mut brief, CHECKPOINT, None, 0, bytes)?;
-            self.mark(&brief)?;
+        if let Some(mut summary) = self.job_summary(job)? {
+            self.keep(&mut summary, CHECKPOINT, None, 0, bytes)?;
+            self.mark(&summary)?;
         }
         Ok(Effect::None)
     }
@@ -51,9 +54,9 @@ impl Writer {
         text: &str,
         batch: &mut Batch,
     ) -> rusqlite::Result<Effect> {
-        if let Some(mut brief) = self.brief(job)? {
-            self.note(&mut brief, batch.now, what, text)?;
-            self.mark(&brief)?;
+        if let Some(mut summary) = self.job_summary(job)? {
+            self.note(&mut summary, batch.now, what, text)?;
+            self.mark(&summary)?;
             if what == HistoryKind::Crashed {
                 // The job's end will report the total number of crashes, but the server may restart before
                 // that.
@@ -61,9 +64,9 @@ impl Writer {
             }
         } else if let Some(view) = find(&self.db, job)? {
             // The job acknowledged itself and its run continues after its end.
-            let mut brief = self.brief_ended(&view)?;
-            self.note(&mut brief, batch.now, what, text)?;
-            self.mark_ended(&brief, batch)?;
+            let mut summary = self.ended_job_summary(&view)?;
+            self.note(&mut summary, batch.now, what, text)?;
+            self.mark_ended(&summary, batch)?;
         }
         Ok(Effect::None)
     }
@@ -75,21 +78,21 @@ impl Writer {
         batch: &mut Batch,
     ) -> rusqlite::Result<Effect> {
         if let Some(view) = find(&self.db, job)?.filter(|view| view.state.is_final()) {
-            let mut brief = self.brief_ended(&view)?;
-            self.keep(&mut brief, OUTPUT, None, 0, bytes)?;
-            self.mark_ended(&brief, batch)?;
+            let mut summary = self.ended_job_summary(&view)?;
+            self.keep(&mut summary, OUTPUT, None, 0, bytes)?;
+            self.mark_ended(&summary, batch)?;
         }
         Ok(Effect::None)
     }
 
-    fn mark_ended(&self, brief: &JobBrief, batch: &mut Batch) -> rusqlite::Result<()> {
-        let JobBrief {
+    fn mark_ended(&self, summary: &JobSummary, batch: &mut Batch) -> rusqlite::Result<()> {
+        let JobSummary {
             id,
             queue,
             state,
             marks,
             notes,
-        } = brief;
+        } = summary;
         let row = params![queue.0, *state as u8, id.0 as i64, marks, notes];
         self.db.prepare_cached(&MARK_ENDED)?.execute(row)?;
         // Adds another entry to `ages`, so that these rows are deleted with the job.
@@ -97,9 +100,9 @@ impl Writer {
         Ok(())
     }
 
-    fn mark(&self, brief: &JobBrief) -> rusqlite::Result<()> {
+    fn mark(&self, summary: &JobSummary) -> rusqlite::Result<()> {
         let mut mark = self.db.prepare_cached(&MARK)?;
-        mark.execute(params![brief.id.0 as i64, brief.marks, brief.notes])?;
+        mark.execute(params![summary.id.0 as i64, summary.marks, summary.notes])?;
         Ok(())
     }
 

@@ -77,7 +77,7 @@ impl Writer {
 
     pub(super) fn push(&mut self, new: &NewJob, batch: &mut Batch) -> rusqlite::Result<Effect> {
         if self.queues.get(new.queue).is_none() {
-            return Ok(Effect::Pushed(Pushed::Refused(Trouble::NotFound)));
+            return Ok(Effect::Pushed(Pushed::Rejected(Trouble::NotFound)));
         }
         if let Some(pushed) = self.find_existing(new, batch.now)? {
             return Ok(Effect::Pushed(pushed));

@@ -1,6 +1,6 @@
 //! Restores what the previous process left: numbers, jobs that were running, and crashes.
 
-use super::end::JobBrief;
+use super::end::JobSummary;
 use super::{Batch, Writer};
 use crate::sqlite::row_checksum::JOBS;
 use crate::{Ending, HistoryKind, JobError, JobId, RunCounters, StoreEvent, StoreRequest};
@@ -59,29 +59,29 @@ impl Writer {
     ) -> rusqlite::Result<()> {
         let mut ran = Vec::new();
         for job in jobs {
-            let Some(brief) = self.brief(*job)? else {
+            let Some(summary) = self.job_summary(*job)? else {
                 continue;
             };
             let mut crashes = self.db.prepare_cached(CRASHES)?;
-            let crashes: u8 = crashes.query_row([brief.id.0 as i64], |row| row.get(0))?;
-            ran.push((brief, crashes));
+            let crashes: u8 = crashes.query_row([summary.id.0 as i64], |row| row.get(0))?;
+            ran.push((summary, crashes));
         }
         // If exactly one of the jobs had crashed before, it probably crashed the server too. If there are
         // several, none of them can be blamed, so no job reaches the crash limit because of another one.
         let suspects = ran.iter().filter(|(_, crashes)| *crashes > 0).count();
-        for (brief, crashes) in ran {
+        for (summary, crashes) in ran {
             let reached_crash_limit = crashes + 1 >= MAX_CRASHES && suspects == 1;
             // This may run late, if the disk failed until now. A job that is loaded has already been handed
             // over for its next run.
-            let is_loaded = self.lanes.is_loaded(brief.id);
+            let is_loaded = self.lanes.is_loaded(summary.id);
             let max_recorded = if is_loaded { u8::MAX } else { MAX_CRASHES - 1 };
             match reached_crash_limit && !is_loaded {
                 true => {
-                    self.quarantine(brief, crashes + 1, batch)?;
+                    self.quarantine(summary, crashes + 1, batch)?;
                 }
                 false => {
                     self.record_crash(
-                        brief,
+                        summary,
                         (crashes + 1).min(max_recorded).max(crashes),
                         batch.now,
                     )?;
@@ -114,26 +114,26 @@ impl Writer {
         }
     }
 
-    fn record_crash(&self, mut brief: JobBrief, crashes: u8, now: u64) -> rusqlite::Result<()> {
+    fn record_crash(&self, mut summary: JobSummary, crashes: u8, now: u64) -> rusqlite::Result<()> {
         self.note(
-            &mut brief,
+            &mut summary,
             now,
             HistoryKind::Crashed,
             "the server ended while it ran",
         )?;
         let mut crashed = self.db.prepare_cached(&CRASHED)?;
-        crashed.execute(params![brief.id.0 as i64, crashes, brief.notes])?;
+        crashed.execute(params![summary.id.0 as i64, crashes, summary.notes])?;
         Ok(())
     }
 
     fn quarantine(
         &mut self,
-        mut brief: JobBrief,
+        mut summary: JobSummary,
         crashes: u8,
         batch: &mut Batch,
     ) -> rusqlite::Result<()> {
         self.note(
-            &mut brief,
+            &mut summary,
             batch.now,
             HistoryKind::Crashed,
             "the server ended while it ran",
@@ -145,7 +145,7 @@ impl Writer {
             at_ms: batch.now,
         };
         let attempts = "SELECT attempt, exceptions, ran FROM jobs WHERE id = ?1";
-        let run = self.db.query_row(attempts, [brief.id.0 as i64], |row| {
+        let run = self.db.query_row(attempts, [summary.id.0 as i64], |row| {
             Ok(RunCounters {
                 attempt: row.get(0)?,
                 exceptions: row.get(1)?,
@@ -153,6 +153,6 @@ impl Writer {
                 ran_us: row.get(2)?,
             })
         })?;
-        self.finish(brief, Some(run), &Ending::Failed(error), batch)
+        self.finish(summary, Some(run), &Ending::Failed(error), batch)
     }
 }

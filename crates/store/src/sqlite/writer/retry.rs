@@ -1,6 +1,6 @@
 //! A run failed and the job will run again.
 
-use super::end::summary;
+use super::end::error_summary;
 use super::{Batch, Effect, Writer};
 use crate::sqlite::kinds::{DELAY, OUTPUT, signed, to_json};
 use crate::sqlite::row_checksum::JOBS;
@@ -37,12 +37,17 @@ impl Writer {
         park: bool,
         batch: &mut Batch,
     ) -> rusqlite::Result<Effect> {
-        let Some(mut brief) = self.brief(job)? else {
+        let Some(mut summary) = self.job_summary(job)? else {
             return Ok(Effect::Unloaded);
         };
-        self.note(&mut brief, batch.now, HistoryKind::Retried, &summary(error))?;
+        self.note(
+            &mut summary,
+            batch.now,
+            HistoryKind::Retried,
+            &error_summary(error),
+        )?;
         if let Some(output) = output {
-            self.keep(&mut brief, OUTPUT, None, 0, output)?;
+            self.keep(&mut summary, OUTPUT, None, 0, output)?;
         }
         let place = park.then(|| self.ids.make(batch.now).0 as i64);
         self.db.prepare_cached(&RETRY)?.execute(params![
@@ -55,12 +60,12 @@ impl Writer {
             run.crashes,
             signed(run.ran_us),
             to_json(error),
-            brief.marks | DELAY,
-            brief.notes,
+            summary.marks | DELAY,
+            summary.notes,
         ])?;
-        self.queues.count(brief.queue, brief.state, -1);
-        self.queues.count(brief.queue, State::Retrying, 1);
-        if let Some(tally) = self.queues.tally(brief.queue) {
+        self.queues.count(summary.queue, summary.state, -1);
+        self.queues.count(summary.queue, State::Retrying, 1);
+        if let Some(tally) = self.queues.tally(summary.queue) {
             tally.counts.retried += 1;
         }
         if park {

@@ -7,7 +7,7 @@ use crate::{JobId, QueueNo, State, StoreEvent};
 use rusqlite::{OptionalExtension, params};
 use std::sync::LazyLock;
 
-/// The maximum number of jobs that wait to be set aside. Further ones will be found again later.
+/// The maximum number of jobs that wait to be set aside. Damaged jobs beyond that are found again later.
 const MAX_PENDING: usize = 10_000;
 
 /// A statement that copies a damaged row unchanged.

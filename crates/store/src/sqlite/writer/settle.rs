@@ -183,7 +183,7 @@ impl Writer {
 
     pub(super) fn reject_push(&mut self, request: &StoreRequest, trouble: &Trouble) {
         if let StoreRequest::Push { ticket, job, .. } = request {
-            self.answer_push(*ticket, job.bytes.len(), Pushed::Refused(trouble.clone()));
+            self.answer_push(*ticket, job.bytes.len(), Pushed::Rejected(trouble.clone()));
         }
     }
 

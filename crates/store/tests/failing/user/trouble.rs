@@ -45,7 +45,7 @@ impl StoreUser {
         self.probes += 1;
         let label = format!("probe{}", self.probes);
         let pushed = self.push_once(&label, |_| {});
-        if !matches!(pushed, Pushed::Accepted { .. } | Pushed::Refused(_)) {
+        if !matches!(pushed, Pushed::Accepted { .. } | Pushed::Rejected(_)) {
             self.ledger.fault(&format!("{label}: {pushed:?}"));
         }
         self.end_trouble();

@@ -47,7 +47,7 @@ impl Worker {
         self.sent_hello = true;
         match self.read() {
             Some(got) if got.kind == Type::Welcome => {}
-            Some(got) => self.leave(3, &format!("refused: {}", got.text())),
+            Some(got) => self.leave(3, &format!("rejected: {}", got.text())),
             None => self.leave(3, "no WELCOME"),
         }
     }

@@ -36,10 +36,10 @@ $connect = static function (array $config = []) use ($harness): StokerQueue {
 
     return $queue->setConnectionName('live');
 };
-$dialled = static fn (): array => array_filter($live->client->workers(), static fn (array $one): bool => $one['pool'] === 'dial');
+$connected = static fn (): array => array_filter($live->client->workers(), static fn (array $one): bool => $one['pool'] === 'by-hand');
 $until = $live->until(...);
 /**
- * Waits until a job that the pool "dial" started earlier would have been killed: runs a job with a longer timeout in
+ * Waits until a job that the pool "by-hand" started earlier would have been killed: runs a job with a longer timeout in
  * another pool until that job has failed.
  */
 $outlast = static function (string $name) use ($live): void {
@@ -55,12 +55,12 @@ $start = static function (array $arguments, array $env = []) use (&$pipes): mixe
     );
 };
 
-test('pop: --stop-when-empty and --once work in a process that Stoker did not start', function () use ($live, $start, $dialled, $until, &$pipes): void {
+test('pop: --stop-when-empty and --once work in a process that Stoker did not start', function () use ($live, $start, $connected, $until, &$pipes): void {
     foreach (['--stop-when-empty', '--once'] as $option) {
-        $process = $start(['live', '--queue=@dial', $option]);
+        $process = $start(['live', '--queue=@by-hand', $option]);
         // The queue exists as soon as the worker has connected.
-        $until(static fn () => $dialled() !== [], 'it dials in');
-        $id = $live->queue->push(new Scripted("dialled$option", []), '', 'dialled');
+        $until(static fn () => $connected() !== [], 'it connects');
+        $id = $live->queue->push(new Scripted("connected$option", []), '', 'by-hand');
         $printed = stream_get_contents($pipes[1]);
         same(['done', 0], [$live->end($id)['state'], proc_close($process)]);
         holds(preg_match('/Processed|DONE/', $printed) === 1, $printed); // Since Laravel 9.21 it prints "DONE".
@@ -68,41 +68,41 @@ test('pop: --stop-when-empty and --once work in a process that Stoker did not st
 });
 
 // Issue 9, A28
-test('pop: a worker paused with USR2 has no job assigned, and is not killed at its timeout', function () use ($live, $story, $start, $dialled, $outlast): void {
-    $process = $start(['live', '--queue=@dial', '--max-jobs=2']);
+test('pop: a worker paused with USR2 has no job assigned, and is not killed at its timeout', function () use ($live, $story, $start, $connected, $outlast): void {
+    $process = $start(['live', '--queue=@by-hand', '--max-jobs=2']);
     $pid = proc_get_status($process)['pid'];
-    $first = $live->queue->push(new Scripted('pauses', ['pause'], tries: 1), '', 'dialled');
+    $first = $live->queue->push(new Scripted('pauses', ['pause'], tries: 1), '', 'by-hand');
     same('done', $live->end($first)['state']);
-    $second = $live->queue->push(new Scripted('waits', [], tries: 1), '', 'dialled');
+    $second = $live->queue->push(new Scripted('waits', [], tries: 1), '', 'by-hand');
     $outlast('beside a paused worker');
     same(['ready', 0, []], [($job = $live->client->job($second))['state'], $job['crashes'], $story->of('waits')]);
-    same([$pid], array_column($dialled(), 'pid'));
+    same([$pid], array_column($connected(), 'pid'));
     posix_kill($pid, SIGCONT);
     same(['done', 1], [($job = $live->end($second))['state'], $job['attempt']]);
     same(0, proc_close($process));
 });
 
 // Issue 9, A28
-test('pop: a process that continues after queue:work has no job assigned and is not killed', function () use ($live, $story, $work, $dialled, $until, $outlast): void {
+test('pop: a process that continues after queue:work has no job assigned and is not killed', function () use ($live, $story, $work, $connected, $until, $outlast): void {
     foreach (['--once', '--stop-when-empty'] as $option) {
-        $live->queue->push(new Scripted("first$option", []), '', 'dialled');
-        same(0, $work('dialled', $option));
+        $live->queue->push(new Scripted("first$option", []), '', 'by-hand');
+        same(0, $work('by-hand', $option));
         same(['run 1', 'end'], $story->of("first$option"));
-        same($option === '--once' ? 1 : 0, count($dialled()), 'connections that are left');
-        $id = $live->queue->push(new Scripted("second$option", [], tries: 1), '', 'dialled');
+        same($option === '--once' ? 1 : 0, count($connected()), 'connections that are left');
+        $id = $live->queue->push(new Scripted("second$option", [], tries: 1), '', 'by-hand');
         $outlast("beside an idle process$option");
         same(['ready', 0], [($job = $live->client->job($id))['state'], $job['crashes']]);
-        $live->reload('dial'); // After stop_grace, the server closes the connections of remaining workers.
-        $until(static fn () => $dialled() === [], 'it is let go');
-        same(0, $work('dialled', $option), 'it dials anew');
+        $live->reload('by-hand'); // After stop_grace, the server closes the connections of remaining workers.
+        $until(static fn () => $connected() === [], 'it is let go');
+        same(0, $work('by-hand', $option), 'it connects anew');
         same(['done', 1], [($job = $live->end($id))['state'], $job['attempt']]);
     }
-    same(0, $work('dialled', '--stop-when-empty'), 'ends it');
+    same(0, $work('by-hand', '--stop-when-empty'), 'ends it');
 });
 
 // Issue 9, A28
-test('pop: a process can run queue:work again, also with another queue and with several', function () use ($live, $story, $work, $dialled): void {
-    foreach (['dialled', 'second', 'dialled', 'second,dialled'] as $n => $queue) {
+test('pop: a process can run queue:work again, also with another queue and with several', function () use ($live, $story, $work, $connected): void {
+    foreach (['by-hand', 'second', 'by-hand', 'second,by-hand'] as $n => $queue) {
         $names = [];
         foreach (explode(',', $queue) as $one) {
             $live->queue->push(new Scripted($names[] = "$one-$n", []), '', $one);
@@ -112,28 +112,28 @@ test('pop: a process can run queue:work again, also with another queue and with 
             same(['run 1', 'end'], $story->of($name));
         }
     }
-    same([], $dialled());
+    same([], $connected());
 });
 
 // Issue 9, A28
 test('pop: a job may run queue:work itself', function () use ($live, $story, $work): void {
-    $outer = $live->queue->push(new Scripted('outer', ['work dialled', 'done'], tries: 1), '', 'dialled');
-    $inner = $live->queue->push(new Scripted('inner', []), '', 'dialled');
-    same(0, $work('dialled', '--once'));
+    $outer = $live->queue->push(new Scripted('outer', ['work by-hand', 'done'], tries: 1), '', 'by-hand');
+    $inner = $live->queue->push(new Scripted('inner', []), '', 'by-hand');
+    same(0, $work('by-hand', '--once'));
     same(['done', 'done'], [$live->end($outer)['state'], $live->end($inner)['state']]);
     same([['run 1', 'end'], ['run 1', 'end']], [$story->of('outer'), $story->of('inner')]);
-    $work('dialled', '--stop-when-empty');
+    $work('by-hand', '--stop-when-empty');
 });
 
 // Issue 9, A28
-test('pop: the jobs of several applications in one process are answered', function () use ($live, $harness, $dialled, $until): void {
+test('pop: the jobs of several applications in one process are answered', function () use ($live, $harness, $connected, $until): void {
     $states = [];
     foreach ([1, 2, 3] as $n) {
         $app = (static fn () => require __DIR__ . '/../support/application.php')();
         try {
             $kernel = $app->make(Kernel::class);
-            $id = $live->queue->push(new Scripted("application$n", []), '', 'dialled');
-            $kernel->call('queue:work', ['connection' => 'live', '--queue' => 'dialled', '--once' => true], new NullOutput());
+            $id = $live->queue->push(new Scripted("application$n", []), '', 'by-hand');
+            $kernel->call('queue:work', ['connection' => 'live', '--queue' => 'by-hand', '--once' => true], new NullOutput());
             $states[] = $live->end($id)['state'];
             $app->flush();
         } finally {
@@ -146,7 +146,7 @@ test('pop: the jobs of several applications in one process are answered', functi
     unset($app, $kernel);
     gc_collect_cycles();
     // Static variables of Laravel keep references to the last application.
-    $until(static fn () => count($dialled()) <= 1, 'applications that are dropped leave no connection');
+    $until(static fn () => count($connected()) <= 1, 'applications that are dropped leave no connection');
 });
 
 // Issue 9, A29
@@ -154,8 +154,8 @@ test('pop: a job that other code pops is answered as soon as its outcome is deci
     $queue = $connect(['block_for' => 5]);
     $id = '';
     $pop = static function (string ...$script) use ($live, $queue, &$id): object {
-        $id = $live->queue->push(new Scripted('hand' . count($script) . $script[0], $script), '', 'dialled');
-        $job = $queue->pop('dialled');
+        $id = $live->queue->push(new Scripted('hand' . count($script) . $script[0], $script), '', 'by-hand');
+        $job = $queue->pop('by-hand');
         same($id, $job->getJobId());
 
         return $job;
@@ -170,10 +170,10 @@ test('pop: a job that other code pops is answered as soon as its outcome is deci
     $pop('done')->fail(new \DomainException('by hand'));
     same(['failed', 'DomainException'], [$state(), $live->client->job($id)['error']['class']]);
     $pop('release 0', 'done')->fire();
-    $again = $queue->pop('dialled');
+    $again = $queue->pop('by-hand');
     same([$id, 2], [$again->getJobId(), $again->attempts()]);
     $again->release(60);
-    same(['retrying', 1], [$live->client->job($id)['state'], $queue->delayedSize('dialled')]);
+    same(['retrying', 1], [$live->client->job($id)['state'], $queue->delayedSize('by-hand')]);
     $live->client->cancel($id);
     $job = $pop('throw', 'done');
     try {
@@ -182,7 +182,7 @@ test('pop: a job that other code pops is answered as soon as its outcome is deci
     } catch (\DomainException) {
         $job->release();
     }
-    same($id, $queue->pop('dialled')->getJobId());
+    same($id, $queue->pop('by-hand')->getJobId());
     unset($queue, $pop); // The job has no outcome, so it waits for retry_after.
     same('retrying', $live->client->job($id)['state']);
     $live->client->cancel($id);
@@ -192,20 +192,20 @@ test('pop: a job that other code pops is answered as soon as its outcome is deci
 test('pop: with block_for = 0 a waiting job is found', function () use ($live, $connect): void {
     $ids = [];
     foreach (range(1, 20) as $n) {
-        $ids[] = $live->queue->push(new Scripted("instant$n", []), '', 'dialled');
+        $ids[] = $live->queue->push(new Scripted("instant$n", []), '', 'by-hand');
     }
     for ($n = 0; $n < 20; $n++) {
         $queue = $connect(['block_for' => 0]); // As if in a new process.
-        $job = $queue->pop('dialled') ?? throw new \RuntimeException("job $n is not found");
+        $job = $queue->pop('by-hand') ?? throw new \RuntimeException("job $n is not found");
         $ids = array_diff($ids, [$job->getJobId()]);
         $job->delete();
     }
     same([], $ids);
-    same(null, $connect(['block_for' => 0])->pop('dialled'));
-    $id = $live->queue->push(new Scripted('released', []), '', 'dialled');
+    same(null, $connect(['block_for' => 0])->pop('by-hand'));
+    $id = $live->queue->push(new Scripted('released', []), '', 'by-hand');
     $queue = $connect(['block_for' => 0]);
     foreach (range(1, 10) as $attempt) {
-        $job = $queue->pop('dialled');
+        $job = $queue->pop('by-hand');
         same([$id, $attempt], [$job?->getJobId(), $job?->attempts()]);
         $attempt < 10 ? $job->release() : $job->delete();
     }
@@ -215,39 +215,39 @@ test('pop: with block_for = 0 a waiting job is found', function () use ($live, $
 test('pop: jobs that were due before they were pushed run in the order of their due times', function () use ($live, $connect): void {
     $queue = $connect();
     foreach ([-200, -300, -100] as $delay) {
-        $ids[$delay] = $queue->later($delay, new Scripted('expired', []), '', 'dialled');
+        $ids[$delay] = $queue->later($delay, new Scripted('expired', []), '', 'by-hand');
     }
     foreach ([-300, -200, -100] as $delay) {
-        $job = $queue->pop('dialled');
+        $job = $queue->pop('by-hand');
         same($ids[$delay], $job?->getJobId(), "due $delay s ago");
         $job->delete();
     }
-    same(0, $queue->size('dialled'));
+    same(0, $queue->size('by-hand'));
 });
 
 // Issue 9, A29
 test('pop: size() does not count a job that has just ended', function () use ($live, $connect): void {
     $queue = $connect();
     foreach (range(1, 20) as $n) {
-        $live->queue->push(new Scripted('sizes', []), '', 'dialled');
-        same(1, $queue->size('dialled'), "round $n");
-        $queue->pop('dialled')->delete();
-        same(0, $queue->size('dialled'), "round $n");
-        $live->queue->bulk([new Scripted('sizes', []), (new Scripted('sizes', []))->delay(60)], '', 'dialled');
-        same(2, $queue->clear('dialled'));
-        same(0, $queue->size('dialled'), "round $n, after clear()");
+        $live->queue->push(new Scripted('sizes', []), '', 'by-hand');
+        same(1, $queue->size('by-hand'), "round $n");
+        $queue->pop('by-hand')->delete();
+        same(0, $queue->size('by-hand'), "round $n");
+        $live->queue->bulk([new Scripted('sizes', []), (new Scripted('sizes', []))->delay(60)], '', 'by-hand');
+        same(2, $queue->clear('by-hand'));
+        same(0, $queue->size('by-hand'), "round $n, after clear()");
     }
 });
 
 test('pop: a transaction that the job did not open stays open', function () use ($live, $story, $work): void {
     DB::beginTransaction();
     try {
-        $live->queue->push(new Scripted('inside', ['level']), '', 'dialled');
-        same(0, $work('dialled', '--once'));
+        $live->queue->push(new Scripted('inside', ['level']), '', 'by-hand');
+        same(0, $work('by-hand', '--once'));
         same(['run 1', 'level 1', 'end'], $story->of('inside'));
         same(1, DB::transactionLevel());
-        $live->queue->push(new Scripted('opens', ['transaction']), '', 'dialled');
-        same(0, $work('dialled', '--stop-when-empty'));
+        $live->queue->push(new Scripted('opens', ['transaction']), '', 'by-hand');
+        same(0, $work('by-hand', '--stop-when-empty'));
         same(1, DB::transactionLevel(), 'but what the job left open is rolled back');
     } finally {
         DB::rollBack(0);

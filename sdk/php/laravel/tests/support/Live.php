@@ -60,7 +60,7 @@ final class Live
             command = [$php, "artisan.php", "queue:work", "database", "--queue=heavy", "--sleep=0.01", "--memory=1", "--force", "--quiet"]
             directory = $here
             workers = 1
-            [pool.dial]
+            [pool.by-hand]
             workers = 1
             stop_grace = "500ms"
             task_timeout = "1s"
@@ -81,11 +81,11 @@ final class Live
             backoff = ["0s"]
             [queue.pops]
             pool = "pop"
-            [queue.dialled]
-            pool = "dial"
+            [queue.by-hand]
+            pool = "by-hand"
             backoff = ["0s"]
             [queue.second]
-            pool = "dial"
+            pool = "by-hand"
             [queue.sandboxed]
             pool = "sandbox"
             [service.tests]

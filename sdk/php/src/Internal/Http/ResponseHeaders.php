@@ -15,7 +15,7 @@ final class ResponseHeaders
     /**
      * A name in lower case.
      *
-     * @throws \InvalidArgumentException it is no token
+     * @throws \InvalidArgumentException it is not a token
      */
     public static function name(string $name): string
     {

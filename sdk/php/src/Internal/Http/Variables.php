@@ -16,7 +16,7 @@ final class Variables
      * Variables of an urlencoded string: a query, or the body of a form.
      *
      * @return array<array-key, mixed>
-     * @throws BadRequest there are more than max_input_vars of PHP's configuration
+     * @throws BadRequest if there are more than max_input_vars of PHP's configuration
      */
     public static function parse(string $encoded): array
     {

@@ -40,6 +40,11 @@ impl FileBody {
         })
     }
 
+    /// Whether pieces of the body are read into memory while it is sent.
+    pub(crate) fn takes_memory(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
+
     /// The number of bytes that are not yet sent.
     pub(crate) fn remaining(&self) -> u64 {
         match self {

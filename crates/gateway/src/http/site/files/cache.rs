@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// How long an entry is used before the file's path is looked at again.
 const FRESH_FOR: Duration = Duration::from_secs(1);
 
-/// What an entry costs, or how much all entries may cost.
+/// The memory and descriptors that an entry uses, or that all entries may use.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Weight {
     /// Open files.
@@ -48,7 +48,7 @@ pub(crate) struct Cache<T> {
     limit: Weight,
 }
 
-/// What the cache knows of a path.
+/// A cached result of looking up a path.
 pub(crate) enum Known<T> {
     Fresh(Rc<T>),
     /// The value has not been compared with the file for too long.

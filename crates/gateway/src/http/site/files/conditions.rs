@@ -7,7 +7,7 @@ use hyper::header::{
     IF_UNMODIFIED_SINCE,
 };
 
-/// What identifies the present version of what is sent.
+/// The identifiers of the current version of the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Validators<'a> {
     pub(crate) etag: Option<&'a [u8]>,
@@ -19,7 +19,7 @@ pub(crate) struct Validators<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Send,
-    /// The client has the present version: 304.
+    /// The client has the current version: 304.
     NotModified,
     /// The client expects another version: 412.
     Failed,
@@ -50,7 +50,7 @@ pub(crate) fn evaluate(headers: &HeaderMap, now: Validators<'_>) -> Outcome {
     Outcome::Send
 }
 
-/// Whether the range of a request is valid for the present version. `clock` is the present time in seconds since 1970.
+/// Whether the range of a request is valid for the current version. `clock` is the current time in seconds since 1970.
 pub(crate) fn allows_range(
     method: &Method,
     headers: &HeaderMap,
@@ -67,7 +67,7 @@ pub(crate) fn allows_range(
     if value.starts_with(b"\"") {
         return now.etag.is_some_and(|etag| is_same_strong(value, etag));
     }
-    // A file that has changed in the present second may change again without another date.
+    // A file that has changed in the current second may change again without another date.
     let is_settled = |modified: &i64| *modified < clock;
     let modified = now.modified.filter(is_settled);
     modified.is_some() && date::parse(value) == modified
@@ -78,7 +78,7 @@ fn date_of(headers: &HeaderMap, name: &HeaderName) -> Option<i64> {
     date::parse(value.as_bytes())
 }
 
-/// Whether one of the tags in a header is that of the present version. `*` means any version.
+/// Whether one of the tags in a header is that of the current version. `*` means any version.
 fn any_tag(
     headers: &HeaderMap,
     name: &HeaderName,

@@ -82,7 +82,7 @@ impl Directories {
     }
 }
 
-/// Converts the errors that mean that there is nothing to `None`. Others, such as too many open files, stay errors.
+/// Converts the errors that mean that nothing exists at the path to `None`. Others, such as too many open files, stay errors.
 fn unless_missing(opened: io::Result<OwnedFd>) -> io::Result<Option<OwnedFd>> {
     let error = match opened {
         Ok(fd) => return Ok(Some(fd)),

@@ -15,7 +15,7 @@ const FILE_FLAGS: OFlags = OFlags::RDONLY
 const DIRECTORY_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
 
-/// A directory. It stays the same one when another gets its path.
+/// A directory. It stays the same directory even if another one takes its path.
 #[derive(Debug)]
 pub(crate) struct Directory {
     fd: OwnedFd,

@@ -21,7 +21,7 @@ impl Coding {
         }
     }
 
-    /// What is added to the name of a file.
+    /// The suffix of the names of such files.
     pub(crate) const fn suffix(self) -> &'static str {
         match self {
             Self::Brotli => ".br",

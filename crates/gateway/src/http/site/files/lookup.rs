@@ -25,7 +25,7 @@ pub(crate) struct Lookup {
     missing: RefCell<Missing>,
 }
 
-/// What is at a path.
+/// The result of looking up a path.
 pub(crate) enum Found {
     File(Rc<Resource>),
     Directory,

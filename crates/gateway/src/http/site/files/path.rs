@@ -7,7 +7,7 @@ const MAX_PATH: usize = 4_095;
 /// The only directory whose name begins with a dot and that is served (RFC 8615).
 const WELL_KNOWN: &[u8] = b".well-known";
 
-/// What a path stands for.
+/// The meaning of a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Target<'a> {
     /// A path relative to the document root, without an empty, `.` or `..` part. Empty for the root itself.
@@ -16,7 +16,7 @@ pub(crate) enum Target<'a> {
     Directory(Cow<'a, [u8]>),
     /// Nothing that can be a file of a site.
     None,
-    /// No client sends such a path except to get at files that it must not get.
+    /// Only a client that tries to reach protected files sends such a path.
     Hostile,
 }
 
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn unusual_paths_are_no_files() {
+    fn unusual_paths_are_not_files() {
         let long = format!("/{}", "a/".repeat(2_048) + "b");
         for path in [
             "*",

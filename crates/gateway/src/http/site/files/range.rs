@@ -2,7 +2,7 @@
 
 use hyper::header::{HeaderMap, RANGE};
 
-/// What to send.
+/// The part of a file that is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Whole,

@@ -13,7 +13,7 @@ use hyper::{Method, Response, StatusCode};
 use std::io;
 use std::time::SystemTime;
 
-/// What is sent, apart from the part of it that the client asks for.
+/// A file that is sent; the range that the client asks for is chosen later.
 pub(crate) struct Whole<'a> {
     pub(crate) file: &'a File,
     /// The headers of a response with the whole file, including `content-length`.

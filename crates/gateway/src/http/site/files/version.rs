@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// tick of the kernel's clock result in the same times.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
-/// What a descriptor refers to.
+/// The kind of file that a descriptor refers to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Opened {
     File(Version),
@@ -78,7 +78,7 @@ impl Version {
     }
 }
 
-/// The present time in seconds since 1970.
+/// The current time in seconds since 1970.
 pub(crate) fn seconds(now: SystemTime) -> i64 {
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_and_pipes_are_no_files() {
+    fn directories_and_pipes_are_not_files() {
         let dir = TestDir::new();
         let directory = File::open(dir.path()).unwrap();
         assert_eq!(Version::of(directory), Ok(Opened::Directory));

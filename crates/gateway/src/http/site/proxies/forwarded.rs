@@ -1,6 +1,6 @@
 //! The header `Forwarded` (RFC 7239).
 
-/// What one proxy says about the request that it received.
+/// The information that one proxy adds about the request that it received.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Element {
     /// The address of its client.

@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// What the names of the files begin with.
+/// The prefix of the names of these files.
 const PREFIX: &[u8] = b"answer-";
 /// A file of this age is left over: its request was cancelled, or a process was killed.
 const MAX_AGE: Duration = Duration::from_secs(60);

@@ -12,7 +12,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What the names of all files begin with.
+/// The prefix of all file names in the directory.
 const PREFIX: &str = "body-";
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// The number of names that are tried if files with these names exist.
@@ -61,7 +61,7 @@ impl SpoolDir {
                 continue;
             }
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-            // Something else than a file that can't be opened or removed does no harm.
+            // Other files that can't be opened or removed do no harm.
             let Ok(file) = rustix::fs::openat(&self.fd, &name, flags, Mode::empty()) else {
                 continue;
             };

@@ -3,7 +3,7 @@
 use crate::job::into_lossless_text;
 use crate::sqlite::kinds::{DELAY, UNIQUE, signed};
 use crate::sqlite::row_checksum::{ENDED, JOBS};
-use crate::sqlite::writer::end::JobBrief;
+use crate::sqlite::writer::end::JobSummary;
 use crate::sqlite::writer::{Batch, Writer};
 use crate::{Bytes, HistoryKind, QueueNo, State, View};
 use rusqlite::{OptionalExtension, params};
@@ -57,8 +57,8 @@ impl Writer {
             let mut before = self.db.prepare_cached(BODY_OF_ENDED)?;
             let before: Option<Vec<u8>> =
                 before.query_row(params![queue, state, id], |row| row.get(0))?;
-            let mut brief = self.brief_ended(view)?;
-            self.note_edit(&mut brief, before, batch)?;
+            let mut summary = self.ended_job_summary(view)?;
+            self.note_edit(&mut summary, before, batch)?;
             let mut edit = self.db.prepare_cached(&EDIT_ENDED)?;
             edit.execute(params![
                 queue,
@@ -66,14 +66,14 @@ impl Writer {
                 id,
                 body.codec,
                 body.bytes,
-                brief.notes
+                summary.notes
             ])?;
-        } else if let Some(mut brief) = self.brief(view.id)? {
+        } else if let Some(mut summary) = self.job_summary(view.id)? {
             let mut before = self.db.prepare_cached(BODY)?;
             let before: Option<Vec<u8>> = before.query_row([id], |row| row.get(0))?;
-            self.note_edit(&mut brief, before, batch)?;
+            self.note_edit(&mut summary, before, batch)?;
             let mut edit = self.db.prepare_cached(&EDIT)?;
-            edit.execute(params![id, body.codec, body.bytes, brief.notes])?;
+            edit.execute(params![id, body.codec, body.bytes, summary.notes])?;
         }
         Ok(())
     }
@@ -82,12 +82,12 @@ impl Writer {
     /// the new one is written.
     fn note_edit(
         &self,
-        brief: &mut JobBrief,
+        summary: &mut JobSummary,
         before: Option<Vec<u8>>,
         batch: &Batch,
     ) -> rusqlite::Result<()> {
         let before = into_lossless_text(before.unwrap_or_default());
-        self.note(brief, batch.now, HistoryKind::Edited, &before)
+        self.note(summary, batch.now, HistoryKind::Edited, &before)
     }
 
     pub(super) fn move_to(
@@ -119,14 +119,14 @@ impl Writer {
         from: &str,
         batch: &mut Batch,
     ) -> rusqlite::Result<()> {
-        let mut brief = self.brief_ended(view)?;
-        self.note(&mut brief, batch.now, HistoryKind::Moved, from)?;
+        let mut summary = self.ended_job_summary(view)?;
+        self.note(&mut summary, batch.now, HistoryKind::Moved, from)?;
         let row = params![
             view.queue.0,
             view.state as u8,
             view.id.0 as i64,
             to.0,
-            brief.notes,
+            summary.notes,
             self.queues.policy(to).class_of(view.class),
         ];
         self.db.prepare_cached(&MOVE_ENDED)?.execute(row)?;
@@ -143,16 +143,16 @@ impl Writer {
         from: &str,
         batch: &mut Batch,
     ) -> rusqlite::Result<()> {
-        let Some(mut brief) = self.brief(view.id)? else {
+        let Some(mut summary) = self.job_summary(view.id)? else {
             return Ok(());
         };
-        self.note(&mut brief, batch.now, HistoryKind::Moved, from)?;
-        if brief.marks & UNIQUE != 0 {
+        self.note(&mut summary, batch.now, HistoryKind::Moved, from)?;
+        if summary.marks & UNIQUE != 0 {
             self.move_unique_key(view, to, batch.now)?;
-            self.release_unique(&brief, |_| true)?;
+            self.release_unique(&summary, |_| true)?;
         }
         let class = self.queues.policy(to).class_of(view.class);
-        let is_delay = brief.marks & DELAY != 0;
+        let is_delay = summary.marks & DELAY != 0;
         let state = match view.state {
             // A ready job was already due, even if the clock has been set back since then.
             State::Suspended | State::Ready => view.state,
@@ -165,7 +165,7 @@ impl Writer {
             to.0,
             state as u8,
             ord.map(signed),
-            brief.notes,
+            summary.notes,
             class,
         ];
         self.db.prepare_cached(&MOVE)?.execute(row)?;

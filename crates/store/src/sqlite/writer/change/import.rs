@@ -41,14 +41,14 @@ impl Writer {
         let state = state_of(&new, batch.now);
         let id = self.ids.make(batch.now);
         let order = self.insert(id, &new, state, batch)?;
-        let Some(mut brief) = self.brief(id)? else {
+        let Some(mut summary) = self.job_summary(id)? else {
             return Ok(false);
         };
         if let Some(checkpoint) = checkpoint {
-            self.keep(&mut brief, CHECKPOINT, None, 0, &checkpoint)?;
+            self.keep(&mut summary, CHECKPOINT, None, 0, &checkpoint)?;
         }
         self.note(
-            &mut brief,
+            &mut summary,
             batch.now,
             HistoryKind::Imported,
             &format!("was {was}"),
@@ -59,12 +59,12 @@ impl Writer {
             run.exceptions,
             run.crashes,
             signed(run.ran_us),
-            brief.notes,
-            brief.marks,
+            summary.notes,
+            summary.marks,
         ])?;
         self.record_push(&new, id, batch.now)?;
         match error {
-            Some(error) => self.finish(brief, Some(run), &Ending::Failed(error), batch)?,
+            Some(error) => self.finish(summary, Some(run), &Ending::Failed(error), batch)?,
             None if state == State::Ready => {
                 batch.wake_at(new.queue, new.class, &new.key, order);
             }

@@ -298,8 +298,8 @@ impl Writer {
                 self.retry_ended(view, wait, batch)?;
             }
             Change::Cancel => {
-                if let Some(brief) = self.brief(view.id)? {
-                    self.finish(brief, None, &Ending::Cancelled, batch)?;
+                if let Some(summary) = self.job_summary(view.id)? {
+                    self.finish(summary, None, &Ending::Cancelled, batch)?;
                 }
             }
             Change::Discard => self.discard(view)?,

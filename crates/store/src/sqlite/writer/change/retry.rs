@@ -2,7 +2,7 @@
 
 use crate::sqlite::kinds::{DELAY, signed, to_json};
 use crate::sqlite::row_checksum::{ENDED, JOBS};
-use crate::sqlite::writer::end::JobBrief;
+use crate::sqlite::writer::end::JobSummary;
 use crate::sqlite::writer::{Batch, Writer};
 use crate::{HistoryKind, State, View};
 use rusqlite::params;
@@ -54,19 +54,23 @@ static RELEASE: LazyLock<String> = LazyLock::new(|| {
         "id = ?1",
     )
 });
-const BRIEF: &str = "SELECT marks, notes FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3";
+const SUMMARY_OF_ENDED: &str =
+    "SELECT marks, notes FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3";
 const FORGET_KEPT: &str = "DELETE FROM kept WHERE job = ?1";
 const FORGET_HISTORY: &str = "DELETE FROM history WHERE job = ?1";
 
 impl Writer {
     /// The part of an ended job's row that is needed for changing it.
-    pub(in crate::sqlite::writer) fn brief_ended(&self, view: &View) -> rusqlite::Result<JobBrief> {
-        let mut brief = self.db.prepare_cached(BRIEF)?;
-        brief.query_row(
+    pub(in crate::sqlite::writer) fn ended_job_summary(
+        &self,
+        view: &View,
+    ) -> rusqlite::Result<JobSummary> {
+        let mut summary = self.db.prepare_cached(SUMMARY_OF_ENDED)?;
+        summary.query_row(
             params![view.queue.0, view.state as u8, view.id.0 as i64],
             |row| {
                 let (marks, notes) = (row.get(0)?, row.get(1)?);
-                Ok(JobBrief {
+                Ok(JobSummary {
                     id: view.id,
                     queue: view.queue,
                     state: view.state,
@@ -84,9 +88,9 @@ impl Writer {
         wait: u64,
         batch: &mut Batch,
     ) -> rusqlite::Result<()> {
-        let mut brief = self.brief_ended(view)?;
+        let mut summary = self.ended_job_summary(view)?;
         let options = self.retry_options(view, batch.now)?;
-        self.note(&mut brief, batch.now, HistoryKind::RetriedByOperator, "")?;
+        self.note(&mut summary, batch.now, HistoryKind::RetriedByOperator, "")?;
         let state = match wait {
             0 => State::Ready,
             _ => State::Delayed,
@@ -103,8 +107,8 @@ impl Writer {
             state as u8,
             ord,
             signed(due),
-            brief.marks & !DELAY | if is_delay { DELAY } else { 0 },
-            brief.notes,
+            summary.marks & !DELAY | if is_delay { DELAY } else { 0 },
+            summary.notes,
             class,
             options,
         ])?;
@@ -156,11 +160,11 @@ impl Writer {
 
     /// Makes a job wait until it is released.
     pub(super) fn suspend(&mut self, view: &View, batch: &mut Batch) -> rusqlite::Result<()> {
-        let Some(mut brief) = self.brief(view.id)? else {
+        let Some(mut summary) = self.job_summary(view.id)? else {
             return Ok(());
         };
-        self.note(&mut brief, batch.now, HistoryKind::Suspended, "")?;
-        let row = params![view.id.0 as i64, brief.notes];
+        self.note(&mut summary, batch.now, HistoryKind::Suspended, "")?;
+        let row = params![view.id.0 as i64, summary.notes];
         self.db.prepare_cached(&SUSPEND)?.execute(row)?;
         self.queues.count(view.queue, view.state, -1);
         self.enter(view, State::Suspended, 0, false, batch);

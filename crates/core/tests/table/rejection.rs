@@ -1,4 +1,4 @@
-//! Tests of calls that are refused on arrival, and of the time after which to retry.
+//! Tests of calls that are rejected on arrival, and of the time after which to retry.
 use crate::support::*;
 use stoker_core::*;
 
@@ -11,16 +11,16 @@ fn bounded(config: QueueConfig) -> (World, PoolId, NameId, TaskId) {
 }
 
 #[test]
-fn a_full_queue_refuses_calls_with_a_retry_after() {
+fn a_full_queue_rejects_calls_with_a_retry_after() {
     let full = QueueConfig {
         max_waiting: 3,
         ..QueueConfig::default()
     };
     let (mut w, _, users, running) = bounded(full);
     let waiting = w.submit_many(3, &call(users));
-    let refused = w.submit(call(users));
-    let Some(Outcome::Exhausted { retry_after }) = w.outcome(refused) else {
-        panic!("{:?}", w.end(refused));
+    let rejected = w.submit(call(users));
+    let Some(Outcome::Exhausted { retry_after }) = w.outcome(rejected) else {
+        panic!("{:?}", w.end(rejected));
     };
     assert!(
         retry_after >= ms(290) && retry_after <= ms(310),
@@ -40,18 +40,18 @@ fn retry_after_has_a_minimum() {
         ..QueueConfig::default()
     };
     let users = w.calls(pool, "users.get", full);
-    let refused = w.submit(call(users));
+    let rejected = w.submit(call(users));
     assert_eq!(
-        w.outcome(refused),
+        w.outcome(rejected),
         Some(Outcome::Exhausted {
             retry_after: ms(10)
         })
     );
 }
 
-/// A job has already been accepted by its store, so the core does not refuse it.
+/// A job has already been accepted by its store, so the core does not reject it.
 #[test]
-fn jobs_are_never_refused() {
+fn jobs_are_never_rejected() {
     let (mut w, pool) = World::ready(workers(1));
     let full = QueueConfig {
         max_waiting: 1,
@@ -75,9 +75,9 @@ fn a_wait_that_is_too_long_is_shed() {
         waiting.iter().all(|task| w.waits(*task)),
         "behind two is 200 ms"
     );
-    let refused = w.submit(call(users));
-    let Some(Outcome::Shed { retry_after }) = w.outcome(refused) else {
-        panic!("{:?}", w.end(refused));
+    let rejected = w.submit(call(users));
+    let Some(Outcome::Shed { retry_after }) = w.outcome(rejected) else {
+        panic!("{:?}", w.end(rejected));
     };
     assert!(
         retry_after > ms(250) && retry_after < ms(350),
@@ -90,11 +90,11 @@ fn a_wait_that_is_too_long_is_shed() {
 fn a_call_whose_deadline_would_pass_in_the_queue_is_shed() {
     let (mut w, _, users, _) = bounded(QueueConfig::default());
     w.submit_many(5, &call(users));
-    let refused = w.submit(call(users).time_left(ms(550)));
+    let rejected = w.submit(call(users).time_left(ms(550)));
     assert!(
-        matches!(w.outcome(refused), Some(Outcome::Shed { .. })),
+        matches!(w.outcome(rejected), Some(Outcome::Shed { .. })),
         "{:?}",
-        w.end(refused)
+        w.end(rejected)
     );
     let let_in = w.submit(call(users).time_left(ms(750)));
     assert!(w.waits(let_in));
@@ -115,14 +115,14 @@ fn the_expected_wait_is_divided_by_the_workers() {
     w.train(&call(users), ms(100));
     let tasks = w.submit_many(2 + 6, &call(users));
     assert!(tasks.iter().all(|task| w.outcome(*task).is_none()));
-    let refused = w.submit(call(users));
-    assert!(matches!(w.outcome(refused), Some(Outcome::Shed { .. })));
+    let rejected = w.submit(call(users));
+    assert!(matches!(w.outcome(rejected), Some(Outcome::Shed { .. })));
 }
 
-/// A call made inside a worker is refused if only this worker's pool could serve it and all workers of
+/// A call made inside a worker is rejected if only this worker's pool could serve it and all workers of
 /// the pool wait for such calls.
 #[test]
-fn a_call_that_would_wait_for_itself_is_refused() {
+fn a_call_that_would_wait_for_itself_is_rejected() {
     let (mut w, pool) = World::ready(workers(2));
     let users = w.calls(pool, "users.get", QueueConfig::default());
     let outer = w.submit_many(2, &call(users));
