@@ -1,5 +1,13 @@
 <?php
 // Answers a request of a site: the query says how.
+function wait_at(string $gate): void
+{
+    while (!file_exists($gate)) {
+        clearstatcache();
+        usleep(2000);
+    }
+}
+
 switch ($_GET['do'] ?? '') {
     case 'stream':
         while (ob_get_level()) {
@@ -7,10 +15,7 @@ switch ($_GET['do'] ?? '') {
         }
         echo 'first';
         flush();
-        while (!file_exists($_GET['gate'])) {
-            clearstatcache();
-            usleep(2000);
-        }
+        wait_at($_GET['gate']);
         echo ' second';
         flush();
         echo ' third';
@@ -27,6 +32,7 @@ switch ($_GET['do'] ?? '') {
             ob_end_flush();
         }
         flush();
+        wait_at($_GET['gate']);
         throw new RuntimeException('in the middle');
     case 'large':
         for ($left = (int) $_GET['bytes']; $left > 0; $left -= 65536) {

@@ -40,7 +40,7 @@ void answer_begin(const struct task *of)
     accepts_parts = wire_find(of->meta, of->meta_len, WIRE_PARTS_CREDIT, &entry) && entry.len == 4;
     worker.credit = accepts_parts ? wire_u32(entry.value) : 0;
     accepts_parts &= !of->is_http || worker.credit >= MIN_CREDIT;
-    worker.is_cancelled = false;
+    worker.is_cancelled = worker.is_ending = false;
     began_at = polled_at = clock_now();
 }
 

@@ -16,6 +16,13 @@ extern char **environ;
 
 bool sapi_is_forked;
 
+/* Ends the script whose output nobody wants, unless it ignores that. */
+static void abort_script(void)
+{
+    worker.is_ending = true;
+    php_handle_aborted_connection();
+}
+
 static size_t write_output(const char *bytes, size_t len)
 {
     if (sapi_is_forked || !request.task) {
@@ -23,7 +30,7 @@ static size_t write_output(const char *bytes, size_t len)
         return count < 0 ? 0 : (size_t)count;
     }
     if (!answer_write(bytes, len))
-        php_handle_aborted_connection();
+        abort_script();
     return len;
 }
 
@@ -35,7 +42,7 @@ static void flush_output(void *context)
     if (request.task->is_http)
         sapi_send_headers();
     if (!answer_flush())
-        php_handle_aborted_connection();
+        abort_script();
 }
 
 static int send_headers(sapi_headers_struct *headers)

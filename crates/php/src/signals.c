@@ -36,8 +36,10 @@ static void interrupted(zend_execute_data *frame)
     if (is_interrupted && !sapi_is_forked) {
         is_interrupted = 0;
         worker_receive(0);
-        if (worker.current && worker.is_cancelled && !EG(exception))
+        if (worker.current && worker.is_cancelled && !worker.is_ending && !EG(exception)) {
+            worker.is_ending = true;
             zend_throw_unwind_exit();
+        }
     }
     if (pass_on)
         pass_on(frame);

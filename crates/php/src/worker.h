@@ -15,6 +15,8 @@ struct worker {
     struct task *current;
     /* A CANCEL for the current task has come. */
     bool is_cancelled;
+    /* The current task's script was told that it is cancelled: what it does now, such as its shutdown functions, is not interrupted. */
+    bool is_ending;
     /* The server sent GOAWAY: the received tasks are finished, then the process exits. */
     bool is_draining;
     /* The connection has ended. */
