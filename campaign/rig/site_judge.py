@@ -181,7 +181,7 @@ class Judge:
         if self._strategies(request) & {"fastcgi", "http"} and self.timeline.during(request, "kill upstream"):
             return True
         kills = self.timeline.during(request, "kill worker", "kill upstream")
-        return kills >= min(pool["crash_budget"] or 3 for pool in self.draw.pools.values()) or self._may_lack_memory(request)
+        return kills >= min(pool["crash_budget"] or 3 for pool in self.draw.pools.values()) or (not request.is_safe() and self._may_lack_memory(request))
 
     def _may_be_502(self, request):
         if not self._has_lost_its_worker(request):
