@@ -110,7 +110,7 @@ fn only_the_guilty_task_suffers() {
     for (how, status) in [
         ("kill", Status::WORKER_DIED),
         ("segv", Status::WORKER_DIED),
-        ("exit", Status::WORKER_DIED),
+        ("exit", Status::EXCEPTION),
         ("memory", Status::WORKER_DIED),
         ("half", Status::WORKER_DIED),
         ("loop", Status::DEADLINE_EXCEEDED),
@@ -122,7 +122,7 @@ fn only_the_guilty_task_suffers() {
     }
     app.wait_for_log("died with signal 9 (KILL) while it ran a task");
     app.wait_for_log("died with signal 11 (SEGV) while it ran a task");
-    app.wait_for_log("died with exit code 3 while it ran a task; last words: exit");
+    app.wait_for_log("exit() or die() was called while t.die ran");
     app.wait_for_log("is killed at t.die#*: its task exceeded its timeout");
 }
 
