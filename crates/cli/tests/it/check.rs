@@ -175,6 +175,10 @@ const BAD: &[(&str, &str)] = &[
          = \"1s\", cap = \"10m\" } with base not above cap",
     ),
     (
+        "[pool.app]\nstrategy = \"snapshot\"\n",
+        ":2: pool.app.strategy: the strategy requires a command (strategy = \"snapshot\")\n    add command, or remove strategy",
+    ),
+    (
         "[pool.app]\ncommand = [\"x\"]\nstrategy = \"fork\"\ntasks_per_fork = 0\n[pool.b]\ncommand = [\"x\"]\n\
          tasks_per_fork = 2\n",
         ":4: pool.app.tasks_per_fork: expected a number from 1 to 1000000000000, or \"auto\", found 0\n\
