@@ -79,15 +79,17 @@ impl Sim {
         }
     }
 
-    /// Lets the worker of a running call send the first part of its answer, unless it has, and a further part.
+    /// Lets the worker of a running call send the first part of its answer and further ones. If it has done so, it breaks the
+    /// protocol.
     fn begin_one_answer(&mut self, about: Option<WorkerId>) {
         if let Some((task, worker)) = self.running_one(about, false) {
             self.edge.answers_begun.insert(task);
-            if !self.core.has_begun_answer(worker, task) {
-                self.step(Event::AnswerBegun { worker, task });
-            }
-            if self.core.has_begun_answer(worker, task) {
-                self.step(Event::AnswerContinued { worker, task });
+            let had_begun = self.core.has_begun_answer(worker, task);
+            self.step(Event::AnswerBegun { worker, task });
+            for _ in 0..2 {
+                if !had_begun && self.core.has_begun_answer(worker, task) {
+                    self.step(Event::AnswerContinued { worker, task });
+                }
             }
         }
     }
