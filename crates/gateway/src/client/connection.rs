@@ -19,7 +19,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// How long the server may take to answer HELLO. During a restart of the server, connections wait in its backlog.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(60);
@@ -37,6 +37,8 @@ pub(super) struct Connection {
     /// has read something.
     fd: AsyncFd<UnixStream>,
     client: Client,
+    /// When the connection was opened.
+    pub(super) opened: Instant,
     lane: Weak<Lane>,
     outgoing: Outgoing,
     /// Notified when there is something to write, or when the connection has ended.
@@ -79,6 +81,7 @@ impl Connection {
         let connection = Rc::new(Self {
             fd,
             client: client.clone(),
+            opened: Instant::now(),
             lane: Rc::downgrade(lane),
             outgoing: Outgoing::default(),
             wake: Notify::new(),

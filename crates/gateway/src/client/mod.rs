@@ -178,7 +178,7 @@ impl Client {
     ) -> Result<Reply, Failure> {
         let user = self.user(uid);
         let is_large = user.is_large(request);
-        let mut sent = 0;
+        let (mut sent, mut last_lost) = (0, None);
         loop {
             let connection = self
                 .connection(&user, is_large, give_up_at, deadline.is_some())
@@ -190,13 +190,13 @@ impl Client {
                     return Ok(reply);
                 }
                 Err(lost) => {
-                    sent += u32::from(lost.was_sent);
-                    let most = if request.is_repeatable {
-                        MAX_ATTEMPTS
-                    } else {
-                        1
-                    };
-                    if sent >= most || Instant::now() >= give_up_at {
+                    // Connections that were open already when the last one was lost have ended with it: the server has died
+                    // once, however many of them there were.
+                    let is_new = last_lost.is_none_or(|last| connection.opened > last);
+                    sent += u32::from(lost.was_sent && is_new);
+                    last_lost = Some(Instant::now());
+                    let may_repeat = request.is_repeatable || !lost.was_sent;
+                    if !may_repeat || sent >= MAX_ATTEMPTS || Instant::now() >= give_up_at {
                         return Err(Failure::Lost);
                     }
                     let retries = &self.counters().retries;
