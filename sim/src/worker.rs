@@ -228,6 +228,9 @@ impl Worker {
 
     /// Reads all available frames at once.
     pub(crate) fn read(&mut self, all: &mut Vec<WorkerEffect>, ledger: &mut Ledger, setup: &Setup) {
+        if let Some(link) = &mut self.connection.link {
+            link.awaits_confirmation = self.model.state == "acks";
+        }
         let (model, read_at) = (&mut self.model, self.read_at);
         let name = &mut self.name;
         let ended = self.connection.take(|frame| match frame.kind {
