@@ -5,6 +5,7 @@ use crate::connection::Connection;
 use crate::dice::Dice;
 use crate::gateway;
 use crate::link::LostSession;
+use crate::lost_links::SessionEnd;
 use crate::model::Model;
 use crate::pulls::Pull;
 use crate::setup::Setup;
@@ -141,7 +142,7 @@ impl World {
                 // The gateway closes the worker's connection too. On its next connection, the guest is a new worker.
                 self.trace(|| format!("  worker {key} is disconnected"));
                 if worker_is_cut {
-                    self.end_session(no, key, true);
+                    self.end_session(no, key, SessionEnd::Killed);
                     continue;
                 }
                 self.dies(key, true);

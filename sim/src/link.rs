@@ -38,6 +38,9 @@ pub(crate) struct Link {
     next_cut: Option<Cut>,
     /// The worker has received the answer to HELLO, without which there is no session.
     pub(crate) is_welcomed: bool,
+    /// The worker waits for the confirmation of an acknowledgement. If that were lost, the SDK would throw an exception in
+    /// the code of the task, which the table does not have.
+    pub(crate) awaits_confirmation: bool,
     pub(crate) is_cut: bool,
     /// The worker knows of the loss. What it wrote before has arrived.
     is_down: bool,
@@ -56,6 +59,7 @@ impl Link {
             to_worker: Vec::new(),
             next_cut: None,
             is_welcomed: false,
+            awaits_confirmation: false,
             is_cut: false,
             is_down: false,
             tasks: Vec::new(),
@@ -70,7 +74,8 @@ impl Link {
 
     /// Counts a read or an answer. If the connection is lost in it, returns how many of its bytes arrive.
     fn arriving(&mut self, len: usize) -> Option<usize> {
-        let cut = self.next_cut.as_mut().filter(|_| self.is_welcomed)?;
+        let may_be_lost = self.is_welcomed && !self.awaits_confirmation;
+        let cut = self.next_cut.as_mut().filter(|_| may_be_lost)?;
         if cut.after > 0 {
             cut.after -= 1;
             return None;

@@ -13,6 +13,16 @@ use stoker_wire::{Encode, Type};
 /// A run of a worker without a connection is continued after this time, unless it only has to answer.
 pub(crate) const PAUSE_WITHOUT_CONNECTION: Duration = Duration::from_millis(20);
 
+/// How a session ends that is not resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionEnd {
+    /// There is nothing to resume, or `resume_timeout` is zero.
+    Lost,
+    Expired,
+    /// The server has closed the connection, for example because of a time limit.
+    Killed,
+}
+
 impl World {
     /// The gateway and the network of a new worker on another machine.
     pub(crate) fn new_link(&mut self, key: u64) -> Link {
@@ -61,8 +71,9 @@ impl World {
         let can_be_resumed = link.can_be_resumed();
         self.trace(|| format!("  worker {key} loses its connection"));
         self.count_link("connection lost");
+        self.ledger.calls.had_lost_links = true;
         if !can_be_resumed {
-            return self.end_session(no, key, false);
+            return self.end_session(no, key, SessionEnd::Lost);
         }
         let outage = match self.dice("links").percent(70) {
             true => self.dice("links").micros(50, 500_000),
@@ -84,7 +95,7 @@ impl World {
             return;
         }
         if !is_in_time {
-            return self.end_session(no, key, true);
+            return self.end_session(no, key, SessionEnd::Expired);
         }
         self.record_busy();
         self.count_link("session resumed");
@@ -101,7 +112,7 @@ impl World {
     }
 
     /// The gateway closes the worker's connection to the server. To the server, the worker has died.
-    pub(crate) fn end_session(&mut self, no: usize, key: u64, has_expired: bool) {
+    pub(crate) fn end_session(&mut self, no: usize, key: u64, end: SessionEnd) {
         self.record_busy();
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
@@ -110,6 +121,7 @@ impl World {
             return;
         };
         let (session, open, is_idle) = (link.session(), link.open(), link.is_idle());
+        let has_expired = end != SessionEnd::Lost;
         if has_expired {
             self.expired_sessions.add(&session.id, open);
             self.guests[no].lost_session = Some(session);
@@ -119,13 +131,13 @@ impl World {
             worker.connection.put(Encode::new(Type::Goaway, 0));
             self.ledger.had_leaving_workers = true;
         }
-        self.count_link(match (has_expired, is_idle) {
-            (true, _) => "session expired",
-            (false, true) => "idle worker lost",
-            (false, false) => "worker lost",
+        self.count_link(match (end, is_idle) {
+            (SessionEnd::Expired, _) => "session expired",
+            (SessionEnd::Killed, _) => "worker killed while it had no connection",
+            (SessionEnd::Lost, true) => "idle worker lost",
+            (SessionEnd::Lost, false) => "worker lost",
         });
-        let leaves = is_idle || self.workers.get(&key).is_some_and(Worker::leaves_by_itself);
-        self.dies(key, !leaves);
+        self.dies(key, end == SessionEnd::Killed);
     }
 
     /// A worker whose session has expired reconnects, and still has its answers. The gateway refuses and counts them.

@@ -239,6 +239,9 @@ impl Worker {
         ledger: &mut Ledger,
         setup: &Setup,
     ) -> bool {
+        if let Some(link) = &mut self.connection.link {
+            link.awaits_confirmation = self.model.state == "acks";
+        }
         let (model, read_at) = (&mut self.model, self.read_at);
         let (name, answer) = (&mut self.name, &mut self.answer);
         let ended = self.connection.take(|frame| match frame.kind {

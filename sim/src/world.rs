@@ -223,8 +223,8 @@ impl World {
 
     pub(crate) fn step(&mut self) {
         self.steps += 1;
-        self.guests_receive();
         self.links_lost();
+        self.guests_receive();
         self.plan_reads();
         self.kill_if_due();
         self.record_busy();

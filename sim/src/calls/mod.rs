@@ -96,6 +96,8 @@ pub(crate) struct Calls {
     pub(crate) workers_misbehave: bool,
     /// A server has drained at some time.
     pub(crate) had_drain: bool,
+    /// Workers on other machines have lost their connections, perhaps with calls that were on their way.
+    pub(crate) had_lost_links: bool,
     /// The minimum number of tasks that the workers of each pool can run at once: only workers that have been ready
     /// for a while count.
     pub(crate) slots: Vec<u64>,
