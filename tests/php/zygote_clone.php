@@ -6,7 +6,6 @@ declare(strict_types=1);
 
 namespace Stoker\Internal;
 
-use Stoker\Task;
 use Stoker\Worker;
 
 require __DIR__ . '/../../sdk/php/src/autoload.php';
@@ -25,5 +24,5 @@ function pcntl_fork(): int
 $zygote = getmypid();
 Worker::create()
     ->onCall('t.run', static fn (): array => ['pid' => getmypid(), 'parent' => posix_getppid(), 'zygote' => $zygote])
-    ->onCall('t.exit', static fn (Task $task) => exit((int) $task->body()))
+    ->onCall('t.dies', static fn () => posix_kill(getmypid(), SIGKILL))
     ->run();

@@ -488,8 +488,8 @@ fn a_zygote_may_make_its_children_those_of_the_angel() {
         pids.insert(run["pid"].to_string());
     }
     assert_eq!(pids.len(), 20);
-    assert_eq!(client.call("t.exit", "3").status(), Status::WORKER_DIED);
-    app.wait_for_log("died with exit code 3 while it ran a task");
+    assert_eq!(client.call("t.dies", "").status(), Status::WORKER_DIED);
+    app.wait_for_log("died with signal 9 (KILL) while it ran a task");
     until("all ends are counted", || {
         (app.pool()["spent"] == 20).then_some(())
     });
@@ -536,7 +536,7 @@ fn a_reload_to_a_version_that_cannot_boot_keeps_the_old_zygote() {
     let told = output.stdout + &output.stderr;
     assert_ne!(output.code, 0, "{told}");
     assert!(told.contains("the new version is broken"), "{told}");
-    app.wait_for_log("pool php: the new version can't run; the old one stays");
+    app.wait_for_log("pool php: the new version can't start; the old version keeps running");
     for _ in 0..5 {
         assert_eq!(app.call("t.run", "").text(), old);
     }

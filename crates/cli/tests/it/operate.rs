@@ -472,8 +472,11 @@ fn a_suspended_job_keeps_its_attempts() {
     let gate = app.dir.gate("gate");
     let mut client = app.client();
     let script = "if again note-told;if again ok;once again;fail 64 no";
+    // Both jobs wait before either runs, so that the second attempt comes after the other job.
+    client.call_server("stoker.queue", &json!({"op": "pause", "queue": "mails"}));
     let id = client.push(&Request::push("mails", script));
     client.push(&Request::push("mails", "gate gate"));
+    client.call_server("stoker.queue", &json!({"op": "resume", "queue": "mails"}));
     let held = gate.wait_for_worker();
     client.job_in(&id, "ready");
     for op in ["suspend", "release"] {

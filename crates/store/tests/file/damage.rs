@@ -62,7 +62,7 @@ fn the_wal_of_an_empty_or_missing_file_is_not_changed() {
         ];
         [open(&path).map(drop), checked, described, copied, compacted]
     };
-    for what in ["empty", "gone"] {
+    for what in ["empty", "missing"] {
         std::fs::write(beside("-wal"), &log).unwrap();
         match what {
             "empty" => std::fs::write(&path, "").unwrap(),
