@@ -216,7 +216,8 @@ impl Calls {
             let limits = pool.task_timeout_ms.all().flatten();
             let least = limits.min().map(Duration::from_millis);
             // The worker may have returned the call when the server already counted it as overdue.
-            let has_begun = call.begun > 0 || call.may_wait;
+            // Nor need a call have begun that was lost on its way to a worker.
+            let has_begun = call.begun > 0 || call.may_wait || self.had_lost_links;
             let ran = has_begun
                 && least
                     .is_some_and(|least| now + RUN_START_TOLERANCE >= call.requested_at + least);

@@ -74,6 +74,11 @@ impl Angel {
                 let requested = Requested { name, cookie, fds };
                 zygote.requested.insert(worker, requested);
             }
+            // It is about to end, and may ask to be replaced: its end decides about the worker.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                zygote.is_ending = true;
+                zygote.waiting.push((worker, name));
+            }
             Err(error) => self.spawn_failed(worker, &error),
         }
     }

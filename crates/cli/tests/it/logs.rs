@@ -403,6 +403,13 @@ fn events(app: &App, event: &str) -> Vec<Value> {
     lines.filter(|line| line["event"] == event).collect()
 }
 
+/// The lines about an event, once there are this many: a line is written after the change that it reports.
+fn await_events(app: &App, event: &str, count: usize) -> Vec<Value> {
+    until(&format!("{count} lines about {event}"), || {
+        Some(events(app, event)).filter(|lines| lines.len() >= count)
+    })
+}
+
 // Issue 9, A26
 #[test]
 fn every_failed_run_is_a_log_line_with_fields() {
@@ -412,7 +419,7 @@ fn every_failed_run_is_a_log_line_with_fields() {
     let mut client = app.client();
     let id = client.push(&Request::push("mails", "fail 64 it broke"));
     client.job_in(&id, "failed");
-    let failed = events(&app, "run_failed");
+    let failed = await_events(&app, "run_failed", 2);
     let shown = |line: &Value| {
         let keys = ["job", "queue", "attempt", "class", "reason", "final"];
         keys.map(|key| line[key].clone())
@@ -433,10 +440,10 @@ fn every_failed_run_is_a_log_line_with_fields() {
     assert_eq!(failed[0]["worker"], "p-1");
     let id = client.push(&Request::push("mails", "sleep 60000"));
     client.job_in(&id, "failed");
-    assert_eq!(events(&app, "run_timed_out").len(), 2);
+    await_events(&app, "run_timed_out", 2);
     let id = client.push(&Request::push("mails", "exit 3"));
     client.job_in(&id, "failed");
-    let crashed = events(&app, "run_crashed");
+    let crashed = await_events(&app, "run_crashed", 3);
     let crashes: Vec<_> = crashed.iter().map(|line| &line["crashes"]).collect();
     assert_eq!(crashes, [1, 2, 3], "{crashed:?}");
     assert_eq!(crashed[2]["final"], true);
