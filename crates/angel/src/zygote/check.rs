@@ -5,7 +5,7 @@ use crate::recipe::Recipe;
 use crate::{Spec, SpecText, kill_tree, spawn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
-use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,9 @@ pub fn check_zygote(name: &str, spec: &Spec, timeout: Duration) -> io::Result<Ch
     let cookie = format!("{}-check", parent.pid.as_raw_nonzero());
     let started = spawn::zygote(&recipe, name, "", &cookie, &address.name, &parent)?;
     let zygote = Zygote::new(0, started.pid, cookie, address, SpecText::new(spec)?);
+    let pid = Pid::from_raw(started.pid).ok_or(io::ErrorKind::NotFound)?;
     let mut boot = Boot {
+        process: pidfd_open(pid, PidfdFlags::empty())?,
         zygote,
         pipes: started.fds,
         output: Vec::new(),
@@ -41,7 +43,7 @@ pub fn check_zygote(name: &str, spec: &Spec, timeout: Duration) -> io::Result<Ch
     let findings = ready.as_ref().map(|()| inspect_zygote(started.pid));
     kill_tree(started.pid);
     let findings = findings.unwrap_or_default();
-    let end = waitpid(Pid::from_raw(started.pid), WaitOptions::empty())?;
+    let end = waitpid(Some(pid), WaitOptions::empty())?;
     boot.read_output();
     let output = String::from_utf8_lossy(&boot.output).trim().to_owned();
     let Err(error) = ready else {
@@ -68,6 +70,8 @@ pub fn check_zygote(name: &str, spec: &Spec, timeout: Duration) -> io::Result<Ch
 
 struct Boot {
     zygote: Zygote,
+    /// The zygote's process. Its end is not that of its output, which it may close before.
+    process: OwnedFd,
     /// Its stdout and stderr.
     pipes: Vec<OwnedFd>,
     output: Vec<u8>,
@@ -83,7 +87,7 @@ impl Boot {
             if left.is_zero() {
                 return Err(io::Error::other("it was not ready within boot_timeout"));
             }
-            if self.pipes.is_empty() && self.has_ended() {
+            if self.has_ended() {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             self.wait(left)?;
@@ -98,7 +102,8 @@ impl Boot {
             .pipes
             .iter()
             .map(|pipe| PollFd::new(pipe, PollFlags::IN));
-        let mut fds: Vec<PollFd<'_>> = fds.chain(pipes).collect();
+        let end = std::iter::once(PollFd::new(&self.process, PollFlags::IN));
+        let mut fds: Vec<PollFd<'_>> = fds.chain(pipes).chain(end).collect();
         let time = Timespec {
             tv_sec: left.as_secs() as i64,
             tv_nsec: i64::from(left.subsec_nanos()),
