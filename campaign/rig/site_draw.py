@@ -21,7 +21,8 @@ NOT_DRAWN = {
     "pool.token": "for workers that connect by themselves",
 }
 INTERPRETED = ("cgi", "fastcgi", "http")  # strategies that know nothing about Stoker
-STRATEGIES = ("loop", "spare", *INTERPRETED)
+RESIDENT = ("loop", "spare", "fork")  # strategies whose workers use the SDK
+STRATEGIES = (*RESIDENT, *INTERPRETED)
 SCHEDULING = ("timeout", "weight", "reserve", "keep", "limit", "max_waiting", "max_wait")  # a reload applies these
 STREAM_WORKERS = 4
 
@@ -92,12 +93,13 @@ class Draw:
 
     def _pool(self, name, strategy):
         choice, folder = self.random.choice, self.folder
-        resident = strategy in ("loop", "spare")
+        resident = strategy in RESIDENT
         workers = choice([2, 4]) if not resident else choice([2, 3, {"min": 1, "max": 3}])
-        if strategy == "spare":
+        if strategy in ("spare", "fork"):
             workers = choice([{"min": 2, "max": 4}, 3])
         values = {
             "strategy": strategy,
+            "tasks_per_fork": choice([None, 1, 7, "auto"]) if strategy == "fork" else None,
             "command": None,
             "address": None,
             "workers": workers,
@@ -113,7 +115,7 @@ class Draw:
             "idle_timeout": choice([None, "1s"]),
             "crash_budget": choice([None, 5]),
         }
-        if strategy == "loop" or strategy == "spare":
+        if resident:
             values["command"] = ["php", str(folder / "app/worker.php")]
         elif strategy == "cgi":
             values["command"] = ["php-cgi"]
