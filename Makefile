@@ -44,6 +44,7 @@ test: setup check
 	docs/run.py --binary target/debug/stoker
 	tests/http/judges.py --binary target/debug/stoker
 	tests/http/smuggling.py --binary target/debug/stoker
+	tests/http/hostile.py --binary target/debug/stoker
 	tests/fpm/load.py --binary target/debug/stoker
 	campaign/network.py --binary target/debug/stoker --rounds 7
 	campaign/sites.py --binary target/debug/stoker --rounds 3 --seconds 4

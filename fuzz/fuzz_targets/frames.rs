@@ -42,16 +42,5 @@ fn look_at(frame: &Frame<'_>) {
 }
 
 fn write(out: &mut Vec<u8>, frame: &Frame<'_>) {
-    let frame = Encode {
-        flags: frame.flags,
-        code: frame.code,
-        prio: frame.prio,
-        ttl: frame.ttl,
-        attempt: frame.attempt,
-        name: frame.name,
-        meta: frame.meta,
-        body: frame.body,
-        ..Encode::new(frame.kind, frame.id)
-    };
-    encode(out, frame);
+    encode(out, Encode::from(frame));
 }

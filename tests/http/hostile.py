@@ -14,7 +14,6 @@ import resource
 import socket
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -124,6 +123,15 @@ class Site:
         with socket.create_connection(address or self.address, timeout=PATIENCE_S) as connection:
             connection.sendall(b"GET %b HTTP/1.1\r\nHost: %b\r\n%bConnection: close\r\n\r\n" % (path, host, fields))
             return received(connection)
+
+    def settle(self):
+        """Waits until the gateway has nothing left to do for the connections that are open, or has worked on them for 3 s."""
+        with contextlib.suppress(TimeoutError):
+            processes.wait_for("an idle gateway", self._is_idle, seconds=3, every=0.1)
+
+    def _is_idle(self):
+        before = processes.cpu_seconds([self.gateway])
+        return self._serves_others() and processes.cpu_seconds([self.gateway]) == before
 
     def _serves_others(self):
         try:
@@ -299,7 +307,8 @@ def succeeds(site, attack):
     """What an attack has achieved while its connections were open, and afterwards."""
     done = attack(site)
     held = [each for each in done if isinstance(each, socket.socket)]
-    time.sleep(1 if held else 0)  # for the gateway to do the worst that it can
+    if held:
+        site.settle()
     found = [each for each in done if isinstance(each, str)] + site.wrong()
     for connection in held:
         connection.close()

@@ -90,17 +90,7 @@ pub(crate) fn worker(
     let ends = Ends::open(recipe.protocol)?;
     let socket = recipe.protocol.then(|| &ends.worker[0]);
     let variable = socket.map(|fd| (env::FD, fd.as_raw_fd().to_string()));
-    let pid = start(
-        recipe,
-        [name, socket_path, cookie],
-        variable,
-        &ends.worker,
-        parent,
-    )?;
-    Ok(Spawned {
-        pid,
-        fds: ends.server,
-    })
+    start(recipe, [name, socket_path, cookie], variable, ends, parent)
 }
 
 /// Starts a zygote in its own process group, with two pipes. It connects to the angel at `address`.
@@ -112,30 +102,20 @@ pub(crate) fn zygote(
     address: &str,
     parent: &Parent,
 ) -> io::Result<Spawned> {
-    let ends = Ends::open(false)?;
     let variable = Some((env::ZYGOTE, address.to_owned()));
-    let pid = start(
-        recipe,
-        [name, socket_path, cookie],
-        variable,
-        &ends.worker,
-        parent,
-    )?;
-    Ok(Spawned {
-        pid,
-        fds: ends.server,
-    })
+    let ends = Ends::open(false)?;
+    start(recipe, [name, socket_path, cookie], variable, ends, parent)
 }
 
-/// Starts the recipe's command. The last two descriptors become its stdout and stderr; it keeps any others.
+/// Starts the recipe's command. The last two descriptors of its ends become its stdout and stderr; it keeps any others.
 fn start(
     recipe: &Recipe,
     [name, socket_path, cookie]: [&str; 3],
     variable: Option<(&str, String)>,
-    fds: &[OwnedFd],
+    ends: Ends,
     parent: &Parent,
-) -> io::Result<i32> {
-    let [kept @ .., stdout, stderr] = fds else {
+) -> io::Result<Spawned> {
+    let [kept @ .., stdout, stderr] = &ends.worker[..] else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     let others = [
@@ -155,9 +135,10 @@ fn start(
         inherited_fds: kept.iter().map(AsFd::as_fd).collect(),
         parent: parent.pid,
     };
-    launch
-        .start(&parent.blocked)
-        .map_err(|error| explain(recipe, &error))
+    let started = launch.start(&parent.blocked);
+    let pid = started.map_err(|error| explain(recipe, &error))?;
+    let fds = ends.server;
+    Ok(Spawned { pid, fds })
 }
 
 /// Starts the server: this same program, with the listening socket and its end of the channel.

@@ -112,7 +112,7 @@ fn start(folder: &Path, listener: TcpListener) -> thread::JoinHandle<std::io::Re
 }
 
 /// A server that has just shut down no longer accepts connections, but its listener still does, because the angel has it
-/// too. Peers that connect at this moment are told, and the gateway does not wait for them.
+/// too. Peers that connect at this moment get UNAVAILABLE, and the gateway does not wait for them.
 #[test]
 fn peers_that_the_server_never_answered_are_told_that_it_has_shut_down() {
     let folder = Folder::new("relay-end");

@@ -32,22 +32,12 @@ pub fn without_paths(frame: &Frame<'_>, head: &[u8]) -> Option<Vec<u8>> {
         }
     }
     let mut changed = Vec::with_capacity(head.len());
-    let meta = meta.as_meta();
-    encode_head(
-        &mut changed,
-        &Encode {
-            kind: frame.kind,
-            flags: frame.flags,
-            code: frame.code,
-            prio: frame.prio,
-            id: frame.id,
-            ttl: frame.ttl,
-            attempt: frame.attempt,
-            name: frame.name,
-            meta,
-            body: &[],
-        },
-    );
+    let changed_frame = Encode {
+        meta: meta.as_meta(),
+        body: &[],
+        ..Encode::from(frame)
+    };
+    encode_head(&mut changed, &changed_frame);
     // The body, which follows unchanged, belongs to the length.
     let length: &[u8; 4] = head.first_chunk()?;
     let removed = head.len() - changed.len();

@@ -1,6 +1,6 @@
 //! Encodes frames.
 
-use crate::{COUNTED_HEADER, Flags, HEADER, MAX_FRAME, Meta, Type};
+use crate::{COUNTED_HEADER, Flags, Frame, HEADER, MAX_FRAME, Meta, Type};
 
 /// The fields of a frame to be written.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,24 @@ pub struct Encode<'a> {
     pub name: &'a str,
     pub meta: Meta<'a>,
     pub body: &'a [u8],
+}
+
+impl<'a> From<&Frame<'a>> for Encode<'a> {
+    /// The same frame again.
+    fn from(frame: &Frame<'a>) -> Self {
+        Self {
+            kind: frame.kind,
+            flags: frame.flags,
+            code: frame.code,
+            prio: frame.prio,
+            id: frame.id,
+            ttl: frame.ttl,
+            attempt: frame.attempt,
+            name: frame.name,
+            meta: frame.meta,
+            body: frame.body,
+        }
+    }
 }
 
 impl Encode<'_> {

@@ -20,19 +20,7 @@ fn config() -> ProptestConfig {
 
 fn bytes_of(frame: &Frame<'_>) -> Vec<u8> {
     let mut out = Vec::new();
-    let frame = Encode {
-        kind: frame.kind,
-        flags: frame.flags,
-        code: frame.code,
-        prio: frame.prio,
-        id: frame.id,
-        ttl: frame.ttl,
-        attempt: frame.attempt,
-        name: frame.name,
-        meta: frame.meta,
-        body: frame.body,
-    };
-    encode(&mut out, frame);
+    encode(&mut out, Encode::from(frame));
     out
 }
 

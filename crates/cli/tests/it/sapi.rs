@@ -294,23 +294,23 @@ fn open(app: &App, path: &str) -> TcpStream {
 #[test]
 fn a_page_is_streamed() {
     let app = site("");
-    let gate = app.dir.file("gate");
-    let mut stream = open(&app, &format!("/?do=stream&gate={}", gate.display()));
+    let gate = app.dir.gate("gate");
+    let path = app.dir.file("gate");
+    let mut stream = open(&app, &format!("/?do=stream&gate={}", path.display()));
     let first = read_until(&mut stream, "first");
     assert!(
         first.contains("first") && !first.contains("second"),
         "{first}"
     );
-    fs::write(&gate, "").expect("a new file");
+    drop(gate.wait_for_worker());
     let rest = read_until(&mut stream, "third");
     assert!(
         rest.contains(" second") && rest.contains(" third"),
         "{rest}"
     );
-    let gate = app.dir.file("other-gate");
-    let mut stream = open(&app, &format!("/?do=broken&gate={}", gate.display()));
+    let mut stream = open(&app, &format!("/?do=broken&gate={}", path.display()));
     assert!(read_until(&mut stream, "first").contains("first"));
-    fs::write(&gate, "").expect("a new file");
+    drop(gate.wait_for_worker());
     let rest = read_until(&mut stream, "\r\n0\r\n");
     assert!(!rest.ends_with("0\r\n\r\n"), "it is cut off: {rest}");
     assert_eq!(get(&app, "/a").0, 200);

@@ -325,26 +325,31 @@ fn a_worker_that_is_told_to_leave_in_a_task_still_answers_it() {
     assert!(reload.join().expect("it does not panic"));
 }
 
+/// A server with the service `far`, and a token for its workers and clients.
+fn start_with_service() -> (App, String) {
+    let app = start("[service.far]\npool = \"far\"");
+    let scope = ["--queues", "mails", "--services", "far"];
+    let all = token(
+        &app,
+        "all",
+        &[&["--roles", "work,call"][..], &scope].concat(),
+    );
+    (app, all)
+}
+
+/// A worker on another machine that serves `far.x`.
+fn serve_calls(app: &App, token: &str) -> Client {
+    let mut hello = hello(token);
+    hello["calls"] = json!(["far.x"]);
+    connect(app, &hello).expect("an answer to HELLO")
+}
+
 /// A call that a worker on another machine makes from within its task names that worker, and so is rejected instead of
 /// waiting for itself.
 #[test]
 fn a_nested_call_of_the_only_worker_is_rejected() {
-    let app = start("[service.far]\npool = \"far\"");
-    let all = token(
-        &app,
-        "all",
-        &[
-            "--roles",
-            "work,call",
-            "--queues",
-            "mails",
-            "--services",
-            "far",
-        ],
-    );
-    let mut hello = hello(&all);
-    hello["calls"] = json!(["far.x"]);
-    let mut worker = connect(&app, &hello).expect("an answer to HELLO");
+    let (app, all) = start_with_service();
+    let mut worker = serve_calls(&app, &all);
     app.client().push(&Request::push("mails", "x"));
     let task = next(&mut worker, Type::Req);
     let inside =
@@ -365,22 +370,8 @@ fn a_nested_call_of_the_only_worker_is_rejected() {
 /// paths, and clients there can't name any.
 #[test]
 fn paths_of_files_do_not_pass_between_machines() {
-    let app = start("[service.far]\npool = \"far\"");
-    let all = token(
-        &app,
-        "all",
-        &[
-            "--roles",
-            "work,call",
-            "--queues",
-            "mails",
-            "--services",
-            "far",
-        ],
-    );
-    let mut hello = hello(&all);
-    hello["calls"] = json!(["far.x"]);
-    let mut worker = connect(&app, &hello).expect("an answer to HELLO");
+    let (app, all) = start_with_service();
+    let mut worker = serve_calls(&app, &all);
     let named = Request::call("far.x", "body")
         .meta(Key::BODY_FILE, "/spool/1")
         .meta(Key::CLIENT_ADDRESS, "192.0.2.7:1")
