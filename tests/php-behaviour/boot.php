@@ -1,10 +1,12 @@
 <?php
 // Boots once, in a process that is cloned for each task. The payload, or the query of a request, says what a task does.
+require __DIR__ . '/../../sdk/php/src/autoload.php';
+
 mt_rand();
 lcg_value();
 $boot = (object) ['pid' => getmypid(), 'clone' => null, 'tasks' => 0];
 echo "booted\n";
-stoker_after_fork(function () use ($boot): void {
+Stoker\afterFork(function () use ($boot): void {
     $boot->clone = getmypid();
 });
 register_shutdown_function(function (): void {

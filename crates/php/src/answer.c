@@ -11,11 +11,13 @@
 #define MIN_CREDIT (72 << 10)
 /* The largest body of one part, in bytes. */
 #define MAX_PART (64 << 10)
+/* The largest field with the length of a body, in bytes. */
+#define LENGTH_FIELD 40
 /* A body above this is written to a file, or sent in parts, in bytes. */
 #define MAX_KEPT (128 << 10)
 /* The largest result of a job that is kept, in bytes. */
 #define MAX_RESULT (64 << 10)
-/* The shortest time between two looks for a CANCEL while the script writes, in microseconds. */
+/* The shortest time between two polls for CANCEL while the script writes, in microseconds. */
 #define POLL_TIME 5000
 
 struct answer answer;
@@ -50,7 +52,7 @@ static uint32_t worked(void)
     return time == 0 ? 1 : time > UINT32_MAX ? UINT32_MAX : (uint32_t)time;
 }
 
-/* Looks for a CANCEL, unless that was done a moment ago. Returns false if there is one. */
+/* Polls for CANCEL, unless it polled less than POLL_TIME ago. Returns false if the answer is no longer wanted. */
 static bool is_wanted(void)
 {
     uint64_t now = clock_now();
@@ -107,7 +109,7 @@ static bool stream(void)
 static bool may_stream(void)
 {
     bool can_begin = accepts_parts && !answer.invalid && !answer.has_no_body && !answer.is_given && !answer_file_is_open()
-        && answer.head.len <= smaller(worker.credit, MAX_PART);
+        && answer.head.len + LENGTH_FIELD <= smaller(worker.credit, MAX_PART);
     return answer.has_begun || can_begin;
 }
 

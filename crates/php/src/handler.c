@@ -65,7 +65,7 @@ static bool run(struct task *task)
     if (invalid) {
         worker_reject(task, WIRE_INVALID_ARGUMENT, invalid);
         request_end();
-        return true;
+        return worker.fd >= 0; /* Without a socket, this is the sample. */
     }
     failure_reset();
     answer_begin(task);
@@ -146,16 +146,18 @@ PHP_FUNCTION(stoker_handle)
         Z_PARAM_STR_OR_NULL(handler.sample)
     ZEND_PARSE_PARAMETERS_END();
     if (is_clone || sapi_is_forked) {
-        zend_throw_error(NULL, "stoker_handle(): this process has a handler already");
+        zend_throw_error(NULL, "stoker_handle() was already called in this process");
         return;
     }
-    if (zygote_is_requested()) {
-        serve();
-    } else if (request.task) {
-        call_handler();
-    } else {
-        zend_throw_error(NULL, "stoker_handle(): there is no task, and this process is no zygote");
+    if (!zygote_is_requested()) {
+        zend_throw_error(NULL, "stoker_handle() needs a pool with strategy = \"snapshot\"");
+        return;
     }
+    if (handler.sample && *hello_sites() && *ZSTR_VAL(handler.sample) != '/') {
+        zend_argument_value_error(2, "must be a path such as \"/health\" for a pool with sites");
+        RETURN_THROWS();
+    }
+    serve();
 }
 
 /* stoker_after_fork(callable $hook): void */

@@ -125,5 +125,5 @@ void head_write(sapi_headers_struct *headers)
     }
     buffer_text(&answer.head, "\r\n");
     if (count > MESSAGE_MAX_FIELDS || answer.head.len > MESSAGE_MAX_HEAD)
-        answer.invalid = "the response has more than 100 header fields, or more than 64 KiB of them";
+        answer.invalid = "the response has more than 100 header fields, or more than 64 KB of them";
 }

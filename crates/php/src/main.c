@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* Takes the inherited socket over, so that programs which a task starts do not inherit it. */
 static int take_socket(void)
@@ -41,6 +42,8 @@ static int take_socket(void)
 static void forked(void)
 {
     sapi_is_forked = true;
+    if (worker.fd >= 0)
+        close(worker.fd);
     worker.fd = -1;
 }
 
@@ -71,7 +74,7 @@ int main(int count, char **words)
     options_read(&options, count, words);
     bool is_zygote = zygote_is_requested();
     if (is_zygote && options.count == 0) {
-        fputs("stoker-php: a pool with strategy = \"snapshot\" needs a script in its command, which calls stoker_handle()\n", stderr);
+        fputs("stoker-php: a pool with strategy = \"snapshot\" needs a script that calls stoker_handle() in its command\n", stderr);
         return 2;
     }
     int fd = is_zygote ? -1 : take_socket();
@@ -81,7 +84,8 @@ int main(int count, char **words)
     start(&options);
     signals_watch();
     failure_watch();
-    isolation_begin();
+    if (!is_zygote) /* A zygote does this when it has booted. */
+        isolation_begin();
     pthread_atfork(NULL, NULL, forked);
     run_begin(options.count > 0 ? options.words[0] : NULL, options.count, options.words);
     if (is_zygote)

@@ -1,5 +1,5 @@
-/* The memory that a task touches, so that each worker can have it mapped before its task comes: a fault costs about a microsecond, and
- * a task of a framework has hundreds. */
+/* The memory that a task touches, so that each worker can have it mapped before its task comes: each page that is not costs a
+ * fault, and a task of a framework has hundreds. */
 #include "working_set.h"
 #include "zygote.h"
 #include <errno.h>

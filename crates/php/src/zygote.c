@@ -115,7 +115,6 @@ static int adopt(const struct request_record *request, pid_t parent)
 {
     /* Stoker kills the process group with the worker. */
     setpgid(0, 0);
-    signal(SIGHUP, SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(0);
@@ -155,18 +154,10 @@ static int spawn(const struct request_record *request)
     return -1;
 }
 
-/* Asks to be replaced by a zygote that boots again. */
-static void on_hangup(int signal)
-{
-    (void)signal;
-    _exit(0);
-}
-
 int zygote_serve(void (*prepare)(void))
 {
     static struct request_record request;
     connect_to_stoker();
-    signal(SIGHUP, on_hangup);
     report((char[]){READY, VERSION, 0}, 3);
     uint64_t last = 0;
     while (true) {

@@ -50,7 +50,8 @@ impl Angel {
         match procfs::variable(pid, crate::env::COOKIE) {
             Some(cookie) if let Some(zygote) = self.zygote_of(&cookie) => {
                 // A child of a zygote has a process group of its own, and the zygote's environment. This process
-                // belonged to a child that has ended, or it is a new child whose report is still on its way.
+                // belonged to a child that has ended, or it has left the group of one that still runs, which can't be
+                // told apart; or it is a new child whose report is still on its way.
                 let is_awaited = zygote.is_awaited();
                 let is_dead = group != zygote.pid && !is_awaited;
                 self.recheck_orphans |= is_awaited;

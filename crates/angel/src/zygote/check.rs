@@ -15,7 +15,7 @@ const MAX_OUTPUT: usize = 4 << 10;
 /// What a zygote showed at its boot.
 #[derive(Debug)]
 pub struct Checked {
-    /// What forking it would break.
+    /// The problems that forking would cause.
     pub findings: Vec<String>,
     /// The end of what it printed.
     pub output: String,

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use stoker_os::children;
 
 /// The maximum number of findings. More would be the same ones again.
@@ -27,12 +28,13 @@ const SERVICES: [(u16, &str); 8] = [
 const OPCACHE_LOCK: &str = "/.ZendSem.";
 const REOPEN: &str = "open it in the task, or reopen it in each process (PHP: Stoker\\afterFork())";
 
-/// What forking this process breaks, each as a sentence that says what to do.
+/// The problems that forking this process would cause, each as a sentence that says what to do.
 pub fn inspect_zygote(pid: i32) -> Vec<String> {
-    let descriptors = Descriptor::all(pid);
+    let (descriptors, sockets) = (Descriptor::all(pid), SocketTables::read(pid));
     let mut found: Vec<String> = descriptors
         .iter()
-        .filter_map(|of| of.finding(pid))
+        .filter_map(|of| of.finding(pid, &sockets))
+        .take(MAX_FINDINGS)
         .collect();
     found.extend(locks(pid, &descriptors));
     found.extend(threads(pid));
@@ -71,10 +73,10 @@ impl Descriptor {
         all
     }
 
-    fn finding(&self, pid: i32) -> Option<String> {
+    fn finding(&self, pid: i32, sockets: &SocketTables) -> Option<String> {
         let (number, target) = (self.number, self.target.as_str());
         if let Some(inode) = inside(target, "socket:[") {
-            let what = describe_socket(pid, inode)?;
+            let what = sockets.describe(inode)?;
             return Some(format!(
                 "{what} is open (descriptor {number}): tasks that use it at the same time read each other's answers; \
                  {REOPEN}"
@@ -109,7 +111,11 @@ impl Descriptor {
             return None;
         }
         let mut head = Vec::new();
-        let file = fs::File::open(&path).ok();
+        // The process may have replaced the file with a FIFO in the meantime, on which an open would wait.
+        let mut options = fs::File::options();
+        let options = options.read(true);
+        let options = options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+        let file = options.open(&path).ok();
         file.and_then(|file| file.take(16).read_to_end(&mut head).ok());
         if head == SQLITE {
             return Some(format!(
@@ -138,29 +144,46 @@ fn open_flags(pid: i32, number: u32) -> Option<u32> {
     u32::from_str_radix(flags.trim(), 8).ok()
 }
 
-/// What a socket is connected to; `None` if it is the zygote's own socket to Stoker.
-fn describe_socket(pid: i32, inode: &str) -> Option<String> {
-    for table in ["tcp", "tcp6", "udp", "udp6"] {
-        let table_text = read_table(&format!("/proc/{pid}/net/{table}"));
-        let lines = table_text.lines().skip(1);
-        let mut rows = lines.map(|line| line.split_ascii_whitespace().collect::<Vec<&str>>());
-        if let Some(row) = rows.find(|row| row.get(9) == Some(&inode)) {
-            return Some(describe_port(table, row.get(2)?));
+/// The sockets in the network namespace of a process.
+struct SocketTables {
+    /// The name and the content of each table.
+    internet: [(&'static str, String); 4],
+    unix: String,
+}
+
+impl SocketTables {
+    fn read(pid: i32) -> Self {
+        let read = |table: &str| read_table(&format!("/proc/{pid}/net/{table}"));
+        Self {
+            internet: ["tcp", "tcp6", "udp", "udp6"].map(|table| (table, read(table))),
+            unix: read("unix"),
         }
     }
-    let unix = read_table(&format!("/proc/{pid}/net/unix"));
-    let lines = unix.lines().skip(1);
-    let mut rows = lines.map(|line| line.split_ascii_whitespace().collect::<Vec<&str>>());
-    let row = rows.find(|row| row.get(6) == Some(&inode));
-    match row {
-        // SOCK_SEQPACKET
-        Some(row) if row.get(4) == Some(&"0005") && row.get(7).is_none() => None,
-        Some(row) => Some(match row.get(7) {
-            Some(path) => format!("a unix socket at {path}"),
-            None => "a unix socket".to_owned(),
-        }),
-        None => Some("a socket".to_owned()),
+
+    /// What a socket is connected to; `None` if it is the zygote's own socket to Stoker.
+    fn describe(&self, inode: &str) -> Option<String> {
+        for (table, text) in &self.internet {
+            if let Some(row) = row(text, 9, inode) {
+                return Some(describe_port(table, row.get(2)?));
+            }
+        }
+        match row(&self.unix, 6, inode) {
+            // SOCK_SEQPACKET
+            Some(row) if row.get(4) == Some(&"0005") && row.get(7).is_none() => None,
+            Some(row) => Some(match row.get(7) {
+                Some(path) => format!("a unix socket at {path}"),
+                None => "a unix socket".to_owned(),
+            }),
+            None => Some("a socket".to_owned()),
+        }
     }
+}
+
+/// The row of a table that has this value in a column.
+fn row<'a>(table: &'a str, column: usize, value: &str) -> Option<Vec<&'a str>> {
+    let rows = table.lines().skip(1);
+    let mut rows = rows.map(|line| line.split_ascii_whitespace().collect::<Vec<&str>>());
+    rows.find(|row| row.get(column) == Some(&value))
 }
 
 /// Describes the remote end of a socket, as in `0100007F:1538`.

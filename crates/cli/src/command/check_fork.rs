@@ -37,7 +37,7 @@ pub(crate) fn check(config: &Config, base: &Path) -> Result<Vec<Booted>> {
 
 pub(crate) fn explain(booted: &[Booted]) -> String {
     if booted.is_empty() {
-        return "no pool has strategy = \"fork\"".to_owned();
+        return "no pool forks its workers (strategy = \"fork\" or \"snapshot\")".to_owned();
     }
     let mut lines = Vec::new();
     for of in booted {

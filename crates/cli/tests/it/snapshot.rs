@@ -3,8 +3,9 @@
 use crate::setup;
 use serde_json::{Value, json};
 use std::collections::HashSet;
-use std::fs;
-use stoker_testkit::{App, Client, Http, Request, Setup, php_host, repository, until};
+use stoker_testkit::{
+    App, Client, Dir, Http, Request, Setup, Spawn, php_host, repository, run, until,
+};
 use stoker_wire::{Key, Status};
 
 fn pool(script: &str, keys: &str) -> Setup {
@@ -119,25 +120,71 @@ fn jobs_end_as_with_sapi() {
     );
 }
 
+/// A clone that runs several tasks. The scripts find what an earlier run in the same process has left behind.
 #[test]
-fn nothing_is_left_behind() {
-    let app = start("workers = 2");
+fn the_state_of_the_process_is_reset_between_two_tasks() {
+    let app = start("workers = 1\ntasks_per_fork = 10");
     let mut client = app.client();
-    let folder = fs::read_dir(repository().join("tests/http-behaviour")).expect("it can be read");
-    for entry in folder {
-        let name = entry.expect("it can be read").file_name();
-        let name = name.to_string_lossy().into_owned();
-        let Some(name) = name
-            .strip_prefix("leak-")
-            .and_then(|name| name.strip_suffix(".php"))
-        else {
-            continue;
-        };
+    let pid = know(&mut client)["pid"].clone();
+    for name in ["directory", "umask", "buffer"] {
         for _ in 0..2 {
             let got = client.request(&Request::call("s.run", format!("leak {name}")));
             assert_eq!(got.text(), "clean", "{name}");
         }
     }
+    assert_eq!(know(&mut client)["pid"], pid, "one clone has run them all");
+}
+
+#[test]
+fn variables_are_left_to_the_next_task_of_a_clone_only() {
+    let app = start("workers = 1\ntasks_per_fork = 2");
+    let mut client = app.client();
+    let mut leak = || {
+        let got = client.request(&Request::call("s.run", "leak static"));
+        got.text()
+    };
+    assert_eq!(
+        [leak(), leak(), leak(), leak()],
+        ["clean", "leaked", "clean", "leaked"]
+    );
+}
+
+#[test]
+fn clones_run_more_tasks_while_others_wait() {
+    let app = start("workers = 1\ntasks_per_fork = \"auto\"");
+    let mut client = app.client();
+    let calls: Vec<u32> = (0..100)
+        .map(|_| client.send(&Request::call("s.run", "know")))
+        .collect();
+    let tasks = calls.into_iter().map(|call| {
+        let answer = client.answer(call);
+        assert_eq!(answer.status(), Status::OK, "{}", answer.text());
+        let answer: Value = serde_json::from_str(&answer.text()).expect("JSON");
+        answer["tasks"].as_u64().expect("a number")
+    });
+    let most = tasks.max().unwrap_or_default();
+    assert!(most > 1, "no clone has run more than {most}");
+}
+
+#[test]
+fn a_sample_that_fails_is_reported() {
+    let app = start("workers = 1\nenv = { SAMPLE = \"throw\" }");
+    app.wait_for_log("*the sample task of stoker_handle() did not end normally*");
+    know(&mut app.client());
+}
+
+#[test]
+fn check_fork_finds_that_nothing_is_shared() {
+    let dir = Dir::new();
+    let script = repository().join("tests/php-behaviour/boot.php");
+    let toml = format!("[pool.p]\ncommand = [{script:?}]\nstrategy = \"snapshot\"\n");
+    dir.write("stoker.toml", toml);
+    php_host();
+    let spawn = Spawn::new(env!("CARGO_BIN_EXE_stoker")).args(&["check", "--fork"]);
+    let checked = run(spawn.within(dir.path()));
+    assert_eq!(checked.code, 0, "{}{}", checked.stdout, checked.stderr);
+    let end = "pool p can be forked: nothing is shared\n";
+    assert!(checked.stdout.ends_with(end), "{}", checked.stdout);
 }
 
 #[test]

@@ -171,12 +171,19 @@ impl Plane {
         self.send_to_angel(&ToAngel::EndZygote { zygote });
     }
 
-    /// Reads a zygote's output once and logs it. Returns false if there is no more for now.
-    pub(crate) fn read_zygote_output(
+    /// Reads a zygote's output once and logs it.
+    pub(crate) fn read_zygote_output(&mut self, key: ZygoteKey, stream: Stream, buffer: &mut [u8]) {
+        self.read_zygote_pipe(key, stream, buffer, false);
+    }
+
+    /// Reads once. Returns false if there is no more for now. `has_ended` says that the zygote has ended: what it has left is
+    /// read even if the log is behind, because it may explain the end.
+    fn read_zygote_pipe(
         &mut self,
         key: ZygoteKey,
         stream: Stream,
         buffer: &mut [u8],
+        has_ended: bool,
     ) -> bool {
         let (now, is_behind) = (self.now, self.log.is_behind());
         let Some(zygote) = self.workers.zygotes.get_mut(&key) else {
@@ -185,7 +192,7 @@ impl Plane {
         let Some(at) = zygote.pipes.iter().position(|pipe| pipe.stream == stream) else {
             return false;
         };
-        if is_behind || zygote.log.is_full() {
+        if !has_ended && (is_behind || zygote.log.is_full()) {
             // The zygote blocks until the log has caught up.
             self.poller.remove(&zygote.pipes[at].fd);
             zygote.pipes[at].is_paused = true;
@@ -219,7 +226,7 @@ impl Plane {
         let mut buffer = self.take_leftovers_buffer();
         for stream in [Stream::Stdout, Stream::Stderr] {
             for _ in 0..MAX_LAST_READS {
-                if !self.read_zygote_output(key, stream, &mut buffer) {
+                if !self.read_zygote_pipe(key, stream, &mut buffer, true) {
                     break;
                 }
             }
@@ -229,7 +236,8 @@ impl Plane {
 
     /// Resumes paused outputs after the log has caught up.
     pub(crate) fn resume_zygotes(&mut self) {
-        for (key, zygote) in &mut self.workers.zygotes {
+        let zygotes = self.workers.zygotes.iter_mut();
+        for (key, zygote) in zygotes.filter(|(_, zygote)| !zygote.log.is_full()) {
             for pipe in zygote.pipes.iter_mut().filter(|pipe| pipe.is_paused) {
                 pipe.is_paused = false;
                 self.poller.add(&pipe.fd, source(*key, pipe.stream)).ok();
