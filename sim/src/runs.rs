@@ -44,7 +44,7 @@ impl World {
     /// A SIGUSR1 arrives. A worker that runs a task first reads what is there, to learn which task is meant.
     pub(crate) fn interrupt(&mut self, key: u64) {
         let is_noticed = self.dice("workers").percent(70);
-        let mut all = Vec::new();
+        let (mut all, mut is_closed, mut awaits_credit) = (Vec::new(), false, false);
         if let Some(worker) = self.workers.get_mut(&key)
             && worker.is_ready
             && !worker.is_rogue
@@ -54,7 +54,8 @@ impl World {
         {
             let is_running = worker.run.is_some();
             if is_running && !worker.model.has("struck") {
-                worker.read(&mut all, &mut self.ledger, &self.setup);
+                is_closed = worker.read(&mut all, &mut self.ledger, &self.setup);
+                awaits_credit = worker.awaits_credit();
             }
             // The task's code may catch the interrupt and go on.
             if is_noticed || !worker.model.has("struck") {
@@ -62,6 +63,9 @@ impl World {
             }
         }
         self.apply_effects(key, all);
+        if awaits_credit {
+            self.continue_answer(key, is_closed);
+        }
     }
 
     /// Something that the worker does by itself, as an event of the table.
