@@ -403,7 +403,12 @@ impl World {
         if let Some(run) = &mut worker.run {
             run.acts.push_front((Duration::ZERO, Act::Does("returns")));
         }
+        let is_struck = worker.model.has("struck");
         self.flush(key);
+        // Nobody grants more credit if the call was cancelled before.
+        if is_struck {
+            self.continue_answer(key, false);
+        }
     }
 
     /// Writes what is pending. Returns whether everything is written: a run has ended once its answer is written.
