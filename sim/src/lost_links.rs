@@ -57,6 +57,10 @@ impl World {
                 self.link_lost(no, key);
             }
         }
+        let workers = self.guests.iter().map(|guest| &guest.key);
+        let workers = workers.filter_map(|key| self.workers.get(key));
+        let unconnected = workers.filter(|worker| worker.connection.is_cut()).count();
+        self.ledger.record_unconnected(unconnected as u64);
     }
 
     fn link_lost(&mut self, no: usize, key: u64) {

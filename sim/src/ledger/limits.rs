@@ -215,13 +215,20 @@ impl Ledger {
     }
 
     /// The maximum number of jobs of a queue that the server may count as running. A returned job may count until its
-    /// worker has gone.
+    /// worker has gone, and so may a job that was lost with a worker's connection.
     fn may_run_of(&self, queue: usize) -> u64 {
         let is_back = |job: &&Job| {
             let is_back = job.state == State::Waits && job.runs > 0 && !job.is_state_known();
             is_back && job.queues.contains(&queue)
         };
-        self.running_of(queue) + self.jobs.iter().filter(is_back).count() as u64
+        self.running_of(queue) + self.jobs.iter().filter(is_back).count() as u64 + self.unconnected
+    }
+
+    pub(crate) fn record_unconnected(&mut self, workers: u64) {
+        if workers != self.unconnected {
+            self.unconnected = workers;
+            self.below_reserve_since.clear();
+        }
     }
 
     /// Whether a queue certainly has fewer running jobs than its reserve while a job of it waits.
