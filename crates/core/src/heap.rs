@@ -34,6 +34,11 @@ impl<P: Ord + Copy> Heap<P> {
         self.entries.len()
     }
 
+    /// All ids, in no particular order.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.entries.iter().map(|(_, id)| *id)
+    }
+
     /// The priority of an id, if the heap contains it.
     pub(crate) fn get(&self, id: u32) -> Option<P> {
         self.place(id).map(|at| self.entries[at].0)

@@ -157,6 +157,29 @@ impl Queue {
         !self.paused && self.assigned < self.config.limit
     }
 
+    /// How many waiting tasks could be assigned now if there were workers for them: the exact number or a greater one, but
+    /// not more than `most`.
+    pub(crate) fn count_assignable(&self, most: u32) -> u32 {
+        if self.paused {
+            return 0;
+        }
+        let room = self.config.limit.saturating_sub(self.assigned);
+        let most = most.min(room).min(self.waiting);
+        if self.per_key() == u32::MAX {
+            return most;
+        }
+        let mut count = self.suspects.len() as u32;
+        for key in self.classes.iter().flat_map(|class| class.by_share.ids()) {
+            if count >= most {
+                break;
+            }
+            let key = &self.keys[KeyId(key)];
+            let room = self.per_key().saturating_sub(key.assigned);
+            count = count.saturating_add(room.min(key.waiting));
+        }
+        count.min(most)
+    }
+
     /// Number of tasks of one lane that may be loaded. `lane` is the number for a queue with few keys. With
     /// thousands of tenants a few tasks of each are enough, and memory stays bounded.
     pub(crate) fn window(&self, lane: u32) -> u32 {

@@ -268,9 +268,9 @@ impl Core {
         if spent && !self.workers[id].outdated && self.workers[id].is_live() {
             self.recycle(id, Recycled::Tasks);
         }
-        let is_spent = idle && self.workers[id].is_live() && self.is_spent(id);
+        let ends = idle && self.workers[id].is_live() && self.ends_at_task_limit(id);
         match self.workers[id].life {
-            Life::Live { .. } if is_spent => self.stop_at_task_limit(id),
+            Life::Live { .. } if ends => self.stop_at_task_limit(id),
             Life::Live { .. } => {
                 if idle {
                     self.workers[id].life = Life::Live {

@@ -233,34 +233,39 @@ impl Core {
         }
     }
 
-    /// Whether an idle worker has run its maximum number of tasks. In a saturated pool the maximum is raised step by
-    /// step, and while the pool is not saturated it falls twice as fast as it rose.
-    pub(crate) fn is_spent(&mut self, id: WorkerId) -> bool {
+    /// Whether an idle worker has run its maximum number of tasks, after this maximum was adapted to the pool's load.
+    pub(crate) fn ends_at_task_limit(&mut self, id: WorkerId) -> bool {
         if !self.workers[id].is_at_task_limit() {
             return false;
         }
         let pool = self.workers[id].pool;
-        let (least, most) = {
-            let config = &self.pools[pool.index()].config;
-            (config.tasks_per_worker, config.max_tasks_per_worker)
-        };
-        if most == 0 {
+        if self.pools[pool.index()].config.max_tasks_per_worker == 0 {
             return true;
         }
-        let extra = self.pools[pool.index()].extra_tasks;
-        let extra = match self.is_saturated(pool) {
-            true => extra.saturating_add(1).min(most.saturating_sub(least)),
-            false => extra / 2,
-        };
-        self.pools[pool.index()].extra_tasks = extra;
+        let limit = self.adapt_task_limit(pool);
         let worker = &mut self.workers[id];
-        let limit = worker.own_limit.min(least + extra);
-        if worker.outdated || worker.done >= limit {
+        if worker.outdated || worker.done >= limit.min(worker.own_limit) {
             return true;
         }
         worker.task_limit = worker.done + 1;
         worker.ends_itself = worker.task_limit == worker.own_limit;
         false
+    }
+
+    /// Raises the maximum number of tasks per worker by one if the pool is saturated, and otherwise halves what was added
+    /// to the configured number. Returns the maximum.
+    fn adapt_task_limit(&mut self, id: PoolId) -> u64 {
+        let is_saturated = self.is_saturated(id);
+        let pool = &mut self.pools[id.index()];
+        let (least, most) = (
+            pool.config.tasks_per_worker,
+            pool.config.max_tasks_per_worker,
+        );
+        pool.extra_tasks = match is_saturated {
+            true => (pool.extra_tasks + 1).min(most.saturating_sub(least)),
+            false => pool.extra_tasks / 2,
+        };
+        least + pool.extra_tasks
     }
 
     /// Whether a task waits that one more worker could run, but the pool has as many as it may have.

@@ -109,16 +109,24 @@ impl Core {
         let starved = pool
             .starved_since
             .is_some_and(|since| is_quick || self.now.since(since) >= GROW_AFTER);
-        let most_starting = if is_quick { self.waiting_tasks(id) } else { 1 };
+        let most_starting = if is_quick {
+            self.count_assignable(id)
+        } else {
+            1
+        };
         (starved && census.starting < most_starting && self.may_grow(id))
             || census.starting < census.stale.min(self.limits.boots_at_once)
     }
 
-    fn waiting_tasks(&self, id: PoolId) -> u32 {
-        let active = self.pools[id.index()].active.iter();
-        active.fold(0, |sum, queue| {
-            self.queues[queue.index()].waiting.saturating_add(sum)
-        })
+    /// The number of waiting tasks for which the pool could use another worker each, up to its maximum.
+    fn count_assignable(&self, id: PoolId) -> u32 {
+        let pool = &self.pools[id.index()];
+        let mut count = 0;
+        for queue in &pool.active {
+            let most = pool.config.max.saturating_sub(count);
+            count += self.queues[queue.index()].count_assignable(most);
+        }
+        count
     }
 
     /// A pool whose workers boot quickly is resized whenever tasks wait, unless it has all its workers.

@@ -55,6 +55,53 @@ fn a_pool_whose_workers_boot_quickly_grows_at_once_with_the_waiting_tasks() {
     assert_eq!((w.live().len(), w.starting().len()), (5, 0));
 }
 
+/// Only tasks that another worker could run count.
+#[test]
+fn a_pool_whose_workers_boot_quickly_grows_only_for_tasks_that_may_run() {
+    let quick = PoolConfig {
+        boots_quickly: true,
+        ..between(1, 9)
+    };
+    let limits = [
+        QueueConfig {
+            limit: 2,
+            ..QueueConfig::default()
+        },
+        QueueConfig {
+            per_key: 2,
+            ..QueueConfig::default()
+        },
+        QueueConfig {
+            ordered: true,
+            ..QueueConfig::default()
+        },
+    ];
+    for (config, most) in limits.into_iter().zip([2, 2, 1]) {
+        let (mut w, pool) = World::ready(quick.clone());
+        let (mail, other) = (
+            w.jobs(pool, "mail", config),
+            w.jobs(pool, "other", QueueConfig::default()),
+        );
+        w.submit_many(6, &job(mail).limit(secs(3_600)).key("a"));
+        let all = w.live().len() + w.starting().len();
+        assert_eq!(all, most, "workers for a queue that is limited");
+        let queue = w.queue(other);
+        w.step(Event::Paused {
+            queue,
+            paused: true,
+        });
+        w.submit_many(4, &job(other));
+        let all = w.live().len() + w.starting().len();
+        assert_eq!(all, most, "workers for a paused queue");
+        w.step(Event::Paused {
+            queue,
+            paused: false,
+        });
+        let all = w.live().len() + w.starting().len();
+        assert!(all > most && all <= most + 4, "{all} workers");
+    }
+}
+
 /// A burst that is over in a moment needs no new process.
 #[test]
 fn a_short_burst_does_not_grow_a_pool() {
