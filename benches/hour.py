@@ -116,7 +116,6 @@ class Run:
             thread.join(60)
             if client.wait(60):
                 raise RuntimeError(f"a client ended with {client.returncode}")
-        self.took = time.monotonic() - began
         self.used = self._cpu() - self.used
 
     def _cpu(self):
@@ -133,7 +132,7 @@ class Run:
     def _sample(self, seconds):
         now = {}
         for name, pid in self.pids.items():
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # clients end at the end
                 now[name] = (processes.memory_kb([pid])[1], len(os.listdir(f"/proc/{pid}/fd")))
         self.samples.append((seconds, now))
         with self.lock:
@@ -167,6 +166,10 @@ class Run:
             points = [(seconds, *now[name]) for seconds, now in samples if name in now]
             if len(points) >= 4:
                 wrong += self._judge(name, points)
+            else:
+                wrong.append(f"{name} was measured only {len(points)} times")
+            if not name.startswith("client") and name not in self.samples[-1][1]:
+                wrong.append(f"{name} has ended")
         return wrong
 
     @staticmethod

@@ -4,11 +4,11 @@
     campaign/sites.py [--rounds N] [--seed N] [--only FAULT] [--seconds S] [--binary FILE] [--keep]
 
 Each round starts Stoker with other sites, pools and limits: all options of [site.NAME], those of [http] and [pool.NAME] that concern
-sites, and two or three of the strategies loop, spare, cgi, fastcgi (php-fpm) and http (php -S). Clients send requests of all kinds at
+sites, and two or three of the strategies loop, spare, fork, snapshot, sapi, cgi, fastcgi (php-fpm) and http (php -S). Clients send requests of all kinds at
 full speed over HTTP/1.1 and HTTP/2, with and without TLS. Every answer carries the number of its request and a checksum. A judge
 knows which answers are allowed to each request:
 
-- no connection is refused, except by nobody;
+- no connection is ever refused;
 - no answer is that of another request, and none that was cut off passes for a whole one; files have the right bytes;
 - a request that may be repeated is answered although its worker or the server was killed; one that was reset because the gateway was
   killed is answered when it is sent once more; any other runs at most once;

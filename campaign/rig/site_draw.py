@@ -20,11 +20,12 @@ NOT_DRAWN = {
     "pool.protocol": "false: such a pool answers nothing",
     "pool.token": "for workers that connect by themselves",
 }
-INTERPRETED = ("cgi", "fastcgi", "http")  # strategies that know nothing about Stoker
-RESIDENT = ("loop", "spare", "fork")  # strategies whose workers use the SDK
-STRATEGIES = (*RESIDENT, *INTERPRETED)
-SCHEDULING = ("timeout", "weight", "reserve", "keep", "limit", "max_waiting", "max_wait")  # a reload applies these
-STREAM_WORKERS = 4
+ADAPTED = ("cgi", "fastcgi", "http")  # strategies whose programs know nothing about Stoker
+FRONT_CONTROLLED = (*ADAPTED, "sapi")  # strategies that run a script below the root for each request
+BOOTED = ("loop", "spare", "fork", "snapshot")  # strategies that boot an application
+WITH_SDK = ("loop", "spare", "fork")
+STRATEGIES = (*BOOTED, *FRONT_CONTROLLED)
+NO_SITES = ("exec",)  # strategies that answer no site
 
 
 def size(text):
@@ -93,13 +94,12 @@ class Draw:
 
     def _pool(self, name, strategy):
         choice, folder = self.random.choice, self.folder
-        resident = strategy in RESIDENT
-        workers = choice([2, 4]) if not resident else choice([2, 3, {"min": 1, "max": 3}])
-        if strategy in ("spare", "fork"):
+        workers = choice([2, 4]) if strategy in ADAPTED else choice([2, 3, {"min": 1, "max": 3}])
+        if strategy in ("spare", "fork", "snapshot"):
             workers = choice([{"min": 2, "max": 4}, 3])
         values = {
             "strategy": strategy,
-            "tasks_per_fork": choice([None, 1, 7, "auto"]) if strategy == "fork" else None,
+            "tasks_per_fork": choice([None, 1, 7, "auto"]) if strategy in ("fork", "snapshot") else None,
             "command": None,
             "address": None,
             "workers": workers,
@@ -110,13 +110,17 @@ class Draw:
             "kill_grace": choice([None, "1s"]),
             "stop_grace": choice(["5s", "20s"]),
             "memory_limit": choice([None, "300MB"]) if strategy not in ("fastcgi", "http") else None,
-            "max_tasks": choice([None, 50]) if strategy == "loop" else None,
-            "max_age": choice([None, "3s"]) if strategy == "loop" else None,
+            "max_tasks": choice([None, 50]) if strategy in ("loop", "sapi") else None,
+            "max_age": choice([None, "3s"]) if strategy in ("loop", "sapi") else None,
             "idle_timeout": choice([None, "1s"]),
             "crash_budget": choice([None, 5]),
         }
-        if resident:
+        if strategy in WITH_SDK:
             values["command"] = ["php", str(folder / "app/worker.php")]
+        elif strategy == "snapshot":
+            values["command"] = ["-d", "memory_limit=256M", str(folder / "app/snapshot.php")]
+        elif strategy == "sapi":
+            values["command"] = ["-d", "upload_max_filesize=64M", "-d", "post_max_size=64M"]
         elif strategy == "cgi":
             values["command"] = ["php-cgi"]
         elif strategy == "fastcgi":
@@ -132,7 +136,7 @@ class Draw:
         self.number += 1
         name = f"s{self.number}"
         host, port = choice(self.listeners)
-        root = True if self.pools[pool]["strategy"] in INTERPRETED else choice([True, True, False])
+        root = True if self.pools[pool]["strategy"] in FRONT_CONTROLLED else choice([True, True, False])
         interval = f"{host}:{port}"
         proxied = choice([True, False])
         self.sites[name] = {
@@ -182,7 +186,7 @@ class Draw:
         name = self.random.choice(movable) if movable else self.add_site_before_start()
         others = [pool for pool in self.pools if pool != self.sites[name]["pool"]]
         if not self.sites[name]["root"]:
-            others = [pool for pool in others if self.pools[pool]["strategy"] not in INTERPRETED]
+            others = [pool for pool in others if self.pools[pool]["strategy"] not in FRONT_CONTROLLED]
         if others:
             self.sites[name]["pool"] = self.random.choice(others)
             self._respect_reserves()
@@ -196,7 +200,7 @@ class Draw:
         pool = self.random.choice(list(self.pools))
         needs_none = all(self.sites[name]["root"] for name in self.sites if self.sites[name]["pool"] == pool)
         old = self.pools[pool]["strategy"]
-        new = self.random.choice([each for each in STRATEGIES if each != old and (needs_none or each not in INTERPRETED)])
+        new = self.random.choice([each for each in STRATEGIES if each != old and (needs_none or each not in FRONT_CONTROLLED)])
         self.pools[pool] = self._pool(pool, new)
         self._respect_reserves()
         return f"{pool} from {old} to {new}"
@@ -253,7 +257,7 @@ class Draw:
 
 
 def undrawn(draw):
-    """Keys of the reference page that a round neither draws nor has a reason for."""
+    """Keys and strategies of the reference page that a round neither draws nor has a reason for."""
     page = (ROOT / "docs/reference/config.md").read_text()
     found = []
     drawn = {
@@ -267,4 +271,6 @@ def undrawn(draw):
         known = {name.partition(".")[2] for name in NOT_DRAWN if name.startswith(heading.partition(".")[0] + ".")}
         found += [f"{heading}.{key}" for key in keys if key not in values and key not in known]
         found += [f"{heading}.{key} is drawn and listed as not drawn" for key in values if key in known]
+    strategies = re.search(r"^\| `strategy` \|.*$", page, re.MULTILINE).group()
+    found += [f"strategy {name}" for name in re.findall(r"`(\w+)`", strategies)[1:] if name not in (*STRATEGIES, *NO_SITES, "workers", "command", "address")]
     return found

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from . import site_http
-from .site_draw import RESIDENT
+from .site_draw import BOOTED
 from .site_http import PREFACE
 
 CERTIFICATE_S = 1.5  # a changed certificate is used within a second
@@ -55,7 +55,7 @@ class Faults:
     async def reload_that_fails(self):
         """Workers of the new version do not boot: the old ones stay."""
         flag = self.folder / "refuse-to-boot"
-        resident = [name for name, pool in self.draw.pools.items() if pool["strategy"] in RESIDENT]
+        resident = [name for name, pool in self.draw.pools.items() if pool["strategy"] in BOOTED]
         if not resident:
             return await self._reload("the same configuration")
         flag.touch()

@@ -5,12 +5,12 @@ import json
 import zlib
 
 from . import site_http
-from .site_draw import INTERPRETED, KB, seconds, size
+from .site_draw import FRONT_CONTROLLED, KB, seconds, size
 
 SLACK_S = 0.25  # between what happens and when it is noticed here
 SPOOLED = 64 * KB  # a larger body is in a file
 LARGE_ANSWER = 128 * KB
-MIN_SHARE = 0.5  # of requests that are not refused by a drawn limit
+MIN_GOOD = 0.2  # the share of requests that must be answered, whatever limits are drawn
 
 
 class Timeline:
@@ -68,8 +68,8 @@ class Judge:
 
     def _idle_judge(self):
         """A campaign in which nearly everything is refused proves nothing."""
-        good = self.counts["good"]
-        return [f"only {good} of {len(self.requests)} requests were answered: {dict(self.counts)}"] if good < 20 else []
+        good, all_ = self.counts["good"], len(self.requests)
+        return [f"only {good} of {all_} requests were answered: {dict(self.counts)}"] if good < max(20, MIN_GOOD * all_) else []
 
     def _may_repeat(self, request):
         # The adapter repeats it on another connection, if the upstream has closed the one that it had used before.
@@ -159,7 +159,7 @@ class Judge:
         if self.timeline.during(request, "kill gateway", before=unused) or self._was_idle(request):
             return True
         # Adapters send each part of an answer when they get it, so that it may be cut, too.
-        if request.has_head and (request.kind in ("stream", "events") or self._strategies(request) & set(INTERPRETED)):
+        if request.has_head and (request.kind in ("stream", "events") or self._strategies(request) & {*FRONT_CONTROLLED, "snapshot"}):
             return self._late(request) or self._has_lost_its_worker(request)
         return self._may_lack_memory(request)
 
@@ -197,28 +197,39 @@ class Judge:
     def _may_be_504(self, request):
         return self._late(request)
 
-    def _beside(self, request, same_site=True):
-        """The requests that were open at the same time, including those whose clients had just left."""
-        others = self.by_site[request.site] if same_site else self.requests
+    def _beside(self, request, sites=None):
+        """The requests that were open at the same time, of some sites or of all, including those whose clients had just left."""
+        others = self.requests if sites is None else [other for site in sites for other in self.by_site[site]]
         return [other for other in others if other.began < request.ended and other.ended > request.began - 1 and other is not request]
 
     def _is_crowded(self, request):
-        """Whether as many requests were open as may wait, or one waited although the site bounds the wait. The expected wait also bounds
-        what a site with a short timeout takes."""
-        beside = len(self._beside(request, same_site=False))
+        """Whether as many requests of the site were open as may wait, or one of its pool waited although the site bounds the wait. A
+        request is also refused if its expected wait is longer than the site's timeout."""
         most = min((most for most in self._values(request, "max_waiting") if most), default=10_000)
-        bounds_wait = any(self._values(request, "max_wait"))
-        return beside >= most or (beside > 0 and bounds_wait) or beside >= 8 and min(map(seconds, self._values(request, "timeout"))) <= 10
+        beside = self._beside(request, self._sites_of_pool(request))
+        if len(self._beside(request, [request.site])) >= most or beside and any(self._values(request, "max_wait")):
+            return True
+        longest = max((other.ended - other.began for other in beside), default=0)
+        return len(beside) * longest >= min(map(seconds, self._values(request, "timeout")))
+
+    def _sites_of_pool(self, request):
+        """The sites that may have shared a pool with the request's site."""
+        found = set()
+        for snapshot in self.timeline.of(request):
+            sites = snapshot["sites"]
+            found |= {name for name, site in sites.items() if site["pool"] == sites[request.site]["pool"]}
+        return found
 
     def _may_lack_memory(self, request):
-        open_ = [request, *self._beside(request, same_site=False)]
+        open_ = [request, *self._beside(request)]
         return sum(len(other.body or b"") + max(other.fill, other.received) for other in open_) >= size(self.draw.http["max_memory"]) / 2
 
     def _may_lack_spool(self, request):
         if len(request.body or b"") <= SPOOLED:
             return False
-        large = [len(other.body or b"") for other in [request, *self._beside(request)] if len(other.body or b"") > SPOOLED]
-        answers = [other.fill for other in self._beside(request) if other.fill >= LARGE_ANSWER]
+        beside = self._beside(request, [request.site])
+        large = [len(other.body or b"") for other in [request, *beside] if len(other.body or b"") > SPOOLED]
+        answers = [other.fill for other in beside if other.fill >= LARGE_ANSWER]
         return sum(large) + sum(answers) >= size(self.draw.http["max_spool"])
 
 

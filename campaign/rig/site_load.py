@@ -7,7 +7,7 @@ import zlib
 from dataclasses import dataclass, field
 
 from . import site_draw, site_http
-from .site_draw import KB, MB, RESIDENT
+from .site_draw import KB, MB, BOOTED
 
 HTTP1_CLIENTS, HTTP2_CONNECTIONS, HTTP2_STREAMS = 20, 4, 5
 VISITOR = "203.0.113.9"
@@ -295,11 +295,11 @@ class Load:
                 request.write_pause = self.random.choice([0, 0.02])
 
     def _late(self, request, query):
-        if self.sites[request.site]["timeout"] == "4s" and self.draw.strategy_of(request.site) in (*RESIDENT, "cgi"):
+        if self.sites[request.site]["timeout"] == "4s" and self.draw.strategy_of(request.site) in (*BOOTED, "cgi"):
             query["wait"] = 4_500
 
     def _die(self, request, query):
-        if self.draw.strategy_of(request.site) in RESIDENT:
+        if self.draw.strategy_of(request.site) in (*BOOTED, "sapi"):
             query["die"] = 1
             self._body(request, 100)
             request.status = 502

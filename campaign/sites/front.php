@@ -4,7 +4,7 @@
 
 declare(strict_types=1);
 
-require __DIR__ . '/app.php';
+require_once __DIR__ . '/app.php';
 
 parse_str((string) parse_url($_SERVER['REQUEST_URI'], PHP_URL_QUERY), $query);
 $number = $query['n'];

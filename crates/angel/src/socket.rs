@@ -41,8 +41,9 @@ impl fmt::Display for SocketError {
         match self {
             Self::TooLong(path) => write!(
                 f,
-                "the socket path {} is longer than 107 bytes, the maximum for a unix socket",
-                path.display()
+                "the socket path {} is longer than {} bytes, the maximum for a unix socket",
+                path.display(),
+                stoker_os::MAX_SOCKET_PATH
             ),
             Self::Served(path) => write!(f, "another Stoker listens at {}", path.display()),
             Self::InTheWay(path, why) => write!(f, "cannot listen at {}: {why}", path.display()),

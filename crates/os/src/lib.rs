@@ -35,6 +35,9 @@ pub const fn limit(real: usize, simulated: usize) -> usize {
 /// The maximum number of descriptors in one record.
 pub const MAX_FDS: usize = 3;
 
+/// The maximum length of a socket's path, in bytes (unix(7)).
+pub const MAX_SOCKET_PATH: usize = 107;
+
 /// The process at the other end of a socket, as the kernel reports it. The pid is 0 if the peer is in a PID namespace
 /// that is not visible from here; the uid is valid even then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

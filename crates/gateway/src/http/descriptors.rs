@@ -22,7 +22,7 @@ fn possible(wanted: usize, limit: u64) -> usize {
 /// So many connections are enough for anybody who has not set a number.
 const ENOUGH: usize = 1_000;
 
-/// A line for the log, if fewer connections are accepted than the user has configured, or than usual sites need.
+/// A line for the log if fewer connections are accepted than the user has configured, or than usual sites need.
 pub(crate) fn warning(wanted: usize, is_default: bool, accepted: usize) -> Option<String> {
     let needed = if is_default {
         wanted.min(ENOUGH)
@@ -31,8 +31,8 @@ pub(crate) fn warning(wanted: usize, is_default: bool, accepted: usize) -> Optio
     };
     (accepted < needed).then(|| {
         format!(
-            "[http] max_connections = {wanted} needs more descriptors than this process may have: {accepted} connections are \
-             accepted (raise LimitNOFILE= of the unit, or `ulimit -n`)"
+            "the limit on open files is too low for [http] max_connections = {wanted}: only {accepted} connections are accepted \
+             (raise LimitNOFILE= of the unit, or `ulimit -n`)"
         )
     })
 }

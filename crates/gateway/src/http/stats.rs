@@ -30,10 +30,18 @@ pub(crate) struct GatewayStats {
 }
 
 impl GatewayStats {
-    pub(crate) fn count(&self, route: &'static str, status: StatusCode, took: Duration) {
+    /// Counts a request that was rejected before its time was taken.
+    pub(crate) fn count_rejected(&self, route: &'static str, status: StatusCode) {
         let mut routes = self.routes.borrow_mut();
         let route = routes.entry(route).or_default();
         *route.by_status.entry(status.as_u16()).or_default() += 1;
+    }
+
+    /// Counts a request that was answered after this time.
+    pub(crate) fn count(&self, route: &'static str, status: StatusCode, took: Duration) {
+        self.count_rejected(route, status);
+        let mut routes = self.routes.borrow_mut();
+        let route = routes.entry(route).or_default();
         let seconds = took.as_secs_f64();
         let bucket = BOUNDS.iter().position(|bound| seconds <= *bound);
         route.buckets[bucket.unwrap_or(BOUNDS.len())] += 1;

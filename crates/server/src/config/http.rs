@@ -90,14 +90,10 @@ pub(super) fn check(section: &Section<'_, '_>, http: &HttpConfig, mistakes: &mut
         let hint = "store larger data where workers can fetch it".to_owned();
         section.add_mistake("max_body", mistakes, what, Some(hint));
     }
-    // hyper reads a header into a buffer of at least this size.
-    if http.max_header < 8 << 10 {
-        section.add_mistake(
-            "max_header",
-            mistakes,
-            "expected at least \"8KB\"".to_owned(),
-            None,
-        );
+    // hyper reads a header into a buffer of at least the first size, and bounds the length of a path by the second.
+    if !(8 << 10..=64 << 10).contains(&http.max_header) {
+        let what = "expected \"8KB\" to \"64KB\"".to_owned();
+        section.add_mistake("max_header", mistakes, what, None);
     }
     if http.max_memory < http.max_body {
         let what = "expected at least as much as max_body".to_owned();

@@ -9,11 +9,10 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use stoker_os::MAX_SOCKET_PATH;
 use stoker_workers::Requests;
 use toml::de::DeTable;
 
-/// The maximum length of a socket's path, in bytes (unix(7)).
-const MAX_SOCKET_PATH: usize = 107;
 /// The search path for programs if PATH is not set, as in libc.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 

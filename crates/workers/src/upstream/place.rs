@@ -5,9 +5,7 @@ use crate::{Address, WORKER_IN_ADDRESS};
 use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-
-/// The maximum length of the path of a socket, in bytes.
-const MAX_PATH: usize = 107;
+use stoker_os::MAX_SOCKET_PATH;
 
 /// The address at which the server of this adapter accepts connections.
 pub(super) fn address(settings: &Settings) -> io::Result<Address> {
@@ -40,7 +38,7 @@ pub(super) fn address(settings: &Settings) -> io::Result<Address> {
 /// a socket's address stays relative.
 fn absolute(path: PathBuf) -> PathBuf {
     match std::path::absolute(&path) {
-        Ok(absolute) if absolute.as_os_str().len() <= MAX_PATH => absolute,
+        Ok(absolute) if absolute.as_os_str().len() <= MAX_SOCKET_PATH => absolute,
         _ => path,
     }
 }

@@ -20,7 +20,7 @@ use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode, Version};
 use std::cell::Cell;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Serves a request.
 pub(crate) async fn serve(
@@ -34,7 +34,8 @@ pub(crate) async fn serve(
     let began = Instant::now();
     let (head, incoming) = request.into_parts();
     let unread = Cell::new(!incoming.is_end_stream());
-    let mut record = Record::of(&head, Some(peer.address.ip()), began);
+    let may_be_logged = is_logged(&gateway, peer, None);
+    let mut record = may_be_logged.then(|| Record::of(&head, Some(peer.address.ip()), began));
     let answered = answer(&gateway, peer, head, incoming, &unread, &mut record).await;
     let is_ambiguous = answered.as_ref().is_err_and(SiteError::is_ambiguous);
     let mut response = answered.unwrap_or_else(|error| error.response());
@@ -49,7 +50,9 @@ pub(crate) async fn serve(
     body.count(&gateway.budget, &watch, is_http2);
     body.on_end(move |bytes| {
         add(&gateway.stats.sent_bytes, bytes);
-        if is_logged(&gateway, peer, record.site.as_deref()) {
+        if let Some(record) = record
+            && is_logged(&gateway, peer, record.site.as_deref())
+        {
             record.log(&gateway, status, bytes);
         }
     });
@@ -59,7 +62,7 @@ pub(crate) async fn serve(
 /// Records a request whose head is too large or malformed. The client has been answered.
 pub(crate) fn reject(gateway: &Gateway, peer: SitePeer, status: StatusCode) {
     let record = Record::unreadable(peer.address.ip());
-    gateway.stats.count("site", status, Duration::ZERO);
+    gateway.stats.count_rejected("site", status);
     if is_logged(gateway, peer, None) {
         record.log(gateway, status, 0);
     }
@@ -80,7 +83,7 @@ async fn answer(
     mut head: Parts,
     incoming: Incoming,
     unread: &Cell<bool>,
-    record: &mut Record,
+    record: &mut Option<Record>,
 ) -> Result<Response<Outgoing>, SiteError> {
     check_form(&head)?;
     let host = Host::of_request(&head.uri, &head.headers, head.version);
@@ -88,7 +91,9 @@ async fn answer(
     let sites = gateway.sites.as_ref();
     let site = sites.and_then(|sites| sites.find(peer.endpoint, &host));
     let site = site.ok_or(SiteError::new(StatusCode::MISDIRECTED_REQUEST))?;
-    record.site = Some(site.clone());
+    if let Some(record) = record {
+        record.site = Some(site.clone());
+    }
     if !peer.is_secure && sites.is_some_and(|sites| sites.tls(peer.endpoint).is_some()) {
         return Err(SiteError::needs_https());
     }
@@ -102,7 +107,9 @@ async fn answer(
         host,
     };
     let origin = site.proxies.evaluate(direct, &mut head.headers);
-    record.client = origin.client.map(|client| client.ip());
+    if let Some(record) = record {
+        record.client = origin.client.map(|client| client.ip());
+    }
     answer_of_site(gateway, &site, &head, &origin, incoming, unread).await
 }
 

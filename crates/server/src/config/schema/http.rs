@@ -45,7 +45,7 @@ pub(crate) const HTTP: Schema<HttpConfig> = Schema {
             "max_header",
             "\"16KB\"",
             size!(max_header),
-            "Maximum size of a request's header; at least `8KB`.",
+            "Maximum size of a request's header; `8KB` to `64KB`.",
         ),
         start_key(
             "max_body",

@@ -155,15 +155,9 @@ pub(crate) fn read_now(file: impl AsFd, at: u64, len: usize) -> Result<Bytes, Er
     Ok(bytes.into())
 }
 
-/// A smaller piece does not occupy a whole buffer.
-const MIN_REUSED: usize = PIECE / 4;
-
 /// Does the same for a piece of at most [`PIECE`] bytes of a file that is not kept. The call takes only initialized memory,
 /// and setting that to zero each time would cost as much as reading it.
 fn read_piece_now(file: impl AsFd, at: u64, len: usize) -> Result<Bytes, Errno> {
-    if len < MIN_REUSED {
-        return read_now(file, at, len);
-    }
     let mut piece = Piece::new();
     let slices = &mut [IoSliceMut::new(piece.room(len))];
     let read = rustix::io::preadv2(file, slices, at, ReadWriteFlags::NOWAIT)?;

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// How long an entry is used before the file's path is looked at again.
-const FRESH_FOR: Duration = Duration::from_secs(1);
+pub(super) const FRESH_FOR: Duration = Duration::from_secs(1);
 
 /// The memory and descriptors that an entry uses, or that all entries may use.
 #[derive(Clone, Copy, Debug, Default)]

@@ -81,8 +81,9 @@ impl Lookup {
             Some((_, Opened::Directory)) => Err(Found::Directory),
             Some((_, Opened::Other)) => Err(Found::Nothing),
             None => {
-                if self.directories.is_missing(first_part(path)) {
-                    self.missing.borrow_mut().insert(path, now);
+                let mut missing = self.missing.borrow_mut();
+                if missing.has_room_for(path) && self.directories.is_missing(first_part(path)) {
+                    missing.insert(path, now);
                 }
                 Err(Found::Nothing)
             }

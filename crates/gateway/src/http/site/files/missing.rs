@@ -1,10 +1,9 @@
 //! Names that do not exist in the document root.
 
+use super::cache::FRESH_FOR;
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// How long a name is remembered, as long as a file that exists.
-const FRESH_FOR: Duration = Duration::from_secs(1);
 /// The maximum number of names, and the maximum length of one in bytes.
 const MAX_NAMES: usize = 1_000;
 const MAX_LEN: usize = 100;
@@ -34,12 +33,17 @@ impl Missing {
         self.names.contains(first_part(path))
     }
 
-    /// Remembers that the first part of a path is missing now.
+    /// Whether the first part of a path could be remembered.
+    pub(crate) fn has_room_for(&self, path: &[u8]) -> bool {
+        self.names.len() < MAX_NAMES && first_part(path).len() <= MAX_LEN
+    }
+
+    /// Remembers that the first part of a path is missing now, if there is room for it.
     pub(crate) fn insert(&mut self, path: &[u8], now: Instant) {
-        let name = first_part(path);
-        if self.names.len() >= MAX_NAMES || name.len() > MAX_LEN {
+        if !self.has_room_for(path) {
             return;
         }
+        let name = first_part(path);
         if self.names.is_empty() {
             self.since = now;
         }

@@ -47,8 +47,12 @@ impl Piece {
         &mut self.buffer[..len.min(PIECE)]
     }
 
-    /// The first `len` bytes as a body. The buffer is used again when they have been dropped.
+    /// The first `len` bytes as a body. The buffer is used again when they have been dropped. A body that would fill
+    /// less than half of it is a copy, because it counts with its own size while it waits for its reader.
     pub(crate) fn into_bytes(mut self, len: usize) -> Bytes {
+        if len < PIECE / 2 {
+            return Bytes::copy_from_slice(&self.buffer[..len]);
+        }
         self.len = len;
         Bytes::from_owner(self)
     }
@@ -68,18 +72,26 @@ mod tests {
     fn a_buffer_is_used_again() {
         let mut piece = Piece::new();
         piece.room(3).copy_from_slice(b"abc");
-        let bytes = piece.into_bytes(2);
-        assert_eq!(&bytes[..], b"ab");
+        let bytes = piece.into_bytes(PIECE);
         let (address, copy) = (bytes.as_ptr(), bytes.clone());
         drop(bytes);
         assert_eq!(SPARE.with_borrow(Vec::len), 0);
         drop(copy);
-        let again = Piece::new().into_bytes(3);
-        assert_eq!((again.as_ptr(), &again[..]), (address, &b"abc"[..]));
+        let again = Piece::new().into_bytes(PIECE / 2);
+        assert_eq!((again.as_ptr(), &again[..3]), (address, &b"abc"[..]));
         let many: Vec<Bytes> = (0..2 * MAX_SPARE)
-            .map(|_| Piece::new().into_bytes(1))
+            .map(|_| Piece::new().into_bytes(PIECE))
             .collect();
         drop((again, many));
         assert_eq!(SPARE.with_borrow(Vec::len), MAX_SPARE);
+    }
+
+    #[test]
+    fn few_bytes_do_not_keep_a_buffer() {
+        let mut piece = Piece::new();
+        piece.room(3).copy_from_slice(b"abc");
+        let bytes = piece.into_bytes(2);
+        assert_eq!(&bytes[..], b"ab");
+        assert_eq!(SPARE.with_borrow(Vec::len), 1);
     }
 }
