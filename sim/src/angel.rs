@@ -260,7 +260,7 @@ impl World {
                 true => {
                     let death = match by_signal && self.is_killed_by_drain(worker, task) {
                         true => Death::Drained,
-                        false => self.death_of(worker, task.no),
+                        false => self.death_of(worker, task),
                     };
                     self.ledger.died(task.no, death, &self.setup);
                 }
@@ -276,12 +276,13 @@ impl World {
         let is_sound = !job.may_be_cancelled() && !job.may_be_stopped && job.is_state_known();
         let is_whole = worker.ended.is_empty();
         let serves = self.draining.is_some() && self.server.is_some();
-        serves && !goes && is_sound && is_whole && self.is_in_time(worker, task.no)
+        serves && !goes && is_sound && is_whole && self.is_in_time(worker, task)
     }
 
     /// How a worker's death counts for its job.
-    fn death_of(&self, worker: &Worker, no: u64) -> Death {
-        let ran = steady() - self.ledger.jobs[no as usize].began_at;
+    fn death_of(&self, worker: &Worker, task: Task) -> Death {
+        let ran = steady() - self.ledger.jobs[task.no as usize].began_at;
+        let most = self.max_run_time(worker, task);
         // The server may be having the worker killed at this moment because of another of its tasks.
         let is_meant = |task: &Task| self.may_be_stopped(*task);
         let in_slots = worker.slots.iter().flat_map(Slots::assigned_tasks);
@@ -290,9 +291,9 @@ impl World {
         let leaves = worker.is_shutting_down() || !worker.ended.is_empty() || is_stopped;
         // A worker that ends by itself while it is about to be killed counts as killed.
         let is_killed = worker.kill_requested && worker.has_crashed;
-        match (worker.has_crashed, self.time_limit_of(worker, no)) {
+        match (worker.has_crashed, self.time_limit_of(worker, task.no)) {
             // A prefetched task is timed from its start, which the server may date later than the worker does.
-            (true, Some(least)) if ran + RUN_START_TOLERANCE < least && !leaves && !is_killed => {
+            (true, Some(least)) if most + RUN_START_TOLERANCE < least && !leaves && !is_killed => {
                 Death::Crash
             }
             (false, Some(least)) if ran >= least && !leaves && self.draining.is_none() => {
@@ -309,10 +310,9 @@ impl World {
 
     /// Whether the job's run has not reached its time limit, so that the server has no reason to kill the worker for
     /// it.
-    pub(crate) fn is_in_time(&self, worker: &Worker, no: u64) -> bool {
-        let ran = steady() - self.ledger.jobs[no as usize].began_at;
-        let limit = self.time_limit_of(worker, no);
-        limit.is_some_and(|limit| ran + RUN_START_TOLERANCE < limit)
+    pub(crate) fn is_in_time(&self, worker: &Worker, task: Task) -> bool {
+        let limit = self.time_limit_of(worker, task.no);
+        limit.is_some_and(|limit| self.max_run_time(worker, task) + RUN_START_TOLERANCE < limit)
     }
 }
 

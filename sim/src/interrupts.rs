@@ -140,11 +140,17 @@ impl World {
             true => self.time_limit_of(worker, task.no),
             false => self.time_limit_of_pool(worker),
         };
+        limit.is_none_or(|limit| self.max_run_time(worker, task) + RUN_START_TOLERANCE >= limit)
+    }
+
+    /// The longest time for which the server may have counted a task of this worker as running.
+    pub(crate) fn max_run_time(&self, worker: &Worker, task: Task) -> Duration {
         let began = match task.is_job {
             true => self.ledger.jobs[task.no as usize].began_at,
             false => self.ledger.calls.began_at(task.no),
         };
-        limit.is_none_or(|limit| steady() - began + RUN_START_TOLERANCE >= limit)
+        let link = worker.connection.link.as_ref();
+        steady() - link.map_or(began, |link| link.sent_at(began))
     }
 
     /// The maximum time that a job may run at a worker; `None` if that is not known.

@@ -2,9 +2,11 @@
 //! real one (`stoker_session`). The network loses the connection, at any byte: what was in transit is lost, and the worker
 //! reconnects and resumes its session.
 
+use crate::ledger::MAX_LATENESS;
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::time::Duration;
+use stoker_os::steady;
 use stoker_session::{FrameFilter, Output, WorkerFilter};
 use stoker_wire::{Encode, MAX_FRAME, Status, Type, encode, parse};
 
@@ -44,6 +46,8 @@ pub(crate) struct Link {
     pub(crate) is_cut: bool,
     /// The worker knows of the loss. What it wrote before has arrived.
     is_down: bool,
+    /// When the connection was last lost, and when it came back.
+    outage: Option<(Duration, Duration)>,
     /// The tasks that the worker has received and not answered.
     tasks: Vec<u32>,
     /// Answers, the latest last: the server may not have them.
@@ -62,6 +66,7 @@ impl Link {
             awaits_confirmation: false,
             is_cut: false,
             is_down: false,
+            outage: None,
             tasks: Vec::new(),
             kept: VecDeque::new(),
             lost: Vec::new(),
@@ -154,7 +159,16 @@ impl Link {
     /// The worker notices that it has lost its connection.
     pub(crate) fn go_down(&mut self) {
         self.is_down = true;
+        self.outage = Some((steady(), Duration::MAX));
         self.to_worker = self.resumption();
+    }
+
+    /// When a task that began at this time may have been sent: it may have been lost with the connection, and sent again.
+    pub(crate) fn sent_at(&self, began: Duration) -> Duration {
+        let outage = self
+            .outage
+            .filter(|(_, back_at)| began <= back_at.saturating_add(MAX_LATENESS));
+        outage.map_or(began, |(lost_at, _)| lost_at.min(began))
     }
 
     /// Whether an answer was lost that the worker will write again.
@@ -202,6 +216,7 @@ impl Link {
     pub(crate) fn resume(&mut self) -> Vec<u8> {
         self.to_worker = self.resumption();
         (self.is_cut, self.is_down) = (false, false);
+        self.outage = self.outage.map(|(lost_at, _)| (lost_at, steady()));
         let first = parse(&self.to_worker, MAX_FRAME).expect("a valid frame");
         let (frame, _) = first.expect("a complete frame");
         assert_eq!(frame.kind, Type::Welcome);

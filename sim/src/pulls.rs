@@ -93,7 +93,7 @@ impl World {
     /// nothing.
     pub(crate) fn return_without_run(&mut self, key: u64, task: Task) {
         let is_sure = self.workers.get(&key).is_some_and(|worker| {
-            worker.pull.is_some() && !worker.is_shutting_down() && self.is_in_time(worker, task.no)
+            worker.pull.is_some() && !worker.is_shutting_down() && self.is_in_time(worker, task)
         });
         if is_sure {
             return self.ledger.returned_without_run(task.no, &self.setup);

@@ -34,7 +34,7 @@ use stoker_os::steady;
 use stoker_wire::{Frame, Key};
 
 /// How late after its due time a job may begin, and how long the store may take to count a job that has ended.
-const MAX_LATENESS: Duration = Duration::from_secs(1);
+pub(crate) const MAX_LATENESS: Duration = Duration::from_secs(1);
 /// How early before its due time a job may begin: the server reads its clock once a turn, in milliseconds.
 const MAX_EARLINESS: Duration = Duration::from_millis(2);
 
@@ -143,6 +143,7 @@ impl Ledger {
     /// A worker has read the job.
     pub(crate) fn delivered(&mut self, no: u64, frame: &Frame<'_>, setup: &Setup) {
         self.waiting.remove(&no);
+        let may_be_unsaved = self.may_be_due_to_disk();
         let job = self.record_event(no, "delivered");
         job.may_be_stopped |= job.changing > 0;
         if job.changing > 0 || job.may_time_out_unread() {
@@ -170,7 +171,10 @@ impl Ledger {
             job.queues.contains(&queue),
             "job {no}: delivered from the wrong queue"
         );
-        job.set_queues(vec![queue]);
+        // While the store can't write, the server may not know of a move that it has answered with UNKNOWN.
+        if !may_be_unsaved {
+            job.set_queues(vec![queue]);
+        }
         // Workers that still have the job have returned it, and have not left yet.
         if job.holders > 0 && job.returns + job.holders >= MIN_COUNTED_RETURNS {
             job.attempts.maybe_increment();
