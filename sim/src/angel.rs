@@ -5,7 +5,6 @@ use crate::connection::Connection;
 use crate::guests::is_guest;
 use crate::ledger::Death;
 use crate::model::{Model, Task};
-use crate::payload::number;
 use crate::pulls::Pull;
 use crate::restart::Trigger;
 use crate::slots::Slots;
@@ -14,7 +13,6 @@ use crate::world::{ANGEL, SERVER, World};
 use std::time::Duration;
 use stoker_angel::{End, ToAngel, ToServer};
 use stoker_os::{Signal, receive_record, sim, steady};
-use stoker_wire::{Key, Type};
 
 /// The maximum difference between the run times that the server and the worker measure: the server starts when it sends
 /// the task, the worker when it reads it.
@@ -218,14 +216,9 @@ impl World {
         if let Some(run) = &worker.run {
             self.check_run(&worker, run.task);
         }
-        let mut unread = Vec::new();
-        worker.connection.peek(|frame| {
-            let is_job = frame.kind == Type::Req && frame.meta.get(Key::JOB_ID).is_some();
-            unread.extend(is_job.then(|| number(frame.body)).flatten());
-        });
-        unread
-            .into_iter()
-            .for_each(|no| self.ledger.died_unread(no));
+        for no in worker.new_unread_jobs() {
+            self.ledger.died_unread(no);
+        }
         self.drop_nested_requests(worker.nested.client.as_ref());
         self.record_last_tasks(&worker);
         self.end_tasks_of(&worker, by_signal);

@@ -134,6 +134,12 @@ impl World {
             worker.connection.link = None;
             worker.connection.put(Encode::new(Type::Goaway, 0));
             self.ledger.had_leaving_workers = true;
+            let has_just_answered = !worker.just_ended.is_empty();
+            if let Some(pool) = self.pools.get(&key).and_then(|pool| self.setup.pool(pool))
+                && has_just_answered
+            {
+                self.ledger.left_after_answer(pool, &self.setup);
+            }
         }
         self.count_link(match (end, is_idle) {
             (SessionEnd::Expired, _) => "session expired",

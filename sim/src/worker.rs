@@ -67,6 +67,8 @@ pub(crate) struct Worker {
     pub(crate) answered: u64,
     /// Tasks that ended a short time ago, and when.
     pub(crate) just_ended: Vec<(Task, Duration)>,
+    /// Jobs that the worker was sent and will not read, as far as they were noted.
+    unread_jobs: Vec<u64>,
     /// The code of a task has killed the worker.
     pub(crate) has_crashed: bool,
     /// The server has requested the death of the worker.
@@ -86,6 +88,18 @@ const SEGV: u32 = 11;
 const MAX_META_RESULT: usize = 64;
 
 impl Worker {
+    /// The jobs that wait to be read, except those that were noted before.
+    pub(crate) fn new_unread_jobs(&mut self) -> Vec<u64> {
+        let mut unread = Vec::new();
+        self.connection.peek(|frame| {
+            let is_job = frame.kind == Type::Req && frame.meta.get(Key::JOB_ID).is_some();
+            unread.extend(is_job.then(|| number(frame.body)).flatten());
+        });
+        unread.retain(|no| !self.unread_jobs.contains(no));
+        self.unread_jobs.extend(&unread);
+        unread
+    }
+
     /// A worker that has not sent HELLO, and whose output is not read.
     pub(crate) fn new(key: u64, pid: i32, connection: Connection, model: Model) -> Self {
         let outputs = [sim::pipe().1, sim::pipe().1];
@@ -112,6 +126,7 @@ impl Worker {
             checkpoint_no: 0,
             answered: 0,
             just_ended: Vec::new(),
+            unread_jobs: Vec::new(),
             has_crashed: false,
             kill_requested: false,
             nested: NestedRequests::default(),

@@ -225,6 +225,7 @@ impl World {
         self.steps += 1;
         self.links_lost();
         self.guests_receive();
+        self.note_unread_jobs();
         self.plan_reads();
         self.kill_if_due();
         self.record_busy();
@@ -305,6 +306,18 @@ impl World {
         self.log.extend(lines);
         if !self.handle_death() && is_done {
             self.server_ended();
+        }
+    }
+
+    /// Workers that leave do not read what they are sent after that. The server counts such tasks as returned when it reads
+    /// that they leave, which may be long before they end.
+    fn note_unread_jobs(&mut self) {
+        for worker in self.workers.values_mut() {
+            if worker.model.state == "gone" && sim::is_readable(&worker.connection.fd) {
+                for no in worker.new_unread_jobs() {
+                    self.ledger.died_unread(no);
+                }
+            }
         }
     }
 

@@ -183,9 +183,10 @@ impl Ledger {
         if attempt != job.last_attempt {
             (job.last_attempt, job.returned_in_row) = (attempt, 0);
         }
+        let known = format!("{job}");
         assert!(
             job.attempts.observe(attempt),
-            "job {no}: delivered with the wrong number of attempts, {attempt}: {job}"
+            "job {no}: delivered with the wrong number of attempts, {attempt}: {known}"
         );
         let crashes = frame.meta.uint(Key::CRASHES).unwrap_or(0) as u32;
         assert!(
@@ -239,6 +240,18 @@ impl Ledger {
         if job.returns >= MIN_COUNTED_RETURNS {
             job.attempts.maybe_increment();
             job.may_have_ended = true;
+        }
+    }
+
+    /// A worker is lost right after its answer. The server may read the answer first, and send another job of the pool, which
+    /// then counts as returned.
+    pub(crate) fn left_after_answer(&mut self, pool: usize, setup: &Setup) {
+        for no in 0..self.jobs.len() {
+            let job = &self.jobs[no];
+            let mut pools = job.queues.iter().map(|queue| setup.queues[*queue].pool);
+            if job.state == State::Waits && pools.any(|of| of == pool) {
+                self.may_count_as_returned(no as u64);
+            }
         }
     }
 
