@@ -245,7 +245,7 @@ impl Ledger {
     }
 
     /// A job of the queue that may run and has waited for a while. Jobs between two runs are left out, because only the
-    /// server knows how long they wait.
+    /// server knows how long they wait, and so is one job for each worker without a connection, which may have been sent it.
     fn waits_long(&self, queue: usize, setup: &Setup) -> Option<(usize, &Job)> {
         let waits_long = |(_, job): &(usize, &Job)| {
             job.queue() == Some(queue)
@@ -258,7 +258,8 @@ impl Ledger {
                 && job.crashes.high == 0
                 && job.answered_at.max(job.due_by).max(job.not_before) + MAX_LATENESS < steady()
         };
-        self.jobs.iter().enumerate().find(waits_long)
+        let mut all = self.jobs.iter().enumerate().filter(waits_long);
+        all.nth(self.unconnected as usize)
     }
 
     /// A run has begun: no more jobs of its queue or key may run than the limits allow.
