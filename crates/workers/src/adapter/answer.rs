@@ -12,6 +12,8 @@ pub(crate) struct Answer {
     /// The signal that ended the process, if the status is CRASHED.
     pub(crate) signal: Option<i32>,
     pub(crate) body: Vec<u8>,
+    /// The fields after the body of an answer in parts, as lines that end with CRLF.
+    pub(crate) trailers: Vec<u8>,
 }
 
 impl Answer {
@@ -21,6 +23,7 @@ impl Answer {
             codec: Codec::RAW,
             signal: None,
             body: text.into(),
+            trailers: Vec::new(),
         }
     }
 
@@ -74,6 +77,9 @@ impl Answer {
         let mut meta = MetaBuf::new();
         if let Some(signal) = self.signal.and_then(|signal| u32::try_from(signal).ok()) {
             meta.push(Key::SIGNAL, &signal.to_be_bytes());
+        }
+        if has_begun && !self.trailers.is_empty() {
+            meta.push(Key::TRAILERS, &self.trailers);
         }
         connection.send(Encode {
             code: self.status.0,

@@ -66,12 +66,19 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
-    /// Makes the answer of the rest of a message, which is complete. If parts were sent, this waits for the caller's credit.
-    pub(crate) fn finish(&mut self, mut rest: Vec<u8>) -> Answer {
-        if !self.handle.has_begun_answer() {
-            return Answer::http(rest);
-        }
+    /// Makes the answer of the rest of a message, which is complete, and the fields after its body. If parts were sent, this
+    /// waits for the caller's credit. Only an answer in parts can have trailers.
+    pub(crate) fn finish(&mut self, mut rest: Vec<u8>, trailers: Vec<u8>) -> Answer {
         let mut sent = 0;
+        if !self.handle.has_begun_answer() {
+            if trailers.is_empty() || !self.is_accepted || rest.is_empty() {
+                return Answer::http(rest);
+            }
+            match self.send(&rest) {
+                Ok(size) => sent = size,
+                Err(Unwanted) => return Answer::cancelled("its answer was dropped"),
+            }
+        }
         loop {
             let left = rest.len() - sent;
             let Some(size) = self.handle.take_credit(left.min(MAX_PART)) else {
@@ -79,7 +86,10 @@ impl<'a> Parts<'a> {
             };
             if size == left {
                 rest.drain(..sent);
-                return Answer::http(rest);
+                return Answer {
+                    trailers,
+                    ..Answer::http(rest)
+                };
             }
             self.connection
                 .part(self.id, false, &rest[sent..sent + size]);

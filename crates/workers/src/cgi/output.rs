@@ -45,7 +45,7 @@ impl<'a> Output<'a> {
             None => self.answer.finish(),
         };
         match message {
-            Ok(message) => self.parts.finish(message),
+            Ok(message) => self.parts.finish(message, Vec::new()),
             Err(invalid) => {
                 let what =
                     format!("its program (exit code {code}) wrote no valid answer: {invalid}");

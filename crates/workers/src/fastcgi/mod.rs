@@ -5,7 +5,7 @@ mod records;
 
 use crate::adapter::{self, Answer, Connection, Handle, Runner, Settings, Task};
 use crate::message::{Body, CgiAnswer, Invalid, request_of, variables};
-use crate::upstream::{Exchange, Upstream};
+use crate::upstream::{Exchange, Finished, Upstream};
 use records::{Kind, Records, begin, stream};
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -110,7 +110,11 @@ impl<L: FnMut(&[u8])> Exchange for Call<'_, L> {
         self.answer.held()
     }
 
-    fn finish(self) -> Result<(Vec<u8>, bool), Invalid> {
-        Ok((self.answer.finish()?, self.is_clean))
+    fn finish(self) -> Result<Finished, Invalid> {
+        Ok(Finished {
+            message: self.answer.finish()?,
+            trailers: Vec::new(),
+            is_reusable: self.is_clean,
+        })
     }
 }

@@ -3,7 +3,9 @@
 use super::chunked::Chunked;
 use crate::message::{
     Field, Head, Invalid, Response, content_length, excerpt, fields, find, has_no_body, has_token,
+    trailers,
 };
+use crate::upstream::Finished;
 
 /// Converts the answer of a server into a response message while it arrives.
 #[derive(Debug)]
@@ -71,12 +73,20 @@ impl HttpAnswer {
         response.and_then(Response::held)
     }
 
-    /// The rest of the message of a complete answer, and whether the connection can be used again.
-    pub(super) fn finish(self) -> Result<(Vec<u8>, bool), Invalid> {
-        let response = self
+    pub(super) fn finish(self) -> Result<Finished, Invalid> {
+        let mut response = self
             .response
             .ok_or_else(|| Invalid::new("it has no head"))?;
-        Ok((response.into_message(), self.is_reusable))
+        Ok(Finished {
+            trailers: match &self.rest {
+                Rest::Chunked(chunked) if response.held().is_some() => {
+                    trailers(chunked.trailers())?
+                }
+                _ => Vec::new(),
+            },
+            message: response.into_message(),
+            is_reusable: self.is_reusable,
+        })
     }
 
     /// Takes a head. Returns false if it is that of an interim answer.
@@ -193,8 +203,9 @@ mod tests {
             if !is_over && !reader.closed() {
                 return Err("unfinished".to_owned());
             }
-            let (message, is_reusable) = reader.finish().map_err(|invalid| invalid.0)?;
-            Ok((String::from_utf8(message).unwrap(), is_reusable))
+            let finished = reader.finish().map_err(|invalid| invalid.0)?;
+            let message = String::from_utf8(finished.message).unwrap();
+            Ok((message, finished.is_reusable))
         });
         let results: Vec<_> = results.collect();
         assert!(
@@ -277,13 +288,21 @@ mod tests {
                 .feed(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP/1.1 200 OK\r\n")
                 .unwrap()
         );
-        assert_eq!(
-            reader.finish().unwrap(),
-            (
-                b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi".to_vec(),
-                false
-            )
-        );
+        let finished = reader.finish().unwrap();
+        let message = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
+        assert_eq!(finished.message, message);
+        assert!(!finished.is_reusable);
+    }
+
+    #[test]
+    fn trailers_are_kept() {
+        let mut reader = HttpAnswer::new(false, 1000);
+        let answer = b"HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nX-Sum: 7\r\n\r\n";
+        assert!(reader.feed(answer).unwrap());
+        let finished = reader.finish().unwrap();
+        assert_eq!(finished.trailers, b"x-sum: 7\r\n");
+        let message = String::from_utf8(finished.message).unwrap();
+        assert!(message.contains("\r\ntrailer: X-Sum\r\n"), "{message}");
     }
 
     #[test]

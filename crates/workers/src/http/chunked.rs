@@ -11,8 +11,8 @@ pub(super) struct Chunked {
     state: State,
     /// The line that has not ended yet.
     line: Vec<u8>,
-    /// The bytes of trailer fields so far.
-    trailers: usize,
+    /// The trailer fields so far: lines that end with CRLF.
+    trailers: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Default for Chunked {
         Self {
             state: State::Size,
             line: Vec::new(),
-            trailers: 0,
+            trailers: Vec::new(),
         }
     }
 }
@@ -70,6 +70,11 @@ impl Chunked {
         Ok((self.state == State::Over).then_some(bytes))
     }
 
+    /// The trailer fields of a body that has ended, as lines that end with CRLF.
+    pub(super) fn trailers(&self) -> &[u8] {
+        &self.trailers
+    }
+
     fn take_line(&mut self) -> Result<State, Invalid> {
         let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -82,12 +87,12 @@ impl Chunked {
             }
             State::DataEnd if line.is_empty() => State::Size,
             State::DataEnd => return Err(Invalid::new("a chunk is longer than its size")),
-            // Trailer fields are dropped.
             State::Trailer if !line.is_empty() => {
-                self.trailers += line.len();
-                if self.trailers > MAX_HEAD {
+                if self.trailers.len() + line.len() > MAX_HEAD {
                     return Err(Invalid::new("its trailer fields are too long"));
                 }
+                self.trailers.extend_from_slice(line);
+                self.trailers.extend_from_slice(b"\r\n");
                 State::Trailer
             }
             State::Trailer | State::Data(_) | State::Over => State::Over,
@@ -133,6 +138,9 @@ mod tests {
             assert_eq!(content, b"hello, my\r\nworld", "{size}");
             assert_eq!(left, Some(4), "{size}");
         }
+        let mut chunked = Chunked::default();
+        chunked.feed(body, |_| Ok(())).unwrap();
+        assert_eq!(chunked.trailers(), b"x: y\r\n");
         assert_eq!(decode(b"0\n\n", 1).unwrap(), (vec![], Some(0)));
         assert_eq!(decode(b"5\r\nhel", 9).unwrap(), (b"hel".to_vec(), None));
     }

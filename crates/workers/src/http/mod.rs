@@ -7,7 +7,7 @@ mod request;
 
 use crate::adapter::{self, Answer, Connection, Handle, Runner, Settings, Task};
 use crate::message::{Body, Invalid, request_of};
-use crate::upstream::{Exchange, Upstream};
+use crate::upstream::{Exchange, Finished, Upstream};
 use answer::HttpAnswer;
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -74,7 +74,7 @@ impl Exchange for Call<'_> {
         self.answer.held()
     }
 
-    fn finish(self) -> Result<(Vec<u8>, bool), Invalid> {
+    fn finish(self) -> Result<Finished, Invalid> {
         self.answer.finish()
     }
 }

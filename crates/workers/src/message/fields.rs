@@ -111,6 +111,33 @@ pub(crate) fn hop_by_hop(field: &Field<'_>, fields: &[Field<'_>]) -> bool {
     NAMES.iter().any(|name| field.is(name)) || is_named()
 }
 
+/// The trailer fields of a block that may be passed on, as lines that end with CRLF. Left out are fields that the recipient
+/// would need before the body (RFC 9110, section 6.5.1).
+pub(crate) fn trailers(block: &[u8]) -> Result<Vec<u8>, Invalid> {
+    const NAMES: [&str; 9] = [
+        "authorization",
+        "cache-control",
+        "content-encoding",
+        "content-length",
+        "content-range",
+        "content-type",
+        "host",
+        "location",
+        "set-cookie",
+    ];
+    let all = fields(block)?;
+    let may_follow =
+        |field: &&Field<'_>| !hop_by_hop(field, &all) && !NAMES.iter().any(|name| field.is(name));
+    let mut lines = Vec::new();
+    for field in all.iter().filter(may_follow) {
+        lines.extend_from_slice(field.name.to_ascii_lowercase().as_bytes());
+        lines.extend_from_slice(b": ");
+        lines.extend_from_slice(field.value);
+        lines.extend_from_slice(b"\r\n");
+    }
+    Ok(lines)
+}
+
 /// Whether a name consists of letters, digits and hyphens. Other names are dropped from requests: a program that gets the name
 /// in a variable could take it for another one, because hyphens become underscores there.
 pub(crate) fn is_plain(name: &str) -> bool {
@@ -193,5 +220,15 @@ mod tests {
             kept.map(|field| field.name).collect::<Vec<_>>(),
             ["x-other"]
         );
+    }
+
+    #[test]
+    fn only_harmless_trailers_are_passed_on() {
+        let block =
+            b"X-Sum: 1\r\nContent-Length: 5\r\nset-cookie: a=b\r\nTE: x\r\nServer-Timing: db\r\n";
+        let lines = trailers(block).unwrap();
+        assert_eq!(lines, b"x-sum: 1\r\nserver-timing: db\r\n");
+        assert_eq!(trailers(b"").unwrap(), b"");
+        assert!(trailers(b"no colon\r\n").is_err());
     }
 }

@@ -12,7 +12,7 @@ mod variables;
 pub(crate) use body::Body;
 pub(crate) use cgi::CgiAnswer;
 pub(crate) use fields::{
-    Field, content_length, fields, find, find_text, has_token, hop_by_hop, is_plain,
+    Field, content_length, fields, find, find_text, has_token, hop_by_hop, is_plain, trailers,
 };
 pub(crate) use head::Head;
 pub(crate) use request::Request;

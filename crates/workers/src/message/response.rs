@@ -30,9 +30,11 @@ impl Response {
         let is_printable = reason.bytes().all(|byte| matches!(byte, b' '..=b'~'));
         let reason = if is_printable { reason } else { "" };
         let mut bytes = format!("HTTP/1.1 {status} {reason}\r\n").into_bytes();
-        let kept = fields
-            .iter()
-            .filter(|field| !hop_by_hop(field, fields) && !field.is("content-length"));
+        // The gateway needs the names of the trailers.
+        let is_kept = |field: &&Field<'_>| {
+            field.is("trailer") || !hop_by_hop(field, fields) && !field.is("content-length")
+        };
+        let kept = fields.iter().filter(is_kept);
         for field in kept {
             bytes.extend_from_slice(field.name.to_ascii_lowercase().as_bytes());
             bytes.extend_from_slice(b": ");

@@ -31,17 +31,19 @@ pub(crate) trait Exchange {
     /// body.
     fn held(&mut self) -> Option<&mut Vec<u8>>;
 
-    /// The rest of the response message of a complete answer, and whether the connection can be used again.
-    fn finish(self) -> Result<(Vec<u8>, bool), Invalid>;
+    /// What is left of a complete answer.
+    fn finish(self) -> Result<Finished, Invalid>;
 }
 
 /// A complete answer.
 #[derive(Debug)]
-pub(super) struct Over {
-    /// The message, without the parts that were sent.
-    pub(super) answer: Vec<u8>,
+pub(crate) struct Finished {
+    /// The response message, without the parts that were sent.
+    pub(crate) message: Vec<u8>,
+    /// The fields after its body, as lines that end with CRLF.
+    pub(crate) trailers: Vec<u8>,
     /// The connection can be used for another request.
-    pub(super) may_keep: bool,
+    pub(crate) is_reusable: bool,
 }
 
 /// Why there is no answer.
@@ -93,7 +95,7 @@ pub(super) fn exchange(
     socket: &OwnedFd,
     parts: &mut Parts<'_>,
     late: impl FnOnce(),
-) -> Result<Over, Failure> {
+) -> Result<Finished, Failure> {
     let mut out = Outgoing::default();
     let (mut has_begun, mut late) = (false, Some(late));
     loop {
@@ -110,9 +112,9 @@ pub(super) fn exchange(
         }
         let (can_read, can_write) = ready.unwrap_or_default();
         if can_read && read(socket, &mut made, &mut has_begun)? {
-            let (answer, is_reusable) = made.finish()?;
-            let may_keep = is_reusable && out.is_over && !out.is_cut;
-            return Ok(Over { answer, may_keep });
+            let mut finished = made.finish()?;
+            finished.is_reusable &= out.is_over && !out.is_cut;
+            return Ok(finished);
         }
         if has_begun {
             late = None;

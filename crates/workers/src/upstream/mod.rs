@@ -9,13 +9,13 @@ mod place;
 mod process;
 mod supervisor;
 
-pub(crate) use exchange::Exchange;
+pub(crate) use exchange::{Exchange, Finished};
 
 use crate::Address;
 use crate::adapter::{Answer, Connection, Handle, Parts, Settings, Target, Task};
 use crate::message::{Invalid, refused};
 use connections::{Connections, Lease};
-use exchange::{Failure, Over, exchange};
+use exchange::{Failure, exchange};
 use process::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
@@ -123,11 +123,11 @@ impl Upstream {
                 return Answer::cancelled("the connection to the server was closed");
             }
             match result {
-                Ok(Over { answer, may_keep }) => {
-                    if may_keep {
+                Ok(finished) => {
+                    if finished.is_reusable {
                         lease.keep();
                     }
-                    return parts.finish(answer);
+                    return parts.finish(finished.message, finished.trailers);
                 }
                 // The server may have closed the idle connection before the request arrived.
                 Err(Failure::Closed { has_begun: false })

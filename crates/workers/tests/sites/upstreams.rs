@@ -9,7 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::thread::JoinHandle;
 use stoker_testkit::{Dir, until};
-use stoker_wire::Status;
+use stoker_wire::{Flags, Key, Status};
 use stoker_workers::{Settings, fastcgi, http};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
@@ -74,6 +74,27 @@ fn a_connection_is_used_again() {
     for _ in 0..3 {
         assert_eq!(site.ask(&Request::get("echo.php")).body(), b"hi");
     }
+    server.join().unwrap();
+}
+
+/// Trailers come with the last part of an answer. An answer that comes as a whole has none.
+#[test]
+fn trailers_follow_an_answer_in_parts() {
+    const CHUNKED: &[u8] = b"HTTP/1.1 200 OK\r\nTrailer: x-sum\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nx-sum: 7\r\ncontent-length: 9\r\n\r\n";
+    let (mut site, listener) = played(http::serve);
+    let server = std::thread::spawn(move || {
+        let mut connection = accept(&listener);
+        for _ in 0..2 {
+            read_head(&connection);
+            put(&mut connection, CHUNKED);
+        }
+    });
+    let id = site.send(&Request::get("echo.php").credit(256 << 10));
+    let (first, last) = (site.part(id), site.part(id));
+    assert!(first.flags.has(Flags::MORE) && first.text().contains("trailer: x-sum"));
+    assert!(!last.flags.has(Flags::MORE));
+    assert_eq!(last.meta(Key::TRAILERS).as_deref(), Some("x-sum: 7\r\n"));
+    assert_eq!(site.ask(&Request::get("echo.php")).body(), b"hi");
     server.join().unwrap();
 }
 
