@@ -87,6 +87,8 @@ pub(crate) enum Death {
 /// The model of one job.
 #[derive(Debug)]
 pub(crate) struct Job {
+    /// The queue that its push has named.
+    pub(crate) pushed_to: usize,
     /// The queues in which the job may be: one, unless it may have been moved.
     pub(crate) queues: Vec<usize>,
     /// The queues that the job has left, and when.
@@ -217,6 +219,7 @@ impl Job {
     pub(crate) fn new(queue: usize, uid: u32, options: Options) -> Self {
         let delay = options.delay.unwrap_or_default();
         Self {
+            pushed_to: queue,
             queues: vec![queue],
             left: Vec::new(),
             uid,

@@ -26,8 +26,8 @@ impl Ledger {
             (job.requested_at, job.uid)
         };
         let job = &self.jobs[no as usize];
-        let (queue, open) = (&setup.queues[job.queues[0]], job.open_requests);
-        let of = job.queues[0];
+        let (queue, open) = (&setup.queues[job.pushed_to], job.open_requests);
+        let of = job.pushed_to;
         let waiting = self.count_unfinished(since, |other| other.was_in(of, since)) - 1;
         let pushes = self.jobs.iter().filter(|other| {
             let is_open = other.push == Push::Open || other.push == Push::Unknown;
@@ -63,7 +63,7 @@ impl Ledger {
     pub(super) fn may_be_too_large(&self, no: u64, setup: &Setup) -> bool {
         let job = &self.jobs[no as usize];
         let len = job.options.body_len(no);
-        let mut bounds = setup.queues[job.queues[0]].max_body.past_values();
+        let mut bounds = setup.queues[job.pushed_to].max_body.past_values();
         bounds.any(|max| len > max)
     }
 
@@ -71,7 +71,7 @@ impl Ledger {
     fn check_body(&self, no: u64, setup: &Setup) {
         let job = &self.jobs[no as usize];
         let len = job.options.body_len(no);
-        let mut bounds = setup.queues[job.queues[0]].max_body.past_values();
+        let mut bounds = setup.queues[job.pushed_to].max_body.past_values();
         assert!(
             bounds.any(|max| len <= max),
             "job {no}: accepted with {len} bytes, more than max_body ever was"
@@ -110,14 +110,14 @@ impl Ledger {
     pub(super) fn check_accepted(&self, no: u64, setup: &Setup) {
         self.check_body(no, setup);
         let new = &self.jobs[no as usize];
-        let Some(max) = setup.queues[new.queues[0]].max_waiting.known() else {
+        let Some(max) = setup.queues[new.pushed_to].max_waiting.known() else {
             return;
         };
         let waits = |job: &&Job| {
             // The limit does not apply to jobs that operators bring into a queue, and these may come after the push.
             let came_at = job.answered_at.max(job.changed_at);
             let is_old = job.push == Push::Accepted && came_at < new.requested_at;
-            let is_there = job.queue() == Some(new.queues[0]);
+            let is_there = job.queue() == Some(new.pushed_to);
             is_old
                 && is_there
                 && job.is_state_known()
@@ -131,9 +131,9 @@ impl Ledger {
         );
         // Pushes that were under way at the same time count as well. Jobs that workers were sent and have not read no
         // longer wait.
-        let of = setup.queues[new.queues[0]].pool;
+        let of = setup.queues[new.pushed_to].pool;
         let waits = |job: &&Job| {
-            let is_there = job.queue() == Some(new.queues[0]) && job.push == Push::Accepted;
+            let is_there = job.queue() == Some(new.pushed_to) && job.push == Push::Accepted;
             is_there
                 && job.is_state_known()
                 && job.state == State::Waits

@@ -193,7 +193,7 @@ impl Ledger {
             job.crashes.observe(crashes),
             "job {no}: delivered with the wrong number of crashes, {crashes}: {job}"
         );
-        job.check_frame(no, frame, setup);
+        job.check_frame(no, frame, queue, setup);
         (job.state, job.may_have_ended) = (State::Assigned, false);
         job.holders += 1;
         (job.is_sent, job.sent_from) = (true, Some(queue));
@@ -460,8 +460,8 @@ impl Ledger {
 
 impl Job {
     /// Checks that the frame for a worker carries what was pushed.
-    fn check_frame(&mut self, no: u64, frame: &Frame<'_>, setup: &Setup) {
-        let queue = &setup.queues[self.queues[0]];
+    fn check_frame(&mut self, no: u64, frame: &Frame<'_>, queue: usize, setup: &Setup) {
+        let queue = &setup.queues[queue];
         let meta = |key: Key| frame.meta.get(key);
         let id = meta(Key::JOB_ID).map(hyphenated).unwrap_or_default();
         if !self.retried && self.changing == 0 {
