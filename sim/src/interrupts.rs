@@ -8,7 +8,7 @@ use std::time::Duration;
 use stoker_os::steady;
 
 /// The maximum time until the server has read what a worker has answered.
-const MAX_UNREAD_TIME: Duration = Duration::from_secs(1);
+pub(crate) const MAX_UNREAD_TIME: Duration = Duration::from_secs(1);
 /// The inaccuracy of the time until an answer is read, where no peer reads late and nothing is written in part.
 const CLOCK_TOLERANCE: Duration = Duration::from_millis(1);
 /// The maximum difference between the run times that the server and the worker measure: the server starts when it sends
@@ -84,9 +84,11 @@ impl World {
             let is_meant = if reason.contains(": its task was cancelled") {
                 possible_tasks.any(|task| self.may_be_stopped(task))
             } else if reason.contains(": its task exceeded its timeout") {
-                worker
-                    .possible_tasks(unread)
-                    .any(|task| !task.is_job || self.is_late(worker, task))
+                let is_over = |task: Task| {
+                    let is_unwanted = !task.is_job && self.ledger.calls.may_be_stopped(task.no);
+                    is_unwanted || self.is_late(worker, task)
+                };
+                worker.possible_tasks(unread).any(is_over)
             } else {
                 true
             };

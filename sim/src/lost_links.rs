@@ -2,6 +2,7 @@
 
 use crate::agenda::PlannedEvent;
 use crate::behaviour::Act;
+use crate::interrupts::MAX_UNREAD_TIME;
 use crate::link::{Cut, Link, LostSession};
 use crate::setup::Setup;
 use crate::worker::Worker;
@@ -134,7 +135,9 @@ impl World {
             worker.connection.link = None;
             worker.connection.put(Encode::new(Type::Goaway, 0));
             self.ledger.had_leaving_workers = true;
-            let has_just_answered = !worker.just_ended.is_empty();
+            let since = steady().saturating_sub(MAX_UNREAD_TIME);
+            let mut ended = worker.just_ended.iter();
+            let has_just_answered = ended.any(|(_, at)| *at >= since);
             if let Some(pool) = self.pools.get(&key).and_then(|pool| self.setup.pool(pool))
                 && has_just_answered
             {

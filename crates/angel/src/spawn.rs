@@ -18,11 +18,19 @@ use std::process::{Command, Stdio};
 
 /// Settings of glibc's allocator for the server and the gateways: a large buffer is returned to the system as soon as
 /// it is freed. By default glibc raises that limit to the largest buffer ever freed, and the process would use more
-/// memory than the server counts. Other allocators ignore these variables.
-const MALLOC_VARIABLES: [(&str, &str); 2] = [
+/// memory than the server counts. More freed blocks of each size are kept for the next request, so that 10,000 open
+/// connections, which fragment the memory, do not slow down others. Other allocators ignore these variables.
+const MALLOC_VARIABLES: [(&str, &str); 3] = [
     ("MALLOC_MMAP_THRESHOLD_", "1048576"),
     ("MALLOC_TRIM_THRESHOLD_", "8388608"),
+    ("GLIBC_TUNABLES", "glibc.malloc.tcache_count=500"),
 ];
+
+/// Those of the variables that the user has not set.
+fn malloc_variables() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let all = MALLOC_VARIABLES.into_iter();
+    all.filter(|(name, _)| std::env::var_os(name).is_none())
+}
 
 /// A started worker or zygote: its pid, and the descriptors for the server.
 pub(crate) struct Spawned {
@@ -155,7 +163,7 @@ pub(crate) fn server(listener: BorrowedFd<'_>) -> io::Result<(i32, OwnedFd)> {
         .stdin(Stdio::null());
     command.env(env::LISTENER, listener.as_raw_fd().to_string());
     command.env(env::CONTROL, theirs.as_raw_fd().to_string());
-    command.envs(MALLOC_VARIABLES);
+    command.envs(malloc_variables());
     // The server has no parent-death signal: if the angel is killed, the server first kills the workers.
     inherit(
         &mut command,
@@ -186,7 +194,7 @@ pub(crate) fn gateway(
         .env(env::RESTARTS, restarts.to_string())
         .env(env::HEARTBEAT, heartbeat.as_raw_fd().to_string())
         .env(env::SOCKET, socket_path)
-        .envs(MALLOC_VARIABLES);
+        .envs(malloc_variables());
     let mut kept = listeners;
     kept.push(heartbeat.as_raw_fd());
     inherit(&mut command, kept, Role::Gateway);

@@ -7,6 +7,8 @@ use crate::Rejection;
 pub struct Output {
     pub to_peer: Vec<u8>,
     pub to_server: Vec<u8>,
+    /// Frames for the peer that wait until the frame that is being forwarded to it is complete.
+    pub deferred: Vec<u8>,
 }
 
 /// Decides what is forwarded in each direction, and tracks the frames.

@@ -32,6 +32,8 @@ pub(super) struct ClientFilter {
     handle: Rc<ConnectionHandle>,
     from_peer: Scanner,
     from_server: Scanner,
+    /// A frame of the server has been forwarded in part.
+    is_forwarding: bool,
     body: Body,
     /// Unanswered requests.
     open: IdMap<u32, ()>,
@@ -43,6 +45,7 @@ impl ClientFilter {
             handle,
             from_peer: Scanner::default(),
             from_server: Scanner::default(),
+            is_forwarding: false,
             body: Body::Forward,
             open: IdMap::default(),
         }
@@ -127,8 +130,12 @@ impl ClientFilter {
 
     fn reject(&mut self, id: u32, flags: Flags, rejection: &Rejection, out: &mut Output) {
         self.body = Body::Skip;
-        if !flags.has(Flags::ONEWAY) {
-            rejection.answer(id, &mut out.to_peer);
+        if flags.has(Flags::ONEWAY) {
+            return;
+        }
+        match self.is_forwarding {
+            true => rejection.answer(id, &mut out.deferred),
+            false => rejection.answer(id, &mut out.to_peer),
         }
     }
 }
@@ -148,21 +155,29 @@ impl FrameFilter for ClientFilter {
     }
 
     fn on_server_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Rejection> {
-        out.to_peer.extend_from_slice(bytes);
         let (open, usage) = (&mut self.open, &self.handle.usage);
+        let is_forwarding = &mut self.is_forwarding;
         self.from_server.scan(bytes, |part| {
-            if let Part::Head { frame, .. } = part
-                && frame.ends_answer()
-                && open.remove(&frame.id).is_some()
-            {
-                usage.end(1);
+            let (bytes, left) = match part {
+                Part::Head { frame, bytes, body } => {
+                    if frame.ends_answer() && open.remove(&frame.id).is_some() {
+                        usage.end(1);
+                    }
+                    (bytes, body)
+                }
+                Part::Body { bytes, left } => (bytes, left),
+            };
+            out.to_peer.extend_from_slice(bytes);
+            *is_forwarding = left > 0;
+            if left == 0 {
+                out.to_peer.append(&mut out.deferred);
             }
             Ok(())
         })
     }
 
     fn is_between_frames(&self) -> bool {
-        self.from_server.is_between_frames()
+        !self.is_forwarding
     }
 
     fn may_half_close(&self) -> bool {
@@ -173,5 +188,66 @@ impl FrameFilter for ClientFilter {
 impl Drop for ClientFilter {
     fn drop(&mut self) {
         self.handle.usage.end(self.open.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tokens::{ActiveToken, Proof};
+    use super::*;
+    use crate::token::Token;
+    use stoker_wire::{Encode, MAX_FRAME, encode, parse};
+
+    fn filter() -> ClientFilter {
+        let (token, usage) = (Rc::new(Token::default()), Rc::default());
+        let active = ActiveToken { token, usage };
+        active.usage.connect(&active.token).unwrap();
+        let handle = ConnectionHandle::new(active, Proof::Certificate("web".to_owned()));
+        ClientFilter::new(Rc::new(handle))
+    }
+
+    fn bytes(frame: Encode<'_>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        encode(&mut bytes, frame);
+        bytes
+    }
+
+    /// The ids and bodies of these frames, which must be complete.
+    fn frames(mut bytes: &[u8]) -> Vec<(u32, Vec<u8>)> {
+        let mut found = Vec::new();
+        while !bytes.is_empty() {
+            let (frame, len) = parse(bytes, MAX_FRAME).unwrap().expect("a whole frame");
+            found.push((frame.id, frame.body.to_vec()));
+            bytes = &bytes[len..];
+        }
+        found
+    }
+
+    /// Answers of the server arrive in two pieces, and between them comes a request that the token does not permit.
+    #[test]
+    fn a_rejection_is_not_written_into_another_frame() {
+        let answer = |id, body: &'static [u8]| {
+            bytes(Encode {
+                body,
+                ..Encode::new(Type::Res, id)
+            })
+        };
+        let all = [answer(1, b"first"), answer(2, b""), answer(3, b"third")].concat();
+        let request = bytes(Encode {
+            name: "users.get",
+            ..Encode::new(Type::Req, 9)
+        });
+        for at in 0..=all.len() {
+            let (mut filter, mut out) = (filter(), Output::default());
+            let (begin, end) = all.split_at(at);
+            filter.on_server_bytes(begin, &mut out).unwrap();
+            filter.on_peer_bytes(&request, &mut out).unwrap();
+            filter.on_server_bytes(end, &mut out).unwrap();
+            assert!(out.to_server.is_empty(), "the request is rejected");
+            let mut got = frames(&out.to_peer);
+            let rejection = got.iter().position(|(id, _)| *id == 9);
+            got.remove(rejection.expect("the request is answered"));
+            assert_eq!(got, frames(&all), "after {at} bytes");
+        }
     }
 }

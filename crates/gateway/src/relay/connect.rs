@@ -3,18 +3,14 @@
 use super::Relay;
 use super::authenticate::AuthenticatedPeer;
 use super::connection_handle::Stop;
-use super::pump::{End, Pump};
+use super::pump::{End, FINISH_TIMEOUT, Pump};
 use super::server_socket::ServerSocket;
 use crate::token::{Role, Token};
 use std::future::poll_fn;
-use std::time::Duration;
 use stoker_session::FrameFilter;
 use stoker_session::Rejection;
 use stoker_wire::{Encode, Hello, Relayed, Type, encode};
 use tokio::time::timeout;
-
-/// How long to keep writing the last bytes to one side after the other side has closed its connection.
-pub(super) const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Connects to the server on behalf of a peer, and forwards what the peer has sent so far. `None` if the peer was
 /// rejected.
@@ -40,8 +36,7 @@ pub(super) async fn open(
         Err(rejection) => rejection,
     };
     rejection.answer(0, &mut pump.out.to_peer);
-    let socket = &mut peer.socket;
-    timeout(FINISH_TIMEOUT, pump.finish_peer(socket)).await.ok();
+    pump.finish_peer(&mut peer.socket).await;
     None
 }
 

@@ -10,15 +10,22 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use stoker_session::{FrameFilter, Output, Rejection};
 use stoker_wire::Status;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::time::timeout;
 
 /// The maximum capacity that an empty buffer keeps, in bytes.
 const MAX_SPARE_CAPACITY: usize = 8 << 10;
 /// The number of unwritten bytes for the peer above which nothing more is read from it. It limits the memory for
 /// rejections of requests that the peer keeps sending without reading the answers.
 const MAX_UNREAD: usize = 256 << 10;
+
+/// How long to keep writing the last bytes to one side after the other side has closed its connection.
+pub(super) const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long to wait then until a peer has closed its connection.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why the exchange ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -118,7 +125,8 @@ impl Pump {
             }
             progress = true;
         }
-        if self.out.to_server.is_empty() && self.out.to_peer.len() < MAX_UNREAD {
+        let unwritten = self.out.to_peer.len() + self.out.deferred.len();
+        if self.out.to_server.is_empty() && unwritten < MAX_UNREAD {
             let mut buffer = ReadBuf::new(scratch);
             if let Poll::Ready(read) = Pin::new(peer).poll_read(cx, &mut buffer) {
                 let bytes = buffer.filled();
@@ -210,18 +218,26 @@ impl Pump {
 
     /// Writes all buffered bytes to the server.
     pub(super) async fn finish_server(&mut self, server: &mut ServerSocket) {
-        poll_fn(|cx| {
+        let finished = poll_fn(|cx| {
             let written = self.write_to_server(cx, server);
             match written.is_err() || self.out.to_server.is_empty() {
                 true => Poll::Ready(()),
                 false => Poll::Pending,
             }
-        })
-        .await;
+        });
+        timeout(FINISH_TIMEOUT, finished).await.ok();
     }
 
-    /// Writes all buffered bytes to the peer, and closes the connection.
-    pub(super) async fn finish_peer<S: AsyncWrite + Unpin>(&mut self, peer: &mut S) {
+    /// Writes all buffered bytes to the peer, closes the connection, and waits until the peer has closed it too: closing a
+    /// socket with unread input would discard what the peer has not received yet.
+    pub(super) async fn finish_peer<S: AsyncRead + AsyncWrite + Unpin>(&mut self, peer: &mut S) {
+        timeout(FINISH_TIMEOUT, self.shut_down(peer)).await.ok();
+        let mut unread = [0; 1024];
+        let drained = async { while peer.read(&mut unread).await.is_ok_and(|count| count > 0) {} };
+        timeout(DRAIN_TIMEOUT, drained).await.ok();
+    }
+
+    async fn shut_down<S: AsyncWrite + Unpin>(&mut self, peer: &mut S) {
         let finished = poll_fn(|cx| {
             if self.write_to_peer(cx, peer).is_err() {
                 return Poll::Ready(());
@@ -256,6 +272,7 @@ impl Pump {
     /// Drops the bytes for a peer that has disconnected.
     pub(super) fn discard_peer_output(&mut self) {
         self.out.to_peer.clear();
+        self.out.deferred.clear();
         self.sent_to_peer = 0;
         self.needs_flush = false;
         self.is_shut_down = false;

@@ -3,10 +3,9 @@
 use super::Relay;
 use super::authenticate::AuthenticatedPeer;
 use super::client_filter::ClientFilter;
-use super::connect::{FINISH_TIMEOUT, open};
+use super::connect::open;
 use super::pump::End;
 use std::rc::Rc;
-use tokio::time::timeout;
 
 pub(super) async fn serve_client(relay: &Rc<Relay>, mut peer: AuthenticatedPeer) {
     let mut filter = ClientFilter::new(peer.handle.clone());
@@ -18,13 +17,10 @@ pub(super) async fn serve_client(relay: &Rc<Relay>, mut peer: AuthenticatedPeer)
     let end = run.await;
     if end == End::Peer {
         // The server still gets everything that the client sent before it disconnected.
-        timeout(FINISH_TIMEOUT, pump.finish_server(&mut server))
-            .await
-            .ok();
-        return;
+        return pump.finish_server(&mut server).await;
     }
     pump.append_error(&end, &filter);
     // Closed first, so that the server does not wait until the client has read its last answers.
     drop(server);
-    timeout(FINISH_TIMEOUT, pump.finish_peer(socket)).await.ok();
+    pump.finish_peer(socket).await;
 }

@@ -2,13 +2,14 @@
 
 use super::Relay;
 use super::authenticate::AuthenticatedPeer;
-use super::connect::{FINISH_TIMEOUT, may_reconnect, open};
+use super::connect::{may_reconnect, open};
 use super::connection_handle::{ConnectionHandle, Stop};
 use super::pump::{End, Pump};
 use super::server_socket::ServerSocket;
 use super::stats::add;
 use crate::client::Level;
 use crate::random::random_hex;
+use crate::token::Token;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -17,7 +18,7 @@ use stoker_session::FrameFilter;
 use stoker_session::{ExpiredSessions, WorkerFilter};
 use stoker_wire::{Encode, Type, encode};
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 /// How long a reconnected worker waits until its earlier connection has released the session.
 const TAKE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -31,8 +32,9 @@ pub(super) struct Sessions {
 
 /// A session that can be resumed. It outlives its connection until `resume_timeout` has passed.
 struct SessionEntry {
-    /// The name of the worker's token. Only a worker with the same token may resume the session.
-    token: String,
+    /// The worker's token, as it was while the worker was connected. Only a worker with the same token, and at least its
+    /// permissions, may resume the session: the server has the worker's offer, which the token permitted.
+    token: RefCell<Rc<Token>>,
     /// The worker's current connection.
     handle: RefCell<Option<Rc<ConnectionHandle>>>,
     /// The session while it has no connection.
@@ -64,6 +66,7 @@ pub(super) async fn serve_worker(relay: &Rc<Relay>, mut peer: AuthenticatedPeer)
     );
     let end = run.await;
     *entry.handle.borrow_mut() = None;
+    *entry.token.borrow_mut() = peer.handle.token();
     if !may_reconnect(&end) || !session.filter.can_be_resumed() {
         relay.sessions.remove(session.filter.id());
         entry.has_ended.set(true);
@@ -105,7 +108,7 @@ async fn resume_or_begin(
     let mut filter = WorkerFilter::new(id.clone(), relay.settings.resume_timeout);
     let (pump, server) = open(relay, peer, &mut filter).await?;
     let entry = Rc::new(SessionEntry {
-        token: peer.handle.name.clone(),
+        token: RefCell::new(peer.handle.token()),
         handle: RefCell::default(),
         disconnected: RefCell::default(),
         has_ended: Cell::new(false),
@@ -128,10 +131,15 @@ async fn resume(
     id: &str,
 ) -> Option<(Rc<SessionEntry>, WorkerSession)> {
     let entry = relay.sessions.by_id.borrow().get(id).cloned()?;
-    if entry.token != peer.handle.name {
+    if entry.token.borrow().name != peer.handle.name {
         return None;
     }
     let mut session = entry.take().await?;
+    let token = peer.handle.token();
+    if token.permits_less_than(&entry.token.borrow()) {
+        relay.sessions.expire(id, &session);
+        return None;
+    }
     if session.server.is_closed() {
         // The server has given up the worker, for example because of a time limit of its task.
         relay.sessions.expire(id, &session);
@@ -210,13 +218,11 @@ async fn finish(mut session: WorkerSession, peer: &mut AuthenticatedPeer, end: &
             Encode::new(Type::Goaway, 0),
         );
     }
-    let finished = session.pump.finish_server(&mut session.server);
-    timeout(FINISH_TIMEOUT, finished).await.ok();
+    session.pump.finish_server(&mut session.server).await;
     session.pump.append_error(end, &session.filter);
     drop(session.server);
     if *end != End::Peer {
-        let finished = session.pump.finish_peer(&mut peer.socket);
-        timeout(FINISH_TIMEOUT, finished).await.ok();
+        session.pump.finish_peer(&mut peer.socket).await;
     }
 }
 

@@ -261,6 +261,25 @@ fn another_token_cannot_take_a_session() {
     app.client().job_in(&id, "done");
 }
 
+/// The server knows what the worker offered with its old permissions, so a token that has fewer now begins a new session.
+#[test]
+fn a_session_is_not_resumed_with_fewer_permissions() {
+    let app = start("");
+    let work = token(&app, "work", &["--roles", "work", "--queues", "mails,notes"]);
+    let mut worker = join(&app, &work);
+    let id = app.client().push(&Request::push("mails", "x"));
+    let task = next(&mut worker, Type::Req);
+    let session = worker.welcome["session"].clone();
+    drop(worker);
+    let set = ["token", "set", "work", "--queues", "mails"];
+    assert_eq!(app.cli_with(&[], &set).code, 0);
+    let mut worker = rejoin(&app, &work, &session, &[task.id]);
+    assert_eq!(worker.welcome.get("resumed"), None);
+    let again = next(&mut worker, Type::Req);
+    answer(&mut worker, again.id);
+    app.client().job_in(&id, "done");
+}
+
 /// A shutdown of the server reaches the worker, and a job that it runs is waited for.
 #[test]
 fn a_remote_worker_is_told_to_leave() {
