@@ -183,8 +183,8 @@ PHP_FUNCTION(stoker_after_fork)
 static void finish(void)
 {
     HashTable *own = BG(user_shutdown_function_names);
-    if (!request.task)
-        _exit(1);
+    if (!request.task) /* A function that runs after the fork has failed. */
+        _exit(EG(exit_status) ? EG(exit_status) : 1);
     BG(user_shutdown_function_names) = boot_functions;
     zend_try {
         php_call_shutdown_functions();
@@ -211,10 +211,11 @@ int handler_boot(void)
         } zend_end_try();
         _exit(1);
     }
-    if (zygote_is_requested())
-        fputs("stoker-php: the script of a pool with strategy = \"snapshot\" ended without calling stoker_handle()\n", stderr);
     zend_first_try {
         php_request_shutdown(NULL);
     } zend_end_try();
+    if (EG(exit_status))
+        return EG(exit_status); /* What it was, has been logged. */
+    fputs("stoker-php: the script of a pool with strategy = \"snapshot\" ended without calling stoker_handle()\n", stderr);
     return 1;
 }
