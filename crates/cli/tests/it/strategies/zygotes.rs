@@ -3,7 +3,7 @@
 use super::kind::Kind;
 use crate::{pool_of, setup};
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read;
@@ -151,6 +151,50 @@ pub(super) fn hooks(kind: Kind) {
     app.wait_for_log("p-zygote*stdout: warming up");
     app.wait_for_log("p-1[*stdout: connected");
     assert_eq!(app.log().matches("warming up").count(), 1);
+    stop(app);
+}
+
+pub(super) fn list(kind: Kind) {
+    let zygotes = |app: &App| app.state()["zygotes"].as_array().cloned();
+    let app = kind.pool("boot-hangs.php", "workers = 1").launch();
+    let starting = until("the zygote is listed", || zygotes(&app)?.first().cloned());
+    assert_eq!(starting["state"], "starting", "{starting}");
+    stop(app);
+    let app = kind.pool("boots.php", "workers = 2").start();
+    let pid = zygote(&mut app.client());
+    let listed = zygotes(&app).expect("there is one");
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    let ready = &listed[0];
+    assert_eq!(
+        (&ready["id"], &ready["pool"]),
+        (&json!("p-zygote"), &json!("p"))
+    );
+    assert_eq!(
+        (&ready["version"], &ready["state"]),
+        (&json!(1), &json!("ready"))
+    );
+    assert_eq!(ready["pid"], pid);
+    // Without its workers: their memory would count twice.
+    let resident = procs::resident_kib(pid) << 10;
+    assert_eq!(ready["rss_bytes"], resident);
+    let shown = app.cli(&["workers"]).stdout;
+    let line = format!("p-zygote  {pid}");
+    assert!(
+        shown.lines().any(|shown| shown.starts_with(&line)),
+        "{shown}"
+    );
+    assert_eq!(app.cli(&["reload"]).code, 0);
+    let versions = || {
+        let all = zygotes(&app)?;
+        Some(
+            all.iter()
+                .filter_map(|zygote| zygote["version"].as_u64())
+                .collect::<Vec<_>>(),
+        )
+    };
+    until("only the new one is left", || {
+        (versions()? == [2]).then_some(())
+    });
     stop(app);
 }
 
