@@ -58,25 +58,4 @@ Worker::create()
 
         return (string) $pid;
     })
-    ->onCall('t.die', function (Task $task): void {
-        match ($task->body()) {
-            'kill' => posix_kill(getmypid(), SIGKILL),
-            'segv' => posix_kill(getmypid(), SIGSEGV),
-            'exit' => exit(3),
-            'loop' => (function (): void {
-                while (true) {
-                }
-            })(),
-            'memory' => str_repeat('x', 1 << 40),
-            'half' => (function (): void {
-                // A frame of which only the length arrives.
-                foreach (scandir('/proc/self/fd') as $fd) {
-                    if (str_starts_with((string) @readlink("/proc/self/fd/$fd"), 'socket:')) {
-                        fwrite(fopen("php://fd/$fd", 'w'), "\x20\0\0\0");
-                    }
-                }
-                posix_kill(getmypid(), SIGKILL);
-            })(),
-        };
-    })
     ->run();

@@ -15,6 +15,9 @@ answer! {
         pub workers: Vec<Worker> = "workers",
         /// The pools
         pub pools: Vec<Pool> = "pools",
+        /// Omitted if there are none: the processes from which workers are forked
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub zygotes: Vec<Zygote> = "zygotes",
         /// The longest turn of the server's event loop so far, in microseconds
         pub max_lag_us: u64 = "max_lag_us",
         /// Omitted if there are none: metrics that workers have reported
@@ -70,6 +73,26 @@ answer! {
         pub started_at: String = "started_at",
         /// How the last worker of the pool ended
         pub last_exit: Option<String> = "last_exit",
+    }
+}
+
+answer! {
+    /// A zygote: the process from which the workers of one version of a pool are forked.
+    pub struct Zygote {
+        /// The zygote's name in the log: its pool and `-zygote`
+        pub id: String = "id",
+        /// The zygote's pool
+        pub pool: String = "pool",
+        /// The version of the pool
+        pub version: u32 = "version",
+        /// The zygote's process id
+        pub pid: i32 = "pid",
+        /// `starting` while the application boots, then `ready`
+        pub state: State = "state",
+        /// Resident memory of the zygote, without the workers
+        pub rss_bytes: Option<u64> = "rss_bytes",
+        /// When the zygote was started
+        pub started_at: String = "started_at",
     }
 }
 

@@ -7,6 +7,7 @@
 #include "failure.h"
 #include "functions.h"
 #include "handler.h"
+#include "hooks.h"
 #include "request.h"
 #include "sapi.h"
 #include "version.h"
@@ -96,6 +97,7 @@ static const zend_function_entry functions[] = {
     PHP_FE(stoker_payload, of_nothing_to_string)
     PHP_FE(stoker_answer, of_answer)
     PHP_FE(stoker_handle, of_handler)
+    PHP_FE(stoker_before_fork, of_hook)
     PHP_FE(stoker_after_fork, of_hook)
     PHP_FE(getallheaders, of_nothing_to_array)
     PHP_FALIAS(apache_request_headers, getallheaders, of_nothing_to_array)

@@ -9,6 +9,7 @@
 #include "failure.h"
 #include "handler.h"
 #include "hello.h"
+#include "hooks.h"
 #include "isolation.h"
 #include "renewal.h"
 #include "request.h"
@@ -25,8 +26,6 @@ static struct {
     zend_string *sample;
 } handler;
 
-/* Functions to call in each worker. */
-static zval hooks;
 /* The shutdown functions of the boot. They run only if a task fails, because they belong to the application in the zygote. */
 static HashTable *boot_functions;
 /* This process is a worker that was cloned, or a copy for the sample. */
@@ -99,23 +98,12 @@ static void run_sample(void)
         _exit(1);
 }
 
-static void call_hooks(void)
-{
-    zval *hook;
-    if (Z_TYPE(hooks) != IS_ARRAY)
-        return;
-    ZEND_HASH_FOREACH_VAL(Z_ARRVAL(hooks), hook) {
-        zval result;
-        ZVAL_UNDEF(&result);
-        if (call_user_function(NULL, NULL, hook, &result, 0, NULL) != SUCCESS || EG(exception))
-            return;
-        zval_ptr_dtor(&result);
-    } ZEND_HASH_FOREACH_END();
-}
-
-/* Becomes a zygote. Returns in each worker, as soon as a task has failed; the process ends without returning when it has run its tasks. */
+/* Becomes a zygote, unless a function that runs before it fails. Returns in each worker, as soon as a task has failed; the process ends
+ * without returning when it has run its tasks. */
 static void serve(void)
 {
+    if (!hooks_before_fork())
+        return;
     renewal_freeze();
     boot_functions = BG(user_shutdown_function_names);
     BG(user_shutdown_function_names) = NULL;
@@ -126,8 +114,7 @@ static void serve(void)
     is_clone = true;
     renewal_reseed();
     sapi_keep_environment();
-    call_hooks();
-    if (EG(exception))
+    if (!hooks_after_fork())
         return;
     hello_send(fd, true);
     for (struct task *task; (task = worker_next()); free(task))
@@ -160,31 +147,12 @@ PHP_FUNCTION(stoker_handle)
     serve();
 }
 
-/* stoker_after_fork(callable $hook): void */
-PHP_FUNCTION(stoker_after_fork)
-{
-    zval *hook;
-    ZEND_PARSE_PARAMETERS_START(1, 1)
-        Z_PARAM_ZVAL(hook)
-    ZEND_PARSE_PARAMETERS_END();
-    if (!zend_is_callable(hook, 0, NULL)) {
-        zend_argument_type_error(1, "must be a valid callback");
-        RETURN_THROWS();
-    }
-    if (!zygote_is_requested())
-        return; /* Nothing is forked. */
-    if (Z_TYPE(hooks) != IS_ARRAY)
-        array_init(&hooks);
-    Z_TRY_ADDREF_P(hook);
-    add_next_index_zval(&hooks, hook);
-}
-
 /* Answers the task of a script that has ended early. The shutdown functions of the boot run first: those of frameworks show an error page. */
 static void finish(void)
 {
     HashTable *own = BG(user_shutdown_function_names);
-    if (!request.task)
-        _exit(1);
+    if (!request.task) /* A function that runs after the fork has failed. */
+        _exit(EG(exit_status) ? EG(exit_status) : 1);
     BG(user_shutdown_function_names) = boot_functions;
     zend_try {
         php_call_shutdown_functions();
@@ -211,10 +179,11 @@ int handler_boot(void)
         } zend_end_try();
         _exit(1);
     }
-    if (zygote_is_requested())
-        fputs("stoker-php: the script of a pool with strategy = \"snapshot\" ended without calling stoker_handle()\n", stderr);
     zend_first_try {
         php_request_shutdown(NULL);
     } zend_end_try();
+    if (EG(exit_status))
+        return EG(exit_status); /* What it was, has been logged. */
+    fputs("stoker-php: the script of a pool with strategy = \"snapshot\" ended without calling stoker_handle()\n", stderr);
     return 1;
 }

@@ -90,7 +90,12 @@ static void execute(const char *script, int options)
 void run_boot(void)
 {
     describe_script();
-    if (php_request_startup() == SUCCESS)
+    /* What it prints is logged at once, so that it is known where a boot that does not end was. */
+    zend_long buffering = PG(output_buffering);
+    PG(output_buffering) = 0;
+    bool has_begun = php_request_startup() == SUCCESS;
+    PG(output_buffering) = buffering;
+    if (has_begun)
         execute(handler.path, SAPI_OPTION_NO_CHDIR);
 }
 

@@ -64,6 +64,12 @@ pub fn is_alive(pid: i32) -> bool {
     state.is_some_and(|state| state != 'Z' && state != 'X')
 }
 
+/// Whether a process waits until a pipe has room for what it writes.
+pub fn is_blocked_writer(pid: i32) -> bool {
+    let place = fs::read_to_string(format!("/proc/{pid}/wchan"));
+    place.is_ok_and(|place| place.contains("pipe_write"))
+}
+
 /// Signals a process; does nothing if it has gone.
 pub fn signal(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {

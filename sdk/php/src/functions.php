@@ -9,18 +9,20 @@ use Stoker\Internal\Hooks;
 /**
  * Runs a function once before Stoker forks processes from this one.
  *
- * With `strategy = "fork"`, classes and caches that are loaded here are there in all forked processes, which would otherwise
- * load them again for each task. So let it do what a task does, without lasting effects. With other strategies nothing is
- * forked, and the function is never called.
+ * With `strategy = "fork"` or `"snapshot"`, classes and caches that are loaded here are there in all forked processes, which would
+ * otherwise load them again for each task. So let it do what a task does, without lasting effects. With other strategies
+ * nothing is forked, and the function is never called.
  *
  *     Stoker\beforeFork(fn () => $kernel->handle(Request::create('/')));
  *
- * @param callable(): mixed $hook functions run in the order in which they were passed, when Worker::run() is called. If one
- *                                throws, the application has failed to boot
+ * @param callable(): mixed $hook functions run in the order in which they were passed, when Worker::run() or stoker_handle() is
+ *                                called. If one throws, the application has failed to boot
  */
 function beforeFork(callable $hook): void
 {
     Hooks::$beforeFork[] = $hook;
+    // Stoker's PHP host forks its workers itself.
+    \function_exists('stoker_before_fork') && \stoker_before_fork($hook);
 }
 
 /**
@@ -38,6 +40,5 @@ function beforeFork(callable $hook): void
 function afterFork(callable $hook): void
 {
     Hooks::$afterFork[] = $hook;
-    // Stoker's PHP host forks its workers itself.
     \function_exists('stoker_after_fork') && \stoker_after_fork($hook);
 }

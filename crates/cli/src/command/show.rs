@@ -7,7 +7,7 @@ use crate::output::{print, print_json};
 use crate::table::{Column, table};
 use stoker_api::quarantine::{self, Entry};
 use stoker_api::queue::{self, Queue};
-use stoker_api::worker::{self, Worker};
+use stoker_api::worker::{self, Worker, Zygote};
 use stoker_api::{Text, pool};
 
 /// Prints rows as a table, or `no {what}` if there are none.
@@ -114,7 +114,7 @@ const WORKER_COLUMNS: [Column<Worker>; 9] = [
         worker::Kind::Unknown => "unknown".into(),
     }),
     ("VERSION", |worker| worker.version.into()),
-    ("STATE", |worker| state_of(worker).into()),
+    ("STATE", |worker| state_of(worker.state).into()),
     ("TASKS", |worker| worker.tasks.into()),
     ("RSS BYTES", |worker| worker.rss_bytes.into()),
     ("TASK", |worker| {
@@ -127,8 +127,16 @@ const WORKER_COLUMNS: [Column<Worker>; 9] = [
     }),
 ];
 
-fn state_of(worker: &Worker) -> &'static str {
-    match worker.state {
+const ZYGOTE_COLUMNS: [Column<Zygote>; 5] = [
+    ("ZYGOTE", |zygote| (&zygote.id).into()),
+    ("PID", |zygote| zygote.pid.into()),
+    ("VERSION", |zygote| zygote.version.into()),
+    ("STATE", |zygote| state_of(zygote.state).into()),
+    ("RSS BYTES", |zygote| zygote.rss_bytes.into()),
+];
+
+fn state_of(state: worker::State) -> &'static str {
+    match state {
         worker::State::Starting => "starting",
         worker::State::Ready => "ready",
         worker::State::Busy => "busy",
@@ -145,6 +153,10 @@ pub(crate) fn workers(client: &mut Client, json: bool) -> Result {
     }
     show("pools", &reply.answer.pools, &POOL_COLUMNS)?;
     print("")?;
+    if !reply.answer.zygotes.is_empty() {
+        show("zygotes", &reply.answer.zygotes, &ZYGOTE_COLUMNS)?;
+        print("")?;
+    }
     show("workers", &reply.answer.workers, &WORKER_COLUMNS)
 }
 

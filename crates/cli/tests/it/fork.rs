@@ -2,7 +2,6 @@
 
 use crate::php::is_installed;
 use crate::setup;
-use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::HashSet;
 use stoker_testkit::{
@@ -101,32 +100,6 @@ fn the_output_of_a_forked_process_is_that_of_its_task() {
 }
 
 #[test]
-fn only_the_guilty_task_suffers() {
-    let Some(app) = start("workers = 2\ntask_timeout = \"500ms\"\ncrash_budget = 1") else {
-        return;
-    };
-    let mut client = app.client();
-    let zygote = run(&mut client)["zygote"].clone();
-    for (how, status) in [
-        ("kill", Status::WORKER_DIED),
-        ("segv", Status::WORKER_DIED),
-        ("exit", Status::EXCEPTION),
-        ("memory", Status::WORKER_DIED),
-        ("half", Status::WORKER_DIED),
-        ("loop", Status::DEADLINE_EXCEEDED),
-    ] {
-        let doomed = client.send(&Request::call("t.die", how));
-        assert_eq!(run(&mut client)["zygote"], zygote, "{how}");
-        assert_eq!(client.answer(doomed).status(), status, "{how}");
-        assert_eq!(run(&mut client)["zygote"], zygote, "{how}");
-    }
-    app.wait_for_log("died with signal 9 (KILL) while it ran a task");
-    app.wait_for_log("died with signal 11 (SEGV) while it ran a task");
-    app.wait_for_log("exit() or die() was called while t.die ran");
-    app.wait_for_log("is killed at t.die#*: its task exceeded its timeout");
-}
-
-#[test]
 fn what_a_forked_process_leaves_behind_is_killed() {
     let Some(app) = start("workers = 1") else {
         return;
@@ -137,97 +110,6 @@ fn what_a_forked_process_leaves_behind_is_killed() {
     }
     app.wait_for_log("left a process behind, which was killed: sleep 1000");
     app.wait_for_log("left a process behind, which was killed: php");
-}
-
-#[test]
-fn workers_survive_the_death_of_their_zygote() {
-    let Some(app) = start("workers = 2") else {
-        return;
-    };
-    let mut client = app.client();
-    let zygote = run(&mut client)["zygote"].clone();
-    app.ready();
-    procs::kill(pid(&zygote));
-    app.wait_for_log("php-zygote died with signal 9");
-    let mut seen = HashSet::new();
-    until("a new zygote", || {
-        let now = run(&mut client)["zygote"].clone();
-        seen.insert(now.to_string());
-        (now != zygote).then_some(())
-    });
-    assert!(seen.contains(&zygote.to_string()), "its workers continued");
-    app.ready();
-    assert_eq!(app.pool()["restarts"], 0);
-    let ended = app.stop();
-    assert_eq!(ended.code, 0, "{}", ended.log);
-}
-
-#[test]
-fn a_zygote_that_cannot_boot_makes_its_pool_unhealthy() {
-    let Some(setup) = pool("zygote_fails.php", "workers = 2") else {
-        return;
-    };
-    let app = setup.launch();
-    app.wait_for_log("php-zygote[*stdout: booting");
-    app.wait_for_log(
-        "did not become ready (*its zygote ended with exit code 255: *there is no database",
-    );
-    app.wait_for_log("pool php is unhealthy");
-    let ended = app.stop();
-    assert_eq!(ended.code, 0, "{}", ended.log);
-}
-
-#[test]
-fn a_zygote_that_does_not_become_ready_is_killed() {
-    let Some(setup) = pool("zygote_hangs.php", "workers = 1\nboot_timeout = \"500ms\"") else {
-        return;
-    };
-    let app = setup.launch();
-    app.wait_for_log("php-1 is killed: it was not ready within boot_timeout");
-    app.wait_for_log("php-zygote has ended (signal 9)");
-    app.wait_for_log("php-2 is killed: it was not ready within boot_timeout");
-    app.stop();
-}
-
-#[test]
-fn a_reload_boots_a_new_zygote_and_ends_the_old_one() {
-    let Some(app) = start("workers = 2") else {
-        return;
-    };
-    let mut client = app.client();
-    let old = run(&mut client)["zygote"].clone();
-    let output = app.cli(&["reload"]);
-    assert_eq!(output.code, 0, "{}", output.stderr);
-    assert_ne!(run(&mut client)["zygote"], old);
-    assert!(procs::wait_for_exit(pid(&old), 5.0));
-    app.wait_for_log("php-zygote has ended");
-    assert_eq!(app.pool()["restarts"], 0);
-}
-
-#[test]
-fn a_new_server_gets_a_new_zygote() {
-    let Some(app) = start("workers = 2") else {
-        return;
-    };
-    let old = run(&mut app.client())["zygote"].clone();
-    let server = app.server();
-    procs::signal(server, Signal::KILL);
-    assert!(procs::wait_for_exit(server, 5.0));
-    app.ready();
-    assert_ne!(run(&mut app.client())["zygote"], old);
-    assert!(!procs::is_alive(pid(&old)));
-    let ended = app.stop();
-    assert_eq!(ended.code, 0, "{}", ended.log);
-}
-
-#[test]
-fn a_hook_that_throws_is_a_failed_boot() {
-    let Some(setup) = pool("zygote_hook.php", "workers = 1") else {
-        return;
-    };
-    let app = setup.launch();
-    app.wait_for_log("php-1 did not become ready (exit code 255)*cannot reconnect");
-    app.stop();
 }
 
 #[test]
@@ -297,46 +179,6 @@ fn check_fork_boots_the_application_and_reports_what_would_be_shared() {
         "{}",
         plain.stdout
     );
-    let fails = check("zygote_fails.php");
-    assert_eq!(fails.code, 1, "{}", fails.stdout);
-    let told =
-        "stoker: pool.php: the zygote did not become ready: it exited with code 255: booting";
-    let has_reason = fails.stderr.contains("there is no database");
-    assert!(
-        fails.stderr.starts_with(told) && has_reason,
-        "{}",
-        fails.stderr
-    );
-}
-
-#[test]
-fn jobs_survive_kills_of_zygotes_and_workers() {
-    const JOBS: usize = 200;
-    let rest = "workers = 3\ncrash_budget = 80\n[queue.mails]";
-    let Some(app) = start(rest) else {
-        return;
-    };
-    let mut client = app.client();
-    for round in 0..10 {
-        for _ in 0..JOBS / 10 {
-            client.push(&Request::push("mails", ""));
-        }
-        let answer = client.call("t.run", "");
-        // The worker of this call may be the one that the last round has killed.
-        if let Ok(Value::Object(run)) = serde_json::from_str(&answer.text()) {
-            procs::kill(pid(&run["zygote"]));
-        }
-        let pids = app.pids();
-        if let Some(pid) = pids.get(round % pids.len().max(1)).filter(|pid| **pid > 0) {
-            procs::kill(*pid);
-        }
-    }
-    until("all jobs are done", || {
-        (client.queue("mails")["done"] == JOBS).then_some(())
-    });
-    app.ready();
-    let ended = app.stop();
-    assert_eq!(ended.code, 0, "{}", ended.log);
 }
 
 #[test]
@@ -360,17 +202,6 @@ fn saturated_processes_run_more_than_one_task_if_that_is_permitted() {
     });
     assert!(most.max() > Some(1));
     assert_eq!(app.pool()["restarts"], 0);
-}
-
-#[test]
-fn code_before_the_fork_runs_once() {
-    let Some(app) = pool("zygote_warm.php", "workers = 2").map(Setup::start) else {
-        return;
-    };
-    let answers: Vec<String> = (0..3).map(|_| app.call("t.run", "").text()).collect();
-    assert_eq!(answers, ["warm 1", "warm 1", "warm 1"]);
-    app.wait_for_log("php-zygote*stdout: warming up");
-    assert_eq!(app.log().matches("warming up").count(), 1);
 }
 
 #[test]
@@ -520,24 +351,5 @@ fn output_is_that_of_its_task_without_ffi() {
         "stderr t.print#1: by a program",
     ] {
         app.wait_for_log(&format!("php-*{wanted}"));
-    }
-}
-
-#[test]
-fn a_reload_to_a_version_that_cannot_boot_keeps_the_old_zygote() {
-    let Some(setup) = pool("zygote_breaks.php", "workers = 2") else {
-        return;
-    };
-    let broken = setup.dir().file("broken");
-    let app = setup.start();
-    let old = app.call("t.run", "").text();
-    std::fs::write(broken, "").expect("a file");
-    let output = app.cli(&["reload"]);
-    let told = output.stdout + &output.stderr;
-    assert_ne!(output.code, 0, "{told}");
-    assert!(told.contains("the new version is broken"), "{told}");
-    app.wait_for_log("pool php: the new version can't start; the old version keeps running");
-    for _ in 0..5 {
-        assert_eq!(app.call("t.run", "").text(), old);
     }
 }

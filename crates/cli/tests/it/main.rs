@@ -44,6 +44,7 @@ mod snapshot;
 mod socket;
 mod steering;
 mod store;
+mod strategies;
 mod supervision;
 mod upstreams;
 

@@ -173,7 +173,7 @@ fn proportional_bytes(pid: i32) -> Option<u64> {
 }
 
 /// A process's resident bytes, from `statm`. Reading it is cheap, but shared pages count in full.
-fn resident_bytes(pid: i32) -> Option<u64> {
+pub fn resident_bytes(pid: i32) -> Option<u64> {
     let statm = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
     let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)

@@ -23,6 +23,7 @@ impl Handle for worker::List {
                 .into_iter()
                 .map(|pool| plane.shown_pool(pool))
                 .collect(),
+            zygotes: plane.shown_zygotes(),
             max_lag_us: plane.stats.max_lag_us,
             metrics: plane.stats.metrics.list(),
         }))

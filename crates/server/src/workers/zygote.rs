@@ -3,13 +3,15 @@
 
 use super::Pipe;
 use super::handle::keep_last;
+use crate::clock::{rfc3339, wall_ms};
 use crate::net::Source;
 use crate::observe::{Allowance, Entry, Stream, WorkerLog, events};
 use crate::plane::Plane;
 use crate::workers::WorkerHandle;
 use stoker_angel::{End, ToAngel, WorkerKey, ZygoteKey};
+use stoker_api::worker::{self, State};
 use stoker_core::{Event, Exit, PoolId, WorkerId};
-use stoker_os::{Errno, Fd, read};
+use stoker_os::{Errno, Fd, read, resident_bytes};
 
 /// The maximum number of reads of a pipe whose zygote has ended, together more than the pipe holds.
 const MAX_LAST_READS: usize = 20;
@@ -18,7 +20,13 @@ const MAX_LAST_READS: usize = 20;
 pub(crate) struct ZygoteHandle {
     name: String,
     pool: String,
+    /// The version of the pool.
+    version: u32,
     pid: i32,
+    /// Unix time in milliseconds.
+    started_ms: u64,
+    /// It has booted.
+    is_ready: bool,
     pipes: Vec<Pipe>,
     log: WorkerLog,
     allowance: Allowance,
@@ -28,9 +36,9 @@ pub(crate) struct ZygoteHandle {
 
 impl Plane {
     pub(crate) fn zygote_started(&mut self, key: ZygoteKey, pid: i32, fds: Vec<Fd>) {
-        let mut versions = self.workers.versions.values();
-        let version = versions.find(|version| version.zygote == Some(key));
-        let Some(pool) = version.map(|version| version.spec.name.clone()) else {
+        let mut versions = self.workers.versions.iter();
+        let found = versions.find(|(_, version)| version.zygote == Some(key));
+        let Some(((_, version), pool)) = found.map(|(id, of)| (*id, of.spec.name.clone())) else {
             return self.send_to_angel(&ToAngel::EndZygote { zygote: key });
         };
         let pipes = fds.into_iter().zip([Stream::Stdout, Stream::Stderr]);
@@ -44,7 +52,10 @@ impl Plane {
             log: WorkerLog::new(&pool, &name, pid),
             name,
             pool,
+            version,
             pid,
+            started_ms: wall_ms(),
+            is_ready: false,
             pipes: pipes.collect(),
             allowance: Allowance::new(&self.config.log, self.now),
             last_output: Vec::new(),
@@ -55,11 +66,12 @@ impl Plane {
         self.workers.zygotes.insert(key, zygote);
     }
 
-    /// Logs what forking a zygote breaks.
+    /// A zygote has booted. Logs what forking it breaks.
     pub(crate) fn zygote_ready(&mut self, key: ZygoteKey, findings: Vec<String>) {
-        let Some(zygote) = self.workers.zygotes.get(&key) else {
+        let Some(zygote) = self.workers.zygotes.get_mut(&key) else {
             return;
         };
+        zygote.is_ready = true;
         for finding in findings {
             let name = zygote.name.as_str();
             let entry = events::ZYGOTE_RISK.message(format!("{name}: {finding}"));
@@ -139,6 +151,25 @@ impl Plane {
                 .with("last_words", words.map(str::to_owned)),
         };
         (format!("its zygote ended with {text}"), Some(entry))
+    }
+
+    /// All zygotes, ordered by pool and version.
+    pub(crate) fn shown_zygotes(&self) -> Vec<worker::Zygote> {
+        let zygotes = self.workers.zygotes.values().map(|zygote| worker::Zygote {
+            id: zygote.name.clone(),
+            pool: zygote.pool.clone(),
+            version: zygote.version,
+            pid: zygote.pid,
+            state: match zygote.is_ready {
+                true => State::Ready,
+                false => State::Starting,
+            },
+            rss_bytes: resident_bytes(zygote.pid),
+            started_at: rfc3339(zygote.started_ms),
+        });
+        let mut zygotes: Vec<worker::Zygote> = zygotes.collect();
+        zygotes.sort_by(|a, b| (&a.pool, a.version, a.pid).cmp(&(&b.pool, b.version, b.pid)));
+        zygotes
     }
 
     /// Ends the zygotes of a pool's versions, except those of the versions to keep. Workers that they have forked

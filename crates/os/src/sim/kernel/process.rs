@@ -108,6 +108,15 @@ pub fn is_young(_pid: i32) -> bool {
     false
 }
 
+/// Resident bytes of a process.
+pub fn resident_bytes(pid: i32) -> Option<u64> {
+    with(|state| {
+        state.calls += 1;
+        let process = state.processes.get(&pid)?;
+        (!state.has_ended(pid)).then_some(process.bytes)
+    })
+}
+
 /// Resident bytes of a process and its descendants, and the number of these processes.
 pub fn tree_resident_bytes(pid: i32) -> Option<(u64, usize)> {
     let below = descendants(pid);

@@ -1,10 +1,10 @@
 <?php
 
-// A zygote whose application can't boot.
+// Can't boot.
 
 declare(strict_types=1);
 
-require __DIR__ . '/../../sdk/php/src/autoload.php';
+require __DIR__ . '/serve.php';
 
 echo "booting\n";
 throw new RuntimeException('there is no database');

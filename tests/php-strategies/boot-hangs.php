@@ -1,8 +1,10 @@
 <?php
 
-// A zygote that does not get ready.
+// Does not end booting.
 
 declare(strict_types=1);
+
+require __DIR__ . '/serve.php';
 
 while (true) {
     sleep(1000);

@@ -4,8 +4,7 @@
 
 declare(strict_types=1);
 
-require __DIR__ . '/../../sdk/php/src/autoload.php';
+require __DIR__ . '/serve.php';
 
 is_file('broken') && throw new RuntimeException('the new version is broken');
-$zygote = getmypid();
-Stoker\Worker::create()->onCall('t.run', static fn (): string => (string) $zygote)->run();
+serve();

@@ -1,0 +1,11 @@
+<?php
+
+// Kills its process.
+
+declare(strict_types=1);
+
+require __DIR__ . '/serve.php';
+
+serve(static function (): void {
+    posix_kill(getmypid(), SIGKILL);
+});

@@ -1,0 +1,12 @@
+<?php
+
+// Crashes its process.
+
+declare(strict_types=1);
+
+require __DIR__ . '/serve.php';
+
+serve(static function (): void {
+    posix_kill(getmypid(), SIGSEGV);
+    sleep(1000);
+});
