@@ -265,7 +265,11 @@ fn another_token_cannot_take_a_session() {
 #[test]
 fn a_session_is_not_resumed_with_fewer_permissions() {
     let app = start("");
-    let work = token(&app, "work", &["--roles", "work", "--queues", "mails,notes"]);
+    let work = token(
+        &app,
+        "work",
+        &["--roles", "work", "--queues", "mails,notes"],
+    );
     let mut worker = join(&app, &work);
     let id = app.client().push(&Request::push("mails", "x"));
     let task = next(&mut worker, Type::Req);
