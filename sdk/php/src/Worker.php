@@ -172,7 +172,7 @@ final class Worker
     }
 
     /**
-     * Called from a handler: like stop(), and the application boots again. With strategy "fork", stop() only ends this process,
+     * Called from a handler: like stop(), and the application boots again. With strategy "fork" or "snapshot", stop() only ends this process,
      * and the next one is forked from the same booted application.
      */
     public static function reboot(): void
