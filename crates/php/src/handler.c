@@ -179,10 +179,12 @@ int handler_boot(void)
         } zend_end_try();
         _exit(1);
     }
+    /* False if the SDK has made this process a zygote of its own, which ends when the application shall boot again. */
+    bool is_requested = zygote_is_requested();
     zend_first_try {
         php_request_shutdown(NULL);
     } zend_end_try();
-    if (EG(exit_status))
+    if (EG(exit_status) || !is_requested)
         return EG(exit_status); /* What it was, has been logged. */
     fputs("stoker-php: the script of a pool with strategy = \"snapshot\" ended without calling stoker_handle()\n", stderr);
     return 1;

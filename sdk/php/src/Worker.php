@@ -172,7 +172,7 @@ final class Worker
     }
 
     /**
-     * Called from a handler: like stop(), and the application boots again. With strategy "fork", stop() only ends this process,
+     * Called from a handler: like stop(), and the application boots again. With strategy "fork" or "snapshot", stop() only ends this process,
      * and the next one is forked from the same booted application.
      */
     public static function reboot(): void
@@ -196,7 +196,7 @@ final class Worker
      * process ends without running shutdown functions and destructors.
      *
      * @throws \LogicException   none of onCall(), onJob() and onRequest() was called, or the pool's strategy is "fork" and an
-     *                           extension is missing that it needs
+     *                           extension is missing that it needs, or it is "sapi"
      * @throws ConnectionRefused Stoker did not start this process, and no server can be reached
      * @throws ConnectionLost    over tcp:// or tls://: no attempt to reconnect succeeded within $reconnectFor
      * @throws InvalidRequest    an address is invalid
@@ -207,6 +207,9 @@ final class Worker
     {
         if ($this->calls === [] && $this->jobs === []) {
             throw new \LogicException('this worker has no handlers: call onCall(), onJob() or onRequest() before run()');
+        }
+        if (\function_exists('stoker_payload') && !Zygote::isRequested()) {
+            throw new \LogicException('strategy "sapi" runs this script once for each task, so it can\'t be a worker: get the task from stoker_payload() and print the result, or set strategy = "loop" in the pool\'s configuration');
         }
         $tasks = self::taskLimit();
         // With strategy "fork", this process forks the workers, and only they return from serve().

@@ -228,21 +228,6 @@ fn requests_of_a_site_run_in_processes_of_their_own() {
 }
 
 #[test]
-fn a_task_may_have_the_application_boot_again() {
-    let Some(app) = pool("zygote_reboots.php", "workers = 1").map(Setup::start) else {
-        return;
-    };
-    let old = app.call("t.reboot", "").text();
-    app.wait_for_log("php-zygote has ended (exit code 0)");
-    // A process that was forked before may serve the next call.
-    until("a new zygote", || {
-        (app.call("t.run", "").text() != old).then_some(())
-    });
-    assert!(!app.log().contains("failed start"), "{}", app.log());
-    assert_eq!(app.pool()["restarts"], 0);
-}
-
-#[test]
 fn a_pool_whose_program_takes_tasks_from_an_inbox_cannot_fork() {
     let Some(setup) = pool("zygote_inbox.php", "workers = 1") else {
         return;

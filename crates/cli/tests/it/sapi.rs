@@ -330,6 +330,25 @@ fn a_client_that_leaves_ends_the_script() {
     assert_eq!(app.pool()["restarts"], 0, "the process lives on");
 }
 
+/// It would wait for tasks inside of one.
+#[test]
+fn a_worker_of_the_sdk_is_rejected() {
+    php_host();
+    let script = repository().join("tests/php-strategies/reboots.php");
+    let app = setup()
+        .config(&format!(
+            "[pool.p]\ncommand = [{script:?}]\nstrategy = \"sapi\"\nworkers = 1\n[service.t]\npool = \"p\"\n"
+        ))
+        .start();
+    let answer = app.call("t.run", "");
+    assert_eq!(answer.status(), Status::EXCEPTION);
+    let text = answer.text();
+    assert!(
+        text.contains("get the task from stoker_payload()"),
+        "{text}"
+    );
+}
+
 #[test]
 fn a_missing_host_is_reported() {
     let app = start("");

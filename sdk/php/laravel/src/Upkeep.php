@@ -94,7 +94,7 @@ final class Upkeep
             } while (($condition = $this->condition()) === self::DOWN);
         }
 
-        // With strategy "fork", the next process would be forked from the same outdated application.
+        // With strategy "fork" or "snapshot", the next process would be forked from the same outdated application.
         $condition === self::OUTDATED && Worker::reboot();
 
         return $condition === self::UP;

@@ -3,6 +3,8 @@
 
 mod guilty;
 mod kind;
+mod life;
+mod pool;
 mod zygotes;
 
 /// Makes a test of each case for each strategy.
@@ -27,7 +29,8 @@ macro_rules! cases {
 cases! {
     guilty_tasks from guilty by (r#loop Loop spare Spare fork Fork exec Exec sapi Sapi snapshot Snapshot):
         (kill segfault endless_loop memory memory_of_php exit flood half_written_answer);
+    running_task from life by (r#loop Loop spare Spare fork Fork exec Exec sapi Sapi snapshot Snapshot): (cancel reload drain);
     zygote from zygotes by (fork Fork snapshot Snapshot):
-        (failed_boot boot_that_exits boot_that_hangs death broken_reload reload new_server failing_hook failing_warm_up hooks list kills blocked_log
+        (failed_boot boot_that_exits boot_that_hangs death broken_reload reload new_server failing_hook failing_warm_up hooks reboot list kills blocked_log
          death_behind_a_blocked_log check_of_a_failed_boot);
 }

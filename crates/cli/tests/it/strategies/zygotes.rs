@@ -154,6 +154,20 @@ pub(super) fn hooks(kind: Kind) {
     stop(app);
 }
 
+/// A task has the application boot again.
+pub(super) fn reboot(kind: Kind) {
+    let app = kind.pool("reboots.php", "workers = 1").start();
+    let old = app.call("t.reboot", "").text();
+    app.wait_for_log("p-zygote has ended (exit code 0)");
+    // A process that was forked before may serve the next call.
+    until("a new zygote", || {
+        (app.call("t.run", "").text() != old).then_some(())
+    });
+    assert!(!app.log().contains("failed start"), "{}", app.log());
+    assert_eq!(app.pool()["restarts"], 0);
+    stop(app);
+}
+
 pub(super) fn list(kind: Kind) {
     let zygotes = |app: &App| app.state()["zygotes"].as_array().cloned();
     let app = kind.pool("boot-hangs.php", "workers = 1").launch();

@@ -47,7 +47,7 @@ test('live: size() counts waiting jobs', function () use ($live, $story): void {
     $story->await('sized2 end');
 });
 
-foreach (['spare' => 'spared', 'fork' => 'forked'] as $strategy => $queue) {
+foreach (['spare' => 'spared', 'fork' => 'forked'] + ($live->hasHost() ? ['snapshot' => 'snapshots'] : []) as $strategy => $queue) {
     test("live: with the strategy $strategy each run has its own process, which was booted before", function () use ($live, $story, $queue): void {
         $pids = [];
         foreach (["{$queue}1", "{$queue}2", "{$queue}3"] as $name) {

@@ -50,6 +50,7 @@ final class Live
             directory = $here
             strategy = "fork"
             workers = { min = 1, max = 2 }
+            {$this->snapshot($here)}
             [pool.stock]
             protocol = false
             command = [$php, "artisan.php", "queue:work", "database", "--sleep=0.01", "--force", "--quiet"]
@@ -104,6 +105,26 @@ final class Live
             getmypid() === $owner && proc_get_status($this->process)['running'] && $this->stop();
         }, getmypid());
         $this->client = Client::connect("$storage/stoker.sock", reconnectFor: 10.0);
+    }
+
+    /** Whether the PHP host has been built, which runs the pool `snapshot`. */
+    public function hasHost(): bool
+    {
+        return is_executable(dirname($this->binary) . '/stoker-php');
+    }
+
+    private function snapshot(string $directory): string
+    {
+        return $this->hasHost() ? <<<TOML
+            [pool.snapshot]
+            command = ["worker.php"]
+            directory = $directory
+            strategy = "snapshot"
+            workers = { min = 1, max = 2 }
+            [queue.snapshots]
+            pool = "snapshot"
+            backoff = ["0s"]
+            TOML : '';
     }
 
     /** Polls until a condition holds, for states that no event reports. Fails after 20 s. */

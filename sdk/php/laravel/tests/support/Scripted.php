@@ -81,6 +81,7 @@ class Scripted implements ShouldQueue
             'level' => Story::tell("$this->name level " . DB::transactionLevel()),
             'where' => Story::tell("$this->name is {$this->job->getQueue()} {$this->job->getConnectionName()}"),
             'pid' => Story::tell("$this->name pid " . getmypid()),
+            'booted' => Story::tell("$this->name booted " . BOOTED),
             'await' => $this->await($argument),
             'lost' => $this->loseDatabase(),
             'pause' => posix_kill(getmypid(), SIGUSR2), // Operators pause queue:work in this way.

@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 // Set-up that worker.php and artisan.php share.
 
+// The process that boots; others may be forked from it.
+define('BOOTED', getmypid());
 error_reporting(E_ALL & ~E_DEPRECATED);
 require getenv('LARAVEL_AUTOLOAD') ?: 'Illuminate/autoload.php';
 require __DIR__ . '/../../autoload.php';

@@ -1,6 +1,6 @@
 <?php
 
-// A task asks for a new zygote.
+// Boots again when a task asks for it, with the worker of the SDK by each strategy.
 
 declare(strict_types=1);
 
