@@ -276,7 +276,7 @@ pub struct ParkedJob {
 /// A job's counters of attempts, exceptions and crashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunCounters {
-    /// Runs that used up a try: those that the job's own code ended, and those that timed out.
+    /// Attempts: runs that the job's own code ended, and runs that timed out.
     pub attempt: u16,
     /// Runs that ended in an exception; included in `attempt`.
     pub exceptions: u16,

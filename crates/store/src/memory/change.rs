@@ -250,7 +250,7 @@ impl MemoryStore {
             match (import.error, state) {
                 // The job is in no list of waiting jobs, and `finish` accepts that.
                 (Some(error), _) => self.finish(id, Ending::Failed(error)),
-                (None, State::Ready) => self.wait(id),
+                (None, State::Ready) => self.add_waiting(id),
                 (None, State::Delayed) => self.start_timer(id),
                 (None, _) => {}
             }

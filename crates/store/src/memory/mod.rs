@@ -88,7 +88,7 @@ impl MemoryStore {
         let mut handed = None;
         match state {
             State::Ready if room => handed = self.load_at_once(id),
-            State::Ready => self.wait(id),
+            State::Ready => self.add_waiting(id),
             State::Delayed => self.start_timer(id),
             _ => {}
         }
@@ -106,7 +106,7 @@ impl MemoryStore {
             self.queue(queue).add_loaded(lane, order);
             return Some(self.load(id));
         }
-        self.wait(id);
+        self.add_waiting(id);
         None
     }
 
@@ -121,18 +121,18 @@ impl MemoryStore {
         let now = self.now();
         let order = self.ids.make(now).0;
         self.entry(id).job.order = order;
-        self.wait(id);
+        self.add_waiting(id);
     }
 
     /// Puts a ready job among the jobs that wait to be handed over, at the position given by its order
     /// number.
-    fn wait(&mut self, id: JobId) {
+    fn add_waiting(&mut self, id: JobId) {
         let entry = &self.jobs[&id];
         let order = entry.job.order;
         let (queue, class, key) = (entry.job.queue, entry.job.class, entry.job.key.clone());
         if self
             .queue(queue)
-            .wait((class, key.clone()), Place { order, job: id })
+            .add_waiting((class, key.clone()), Place { order, job: id })
         {
             self.events.push(StoreEvent::Backlog { queue, class, key });
         }

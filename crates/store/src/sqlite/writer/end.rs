@@ -158,7 +158,7 @@ impl Writer {
         self.queues.count(summary.queue, summary.state, -1);
         self.queues.count(summary.queue, ending.state(), 1);
         let eventful = summary.notes > 0 || summary.marks & KEPT != 0;
-        batch.age(summary.queue, ending.state(), summary.id, eventful);
+        batch.record_end(summary.queue, ending.state(), summary.id, eventful);
         Ok(())
     }
 

@@ -157,7 +157,7 @@ fn plain_row(
     let change = JOBS.move_difference(&ENDED, CHANGED.into_iter().zip(values));
     queues.count(queue, state, -1);
     queues.count(queue, State::Done, 1);
-    batch.age(queue, State::Done, JobId(job as u64), notes > 0);
+    batch.record_end(queue, State::Done, JobId(job as u64), notes > 0);
     let [attempt, exceptions, crashes, ran] = run;
     Ok(Some([
         job,

@@ -65,7 +65,7 @@ impl Writer {
         ])?;
         self.queues.count(summary.queue, summary.state, -1);
         self.queues.count(summary.queue, State::Retrying, 1);
-        if let Some(tally) = self.queues.tally(summary.queue) {
+        if let Some(tally) = self.queues.tally_mut(summary.queue) {
             tally.counts.retried += 1;
         }
         if park {
