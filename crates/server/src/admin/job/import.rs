@@ -18,7 +18,7 @@ impl Handle for job::Import {
             };
             jobs.push(plane.import_of(job).map_err(wrong)?);
         }
-        let ticket = plane.admin_ticket(caller, OperatorReply::Changed(LoadedEffect::None));
+        let ticket = plane.create_admin_ticket(caller, OperatorReply::Changed(LoadedEffect::None));
         plane.jobs.send(StoreRequest::Import { ticket, jobs });
         Ok(None)
     }

@@ -163,7 +163,7 @@ impl Plane {
 
     pub(crate) fn admits_failure(&mut self, queue: QueueId) -> bool {
         let now = self.now;
-        match self.queue_stats(queue).failures.decide(now) {
+        match self.queue_stats_mut(queue).failures.decide(now) {
             LogDecision::Logged => true,
             LogDecision::Omitted { report_at } => {
                 if let Some(at) = report_at {
@@ -176,7 +176,7 @@ impl Plane {
 
     /// Reports how many failed runs of a queue were not logged.
     pub(crate) fn report_failures(&mut self, queue: QueueId) {
-        let runs = std::mem::take(&mut self.queue_stats(queue).failures.omitted);
+        let runs = std::mem::take(&mut self.queue_stats_mut(queue).failures.omitted);
         let (name, kind) = (self.core.queue(queue).name, self.core.queue(queue).kind);
         let (what, hint) = match kind {
             Kind::Jobs => ("queue", "; `stoker jobs failures` shows them all"),

@@ -85,7 +85,7 @@ impl Plane {
     }
 
     /// The queue with this name, which is opened on first use.
-    pub(crate) fn known_queue(&mut self, name: NameId) -> QueueId {
+    pub(crate) fn find_or_open_queue(&mut self, name: NameId) -> QueueId {
         let id = self.core.queue_of_name(name);
         match self.jobs.queue_mut(id) {
             Some(of_queue) => of_queue.used_at = self.now,

@@ -58,7 +58,7 @@ impl Plane {
     fn end_in_store(&mut self, loaded: &mut LoadedJob, run: RunCounters, ending: Ending) {
         let cancelled_by = std::mem::take(&mut loaded.cancelled_by);
         let ticket = match ending {
-            Ending::Cancelled => self.end_ticket(cancelled_by),
+            Ending::Cancelled => self.create_end_ticket(cancelled_by),
             // The job finished before it could be cancelled.
             Ending::Done { .. } | Ending::Failed(_) => {
                 self.record_not_cancelled(cancelled_by);
@@ -192,7 +192,7 @@ impl Plane {
         let queue = self.jobs.queue_id(loaded.job.queue)?;
         self.jobs.runs_changed = true;
         let now = self.now;
-        let stats = self.queue_stats(queue);
+        let stats = self.queue_stats_mut(queue);
         stats.waited.record(now, facts.waited);
         if facts.worker.is_some() {
             stats.ran.record(now, ran(facts, answer));

@@ -101,7 +101,7 @@ impl Plane {
             _ => LoadedEffect::Suspend { alone },
         };
         let what = OperatorReply::Changed(effect);
-        let ticket = self.jobs.ticket(Waiter::Admin { conn, id, what });
+        let ticket = self.jobs.create_ticket(Waiter::Admin { conn, id, what });
         self.jobs.send(StoreRequest::Change {
             ticket,
             which: Selection::One(job),
@@ -122,7 +122,7 @@ impl Plane {
             .chain(parked.iter().map(|parked_job| parked_job.id))
             .collect();
         let which = Selection::Loaded(ids);
-        let ticket = self.jobs.ticket(Waiter::Recalled(Box::new(Recalled {
+        let ticket = self.jobs.create_ticket(Waiter::Recalled(Box::new(Recalled {
             caller,
             jobs,
             parked,

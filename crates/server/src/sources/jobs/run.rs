@@ -50,7 +50,7 @@ impl Plane {
             .into_iter()
             .flatten()
             .for_each(|request| self.jobs.send(request));
-        let ticket = Some(self.jobs.ticket(Waiter::Ack { worker, task, job }));
+        let ticket = Some(self.jobs.create_ticket(Waiter::Ack { worker, task, job }));
         let ending = Ending::Done { result: None };
         self.jobs.send(StoreRequest::End {
             job,
