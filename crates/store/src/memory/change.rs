@@ -238,7 +238,7 @@ impl MemoryStore {
                 continue;
             }
             let mut entry = Entry::new(id, import.job, now, (self.steady)());
-            entry.job.run = import.run;
+            entry.job.counters = import.counters;
             entry.job.checkpoint = import.checkpoint.map(Vec::into_boxed_slice);
             entry.note(now, HistoryKind::Imported, format!("was {}", import.was));
             let state = entry.state;

@@ -31,7 +31,7 @@ impl Plane {
         let checkpoint = job.checkpoint();
         Ok(Import {
             job: self.imported(job, state)?,
-            run: run_of(job),
+            counters: run_of(job),
             was: job.id.clone().map(|id| id.0).unwrap_or_default(),
             error: error.map(stored_error),
             checkpoint: (!checkpoint.is_empty()).then(|| checkpoint.to_vec()),

@@ -14,14 +14,14 @@ impl Plane {
             return;
         };
         loaded.claimed = true;
-        let (job, mut run) = (loaded.job.id, loaded.job.run);
+        let (job, mut counters) = (loaded.job.id, loaded.job.counters);
         // Counts the run that is about to start.
-        run.attempt = run.attempt.saturating_add(1);
+        counters.attempt = counters.attempt.saturating_add(1);
         let ticket = Some(self.jobs.create_ticket(Waiter::Claim { task, job }));
         let ending = Ending::Done { result: None };
         self.jobs.send(StoreRequest::End {
             job,
-            run,
+            counters,
             ending,
             ticket,
             output: None,

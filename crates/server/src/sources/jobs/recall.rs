@@ -153,8 +153,8 @@ impl Plane {
         // others of its key.
         loaded.job.order = self.core.order_of(task);
         let (attempt, crashes) = self.core.counts_of(task);
-        loaded.job.run.attempt = attempt;
-        loaded.job.run.crashes = crashes.saturating_add(loaded.uncounted_crashes);
+        loaded.job.counters.attempt = attempt;
+        loaded.job.counters.crashes = crashes.saturating_add(loaded.uncounted_crashes);
         // No other job of its key may overtake it until the store has confirmed the change.
         self.block(loaded.job.queue, &loaded.job.key, true);
         self.step(Event::Cancel { task, kill: false }, None);

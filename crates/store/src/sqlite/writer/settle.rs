@@ -221,7 +221,7 @@ fn job_of(id: JobId, order: u64, new: NewJob) -> Job {
         bytes: new.bytes,
         meta_len: new.meta_len,
         options: new.options,
-        run: RunCounters::default(),
+        counters: RunCounters::default(),
         due_ms,
         checkpoint: None,
         owner: new.owner,
