@@ -10,14 +10,14 @@ ROUNDS ?= 1000
 .PHONY: help run quick test bench build php setup check attack campaign sim fuzz bless clean
 
 help:
-	@echo 'make run    set up, build, and watch a Laravel application go through warm workers'
+	@echo 'make run    set up, build, and run a demonstration with a Laravel application'
 	@echo 'make quick  what to run while working: half a minute once everything is built'
 	@echo 'make test   set up and pass all tests'
 	@echo 'make bench  measure against the references (see benches/README.md)'
-	@echo 'make attack SEED=$(SEED)  attack a running Stoker in every way that is known, and check the bounds'
-	@echo 'make campaign ROUNDS=$(ROUNDS) SEED=$(SEED)  kill Stoker in every manner, and count'
+	@echo 'make attack SEED=$(SEED)  attack a running Stoker in every known way, and check its limits'
+	@echo 'make campaign ROUNDS=$(ROUNDS) SEED=$(SEED)  kill Stoker in many ways, and check that nothing is lost'
 	@echo 'make sim    simulate SEEDS=$(SEEDS) seeds of the whole server, and of the core'
-	@echo 'make bless  write generated pages and vectors anew'
+	@echo 'make bless  regenerate pages and test vectors'
 
 run: build
 	php examples/laravel/demo.php $(STOKER)

@@ -71,7 +71,7 @@ LOOKS = re.compile(
     r"stoker (jobs (list|show|count|failures)|queues|workers|quarantine)\b|cat |php artisan queue:failed|curl -s ("
     r"--cacert site\.pem https:|--unix-socket http\.sock http://localhost/metrics|https?:)"
 )
-PATIENCE = 20.0  # seconds until a page is wrong about what comes
+PATIENCE = 20.0  # seconds to wait for the output that a page shows
 AT_ONCE = 8  # pages
 APPLICATION = ["app", "artisan", "bootstrap", "config", "database", "public", "routes"]
 AUTOLOAD = """<?php
@@ -243,7 +243,7 @@ class Server:
         return killed
 
     def interrupt(self, step):
-        """Control-C reaches all who stand in the terminal's foreground. What is shown is its log up to the end."""
+        """Control-C reaches all processes in the terminal's foreground. The result is the log up to the end."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGINT)
         with self.came:
@@ -312,7 +312,7 @@ class Page:
         self.servers = [server for server in self.servers if not server.was_killed()]
 
     def close(self):
-        """Ends what still runs, and says what can't be ended in order."""
+        """Ends what still runs, and reports what can't be ended properly."""
         self.shell.close()
         self.forget_killed()
         while self.servers:
@@ -360,14 +360,14 @@ def may_mount():
 
 
 def bury():
-    """Who was adopted and has ended is no longer there."""
+    """A process that was adopted and has ended is no longer there."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
 def unmount(folder):
-    """Takes away what is still mounted within a folder, and returns what that was."""
+    """Unmounts what is still mounted within a folder, and returns what that was."""
     places = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
     left = [place for place in places if place.startswith(f"{folder}/")]
     for place in left:
@@ -376,7 +376,7 @@ def unmount(folder):
 
 
 def run(name, top, binary):
-    """Plays one page; says how it went, and returns whether it went well."""
+    """Runs one page, prints the result, and returns whether it passed."""
     began, wrongs = time.monotonic(), []
     folder = top / name.removeprefix("docs/").removesuffix(".md").replace("/", "-")
     folder.mkdir()
@@ -388,7 +388,7 @@ def run(name, top, binary):
             wrongs.append(f"{name}:{wrong.line}\n{wrong}")
     if not wrongs and page.commands < PAGES.get(name, 0):
         wrongs.append(f"{name}: runs {page.commands} commands, but should run {PAGES[name]}")
-    for wrong in wrongs[:1]:  # what follows from it says nothing new
+    for wrong in wrongs[:1]:  # errors that follow from it add nothing
         print(f"FAILED {wrong}")
     print(f"{name}: {page.commands} commands in {time.monotonic() - began:.1f} s")
     return not wrongs

@@ -126,11 +126,11 @@ static void lend(struct conn *worker, const struct waiting *w)
 {
 	uint32_t id = worker->next++;
 	uint8_t *frame = worker->out + worker->out_len;
-	struct lent *lent = conn_lent(worker, id);
+	struct assigned *assigned = conn_assigned(worker, id);
 
-	lent->client = w->client;
-	lent->generation = w->generation;
-	lent->id = get32(w->frame + OFFSET_ID);
+	assigned->client = w->client;
+	assigned->generation = w->generation;
+	assigned->id = get32(w->frame + OFFSET_ID);
 	append(worker, w->frame, w->size);
 	frame_set_id(frame, id);
 }
@@ -163,21 +163,21 @@ static bool take_request(struct conn *client, const struct frame *f)
 
 static bool take_answer(struct conn *worker, const struct frame *f)
 {
-	struct lent *lent;
+	struct assigned *assigned;
 	struct conn *client;
 	uint8_t *frame;
 
 	if (!conn_holds(worker) || f->id != worker->oldest)
 		return false;
-	lent = conn_lent(worker, worker->oldest++);
+	assigned = conn_assigned(worker, worker->oldest++);
 	count.requests++;
-	client = client_of(lent->client, lent->generation);
+	client = client_of(assigned->client, assigned->generation);
 	if (!client)
 		return true;
 	frame = client->out + client->out_len;
 	send_to_client(client, f->bytes, f->size);
 	if (client->fd >= 0)
-		frame_set_id(frame, lent->id);
+		frame_set_id(frame, assigned->id);
 	return true;
 }
 
@@ -190,11 +190,11 @@ static void bury(struct conn *worker)
 		i++;
 	memmove(workers + i, workers + i + 1, (--n_workers - i) * sizeof *workers);
 	while (conn_holds(worker)) {
-		struct lent *lent = conn_lent(worker, worker->oldest++);
-		struct conn *client = client_of(lent->client, lent->generation);
+		struct assigned *assigned = conn_assigned(worker, worker->oldest++);
+		struct conn *client = client_of(assigned->client, assigned->generation);
 
 		if (client)
-			send_error(client, lent->id, WORKER_DIED, 0, "the worker died");
+			send_error(client, assigned->id, WORKER_DIED, 0, "the worker died");
 	}
 }
 

@@ -91,7 +91,7 @@ static void send_next(struct load *l, uint32_t n)
 
 static void prepare(struct load *l, const char *name, bool idempotent)
 {
-	struct frame f = {.type = REQ, .flags = idempotent ? IDEMPOTENT : 0, .code = RAW, .prio = USUAL_PRIORITY};
+	struct frame f = {.type = REQ, .flags = idempotent ? IDEMPOTENT : 0, .code = RAW, .prio = DEFAULT_PRIORITY};
 	size_t name_len = strlen(name);
 
 	if (name_len < 1 || name_len > MAX_NAME)

@@ -10,7 +10,7 @@
 enum { MAX_CONNS = 256, MAX_WINDOW = 64, OUT_BUFFER = 1024 * 1024 };
 
 /* A request assigned to a worker: its client, and the id under which the client knows it. */
-struct lent {
+struct assigned {
 	uint32_t client, generation, id;
 };
 
@@ -25,7 +25,7 @@ struct conn {
 
 	/* Worker: its requests have the ids oldest .. next-1. Workers with one slot answer in order, so a ring is enough. */
 	uint32_t oldest, next;
-	struct lent lent[MAX_WINDOW];
+	struct assigned assigned[MAX_WINDOW];
 
 	struct inbuf in;
 	size_t out_len;
@@ -37,9 +37,9 @@ static inline uint32_t conn_holds(const struct conn *c)
 	return c->next - c->oldest;
 }
 
-static inline struct lent *conn_lent(struct conn *c, uint32_t id)
+static inline struct assigned *conn_assigned(struct conn *c, uint32_t id)
 {
-	return &c->lent[id % MAX_WINDOW];
+	return &c->assigned[id % MAX_WINDOW];
 }
 
 static inline bool conn_has_room(const struct conn *c, uint32_t size)

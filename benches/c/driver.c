@@ -117,7 +117,7 @@ static void dismiss(struct worker *w)
 /* All jobs of the batch have the same bytes except for their two ids. */
 static void prepare(struct worker *w)
 {
-	struct frame f = {.type = REQ, .code = JSON, .prio = USUAL_PRIORITY};
+	struct frame f = {.type = REQ, .code = JSON, .prio = DEFAULT_PRIORITY};
 	struct timespec t;
 	uint64_t created_ms;
 

@@ -21,7 +21,7 @@ enum frame_flag { ONEWAY = 0x08, IDEMPOTENT = 0x10, NOT_PROCESSED = 0x40 };
 enum status { OK = 0, INVALID_ARGUMENT = 3, RESOURCE_EXHAUSTED = 8, WORKER_DIED = 33 };
 enum codec { RAW = 0, JSON = 1 };
 enum meta_key { META_JOB_ID = 16, META_CREATED_AT = 27 };
-enum { USUAL_PRIORITY = 3 };
+enum { DEFAULT_PRIORITY = 3 };
 
 /* Offsets of the two fields that a server rewrites when it forwards a frame. */
 enum { OFFSET_ID = 8, OFFSET_TTL = 12 };

@@ -169,7 +169,7 @@ workers = { min = 0, max = 1 }
 def config(command, workers, idempotent, queues, strategy):
     parts = ", ".join(json.dumps(str(part)) for part in command)  # TOML's basic strings are close enough to JSON's
     # Without a command, workers would have to connect by themselves, and none does.
-    # Builds from before the first strategies can be compared, too.
+    # `loop` is the default. It is not written, so that builds without the key `strategy` can be compared too.
     line = "" if strategy == "loop" else f'strategy = "{strategy}"\n'
     spawned = f"command = [{parts}]\nworkers = {workers}\n{line}" if command else ""
     return f"""[pool.bench]

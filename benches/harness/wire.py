@@ -12,7 +12,7 @@ REST_OF_HEADER = 16
 REQ, RES, HELLO, WELCOME = 1, 2, 4, 5
 RAW, JSON = 0, 1
 META_FAIRNESS_KEY, META_QUEUE = 5, 24
-USUAL_PRIORITY = 3
+DEFAULT_PRIORITY = 3
 FIRST_PUSH_ID = 1 << 31  # lower ids are for all other requests
 
 
@@ -59,7 +59,7 @@ class Client:
     def call(self, name, request):
         """One call with JSON in and out."""
         body = json.dumps(request).encode()
-        self.socket.sendall(pack(REQ, code=JSON, prio=USUAL_PRIORITY, id=self._take_ids(1), name=name.encode(), body=body))
+        self.socket.sendall(pack(REQ, code=JSON, prio=DEFAULT_PRIORITY, id=self._take_ids(1), name=name.encode(), body=body))
         return json.loads(self._answer(name) or b"null")
 
     def push(self, queue, count, body, meta=b""):
@@ -105,7 +105,7 @@ class Client:
             pack(
                 REQ,
                 code=JSON,
-                prio=USUAL_PRIORITY,
+                prio=DEFAULT_PRIORITY,
                 id=first + number,
                 name=b"stoker.push",
                 meta=bytes([META_QUEUE, len(queue)]) + queue.encode() + meta,

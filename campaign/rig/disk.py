@@ -5,7 +5,7 @@ import signal
 import time
 
 from harness.processes import wait_for
-from rig.kill import AT_LEAST, kill_either
+from rig.kill import MIN_IN_FLIGHT, kill_either
 from rig.preload import FOREVER
 from rig.stage import IN_FLIGHT
 from rig.stoker import kill
@@ -56,7 +56,7 @@ def killed_while_mending(trial):
         disk.stop_at(trial.dice.randint(1, STEPS), counting=0)
         with failing(trial, times=trial.dice.choice([1, 1, 1, 2])):
             since = await_stop(trial)
-        if since and trial.ledger.in_flight_at(since) >= AT_LEAST or try_ == TRIES - 1:
+        if since and trial.ledger.in_flight_at(since) >= MIN_IN_FLIGHT or try_ == TRIES - 1:
             break
         kill([victim], signal.SIGCONT)
     kill_either(trial, "mending", since=since)
@@ -72,7 +72,7 @@ def kill_amid(trial, trouble, name):
             # A stopped server receives no outcomes, so the kill finds what is counted now.
             victim, since = trial.stoker.server(), time.monotonic_ns()
             kill([victim], signal.SIGSTOP)
-            if trial.ledger.in_flight_at(since) >= AT_LEAST or try_ == TRIES - 1:
+            if trial.ledger.in_flight_at(since) >= MIN_IN_FLIGHT or try_ == TRIES - 1:
                 kill_either(trial, name, since=since)
                 trial.wait(trial.dice.uniform(0, 0.3))
                 break

@@ -18,7 +18,7 @@ FAULTS = [(), (), ("throw",), ("release",), ("throw", "release"), ("ack",), ("ac
 
 
 # Keys of a queue that do not affect what the ledgers check.
-SPICE = ("weight", "limit", "per_key", "age_step", "keep_payloads", "keep_results")
+UNCHECKED_KEYS = ("weight", "limit", "per_key", "age_step", "keep_payloads", "keep_results")
 
 
 class Queue:
@@ -28,7 +28,7 @@ class Queue:
         self.name = f"drawn-{number}"
         self.pool = dice.choice(sorted(POOLS))
         keys, self.pushes = drawn["keys"], drawn["pushes"]
-        self.spice = "".join(f"{key} = {keys[key]}\n" for key in SPICE if key in keys)
+        self.unchecked_keys = "".join(f"{key} = {keys[key]}\n" for key in UNCHECKED_KEYS if key in keys)
         self.ordered = keys.get("ordered") == "true"
         self.once = keys.get("ack") == '"delivery"' or dice.random() < 0.3  # acknowledged on delivery
         self.tries = dice.choice(TRIES)
@@ -44,7 +44,7 @@ class Queue:
         ack = "delivery" if self.once else "done"
         return (
             f'[queue.{self.name}]\npool = "{self.pool}"\nack = "{ack}"\nordered = {str(self.ordered).lower()}\n'
-            f"tries = {self.tries}\nbackoff = {backoff}\n{self.spice}"
+            f"tries = {self.tries}\nbackoff = {backoff}\n{self.unchecked_keys}"
         )
 
     def push(self, n, dice):

@@ -262,7 +262,7 @@ class Judge:
         self.figures["unique_violations"] = wrong
 
     def attempts(self):
-        """A run that was not ended by the job's code costs no attempt; a graceful restart costs nothing at all."""
+        """A run that was not ended by the job's code does not count as an attempt; a graceful restart counts as nothing at all."""
         burned = interrupted = 0
         deaths = [kill for kill in self.kills if not kill.graceful and kill.after is not None]
         for n, runs in self.runs.items():

@@ -10,9 +10,9 @@ from rig.stoker import SLOTS, kill
 
 # The minimum number of tasks in flight at a kill: tasks that a worker has begun (its own ledger line says so) and not
 # ended. Prefetched tasks do not count, because only Stoker knows about them.
-AT_LEAST = 50
+MIN_IN_FLIGHT = 50
 # A full disk accepts no pushes, so the number only falls while the kill is prepared.
-AT_LEAST_ON_FULL_DISK = 10
+MIN_IN_FLIGHT_ON_FULL_DISK = 10
 LOOK_BACK = 50_000  # number of recent runs that are searched for the last ones of killed workers
 QUICK = 3  # server deaths after which an angel delays the next start by seconds
 
@@ -39,7 +39,7 @@ class Kill:
 
     @property
     def is_weak(self):
-        least = AT_LEAST_ON_FULL_DISK if "disk full" in self.what else AT_LEAST
+        least = MIN_IN_FLIGHT_ON_FULL_DISK if "disk full" in self.what else MIN_IN_FLIGHT
         return self.demanding and self.in_flight < least
 
 

@@ -46,7 +46,7 @@ class Peer:
 
 def request(id, name, meta=b""):
     body = json.dumps({"n": -id, "us": 2_000}).encode()
-    return wire.pack(wire.REQ, code=wire.JSON, prio=wire.USUAL_PRIORITY, id=id, name=name, meta=meta, body=body)
+    return wire.pack(wire.REQ, code=wire.JSON, prio=wire.DEFAULT_PRIORITY, id=id, name=name, meta=meta, body=body)
 
 
 def connections(options):

@@ -5,7 +5,7 @@ import json
 import statistics
 from dataclasses import dataclass, field
 
-from rig.kill import AT_LEAST
+from rig.kill import MIN_IN_FLIGHT
 
 SUMS = (
     "pushes accepted refused in_doubt repeated done failed_as_told quarantined once_cut lost duplicated allowed forbidden "
@@ -17,7 +17,7 @@ MUST_BE_0 = (
     "lost forbidden order_violations unique_violations burned_attempts interrupted_gracefully early paused_runs "
     "left_in_store leaked_unique leftover_processes damaged refused_and_ran mistyped_refusals weak_kills synced_again"
 ).split()
-NAMES = {"weak_kills": f"flight below {AT_LEAST}", "synced_again": "synced again after a failed sync"}
+NAMES = {"weak_kills": f"flight below {MIN_IN_FLIGHT}", "synced_again": "synced again after a failed sync"}
 
 
 @dataclass

@@ -1,5 +1,5 @@
-"""Clients of campaign/sites.py: HTTP/1.1 and HTTP/2 byte by byte, with and without TLS, so that a cut answer cannot be taken for a
-whole one by a library, and so that reading and writing can be slow."""
+"""Clients of campaign/sites.py: HTTP/1.1 and HTTP/2 byte by byte, with and without TLS, so that no library mistakes
+a truncated answer for a complete one, and so that reading and writing can be slow."""
 
 import asyncio
 import functools

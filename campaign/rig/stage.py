@@ -6,11 +6,11 @@ import time
 from harness.processes import wait_for
 from harness.wire import WireError
 from rig import producers
-from rig.kill import AT_LEAST, Kill
+from rig.kill import MIN_IN_FLIGHT, Kill
 from rig.ledger import number_of
 from rig.stoker import Down
 
-IN_FLIGHT = AT_LEAST + 15  # tasks in flight that a kill waits for; some may end before it
+IN_FLIGHT = MIN_IN_FLIGHT + 15  # tasks in flight that a kill waits for; some may end before it
 BUSY_WITHIN = 20.0
 FRESH = 0.005  # maximum duration of a count in seconds: on a busy machine many runs end in a few more
 

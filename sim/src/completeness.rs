@@ -22,7 +22,7 @@ const UNDRAWN_KEYS: [(&str, &str); 14] = [
     ("pool.command", "always the same: nothing is executed"),
     (
         "pool.address",
-        "of a server that only an adapter knows: its own tests have it",
+        "only adapters connect to it: tested by their tests",
     ),
     ("pool.user", "the angel changes users; it needs an account"),
     (
@@ -32,7 +32,7 @@ const UNDRAWN_KEYS: [(&str, &str); 14] = [
     ("store.path", "drawn with the engine"),
     ("store.driver", "drawn with the engine"),
     ("store.sync", "drawn with the engine"),
-    ("log.format", "the rule of attribution reads lines of text"),
+    ("log.format", "the check of attribution parses text lines"),
     ("log.file", "the simulation takes the log from memory"),
     ("log.max_size", "applies only to log files"),
     ("log.keep_files", "applies only to log files"),
@@ -46,7 +46,10 @@ const UNDRAWN_OPERATIONS: [(&str, &str); 5] = [
     ),
     ("stoker.job show", "by id: tested by integration tests"),
     ("stoker.queue list", "requested repeatedly at the end"),
-    ("stoker.quarantine show", "needs the number of an entry"),
+    (
+        "stoker.quarantine show",
+        "by id: tested by integration tests",
+    ),
     ("stoker.worker list", "requested at the end"),
 ];
 

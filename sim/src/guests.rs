@@ -122,7 +122,7 @@ impl World {
             worker.connection.link = Some(self.new_link(key));
         }
         if let Some(lost) = self.guests[no].lost_session.take() {
-            self.refuse_late_answers(&lost);
+            self.reject_late_answers(&lost);
         }
         self.pools.insert(key, pool);
         self.workers.insert(key, worker);

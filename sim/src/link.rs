@@ -10,7 +10,7 @@ use stoker_os::steady;
 use stoker_session::{FrameFilter, Output, WorkerFilter};
 use stoker_wire::{Encode, MAX_FRAME, Status, Type, encode, parse};
 
-/// The number of answers that a worker keeps in case that its connection is lost.
+/// The number of answers that a worker keeps in case its connection is lost.
 const MAX_KEPT: usize = 64;
 
 /// When the network loses the connection, and at which byte.

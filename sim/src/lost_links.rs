@@ -153,8 +153,8 @@ impl World {
         self.dies(key, end == SessionEnd::Killed);
     }
 
-    /// A worker whose session has expired reconnects, and still has its answers. The gateway refuses and counts them.
-    pub(crate) fn refuse_late_answers(&mut self, lost: &LostSession) {
+    /// A worker whose session has expired reconnects, and still has its answers. The gateway rejects and counts them.
+    pub(crate) fn reject_late_answers(&mut self, lost: &LostSession) {
         let late = self.expired_sessions.late_answers(&lost.id, &lost.held);
         assert_eq!(
             late, lost.unanswered,

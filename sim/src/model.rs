@@ -11,7 +11,7 @@ pub(crate) struct Task {
     pub(crate) no: u64,
     pub(crate) is_job: bool,
     is_cancelled: bool,
-    /// The worker may answer in parts, and may send so many bytes for the beginning.
+    /// The worker may answer in parts, and may send this many bytes for the beginning.
     pub(crate) credit: Option<u32>,
 }
 

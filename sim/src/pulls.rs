@@ -89,8 +89,8 @@ impl World {
         self.apply_effects(key, all);
     }
 
-    /// The worker reports that the job's code has not run. It withdraws its request before that, so the return costs
-    /// nothing.
+    /// The worker reports that the job's code has not run. It withdraws its request before that, so the return does
+    /// not count as an attempt.
     pub(crate) fn return_without_run(&mut self, key: u64, task: Task) {
         let is_sure = self.workers.get(&key).is_some_and(|worker| {
             worker.pull.is_some() && !worker.is_shutting_down() && self.is_in_time(worker, task)

@@ -126,7 +126,7 @@ impl World {
         let run = worker.run.take();
         self.record_task_left(&name, task);
         self.rogues.insert(name);
-        // The server may give the worker's tasks to another worker at once, or accept a wrong answer as a right one.
+        // The server may assign the worker's tasks to another worker at once, or accept a wrong answer as a right one.
         let Some(task) = run.map(|run| run.task) else {
             return;
         };

@@ -202,10 +202,10 @@ impl World {
         self.runs += 1;
         let no = self.runs;
         self.record_start(key, task);
-        // A task that is given back has not run, so its answer has not begun.
-        let is_given_back = acts.iter().any(|(_, act)| *act == Act::Does("gives back"));
+        // A task that is returned has not run, so its answer has not begun.
+        let is_returned = acts.iter().any(|(_, act)| *act == Act::Does("gives back"));
         let pulls = self.workers.get(&key).is_some_and(Worker::pulls);
-        if let Some(credit) = task.credit.filter(|_| !is_given_back && !pulls)
+        if let Some(credit) = task.credit.filter(|_| !is_returned && !pulls)
             && self.dice("parts").percent(60)
         {
             self.begin_answer(key, task, credit);

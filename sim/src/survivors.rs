@@ -24,7 +24,7 @@ impl World {
         stored
     }
 
-    /// A server has begun with what was left: each job that ran must count one crash, and no other job any.
+    /// A server has begun with what was left: a crash must be counted for each job that ran, and for no other job.
     pub(crate) fn check_crashes(&mut self, before: &Stored) {
         // While the disk fails, crashes are counted later, once that can be written.
         let Some(disk) = self.disk.as_ref().filter(|_| !self.faults.are_recent()) else {

@@ -402,7 +402,7 @@ impl World {
         }
     }
 
-    /// Tells the server to drain, as the angel does when Stoker shuts down.
+    /// Requests a drain from the server, as the angel does when Stoker shuts down.
     pub(crate) fn drain(&mut self) {
         self.draining = Some(steady());
         self.ledger.drain_began(steady());

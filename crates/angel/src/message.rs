@@ -146,7 +146,7 @@ pub enum ToServer {
     /// A zygote is ready to fork workers.
     ZygoteReady {
         zygote: ZygoteKey,
-        /// What forking it breaks ([`crate::inspect_zygote`]).
+        /// The problems that forking it would cause ([`crate::inspect_zygote`]).
         findings: Vec<String>,
     },
     ZygoteEnded {

@@ -42,7 +42,7 @@ answer! {
 answer! {
     /// A task that killed workers.
     pub struct Entry {
-        /// The number of the entry
+        /// The entry's id
         pub id: String = "id",
         /// `job` or `call`
         pub kind: Kind = "kind",
@@ -54,7 +54,7 @@ answer! {
         pub crashes: u8 = "crashes",
         /// How the last of these workers ended
         pub exit: String = "exit",
-        /// The last words of the last of these workers, such as a fatal error of PHP
+        /// What the worker that died last reported before it died, such as a PHP fatal error
         pub last_words: Option<String> = "last_words",
         /// When the task was put into quarantine
         pub at: String = "at",

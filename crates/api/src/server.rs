@@ -8,11 +8,11 @@ request! {
 answer! {
     /// Counters of the server since its process was started.
     pub struct ServerStats {
-        /// Number of turns of the server's event loop
+        /// Number of iterations of the server's event loop
         pub turns: u64 = "turns",
-        /// Total time of all turns of the event loop, in microseconds
+        /// Total time of all iterations of the event loop, in microseconds
         pub busy_us: u64 = "busy_us",
-        /// The longest turn of the event loop, in microseconds
+        /// The longest iteration of the event loop, in microseconds
         pub max_lag_us: u64 = "max_lag_us",
         /// Number of open connections of clients and workers
         pub connections: usize = "connections",

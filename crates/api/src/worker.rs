@@ -18,7 +18,7 @@ answer! {
         /// Omitted if there are none: the processes from which workers are forked
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub zygotes: Vec<Zygote> = "zygotes",
-        /// The longest turn of the server's event loop so far, in microseconds
+        /// The longest iteration of the server's event loop so far, in microseconds
         pub max_lag_us: u64 = "max_lag_us",
         /// Omitted if there are none: metrics that workers have reported
         #[serde(skip_serializing_if = "Vec::is_empty")]

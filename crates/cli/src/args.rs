@@ -335,7 +335,7 @@ pub(crate) enum Jobs {
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1000))]
         limit: u64,
     },
-    /// Retry failed or cancelled jobs, with their full number of attempts
+    /// Retry failed or cancelled jobs; their attempts are counted from zero again
     Retry {
         #[command(flatten)]
         which: Which,

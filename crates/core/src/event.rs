@@ -426,7 +426,7 @@ pub enum Notice {
         why: Option<StopReason>,
         again: bool,
     },
-    /// A worker's process ended before it was of any use, usually before it sent HELLO.
+    /// A worker's process ended before it was useful, usually before it sent HELLO.
     BootFailed {
         worker: WorkerId,
         exit: Exit,

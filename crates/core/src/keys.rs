@@ -10,8 +10,8 @@ use crate::{KeyId, TaskId};
 pub(crate) const MAX_KEYS: usize = 4096;
 const BUCKETS: u64 = 256;
 
-/// Tasks of one class and key in their order, equals first come, first served. The tasks themselves are the
-/// links of the list.
+/// Tasks of one class and key, sorted by their order; those with the same order by arrival. This is a linked list whose
+/// links are stored in the tasks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lane {
     pub(crate) head: Option<TaskId>,
@@ -168,8 +168,8 @@ impl Keys {
         self.by_name.len() < MAX_KEYS || self.debtors.first().is_some()
     }
 
-    /// The bucket that a key without room shares with others.
-    pub(crate) fn bucket(&mut self, name: &[u8], last_virtual_time: u64) -> KeyId {
+    /// Returns the shared bucket for a key that cannot be tracked separately, adding it if it is new.
+    pub(crate) fn find_or_insert_bucket(&mut self, name: &[u8], last_virtual_time: u64) -> KeyId {
         let hash = name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         });
@@ -205,7 +205,7 @@ impl Keys {
         name_in(&self.slots, id)
     }
 
-    /// Drops a key that has nothing left. A debtor is remembered instead, and dropped when a new key needs its
+    /// Drops a key if it is idle. A debtor is remembered instead, and dropped when a new key needs its
     /// place. Returns whether there is new room for a key.
     pub(crate) fn retire(&mut self, id: KeyId, last_virtual_time: u64) -> bool {
         if id == Self::NONE || !self[id].is_idle() {

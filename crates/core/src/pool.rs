@@ -77,7 +77,7 @@ pub enum Health {
     /// No worker has been ready yet.
     Starting,
     Healthy,
-    /// Workers die before they are of any use. `boots` is the number of consecutive failed boots.
+    /// Workers die before they are useful. `boots` is the number of consecutive failed boots.
     Failing {
         boots: u32,
     },

@@ -221,13 +221,13 @@ impl Queue {
 
     /// The key of a new task: its own or, if there is no room, a shared bucket. An ordered queue always adds
     /// the key, because order is per key and must not depend on room; its source limits the number of keys.
-    pub(crate) fn key_for(&mut self, name: &[u8]) -> KeyId {
+    pub(crate) fn find_or_insert_key(&mut self, name: &[u8]) -> KeyId {
         let (last_virtual_time, ordered) = (self.last_virtual_time, self.config.ordered);
         let keys = &mut self.keys;
         keys.find_or_insert(name, last_virtual_time)
             .unwrap_or_else(|| match ordered {
                 true => keys.insert(name, last_virtual_time),
-                false => keys.bucket(name, last_virtual_time),
+                false => keys.find_or_insert_bucket(name, last_virtual_time),
             })
     }
 

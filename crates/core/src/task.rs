@@ -99,7 +99,7 @@ pub(crate) struct Task {
     pub(crate) deadline: Time,
     /// How long the caller of an answer in parts waits for each further part; `None` if its deadline is for the whole
     /// answer.
-    pub(crate) patience: Option<Span>,
+    pub(crate) part_timeout: Option<Span>,
     pub(crate) limit: Option<Span>,
     /// Part of the current run that does not count against `limit`.
     pub(crate) excused: Span,

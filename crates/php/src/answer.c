@@ -88,7 +88,7 @@ static void add_length(void)
     buffer_format(&answer.head, "content-length: %lld\r\n\r\n", (long long)answer.length);
 }
 
-/* Sends the output so far, as fast as the caller reads. Returns false if it does not want it any more. */
+/* Sends the output so far, as fast as the caller reads. Returns false if the caller no longer wants the answer. */
 static bool stream(void)
 {
     if (!answer.has_begun) {
@@ -228,7 +228,7 @@ static void examine(void)
         answer.invalid = text;
         return;
     }
-    /* The job is done all the same, because failing it would repeat its work. */
+    /* The job still counts as done, because failing it would repeat its work. */
     int count = snprintf(text, sizeof text, "The result of %zu bytes exceeds the maximum of %d bytes and is dropped.\n", len, MAX_RESULT);
     worker_event(WIRE_LOG, 2, text, (size_t)count);
     buffer_reset(&answer.body);

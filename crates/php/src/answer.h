@@ -7,12 +7,12 @@
 /* How the script ended. */
 struct verdict {
     uint8_t status;
-    /* What is said about a failure. Class and place may be NULL. */
+    /* The description of a failure. Class and place may be NULL. */
     const char *text, *class, *place;
 };
 
 struct answer {
-    /* The response's head, and what of its body, or of the result, was not sent yet. */
+    /* The response's head, and the part of its body, or of the result, that has not been sent. */
     struct buffer head, body;
     /* Whether the head is complete. Only responses have one. */
     bool has_head;
@@ -24,7 +24,7 @@ struct answer {
     int64_t length;
     /* The first part was sent. */
     bool has_begun;
-    /* The script gave a result of its own by stoker_answer(), so its output is log. */
+    /* The script gave a result of its own by stoker_answer(), so its output goes to the log. */
     bool is_given;
     /* The last frame was sent, or nobody waits for it. */
     bool is_done;

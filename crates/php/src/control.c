@@ -1,4 +1,4 @@
-/* What received frames change: the tasks that wait, the current one, and the connection. */
+/* Applies received frames to the waiting tasks, the current one, and the connection. */
 #include "control.h"
 #include "worker.h"
 #include <stdio.h>

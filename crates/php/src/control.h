@@ -1,4 +1,4 @@
-/* What received frames change. */
+/* Applies received frames. */
 #ifndef STOKER_CONTROL_H
 #define STOKER_CONTROL_H
 

@@ -1,9 +1,9 @@
-/* What is known about how a script failed: the first error that ended it, and its exit code. */
+/* How a script failed: the first error that ended it, and its exit code. */
 #include <php.h>
 
 #include "failure.h"
 
-/* The exit code with which a script asks for another run of its job: EX_TEMPFAIL of sysexits.h. */
+/* The exit code with which a script requests another run of its job: EX_TEMPFAIL of sysexits.h. */
 #define EX_TEMPFAIL 75
 /* The longest text of an error that is kept, in bytes. */
 #define MAX_TEXT 16384
@@ -13,7 +13,7 @@ static struct {
     char text[MAX_TEXT + 1], class[1001], place[4097];
 } failure;
 
-static void (*pass_on)(int type, zend_string *file, uint32_t line, zend_string *message);
+static void (*previous_error_cb)(int type, zend_string *file, uint32_t line, zend_string *message);
 
 static const char *name_of(int type)
 {
@@ -68,12 +68,12 @@ static void note(int type, zend_string *file, uint32_t line, zend_string *messag
         if (strncmp(failure.text, uncaught, strlen(uncaught)) == 0)
             split_exception(ZSTR_VAL(message) + strlen(uncaught), path, line);
     }
-    pass_on(type, file, line, message);
+    previous_error_cb(type, file, line, message);
 }
 
 void failure_watch(void)
 {
-    pass_on = zend_error_cb;
+    previous_error_cb = zend_error_cb;
     zend_error_cb = note;
 }
 

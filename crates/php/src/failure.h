@@ -1,4 +1,4 @@
-/* What is known about how a script failed. */
+/* How a script failed. */
 #ifndef STOKER_FAILURE_H
 #define STOKER_FAILURE_H
 

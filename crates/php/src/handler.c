@@ -22,7 +22,7 @@
 static struct {
     zend_fcall_info call;
     zend_fcall_info_cache cache;
-    /* A payload, or a path of a site, for a task of which only the memory matters; NULL if there is none. */
+    /* A payload, or a path of a site, for a task that is run only to find which memory it touches; NULL if there is none. */
     zend_string *sample;
 } handler;
 

@@ -1,4 +1,4 @@
-/* Writes the head of a response. Fields that describe the connection are left out, and so is `content-length` unless the
+/* Writes the head of a response. Hop-by-hop fields are left out, and so is `content-length` unless the
  * response has no body: it is added if the answer is sent in parts, and otherwise the frame determines the length. */
 #include <php.h>
 

@@ -1,5 +1,5 @@
-/* What of the engine's open request is renewed for each task of a cloned worker: variables, output, headers, sessions, limits of time.
- * Everything else is as the boot has left it. */
+/* Renews parts of the engine's open request for each task of a cloned worker: variables, output, headers, sessions, time limits.
+ * Everything else stays as the boot has left it. */
 #include <php.h>
 #include <php_main.h>
 #include <php_output.h>

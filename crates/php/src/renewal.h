@@ -1,4 +1,4 @@
-/* What of the engine's open request is renewed for each task of a cloned worker. */
+/* Renews parts of the engine's open request for each task of a cloned worker. */
 #ifndef STOKER_RENEWAL_H
 #define STOKER_RENEWAL_H
 

@@ -1,4 +1,4 @@
-/* What a script gets to know of its task. */
+/* What a script learns about its task. */
 #include "request.h"
 #include "variables.h"
 #include <stdio.h>

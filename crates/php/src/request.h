@@ -1,4 +1,4 @@
-/* What a script gets to know of its task. */
+/* What a script learns about its task. */
 #ifndef STOKER_REQUEST_H
 #define STOKER_REQUEST_H
 

@@ -8,7 +8,7 @@
 void run_begin(char *script, int count, char **words);
 /* The script for calls and jobs, which is also the one that a zygote boots. */
 char *run_script(void);
-/* Says what PHP must know of the current task before its request begins. */
+/* Passes to PHP what it must know about the current task before its request begins. */
 void run_describe(void);
 /* Boots the script in a request without a task, which stays open. */
 void run_boot(void);

@@ -1,4 +1,5 @@
-/* Signals: the end of a task's time, and the last words of a process that dies. */
+/* Signal handlers: end the script when its task is cancelled or times out, and report a crash to the server before the process
+ * dies. */
 #include <php.h>
 #include <zend_exceptions.h>
 
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 
 static volatile sig_atomic_t is_interrupted;
-static void (*pass_on)(zend_execute_data *frame);
+static void (*previous_interrupt_function)(zend_execute_data *frame);
 
 static void on_interrupt(int signal)
 {
@@ -23,13 +24,13 @@ static void on_interrupt(int signal)
 #endif
 }
 
-/* The server ends its workers by GOAWAY. TERM and INT come from programs that stop a whole group of processes. */
+/* The server ends its workers with GOAWAY. TERM and INT come from programs that stop a whole group of processes. */
 static void on_term(int signal)
 {
     (void)signal;
 }
 
-/* Between two instructions of PHP code: ends the script like exit() does if the task was cancelled. The server writes CANCEL
+/* Runs between two instructions of PHP code. Ends the script, like exit(), if the task was cancelled. The server writes CANCEL
  * before it sends the signal. */
 static void interrupted(zend_execute_data *frame)
 {
@@ -41,8 +42,8 @@ static void interrupted(zend_execute_data *frame)
             zend_throw_unwind_exit();
         }
     }
-    if (pass_on)
-        pass_on(frame);
+    if (previous_interrupt_function)
+        previous_interrupt_function(frame);
 }
 
 static void send_last_words(const char *class, const char *message)
@@ -60,7 +61,7 @@ static void send_last_words(const char *class, const char *message)
     buffer_free(&words);
 }
 
-/* Says where the script was, and dies. If the process is too broken for that, the second signal ends it. */
+/* Reports where the script was, then dies. If the process is too broken for that, the second signal ends it. */
 static void on_crash(int number)
 {
     signal(number, SIG_DFL);
@@ -99,6 +100,6 @@ void signals_install(void)
 
 void signals_watch(void)
 {
-    pass_on = zend_interrupt_function;
+    previous_interrupt_function = zend_interrupt_function;
     zend_interrupt_function = interrupted;
 }

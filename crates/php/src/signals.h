@@ -1,10 +1,11 @@
-/* Signals: the end of a task's time, and the last words of a process that dies. */
+/* Signal handlers: end the script when its task is cancelled or times out, and report a crash to the server before the process
+ * dies. */
 #ifndef STOKER_SIGNALS_H
 #define STOKER_SIGNALS_H
 
 /* Installs the handlers. Called before PHP starts, which takes them over. */
 void signals_install(void);
-/* Ends the current task when SIGUSR1 comes and the server has cancelled it. Called after PHP has started. */
+/* Makes SIGUSR1 end the current task if the server has cancelled it. Called after PHP has started. */
 void signals_watch(void);
 
 #endif

@@ -14,7 +14,7 @@ struct variable {
 const struct variable *variables_all(size_t *count);
 /* The value of a variable of the current task, as a string; NULL if it has no such variable. */
 const char *variables_find(const char *name, size_t len);
-/* Whether a variable of the process's own environment must not pass for one of the current task, or of any if there is none. */
+/* Whether a variable of the process's own environment must not be mistaken for one of the current task, or of any if there is none. */
 bool variables_hide(const char *name);
 /* The cookies of the current request, as one string; NULL if it has none. */
 char *variables_cookies(void);

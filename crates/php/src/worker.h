@@ -15,7 +15,7 @@ struct worker {
     struct task *current;
     /* A CANCEL for the current task has come. */
     bool is_cancelled;
-    /* The current task's script was told that it is cancelled: what it does now, such as its shutdown functions, is not interrupted. */
+    /* The current task's script was notified that it is cancelled: what it does now, such as its shutdown functions, is not interrupted. */
     bool is_ending;
     /* The server sent GOAWAY: the received tasks are finished, then the process exits. */
     bool is_draining;
@@ -36,7 +36,7 @@ void worker_open(int fd, const char *hello);
 /* Waits for the next task. Those that were cancelled or can't be run are answered here. Returns NULL when this process should exit. The
  * task must be answered and freed before the next call. */
 struct task *worker_next(void);
-/* Says that this process takes no more tasks. */
+/* Announces that this process takes no more tasks. */
 void worker_leave(void);
 /* Reads what has come, after waiting at most `timeout` milliseconds (-1 = no limit) for it or for a signal. */
 void worker_receive(int timeout);

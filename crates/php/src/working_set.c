@@ -1,5 +1,5 @@
-/* The memory that a task touches, so that each worker can have it mapped before its task comes: each page that is not costs a
- * fault, and a task of a framework has hundreds. */
+/* The memory that a task touches, so that each worker can have it mapped before its task comes: each page that is not mapped
+ * causes a page fault, and a task of a framework has hundreds of them. */
 #include "working_set.h"
 #include "zygote.h"
 #include <errno.h>
@@ -17,7 +17,7 @@
 #define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23
 #endif
-/* What is noted at most. */
+/* The maximum number of ranges that are noted. */
 #define MAX_RANGES 8192
 #define MAX_PAGES 16384
 /* Larger mappings are reserved addresses rather than memory, and take long to look at, in bytes. */

@@ -210,7 +210,7 @@ impl Plane {
         let entry = events::RUN_CUT_OFF.message(format!("was cut off: {why}; {next}"));
         let entry = entry.with("worker", self.worker_name(Some(worker)));
         let entry = entry.with("reason", why).with("final", !again);
-        self.log_lost_run(&whole, whole.run.crashes, entry);
+        self.log_lost_run(&whole, whole.counters.crashes, entry);
         if let Some(loaded) = self.jobs.loaded.get_mut(task) {
             loaded.is_cut_off = !again;
         }

@@ -66,7 +66,7 @@ pub(crate) enum Alarm {
     Closed(WorkerId),
     /// A frame is half read.
     HalfFrame(ConnId),
-    /// Output of a worker was dropped and not logged yet as dropped.
+    /// Output of a worker was dropped, and that has not been logged yet.
     Dropped(WorkerId),
     /// Report how many failed runs of this queue were left out of the log.
     Failures(QueueId),
@@ -187,7 +187,7 @@ impl Plane {
         }
     }
 
-    pub(crate) fn queue_stats(&mut self, queue: QueueId) -> &mut QueueStats {
+    pub(crate) fn queue_stats_mut(&mut self, queue: QueueId) -> &mut QueueStats {
         if self.stats.queues.len() <= queue.index() {
             self.stats
                 .queues

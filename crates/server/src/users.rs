@@ -68,7 +68,7 @@ pub(crate) struct Users {
 }
 
 impl Users {
-    pub(crate) fn of(&mut self, identity: Identity) -> UserId {
+    pub(crate) fn find_or_insert(&mut self, identity: Identity) -> UserId {
         let all = &mut self.all;
         *self
             .by_identity
@@ -80,11 +80,11 @@ impl Users {
     }
 
     /// The visitors of a site, who share limits of their own.
-    pub(crate) fn of_site(&mut self, name: &str) -> UserId {
+    pub(crate) fn find_or_insert_site(&mut self, name: &str) -> UserId {
         if let Some(user) = self.by_site.get(name) {
             return *user;
         }
-        let user = self.of(Identity::Site(name.into()));
+        let user = self.find_or_insert(Identity::Site(name.into()));
         self.by_site.insert(name.into(), user);
         user
     }
@@ -132,10 +132,13 @@ mod tests {
     #[test]
     fn users_are_identified_by_uid_or_by_the_name_that_a_gateway_reports() {
         let mut users = Users::default();
-        let (root, web) = (users.of(Identity::Uid(0)), users.of(Identity::Uid(33)));
-        let token = users.of(Identity::Remote("token:33".into()));
+        let (root, web) = (
+            users.find_or_insert(Identity::Uid(0)),
+            users.find_or_insert(Identity::Uid(33)),
+        );
+        let token = users.find_or_insert(Identity::Remote("token:33".into()));
         users[web].connections += 2;
-        assert_eq!(users.of(Identity::Uid(33)), web);
+        assert_eq!(users.find_or_insert(Identity::Uid(33)), web);
         assert_eq!(users[web].connections, 2);
         assert_eq!(users[root].connections, 0);
         assert_eq!(users[token].connections, 0);

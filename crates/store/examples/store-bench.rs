@@ -156,7 +156,7 @@ fn through_the_store(dir: &Path, group: usize, lives: usize) -> Duration {
             _ => false,
         });
         for job in ids {
-            let run = RunCounters {
+            let counters = RunCounters {
                 attempt: 1,
                 ran_us: 200,
                 ..RunCounters::default()
@@ -164,7 +164,7 @@ fn through_the_store(dir: &Path, group: usize, lives: usize) -> Duration {
             let ending = Ending::Done { result: None };
             store.send(StoreRequest::End {
                 job,
-                run,
+                counters,
                 ending,
                 ticket: Some(Ticket::default()),
                 output: None,

@@ -230,7 +230,7 @@ pub struct Job {
     pub bytes: Arc<[u8]>,
     pub meta_len: usize,
     pub options: Option<Box<Options>>,
-    pub run: RunCounters,
+    pub counters: RunCounters,
     pub due_ms: u64,
     /// The checkpoint that an earlier run saved for the next one.
     pub checkpoint: Option<Box<[u8]>>,
@@ -268,7 +268,7 @@ pub struct ParkedJob {
     pub id: JobId,
     pub queue: QueueNo,
     pub key: Box<[u8]>,
-    pub run: RunCounters,
+    pub counters: RunCounters,
     /// Due time by the steady clock.
     pub due_ms: u64,
 }
@@ -276,7 +276,7 @@ pub struct ParkedJob {
 /// A job's counters of attempts, exceptions and crashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunCounters {
-    /// Runs that used up a try: those that the job's own code ended, and those that timed out.
+    /// Attempts: runs that the job's own code ended, and runs that timed out.
     pub attempt: u16,
     /// Runs that ended in an exception; included in `attempt`.
     pub exceptions: u16,
@@ -330,7 +330,7 @@ pub struct View {
     pub state: State,
     pub class: u8,
     pub key: Box<[u8]>,
-    pub run: RunCounters,
+    pub counters: RunCounters,
     pub created_ms: u64,
     pub due_ms: u64,
     pub ended_ms: Option<u64>,

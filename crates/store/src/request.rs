@@ -36,7 +36,7 @@ pub enum StoreRequest {
     /// A loaded job has ended. If there is a ticket, `Completed` follows once the end is durable.
     End {
         job: JobId,
-        run: RunCounters,
+        counters: RunCounters,
         ending: Ending,
         ticket: Option<Ticket>,
         /// The end of the run's output.
@@ -45,7 +45,7 @@ pub enum StoreRequest {
     /// A run of a loaded job failed, and the job will run again.
     Retry {
         job: JobId,
-        run: RunCounters,
+        counters: RunCounters,
         /// When the next run is due, by the steady clock.
         due_ms: u64,
         error: JobError,
@@ -300,7 +300,7 @@ pub struct Group {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Import {
     pub job: NewJob,
-    pub run: RunCounters,
+    pub counters: RunCounters,
     /// The job's id in the store it was exported from.
     pub was: String,
     /// Set for a failed job. A job without an error becomes ready, delayed or suspended.

@@ -36,7 +36,7 @@ fn last_handed_over(world: &mut World, queue: QueueNo, job: JobId) -> RunCounter
     let (jobs, _) = world.refill_jobs(queue, 0, b"", 9);
     let last = jobs.last().unwrap();
     assert_eq!(last.id, job);
-    last.run
+    last.counters
 }
 
 /// In its own test binary, because the limit affects the whole process.
@@ -74,14 +74,14 @@ fn the_store_recovers_from_a_write_error_on_its_own() {
     // Queries still work, and no accepted job is lost.
     assert_eq!(world.list(Filter::default()), [loaded, waits]);
     let ticket = world.ticket();
-    let run = RunCounters {
+    let counters = RunCounters {
         attempt: 1,
         ..RunCounters::default()
     };
     let ending = Ending::Done { result: None };
     world.send(StoreRequest::End {
         job: loaded,
-        run,
+        counters,
         ending,
         ticket: Some(ticket),
         output: None,
@@ -118,11 +118,11 @@ fn the_store_recovers_from_a_write_error_on_its_own() {
     world.crash();
     world.queue("mails");
     // The crash can't be written, but the store counts it in memory.
-    let run = last_handed_over(&mut world, queue, runs);
-    assert_eq!(run.crashes, 1);
+    let counters = last_handed_over(&mut world, queue, runs);
+    assert_eq!(counters.crashes, 1);
     limit(None);
     world.wait(|event| matches!(event, StoreEvent::Failing(None)));
-    assert_eq!(world.view(runs).unwrap().run.crashes, 1);
+    assert_eq!(world.view(runs).unwrap().counters.crashes, 1);
     assert_eq!(world.state(loaded), Some(State::Done));
     assert_eq!(world.count(Filter::default()), 4);
     // The crash that would reach the limit is written only after the job was loaded for another run, so that
@@ -137,11 +137,11 @@ fn the_store_recovers_from_a_write_error_on_its_own() {
     limit_wal_growth(&world);
     world.crash();
     world.queue("mails");
-    let run = last_handed_over(&mut world, queue, runs);
-    assert_eq!(run.crashes, 3);
+    let counters = last_handed_over(&mut world, queue, runs);
+    assert_eq!(counters.crashes, 3);
     world.send(StoreRequest::End {
         job: runs,
-        run,
+        counters,
         ending: Ending::Done { result: None },
         ticket: None,
         output: None,
@@ -150,5 +150,5 @@ fn the_store_recovers_from_a_write_error_on_its_own() {
     world.wait(|event| matches!(event, StoreEvent::Failing(None)));
     world.settle();
     let view = world.view(runs).unwrap();
-    assert_eq!((view.state, view.run.crashes), (State::Done, 3));
+    assert_eq!((view.state, view.counters.crashes), (State::Done, 3));
 }

@@ -17,13 +17,13 @@ pub struct Http {
 
 /// A response.
 #[derive(Clone, Debug)]
-pub struct HttpAnswer {
+pub struct HttpResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-impl HttpAnswer {
+impl HttpResponse {
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
@@ -71,7 +71,7 @@ impl Http {
         path: &str,
         headers: &[(&str, &str)],
         body: impl AsRef<[u8]>,
-    ) -> io::Result<HttpAnswer> {
+    ) -> io::Result<HttpResponse> {
         // The response may come, and the connection may end, before everything was sent.
         self.send(method, path, headers, body).ok();
         self.answer()
@@ -105,7 +105,7 @@ impl Http {
     }
 
     /// Returns the next response; the end of the connection is an error.
-    pub fn answer(&mut self) -> io::Result<HttpAnswer> {
+    pub fn answer(&mut self) -> io::Result<HttpResponse> {
         let first = self.line()?;
         let status = first.split(' ').nth(1).and_then(|code| code.parse().ok());
         let status = status.ok_or_else(|| io::Error::other(format!("no status: {first}")))?;
@@ -117,7 +117,7 @@ impl Http {
             };
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
-        let mut answer = HttpAnswer {
+        let mut answer = HttpResponse {
             status,
             headers,
             body: Vec::new(),

@@ -26,7 +26,7 @@ mod wire;
 pub use app::{App, Ended, Setup, repository};
 pub use client::{Client, Request};
 pub use dir::{Dir, Gate, WaitingWorker};
-pub use http::{Http, HttpAnswer};
+pub use http::{Http, HttpResponse};
 pub use log::matches;
 pub use php_host::php_host;
 pub use run::{Output, Spawn, bad_worker, beside_tests, pool_of, run};

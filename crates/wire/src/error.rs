@@ -44,7 +44,7 @@ pub enum WireError {
     BadCall,
     /// A HELLO with more names than [`crate::MAX_NAMES`].
     TooManyNames(usize),
-    /// A READY that asks for a number of tasks other than 0 or 1.
+    /// A READY that requests a number of tasks other than 0 or 1.
     BadReady(u32),
     /// A CREDIT of 0 bytes.
     NoCredit,

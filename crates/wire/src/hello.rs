@@ -41,7 +41,7 @@ pub struct Hello {
     pub slots: Option<u16>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub soft_cancel: bool,
-    /// The worker is assigned a task only after it has asked for one with READY.
+    /// The worker is assigned a task only after it has requested one with READY.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pull: bool,
     /// The number of tasks that a worker takes in its life, at least 1. After its last answer it ends by itself.

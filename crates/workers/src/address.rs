@@ -6,10 +6,10 @@ use std::path::PathBuf;
 /// Placeholder in the path of a socket for the name of the worker, such as `web-1`.
 pub const WORKER_IN_ADDRESS: &str = "{worker}";
 
-/// The end of the name of a socket by which it is known without a slash.
+/// The suffix by which the name of a socket is recognized if it contains no slash.
 const SOCKET: &str = ".sock";
 
-/// Where an upstream server accepts connections.
+/// The address at which an upstream server accepts connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// A unix stream socket.

@@ -272,8 +272,8 @@ final class Client
     }
 
     /**
-     * Starts a push without waiting for its answer; Pending::await() returns the job's id. Use it to push jobs of
-     * different queues or with different options in one round trip. Started pushes are sent together, when one of them is
+     * Starts a push without waiting for its answer; Pending::await() returns the job's id. Use it to push jobs to
+     * different queues, or with different options, in one round trip. Started pushes are sent together, when one of them is
      * awaited or 64 KB have accumulated.
      *
      * Parameters as for push().
@@ -455,7 +455,7 @@ final class Client
     }
 
     /**
-     * Retries failed or cancelled jobs. They start again with their full number of tries.
+     * Retries failed or cancelled jobs. Their attempts are counted from zero again.
      *
      * @param string|array<string, mixed> $which an id, a filter as for jobs(), or ['all' => true]
      * @param int|null $perSecond maximum number of jobs that become due per second, 1 to 1000000; null = all at once

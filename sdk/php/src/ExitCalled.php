@@ -13,7 +13,7 @@ final class ExitCalled extends \RuntimeException
     public static function in(string $task, callable $handler): self
     {
         $e = new self("exit() or die() was called while $task ran, which ends the worker: return or throw instead. Place: the start of its handler");
-        // In a shutdown function PHP does not tell where exit() was called. The start of the handler is a hint.
+        // In a shutdown function PHP does not report where exit() was called. The start of the handler is a hint.
         $handler = $handler instanceof Handler ? $handler->application() : $handler;
         $code = new \ReflectionFunction($handler(...));
         [$e->file, $e->line] = [(string) $code->getFileName(), (int) $code->getStartLine()];

@@ -135,8 +135,8 @@ final class Inbox
     }
 
     /**
-     * Returns the current task, whose code must not have started, to its queue. This costs the task no attempt, and the
-     * inbox stays open.
+     * Returns the current task, whose code must not have started, to its queue. This does not count as an
+     * attempt, and the inbox stays open.
      *
      * @throws \LogicException no task has been taken
      */

@@ -20,7 +20,7 @@ final class Task
     /** "service.method" of a call, or the queue of a job. */
     public readonly string $name;
 
-    /** Number of earlier runs that the handler itself ended: 0 in the first, at most 255. See attempts(), crashes(). */
+    /** Number of earlier attempts: 0 in the first run, at most 255. See attempts(), crashes(). */
     public readonly int $attempt;
 
     /** Priority, 0 (first) to 7 (last); the default is 3. */
@@ -176,7 +176,7 @@ final class Task
     }
 
     /**
-     * Returns the task, of which nothing has been done, so that another worker runs it. This costs the task no attempt.
+     * Returns the task, of which nothing has been done, so that another worker runs it. This does not count as an attempt.
      *
      * Worker::run() returns after the handler, as after Worker::stop(). Use this method if this worker cannot work, for
      * example because it has lost its database. If only the job cannot be done now, use release().

@@ -182,14 +182,14 @@ final class Worker
     }
 
     /**
-     * Serves tasks until Stoker tells this worker to exit, the connection ends, or stop() is called.
+     * Serves tasks until Stoker asks this worker to exit, the connection ends, or stop() is called.
      *
      * Over tcp:// and tls://, the worker reconnects if the connection is lost. A running handler continues meanwhile; its
      * output of that time is lost, but its answer is delivered. If the worker reconnects only after Stoker has ended its
      * session ([listen] resume_timeout), the answer is dropped, and a line on stderr says so.
      *
      * With ext-pcntl, TERM and INT do not interrupt a task, unless the application has its own handler for them. A worker
-     * that Stoker started ignores them, because Stoker tells it over the socket when to exit. A worker that connected by
+     * that Stoker started ignores them, because Stoker asks it over the socket to exit. A worker that connected by
      * itself finishes its task and returns. Without ext-pcntl, these signals kill the process in the middle of its task.
      *
      * With strategy "fork", this process forks workers, which serve the tasks, and this method does not return: a forked

@@ -216,7 +216,7 @@ impl Calls {
             let limits = pool.task_timeout_ms.all().flatten();
             let least = limits.min().map(Duration::from_millis);
             // The worker may have returned the call when the server already counted it as overdue.
-            // Nor need a call have begun that was lost on its way to a worker.
+            // A call that was lost on its way to a worker need not have begun either.
             let has_begun = call.begun > 0 || call.may_wait || self.had_lost_links;
             let ran = has_begun
                 && least

@@ -16,7 +16,7 @@ pub(crate) struct CallSpec {
     pub(crate) is_idempotent: bool,
     /// The client expects no answer.
     pub(crate) is_oneway: bool,
-    /// The client accepts an answer in parts, and grants so many bytes for its beginning.
+    /// The client accepts an answer in parts, and grants this many bytes for its beginning.
     pub(crate) credit: Option<u32>,
     /// The number of bytes that the client grants each time that it has read a part; zero for a client that reads no
     /// further.

@@ -32,7 +32,7 @@ fn ended_jobs() -> TestStore {
         });
         test_store.send(StoreRequest::End {
             job,
-            run: RunCounters::default(),
+            counters: RunCounters::default(),
             ending: Ending::Done { result },
             ticket: None,
             output: Some(b"output".to_vec()),

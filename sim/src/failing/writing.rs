@@ -139,7 +139,7 @@ fn a_change_that_the_disk_interrupted_reports_it() {
 fn park(job: JobId) -> StoreRequest {
     StoreRequest::Retry {
         job,
-        run: RunCounters {
+        counters: RunCounters {
             attempt: 1,
             ..RunCounters::default()
         },

@@ -1,4 +1,4 @@
-//! Checks what `show` reports of a job against what was seen of the job and what is in the log.
+//! Checks what `show` reports about a job against the events that were seen and against the log.
 
 use super::{End, Job, Ledger, State};
 use crate::payload::body;

@@ -255,7 +255,7 @@ impl Ledger {
         }
     }
 
-    /// A worker reports in time that the job's code has not run. Such a return costs nothing.
+    /// A worker reports in time that the job's code has not run. Such a return does not count as an attempt.
     pub(crate) fn returned_without_run(&mut self, no: u64, setup: &Setup) {
         let job = self.record_event(no, "returned without a run");
         (job.runs_at, job.state, job.acked) = (None, State::Waits, false);

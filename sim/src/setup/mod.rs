@@ -462,7 +462,7 @@ impl Pool {
         self.sections().any(is_exec)
     }
 
-    /// Whether a section of the pool starts such a worker: an adapter with so many slots, or one without slots.
+    /// Whether a section of the pool starts such a worker: an adapter with this many slots, or one without slots.
     pub(crate) fn may_start_worker(&self, adapter_slots: Option<u16>) -> bool {
         self.sections().any(|section| {
             let slots = is_exec(section).then(|| written_workers(section).1 as u16);

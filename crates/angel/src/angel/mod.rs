@@ -77,7 +77,7 @@ struct Worker {
 impl Worker {
     /// Whether the worker's process still exists, so that its pid denotes no other process. A process that was started
     /// from here exists until it is reaped.
-    fn is_there(&self) -> bool {
+    fn exists(&self) -> bool {
         let born = self.birth.map(|birth| birth.ticks);
         let now = || procfs::birth(self.pid).map(|birth| birth.ticks);
         !self.is_forked || born.is_some() && born == now()
@@ -343,7 +343,7 @@ impl Angel {
                     return;
                 }
                 let worker = self.workers.get(&worker);
-                if let Some(worker) = worker.filter(|worker| worker.is_there()) {
+                if let Some(worker) = worker.filter(|worker| worker.exists()) {
                     procfs::kill_tree(worker.pid);
                 }
             }
@@ -406,7 +406,7 @@ impl Angel {
     }
 
     fn signal(&self, key: WorkerKey, signal: i32) {
-        let worker = self.workers.get(&key).filter(|worker| worker.is_there());
+        let worker = self.workers.get(&key).filter(|worker| worker.exists());
         let pid = worker.and_then(|worker| Pid::from_raw(worker.pid));
         if let Some((pid, signal)) = pid.zip(Signal::from_named_raw(signal)) {
             // The worker exists, so its pid cannot have been reused.

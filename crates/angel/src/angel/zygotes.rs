@@ -74,7 +74,7 @@ impl Angel {
                 let requested = Requested { name, cookie, fds };
                 zygote.requested.insert(worker, requested);
             }
-            // It is about to end, and may ask to be replaced: its end decides about the worker.
+            // The zygote is about to end and may ask to be replaced. What happens to the worker is decided when it has ended.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 zygote.is_ending = true;
                 zygote.waiting.push((worker, name));
@@ -104,7 +104,7 @@ impl Angel {
                 continue;
             };
             if error.kind() == io::ErrorKind::UnexpectedEof {
-                // It is about to end by itself, with an exit code that says why.
+                // The zygote is about to end by itself, with an exit code that says why.
                 self.zygotes[at].is_ending = true;
                 continue;
             }
@@ -216,17 +216,17 @@ impl Angel {
         }
     }
 
-    /// Handles the end of a zygote. Returns false if the process was none.
+    /// Handles the end of a zygote. Returns false if the process was not a zygote.
     pub(super) fn zygote_ended(&mut self, pid: i32, end: End) -> bool {
         let Some(at) = self.zygotes.iter().position(|zygote| zygote.pid == pid) else {
             return false;
         };
-        // What it reported before its end counts.
+        // Handles what the zygote reported before it ended.
         self.receive_from_zygote(at);
         let mut zygote = self.zygotes.swap_remove(at);
         self.adopt_children(pid);
         let mut waiting = zygote.take_waiting();
-        // It asks to be replaced by one that boots again.
+        // The zygote asks to be replaced by one that boots again.
         let is_replaced = zygote.has_forked && end == End::Code(0);
         let moved = match is_replaced && !zygote.is_unwanted {
             true => std::mem::take(&mut waiting),
@@ -253,7 +253,7 @@ impl Angel {
         for (key, worker) in &mut self.workers {
             if worker.zygote == Some(zygote) {
                 worker.zygote = None;
-                if !worker.is_there() {
+                if !worker.exists() {
                     lost.push(*key);
                 }
             }
@@ -272,7 +272,7 @@ impl Angel {
         }
     }
 
-    /// Gives up the start of a worker that has no process yet. Returns whether there was such a worker.
+    /// Cancels the start of a worker that has no process yet. Returns whether there was such a worker.
     pub(super) fn cancel_request(&mut self, worker: WorkerKey) -> bool {
         let cancelled = self
             .zygotes

@@ -24,7 +24,7 @@ pub struct Checked {
 /// Boots the zygote of a pool, inspects it and kills it. The error says why it did not become ready within `timeout`.
 /// Must be called by the only thread of the process.
 pub fn check_zygote(name: &str, spec: &Spec, timeout: Duration) -> io::Result<Checked> {
-    // What this process has inherited is not the zygote's.
+    // The zygote must not inherit what this process has inherited.
     spawn::close_inherited_on_exec();
     let parent = spawn::Parent::new()?;
     let (recipe, address) = (Recipe::new(spec)?, Address::open()?);
@@ -70,7 +70,7 @@ pub fn check_zygote(name: &str, spec: &Spec, timeout: Duration) -> io::Result<Ch
 
 struct Boot {
     zygote: Zygote,
-    /// The zygote's process. Its end is not that of its output, which it may close before.
+    /// The zygote's process, watched for its end: it may close its output earlier.
     process: OwnedFd,
     /// Its stdout and stderr.
     pipes: Vec<OwnedFd>,

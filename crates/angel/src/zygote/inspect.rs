@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use stoker_os::children;
 
-/// The maximum number of findings. More would be the same ones again.
+/// The maximum number of findings. More would only repeat them.
 const MAX_FINDINGS: usize = 20;
 /// The maximum number of bytes that are read of a table of sockets or locks.
 const MAX_TABLE: u64 = 4 << 20;

@@ -59,7 +59,7 @@ pub(crate) struct Zygote {
     pub(crate) fault: Option<String>,
     /// Workers that are requested when the zygote is ready, in order, with their names.
     pub(crate) waiting: Vec<(WorkerKey, String)>,
-    /// Workers that the zygote has been asked for and has not reported yet.
+    /// Workers that the zygote has been asked to fork and has not reported yet.
     pub(crate) requested: HashMap<WorkerKey, Requested>,
 }
 
@@ -175,7 +175,7 @@ impl Zygote {
         Ok(())
     }
 
-    /// Gives up a worker that has no process yet. Returns whether there was such a worker.
+    /// Cancels the request for a worker that has no process yet. Returns whether there was such a worker.
     pub(crate) fn cancel_request(&mut self, worker: WorkerKey) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|(key, _)| *key != worker);

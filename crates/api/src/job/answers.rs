@@ -15,7 +15,7 @@ answer! {
         pub state: State = "state",
         /// The job's type, if its push set one
         pub kind: Option<String> = "type",
-        /// Number of attempts, including the current run; a run that ended with the death of its worker does not count
+        /// Number of attempts, including the current run; runs that timed out count, crashes do not
         pub attempt: u16 = "attempt",
         /// Number of workers that died while running the job
         pub crashes: u8 = "crashes",

@@ -28,7 +28,7 @@ fields! {
         pub state: Option<State> = "state",
         /// Priority from 0 (first) to 7 (last); 0 if omitted
         pub priority: Option<Number<0, 7>> = "priority",
-        /// Number of attempts so far; runs that ended with the death of their worker do not count
+        /// Number of attempts so far; runs that timed out count, crashes do not
         pub attempt: Option<Number<0, 65_535>> = "attempt",
         /// Number of runs that ended with an error
         pub exceptions: Option<Number<0, 65_535>> = "exceptions",

@@ -105,7 +105,7 @@ fn check_import(import: &Import) -> Result<(), Invalid> {
 }
 
 request! {
-    /// Retries failed or cancelled jobs, with their full number of attempts.
+    /// Retries failed or cancelled jobs. Their attempts are counted from zero again.
     pub struct Retry: "stoker.job" "retry" by Administrator -> Changed {
         flatten target: Target,
         /// Maximum number of retried jobs per second; all at once if omitted

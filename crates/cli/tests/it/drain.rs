@@ -338,7 +338,7 @@ fn prefetched_jobs_do_not_delay_a_shutdown() {
     drain_a_deep_backlog("quick;serve", "sleep 2;note ran", 1);
 }
 
-/// The interruption costs no attempt, but the history shows the run (issue 9, A23), with its number (A29).
+/// The interruption does not count as an attempt, but the history shows the run (issue 9, A23), with its number (A29).
 #[test]
 fn a_job_killed_at_the_end_of_the_grace_period_has_it_in_its_history() {
     let config = |store: &str| {

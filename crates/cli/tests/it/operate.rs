@@ -464,7 +464,7 @@ fn an_ordered_job_that_cannot_be_moved_between_two_runs_continues() {
     client.job_in(&id, "failed");
 }
 
-/// A job that waits for its second attempt is recalled from the scheduler and released. Its worker is still told of one
+/// A job that waits for its second attempt is recalled from the scheduler and released. Its worker still learns of one
 /// earlier attempt.
 #[test]
 fn a_suspended_job_keeps_its_attempts() {

@@ -4,7 +4,7 @@ use crate::http::deaths::{Seen, more, requests_under_load};
 use crate::setup;
 use serde_json::json;
 use std::io;
-use stoker_testkit::{App, Dir, Http, HttpAnswer, Request, Spawn, bad_worker, procs, run, until};
+use stoker_testkit::{App, Dir, Http, HttpResponse, Request, Spawn, bad_worker, procs, run, until};
 use stoker_wire::{Codec, Status};
 
 /// Two sites at one address, and a third one at its own, all answered by one pool.
@@ -32,13 +32,13 @@ fn request(
     path: &str,
     headers: &[(&str, &str)],
     body: &str,
-) -> HttpAnswer {
+) -> HttpResponse {
     let answer = connect(app).request(method, path, headers, body);
     answer.expect("an answer")
 }
 
 #[track_caller]
-fn get(app: &App, script: &str) -> HttpAnswer {
+fn get(app: &App, script: &str) -> HttpResponse {
     request(app, "GET", "/", &[("x-script", script)], "")
 }
 

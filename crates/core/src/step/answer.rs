@@ -114,8 +114,8 @@ impl Core {
         if let Some(started) = task.started {
             task.excused = now.since(started);
         }
-        if let Some(patience) = task.patience {
-            task.deadline = now + patience;
+        if let Some(timeout) = task.part_timeout {
+            task.deadline = now + timeout;
         }
     }
 

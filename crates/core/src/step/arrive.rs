@@ -29,7 +29,7 @@ impl Core {
             return;
         }
         let queue = &mut self.queues[queue_id.index()];
-        self.tasks[new.id].key = queue.key_for(new.key);
+        self.tasks[new.id].key = queue.find_or_insert_key(new.key);
         self.enqueue(new.id, queue_id, new.was_parked);
         self.task_timers.wake(new.id.0, self.tasks[new.id].deadline);
         if let Some(parent) = parent {
@@ -70,7 +70,7 @@ impl Core {
             answer_begun: false,
             signalled_at: None,
             deadline: self.now + new.time_left.unwrap_or(default_time),
-            patience: new.time_left.is_none().then_some(default_time),
+            part_timeout: new.time_left.is_none().then_some(default_time),
             limit: new.limit,
             excused: Span::ZERO,
             attempt: new.attempt,

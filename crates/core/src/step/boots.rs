@@ -28,7 +28,7 @@ impl Core {
         self.has_room_to_boot(pool) && !earlier.any(goes_first)
     }
 
-    /// Records whether a pool waits until it may start a worker. If it ceases to, others may be next.
+    /// Records whether a pool waits until it may start a worker. If it no longer does, others may be next.
     pub(crate) fn note_waiting_for_boot(&mut self, pool: PoolId, waits: bool) {
         let waited = self.boots.has_waiting(pool);
         if waits && !waited {
@@ -41,8 +41,8 @@ impl Core {
         }
     }
 
-    /// When a boot that a waiting pool waits for has taken so long that the pool need not wait for it any more.
-    pub(crate) fn patience_ends(&self, pool: PoolId) -> Time {
+    /// When the next of the boots that this pool waits for becomes a long boot ([`LONG_BOOT`]), so that it no longer counts.
+    pub(crate) fn next_long_boot(&self, pool: PoolId) -> Time {
         if !self.boots.has_waiting(pool) {
             return Time::NEVER;
         }
@@ -53,8 +53,8 @@ impl Core {
             .unwrap_or(Time::NEVER)
     }
 
-    /// The workers that have to boot before a pool may start another one. Pools whose last boot failed wait for each
-    /// other only, and no other pool waits for them.
+    /// The number of workers that have to boot before a pool may start another one. Pools whose last boot failed wait
+    /// only for each other, and no other pool waits for them.
     fn boots_beside(&self, pool: PoolId) -> usize {
         let running = self.boots.running.iter();
         let counts = |boot: &&Boot| {

@@ -10,7 +10,7 @@ use crate::{
 /// [`BOOT_BACKOFF_MAX`].
 const BOOT_BACKOFF: Span = Span::from_millis(200);
 const BOOT_BACKOFF_MAX: Span = Span::from_secs(30);
-/// A worker that was ready for this long was of use, even if it ran no task.
+/// A worker that was ready for this long counts as useful, even if it ran no task.
 pub(super) const USEFUL_AFTER: Span = Span::from_secs(2);
 /// Minimum time from the start of a process without the protocol that exits as planned (see
 /// [`Core::is_planned`]) to the next boot of its pool.
@@ -137,7 +137,7 @@ impl Core {
         self.tasks[task].cancelled || !self.tasks[task].wanted
     }
 
-    /// Handles a task that exceeded its time limit, which uses up one of its tries.
+    /// Handles a task that exceeded its time limit, which counts as an attempt.
     pub(crate) fn timed_out(&mut self, task: TaskId) {
         let Origin::Job { tries } = self.tasks[task].origin else {
             self.finish(task, Outcome::TimedOut);
@@ -174,7 +174,7 @@ impl Core {
         };
         let is_current =
             worker.spawned && worker.version == self.pools[worker.pool.index()].version;
-        // A worker was no failed boot if it was ready for a while, even if it had no task or its tasks are
+        // A worker that was ready for a while is not a failed boot, even if it had no task or its tasks are
         // invisible to the core. Its lifetime alone limits how often it is restarted.
         let lived = self.now.since(worker.hello_at) >= USEFUL_AFTER;
         let planned = self.is_planned(worker, exit);
@@ -248,7 +248,7 @@ impl Core {
         silent && hello_at && matches!(exit, Exit::Code(0 | 12))
     }
 
-    /// Handles a worker that died before it was of any use. The wait before the next boot grows with each
+    /// Handles a worker that died before it was useful. The wait before the next boot grows with each
     /// failure.
     fn boot_failed(&mut self, id: WorkerId, worker: &Worker, exit: Exit) {
         let pool = &self.pools[worker.pool.index()];

@@ -19,7 +19,7 @@ impl Core {
         if !queue.config.ordered {
             return;
         }
-        let key = queue.key_for(key);
+        let key = queue.find_or_insert_key(key);
         queue.block(&self.tasks, key, blocked);
         if !blocked && queue.retire(key) {
             self.request_keys(queue_id);

@@ -237,7 +237,8 @@ impl Core {
             Time::NEVER
         };
         let due = boot.min(grow).min(blame_ends);
-        self.pool_timers.wake(id.0, due.min(self.patience_ends(id)));
+        self.pool_timers
+            .wake(id.0, due.min(self.next_long_boot(id)));
     }
 
     /// Stops workers above the maximum: booting ones first, then idle ones. Does nothing while workers are

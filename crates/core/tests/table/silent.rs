@@ -70,7 +70,7 @@ fn a_process_that_fails_at_once_is_restarted_with_backoff() {
     }
 }
 
-/// For a worker that speaks the protocol and exits before it was of use, the exit code makes no difference.
+/// For a worker that speaks the protocol and exits before it was useful, the exit code makes no difference.
 #[test]
 fn the_exit_code_of_a_worker_with_the_protocol_is_ignored() {
     let (mut w, worker) = one_after(workers(1), ms(500));

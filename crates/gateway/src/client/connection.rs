@@ -96,7 +96,7 @@ impl Connection {
             greeting: RefCell::new(Some(greeted)),
         });
         let token = settings.token.as_deref();
-        connection.outgoing.hello(&settings.name, token, uid);
+        connection.outgoing.append_hello(&settings.name, token, uid);
         connection.wake.notify_one();
         tokio::task::spawn_local(read(connection.clone()));
         tokio::task::spawn_local(write(connection.clone()));
@@ -135,7 +135,7 @@ impl Connection {
             return Err(Failure::TooLarge(self.max_frame.get()));
         }
         let id = self.new_id();
-        let offset = self.outgoing.frame(Encode {
+        let offset = self.outgoing.append(Encode {
             flags: request.flags,
             code: request.codec.0,
             prio: request.priority,
@@ -170,14 +170,14 @@ impl Connection {
 
     pub(super) fn log(&self, level: Level, text: &str) {
         if self.client.0.settings.token.is_some() {
-            self.outgoing.log(level, text);
+            self.outgoing.append_log(level, text);
             self.wake.notify_one();
         }
     }
 
     pub(super) fn report(&self, name: &str, value: u64) {
         if self.client.0.settings.token.is_some() {
-            self.outgoing.metric(name, value);
+            self.outgoing.append_metric(name, value);
             self.wake.notify_one();
         }
     }
@@ -201,7 +201,7 @@ impl Connection {
     }
 
     fn cancel(&self, id: u32) {
-        self.outgoing.frame(Encode::new(Type::Cancel, id));
+        self.outgoing.append(Encode::new(Type::Cancel, id));
         self.wake.notify_one();
         if let Some(lane) = self.lane.upgrade() {
             lane.on_answer();
@@ -215,7 +215,7 @@ impl Connection {
             Type::Data => self.on_part(frame),
             Type::Welcome => self.on_welcome(frame),
             Type::Ping => {
-                self.outgoing.frame(Encode::new(Type::Pong, frame.id));
+                self.outgoing.append(Encode::new(Type::Pong, frame.id));
                 self.wake.notify_one();
             }
             Type::Goaway => {
@@ -322,7 +322,7 @@ impl Connection {
 impl Flow for Connection {
     fn grant(&self, id: u32, bytes: u32) {
         if self.parts.borrow().contains_key(&id) {
-            self.outgoing.frame(Encode {
+            self.outgoing.append(Encode {
                 ttl: bytes,
                 ..Encode::new(Type::Credit, id)
             });

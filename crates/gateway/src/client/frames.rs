@@ -16,14 +16,14 @@ const WARNING: u8 = 2;
 pub(super) struct Outgoing {
     buffer: RefCell<Vec<u8>>,
     spare: RefCell<Vec<u8>>,
-    /// The number of bytes that were appended so far. `sent` is the number of those that were sent.
+    /// The number of bytes that have been appended so far; `sent` of them have been sent.
     appended: Cell<u64>,
     sent: Cell<u64>,
 }
 
 impl Outgoing {
     /// Appends a frame and returns its offset.
-    pub(super) fn frame(&self, frame: Encode<'_>) -> u64 {
+    pub(super) fn append(&self, frame: Encode<'_>) -> u64 {
         let mut buffer = self.buffer.borrow_mut();
         let before = buffer.len();
         encode(&mut buffer, frame);
@@ -54,7 +54,7 @@ impl Outgoing {
         *self.spare.borrow_mut() = buffer;
     }
 
-    pub(super) fn hello(&self, name: &str, token: Option<&str>, uid: u32) {
+    pub(super) fn append_hello(&self, name: &str, token: Option<&str>, uid: u32) {
         let hello = Hello {
             v: vec![1],
             role: match token {
@@ -68,23 +68,23 @@ impl Outgoing {
             ..Hello::default()
         };
         let body = serde_json::to_vec(&hello).unwrap_or_default();
-        self.frame(Encode {
+        self.append(Encode {
             body: &body,
             ..Encode::new(Type::Hello, 0)
         });
     }
 
-    pub(super) fn metric(&self, name: &str, value: u64) {
+    pub(super) fn append_metric(&self, name: &str, value: u64) {
         let body = serde_json::json!({"name": name, "value": value}).to_string();
-        self.frame(Encode {
+        self.append(Encode {
             code: stoker_wire::EventKind::METRIC.0,
             body: body.as_bytes(),
             ..Encode::new(Type::Event, 0)
         });
     }
 
-    pub(super) fn log(&self, level: Level, text: &str) {
-        self.frame(Encode {
+    pub(super) fn append_log(&self, level: Level, text: &str) {
+        self.append(Encode {
             code: stoker_wire::EventKind::LOG.0,
             prio: match level {
                 Level::Info => INFORMATION,

@@ -41,7 +41,7 @@ impl Budget {
         self.fits(bytes).then(|| self.reserve(bytes))
     }
 
-    /// Whether so much more could be reserved now.
+    /// Whether this many more bytes could be reserved now.
     pub(crate) fn fits(&self, bytes: usize) -> bool {
         self.used().saturating_add(bytes) <= self.limit
     }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 const MAX_INTERVAL: Duration = Duration::from_secs(1);
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
 
-/// If all connections are in use, this part of them is closed at once, provided that they are idle.
+/// If all connections are in use, idle ones are closed to make room: at most one in this many of all connections at a time.
 const ROOM_SHARE: usize = 100;
 
 /// The connections, by ascending numbers.
@@ -94,7 +94,7 @@ impl Connections {
         ended
     }
 
-    /// Closes connections that wait for a request, those first that have waited longest.
+    /// Closes connections that wait for a request, those that have waited longest first.
     pub(crate) fn make_room(&self) {
         let all = self.all.borrow();
         let idle = all.values();

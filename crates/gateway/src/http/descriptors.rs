@@ -19,10 +19,10 @@ fn possible(wanted: usize, limit: u64) -> usize {
         .max(1)
 }
 
-/// So many connections are enough for anybody who has not set a number.
+/// With the default of `max_connections`, there is no warning if at least this many connections are accepted.
 const ENOUGH: usize = 1_000;
 
-/// A line for the log if fewer connections are accepted than the user has configured, or than usual sites need.
+/// A line for the log if fewer connections are accepted than the user has configured, or than typical sites need.
 pub(crate) fn warning(wanted: usize, is_default: bool, accepted: usize) -> Option<String> {
     let needed = if is_default {
         wanted.min(ENOUGH)

@@ -29,7 +29,7 @@ pub(crate) async fn serve(
     caller: Caller,
 ) -> Result<Response<Answer>, Problem> {
     let mut page = Page::default();
-    let known = server(gateway, caller, &mut page).await;
+    let known = write_server(gateway, caller, &mut page).await;
     page.family("stoker_up", Kind::Gauge, "Whether the server answers.");
     page.sample(&[], u8::from(known.is_ok()));
     write_gateway(gateway, &mut page);
@@ -39,7 +39,11 @@ pub(crate) async fn serve(
 }
 
 /// Adds the server's metrics. They are missing while the server restarts.
-async fn server(gateway: &Rc<Gateway>, caller: Caller, page: &mut Page) -> Result<(), Problem> {
+async fn write_server(
+    gateway: &Rc<Gateway>,
+    caller: Caller,
+    page: &mut Page,
+) -> Result<(), Problem> {
     let stats: ServerStats = request::<Stats>(gateway, caller).await?;
     let queues: Queues = request::<queue::List>(gateway, caller).await?;
     let workers: Workers = request::<stoker_api::worker::List>(gateway, caller).await?;
@@ -76,19 +80,19 @@ fn write_loop(stats: &ServerStats, page: &mut Page) {
     page.family(
         "stoker_loop_turns_total",
         Kind::Counter,
-        "Turns of the server's event loop.",
+        "Iterations of the server's event loop.",
     )
     .sample(&[], stats.turns);
     page.family(
         "stoker_loop_busy_seconds_total",
         Kind::Counter,
-        "Total time of all turns of the event loop.",
+        "Total time of all iterations of the event loop.",
     )
     .sample(&[], seconds(stats.busy_us));
     page.family(
         "stoker_loop_longest_turn_seconds",
         Kind::Gauge,
-        "Longest turn of the event loop.",
+        "Longest iteration of the event loop.",
     )
     .sample(&[], seconds(stats.max_lag_us));
     page.family(
@@ -409,7 +413,7 @@ fn write_workers(workers: &Workers, page: &mut Page) {
 }
 
 fn write_reported_by_gateways(stats: &ServerStats, page: &mut Page) {
-    let help = "Numbers that other gateways report.";
+    let help = "Metrics that other gateways report.";
     page.family("stoker_gateway", Kind::Gauge, help);
     for metric in &stats.gateways {
         let labels = [("gateway", &*metric.gateway), ("name", &*metric.name)];

@@ -122,9 +122,9 @@ fn push(errors: &Value) -> Value {
     for option in OPTIONS {
         let schema = match option.kind {
             Kind::Flag => json!({"type": "boolean"}),
-            Kind::Number(_) | Kind::Moment => json!({"type": "integer", "minimum": 0}),
+            Kind::Number(_) | Kind::Timestamp => json!({"type": "integer", "minimum": 0}),
             Kind::Text(max) => text(max),
-            Kind::Millis(_) | Kind::Waits => json!({"type": "string"}),
+            Kind::Millis(_) | Kind::Delays => json!({"type": "string"}),
         };
         let doc = format!("{}: {}", option.doc, option.kind.expected());
         parameters.push(header(option.header, &doc, &schema));
@@ -154,11 +154,11 @@ fn batch(errors: &Value) -> Value {
     for option in OPTIONS {
         let mut schema = match option.kind {
             Kind::Flag => json!({"type": "boolean"}),
-            Kind::Millis(_) | Kind::Number(_) | Kind::Moment => {
+            Kind::Millis(_) | Kind::Number(_) | Kind::Timestamp => {
                 json!({"type": "integer", "minimum": 0})
             }
             Kind::Text(max) => text(max),
-            Kind::Waits => {
+            Kind::Delays => {
                 json!({"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}})
             }
         };

@@ -37,9 +37,9 @@ struct Stream {
     /// The connection is not idle before the stream ends.
     unread: Option<Unread>,
     watch: Option<Rc<Activity>>,
-    /// Set while the next piece is waited for.
+    /// Set while the stream waits for its next piece.
     waits: Option<WaitGuard>,
-    /// Where the pieces are counted that wait until the client reads them.
+    /// Count the pieces that wait for the client to read them.
     pieces: Option<(Arc<Budget>, Arc<UnreadAnswers>)>,
 }
 

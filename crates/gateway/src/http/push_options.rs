@@ -21,9 +21,9 @@ pub(crate) enum Kind {
     /// A duration in milliseconds, with this number of bytes on the wire.
     Millis(usize),
     /// Delays between runs.
-    Waits,
+    Delays,
     /// A time in milliseconds since 1970.
-    Moment,
+    Timestamp,
     /// A whole number, with this number of bytes on the wire.
     Number(usize),
     /// A text of at most this number of bytes.
@@ -60,7 +60,7 @@ pub(crate) const OPTIONS: &[PushOption] = &[
         "due-at",
         "due_at_ms",
         Key::DUE_AT,
-        Kind::Moment,
+        Kind::Timestamp,
         "Earliest time at which the job may run",
     ),
     option(
@@ -82,7 +82,7 @@ pub(crate) const OPTIONS: &[PushOption] = &[
         "unique_for_ms",
         Key::UNIQUE_FOR,
         Kind::Millis(8),
-        "How long the unique key is held at most",
+        "Maximum time for which the unique key is held",
     ),
     option(
         "unique-until-start",
@@ -102,7 +102,7 @@ pub(crate) const OPTIONS: &[PushOption] = &[
         "backoff",
         "backoff_ms",
         Key::BACKOFF,
-        Kind::Waits,
+        Kind::Delays,
         "Delays before the second attempt, the third, and so on; the last one repeats",
     ),
     option(
@@ -123,7 +123,7 @@ pub(crate) const OPTIONS: &[PushOption] = &[
         "retry-until",
         "retry_until_ms",
         Key::RETRY_UNTIL,
-        Kind::Moment,
+        Kind::Timestamp,
         "A run that fails after this time is not retried",
     ),
     option(
@@ -164,10 +164,10 @@ impl Kind {
     pub(crate) fn expected(self) -> String {
         match self {
             Self::Millis(_) => "a duration such as 500ms, 30s or 5m".to_owned(),
-            Self::Waits => {
+            Self::Delays => {
                 format!("1 to {MAX_DELAYS} durations separated by commas, such as 10s,1m,5m")
             }
-            Self::Moment => "milliseconds since 1970".to_owned(),
+            Self::Timestamp => "milliseconds since 1970".to_owned(),
             Self::Number(bytes) => format!("a whole number from 0 to {}", largest(bytes)),
             Self::Text(max) => format!("a string of 1 to {max} bytes"),
             Self::Flag => "true or false".to_owned(),
@@ -178,7 +178,7 @@ impl Kind {
     pub(crate) fn expected_in_json(self) -> String {
         match self {
             Self::Millis(_) => "a whole number of milliseconds".to_owned(),
-            Self::Waits => format!("a list of 1 to {MAX_DELAYS} durations in milliseconds"),
+            Self::Delays => format!("a list of 1 to {MAX_DELAYS} durations in milliseconds"),
             other => other.expected(),
         }
     }
@@ -189,11 +189,11 @@ impl PushOption {
     pub(crate) fn put_text(&self, meta: &mut MetaBuf, text: &str) -> bool {
         let bytes = match self.kind {
             Kind::Millis(bytes) => duration::parse(text).and_then(|time| millis(time, bytes)),
-            Kind::Waits => delays(
+            Kind::Delays => delays(
                 text.split(',')
                     .map(|part| duration::parse(part.trim()).map(|time| time.as_millis())),
             ),
-            Kind::Moment => text.parse().ok().and_then(|number| whole(number, 8)),
+            Kind::Timestamp => text.parse().ok().and_then(|number| whole(number, 8)),
             Kind::Number(bytes) => text.parse().ok().and_then(|number| whole(number, bytes)),
             Kind::Text(max) => bounded(text, max),
             Kind::Flag => match text {
@@ -211,8 +211,8 @@ impl PushOption {
             Kind::Millis(bytes) | Kind::Number(bytes) => {
                 value.as_u64().and_then(|number| whole(number, bytes))
             }
-            Kind::Moment => value.as_u64().and_then(|number| whole(number, 8)),
-            Kind::Waits => value
+            Kind::Timestamp => value.as_u64().and_then(|number| whole(number, 8)),
+            Kind::Delays => value
                 .as_array()
                 .and_then(|list| delays(list.iter().map(|wait| wait.as_u64().map(u128::from)))),
             Kind::Text(max) => value.as_str().and_then(|text| bounded(text, max)),

@@ -12,7 +12,7 @@ pub struct Settings {
     /// The host names that requests on TCP may have, in addition to those of loopback.
     pub hosts: Vec<String>,
     pub max_connections: usize,
-    /// The user has not set `max_connections`, or to the value that it has anyway.
+    /// `max_connections` has its default value.
     #[serde(default)]
     pub has_default_max_connections: bool,
     pub max_header: usize,

@@ -141,7 +141,7 @@ async fn resume(
         return None;
     }
     if session.server.is_closed() {
-        // The server has given up the worker, for example because of a time limit of its task.
+        // The server has given up on the worker, for example because of a time limit of its task.
         relay.sessions.expire(id, &session);
         return None;
     }

@@ -71,7 +71,7 @@ impl Plane {
         self.admin.listings.last_query_no += 1;
         let query_no = self.admin.listings.last_query_no;
         self.admin.listings.at_store.push((query_no, due));
-        let ticket = self.jobs.ticket(Waiter::Counted { query_no });
+        let ticket = self.jobs.create_ticket(Waiter::Counted { query_no });
         // No job has this id, so nothing is found: only the time of the answer matters.
         let none = Query::One(JobId(0));
         self.jobs.store.send(StoreRequest::Query {

@@ -28,7 +28,7 @@ use stoker_wire::{Flags, Frame, Key, MetaBuf, Status};
 pub(crate) struct Admin {
     pub(crate) quarantine: Quarantine,
     pub(crate) reloads: Reloads,
-    /// The log has reported which queues with jobs no pool serves.
+    /// The queues that have jobs but no pool have been logged.
     orphans_reported: bool,
     pub(crate) listings: Listings,
     /// The settings of queues that operators have overridden at run time.

@@ -151,7 +151,7 @@ impl Plane {
     fn shown_queue(&mut self, id: QueueId) -> Queue {
         let counts = self.jobs.counts(id);
         let now = self.now;
-        let stats = self.queue_stats(id);
+        let stats = self.queue_stats_mut(id);
         let (wait_ms, run_ms) = (
             percentiles(&stats.waited, now),
             percentiles(&stats.ran, now),
@@ -220,7 +220,7 @@ impl Plane {
         let Some(no) = self.jobs.queue(queue).map(|of_queue| of_queue.no) else {
             return Ok(Some(answer));
         };
-        let ticket = self.jobs.ticket(Waiter::Reply {
+        let ticket = self.jobs.create_ticket(Waiter::Reply {
             conn: caller.reply_conn(),
             id: caller.id,
             value: serde_json::to_value(answer).unwrap_or_default(),
@@ -427,7 +427,7 @@ impl Plane {
             if self.core.queue(queue).kind == Kind::Jobs
                 && let Ok(name) = self.core.resolve_job(name)
             {
-                self.known_queue(name);
+                self.find_or_open_queue(name);
             }
             return Ok(queue);
         }
@@ -448,7 +448,7 @@ impl Plane {
         }
         let created = self.queue_for_push(name, None);
         let created = created.map_err(|(status, text)| Rejected::new(status, text))?;
-        self.known_queue(created);
+        self.find_or_open_queue(created);
         Ok(())
     }
 

@@ -41,7 +41,7 @@ impl Config {
         sections(&POOL, &self.pools, &new.pools, &mut all);
         sections(&QUEUE, &self.queues, &new.queues, &mut all);
         sections(&SERVICE, &self.services, &new.services, &mut all);
-        // Of a site, the keys are compared, and not the service that is made of them.
+        // A site is compared by its keys, not by the service that is derived from them.
         let service_of_site = format!("{}.{SITE_PREFIX}", SERVICE.kind);
         all.retain(|of| !of.key.starts_with(&service_of_site));
         sections(&SITE, &self.sites, &new.sites, &mut all);

@@ -176,14 +176,14 @@ pub struct Pool {
     pub name: String,
     /// How the workers are started, and how many tasks each runs.
     pub strategy: &'static Strategy,
-    /// The number of tasks that a worker runs which a zygote has forked, if the strategy has a zygote. `None`: one, or
-    /// more while the pool is saturated.
+    /// For strategies with a zygote: the number of tasks that each forked worker runs. `None`: one, or more while the
+    /// pool is saturated.
     pub tasks_per_fork: Option<u64>,
     /// The number of tasks that an adapter runs at once; for other strategies the maximum number of workers.
     pub slots: u32,
     /// Program and arguments; empty if workers connect by themselves.
     pub command: Vec<String>,
-    /// Where the server accepts connections to which the strategy passes tasks on.
+    /// The address of the server to which the strategy passes tasks on.
     pub address: Option<String>,
     pub directory: Option<PathBuf>,
     pub user: Option<String>,
@@ -242,8 +242,8 @@ impl Pool {
         if self.strategy.is_adapter {
             (core.min, core.max) = (1, 1);
         }
-        // The adapter itself is started even if the server to which it passes tasks on runs elsewhere, and a host without any
-        // arguments.
+        // The adapter itself is started even if the server to which it passes tasks on runs elsewhere. A host is started even
+        // without arguments.
         let needs_script = self.strategy.has_zygote;
         core.spawned |=
             self.strategy.has_upstream || (self.strategy.host.is_some() && !needs_script);

@@ -50,7 +50,7 @@ fn read(limit: usize, text: &str, mistakes: &mut Mistakes<'_>) -> Option<Config>
         Ok(root) => root,
         Err(error) => {
             let span = error.span().unwrap_or(0..0);
-            // The message of the parser does not name the key that is there twice.
+            // The parser's message does not name the duplicate key.
             let twice = text
                 .get(span.clone())
                 .filter(|key| error.message() == "duplicate key" && !key.is_empty());

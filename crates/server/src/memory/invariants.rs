@@ -48,7 +48,7 @@ impl Plane {
     pub(crate) fn check_memory(&self) {
         let mut own = Memory::default();
         for user in self.memory.users.iter() {
-            own.users.of(user.identity.clone());
+            own.users.find_or_insert(user.identity.clone());
         }
         self.peers.conns.iter().for_each(|(_, conn)| own.add(conn));
         for (task, user, bytes) in self.payloads.charged() {

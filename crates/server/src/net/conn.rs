@@ -56,7 +56,7 @@ impl Client {
     }
 
     /// Records that a request has been answered. Returns false if it was not awaited.
-    pub(crate) fn answered(&mut self, id: u32) -> bool {
+    pub(crate) fn record_answered(&mut self, id: u32) -> bool {
         let was_there = self.inflight.remove(&id).is_some();
         if self.inflight.is_empty() && self.inflight.capacity() > MAX_EMPTY_TABLE {
             self.inflight = IdMap::default();
@@ -213,7 +213,7 @@ impl Conn {
     pub(crate) fn put(&mut self, frame: Encode<'_>) {
         self.record_answer(&frame);
         if !self.closing {
-            self.out.frame(frame);
+            self.out.append(frame);
         }
     }
 
@@ -221,14 +221,14 @@ impl Conn {
     pub(crate) fn put_with(&mut self, frame: Encode<'_>, body: Vec<u8>) {
         self.record_answer(&frame);
         if !self.closing {
-            self.out.frame_with(frame, body);
+            self.out.append_with_body(frame, body);
         }
     }
 
     /// Appends a frame whose body is shared with another owner.
     pub(crate) fn put_shared(&mut self, frame: &Encode<'_>, body: Shared) {
         if !self.closing {
-            self.out.frame_of(frame, body);
+            self.out.append_shared(frame, body);
         }
     }
 

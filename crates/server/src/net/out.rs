@@ -74,7 +74,7 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    pub(crate) fn frame(&mut self, frame: Encode<'_>) {
+    pub(crate) fn append(&mut self, frame: Encode<'_>) {
         if frame.body.len() < LARGE_BODY {
             encode(&mut self.tail, frame);
             if self.tail.len() >= MAX_COLLECTED_PIECE {
@@ -88,27 +88,27 @@ impl Out {
     }
 
     /// Appends a frame whose body is shared. The body in `frame` is used for its length only.
-    pub(crate) fn frame_of(&mut self, frame: &Encode<'_>, body: Shared) {
+    pub(crate) fn append_shared(&mut self, frame: &Encode<'_>, body: Shared) {
         encode_head(&mut self.tail, frame);
         self.cut();
         self.push(Piece::Shared(body));
     }
 
     /// Appends a frame with this body, which is not copied if it is large.
-    pub(crate) fn frame_with(&mut self, frame: Encode<'_>, body: Vec<u8>) {
+    pub(crate) fn append_with_body(&mut self, frame: Encode<'_>, body: Vec<u8>) {
         let frame = Encode {
             body: &body,
             ..frame
         };
         if body.len() < LARGE_BODY {
-            return self.frame(frame);
+            return self.append(frame);
         }
         encode_head(&mut self.tail, &frame);
         self.cut();
         self.push(Piece::Own(body));
     }
 
-    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+    pub(crate) fn append_raw(&mut self, bytes: &[u8]) {
         self.tail.extend_from_slice(bytes);
     }
 
@@ -257,11 +257,11 @@ mod tests {
         let bodies: Vec<Vec<u8>> = (0..).zip(sizes).map(|(n, len)| vec![n; len]).collect();
         let mut out = Out::default();
         for (id, body) in (0..).zip(&bodies) {
-            out.frame(answer(id, body));
+            out.append(answer(id, body));
         }
         let shared: Arc<[u8]> = [b"meta".to_vec(), vec![9; 2 * LARGE_BODY]].concat().into();
         let held = out.held();
-        out.frame_of(
+        out.append_shared(
             &answer(8, &shared[4..]),
             Shared {
                 bytes: shared.clone(),
@@ -269,7 +269,7 @@ mod tests {
             },
         );
         assert!(out.held() < held + 100, "it does not hold what is shared");
-        out.frame(answer(9, b"end"));
+        out.append(answer(9, b"end"));
         let came = round_trip(&mut out);
         let expected = bodies
             .into_iter()
@@ -284,7 +284,7 @@ mod tests {
     fn written_pieces_are_freed_before_the_rest_is_written() {
         let mut out = Out::default();
         let body = vec![1; 8 * LARGE_BODY];
-        (0..4).for_each(|id| out.frame(answer(id, &body)));
+        (0..4).for_each(|id| out.append(answer(id, &body)));
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
         let (ours, theirs) = pair.expect("a pair of sockets");

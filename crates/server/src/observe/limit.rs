@@ -7,7 +7,7 @@ use stoker_core::Time;
 /// An amount of output that was not logged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dropped {
-    /// Line ends in that output.
+    /// The number of line ends in that output.
     pub(crate) lines: u64,
     pub(crate) bytes: u64,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Allowance {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Admitted<'b> {
     pub(crate) bytes: &'b [u8],
-    /// This piece is the first that is dropped since the last report.
+    /// Whether bytes of this piece are the first to be dropped since the last report.
     pub(crate) is_first_drop: bool,
     /// This piece is dropped and the previous one was not, so a line that was begun has no end.
     pub(crate) is_cut: bool,
@@ -86,16 +86,16 @@ impl Allowance {
         if self.rate == 0 {
             return true;
         }
-        let (rate, most) = (u128::from(self.rate), u128::from(self.burst) * MILLION);
+        let (rate, capacity) = (u128::from(self.rate), u128::from(self.burst) * MILLION);
         // Microseconds times bytes per second are millionths of bytes.
-        self.left = most.min(self.left + rate * u128::from(now.since(self.filled).0));
+        self.left = capacity.min(self.left + rate * u128::from(now.since(self.filled).0));
         self.filled = now;
-        if self.is_empty && self.left < most.min(rate * MILLION) {
+        if self.is_empty && self.left < capacity.min(rate * MILLION) {
             return false;
         }
         let cost = wanted as u128 * MILLION;
         // A piece larger than the whole bucket would never fit, so a full bucket is enough for it.
-        self.is_empty = self.left < cost.min(most);
+        self.is_empty = self.left < cost.min(capacity);
         if !self.is_empty {
             self.left = self.left.saturating_sub(cost);
         }

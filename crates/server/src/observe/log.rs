@@ -170,7 +170,7 @@ impl Log {
     }
 
     /// Logs what a worker wrote while it ran the task `tag`.
-    pub(crate) fn output(
+    pub(crate) fn put_output(
         &mut self,
         worker: &WorkerLog,
         stream: Stream,
@@ -193,7 +193,7 @@ impl Log {
     }
 
     /// Logs how much of a worker's output was dropped.
-    pub(crate) fn dropped(&mut self, worker: &WorkerLog, dropped: Dropped) {
+    pub(crate) fn put_dropped(&mut self, worker: &WorkerLog, dropped: Dropped) {
         self.send(Message::Dropped {
             worker: worker.clone(),
             dropped,

@@ -1,4 +1,4 @@
-//! Numbers that workers report: the last value of each, and how often it was reported.
+//! Metrics that workers report: the last value of each, and how often it was reported.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;

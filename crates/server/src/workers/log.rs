@@ -24,7 +24,8 @@ impl Plane {
             self.alarms.set(now + REPORT_INTERVAL, Alarm::Dropped(id));
         }
         if !admitted.bytes.is_empty() {
-            self.log.output(&log, stream, tag, admitted.bytes.to_vec());
+            self.log
+                .put_output(&log, stream, tag, admitted.bytes.to_vec());
         }
     }
 
@@ -35,7 +36,7 @@ impl Plane {
         };
         if let Some(dropped) = handle.allowance.report() {
             let log = handle.log.clone();
-            self.log.dropped(&log, dropped);
+            self.log.put_dropped(&log, dropped);
         }
     }
 }

@@ -66,7 +66,7 @@ impl Plane {
         self.workers.zygotes.insert(key, zygote);
     }
 
-    /// A zygote has booted. Logs what forking it breaks.
+    /// A zygote has booted. Logs the problems that forking it would cause.
     pub(crate) fn zygote_ready(&mut self, key: ZygoteKey, findings: Vec<String>) {
         let Some(zygote) = self.workers.zygotes.get_mut(&key) else {
             return;
@@ -126,7 +126,7 @@ impl Plane {
             return (format!("its zygote ended with {how}"), None);
         };
         if let Some(dropped) = zygote.allowance.report() {
-            self.log.dropped(&zygote.log, dropped);
+            self.log.put_dropped(&zygote.log, dropped);
         }
         self.log.closed(&zygote.log);
         let words = String::from_utf8_lossy(&zygote.last_output);
@@ -240,7 +240,8 @@ impl Plane {
                 }
                 if !admitted.bytes.is_empty() {
                     let bytes = admitted.bytes.to_vec();
-                    self.log.output(&zygote.log, stream, String::new(), bytes);
+                    self.log
+                        .put_output(&zygote.log, stream, String::new(), bytes);
                 }
                 true
             }

@@ -238,7 +238,7 @@ impl MemoryStore {
                 continue;
             }
             let mut entry = Entry::new(id, import.job, now, (self.steady)());
-            entry.job.run = import.run;
+            entry.job.counters = import.counters;
             entry.job.checkpoint = import.checkpoint.map(Vec::into_boxed_slice);
             entry.note(now, HistoryKind::Imported, format!("was {}", import.was));
             let state = entry.state;
@@ -250,7 +250,7 @@ impl MemoryStore {
             match (import.error, state) {
                 // The job is in no list of waiting jobs, and `finish` accepts that.
                 (Some(error), _) => self.finish(id, Ending::Failed(error)),
-                (None, State::Ready) => self.wait(id),
+                (None, State::Ready) => self.add_waiting(id),
                 (None, State::Delayed) => self.start_timer(id),
                 (None, _) => {}
             }

@@ -58,7 +58,7 @@ impl Entry {
                 bytes: new.bytes,
                 meta_len: new.meta_len,
                 options: new.options,
-                run: RunCounters::default(),
+                counters: RunCounters::default(),
                 due_ms,
                 checkpoint: None,
                 owner: new.owner,
@@ -121,7 +121,7 @@ impl Entry {
         self.note(now, HistoryKind::RetriedByOperator, String::new());
         let options = self.job.options.take();
         self.job.options = options.map(|options| Box::new(options.for_retry(began, now)));
-        self.job.run = RunCounters::default();
+        self.job.counters = RunCounters::default();
         self.error = None;
         self.progress = None;
         (self.ended_ms, self.ended) = (0, 0);
@@ -154,7 +154,7 @@ impl Entry {
             state: self.state,
             class: job.class,
             key: job.key.clone(),
-            run: job.run,
+            counters: job.counters,
             created_ms: job.id.created_ms(),
             due_ms: job.due_ms,
             ended_ms: (self.ended_ms > 0).then_some(self.ended_ms),

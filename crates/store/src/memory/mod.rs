@@ -88,7 +88,7 @@ impl MemoryStore {
         let mut handed = None;
         match state {
             State::Ready if room => handed = self.load_at_once(id),
-            State::Ready => self.wait(id),
+            State::Ready => self.add_waiting(id),
             State::Delayed => self.start_timer(id),
             _ => {}
         }
@@ -106,7 +106,7 @@ impl MemoryStore {
             self.queue(queue).add_loaded(lane, order);
             return Some(self.load(id));
         }
-        self.wait(id);
+        self.add_waiting(id);
         None
     }
 
@@ -121,18 +121,18 @@ impl MemoryStore {
         let now = self.now();
         let order = self.ids.make(now).0;
         self.entry(id).job.order = order;
-        self.wait(id);
+        self.add_waiting(id);
     }
 
     /// Puts a ready job among the jobs that wait to be handed over, at the position given by its order
     /// number.
-    fn wait(&mut self, id: JobId) {
+    fn add_waiting(&mut self, id: JobId) {
         let entry = &self.jobs[&id];
         let order = entry.job.order;
         let (queue, class, key) = (entry.job.queue, entry.job.class, entry.job.key.clone());
         if self
             .queue(queue)
-            .wait((class, key.clone()), Place { order, job: id })
+            .add_waiting((class, key.clone()), Place { order, job: id })
         {
             self.events.push(StoreEvent::Backlog { queue, class, key });
         }
@@ -170,13 +170,13 @@ impl MemoryStore {
             .push(StoreEvent::RefilledLanes { queue, lanes, more });
     }
 
-    fn end(&mut self, id: JobId, run: RunCounters, ending: Ending, output: Option<Vec<u8>>) {
+    fn end(&mut self, id: JobId, counters: RunCounters, ending: Ending, output: Option<Vec<u8>>) {
         // A job that was acknowledged on delivery has already ended.
         let unfinished = |entry: &&mut Entry| !entry.state.is_final();
         let Some(entry) = self.jobs.get_mut(&id).filter(unfinished) else {
             return;
         };
-        entry.job.run = run;
+        entry.job.counters = counters;
         entry.output = output.or(entry.output.take());
         self.unload(id);
         self.finish(id, ending);
@@ -288,7 +288,14 @@ impl MemoryStore {
         }
     }
 
-    fn retry(&mut self, id: JobId, run: RunCounters, due_ms: u64, error: JobError, park: bool) {
+    fn retry(
+        &mut self,
+        id: JobId,
+        counters: RunCounters,
+        due_ms: u64,
+        error: JobError,
+        park: bool,
+    ) {
         let now = self.now();
         if self
             .jobs
@@ -306,7 +313,7 @@ impl MemoryStore {
         );
         entry.note(now, HistoryKind::Retried, text);
         entry.state = State::Retrying;
-        entry.job.run = run;
+        entry.job.counters = counters;
         entry.job.due_ms = due_ms;
         entry.is_delay = true;
         entry.error = Some(error);
@@ -358,7 +365,7 @@ impl MemoryStore {
         if let Some(entry) = self.jobs.get_mut(&id) {
             entry.note(now, what, text);
             if what == HistoryKind::Crashed {
-                entry.job.run.crashes = entry.job.run.crashes.saturating_add(1);
+                entry.job.counters.crashes = entry.job.counters.crashes.saturating_add(1);
             }
         }
     }
@@ -424,18 +431,18 @@ impl Driver for MemoryStore {
             } => self.refill_lanes(queue, lanes, limit),
             StoreRequest::End {
                 job,
-                run,
+                counters,
                 ending,
                 ticket,
                 output,
             } => {
-                self.end(job, run, ending, output);
+                self.end(job, counters, ending, output);
                 self.events
                     .extend(ticket.map(|ticket| StoreEvent::Completed { ticket }));
             }
             StoreRequest::Retry {
                 job,
-                run,
+                counters,
                 due_ms,
                 error,
                 output,
@@ -444,7 +451,7 @@ impl Driver for MemoryStore {
                 if let Some(entry) = self.jobs.get_mut(&job) {
                     entry.output = output.or(entry.output.take());
                 }
-                self.retry(job, run, due_ms, error, park);
+                self.retry(job, counters, due_ms, error, park);
             }
             StoreRequest::Started { job } => {
                 if let Some(entry) = self.jobs.get(&job) {

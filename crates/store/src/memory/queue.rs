@@ -205,7 +205,7 @@ impl MemoryQueue {
     }
 
     /// Adds a job to its lane. Returns `true` if no job was waiting there.
-    pub(super) fn wait(&mut self, key: LaneKey, place: Place) -> bool {
+    pub(super) fn add_waiting(&mut self, key: LaneKey, place: Place) -> bool {
         let lane = self.lanes.entry(key.clone()).or_default();
         let was_empty = lane.waiting.is_empty();
         match lane.waiting.back().is_none_or(|last| *last < place) {

@@ -123,7 +123,7 @@ impl Queues {
     }
 
     /// The tally of a queue, to be changed in the current commit.
-    pub(super) fn tally(&mut self, queue: QueueNo) -> Option<&mut Tally> {
+    pub(super) fn tally_mut(&mut self, queue: QueueNo) -> Option<&mut Tally> {
         let entry = self.queues.get_mut(queue.0 as usize)?;
         if !std::mem::replace(&mut entry.is_touched, true) {
             self.touched.push(queue);
@@ -133,7 +133,7 @@ impl Queues {
 
     /// Changes the count of a queue's jobs in a state.
     pub(super) fn count(&mut self, queue: QueueNo, state: State, change: i64) {
-        let Some(Tally { counts, kept }) = self.tally(queue) else {
+        let Some(Tally { counts, kept }) = self.tally_mut(queue) else {
             return;
         };
         let count = match state {
@@ -152,7 +152,7 @@ impl Queues {
 
     /// Counts ended jobs that are no longer kept. The counts of done and cancelled jobs include them.
     pub(super) fn count_forgotten(&mut self, queue: QueueNo, state: State, count: u64) {
-        let Some(Tally { counts, kept }) = self.tally(queue) else {
+        let Some(Tally { counts, kept }) = self.tally_mut(queue) else {
             return;
         };
         match state {

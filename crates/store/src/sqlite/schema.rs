@@ -67,7 +67,7 @@ pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError
     require_wal(&db, path)?;
     prepare(&db, cache_kib).map_err(error)?;
     migrate(&mut db, version).map_err(error)?;
-    // SQLite also syncs the directory at the first sync of the WAL, but does not report an error of that.
+    // SQLite also syncs the directory at the first sync of the WAL, but does not report an error if that fails.
     stoker_os::sync_parent_dir(path).map_err(|error| StoreError::io(path, &error))?;
     Ok(db)
 }

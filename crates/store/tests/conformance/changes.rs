@@ -106,7 +106,7 @@ fn an_import_keeps_all_data_of_a_job(world: &mut World) {
             queue,
             ..new.clone()
         },
-        run: RunCounters::default(),
+        counters: RunCounters::default(),
         was: "id-1".to_owned(),
         error: None,
         checkpoint: Some(b"page 3".to_vec()),
@@ -173,7 +173,7 @@ fn a_failed_job_runs_again(world: &mut World) {
     assert_eq!(world.change(Selection::One(id), RETRY), changed(1));
     let view = world.view(id).unwrap();
     assert_eq!(
-        (view.state, view.run, view.error),
+        (view.state, view.counters, view.error),
         (State::Ready, RunCounters::default(), None)
     );
     assert_eq!((view.ended_ms, view.due_ms), (None, world.now()));
@@ -183,7 +183,7 @@ fn a_failed_job_runs_again(world: &mut World) {
     assert_eq!(world.backlogs(), [(0, vec![])]);
     let (jobs, _) = world.refill_jobs(queue, 0, b"", 5);
     assert_eq!(
-        (jobs[0].id, jobs[0].body(), jobs[0].run),
+        (jobs[0].id, jobs[0].body(), jobs[0].counters),
         (id, &b"body"[..], RunCounters::default())
     );
     world.done(id);
@@ -597,7 +597,7 @@ fn jobs_are_changed_by_filter(world: &mut World) {
         let error = world.error("x");
         world.send(StoreRequest::End {
             job: id,
-            run: RunCounters::default(),
+            counters: RunCounters::default(),
             ending: stoker_store::Ending::Failed(error),
             ticket: None,
             output: None,
@@ -635,7 +635,7 @@ fn jobs_are_changed_by_filter(world: &mut World) {
 fn an_export_is_imported(world: &mut World) {
     let queue = world.queue("mails");
     let later = world.now() + 1_000;
-    let run = RunCounters {
+    let counters = RunCounters {
         attempt: 2,
         exceptions: 1,
         crashes: 0,
@@ -644,7 +644,7 @@ fn an_export_is_imported(world: &mut World) {
     let error = world.error("it had failed");
     let import = |new: NewJob, error| Import {
         job: new,
-        run,
+        counters,
         was: "id-1".to_owned(),
         error,
         checkpoint: None,
@@ -698,7 +698,7 @@ fn an_export_is_imported(world: &mut World) {
         panic!("a list");
     };
     assert_eq!(jobs.len(), 4);
-    assert!(jobs.iter().all(|view| view.run == run));
+    assert!(jobs.iter().all(|view| view.counters == counters));
     let history = |at: usize| &jobs[at].whole.as_ref().unwrap().history[0];
     assert_eq!(
         (history(0).what, history(0).text.as_str()),
@@ -714,8 +714,8 @@ fn an_export_is_imported(world: &mut World) {
     );
     let (taken, _) = world.refill_jobs(queue, 0, b"", 10);
     assert_eq!(
-        (taken.len(), taken[0].run, taken[0].body()),
-        (1, run, &b"body"[..])
+        (taken.len(), taken[0].counters, taken[0].body()),
+        (1, counters, &b"body"[..])
     );
 }
 
@@ -729,7 +729,7 @@ fn discarded_jobs_can_be_imported_again(world: &mut World) {
     world.fail(id);
     let jobs = vec![Import {
         job: new,
-        run: RunCounters::default(),
+        counters: RunCounters::default(),
         was: String::new(),
         error: Some(world.error("boom")),
         checkpoint: None,
@@ -791,12 +791,12 @@ fn a_history_entry_of_a_crash_counts_it(world: &mut World) {
         text: "its worker died".to_owned(),
     });
     world.settle();
-    assert_eq!(world.view(id).unwrap().run.crashes, 1);
+    assert_eq!(world.view(id).unwrap().counters.crashes, 1);
     if world.is_durable() {
         world.reopen();
         world.queue("mails");
         let (jobs, _) = world.refill_jobs(queue, 0, b"", 9);
-        assert_eq!(jobs[0].run.crashes, 1);
+        assert_eq!(jobs[0].counters.crashes, 1);
     }
 }
 

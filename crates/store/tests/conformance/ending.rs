@@ -33,17 +33,17 @@ fn done(world: &mut World) {
     let queue = world.queue("mails");
     let id = world.load(job(queue)).id;
     world.advance(50);
-    let run = RunCounters {
+    let counters = RunCounters {
         attempt: 1,
         exceptions: 0,
         crashes: 0,
         ran_us: 1_234,
     };
-    world.end_run(id, run, Ending::Done { result: None });
+    world.end_run(id, counters, Ending::Done { result: None });
     let view = world.view(id).unwrap();
     assert_eq!(
-        (view.state, view.run, view.error.clone()),
-        (State::Done, run, None)
+        (view.state, view.counters, view.error.clone()),
+        (State::Done, counters, None)
     );
     assert_eq!(
         (view.created_ms, view.ended_ms),
@@ -85,7 +85,7 @@ fn many_jobs_are_pushed_and_ended_together(world: &mut World) {
         let ticket = world.ticket();
         world.send(StoreRequest::End {
             job: job.id,
-            run: run_of(job.bytes[1]),
+            counters: run_of(job.bytes[1]),
             ending: Ending::Done { result: None },
             ticket: Some(ticket),
             output: None,
@@ -97,7 +97,7 @@ fn many_jobs_are_pushed_and_ended_together(world: &mut World) {
         assert_eq!(job.meta_len, usize::from(number % 3 == 0));
         assert_eq!(job.codec, number % 4);
         let view = world.view(job.id).unwrap();
-        assert_eq!((view.state, view.run), (State::Done, run_of(number)));
+        assert_eq!((view.state, view.counters), (State::Done, run_of(number)));
         let owner = (number % 2 == 0).then(|| format!("uid:{number}").into());
         assert_eq!(view.owner, owner);
     }
@@ -122,17 +122,17 @@ fn failed(world: &mut World) {
     let queue = world.queue("mails");
     let id = world.load(job(queue)).id;
     let error = world.error("boom\nsecond line");
-    let run = RunCounters {
+    let counters = RunCounters {
         attempt: 3,
         exceptions: 3,
         crashes: 1,
         ran_us: 9,
     };
-    world.end_run(id, run, Ending::Failed(error.clone()));
+    world.end_run(id, counters, Ending::Failed(error.clone()));
     let view = world.view(id).unwrap();
     assert_eq!(
-        (view.state, view.run, view.error),
-        (State::Failed, run, Some(error))
+        (view.state, view.counters, view.error),
+        (State::Failed, counters, Some(error))
     );
     let whole = view.whole.unwrap();
     assert_eq!(whole.meta, b"meta");
@@ -274,12 +274,12 @@ fn a_result_is_kept_until_it_expires(world: &mut World) {
 fn the_output_of_the_last_run_with_output_is_kept(world: &mut World) {
     let queue = world.queue("mails");
     let id = world.load(job(queue)).id;
-    let (error, run) = (world.error("once more"), RunCounters::default());
+    let (error, counters) = (world.error("once more"), RunCounters::default());
     let due_ms = world.now() + 10;
     let output = Some(b"first".to_vec());
     world.send(StoreRequest::Retry {
         job: id,
-        run,
+        counters,
         due_ms,
         error,
         output,
@@ -291,7 +291,7 @@ fn the_output_of_the_last_run_with_output_is_kept(world: &mut World) {
     let output = Some(b"second".to_vec());
     world.send(StoreRequest::Retry {
         job: id,
-        run,
+        counters,
         due_ms,
         error,
         output,
@@ -472,21 +472,21 @@ fn a_result_outlives_its_job(world: &mut World) {
         },
     );
     let id = world.load(job(queue)).id;
-    let run = RunCounters {
+    let counters = RunCounters {
         attempt: 2,
         exceptions: 1,
         crashes: 0,
         ran_us: 77,
     };
-    world.end_run(id, run, result("42"));
+    world.end_run(id, counters, result("42"));
     end_many(world, queue, 200, false);
     world.until("only the last one is kept", |world| {
         world.list(Filter::default()).len() == 1
     });
     let view = world.view(id).expect("its result is still kept");
     assert_eq!(
-        (view.queue, view.state, view.run),
-        (queue, State::Done, run)
+        (view.queue, view.state, view.counters),
+        (queue, State::Done, counters)
     );
     assert_eq!(view.whole.unwrap().result.unwrap().bytes, b"42");
     // The remaining result can't be changed.

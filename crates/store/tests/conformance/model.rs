@@ -260,7 +260,7 @@ impl Pair {
             let checkpoint = job.checkpoint.as_deref().map(<[u8]>::to_vec);
             (
                 self.place(world, job.id),
-                job.run,
+                job.counters,
                 job.due_ms,
                 job.bytes.to_vec(),
                 checkpoint,
@@ -313,10 +313,10 @@ impl Pair {
             },
             _ => Ending::Done { result: None },
         };
-        let run = self.run_of();
+        let counters = self.run_of();
         for at in 0..2 {
             let id = self.ids[at][place];
-            self.worlds[at].end_run(id, run, ending.clone());
+            self.worlds[at].end_run(id, counters, ending.clone());
         }
     }
 
@@ -328,14 +328,14 @@ impl Pair {
         if park {
             self.loaded.push(place);
         }
-        let (run, error) = (self.run_of(), self.error());
+        let (counters, error) = (self.run_of(), self.error());
         let due_ms = self.now() + self.chance.below(1_000);
         let output = self.chance.one_in(2).then(|| b"output".to_vec());
         for at in 0..2 {
             let (job, error, output) = (self.ids[at][place], error.clone(), output.clone());
             self.worlds[at].send(StoreRequest::Retry {
                 job,
-                run,
+                counters,
                 due_ms,
                 error,
                 output,

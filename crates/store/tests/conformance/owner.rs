@@ -92,7 +92,7 @@ fn an_import_keeps_the_owner(world: &mut World) {
     let queue = world.queue("mails");
     let import = |error| Import {
         job: owned(queue, "uid:34"),
-        run: RunCounters::default(),
+        counters: RunCounters::default(),
         was: "id-1".to_owned(),
         error,
         checkpoint: None,

@@ -58,7 +58,7 @@ fn a_retry_goes_behind_newer_jobs(world: &mut World) {
 fn a_retry_keeps_its_counters(world: &mut World) {
     let queue = world.queue("mails");
     let id = world.load(job(queue)).id;
-    let run = RunCounters {
+    let counters = RunCounters {
         attempt: 4,
         exceptions: 2,
         crashes: 1,
@@ -67,7 +67,7 @@ fn a_retry_keeps_its_counters(world: &mut World) {
     let (error, due_ms) = (world.error("x"), world.now() + 1);
     world.send(StoreRequest::Retry {
         job: id,
-        run,
+        counters,
         due_ms,
         error,
         output: None,
@@ -76,7 +76,10 @@ fn a_retry_keeps_its_counters(world: &mut World) {
     world.settle();
     world.advance(5);
     let (jobs, _) = world.refill_jobs(queue, 0, b"", 1);
-    assert_eq!((jobs[0].id, jobs[0].run, jobs[0].due_ms), (id, run, due_ms));
+    assert_eq!(
+        (jobs[0].id, jobs[0].counters, jobs[0].due_ms),
+        (id, counters, due_ms)
+    );
     assert_eq!(
         (jobs[0].meta(), jobs[0].body()),
         (&b"meta"[..], &b"body"[..])
@@ -231,7 +234,7 @@ fn a_loaded_job_is_fetched_again(world: &mut World) {
         }
     };
     let again = fetch(world, job.id).unwrap();
-    assert_eq!((again.run.attempt, again.due_ms), (1, due_ms));
+    assert_eq!((again.counters.attempt, again.due_ms), (1, due_ms));
     assert_eq!(again.checkpoint.as_deref(), Some(&b"page 3"[..]));
     assert_eq!((again.bytes, again.meta_len), (job.bytes, job.meta_len));
     assert_eq!((again.queue, again.class, again.key), (queue, 0, job.key));

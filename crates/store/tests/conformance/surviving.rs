@@ -221,18 +221,21 @@ fn running_jobs_count_as_crashed(world: &mut World) {
             jobs.iter().map(|job| job.id).collect::<Vec<_>>(),
             [ran, waited]
         );
-        assert_eq!((jobs[0].run.crashes, jobs[1].run.crashes), (crashes, 0));
+        assert_eq!(
+            (jobs[0].counters.crashes, jobs[1].counters.crashes),
+            (crashes, 0)
+        );
     }
     // With two suspects, neither of them can be blamed.
     let other = world.load(job(queue)).id;
-    let run = RunCounters {
+    let counters = RunCounters {
         crashes: 2,
         ..RunCounters::default()
     };
     let (error, due_ms) = (world.error("it died"), world.now());
     world.send(StoreRequest::Retry {
         job: other,
-        run,
+        counters,
         due_ms,
         error,
         output: None,
@@ -248,7 +251,7 @@ fn running_jobs_count_as_crashed(world: &mut World) {
     let (jobs, _) = world.refill_jobs(queue, 0, b"", 10);
     assert!(
         jobs.iter()
-            .all(|job| job.run.crashes == if job.id == waited { 0 } else { 2 })
+            .all(|job| job.counters.crashes == if job.id == waited { 0 } else { 2 })
     );
     // With one suspect, it is blamed.
     world.send(StoreRequest::Running {
@@ -258,16 +261,16 @@ fn running_jobs_count_as_crashed(world: &mut World) {
     world.crash();
     world.queue("mails");
     let view = world.view(ran).unwrap();
-    assert_eq!((view.state, view.run.crashes), (State::Failed, 3));
+    assert_eq!((view.state, view.counters.crashes), (State::Failed, 3));
     assert_eq!(view.error.unwrap().class, "Quarantined");
     let history = view.whole.unwrap().history;
     assert!(history.iter().any(|note| note.what == HistoryKind::Crashed));
-    assert_eq!(world.view(waited).unwrap().run.crashes, 1);
+    assert_eq!(world.view(waited).unwrap().counters.crashes, 1);
     // Closing the store does not count as a crash.
     world.refill(queue, b"", 10);
     world.send(StoreRequest::Running { jobs: vec![waited] });
     world.reopen();
-    assert_eq!(world.view(waited).unwrap().run.crashes, 1);
+    assert_eq!(world.view(waited).unwrap().counters.crashes, 1);
 }
 
 fn parked_jobs_stay_parked(world: &mut World) {
@@ -288,7 +291,7 @@ fn parked_jobs_stay_parked(world: &mut World) {
     world.queue_with("mails", policy);
     world.settle();
     let parked = world.events.iter().filter_map(|event| match event {
-        StoreEvent::Parked { job } => Some((job.id, job.due_ms, job.run.attempt)),
+        StoreEvent::Parked { job } => Some((job.id, job.due_ms, job.counters.attempt)),
         _ => None,
     });
     assert_eq!(parked.collect::<Vec<_>>(), [(rests, due, 1)]);
@@ -338,7 +341,7 @@ fn ends_of_the_same_commit_hide_no_backlog(world: &mut World) {
     });
     world.send(StoreRequest::End {
         job: loaded,
-        run: RunCounters::default(),
+        counters: RunCounters::default(),
         ending: stoker_store::Ending::Done { result: None },
         ticket: None,
         output: None,

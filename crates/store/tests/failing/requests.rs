@@ -115,7 +115,7 @@ impl StoreUser {
         let state = ending.state();
         self.request(StoreRequest::End {
             job: self.id(label),
-            run: RunCounters {
+            counters: RunCounters {
                 attempt: 1,
                 ..RunCounters::default()
             },
@@ -153,7 +153,7 @@ impl StoreUser {
         let (job, error, due_ms) = (self.id(label), self.error(), self.now() + in_ms);
         self.request(StoreRequest::Retry {
             job,
-            run: RunCounters {
+            counters: RunCounters {
                 attempt: 1,
                 ..RunCounters::default()
             },
@@ -232,7 +232,7 @@ impl StoreUser {
             let jobs = labels.iter().zip([None, Some(self.error())]);
             let jobs = jobs.map(|(label, error)| Import {
                 job: job(label),
-                run: RunCounters::default(),
+                counters: RunCounters::default(),
                 was: "elsewhere".to_owned(),
                 checkpoint: None,
                 error,

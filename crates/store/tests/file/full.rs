@@ -89,14 +89,14 @@ fn a_full_disk_rejects_pushes_and_recovers() {
     assert_eq!(world.count(ready.clone()), accepted);
     let ticket = Ticket(77, 7);
     for job in &loaded {
-        let run = RunCounters {
+        let counters = RunCounters {
             attempt: 1,
             ..RunCounters::default()
         };
         let ending = Ending::Done { result: None };
         world.send(StoreRequest::End {
             job: *job,
-            run,
+            counters,
             ending,
             ticket: Some(ticket),
             output: None,

@@ -113,15 +113,15 @@ fn crashes_are_counted_once_if_one_job_cannot_be_read() {
     world.queue("mails");
     for _ in 0..3 {
         let (jobs, _) = world.refill_jobs(queue, 0, b"good", 9);
-        assert_eq!(jobs[0].run.crashes, 1);
-        let run = RunCounters {
-            attempt: jobs[0].run.attempt + 1,
-            ..jobs[0].run
+        assert_eq!(jobs[0].counters.crashes, 1);
+        let counters = RunCounters {
+            attempt: jobs[0].counters.attempt + 1,
+            ..jobs[0].counters
         };
         let (error, due_ms) = (world.error("x"), world.now());
         world.send(StoreRequest::Retry {
             job: good,
-            run,
+            counters,
             due_ms,
             error,
             output: None,
@@ -130,7 +130,7 @@ fn crashes_are_counted_once_if_one_job_cannot_be_read() {
         world.advance(10);
         world.advance(10);
     }
-    assert_eq!(world.view(good).unwrap().run.crashes, 1);
+    assert_eq!(world.view(good).unwrap().counters.crashes, 1);
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn ends_that_cannot_be_written_do_not_delay_other_requests() {
     for job in &jobs {
         world.send(StoreRequest::End {
             job: *job,
-            run: RunCounters::default(),
+            counters: RunCounters::default(),
             ending: Ending::Done { result: None },
             ticket: None,
             output: None,

@@ -146,7 +146,7 @@ fn a_file_of_version_1_is_migrated() {
     assert_eq!(
         (
             jobs.len(),
-            jobs[0].run.attempt,
+            jobs[0].counters.attempt,
             jobs[0].checkpoint.as_deref()
         ),
         (1, 1, Some(&b"save"[..]))

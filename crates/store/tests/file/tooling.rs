@@ -36,7 +36,7 @@ fn a_backup_is_a_complete_store() {
     assert_eq!(copy.list(Filter::default()), [ran, waits, failed]);
     let (jobs, _) = copy.refill_jobs(queue, 0, b"a", 5);
     assert_eq!(
-        (jobs[0].id, jobs[0].run.crashes),
+        (jobs[0].id, jobs[0].counters.crashes),
         (ran, 0),
         "it ran elsewhere"
     );
@@ -104,7 +104,7 @@ fn a_store_is_compacted() {
     for id in jobs {
         world.send(StoreRequest::End {
             job: id,
-            run: stoker_store::RunCounters::default(),
+            counters: stoker_store::RunCounters::default(),
             ending: stoker_store::Ending::Done { result: None },
             ticket: None,
             output: None,

@@ -161,7 +161,7 @@ fn the_wal_does_not_grow_forever() {
             let ending = Ending::Done { result: None };
             world.send(StoreRequest::End {
                 job: id,
-                run: RunCounters::default(),
+                counters: RunCounters::default(),
                 ending,
                 ticket: None,
                 output: None,

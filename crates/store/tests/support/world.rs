@@ -292,8 +292,8 @@ impl World {
         );
     }
 
-    pub(crate) fn end_run(&mut self, job: JobId, run: RunCounters, ending: Ending) {
-        let event = self.try_to_end(job, run, ending);
+    pub(crate) fn end_run(&mut self, job: JobId, counters: RunCounters, ending: Ending) {
+        let event = self.try_to_end(job, counters, ending);
         assert!(matches!(event, StoreEvent::Completed { .. }), "{event:?}");
     }
 
@@ -301,13 +301,13 @@ impl World {
     pub(crate) fn try_to_end(
         &mut self,
         job: JobId,
-        run: RunCounters,
+        counters: RunCounters,
         ending: Ending,
     ) -> StoreEvent {
         let ticket = self.ticket();
         self.send(StoreRequest::End {
             job,
-            run,
+            counters,
             ending,
             ticket: Some(ticket),
             output: None,
@@ -339,7 +339,7 @@ impl World {
 
     pub(crate) fn retry(&mut self, job: JobId, due_ms: u64, park: bool) {
         let error = self.error("not now");
-        let run = RunCounters {
+        let counters = RunCounters {
             attempt: 1,
             exceptions: 1,
             ran_us: 1_000,
@@ -347,7 +347,7 @@ impl World {
         };
         self.send(StoreRequest::Retry {
             job,
-            run,
+            counters,
             due_ms,
             error,
             output: None,

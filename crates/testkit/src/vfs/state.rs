@@ -100,7 +100,7 @@ impl State {
             (Ok(_), Mode::CreateNew) => return Err(Errno::EXIST),
             (Ok(inode), _) => inode,
             (Err(_), Mode::Create | Mode::CreateNew) => {
-                let inode = self.number();
+                let inode = self.next_number();
                 self.names.link(path, inode);
                 inode
             }
@@ -112,16 +112,16 @@ impl State {
     /// Opens a file that has no name.
     pub(super) fn open_nameless(&mut self, called: &str) -> Result<(u64, u64), Errno> {
         self.check_fault(Kind::Open, called)?;
-        let inode = self.number();
+        let inode = self.next_number();
         Ok((inode, self.opened(inode)))
     }
 
     fn opened(&mut self, inode: u64) -> u64 {
         self.inodes.entry(inode).or_default().opens += 1;
-        self.number()
+        self.next_number()
     }
 
-    fn number(&mut self) -> u64 {
+    fn next_number(&mut self) -> u64 {
         self.next += 1;
         self.next
     }

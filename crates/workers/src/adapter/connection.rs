@@ -13,7 +13,7 @@ const STDERR: u8 = 2;
 /// server adds.
 const RESERVED: usize = 4 << 10;
 /// The largest frame until the server has stated its limit: the usual limit.
-const USUAL_MAX_FRAME: usize = MAX_FRAME - (128 << 10);
+const DEFAULT_MAX_FRAME: usize = MAX_FRAME - (128 << 10);
 
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -27,7 +27,7 @@ impl Connection {
         Self {
             socket: Mutex::new(socket),
             slots,
-            max_frame: AtomicUsize::new(USUAL_MAX_FRAME),
+            max_frame: AtomicUsize::new(DEFAULT_MAX_FRAME),
         }
     }
 
@@ -40,7 +40,7 @@ impl Connection {
     }
 
     /// Applies the limits in WELCOME.
-    pub(super) fn welcomed(&self, body: &[u8]) {
+    pub(super) fn apply_welcome(&self, body: &[u8]) {
         let welcome: Welcome = serde_json::from_slice(body).unwrap_or_default();
         if welcome.max_frame > RESERVED {
             let max_frame = welcome.max_frame.min(MAX_FRAME);
@@ -54,7 +54,7 @@ impl Connection {
     }
 
     /// Reports that a task has started. A worker with one slot does not send STARTED.
-    pub(super) fn started(&self, id: u32) {
+    pub(super) fn send_started(&self, id: u32) {
         if self.slots > 1 {
             self.send(Encode::new(Type::Started, id));
         }
@@ -71,7 +71,7 @@ impl Connection {
     }
 
     /// Sends a part of an HTTP response that is not the last one.
-    pub(super) fn part(&self, id: u32, is_first: bool, body: &[u8]) {
+    pub(super) fn send_part(&self, id: u32, is_first: bool, body: &[u8]) {
         let (kind, codec) = match is_first {
             true => (Type::Res, Codec::HTTP.0),
             false => (Type::Data, 0),
@@ -84,7 +84,7 @@ impl Connection {
         });
     }
 
-    pub(super) fn pong(&self, id: u32) {
+    pub(super) fn send_pong(&self, id: u32) {
         self.send(Encode::new(Type::Pong, id));
     }
 

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The events that a task waits for.
+/// What is stopped when a task is cancelled.
 #[derive(Debug, Default)]
 pub(crate) enum Target {
     /// Nothing that could be stopped: it has not begun, or has ended.
@@ -60,7 +60,7 @@ impl Handle {
         self.credit.grant(bytes);
     }
 
-    /// Waits for credit, and takes at most so many bytes of it. Returns `None` if the task is cancelled.
+    /// Waits for credit, and takes at most this many bytes of it. Returns `None` if the task is cancelled.
     pub(super) fn take_credit(&self, most: usize) -> Option<usize> {
         self.credit.take(most)
     }

@@ -126,15 +126,15 @@ fn take(
         }
         Type::Cancel => running.cancel(frame.id),
         Type::Credit => running.grant(frame.id, frame.ttl),
-        Type::Ping => connection.pong(frame.id),
+        Type::Ping => connection.send_pong(frame.id),
         Type::Goaway => running.drain(),
-        Type::Welcome => connection.welcomed(frame.body),
+        Type::Welcome => connection.apply_welcome(frame.body),
         _ => {}
     }
 }
 
 fn run(task: &Task, runner: &impl Runner, handle: &Handle, connection: &Connection) {
-    connection.started(task.id);
+    connection.send_started(task.id);
     let began = Instant::now();
     let answer = runner.run(task, handle, connection);
     let worked = u32::try_from(began.elapsed().as_micros()).unwrap_or(u32::MAX);

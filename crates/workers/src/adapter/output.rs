@@ -14,17 +14,17 @@ const READ_SIZE: usize = 64 << 10;
 /// Takes what a program writes.
 pub(crate) trait Sink {
     /// Takes a piece of the standard output.
-    fn output(&mut self, bytes: &[u8]);
+    fn on_output(&mut self, bytes: &[u8]);
 
     /// Takes a piece of the standard error.
-    fn errors(&mut self, bytes: &[u8]);
+    fn on_errors(&mut self, bytes: &[u8]);
 
-    /// After which time without output [`Self::is_quiet`] is called; `None` for never.
-    fn patience(&self) -> Option<Duration> {
+    /// The time without output after which [`Self::on_quiet`] is called; `None` for never.
+    fn quiet_timeout(&self) -> Option<Duration> {
         None
     }
 
-    fn is_quiet(&mut self) {}
+    fn on_quiet(&mut self) {}
 }
 
 /// Keeps what a program writes.
@@ -79,8 +79,8 @@ pub(super) fn read_output(child: &mut Child, body: &[u8], sink: &mut impl Sink) 
         if has_ended || are_closed {
             return Ok(());
         }
-        if !pipes.wait(&process, sink.patience())? {
-            sink.is_quiet();
+        if !pipes.wait(&process, sink.quiet_timeout())? {
+            sink.on_quiet();
         }
     }
 }
@@ -102,9 +102,9 @@ impl Pipes<'_> {
     }
 
     fn read(&mut self, buffer: &mut [u8], sink: &mut impl Sink) -> io::Result<()> {
-        let is_over = drain(self.output.as_mut(), buffer, |bytes| sink.output(bytes))?;
+        let is_over = drain(self.output.as_mut(), buffer, |bytes| sink.on_output(bytes))?;
         self.output.take_if(|_| is_over);
-        let is_over = drain(self.errors.as_mut(), buffer, |bytes| sink.errors(bytes))?;
+        let is_over = drain(self.errors.as_mut(), buffer, |bytes| sink.on_errors(bytes))?;
         self.errors.take_if(|_| is_over);
         Ok(())
     }
@@ -167,14 +167,14 @@ impl<L: FnMut(&[u8])> Captured<L> {
 }
 
 impl<L: FnMut(&[u8])> Sink for Captured<L> {
-    fn output(&mut self, bytes: &[u8]) {
+    fn on_output(&mut self, bytes: &[u8]) {
         self.len += bytes.len();
         let room = self.max - self.result.len();
         self.result
             .extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    fn errors(&mut self, bytes: &[u8]) {
+    fn on_errors(&mut self, bytes: &[u8]) {
         self.error_text.note(bytes);
         (self.log)(bytes);
     }

@@ -42,7 +42,7 @@ impl<'a> Parts<'a> {
     }
 
     /// How long the bytes that were offered last wait for more; `None` if there are none, or no parts may be sent.
-    pub(crate) fn patience(&self) -> Option<Duration> {
+    pub(crate) fn hold_time_left(&self) -> Option<Duration> {
         let since = self.held_since?;
         Some(self.hold().saturating_sub(since.elapsed()))
     }
@@ -92,7 +92,7 @@ impl<'a> Parts<'a> {
                 };
             }
             self.connection
-                .part(self.id, false, &rest[sent..sent + size]);
+                .send_part(self.id, false, &rest[sent..sent + size]);
             sent += size;
         }
     }
@@ -110,7 +110,7 @@ impl<'a> Parts<'a> {
         let most = if is_first { MAX_FIRST } else { MAX_PART };
         let size = self.handle.take_credit(bytes.len().min(most));
         let size = size.ok_or(Unwanted)?;
-        self.connection.part(self.id, is_first, &bytes[..size]);
+        self.connection.send_part(self.id, is_first, &bytes[..size]);
         self.handle.begin_answer();
         Ok(size)
     }

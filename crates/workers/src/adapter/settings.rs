@@ -12,7 +12,7 @@ pub struct Settings {
     pub slots: u16,
     /// The limit for the memory of each program and its descendants, in bytes.
     pub memory_limit: Option<u64>,
-    /// Where the upstream server of the pool accepts connections.
+    /// The address of the pool's upstream server.
     pub address: Option<String>,
     /// The name of the worker, such as `web-1`.
     pub worker: String,

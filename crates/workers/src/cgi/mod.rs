@@ -5,7 +5,7 @@ mod output;
 use crate::adapter::{
     self, Answer, Connection, Ended, Handle, Input, Program, Runner, Settings, Task,
 };
-use crate::message::{Body, Variables, refused, request_of, variables};
+use crate::message::{Body, Variables, rejected, request_of, variables};
 use output::Output;
 use std::ffi::OsStr;
 use std::io;
@@ -13,7 +13,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// Variables of a request that are not set for each. A variable of the adapter's own environment must not pass for one of them.
+/// Variables that are not set for every request. A variable of the adapter's own environment must not be mistaken for one
+/// of them.
 const SOMETIMES_SET: [&str; 9] = [
     "AUTH_TYPE",
     "CONTENT_LENGTH",
@@ -57,9 +58,9 @@ impl Cgi {
         connection: &Connection,
     ) -> Result<Answer, Answer> {
         let request = request_of(task, "cgi")?;
-        let body = Body::of(task, &request).map_err(|invalid| refused(&invalid))?;
+        let body = Body::of(task, &request).map_err(|invalid| rejected(&invalid))?;
         let variables = variables(task, &request, body.len());
-        let variables = variables.map_err(|invalid| refused(&invalid))?;
+        let variables = variables.map_err(|invalid| rejected(&invalid))?;
         let input = match body {
             Body::Bytes(bytes) => Input::Bytes(bytes),
             Body::File { file, .. } => Input::File(file),

@@ -1,4 +1,4 @@
-//! What becomes of a CGI program's output.
+//! Handles a CGI program's output.
 
 use crate::adapter::{Answer, Connection, ErrorText, Handle, Parts, Sink, Task};
 use crate::message::{CgiAnswer, Invalid, Request};
@@ -65,23 +65,23 @@ impl<'a> Output<'a> {
 }
 
 impl Sink for Output<'_> {
-    fn output(&mut self, bytes: &[u8]) {
+    fn on_output(&mut self, bytes: &[u8]) {
         if self.invalid.is_none() {
             self.invalid = self.answer.feed(bytes).err();
             self.offer();
         }
     }
 
-    fn errors(&mut self, bytes: &[u8]) {
+    fn on_errors(&mut self, bytes: &[u8]) {
         self.error_text.note(bytes);
         self.connection.log(self.task.id, bytes);
     }
 
-    fn patience(&self) -> Option<Duration> {
-        self.parts.patience()
+    fn quiet_timeout(&self) -> Option<Duration> {
+        self.parts.hold_time_left()
     }
 
-    fn is_quiet(&mut self) {
+    fn on_quiet(&mut self) {
         self.offer();
     }
 }

@@ -9,7 +9,7 @@ use crate::upstream::Finished;
 
 /// Converts the answer of a server into a response message while it arrives.
 #[derive(Debug)]
-pub(super) struct HttpAnswer {
+pub(super) struct HttpResponse {
     is_head: bool,
     max: usize,
     head: Head,
@@ -29,7 +29,7 @@ enum Rest {
     UntilClosed,
 }
 
-impl HttpAnswer {
+impl HttpResponse {
     /// An answer, to a HEAD request if `is_head`, that becomes a message of at most `max` bytes.
     pub(super) fn new(is_head: bool, max: usize) -> Self {
         Self {
@@ -191,7 +191,7 @@ mod tests {
     /// Feeds an answer in pieces of every size. Returns the message and whether the connection can be used again.
     fn read(answer: &str, is_head: bool) -> Result<(String, bool), String> {
         let results = (1..=answer.len()).map(|size| {
-            let mut reader = HttpAnswer::new(is_head, 1000);
+            let mut reader = HttpResponse::new(is_head, 1000);
             let mut is_over = false;
             for piece in answer.as_bytes().chunks(size) {
                 if is_over {
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_surplus_is_not_taken_for_the_next_answer() {
-        let mut reader = HttpAnswer::new(false, 1000);
+        let mut reader = HttpResponse::new(false, 1000);
         assert!(
             reader
                 .feed(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP/1.1 200 OK\r\n")
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn trailers_are_kept() {
-        let mut reader = HttpAnswer::new(false, 1000);
+        let mut reader = HttpResponse::new(false, 1000);
         let answer = b"HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nX-Sum: 7\r\n\r\n";
         assert!(reader.feed(answer).unwrap());
         let finished = reader.finish().unwrap();

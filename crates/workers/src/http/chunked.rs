@@ -18,7 +18,7 @@ pub(super) struct Chunked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Size,
-    /// Inside a chunk, with so many bytes to come.
+    /// Inside a chunk, of which this many bytes are still to come.
     Data(u64),
     /// The line that ends a chunk.
     DataEnd,

@@ -8,7 +8,7 @@ mod request;
 use crate::adapter::{self, Answer, Connection, Handle, Runner, Settings, Task};
 use crate::message::{Body, Invalid, request_of};
 use crate::upstream::{Exchange, Finished, Upstream};
-use answer::HttpAnswer;
+use answer::HttpResponse;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Runner for Http {
             Ok(Call {
                 head: request::head(task, &request, body.len()),
                 body,
-                answer: HttpAnswer::new(request.is_head(), connection.max_answer()),
+                answer: HttpResponse::new(request.is_head(), connection.max_answer()),
             })
         })
     }
@@ -50,7 +50,7 @@ struct Call<'a> {
     /// The bytes that are sent before the body; empty once they have been sent.
     head: Vec<u8>,
     body: Body<'a>,
-    answer: HttpAnswer,
+    answer: HttpResponse,
 }
 
 impl Exchange for Call<'_> {

@@ -44,7 +44,7 @@ impl fmt::Display for Invalid {
     }
 }
 
-/// The HTTP request of a task. Any other task is refused with the returned answer.
+/// The HTTP request of a task. Any other task is rejected with the returned answer.
 pub(crate) fn request_of<'t>(task: &'t Task, strategy: &str) -> Result<Request<'t>, Answer> {
     let is_request = !task.is_job && task.codec == Codec::HTTP && task.name.starts_with("http:");
     if !is_request {
@@ -55,11 +55,11 @@ pub(crate) fn request_of<'t>(task: &'t Task, strategy: &str) -> Result<Request<'
         );
         return Err(Answer::new(Status::UNIMPLEMENTED, text));
     }
-    Request::parse(&task.body).map_err(|invalid| refused(&invalid))
+    Request::parse(&task.body).map_err(|invalid| rejected(&invalid))
 }
 
 /// The answer to a request that is not valid.
-pub(crate) fn refused(invalid: &Invalid) -> Answer {
+pub(crate) fn rejected(invalid: &Invalid) -> Answer {
     let text = format!("the request can't be passed on: {invalid}");
     Answer::new(Status::INVALID_ARGUMENT, text)
 }

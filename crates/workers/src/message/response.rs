@@ -13,8 +13,8 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// Writes the head of a message. No more than `max` bytes are held. Fields that describe the connection are left out.
-    /// `length` is the value of `content-length`, if there is to be one, whatever the fields say.
+    /// Writes the head of a message. No more than `max` bytes are held. Hop-by-hop fields are left out. `length` becomes
+    /// `content-length`; a `content-length` among `fields` is ignored.
     pub(crate) fn new(
         status: u16,
         reason: &str,

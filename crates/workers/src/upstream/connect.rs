@@ -37,7 +37,7 @@ pub(super) fn connect(address: &Address) -> io::Result<OwnedFd> {
     }
 }
 
-/// Whether a program accepts connections at this address, or will when it has time.
+/// Whether a program accepts connections at this address, or will as soon as it can.
 pub(super) fn is_taken(address: &Address) -> bool {
     match connect(address) {
         Ok(_) => true,

@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long an idle connection is kept, so that a request hardly ever meets a connection that the server just closes.
+/// How long an idle connection is kept, so that a request hardly ever meets a connection that the server is just closing.
 const MAX_IDLE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]

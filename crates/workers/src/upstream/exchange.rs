@@ -100,11 +100,11 @@ pub(super) fn exchange(
     let (mut has_begun, mut late) = (false, Some(late));
     loop {
         out.prepare(&mut made)?;
-        let patience = match late.is_some() {
+        let timeout = match late.is_some() {
             true => Some(LATE_AFTER),
-            false => parts.patience(),
+            false => parts.hold_time_left(),
         };
-        let ready = wait(socket, !out.is_over, patience)?;
+        let ready = wait(socket, !out.is_over, timeout)?;
         if ready.is_none()
             && let Some(late) = late.take()
         {

@@ -13,7 +13,7 @@ pub(crate) use exchange::{Exchange, Finished};
 
 use crate::Address;
 use crate::adapter::{Answer, Connection, Handle, Parts, Settings, Target, Task};
-use crate::message::{Invalid, refused};
+use crate::message::{Invalid, rejected};
 use connections::{Connections, Lease};
 use exchange::{Failure, exchange};
 use process::Process;
@@ -110,7 +110,7 @@ impl Upstream {
         let mut parts = Parts::new(task, handle, connection);
         let mut is_repeated = false;
         loop {
-            let made = make().map_err(|invalid| refused(&invalid));
+            let made = make().map_err(|invalid| rejected(&invalid));
             let deaths = self.process.as_ref().map_or(0, Process::deaths);
             let attempt = made.and_then(|made| Ok((made, self.lease(handle, is_repeated)?)));
             let (made, lease) = match attempt {

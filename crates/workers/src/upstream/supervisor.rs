@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_DELAY: Duration = Duration::from_secs(10);
 /// A process that has lived this long is started again after the first delay.
-const GOOD_LIFE: Duration = Duration::from_secs(10);
+const STABLE_AFTER: Duration = Duration::from_secs(10);
 /// How often the adapter checks whether another program still has the server's address.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -69,7 +69,7 @@ impl Shared {
         while let Some(mut running) = child {
             let began = Instant::now();
             self.wait(&mut running);
-            if began.elapsed() >= GOOD_LIFE {
+            if began.elapsed() >= STABLE_AFTER {
                 delay = FIRST_DELAY;
             }
             child = self.start_again(&mut delay);

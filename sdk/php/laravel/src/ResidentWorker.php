@@ -126,7 +126,7 @@ final class ResidentWorker
         return $this;
     }
 
-    /** Serves every queue of the pool until Stoker tells this worker to exit; see Stoker\Worker::run(). */
+    /** Serves every queue of the pool until Stoker asks this worker to exit; see Stoker\Worker::run(). */
     public function run(): void
     {
         if (extension_loaded('pcntl')) {

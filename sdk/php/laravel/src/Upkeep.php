@@ -68,7 +68,7 @@ final class Upkeep
 
             return $this->lastRestart() === $this->restartedAt ? self::UP : self::OUTDATED;
         } catch (Throwable $e) {
-            // The cache does not answer. This must not cost the job an attempt, so return it and stop the worker.
+            // The cache does not answer. This must not count as an attempt of the job, so return it and stop the worker.
             $this->app->make(ExceptionHandler::class)->report($e);
 
             return self::OUTDATED;

@@ -129,7 +129,7 @@ final class Request
         return substr($this->head()->protocol, 5);
     }
 
-    /** IP address of the client, behind proxies that Stoker trusts that of their client; null if it is unknown. */
+    /** IP address of the client; behind proxies that Stoker trusts, the one that they report. null if it is unknown. */
     public function clientAddress(): ?string
     {
         $address = $this->task->meta(Key::CLIENT_ADDRESS);

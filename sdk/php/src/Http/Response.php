@@ -28,7 +28,7 @@ final class Response
     /**
      * @param int $status 200 to 599
      * @param array<string, string|int|list<string>> $headers a value or several, by name. Stoker determines `content-length`
-     *                                                        and the fields that concern the connection
+     *                                                        and the hop-by-hop fields
      * @param string|iterable<string> $body an iterable, such as a generator, is sent while it produces its pieces
      * @throws \InvalidArgumentException the status is out of range, or a header's name or value is invalid
      */

@@ -11,7 +11,7 @@ namespace Stoker\Internal;
  */
 final class Child
 {
-    /** By how many numbers of lcg_value() two processes that are forked one after the other are apart. */
+    /** How many numbers of lcg_value() lie between those of two processes that are forked one after the other. */
     private const LCG_STRIDE = 16;
     /** After this many numbers, a process may get those of an earlier one again. */
     private const LCG_PERIOD = 4096;
@@ -109,7 +109,7 @@ final class Child
         }
     }
 
-    /** PHP does not tell, but two processes that are forked now get the same number only then. */
+    /** PHP does not report it, but two processes that are forked now get the same number only then. */
     private static function isLcgSeeded(): bool
     {
         $numbers = [];
@@ -130,7 +130,7 @@ final class Child
     }
 
     /**
-     * The number of a received descriptor, which PHP does not tell.
+     * The number of a received descriptor, which PHP does not report.
      *
      * @param resource $stream
      */

@@ -132,7 +132,7 @@ final class Loop
     private function serveAll(): void
     {
         do {
-            // Over a connection that is lost, the server may have given the waiting tasks up.
+            // Over a connection that is lost, the server may have given up on the waiting tasks.
             while (!$this->channel->broken && ($frame = $this->waiting->shift()) !== null) {
                 $this->serve($frame);
                 if ($this->mustStop()) {
@@ -441,7 +441,7 @@ final class Loop
         $this->session?->onAnswer($id, $name, $frame);
     }
 
-    /** Ends a task that the server has given up because the connection was lost: its answer is not written. */
+    /** Ends a task that the server has given up on because the connection was lost: its answer is not written. */
     private function abandon(Task $task): void
     {
         $this->output->end();

@@ -125,7 +125,7 @@ final class Puller
         $this->deactivate();
     }
 
-    /** Returns the current task, whose code must not have run, at no cost to the task. */
+    /** Returns the current task, whose code must not have run. This does not count as an attempt. */
     public function return(): void
     {
         if ($this->loop->channel->isMine()) {
@@ -134,7 +134,7 @@ final class Puller
         $this->deactivate();
     }
 
-    /** Stops taking tasks. Tasks that were assigned here and not started go to other workers, at no cost to them. */
+    /** Stops taking tasks. Tasks that were assigned here and not started go to other workers; this does not count as an attempt. */
     public function close(): void
     {
         if ($this->loop->channel->isMine()) {

@@ -11,7 +11,7 @@ use function hrtime;
 /** What TERM, INT and the signal of a soft cancel do to a worker. @internal */
 final class Signals
 {
-    /** TERM and INT must end the wait for tasks, because the server does not tell this worker to exit. */
+    /** TERM and INT must end the wait for tasks, because the server does not ask this worker to exit. */
     public bool $stopLoop = false;
 
     public function __construct(private Loop $loop)

@@ -45,7 +45,7 @@ final class Zygote
     private array $mask = [];
     /** @var callable|int the application's handler of SIGCHLD */
     private $onChild;
-    private int $space;
+    private int $controlSpace;
     /** How many processes this one has forked. */
     private int $forked = 0;
 
@@ -82,7 +82,7 @@ final class Zygote
             throw new \RuntimeException('cannot connect to Stoker as the zygote of this pool: ' . socket_strerror(socket_last_error()));
         }
         $this->socket = $socket;
-        $this->space = socket_cmsg_space(SOL_SOCKET, SCM_RIGHTS, self::DESCRIPTORS);
+        $this->controlSpace = socket_cmsg_space(SOL_SOCKET, SCM_RIGHTS, self::DESCRIPTORS);
     }
 
     /**
@@ -127,7 +127,7 @@ final class Zygote
     /** @return array{int, string, string, array<int, mixed>}|null key, name and cookie of a worker, and its descriptors */
     private function receive(): ?array
     {
-        $message = ['buffer_size' => self::MAX_RECORD, 'controllen' => $this->space];
+        $message = ['buffer_size' => self::MAX_RECORD, 'controllen' => $this->controlSpace];
         $length = socket_recvmsg($this->socket, $message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
         if ($length === self::EOF) {
             exit(0); // Stoker has ended.
@@ -137,7 +137,7 @@ final class Zygote
         }
         $record = substr($message['iov'][0], 0, $length);
         if (ord($record[0]) !== self::SPAWN || strlen($record) < 10) {
-            exit(1); // A later version of Stoker would not send this, because it knows the version of this one.
+            exit(1); // Invalid record: Stoker knows the version of this zygote and sends it no others.
         }
         [$name, $cookie] = explode("\0", substr($record, 9), 2) + [1 => ''];
 

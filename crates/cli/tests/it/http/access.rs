@@ -4,13 +4,13 @@ use super::{on_tcp, post, start};
 use crate::setup;
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
-use stoker_testkit::{Client, Http, HttpAnswer, as_nobody, pool_of};
+use stoker_testkit::{Client, Http, HttpResponse, as_nobody, pool_of};
 use stoker_wire::Status;
 
 const TCP: &str = "listen = [\"127.0.0.1:0\"]";
 
 #[track_caller]
-fn ask(http: &mut Http, path: &str, headers: &[(&str, &str)]) -> HttpAnswer {
+fn ask(http: &mut Http, path: &str, headers: &[(&str, &str)]) -> HttpResponse {
     http.request("POST", path, headers, "ok")
         .expect("an answer")
 }

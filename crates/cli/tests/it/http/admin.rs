@@ -2,10 +2,10 @@
 
 use super::{post, start};
 use serde_json::{Value, json};
-use stoker_testkit::{App, HttpAnswer};
+use stoker_testkit::{App, HttpResponse};
 
 #[track_caller]
-fn get(app: &App, path: &str) -> HttpAnswer {
+fn get(app: &App, path: &str) -> HttpResponse {
     app.http().request("GET", path, &[], "").expect("an answer")
 }
 

@@ -2,10 +2,10 @@
 
 use super::{post, start};
 use std::collections::{BTreeMap, HashSet};
-use stoker_testkit::{App, HttpAnswer, procs, until};
+use stoker_testkit::{App, HttpResponse, procs, until};
 
 #[track_caller]
-fn scrape(app: &App) -> HttpAnswer {
+fn scrape(app: &App) -> HttpResponse {
     app.http()
         .request("GET", "/metrics", &[], "")
         .expect("an answer")

@@ -11,7 +11,7 @@ mod pushes;
 mod sockets;
 
 use crate::{pool_of, setup};
-use stoker_testkit::{App, Http, HttpAnswer};
+use stoker_testkit::{App, Http, HttpResponse};
 
 /// Two workers, and HTTP on the unix socket `http.sock`; `more` begins with keys of `[http]`.
 fn config(more: &str) -> String {
@@ -28,7 +28,7 @@ fn start(more: &str) -> App {
 
 /// One call on a connection of its own.
 #[track_caller]
-fn post(app: &App, path: &str, headers: &[(&str, &str)], body: &str) -> HttpAnswer {
+fn post(app: &App, path: &str, headers: &[(&str, &str)], body: &str) -> HttpResponse {
     let answer = app.http().request("POST", path, headers, body);
     answer.expect("an answer")
 }

@@ -193,7 +193,7 @@ fn a_late_answer_is_rejected() {
     assert_eq!(job["crashes"], 1);
 }
 
-/// The server gives up a worker whose task exceeds its time limit, also while the worker has no connection.
+/// The server gives up on a worker whose task exceeds its time limit, also while the worker has no connection.
 #[test]
 fn a_late_answer_is_counted_if_the_server_gave_up_the_worker() {
     let config = "[pool.far]\ntask_timeout = \"100ms\"\nstop_grace = \"100ms\"\n[queue.mails]\npool = \"far\"\ntries = 5\n\
@@ -229,7 +229,7 @@ fn sessions_can_be_disabled() {
     assert_eq!(app.client().job_in(&id, "done")["crashes"], 1);
 }
 
-/// A worker that ran no task when its connection was lost counts no crash.
+/// No crash is counted if a worker ran no task when its connection was lost.
 #[test]
 fn an_idle_worker_that_is_lost_costs_no_task_anything() {
     let app = start("");

@@ -1,4 +1,4 @@
-//! Makes a call of a request, and a response of its answer.
+//! Turns a request into a call, and its answer into a response.
 
 use super::answer::{self, Answered};
 use super::error::SiteError;

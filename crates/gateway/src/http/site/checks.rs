@@ -1,4 +1,4 @@
-//! Rejects requests that another program on the way could take for something else, and those that no worker can answer.
+//! Rejects requests that another program on the way could interpret differently, and those that no worker can answer.
 
 use super::error::SiteError;
 use hyper::header::{TRANSFER_ENCODING, UPGRADE};

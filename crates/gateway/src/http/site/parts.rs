@@ -15,9 +15,9 @@ use stoker_wire::Status;
 pub(super) struct PartsBody {
     /// The part of the body that came with the head.
     first: Option<Bytes>,
-    /// `None` when they are passed on to another owner.
+    /// `None` once they have been moved out.
     parts: Option<Parts>,
-    /// How many bytes are missing of the length that the worker has announced.
+    /// How many bytes of the announced length have not arrived yet.
     missing: Option<u64>,
     trailers: Option<HeaderMap>,
 }
@@ -31,13 +31,13 @@ impl PartsBody {
             missing: length,
             trailers: None,
         };
-        body.count(&first)?;
+        body.deduct(&first)?;
         body.first = Some(first).filter(|first| !first.is_empty());
         Ok(body)
     }
 
-    /// Takes bytes off the announced length.
-    fn count(&mut self, bytes: &Bytes) -> io::Result<()> {
+    /// Deducts bytes from the announced length.
+    fn deduct(&mut self, bytes: &Bytes) -> io::Result<()> {
         if let Some(missing) = self.missing {
             let left = missing.checked_sub(bytes.len() as u64);
             let left = left.ok_or_else(|| cut_off("it has more bytes than its content-length"))?;
@@ -49,13 +49,13 @@ impl PartsBody {
     /// The bytes of a part. The last one must not end the body too early.
     fn take(&mut self, part: Part) -> io::Result<Bytes> {
         let Some(end) = part.end else {
-            self.count(&part.body)?;
+            self.deduct(&part.body)?;
             return Ok(part.body);
         };
         if end.status != Status::OK {
             return Err(cut_off(&String::from_utf8_lossy(&part.body)));
         }
-        self.count(&part.body)?;
+        self.deduct(&part.body)?;
         if self.missing.is_some_and(|missing| missing > 0) {
             return Err(cut_off("it has fewer bytes than its content-length"));
         }

@@ -1,4 +1,4 @@
-//! What the access log says of a request, as far as it is known before its response is sent.
+//! The access log entry of a request, as far as it is known before its response is sent.
 
 use super::access_log::{self, Access};
 use super::sites::Site;

@@ -9,7 +9,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteSettings {
     pub name: String,
-    /// Host names; none for all that no other site has.
+    /// Host names; if empty, the site gets all names that no other site has.
     pub hosts: Vec<String>,
     /// The directory with the public files.
     pub root: Option<PathBuf>,
@@ -19,7 +19,7 @@ pub struct SiteSettings {
     pub max_age: Option<Duration>,
     /// The maximum size of a request's body, in bytes.
     pub max_body: u64,
-    /// Addresses of reverse proxies whose headers about the client are believed.
+    /// Addresses of reverse proxies whose headers about the client are trusted.
     pub trusted_proxies: Vec<String>,
     /// The headers that they set.
     pub proxy_headers: Vec<String>,

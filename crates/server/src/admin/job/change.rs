@@ -90,7 +90,7 @@ impl Plane {
         let alone = matches!(which, Selection::One(_));
         let names_states = state.is_some() || !target.filter.states.is_empty();
         let effect = loaded_effect(&change, alone, names_states);
-        let ticket = self.admin_ticket(caller, OperatorReply::Changed(effect));
+        let ticket = self.create_admin_ticket(caller, OperatorReply::Changed(effect));
         self.jobs.send(StoreRequest::Change {
             ticket,
             which,

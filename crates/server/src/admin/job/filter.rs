@@ -61,7 +61,7 @@ impl Plane {
             Ok(id) => id,
             Err(_) => return Err(Rejected::not_found(self.unknown_queue(Kind::Jobs, name))),
         };
-        let queue = self.known_queue(id);
+        let queue = self.find_or_open_queue(id);
         Ok(self
             .jobs
             .queue(queue)

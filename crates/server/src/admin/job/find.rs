@@ -114,7 +114,7 @@ fn narrowed(filter: Filter, change: Option<job::Change>) -> Option<Filter> {
 
 impl Plane {
     fn query(&mut self, caller: Caller, what: OperatorReply, query: Query) {
-        let ticket = self.admin_ticket(caller, what);
+        let ticket = self.create_admin_ticket(caller, what);
         self.jobs.send(StoreRequest::Query { ticket, query });
     }
 }

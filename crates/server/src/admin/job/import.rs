@@ -18,7 +18,7 @@ impl Handle for job::Import {
             };
             jobs.push(plane.import_of(job).map_err(wrong)?);
         }
-        let ticket = plane.admin_ticket(caller, OperatorReply::Changed(LoadedEffect::None));
+        let ticket = plane.create_admin_ticket(caller, OperatorReply::Changed(LoadedEffect::None));
         plane.jobs.send(StoreRequest::Import { ticket, jobs });
         Ok(None)
     }
@@ -31,7 +31,7 @@ impl Plane {
         let checkpoint = job.checkpoint();
         Ok(Import {
             job: self.imported(job, state)?,
-            run: run_of(job),
+            counters: run_of(job),
             was: job.id.clone().map(|id| id.0).unwrap_or_default(),
             error: error.map(stored_error),
             checkpoint: (!checkpoint.is_empty()).then(|| checkpoint.to_vec()),

@@ -15,8 +15,8 @@ use stoker_store::Ticket;
 
 impl Plane {
     /// A ticket for an answer of the store that an operator waits for.
-    fn admin_ticket(&mut self, caller: Caller, what: OperatorReply) -> Ticket {
+    fn create_admin_ticket(&mut self, caller: Caller, what: OperatorReply) -> Ticket {
         let (conn, id) = (caller.reply_conn(), caller.id);
-        self.jobs.ticket(Waiter::Admin { conn, id, what })
+        self.jobs.create_ticket(Waiter::Admin { conn, id, what })
     }
 }

@@ -74,7 +74,7 @@ impl Reloads {
     }
 
     /// Records how a pool's reload ended, and returns the requests whose pools have all been reloaded.
-    fn ended(&mut self, pool: PoolId, result: &PoolReload) -> Vec<Reload> {
+    fn record_end(&mut self, pool: PoolId, result: &PoolReload) -> Vec<Reload> {
         for reload in &mut self.waiting {
             if let Some(at) = reload.pending.iter().position(|pending| *pending == pool) {
                 reload.pending.swap_remove(at);
@@ -209,7 +209,7 @@ impl Plane {
                 self.todo.push_back(Todo::Tick);
             }
         }
-        for reload in self.admin.reloads.ended(pool, &result) {
+        for reload in self.admin.reloads.record_end(pool, &result) {
             let (conn, id, value) = reload.answer();
             self.answer_json(conn, id, &value);
         }

@@ -37,7 +37,7 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "address",
             "none",
             Field::Other(ADDRESS),
-            "Where the server of `strategy = \"fastcgi\"` or `\"http\"` accepts connections: `host:port`, or the path of a unix socket (with a slash, or `.sock` at its end), relative to `directory`. Port 0 stands for any free port, and `{worker}` in a path for the name of the worker (`web-1`). `{address}` in `command` and the environment variable `STOKER_ADDRESS` contain the resulting address. A reload starts the new server before it stops the old one, unless they have the same address.",
+            "The address of the server of `strategy = \"fastcgi\"` or `\"http\"`: `host:port`, or the path of a unix socket (with a slash, or `.sock` at its end), relative to `directory`. Port 0 stands for any free port, and `{worker}` in a path for the name of the worker (`web-1`). `{address}` in `command` and the environment variable `STOKER_ADDRESS` contain the resulting address. A reload starts the new server before it stops the old one, unless they have the same address.",
         ),
         key(
             "workers",
@@ -85,7 +85,7 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "task_timeout",
             "\"60s\"",
             time_or_none(at!(core.task_timeout)),
-            "How long one task may run, and how long one that answers in parts may take for each part. Then the worker gets a soft signal, if it asked for one, and is killed.",
+            "How long one task may run, and how long one that answers in parts may take for each part. Then the worker gets a soft signal, if it supports that, and is killed.",
         ),
         key(
             "kill_grace",

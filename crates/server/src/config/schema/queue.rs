@@ -155,8 +155,8 @@ const BACKOFF: Other<Queue> = Other {
     copy: |from, to| to.jobs.backoff = from.jobs.backoff.clone(),
 };
 
-/// The maximum number of entries in a list of times.
-const MAX_WAITS: usize = 100;
+/// The maximum number of delays in a list.
+const MAX_DELAYS: usize = 100;
 
 fn read_backoff(
     section: &Section<'_, '_>,
@@ -170,7 +170,7 @@ fn read_backoff(
         return;
     };
     let what = match &backoff {
-        Backoff::List(times) if times.len() > MAX_WAITS => {
+        Backoff::List(times) if times.len() > MAX_DELAYS => {
             format!("the list has {} durations", times.len())
         }
         Backoff::Exponential { base, cap } if base > cap => "base is above cap".to_owned(),

@@ -71,7 +71,7 @@ pub(crate) const SITE: Schema<SiteConfig> = Schema {
             "trusted_proxies",
             "[]",
             Field::Texts(at!(trusted_proxies), "[\"10.0.0.0/8\", \"loopback\"]"),
-            "Addresses of reverse proxies whose `Forwarded` and `X-Forwarded-…` headers are believed. `loopback` and `private` stand for the usual ranges.",
+            "Addresses of reverse proxies whose `Forwarded` and `X-Forwarded-…` headers are trusted. `loopback` and `private` stand for the usual ranges.",
         ),
         start_key(
             "proxy_headers",

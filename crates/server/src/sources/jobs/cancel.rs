@@ -73,7 +73,7 @@ impl Plane {
     /// Cancels a job that was returned to the store just after the store had reported it as loaded.
     fn cancel_in_store(&mut self, no: u64, job: JobId) {
         self.jobs.cancellings.start_part(no);
-        let ticket = self.jobs.ticket(Waiter::StrayCancelled(no));
+        let ticket = self.jobs.create_ticket(Waiter::StrayCancelled(no));
         self.jobs.send(StoreRequest::Change {
             ticket,
             which: Selection::One(job),
@@ -112,9 +112,9 @@ impl Plane {
     }
 
     /// Creates a ticket with which operators who cancel a job wait until its end is saved.
-    pub(super) fn end_ticket(&mut self, cancelled_by: Vec<u64>) -> Option<Ticket> {
+    pub(super) fn create_end_ticket(&mut self, cancelled_by: Vec<u64>) -> Option<Ticket> {
         let has_any = !cancelled_by.is_empty();
-        has_any.then(|| self.jobs.ticket(Waiter::Cancelled(cancelled_by)))
+        has_any.then(|| self.jobs.create_ticket(Waiter::Cancelled(cancelled_by)))
     }
 
     /// Records for operators that a job was not cancelled, because it left the core in another way.

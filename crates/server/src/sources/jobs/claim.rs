@@ -14,14 +14,14 @@ impl Plane {
             return;
         };
         loaded.claimed = true;
-        let (job, mut run) = (loaded.job.id, loaded.job.run);
+        let (job, mut counters) = (loaded.job.id, loaded.job.counters);
         // Counts the run that is about to start.
-        run.attempt = run.attempt.saturating_add(1);
-        let ticket = Some(self.jobs.ticket(Waiter::Claim { task, job }));
+        counters.attempt = counters.attempt.saturating_add(1);
+        let ticket = Some(self.jobs.create_ticket(Waiter::Claim { task, job }));
         let ending = Ending::Done { result: None };
         self.jobs.send(StoreRequest::End {
             job,
-            run,
+            counters,
             ending,
             ticket,
             output: None,
@@ -88,7 +88,7 @@ impl Plane {
         let Some(of_queue) = self.jobs.queue_id(queue) else {
             return;
         };
-        let ticket = self.jobs.ticket(Waiter::Push {
+        let ticket = self.jobs.create_ticket(Waiter::Push {
             queue: of_queue,
             to: None,
             // The job was charged to the quota when it was first pushed.

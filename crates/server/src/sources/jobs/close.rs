@@ -1,5 +1,5 @@
 //! Closes undeclared queues that are not in use, because their number in memory is limited. What the store keeps
-//! of their past stays there; if a job appears in one, it is opened again.
+//! of their jobs stays there; if a job appears in one, it is opened again.
 
 use crate::config::JobsConfig;
 use crate::counted;
@@ -57,7 +57,7 @@ impl Plane {
             );
             return Err((Status::RESOURCE_EXHAUSTED, text));
         };
-        let id = self.known_queue(name);
+        let id = self.find_or_open_queue(name);
         if let Some(of_queue) = self.jobs.queue_mut(id) {
             of_queue.creator = user;
         }
@@ -132,7 +132,7 @@ impl Plane {
         let counts = queue.counts;
         self.jobs.closed.insert(queue.no, Closed { name, counts });
         self.admin.overrides.remove(&id);
-        *self.queue_stats(id) = Default::default();
+        *self.queue_stats_mut(id) = Default::default();
     }
 
     /// The name of a queue in the store, including closed ones.

@@ -67,7 +67,7 @@ enum LogDecision {
 /// A failed run.
 pub(crate) struct FailedRun<'a> {
     pub(crate) job: &'a Job,
-    pub(crate) run: RunCounters,
+    pub(crate) counters: RunCounters,
     pub(crate) worker: Option<WorkerId>,
     pub(crate) error: &'a JobError,
     /// The time until the next run, in milliseconds; `None` if this was the last one.
@@ -77,7 +77,10 @@ pub(crate) struct FailedRun<'a> {
 impl Plane {
     pub(crate) fn log_failed_run(&mut self, failed_run: &FailedRun<'_>) {
         let FailedRun {
-            job, run, error, ..
+            job,
+            counters,
+            error,
+            ..
         } = failed_run;
         let Some(queue) = self.jobs.queue_id(job.queue) else {
             return;
@@ -97,7 +100,7 @@ impl Plane {
             Some(ms) => format!("; next run in {ms} ms"),
             None => "; the job is not retried".to_owned(),
         };
-        let attempt = run.attempt.max(1);
+        let attempt = counters.attempt.max(1);
         let text = format!(
             "job {id}{shown} of queue {name} {what} on attempt {attempt}: {}: {}{next}",
             error.class, error.message
@@ -108,9 +111,9 @@ impl Plane {
             .with("type", kind)
             .with("queue", name)
             .with("attempt", attempt)
-            .with("crashes", run.crashes)
+            .with("crashes", counters.crashes)
             .with("worker", self.worker_name(failed_run.worker))
-            .with("ran_ms", run.ran_us / 1_000)
+            .with("ran_ms", counters.ran_us / 1_000)
             .with("class", error.class.as_str())
             .with("reason", error.message.as_str())
             .with("place", error.place.as_deref())
@@ -135,17 +138,20 @@ impl Plane {
             .with("job", id.to_string())
             .with("type", kind)
             .with("queue", name)
-            .with("attempt", job.run.attempt.saturating_add(1))
+            .with("attempt", job.counters.attempt.saturating_add(1))
             .with("crashes", crashes);
         self.log.put(entry);
     }
 
     /// Logs the failure of a job that counted as done already, since its delivery or its acknowledgement.
     pub(crate) fn log_failed_after_ack(&mut self, job: &Job, error: &JobError) {
-        let attempt = job.run.attempt.saturating_add(1);
+        let attempt = job.counters.attempt.saturating_add(1);
         self.log_failed_run(&FailedRun {
             job,
-            run: RunCounters { attempt, ..job.run },
+            counters: RunCounters {
+                attempt,
+                ..job.counters
+            },
             worker: None,
             error,
             next_in_ms: None,
@@ -158,12 +164,12 @@ impl Plane {
             "crashed: its worker died during the run; the job counts as done and is not retried";
         let entry = events::RUN_CRASHED.message(text).with("final", true);
         let entry = entry.with("reason", "its worker died during the run");
-        self.log_lost_run(job, job.run.crashes, entry);
+        self.log_lost_run(job, job.counters.crashes, entry);
     }
 
     pub(crate) fn admits_failure(&mut self, queue: QueueId) -> bool {
         let now = self.now;
-        match self.queue_stats(queue).failures.decide(now) {
+        match self.queue_stats_mut(queue).failures.decide(now) {
             LogDecision::Logged => true,
             LogDecision::Omitted { report_at } => {
                 if let Some(at) = report_at {
@@ -176,7 +182,7 @@ impl Plane {
 
     /// Reports how many failed runs of a queue were not logged.
     pub(crate) fn report_failures(&mut self, queue: QueueId) {
-        let runs = std::mem::take(&mut self.queue_stats(queue).failures.omitted);
+        let runs = std::mem::take(&mut self.queue_stats_mut(queue).failures.omitted);
         let (name, kind) = (self.core.queue(queue).name, self.core.queue(queue).kind);
         let (what, hint) = match kind {
             Kind::Jobs => ("queue", "; `stoker jobs failures` shows them all"),

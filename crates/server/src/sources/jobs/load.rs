@@ -85,7 +85,7 @@ impl Plane {
     }
 
     /// The queue with this name, which is opened on first use.
-    pub(crate) fn known_queue(&mut self, name: NameId) -> QueueId {
+    pub(crate) fn find_or_open_queue(&mut self, name: NameId) -> QueueId {
         let id = self.core.queue_of_name(name);
         match self.jobs.queue_mut(id) {
             Some(of_queue) => of_queue.used_at = self.now,
@@ -162,7 +162,7 @@ impl Plane {
             return;
         };
         let (name, tries) = (of_queue.name, self.jobs.tries_of(&job));
-        let (class, order, run) = (job.class, job.order, job.run);
+        let (class, order, counters) = (job.class, job.order, job.counters);
         let options = job.options.as_deref();
         let limit = options.and_then(|options| options.timeout_ms);
         let limit = limit.map(|ms| Span::from_millis(u64::from(ms)));
@@ -181,8 +181,8 @@ impl Plane {
             origin: Promise::Job { tries },
             time_left: None,
             limit,
-            attempt: run.attempt,
-            crashes: counted_crashes(run.crashes),
+            attempt: counters.attempt,
+            crashes: counted_crashes(counters.crashes),
             was_parked,
             parent: None,
         };
@@ -311,9 +311,9 @@ impl Plane {
             self.unpark(id);
             return;
         };
-        if let Some(ParkedJob { run, .. }) = self.jobs.parked.remove(id) {
+        if let Some(ParkedJob { counters, .. }) = self.jobs.parked.remove(id) {
             // If the disk fails, the store may not contain the counters of the last run yet.
-            self.load_as(Job { run, ..*job }, true);
+            self.load_as(Job { counters, ..*job }, true);
         }
     }
 }

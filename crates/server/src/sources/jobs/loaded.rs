@@ -36,7 +36,7 @@ pub(crate) struct LoadedJob {
 impl LoadedJob {
     pub(crate) fn new(job: Job) -> Self {
         Self {
-            uncounted_crashes: job.run.crashes - counted_crashes(job.run.crashes),
+            uncounted_crashes: job.counters.crashes - counted_crashes(job.counters.crashes),
             job,
             output: Vec::new(),
             acked: false,

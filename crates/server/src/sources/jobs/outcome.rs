@@ -42,23 +42,23 @@ impl Plane {
                 Ending::Failed(error)
             }
         };
-        let run = run_of(&loaded, facts, answer);
+        let counters = run_of(&loaded, facts, answer);
         if let Ending::Failed(error) = &ending {
             self.log_failed_run(&FailedRun {
                 job: &loaded.job,
-                run,
+                counters,
                 worker: facts.worker,
                 error,
                 next_in_ms: None,
             });
         }
-        self.end_in_store(&mut loaded, run, ending);
+        self.end_in_store(&mut loaded, counters, ending);
     }
 
-    fn end_in_store(&mut self, loaded: &mut LoadedJob, run: RunCounters, ending: Ending) {
+    fn end_in_store(&mut self, loaded: &mut LoadedJob, counters: RunCounters, ending: Ending) {
         let cancelled_by = std::mem::take(&mut loaded.cancelled_by);
         let ticket = match ending {
-            Ending::Cancelled => self.end_ticket(cancelled_by),
+            Ending::Cancelled => self.create_end_ticket(cancelled_by),
             // The job finished before it could be cancelled.
             Ending::Done { .. } | Ending::Failed(_) => {
                 self.record_not_cancelled(cancelled_by);
@@ -67,7 +67,7 @@ impl Plane {
         };
         self.jobs.send(StoreRequest::End {
             job: loaded.job.id,
-            run,
+            counters,
             ending,
             ticket,
             output: loaded.kept_output(),
@@ -86,21 +86,21 @@ impl Plane {
         let Some((queue, mut loaded)) = self.unload(task, facts, answer) else {
             return;
         };
-        let run = run_of(&loaded, facts, answer);
+        let counters = run_of(&loaded, facts, answer);
         let error = match cause {
             Cause::Answered => error_of(Outcome::Failed, answer),
             Cause::TimedOut => error_of(Outcome::TimedOut, None),
             Cause::Abandoned => error_of(Outcome::Abandoned, None),
         };
         let ordered = self.core.queue(queue).config.ordered;
-        let is_last = is_last(&loaded, run, cause);
+        let is_last = is_last(&loaded, counters, cause);
         let wait = after.unwrap_or_else(|| self.backoff_of(queue, &loaded, facts.attempt));
         // A job that releases itself for another run has not failed.
         let is_failure = is_last || answer.is_none_or(|answer| is_error(answer.status));
         if is_failure {
             self.log_failed_run(&FailedRun {
                 job: &loaded.job,
-                run,
+                counters,
                 worker: facts.worker,
                 error: &error,
                 next_in_ms: (!is_last).then(|| wait.as_millis()),
@@ -111,14 +111,14 @@ impl Plane {
                 let key = loaded.job.key.clone();
                 self.todo.push_back(Todo::Unblock { queue, key });
             }
-            return self.end_in_store(&mut loaded, run, Ending::Failed(error));
+            return self.end_in_store(&mut loaded, counters, Ending::Failed(error));
         }
         self.record_not_cancelled(std::mem::take(&mut loaded.cancelled_by));
         let due_ms = steady_ms().saturating_add(wait.0.div_ceil(1_000));
         let output = loaded.kept_output();
         self.jobs.send(StoreRequest::Retry {
             job: loaded.job.id,
-            run,
+            counters,
             due_ms,
             error,
             output,
@@ -130,7 +130,7 @@ impl Plane {
                 id,
                 queue,
                 key,
-                run,
+                counters,
                 due_ms,
             });
         }
@@ -192,7 +192,7 @@ impl Plane {
         let queue = self.jobs.queue_id(loaded.job.queue)?;
         self.jobs.runs_changed = true;
         let now = self.now;
-        let stats = self.queue_stats(queue);
+        let stats = self.queue_stats_mut(queue);
         stats.waited.record(now, facts.waited);
         if facts.worker.is_some() {
             stats.ran.record(now, ran(facts, answer));
@@ -228,7 +228,7 @@ pub(super) fn run_of(
         attempt: facts.attempt,
         exceptions: loaded
             .job
-            .run
+            .counters
             .exceptions
             .saturating_add(u16::from(is_exception)),
         crashes: facts.crashes.saturating_add(loaded.uncounted_crashes),
@@ -237,7 +237,7 @@ pub(super) fn run_of(
 }
 
 /// Whether a failed run was the last one by rules that need the wall clock or more than the number of attempts.
-fn is_last(loaded: &LoadedJob, run: RunCounters, cause: Cause) -> bool {
+fn is_last(loaded: &LoadedJob, counters: RunCounters, cause: Cause) -> bool {
     let Some(options) = loaded.job.options.as_deref() else {
         return false;
     };
@@ -246,7 +246,7 @@ fn is_last(loaded: &LoadedJob, run: RunCounters, cause: Cause) -> bool {
         .is_some_and(|until| wall_ms() >= until)
         || options
             .max_exceptions
-            .is_some_and(|max| run.exceptions >= max)
+            .is_some_and(|max| counters.exceptions >= max)
         || (options.fail_on_timeout && cause == Cause::TimedOut)
 }
 

@@ -46,7 +46,7 @@ impl Plane {
         }
         let user = self.peers.conns.get(conn).and_then(|conn| conn.user);
         let name = self.queue_for_push(queue_name, user)?;
-        let queue = self.known_queue(name);
+        let queue = self.find_or_open_queue(name);
         if let Some(text) = self.too_large_for(queue, frame.body.len()) {
             return Err((Status::INVALID_ARGUMENT, text));
         }
@@ -69,7 +69,7 @@ impl Plane {
         if let Some(user) = user {
             self.memory.users[user].pushes += 1;
         }
-        let ticket = self.jobs.ticket(Waiter::Push {
+        let ticket = self.jobs.create_ticket(Waiter::Push {
             queue,
             to,
             user,

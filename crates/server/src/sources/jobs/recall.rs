@@ -101,7 +101,7 @@ impl Plane {
             _ => LoadedEffect::Suspend { alone },
         };
         let what = OperatorReply::Changed(effect);
-        let ticket = self.jobs.ticket(Waiter::Admin { conn, id, what });
+        let ticket = self.jobs.create_ticket(Waiter::Admin { conn, id, what });
         self.jobs.send(StoreRequest::Change {
             ticket,
             which: Selection::One(job),
@@ -122,7 +122,7 @@ impl Plane {
             .chain(parked.iter().map(|parked_job| parked_job.id))
             .collect();
         let which = Selection::Loaded(ids);
-        let ticket = self.jobs.ticket(Waiter::Recalled(Box::new(Recalled {
+        let ticket = self.jobs.create_ticket(Waiter::Recalled(Box::new(Recalled {
             caller,
             jobs,
             parked,
@@ -153,8 +153,8 @@ impl Plane {
         // others of its key.
         loaded.job.order = self.core.order_of(task);
         let (attempt, crashes) = self.core.counts_of(task);
-        loaded.job.run.attempt = attempt;
-        loaded.job.run.crashes = crashes.saturating_add(loaded.uncounted_crashes);
+        loaded.job.counters.attempt = attempt;
+        loaded.job.counters.crashes = crashes.saturating_add(loaded.uncounted_crashes);
         // No other job of its key may overtake it until the store has confirmed the change.
         self.block(loaded.job.queue, &loaded.job.key, true);
         self.step(Event::Cancel { task, kill: false }, None);

@@ -38,9 +38,9 @@ impl Plane {
         if std::mem::replace(&mut loaded.acked, true) {
             return;
         }
-        let (job, mut run) = (loaded.job.id, run_of(loaded, facts, None));
+        let (job, mut counters) = (loaded.job.id, run_of(loaded, facts, None));
         // Counts the current run.
-        run.attempt = run.attempt.saturating_add(1);
+        counters.attempt = counters.attempt.saturating_add(1);
         // The run continues to write output; what it has written so far is the beginning of that.
         let (unreported, output) = (loaded.take_unreported(), loaded.kept_output());
         let Some(worker) = facts.worker else {
@@ -50,11 +50,11 @@ impl Plane {
             .into_iter()
             .flatten()
             .for_each(|request| self.jobs.send(request));
-        let ticket = Some(self.jobs.ticket(Waiter::Ack { worker, task, job }));
+        let ticket = Some(self.jobs.create_ticket(Waiter::Ack { worker, task, job }));
         let ending = Ending::Done { result: None };
         self.jobs.send(StoreRequest::End {
             job,
-            run,
+            counters,
             ending,
             ticket,
             output,

@@ -113,7 +113,7 @@ impl Jobs {
     }
 
     /// Creates a ticket for a waiter.
-    pub(crate) fn ticket(&mut self, waiter: Waiter) -> Ticket {
+    pub(crate) fn create_ticket(&mut self, waiter: Waiter) -> Ticket {
         let at = self.free.pop().unwrap_or_else(|| {
             self.waiters.push((0, None));
             self.waiters.len() - 1

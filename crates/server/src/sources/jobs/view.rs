@@ -26,8 +26,8 @@ pub(crate) fn job_summary(plane: &Plane, view: &View) -> Shown {
         },
         kind: options.and_then(|options| options.kind.clone()),
         // The number of runs that have ended, plus one if the job is running.
-        attempt: view.run.attempt.saturating_add(u16::from(is_running)),
-        crashes: view.run.crashes,
+        attempt: view.counters.attempt.saturating_add(u16::from(is_running)),
+        crashes: view.counters.crashes,
         priority: view.class,
         key: (!view.key.is_empty()).then(|| text_of(&view.key)),
         created_at: rfc3339(view.created_ms),
@@ -52,8 +52,8 @@ pub(crate) fn job_details(plane: &Plane, view: &View) -> WholeJob {
     let shown = |bytes: &Bytes| text_of(&bytes.bytes);
     let details = Details {
         owner: view.owner.as_deref().map(str::to_owned),
-        exceptions: view.run.exceptions,
-        ran_ms: view.run.ran_us as f64 / 1_000.0,
+        exceptions: view.counters.exceptions,
+        ran_ms: view.counters.ran_us as f64 / 1_000.0,
         tries: options.and_then(|options| options.tries),
         options: options.and_then(|options| serde_json::to_value(exported_options(options)).ok()),
         body: whole.body.as_ref().map(shown),
@@ -104,7 +104,7 @@ pub(crate) fn view_of(job: &Job) -> View {
         state: State::Ready,
         class: job.class,
         key: job.key.clone(),
-        run: job.run,
+        counters: job.counters,
         created_ms: job.id.created_ms(),
         due_ms: job.due_ms,
         ended_ms: None,

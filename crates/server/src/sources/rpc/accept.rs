@@ -47,7 +47,10 @@ impl Plane {
     /// Adds a connection if there is a place, or rejects it. Returns false if it must wait for a place, and with
     /// it all that follow.
     fn admit_connection(&mut self, conn: Conn) -> bool {
-        let user = self.memory.users.of(Identity::Uid(conn.peer.uid));
+        let user = self
+            .memory
+            .users
+            .find_or_insert(Identity::Uid(conn.peer.uid));
         match self.find_place(user) {
             Ok(Place::Free) => {
                 let id = self.add(conn, Some(user));
@@ -297,7 +300,7 @@ impl Plane {
         conn.half_frame_seen = false;
         match (&conn.role, frame.kind) {
             (_, Type::Ping) => {
-                self.pong(id, frame.id);
+                self.send_pong(id, frame.id);
                 Ok(())
             }
             (_, Type::Pong) => Ok(()),
@@ -332,7 +335,7 @@ impl Plane {
             _ => b"",
         };
         if let Some(conn) = self.peers.conns.get_mut(id) {
-            conn.out.raw(text);
+            conn.out.append_raw(text);
             conn.closing = true;
         }
         self.mark_dirty(id);

@@ -69,7 +69,7 @@ impl Plane {
 
     /// Charges a connection to another user.
     fn set_user(&mut self, id: ConnId, identity: Identity) -> UserId {
-        let user = self.memory.users.of(identity);
+        let user = self.memory.users.find_or_insert(identity);
         if let Some(conn) = self.peers.conns.get_mut(id) {
             if let Some(before) = conn.user.replace(user) {
                 self.memory.users[before].connections -= 1;

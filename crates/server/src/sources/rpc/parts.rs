@@ -7,7 +7,7 @@ use crate::sources::{Origin, Parts, Payload, TaskAnswer};
 use stoker_core::{Event, Facts, TaskId, WorkerId};
 use stoker_wire::{Encode, Flags, Frame, Key, Status, Type};
 
-/// The most credit that a call can have at a time, in bytes. So much of its answer may wait here for its caller.
+/// The most credit that a call can have at a time, in bytes. This much of its answer may wait here for its caller.
 pub(crate) const MAX_CREDIT: u32 = 1 << 20;
 
 impl Plane {
@@ -82,7 +82,7 @@ impl Plane {
         }
     }
 
-    /// Checks that a part belongs to an answer that the worker has begun, and takes its bytes off the credit.
+    /// Checks that a part belongs to an answer that the worker has begun, and deducts its bytes from the credit.
     fn check_part(&mut self, worker: WorkerId, frame: &Frame<'_>) -> Result<(), Fault> {
         let task = self.payloads.task(frame.id);
         if !self.core.has_begun_answer(worker, task) {

@@ -33,7 +33,7 @@ impl Plane {
         }
         let has_begun = self.payloads[task].has_begun_answer();
         let client = self.client(conn);
-        if client.is_none_or(|client| !client.answered(id)) {
+        if client.is_none_or(|client| !client.record_answered(id)) {
             return;
         }
         match answer.filter(|_| outcome == Outcome::Answered) {
@@ -56,7 +56,7 @@ impl Plane {
             self.memory.answer_sizes.record(name, answer.body.len());
         }
         let queue = self.core.queue_of_name(name);
-        let stats = self.queue_stats(queue);
+        let stats = self.queue_stats_mut(queue);
         let succeeded = outcome == Outcome::Answered
             && answer.is_some_and(|answer| answer.status == Status::OK);
         match succeeded {
@@ -262,7 +262,7 @@ impl Plane {
         }
     }
 
-    pub(crate) fn pong(&mut self, id: ConnId, ping: u32) {
+    pub(crate) fn send_pong(&mut self, id: ConnId, ping: u32) {
         if let Some(conn) = self.peers.conns.get_mut(id) {
             conn.put(Encode::new(Type::Pong, ping));
         }

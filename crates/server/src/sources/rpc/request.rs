@@ -40,7 +40,11 @@ impl Plane {
         let is_gateway = client.gateway.is_some();
         let site = frame.name.strip_prefix(SITE_PREFIX);
         if let Some(site) = site.filter(|_| is_gateway) {
-            user = Some(self.memory.users.of_site(stoker_wire::service_of(site)));
+            user = Some(
+                self.memory
+                    .users
+                    .find_or_insert_site(stoker_wire::service_of(site)),
+            );
         }
         if let Some(key) = unknown_key(frame) {
             let text = format!(

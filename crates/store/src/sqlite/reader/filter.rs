@@ -33,7 +33,7 @@ impl Terms {
             .push_str(&condition.replace('?', &format!("?{number}")));
     }
 
-    fn number(&mut self, condition: &str, value: u64) {
+    fn add_number(&mut self, condition: &str, value: u64) {
         self.add(condition, super::signed(value));
     }
 }
@@ -55,17 +55,17 @@ fn terms(filter: &Filter, source: Source) -> Terms {
                 others.for_each(|state| terms.add("state <> ?", state as u8));
             }
             if let Some(before) = filter.before_ms {
-                terms.number("id < ? << 15", before.min(u64::MAX >> 17));
+                terms.add_number("id < ? << 15", before.min(u64::MAX >> 17));
             }
         }
         Source::Ended(queue, state) => {
             terms.add("queue = ?", queue.0);
             terms.add("state = ?", state as u8);
             if let Some(before) = filter.before_ms {
-                terms.number("ended < ?", before);
+                terms.add_number("ended < ?", before);
             }
             if let Some(print) = filter.fingerprint.filter(|_| state == State::Failed) {
-                terms.number("fingerprint = ?", print);
+                terms.add_number("fingerprint = ?", print);
             }
         }
     }

@@ -56,7 +56,7 @@ pub(super) fn view(row: &Row<'_>, table: &Table) -> rusqlite::Result<View> {
         state: State::from_code(row.get(2)?).unwrap_or(State::Ready),
         class: row.get(3)?,
         key: row.get_ref(4)?.as_blob()?.into(),
-        run: RunCounters {
+        counters: RunCounters {
             attempt: row.get(5)?,
             exceptions: row.get(6)?,
             crashes: row.get(7)?,

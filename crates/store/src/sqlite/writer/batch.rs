@@ -111,7 +111,7 @@ impl Batch {
 
     /// Records that a job ended. `eventful`: the job has rows in `history` or `kept`, which are deleted with
     /// it.
-    pub(super) fn age(&mut self, queue: QueueNo, state: State, job: JobId, eventful: bool) {
+    pub(super) fn record_end(&mut self, queue: QueueNo, state: State, job: JobId, eventful: bool) {
         let entry = job.0 | u64::from(eventful) << 63;
         self.ended
             .entry((queue, kind(state)))

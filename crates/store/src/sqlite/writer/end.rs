@@ -107,7 +107,7 @@ impl Writer {
     pub(super) fn end(
         &mut self,
         job: JobId,
-        run: RunCounters,
+        counters: RunCounters,
         ending: &Ending,
         output: Option<&[u8]>,
         batch: &mut Batch,
@@ -117,7 +117,7 @@ impl Writer {
             if let Some(output) = output {
                 self.keep(&mut summary, OUTPUT, None, 0, output)?;
             }
-            self.finish(summary, Some(run), ending, batch)?;
+            self.finish(summary, Some(counters), ending, batch)?;
         }
         Ok(Effect::Unloaded)
     }
@@ -126,7 +126,7 @@ impl Writer {
     pub(super) fn finish(
         &mut self,
         mut summary: JobSummary,
-        run: Option<RunCounters>,
+        counters: Option<RunCounters>,
         ending: &Ending,
         batch: &mut Batch,
     ) -> rusqlite::Result<()> {
@@ -136,7 +136,7 @@ impl Writer {
         match ending {
             Ending::Done { result } => {
                 self.keep_result_and_payload(&mut summary, result.as_ref(), batch.now)?;
-                self.move_done(&summary, run.unwrap_or_default(), batch.now)?;
+                self.move_done(&summary, counters.unwrap_or_default(), batch.now)?;
             }
             Ending::Failed(error) => {
                 self.note(
@@ -145,11 +145,11 @@ impl Writer {
                     HistoryKind::Failed,
                     &error_summary(error),
                 )?;
-                self.move_with_payload(&summary, State::Failed, run, Some(error), batch.now)?;
+                self.move_with_payload(&summary, State::Failed, counters, Some(error), batch.now)?;
             }
             Ending::Cancelled => {
                 self.note(&mut summary, batch.now, HistoryKind::Cancelled, "")?;
-                self.move_with_payload(&summary, State::Cancelled, run, None, batch.now)?;
+                self.move_with_payload(&summary, State::Cancelled, counters, None, batch.now)?;
             }
         }
         self.db
@@ -158,7 +158,7 @@ impl Writer {
         self.queues.count(summary.queue, summary.state, -1);
         self.queues.count(summary.queue, ending.state(), 1);
         let eventful = summary.notes > 0 || summary.marks & KEPT != 0;
-        batch.age(summary.queue, ending.state(), summary.id, eventful);
+        batch.record_end(summary.queue, ending.state(), summary.id, eventful);
         Ok(())
     }
 
@@ -193,14 +193,19 @@ impl Writer {
         Ok(())
     }
 
-    fn move_done(&self, summary: &JobSummary, run: RunCounters, now: u64) -> rusqlite::Result<()> {
+    fn move_done(
+        &self,
+        summary: &JobSummary,
+        counters: RunCounters,
+        now: u64,
+    ) -> rusqlite::Result<()> {
         self.db.prepare_cached(&MOVE_DONE)?.execute(params![
             summary.id.0 as i64,
             now as i64,
-            run.attempt,
-            run.exceptions,
-            run.crashes,
-            signed(run.ran_us),
+            counters.attempt,
+            counters.exceptions,
+            counters.crashes,
+            signed(counters.ran_us),
             summary.marks,
             summary.notes,
         ])?;
@@ -211,7 +216,7 @@ impl Writer {
         &self,
         summary: &JobSummary,
         state: State,
-        run: Option<RunCounters>,
+        counters: Option<RunCounters>,
         error: Option<&JobError>,
         now: u64,
     ) -> rusqlite::Result<()> {
@@ -219,10 +224,10 @@ impl Writer {
             summary.id.0 as i64,
             state as u8,
             now as i64,
-            run.map(|run| run.attempt),
-            run.map(|run| run.exceptions),
-            run.map(|run| run.crashes),
-            run.map(|run| signed(run.ran_us)),
+            counters.map(|counters| counters.attempt),
+            counters.map(|counters| counters.exceptions),
+            counters.map(|counters| counters.crashes),
+            counters.map(|counters| signed(counters.ran_us)),
             summary.marks,
             summary.notes,
             error.map(|error| fingerprint(error) as i64),

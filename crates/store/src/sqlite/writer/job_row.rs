@@ -90,7 +90,7 @@ impl<'r> JobRow<'r> {
             },
             meta_len: meta.len(),
             options: options.and_then(|text| serde_json::from_str(text).ok()),
-            run: RunCounters {
+            counters: RunCounters {
                 attempt: self.get(5)?,
                 exceptions: self.get(6)?,
                 crashes: self.get(7)?,

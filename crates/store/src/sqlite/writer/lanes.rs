@@ -15,20 +15,20 @@ pub(in crate::sqlite) struct Lanes {
     lanes: Vec<Lane>,
     free: Vec<u32>,
     /// Indexes of lanes by queue and class.
-    numbers: BTreeMap<(QueueNo, u8), Numbers>,
+    indexes: BTreeMap<(QueueNo, u8), Indexes>,
     loaded: JobMap<LoadedJob>,
     /// The number of loaded jobs that are ready, by queue.
     ready: Vec<u64>,
 }
 
 /// Indexes of lanes by key.
-type Numbers = HashMap<Arc<[u8]>, u32>;
+type Indexes = HashMap<Arc<[u8]>, u32>;
 
 pub(in crate::sqlite) struct Lane {
     queue: QueueNo,
     class: u8,
     key: Arc<[u8]>,
-    /// Where handing over continues: usually the order number of the last job that was handed over.
+    /// Where loading continues: usually the order number of the last loaded job.
     pub(super) cursor: u64,
     pub(super) loaded: u32,
     /// There may be ready jobs above the cursor.
@@ -51,8 +51,8 @@ impl Lane {
 
 impl Lanes {
     pub(super) fn get(&mut self, queue: QueueNo, class: u8, key: &[u8]) -> Option<&mut Lane> {
-        let number = *self.numbers.get(&(queue, class))?.get(key)?;
-        self.lanes.get_mut(number as usize)
+        let index = *self.indexes.get(&(queue, class))?.get(key)?;
+        self.lanes.get_mut(index as usize)
     }
 
     pub(super) fn is_loaded(&self, job: JobId) -> bool {
@@ -73,9 +73,9 @@ impl Lanes {
         job: JobId,
         parked: bool,
     ) -> &mut Lane {
-        let number = self.number(queue, class, key);
+        let index = self.find_or_insert(queue, class, key);
         let loaded = LoadedJob {
-            lane: number,
+            lane: index,
             parked,
         };
         let before = self.loaded.insert(job, loaded);
@@ -86,7 +86,7 @@ impl Lanes {
             None if !parked => self.count_ready(queue, 1),
             None => {}
         }
-        let lane = &mut self.lanes[number as usize];
+        let lane = &mut self.lanes[index as usize];
         lane.loaded += 1;
         lane
     }
@@ -102,23 +102,23 @@ impl Lanes {
         }
     }
 
-    /// Unloads a job. Returns its lane if no job of it is loaded any more and others wait there, because
-    /// `RefillLanes` has skipped the lane so far.
+    /// Unloads a job. Returns its lane if this was its last loaded job and more jobs wait in the store: `RefillLanes`
+    /// has skipped the lane until now.
     pub(super) fn unload(&mut self, job: JobId) -> Option<(QueueNo, u8, Arc<[u8]>)> {
         let LoadedJob {
-            lane: number,
+            lane: index,
             parked,
         } = self.loaded.remove(&job)?;
-        let lane = &mut self.lanes[number as usize];
+        let lane = &mut self.lanes[index as usize];
         let queue = lane.queue;
         lane.loaded -= 1;
         let left =
             (lane.loaded == 0 && lane.backlog).then(|| (queue, lane.class, lane.key.clone()));
         if lane.loaded == 0 {
-            if let Some(numbers) = self.numbers.get_mut(&(queue, lane.class)) {
-                numbers.remove(&lane.key);
+            if let Some(indexes) = self.indexes.get_mut(&(queue, lane.class)) {
+                indexes.remove(&lane.key);
             }
-            self.free.push(number);
+            self.free.push(index);
         }
         if !parked {
             self.count_ready(queue, -1);
@@ -126,10 +126,11 @@ impl Lanes {
         left
     }
 
-    fn number(&mut self, queue: QueueNo, class: u8, key: &[u8]) -> u32 {
-        let numbers = self.numbers.entry((queue, class)).or_default();
-        if let Some(number) = numbers.get(key) {
-            return *number;
+    /// Returns the index of a lane, adding the lane if it is new.
+    fn find_or_insert(&mut self, queue: QueueNo, class: u8, key: &[u8]) -> u32 {
+        let indexes = self.indexes.entry((queue, class)).or_default();
+        if let Some(index) = indexes.get(key) {
+            return *index;
         }
         let key: Arc<[u8]> = key.into();
         let lane = Lane {
@@ -140,18 +141,18 @@ impl Lanes {
             loaded: 0,
             backlog: false,
         };
-        let number = match self.free.pop() {
-            Some(number) => {
-                self.lanes[number as usize] = lane;
-                number
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.lanes[index as usize] = lane;
+                index
             }
             None => {
                 self.lanes.push(lane);
                 self.lanes.len() as u32 - 1
             }
         };
-        numbers.insert(key, number);
-        number
+        indexes.insert(key, index);
+        index
     }
 
     fn count_ready(&mut self, queue: QueueNo, change: i64) {

@@ -96,7 +96,7 @@ impl Writer {
         let row = params![queue.0, *state as u8, id.0 as i64, marks, notes];
         self.db.prepare_cached(&MARK_ENDED)?.execute(row)?;
         // Adds another entry to `ages`, so that these rows are deleted with the job.
-        batch.age(*queue, *state, *id, true);
+        batch.record_end(*queue, *state, *id, true);
         Ok(())
     }
 

@@ -59,8 +59,8 @@ impl Writer {
             return Ok(0);
         }
         let others = self.end_unmarked(&ends, batch)?;
-        for (job, run) in others {
-            self.end(job, run, &Ending::Done { result: None }, None, batch)?;
+        for (job, counters) in others {
+            self.end(job, counters, &Ending::Done { result: None }, None, batch)?;
         }
         let effects = ends.iter().map(|_| Effect::Unloaded);
         batch.effects.extend(effects);
@@ -78,21 +78,21 @@ impl Writer {
         let (mut ended, mut gone) = (Vec::with_capacity(ends.len()), Vec::new());
         let mut others = Vec::new();
         let mut row = rows.next()?;
-        for (job, run) in ends {
+        for (job, counters) in ends {
             // A job that does not exist has no row. The rows of the others are in the order of the request.
             let own = match row {
                 Some(row) if row.get::<_, u64>(0)? == job.0 => row,
                 _ => {
-                    others.push((*job, *run));
+                    others.push((*job, *counters));
                     continue;
                 }
             };
-            match plain_row(own, *run, &mut self.queues, batch)? {
+            match plain_row(own, *counters, &mut self.queues, batch)? {
                 Some(numbers) => {
                     gone.push(*job);
                     ended.push(numbers);
                 }
-                None => others.push((*job, *run)),
+                None => others.push((*job, *counters)),
             }
             row = rows.next()?;
         }
@@ -112,11 +112,11 @@ fn plain_end(request: &StoreRequest) -> Option<(JobId, RunCounters)> {
     match request {
         StoreRequest::End {
             job,
-            run,
+            counters,
             ending: Ending::Done { result: None },
             output: None,
             ..
-        } => Some((*job, *run)),
+        } => Some((*job, *counters)),
         _ => None,
     }
 }
@@ -124,7 +124,7 @@ fn plain_end(request: &StoreRequest) -> Option<(JobId, RunCounters)> {
 /// The values for END, if the job left no other data and its row was written by Stoker.
 fn plain_row(
     row: &Row<'_>,
-    run: RunCounters,
+    counters: RunCounters,
     queues: &mut Queues,
     batch: &mut Batch,
 ) -> rusqlite::Result<Option<[i64; 7]>> {
@@ -136,15 +136,15 @@ fn plain_row(
     };
     let job: i64 = row.get(0)?;
     let state = State::from_code(row.get(2)?).unwrap_or(State::Ready);
-    let run: [i64; 4] = [
-        run.attempt.into(),
-        run.exceptions.into(),
-        run.crashes.into(),
-        signed(run.ran_us),
+    let counters: [i64; 4] = [
+        counters.attempt.into(),
+        counters.exceptions.into(),
+        counters.crashes.into(),
+        signed(counters.ran_us),
     ];
     let number = |number: i64| ValueRef::Integer(number);
     let (done, now) = (number(State::Done as i64), number(batch.now as i64));
-    let [attempt, exceptions, crashes, ran] = run.map(number);
+    let [attempt, exceptions, crashes, ran] = counters.map(number);
     let values = [
         (row.get_ref(2)?, done),
         (row.get_ref(6)?, attempt),
@@ -157,8 +157,8 @@ fn plain_row(
     let change = JOBS.move_difference(&ENDED, CHANGED.into_iter().zip(values));
     queues.count(queue, state, -1);
     queues.count(queue, State::Done, 1);
-    batch.age(queue, State::Done, JobId(job as u64), notes > 0);
-    let [attempt, exceptions, crashes, ran] = run;
+    batch.record_end(queue, State::Done, JobId(job as u64), notes > 0);
+    let [attempt, exceptions, crashes, ran] = counters;
     Ok(Some([
         job,
         attempt,

@@ -145,7 +145,7 @@ impl Writer {
             at_ms: batch.now,
         };
         let attempts = "SELECT attempt, exceptions, ran FROM jobs WHERE id = ?1";
-        let run = self.db.query_row(attempts, [summary.id.0 as i64], |row| {
+        let counters = self.db.query_row(attempts, [summary.id.0 as i64], |row| {
             Ok(RunCounters {
                 attempt: row.get(0)?,
                 exceptions: row.get(1)?,
@@ -153,6 +153,6 @@ impl Writer {
                 ran_us: row.get(2)?,
             })
         })?;
-        self.finish(summary, Some(run), &Ending::Failed(error), batch)
+        self.finish(summary, Some(counters), &Ending::Failed(error), batch)
     }
 }

@@ -152,7 +152,7 @@ impl Writer {
         key: Box<[u8]>,
     ) -> rusqlite::Result<Job> {
         let mut job = row.job(queue, class, key)?;
-        job.run.crashes = self.crashes(job.id, job.run.crashes);
+        job.counters.crashes = self.crashes(job.id, job.counters.crashes);
         if row.has_checkpoint()? {
             job.checkpoint = self.checkpoint_of(job.id)?;
         }
@@ -193,7 +193,7 @@ impl Writer {
         let mut parked = self.db.prepare_cached(PARKED)?;
         let parked = parked.query_map([queue.0], |row| {
             let id = JobId(row.get(0)?);
-            let run = RunCounters {
+            let counters = RunCounters {
                 attempt: row.get(2)?,
                 exceptions: row.get(3)?,
                 crashes: self.crashes(id, row.get(4)?),
@@ -203,7 +203,7 @@ impl Writer {
                 id,
                 queue,
                 key: row.get::<_, Vec<u8>>(7)?.into(),
-                run,
+                counters,
                 due_ms: row.get(1)?,
             };
             Ok((row.get(6)?, job))

@@ -30,7 +30,7 @@ impl Writer {
     pub(super) fn retry(
         &mut self,
         job: JobId,
-        run: RunCounters,
+        counters: RunCounters,
         due_ms: u64,
         error: &JobError,
         output: Option<&[u8]>,
@@ -55,17 +55,17 @@ impl Writer {
             park,
             place,
             signed(due_ms),
-            run.attempt,
-            run.exceptions,
-            run.crashes,
-            signed(run.ran_us),
+            counters.attempt,
+            counters.exceptions,
+            counters.crashes,
+            signed(counters.ran_us),
             to_json(error),
             summary.marks | DELAY,
             summary.notes,
         ])?;
         self.queues.count(summary.queue, summary.state, -1);
         self.queues.count(summary.queue, State::Retrying, 1);
-        if let Some(tally) = self.queues.tally(summary.queue) {
+        if let Some(tally) = self.queues.tally_mut(summary.queue) {
             tally.counts.retried += 1;
         }
         if park {

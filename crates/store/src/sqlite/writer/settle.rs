@@ -41,7 +41,7 @@ impl Writer {
                     Effect::Accepted { id, state, order },
                 ) => {
                     let is_ready = state == State::Ready;
-                    self.accepted(ticket, room, id, is_ready.then_some(order), *job);
+                    self.publish_accepted(ticket, room, id, is_ready.then_some(order), *job);
                 }
                 (StoreRequest::Push { ticket, job, .. }, Effect::Pushed(pushed)) => {
                     self.answer_push(ticket, job.bytes.len(), pushed);
@@ -61,7 +61,14 @@ impl Writer {
     }
 
     /// Reports an accepted job, and loads it if possible. `order` is its place in its lane if it is ready.
-    fn accepted(&mut self, ticket: Ticket, room: bool, id: JobId, order: Option<u64>, new: NewJob) {
+    fn publish_accepted(
+        &mut self,
+        ticket: Ticket,
+        room: bool,
+        id: JobId,
+        order: Option<u64>,
+        new: NewJob,
+    ) {
         let len = new.bytes.len();
         let backlog = match order {
             Some(order) => self.place(room, id, order, &new),
@@ -214,7 +221,7 @@ fn job_of(id: JobId, order: u64, new: NewJob) -> Job {
         bytes: new.bytes,
         meta_len: new.meta_len,
         options: new.options,
-        run: RunCounters::default(),
+        counters: RunCounters::default(),
         due_ms,
         checkpoint: None,
         owner: new.owner,

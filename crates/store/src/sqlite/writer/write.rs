@@ -208,19 +208,27 @@ impl Writer {
             StoreRequest::Push { job, .. } => self.push(job, batch),
             StoreRequest::End {
                 job,
-                run,
+                counters,
                 ending,
                 output,
                 ..
-            } => self.end(*job, *run, ending, output.as_deref(), batch),
+            } => self.end(*job, *counters, ending, output.as_deref(), batch),
             StoreRequest::Retry {
                 job,
-                run,
+                counters,
                 due_ms,
                 error,
                 output,
                 park,
-            } => self.retry(*job, *run, *due_ms, error, output.as_deref(), *park, batch),
+            } => self.retry(
+                *job,
+                *counters,
+                *due_ms,
+                error,
+                output.as_deref(),
+                *park,
+                batch,
+            ),
             StoreRequest::Started { job } => self.started(*job),
             StoreRequest::Running { jobs } => self.running(jobs),
             StoreRequest::Crashed { jobs } => {

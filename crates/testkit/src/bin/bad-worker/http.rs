@@ -27,7 +27,7 @@ impl Worker {
         self.answer_http("200", &body);
     }
 
-    /// Answers with the size of the file that holds the body, and what the message says of it.
+    /// Answers with the size of the file that holds the body, and what the message says about it.
     pub(crate) fn describe_body(&mut self) {
         let Some((task, _)) = &self.task else { return };
         let meta = Meta::parse(&task.meta).unwrap_or_default();

@@ -53,7 +53,7 @@ impl Worker {
         });
     }
 
-    /// Sends so many bytes as the caller's credit permits, and stops at CANCEL.
+    /// Sends as many bytes as the caller's credit permits, and stops at CANCEL.
     pub(crate) fn stream(&mut self, mut bytes: usize) {
         while bytes > 0 {
             let now = bytes.min(PART).min(self.credit);

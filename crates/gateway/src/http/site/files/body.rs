@@ -12,10 +12,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// The maximum number of bytes that are read at once of files that are known to be in memory.
-const CACHED_PIECE: usize = 128 << 10;
+/// The maximum number of bytes per read of a file that is known to be in the page cache.
+const CACHED_READ_SIZE: usize = 128 << 10;
 
-/// A body. An error of it resets the stream, so that the client notices that something is missing.
+/// A body. If reading fails, the connection is closed (HTTP/2: the stream is reset), so that the client notices that the
+/// body is incomplete.
 #[derive(Debug)]
 pub(crate) enum FileBody {
     Bytes(Bytes),
@@ -108,7 +109,7 @@ impl Reader {
 
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         if self.is_cached {
-            let len = self.left.min(CACHED_PIECE as u64) as usize;
+            let len = self.left.min(CACHED_READ_SIZE as u64) as usize;
             let piece = read_blocking(&self.file, self.at, len);
             return Poll::Ready(piece.and_then(|piece| self.advance(piece)));
         }
@@ -155,7 +156,7 @@ pub(crate) fn read_now(file: impl AsFd, at: u64, len: usize) -> Result<Bytes, Er
     Ok(bytes.into())
 }
 
-/// Does the same for a piece of at most [`PIECE`] bytes of a file that is not kept. The call takes only initialized memory,
+/// Does the same for a piece of at most [`PIECE`] bytes of a file that is not cached. The call takes only initialized memory,
 /// and setting that to zero each time would cost as much as reading it.
 fn read_piece_now(file: impl AsFd, at: u64, len: usize) -> Result<Bytes, Errno> {
     let mut piece = Piece::new();

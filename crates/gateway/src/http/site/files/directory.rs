@@ -1,4 +1,4 @@
-//! A directory below which files are opened, and outside of which none is.
+//! A directory that confines the files that are opened: no path leads outside of it.
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};

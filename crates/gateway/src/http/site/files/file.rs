@@ -71,7 +71,7 @@ fn part_of(content: &Bytes, start: u64, len: u64) -> FileBody {
 async fn read_small(file: &Arc<OwnedFd>, size: usize) -> io::Result<Bytes> {
     match read_now(file, 0, size) {
         Ok(content) if content.len() == size => return Ok(content),
-        // A part may be in memory only; and some file systems can't tell.
+        // Perhaps only a part is in memory, or the file system can't tell.
         _ => {}
     }
     let file = file.clone();

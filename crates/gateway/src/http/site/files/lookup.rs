@@ -59,7 +59,7 @@ impl Lookup {
         path::is_script(path, &self.scripts)
     }
 
-    /// Looks at the path again for the next request, because its file has changed.
+    /// Makes the next request look at the path again, because its file has changed.
     pub(crate) fn forget(&self, path: &[u8]) {
         self.cache.borrow_mut().remove(path);
     }

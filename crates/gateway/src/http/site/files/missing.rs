@@ -9,7 +9,7 @@ const MAX_NAMES: usize = 1_000;
 const MAX_LEN: usize = 100;
 
 /// The first parts of paths that lead to nothing. Most requests for the pages of an application have one of a few first
-/// parts, such as `users` in `/users/7`, so that for most of them nothing is looked for on the disk.
+/// parts, such as `users` in `/users/7`, so most of them need no lookup on the disk.
 #[derive(Debug)]
 pub(crate) struct Missing {
     names: HashSet<Box<[u8]>>,

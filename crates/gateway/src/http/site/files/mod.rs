@@ -123,7 +123,7 @@ impl Files {
     }
 }
 
-/// Whether no client sends this path except to get at files that it must not get.
+/// Whether a client sends such a path only to reach protected files.
 pub(crate) fn is_hostile(path: &str) -> bool {
     path::target(path.as_bytes()) == Target::Hostile
 }

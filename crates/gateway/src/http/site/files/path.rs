@@ -212,7 +212,7 @@ mod tests {
         }
     }
 
-    /// Paths that consist of what makes paths dangerous.
+    /// Paths made of the parts that make paths dangerous.
     fn hostile_path() -> impl Strategy<Value = String> {
         let part = prop_oneof![
             Just("."),

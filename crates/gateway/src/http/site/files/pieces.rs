@@ -1,4 +1,4 @@
-//! Buffers for pieces of files, which are used again.
+//! Reusable buffers for pieces of files.
 
 use bytes::Bytes;
 use std::cell::RefCell;

@@ -511,7 +511,7 @@ fn the_connection_ends_if_a_file_shrinks_while_it_is_sent() {
         let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
         file.set_len(PIECE as u64 + 100).unwrap();
     });
-    // The client can't take what it has received for a complete answer, nor for the next one.
+    // The client can't mistake what it has received for a complete answer, nor for the next one.
     assert!(answer.len() < PIECE * 2, "{}", answer.len());
     assert!(answer.matches("HTTP/1.1 ").count() <= 1);
 }

@@ -52,8 +52,8 @@ pub(crate) struct Proxies {
     headers: Headers,
 }
 
-/// A proxy passes the headers that it does not set itself on from the client, so only those are trusted that the
-/// configuration names.
+/// A proxy forwards the headers of its client that it does not set itself, so only those that the configuration names are
+/// trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Headers {
     Forwarded,
@@ -155,7 +155,7 @@ impl Proxies {
     }
 
     /// Follows the addresses from the nearest proxy to the client, up to the first one that is not trusted. Returns it,
-    /// and its number from 1. An invalid address ends the way: then its proxy counts as the client.
+    /// and its number from 1. It stops at an invalid address: the proxy that reported it counts as the client.
     fn walk(
         &self,
         addresses: impl Iterator<Item = Option<SocketAddr>>,

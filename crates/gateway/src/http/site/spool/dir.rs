@@ -26,7 +26,7 @@ pub(crate) struct SpoolDir {
 }
 
 impl SpoolDir {
-    /// Opens the directory, and creates it if it does not exist. Only the own user has access to it.
+    /// Opens the directory, and creates it if it does not exist. Only this user has access to it.
     pub(super) fn open(path: &Path) -> Result<Self, SpoolError> {
         let mut builder = DirBuilder::new();
         let created = builder.recursive(true).mode(0o700).create(path);
@@ -72,7 +72,7 @@ impl SpoolDir {
         Ok(())
     }
 
-    /// Opens the file with this name and removes the name. The error is `PERM` for anything but an own regular file.
+    /// Opens the file with this name and removes the name. The error is `PERM` for anything but a regular file of this user.
     pub(super) fn take(&self, name: &[u8]) -> Result<(OwnedFd, u64), Errno> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.fd, name, flags, Mode::empty())?;
@@ -85,7 +85,7 @@ impl SpoolDir {
         Ok((file, stat.st_size as u64))
     }
 
-    /// Removes the files whose names begin with `prefix` and that were written longer than `age` ago.
+    /// Removes the files whose names begin with `prefix` and that were last written more than `age` ago.
     pub(super) fn remove_older(&self, prefix: &[u8], age: Duration) -> io::Result<()> {
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
@@ -102,7 +102,7 @@ impl SpoolDir {
         Ok(())
     }
 
-    /// Creates an empty file, which only the own user may read and write, and locks it.
+    /// Creates an empty file, which only this user may read and write, and locks it.
     pub(super) fn create(&self) -> Result<(String, File), SpoolError> {
         for _ in 0..MAX_ATTEMPTS {
             let number = self.next.replace(self.next.get() + 1);

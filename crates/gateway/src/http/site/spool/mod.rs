@@ -67,7 +67,7 @@ pub(crate) struct SpoolFile {
 }
 
 impl Spool {
-    /// Creates the directory if it does not exist, and removes the files that a process has left there that was killed.
+    /// Creates the directory if it does not exist, and removes the files that killed processes have left there.
     pub(crate) fn open(path: &Path, limits: Limits) -> Result<Self, SpoolError> {
         let dir = SpoolDir::open(path)?;
         dir.remove_leftovers()?;
@@ -130,7 +130,7 @@ impl Spool {
         }
     }
 
-    /// Creates a file for a body of which `len` bytes have arrived. Only these are reserved: otherwise slow clients could
+    /// Creates a file for a body of which `len` bytes have arrived. Only these bytes are reserved: otherwise slow clients could
     /// reserve all space with what they announce. If the announced size does not fit now, the body is rejected early.
     fn create(&self, len: usize, announced: usize) -> Result<SpoolFile, SpoolError> {
         let full = || SpoolError::Full(self.limits.total);

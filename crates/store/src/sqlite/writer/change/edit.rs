@@ -132,7 +132,7 @@ impl Writer {
         self.db.prepare_cached(&MOVE_ENDED)?.execute(row)?;
         self.queues.count(view.queue, view.state, -1);
         self.queues.count(to, view.state, 1);
-        batch.age(to, view.state, view.id, true);
+        batch.record_end(to, view.state, view.id, true);
         Ok(())
     }
 

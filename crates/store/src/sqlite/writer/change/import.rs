@@ -26,7 +26,7 @@ impl Writer {
     pub(super) fn import(&mut self, import: Import, batch: &mut Batch) -> rusqlite::Result<bool> {
         let Import {
             job: new,
-            run,
+            counters,
             was,
             error,
             checkpoint,
@@ -55,16 +55,16 @@ impl Writer {
         )?;
         self.db.prepare_cached(&RUN)?.execute(params![
             id.0 as i64,
-            run.attempt,
-            run.exceptions,
-            run.crashes,
-            signed(run.ran_us),
+            counters.attempt,
+            counters.exceptions,
+            counters.crashes,
+            signed(counters.ran_us),
             summary.notes,
             summary.marks,
         ])?;
         self.record_push(&new, id, batch.now)?;
         match error {
-            Some(error) => self.finish(summary, Some(run), &Ending::Failed(error), batch)?,
+            Some(error) => self.finish(summary, Some(counters), &Ending::Failed(error), batch)?,
             None if state == State::Ready => {
                 batch.wake_at(new.queue, new.class, &new.key, order);
             }
