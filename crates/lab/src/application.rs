@@ -33,6 +33,8 @@ pub(crate) struct Application {
     pub(crate) snapshot: std::result::Result<PathBuf, String>,
     /// What its processes have in their environment.
     pub(crate) env: Vec<(&'static str, String)>,
+    /// What its page answers, if that is known.
+    pub(crate) answer: Option<&'static str>,
     /// Whether its page can show what one task leaves to the next.
     pub(crate) has_probe: bool,
     /// A script that has to run once before the application is started.
@@ -82,6 +84,7 @@ impl Application {
             worker: script("worker.php"),
             snapshot: script("snapshot.php"),
             env: env.into(),
+            answer: (is_built_in && path == "/").then_some("Hello world"),
             has_probe: name == BUILT_IN[0],
             prepare: (is_built_in && prepare.is_file()).then_some(prepare),
             folder: home,

@@ -79,7 +79,7 @@ fn command(strategy: &Strategy, application: &Application, folder: &Path) -> Vec
     let found = |path: Option<std::path::PathBuf>| path.as_deref().map(text).unwrap_or_default();
     let php = || found(program("php"));
     match strategy.name {
-        "sapi" => Vec::new(),
+        "sapi" => ["-d", "display_errors=0"].map(str::to_owned).into(),
         "snapshot" => vec![script(&application.snapshot)],
         "cgi" => vec![found(program("php-cgi"))],
         "exec" => vec![php(), index],

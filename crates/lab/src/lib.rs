@@ -28,7 +28,7 @@ pub use isolation::{ASPECTS, Isolation, Verdict};
 pub use load::CONNECTIONS;
 pub use options::{MAX_ROUNDS, MAX_SECONDS, MAX_WORKERS, MIN_SECONDS, Options};
 pub use report::{
-    FIGURES, Figure, HISTORY, History, Kind, Measured, Missing, Report, Row, Unit, shown,
+    FIGURES, Figure, HISTORY, History, Kind, Measured, Missing, Report, Row, Unit, range, shown,
 };
 pub use rounds::{Progress, run};
 pub use statistics::{Summary, confidence};

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::http::{Connection, Target};
 use crate::interrupt::Interrupt;
 use std::io;
+use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,8 @@ pub const CONNECTIONS: usize = 16;
 /// percentile; but at most [`LONGER`] times as long.
 const ENOUGH: usize = 100;
 const LONGER: u32 = 4;
+/// The time between the beginnings of two paced requests.
+const PACE: Duration = Duration::from_millis(10);
 /// A connection whose requests fail this often in a row is given up.
 const HOPELESS: usize = 20;
 
@@ -38,6 +41,29 @@ pub(crate) fn idle(
         }
     }
     Ok((times, failed))
+}
+
+/// Makes a request every [`PACE`], or as soon as the previous one has been answered if that takes longer, for `time`, and at least
+/// one. So a server has time to prepare for the next task. Returns the times of the answered requests, in microseconds.
+pub(crate) fn paced(target: &Target, time: Duration, interrupt: &Interrupt) -> Result<Vec<f64>> {
+    let start = Instant::now();
+    let mut client = Client::new(target, interrupt);
+    let mut times = Vec::new();
+    // Nothing is ever sent: receiving is a wait.
+    let (_sender, pause) = sync_channel::<()>(0);
+    loop {
+        interrupt.check()?;
+        let begin = Instant::now();
+        if let Ok(true) = client.request() {
+            times.push(begin.elapsed().as_nanos() as f64 / 1e3);
+        }
+        if start.elapsed() >= time || client.is_hopeless() {
+            return Ok(times);
+        }
+        pause
+            .recv_timeout(PACE.saturating_sub(begin.elapsed()))
+            .ok();
+    }
 }
 
 /// What was answered under full load.

@@ -2,20 +2,22 @@
 
 use crate::application::Application;
 use crate::interrupt::{Interrupt, PAUSE};
-use crate::load::{idle, saturate};
+use crate::load::{idle, paced, saturate};
 use crate::processes::{Memory, cpu_seconds, memory};
 use crate::server::{Server, Stop};
-use crate::statistics::{Times, times};
+use crate::statistics::{Times, times as times_of};
 use crate::way::Way;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The share of the time of a row that each part takes: one request at a time, and saturation after warming up.
-const IDLE: f64 = 0.3;
+/// The share of the time of a row that each part takes: one request at a time, the same with pauses, and saturation after
+/// warming up.
+const IDLE: f64 = 0.25;
+const PACED: f64 = 0.25;
 const WARM_UP: f64 = 0.1;
-const SATURATED: f64 = 0.6;
+const SATURATED: f64 = 0.4;
 /// How often the memory of short-lived processes is measured while there is load.
 const LOOKS: usize = 5;
 
@@ -26,7 +28,10 @@ pub(crate) struct Round {
     pub(crate) boot: f64,
     /// The first request of a server that is ready.
     pub(crate) cold: f64,
+    /// One request at a time, without a pause.
     pub(crate) idle: Times,
+    /// The median with a pause before each request.
+    pub(crate) paced: f64,
     /// Answered requests per second.
     pub(crate) rate: f64,
     /// CPU time of all processes of the server for each answered request.
@@ -49,12 +54,16 @@ pub(crate) fn measure(
     interrupt: &Interrupt,
 ) -> Result<Round, Stop> {
     let server = Server::start(way, application, folder, workers, interrupt)?;
-    let cold = first(&server, interrupt)?;
+    let cold = first(&server, application.answer, interrupt)?;
     let boot = server.start.elapsed();
     let target = &server.target;
     let (all, failed) = idle(target, time.mul_f64(IDLE), interrupt)?;
     let answered = all.len() as u64;
-    let times = times(all).ok_or_else(|| server.broken("no request was answered"))?;
+    let idle = times_of(all).ok_or_else(|| server.broken("no request was answered"))?;
+    let paced = times_of(paced(target, time.mul_f64(PACED), interrupt)?);
+    let paced = paced
+        .ok_or_else(|| server.broken("no request was answered"))?
+        .p50;
     let roots = server.roots();
     let still = memory(&roots, way.has_parent());
     saturate(target, time.mul_f64(WARM_UP), interrupt)?;
@@ -78,7 +87,8 @@ pub(crate) fn measure(
     Ok(Round {
         boot: micros(boot),
         cold: micros(cold),
-        idle: times,
+        idle,
+        paced,
         rate: done.answered as f64 / done.seconds,
         cpu: cpu * 1e6 / done.answered as f64,
         total: still.total,
@@ -88,14 +98,19 @@ pub(crate) fn measure(
     })
 }
 
-/// Makes the first request, and returns the time that it took.
-fn first(server: &Server, interrupt: &Interrupt) -> Result<Duration, Stop> {
+/// Makes the first request, and returns the time that it took. Fails if the answer is not the expected one.
+fn first(server: &Server, expected: Option<&str>, interrupt: &Interrupt) -> Result<Duration, Stop> {
     let start = Instant::now();
     let answer = server.target.connect(interrupt);
     let answer = answer.and_then(|mut connection| connection.exchange(&server.target.request(&[])));
     interrupt.check()?;
     match answer {
-        Ok(answer) if answer.status == 200 => Ok(start.elapsed()),
+        Ok(answer)
+            if answer.status == 200
+                && expected.is_none_or(|expected| answer.body == expected.as_bytes()) =>
+        {
+            Ok(start.elapsed())
+        }
         Ok(answer) => {
             let text = String::from_utf8_lossy(&answer.body);
             let text: String = text.trim().chars().take(200).collect();

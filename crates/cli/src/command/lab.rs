@@ -8,8 +8,8 @@ use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use stoker_lab::{
-    ASPECTS, CONNECTIONS, Error, History, Isolation, Kind, Measured, Options, Progress, Report,
-    Row, Summary, Unit, confidence, shown,
+    ASPECTS, CONNECTIONS, Error, FIGURES, History, Isolation, Kind, Measured, Options, Progress,
+    Report, Row, Unit, confidence, range, shown,
 };
 
 /// The exit code after a signal, as that of a shell for SIGINT.
@@ -103,11 +103,12 @@ fn text(report: &Report) -> String {
         &measured,
         &[
             ("STRATEGY", |of| of.1.name.as_str().into()),
-            ("AVERAGE", |of| with_interval(of.2, "average_us")),
+            ("AVERAGE", |of| with_interval(of, "average_us")),
             ("MIN", |of| value(of.2, "minimum_us")),
-            ("P50", |of| with_interval(of.2, "p50_us")),
+            ("P50", |of| with_interval(of, "p50_us")),
             ("P99", |of| value(of.2, "p99_us")),
-            ("TASKS/S", |of| with_interval(of.2, "requests_per_second")),
+            ("P50 PACED", |of| with_interval(of, "paced_p50_us")),
+            ("TASKS/S", |of| with_interval(of, "requests_per_second")),
             ("CPU/TASK", |of| value(of.2, "cpu_us")),
             ("FAILED", |of| of.2.failed.into()),
             ("2018 AVG/MIN", |of| in_2018(of.0, of.1)),
@@ -121,7 +122,7 @@ fn text(report: &Report) -> String {
             ("WORKER PSS", |of| value(of.2, "worker_pss_bytes")),
             ("TOTAL RSS", |of| value(of.2, "total_rss_bytes")),
             ("TOTAL PSS", |of| value(of.2, "total_pss_bytes")),
-            ("BOOT", |of| with_interval(of.2, "boot_us")),
+            ("BOOT", |of| with_interval(of, "boot_us")),
             ("FIRST REQUEST", |of| value(of.2, "cold_us")),
         ],
     ));
@@ -132,16 +133,17 @@ fn text(report: &Report) -> String {
 }
 
 fn introduction(report: &Report) -> String {
+    let rounds = match report.rounds {
+        1 => "one round, so there are no confidence intervals".to_owned(),
+        rounds => format!(
+            "medians of {rounds} rounds [confidence interval of {:.0} %]",
+            confidence(rounds as usize) * 100.0
+        ),
+    };
     format!(
-        "{}: GET {}, {} rounds of {} s, {} workers, {} processors, {CONNECTIONS} connections at saturation\n\
-         medians of the rounds (in brackets: {:.1} % confidence interval)",
-        report.application,
-        report.path,
-        report.rounds,
-        report.seconds,
-        report.workers,
-        report.processors,
-        confidence(report.rounds as usize) * 100.0
+        "{}: GET {}, {} s of load in each round, {} workers, {} processors; {rounds}\n\
+         times: one request after the other (PACED: with 10 ms between their beginnings); TASKS/S and CPU/TASK: {CONNECTIONS} connections at once",
+        report.application, report.path, report.seconds, report.workers, report.processors,
     )
 }
 
@@ -189,8 +191,12 @@ fn verdict((_, isolation): &(String, Isolation), aspect: &str) -> Cell {
 }
 
 fn number(key: &str, of: f64) -> String {
-    let unit = stoker_lab::FIGURES.iter().find(|figure| figure.key == key);
-    shown(unit.map_or(Unit::PerSecond, |figure| figure.unit), of)
+    shown(unit(key), of)
+}
+
+fn unit(key: &str) -> Unit {
+    let figure = FIGURES.iter().find(|figure| figure.key == key);
+    figure.map_or(Unit::PerSecond, |figure| figure.unit)
 }
 
 fn value(of: &Measured, key: &str) -> Cell {
@@ -199,16 +205,15 @@ fn value(of: &Measured, key: &str) -> Cell {
     })
 }
 
-fn with_interval(of: &Measured, key: &str) -> Cell {
-    of.figure(key)
-        .map_or(Cell::None, |Summary { median, low, high }| {
-            Cell::Number(format!(
-                "{} [{} – {}]",
-                number(key, median),
-                number(key, low),
-                number(key, high)
-            ))
+fn with_interval(of: &(&Report, &Row, &Measured), key: &str) -> Cell {
+    let (report, _, measured) = of;
+    measured.figure(key).map_or(Cell::None, |summary| {
+        let value = number(key, summary.median);
+        Cell::Number(match report.rounds {
+            1 => value,
+            _ => format!("{value} [{}]", range(unit(key), summary)),
         })
+    })
 }
 
 fn in_2018(report: &Report, row: &Row) -> Cell {

@@ -7,7 +7,7 @@ mod page;
 mod text;
 
 pub use history::{HISTORY, History};
-pub use text::shown;
+pub use text::{range, shown};
 
 use crate::application::Application;
 use crate::isolation::Isolation;
@@ -111,7 +111,7 @@ const fn figure(
 }
 
 /// All columns.
-pub static FIGURES: [Figure; 12] = [
+pub static FIGURES: [Figure; 13] = [
     figure("average_us", "average", Unit::Microseconds, |round| {
         Some(round.idle.average)
     }),
@@ -122,6 +122,12 @@ pub static FIGURES: [Figure; 12] = [
         Some(round.idle.p50)
     }),
     figure("p99_us", "p99", Unit::Microseconds, |round| round.idle.p99),
+    figure(
+        "paced_p50_us",
+        "p50, requests 10 ms apart",
+        Unit::Microseconds,
+        |round| Some(round.paced),
+    ),
     figure(
         "requests_per_second",
         "requests per second at saturation",
@@ -236,6 +242,7 @@ pub(crate) mod examples {
                 p50: factor * 240.0,
                 p99: Some(factor * 400.0),
             },
+            paced: factor * 300.0,
             rate: factor * 5000.0,
             cpu: factor * 120.0,
             total: memory,

@@ -1,7 +1,7 @@
 //! The report as a web page: one file that loads nothing else.
 
 use super::chart::chart;
-use super::text::{escape, shown};
+use super::text::{escape, range, shown};
 use super::{FIGURES, HISTORY, Kind, Measured, Missing, Report, Row};
 use crate::isolation::{ASPECTS, Verdict};
 use crate::load::CONNECTIONS;
@@ -9,8 +9,9 @@ use crate::statistics::confidence;
 
 const STYLE: &str = include_str!("page.css");
 /// The figures with a chart.
-const CHARTS: [&str; 5] = [
+const CHARTS: [&str; 6] = [
     "p50_us",
+    "paced_p50_us",
     "requests_per_second",
     "cpu_us",
     "total_pss_bytes",
@@ -47,7 +48,7 @@ impl Report {
             _ => String::new(),
         };
         format!(
-            "<p>GET <code>{}</code>, {} rounds of {} s for each way, {} workers, {} processors. Times are those of one request at a time; at \
+            "<p>GET <code>{}</code>, {} rounds of {} s for each way, {} workers, {} processors. Times are those of one request at a time, without a pause unless it says otherwise; at \
              saturation there are {CONNECTIONS} connections. Each figure is the median of the rounds; the range below it, and the line in a chart, is \
              its confidence interval ({:.1} %).</p>\n{noise}",
             escape(&self.path),
@@ -77,10 +78,9 @@ impl Report {
                     .zip(measured.figures)
                     .map(|(figure, summary)| match summary {
                         Some(of) => format!(
-                            "<td class=\"number\">{}<small>{} – {}</small></td>",
+                            "<td class=\"number\">{}<small>{}</small></td>",
                             shown(figure.unit, of.median),
-                            shown(figure.unit, of.low),
-                            shown(figure.unit, of.high)
+                            range(figure.unit, of)
                         ),
                         None => "<td class=\"number\">–</td>".to_owned(),
                     });
@@ -242,7 +242,7 @@ mod tests {
         for figure in &FIGURES {
             assert!(page.contains(figure.title), "{}", figure.title);
         }
-        assert!(page.matches("<svg").count() >= 3 * 5);
+        assert!(page.matches("<svg").count() >= 3 * 6);
     }
 
     #[test]
