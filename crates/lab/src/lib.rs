@@ -15,6 +15,7 @@ mod interrupt;
 mod isolation;
 mod load;
 mod options;
+mod prepare;
 mod processes;
 mod report;
 mod round;

@@ -1,24 +1,18 @@
 //! All rounds of all rows.
 
-use crate::application::{Application, text};
-use crate::error::{Error, Result};
+use crate::application::Application;
+use crate::error::Result;
 use crate::folder::Folder;
-use crate::interrupt::{Interrupt, PAUSE};
+use crate::interrupt::Interrupt;
 use crate::isolation::{Isolation, probe};
 use crate::options::Options;
+use crate::prepare::prepare;
 use crate::report::{Kind, Missing, Report, Row};
 use crate::round::{Round, measure};
 use crate::server::{Broken, Stop, end_all};
 use crate::way::Way;
-use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-use stoker_os::{wait_for_exit, watch_process};
-
-/// How long the script that prepares an application may run.
-const PREPARING: Duration = Duration::from_secs(60);
 
 /// What is done at the moment.
 #[derive(Clone, Debug)]
@@ -42,7 +36,7 @@ struct Measuring {
 /// Measures an application. `show` is called before each step.
 ///
 /// Whatever happens, all servers are stopped, and their files removed, before this function returns. INT, TERM and HUP end
-/// it with [`Error::Interrupted`]. They do not end the process any more once this function has been called.
+/// it with [`Error::Interrupted`](crate::Error::Interrupted). They do not end the process any more once this function has been called.
 pub fn run(options: &Options, show: &mut dyn FnMut(&Progress)) -> Result<Report> {
     options.check()?;
     let ways = Way::select(&options.strategies)?;
@@ -180,55 +174,4 @@ impl Measuring {
             isolation: self.isolation,
         }
     }
-}
-
-/// Runs the script that an application of the lab needs once, such as the one that compiles the container.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the lab is a tool; the application is prepared before any server is started"
-)]
-fn prepare(application: &Application, interrupt: &Interrupt) -> Result {
-    let Some(script) = &application.prepare else {
-        return Ok(());
-    };
-    let output = script.with_extension("log");
-    let mut command = Command::new("php");
-    command
-        .arg(script)
-        .current_dir(&application.folder)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null());
-    command.stderr(fs::File::create(&output)?);
-    let mut child = command.spawn().map_err(|error| {
-        Error::Failed(format!(
-            "cannot start php ({error}): install it, or add its folder to PATH"
-        ))
-    })?;
-    let until = Instant::now() + PREPARING;
-    let pid = child.id() as i32;
-    let process = watch_process(pid);
-    while process
-        .as_ref()
-        .is_some_and(|process| !wait_for_exit(process, PAUSE))
-    {
-        if interrupt.is_set() || Instant::now() > until {
-            Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL));
-        }
-    }
-    let status = child.wait()?;
-    interrupt.check()?;
-    if status.success() {
-        return Ok(());
-    }
-    let said = fs::read_to_string(&output).unwrap_or_default();
-    let said: Vec<&str> = said.lines().take(5).collect();
-    Err(Error::Failed(format!(
-        "the application {} can't be prepared by {}: {}",
-        application.name,
-        text(script),
-        match said.is_empty() {
-            true => status.to_string(),
-            false => said.join("\n    "),
-        }
-    )))
 }

@@ -18,7 +18,11 @@ pub(super) fn chart(report: &Report, key: &str) -> String {
         .iter()
         .filter_map(|row| Some((row, row.result.as_ref().ok()?.figure(key)?)));
     let rows: Vec<_> = rows.filter(|(_, of)| of.low > 0.0).collect();
-    let Some(scale) = Scale::of(rows.iter().map(|(_, of)| *of)) else {
+    let base = match figure.unit {
+        Unit::Bytes => f64::from(1 << 20),
+        Unit::Microseconds | Unit::PerSecond => 1.0,
+    };
+    let Some(scale) = Scale::of(base, rows.iter().map(|(_, of)| *of)) else {
         return String::new();
     };
     let strips = rows.iter().map(|(row, of)| {
@@ -39,7 +43,7 @@ pub(super) fn chart(report: &Report, key: &str) -> String {
         Unit::PerSecond => "more is better",
         _ => "less is better",
     };
-    let [low, high] = [scale.low, scale.high].map(|power| shown(figure.unit, 10f64.powi(power)));
+    let [low, high] = [scale.low, scale.high].map(|power| shown(figure.unit, scale.line(power)));
     format!(
         "<h2>{}</h2>\n<p class=\"note\">{better}; logarithmic scale from {low} to {high}, with a line at each power of 10</p>\n{strips}",
         capitalized(figure.title)
@@ -48,29 +52,38 @@ pub(super) fn chart(report: &Report, key: &str) -> String {
 
 /// The powers of 10 between which all values are.
 struct Scale {
+    /// What is counted in powers of 10, such as 1 MB.
+    base: f64,
     low: i32,
     high: i32,
 }
 
 impl Scale {
-    fn of(all: impl Iterator<Item = Summary> + Clone) -> Option<Self> {
+    fn of(base: f64, all: impl Iterator<Item = Summary> + Clone) -> Option<Self> {
         let least = all.clone().map(|of| of.low).reduce(f64::min)?;
         let most = all.map(|of| of.high).reduce(f64::max)?;
-        let low = least.log10().floor() as i32;
+        let low = (least / base).log10().floor() as i32;
         Some(Self {
+            base,
             low,
-            high: (most.log10().ceil() as i32).max(low + 1),
+            high: ((most / base).log10().ceil() as i32).max(low + 1),
         })
+    }
+
+    /// The value at a line.
+    fn line(&self, power: i32) -> f64 {
+        self.base * 10f64.powi(power)
     }
 
     /// The position of a value, in percent.
     fn position(&self, value: f64) -> f64 {
-        (value.log10() - f64::from(self.low)) / f64::from(self.high - self.low) * 100.0
+        ((value / self.base).log10() - f64::from(self.low)) / f64::from(self.high - self.low)
+            * 100.0
     }
 
     fn strip(&self, of: Summary) -> String {
         let grid = (self.low..=self.high).map(|power| {
-            let at = self.position(10f64.powi(power));
+            let at = self.position(self.line(power));
             format!("<line class=\"grid\" x1=\"{at:.2}%\" x2=\"{at:.2}%\" y1=\"0\" y2=\"100%\"/>")
         });
         let grid: String = grid.collect();
@@ -99,10 +112,15 @@ mod tests {
             low: value / 2.0,
             high: value * 2.0,
         };
-        let scale = Scale::of([of(30.0), of(4000.0)].into_iter()).unwrap();
+        let scale = Scale::of(1.0, [of(30.0), of(4000.0)].into_iter()).unwrap();
         assert_eq!((scale.low, scale.high), (1, 4));
         assert!((scale.position(10.0), scale.position(10_000.0)) == (0.0, 100.0));
         assert!((scale.position(1000.0) - 200.0 / 3.0).abs() < 1e-9);
-        assert!(Scale::of(std::iter::empty()).is_none());
+        let megabytes = Scale::of(1e3, [of(30e3), of(4e6)].into_iter()).unwrap();
+        assert_eq!(
+            (megabytes.low, megabytes.high, megabytes.line(1)),
+            (1, 4, 10e3)
+        );
+        assert!(Scale::of(1.0, std::iter::empty()).is_none());
     }
 }

@@ -1,11 +1,15 @@
 //! The result of a measurement.
 
 mod chart;
+#[cfg(test)]
+mod examples;
+mod figures;
 mod history;
 mod json;
 mod page;
 mod text;
 
+pub use figures::{FIGURES, Figure, Unit};
 pub use history::{HISTORY, History};
 pub use text::{range, shown};
 
@@ -78,100 +82,6 @@ pub struct Measured {
     pub failed: u64,
 }
 
-/// What a number measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    Microseconds,
-    PerSecond,
-    Bytes,
-}
-
-/// A column of the report.
-#[derive(Clone, Copy, Debug)]
-pub struct Figure {
-    /// Its name in JSON.
-    pub key: &'static str,
-    pub title: &'static str,
-    pub unit: Unit,
-    of: fn(&Round) -> Option<f64>,
-}
-
-const fn figure(
-    key: &'static str,
-    title: &'static str,
-    unit: Unit,
-    of: fn(&Round) -> Option<f64>,
-) -> Figure {
-    Figure {
-        key,
-        title,
-        unit,
-        of,
-    }
-}
-
-/// All columns.
-pub static FIGURES: [Figure; 13] = [
-    figure("average_us", "average", Unit::Microseconds, |round| {
-        Some(round.idle.average)
-    }),
-    figure("minimum_us", "minimum", Unit::Microseconds, |round| {
-        Some(round.idle.minimum)
-    }),
-    figure("p50_us", "p50", Unit::Microseconds, |round| {
-        Some(round.idle.p50)
-    }),
-    figure("p99_us", "p99", Unit::Microseconds, |round| round.idle.p99),
-    figure(
-        "paced_p50_us",
-        "p50, requests 10 ms apart",
-        Unit::Microseconds,
-        |round| Some(round.paced),
-    ),
-    figure(
-        "requests_per_second",
-        "requests per second at saturation",
-        Unit::PerSecond,
-        |round| Some(round.rate),
-    ),
-    figure("cpu_us", "CPU time per task", Unit::Microseconds, |round| {
-        Some(round.cpu)
-    }),
-    figure(
-        "worker_rss_bytes",
-        "RSS of a worker",
-        Unit::Bytes,
-        |round| Some(round.worker?.rss as f64),
-    ),
-    figure(
-        "worker_pss_bytes",
-        "PSS of a worker",
-        Unit::Bytes,
-        |round| Some(round.worker?.pss as f64),
-    ),
-    figure(
-        "total_rss_bytes",
-        "RSS of all processes",
-        Unit::Bytes,
-        |round| Some(round.total.rss as f64),
-    ),
-    figure(
-        "total_pss_bytes",
-        "PSS of all processes",
-        Unit::Bytes,
-        |round| Some(round.total.pss as f64),
-    ),
-    figure(
-        "boot_us",
-        "boot until the first answer",
-        Unit::Microseconds,
-        |round| Some(round.boot),
-    ),
-    figure("cold_us", "first request", Unit::Microseconds, |round| {
-        Some(round.cold)
-    }),
-];
-
 impl From<&[Round]> for Measured {
     fn from(rounds: &[Round]) -> Self {
         Self {
@@ -218,88 +128,6 @@ impl Report {
             .find(|row| format!("{} again", row.name) == null.name)?;
         let median = |row: &Row| Some(row.result.as_ref().ok()?.figure(key)?.median);
         Some(median(null)? / median(first)?)
-    }
-}
-
-/// Reports for tests.
-#[cfg(test)]
-pub(crate) mod examples {
-    use super::*;
-    use crate::processes::Memory;
-    use crate::statistics::Times;
-
-    pub(crate) fn round(factor: f64) -> Round {
-        let memory = Memory {
-            rss: (factor * 1e7) as u64,
-            pss: (factor * 5e6) as u64,
-        };
-        Round {
-            boot: factor * 3e5,
-            cold: factor * 2e3,
-            idle: Times {
-                average: factor * 250.0,
-                minimum: factor * 200.0,
-                p50: factor * 240.0,
-                p99: Some(factor * 400.0),
-            },
-            paced: factor * 300.0,
-            rate: factor * 5000.0,
-            cpu: factor * 120.0,
-            total: memory,
-            worker: Some(memory),
-            failed: 1,
-            requests: 1000,
-        }
-    }
-
-    pub(crate) fn row(name: &str, kind: Kind, factor: f64) -> Row {
-        let rounds: Vec<Round> = (0..6)
-            .map(|at| round(factor + f64::from(at) / 100.0))
-            .collect();
-        Row {
-            name: name.to_owned(),
-            kind,
-            makes_calls: name == "exec",
-            result: Ok(Measured::from(&rounds[..])),
-            isolation: Some(Isolation {
-                verdicts: [
-                    Some(true),
-                    Some(false),
-                    None,
-                    Some(true),
-                    Some(true),
-                    Some(true),
-                    Some(false),
-                    Some(true),
-                ],
-                measured: true,
-            }),
-        }
-    }
-
-    pub(crate) fn report() -> Report {
-        let missing = Row {
-            result: Err(Missing {
-                reason: "needs <nginx>".to_owned(),
-                log: vec!["line & line".to_owned()],
-            }),
-            isolation: None,
-            ..row("lamp", Kind::Reference, 1.0)
-        };
-        Report {
-            application: "/srv/<b>\"app\"</b>".to_owned(),
-            path: "/a?b&c".to_owned(),
-            rounds: 6,
-            seconds: 2.0,
-            workers: 2,
-            processors: 2,
-            rows: vec![
-                row("loop", Kind::Strategy, 1.0),
-                row("exec", Kind::Strategy, 40.0),
-                missing,
-                row("loop again", Kind::Null, 1.1),
-            ],
-        }
     }
 }
 
