@@ -33,6 +33,11 @@ pub(crate) fn stoker(
         .iter()
         .map(|(name, value)| format!("{name} = {}", quote(value)))
         .collect();
+    if strategy.requests == Requests::Nobody {
+        // So the front controller answers the same page as for a request.
+        env.push("REQUEST_METHOD = \"GET\"".to_owned());
+        env.push(format!("REQUEST_URI = {}", quote(&application.path)));
+    }
     if strategy.name == "http" && workers > 1 {
         env.push(format!("PHP_CLI_SERVER_WORKERS = \"{workers}\""));
     }
