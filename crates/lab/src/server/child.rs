@@ -60,6 +60,9 @@ impl Child {
         own.for_each(|(name, _)| {
             command.env_remove(name);
         });
+        // What it writes beside its own files is removed with them.
+
+        command.env("TMPDIR", folder).env("XDG_RUNTIME_DIR", folder);
         command.envs(env.iter().map(|(name, value)| (name, value)));
         let process = command.spawn();
         let mut process = process.map_err(|error| {
