@@ -60,9 +60,8 @@ impl Child {
         own.for_each(|(name, _)| {
             command.env_remove(name);
         });
-        // What it writes beside its own files is removed with them.
-
-        command.env("TMPDIR", folder).env("XDG_RUNTIME_DIR", folder);
+        // Temporary files are removed with the folder.
+        command.env("TMPDIR", folder);
         command.envs(env.iter().map(|(name, value)| (name, value)));
         let process = command.spawn();
         let mut process = process.map_err(|error| {
