@@ -49,6 +49,7 @@ PAGES = {
     "docs/getting-started/laravel.md": 8,
     "docs/guides/backup.md": 45,
     "docs/guides/calls.md": 6,
+    "docs/guides/choosing-a-strategy.md": 1,
     "docs/guides/failed-jobs.md": 29,
     "docs/guides/fairness.md": 10,
     "docs/guides/http.md": 14,

@@ -98,12 +98,56 @@ pub(crate) enum Command {
     /// Inspect, check, back up and compact the job store
     #[command(subcommand)]
     Store(Store),
+    /// Measure an application on this machine
+    #[cfg(feature = "http")]
+    #[command(subcommand)]
+    Lab(Lab),
     /// Manage the tokens with which clients and workers on other machines connect ([listen] in the configuration)
     ///
     /// These commands change the token file on the server's machine. A running server applies a change within a second.
     #[cfg(feature = "relay")]
     #[command(subcommand)]
     Token(Token),
+}
+
+#[cfg(feature = "http")]
+#[derive(Subcommand)]
+pub(crate) enum Lab {
+    /// Measure an application under every strategy: time, throughput, CPU, memory, and what is isolated between two tasks
+    ///
+    /// Starts a Stoker for each strategy, on a free port of this machine and one at a time, and nginx with php-fpm if both are
+    /// installed. Nothing of them is left when the command ends, also on Ctrl-C. A strategy that can't be measured is
+    /// listed with the reason. The guide "Choosing a strategy" explains the table and the JSON.
+    Isolation(Isolation),
+}
+
+#[cfg(feature = "http")]
+#[derive(clap::Args)]
+pub(crate) struct Isolation {
+    /// The folder of an application whose front controller is public/index.php, or one of hello, symfony and laravel.
+    /// `loop`, `spare` and `fork` need its worker.php, `snapshot` its snapshot.php, unless it is a Laravel or Symfony
+    /// application
+    #[arg(long, value_name = "DIR", default_value = "hello")]
+    pub(crate) app: String,
+    /// The page that is fetched
+    #[arg(long, value_name = "PATH", default_value = "/")]
+    pub(crate) path: String,
+    /// Names of strategies, separated by commas; also fork:auto and snapshot:auto (tasks_per_fork = "auto") and lamp
+    /// (nginx and php-fpm) [default: all strategies and lamp]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) strategies: Vec<String>,
+    /// How often each strategy is measured, 1 to 50. From 6 on, intervals have a confidence of at least 95 %
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    pub(crate) rounds: u32,
+    /// Seconds of load for each strategy in each round, 0.1 to 60
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
+    pub(crate) seconds: f64,
+    /// Number of tasks at once, 1 to 64 [default: the number of processors, but at least 2]
+    #[arg(long, value_name = "N")]
+    pub(crate) workers: Option<u32>,
+    /// Also write the result as a web page with charts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 #[cfg(feature = "relay")]

@@ -12,6 +12,8 @@ mod front_controller;
 mod gateway_process;
 mod gateways;
 mod jobs;
+#[cfg(feature = "http")]
+mod lab;
 mod push;
 mod serve;
 mod show;
@@ -54,6 +56,8 @@ pub(crate) fn run(args: Args) -> Result {
         Command::Quarantine(which) => show::quarantine(&mut connect()?, &which, json),
 
         Command::Store(what) => store::store(&what, json),
+        #[cfg(feature = "http")]
+        Command::Lab(what) => lab::lab(what, json),
         #[cfg(feature = "relay")]
         Command::Token(what) => token::token(&what, json),
         Command::Pause { queue, create } => control::pause(&mut connect()?, &queue, create, json),
@@ -73,6 +77,8 @@ fn reject_unused(args: &Args) -> Result {
         Command::Serve(_) => "serve",
         Command::Check { .. } => "check",
         Command::Adapter { .. } => "adapter",
+        #[cfg(feature = "http")]
+        Command::Lab(_) => "lab",
         #[cfg(feature = "relay")]
         Command::Token(_) => "token",
         _ => return Ok(()),
@@ -87,6 +93,11 @@ fn reject_unused(args: &Args) -> Result {
         return reject(format!(
             "`stoker {command}` sends no request to a server: remove --url"
         ));
+    }
+    if command == "lab" && args.socket.is_some() {
+        return reject(
+            "--socket is for commands that send requests to a server, but `stoker lab` starts servers of its own: remove it".to_owned(),
+        );
     }
     if command == "token" && args.socket.is_some() {
         return reject(

@@ -17,6 +17,7 @@ mod full;
 mod hostile;
 mod http;
 mod jobs;
+mod lab;
 mod limits;
 mod logs;
 mod memory;

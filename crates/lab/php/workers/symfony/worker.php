@@ -1,0 +1,13 @@
+<?php
+
+// A resident worker for a Symfony application that has none.
+
+$folder = getenv('LAB_APPLICATION');
+require "$folder/vendor/autoload.php";
+class_exists(Stoker\Worker::class) || require getenv('LAB_SDK') . '/src/autoload.php';
+
+$worker = Stoker\Worker::create();
+$kernel = new App\Kernel('prod', false);
+$warm = static fn () => $kernel->handle(Symfony\Component\HttpFoundation\Request::create(getenv('LAB_PATH')));
+Stoker\beforeFork($warm);
+$worker->onRequest(new Stoker\Http\SymfonyHandler($kernel))->run();
