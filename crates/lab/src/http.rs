@@ -230,7 +230,7 @@ impl Head {
                             .trim()
                             .parse()
                             .map_err(|_| invalid("invalid content-length"))?,
-                    )
+                    );
                 }
                 "transfer-encoding" => head.chunked = value.contains("chunked"),
                 "connection" => head.closes = value.contains("close"),
