@@ -225,12 +225,8 @@ impl Head {
             let value = String::from_utf8_lossy(header.value).to_ascii_lowercase();
             match header.name.to_ascii_lowercase().as_str() {
                 "content-length" => {
-                    head.body = Some(
-                        value
-                            .trim()
-                            .parse()
-                            .map_err(|_| invalid("invalid content-length"))?,
-                    );
+                    let length = value.trim().parse();
+                    head.body = Some(length.map_err(|_| invalid("invalid content-length"))?);
                 }
                 "transfer-encoding" => head.chunked = value.contains("chunked"),
                 "connection" => head.closes = value.contains("close"),

@@ -4,6 +4,7 @@ use crate::application::Application;
 use crate::error::Error;
 use crate::http::{Answer, Target};
 use crate::interrupt::{Interrupt, PAUSE};
+use crate::round::first;
 use crate::server::{Server, Stop};
 use crate::way::Way;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -63,7 +64,7 @@ pub(crate) fn documented(way: Way) -> Isolation {
 }
 
 /// Measures the verdicts with the probe of the hello application. Other applications get the documented ones, and so do ways
-/// whose processes run several tasks only under load.
+/// whose processes run several tasks only under load; of these, it makes sure that they answer.
 pub(crate) fn probe(
     way: Way,
     application: &Application,
@@ -71,6 +72,8 @@ pub(crate) fn probe(
     interrupt: &Interrupt,
 ) -> Result<Isolation, Stop> {
     if !application.has_probe || matches!(way, Way::Strategy { auto: true, .. }) {
+        let server = Server::start(way, application, folder, 1, interrupt)?;
+        first(&server, application.answer, interrupt)?;
         return Ok(documented(way));
     }
     let mut isolation = Isolation {

@@ -99,7 +99,11 @@ pub(crate) fn measure(
 }
 
 /// Makes the first request, and returns the time that it took. Fails if the answer is not the expected one.
-fn first(server: &Server, expected: Option<&str>, interrupt: &Interrupt) -> Result<Duration, Stop> {
+pub(crate) fn first(
+    server: &Server,
+    expected: Option<&str>,
+    interrupt: &Interrupt,
+) -> Result<Duration, Stop> {
     let start = Instant::now();
     let answer = server.target.connect(interrupt);
     let answer = answer.and_then(|mut connection| connection.exchange(&server.target.request(&[])));

@@ -56,71 +56,80 @@ pub fn run(options: &Options, show: &mut dyn FnMut(&Progress)) -> Result<Report>
     ))
 }
 
-/// A row for each way, and the null row: the first way that can be measured, once more.
+/// A row for each way.
 fn rows(ways: &[Way], application: &Application) -> Vec<Measuring> {
-    let row = |way: Way, kind: Kind| Measuring {
-        way,
-        kind,
+    let rows = ways.iter().map(|way| Measuring {
+        way: *way,
+        kind: Kind::of(*way),
         isolation: None,
         rounds: Vec::new(),
         missing: way.obstacle(application).map(|reason| Broken {
             reason,
             log: Vec::new(),
         }),
-    };
-    let mut rows: Vec<Measuring> = ways.iter().map(|way| row(*way, Kind::of(*way))).collect();
-    let first = rows
-        .iter()
-        .find(|row| row.missing.is_none())
-        .map(|row| row.way);
-    rows.extend(first.map(|way| row(way, Kind::Null)));
-    rows
+    });
+    rows.collect()
 }
 
-/// First what is isolated, once; then the rounds.
+/// The null row: the first way that can be measured, once more.
+fn null_row(rows: &[Measuring]) -> Option<Measuring> {
+    let first = rows.iter().find(|row| row.missing.is_none())?;
+    Some(Measuring {
+        way: first.way,
+        kind: Kind::Null,
+        isolation: None,
+        rounds: Vec::new(),
+        missing: None,
+    })
+}
+
+/// First what is isolated, once, which also shows which ways can be measured; then the rounds.
 fn measure_all(
-    rows: &mut [Measuring],
+    rows: &mut Vec<Measuring>,
     application: &Application,
     options: &Options,
     folder: &Folder,
     interrupt: &Interrupt,
     show: &mut dyn FnMut(&Progress),
 ) -> Result {
-    let (count, rounds) = (rows.len(), options.rounds as usize);
-    let steps = count * (rounds + 1);
-    for step in 0..steps {
-        interrupt.check()?;
-        let round = step / count;
-        // Each row comes first in some round, so that none is always measured after the same other one.
-        let row = &mut rows[(step + round) % count];
-        if row.missing.is_some() {
-            continue;
+    let rounds = options.rounds as usize;
+    let steps = rows.len() + (rows.len() + 1) * rounds;
+    let mut done = 0;
+    for round in 0..=rounds {
+        if round == 1 {
+            rows.extend(null_row(rows));
         }
-        let name = row.name();
-        let what = match round {
-            0 => format!("what is isolated: {name}"),
-            _ => format!("round {round} of {rounds}: {name}"),
-        };
-        show(&Progress {
-            done: step,
-            steps,
-            step: what,
-        });
-        let place = folder.make(&format!(
-            "{}-{}",
-            step % count,
-            row.way.name().replace(':', "-")
-        ))?;
-        let done = match round {
-            0 => row.find_isolation(application, &place, interrupt),
-            _ => row.measure(application, &place, options, interrupt),
-        };
-        match done {
-            Ok(()) => {}
-            Err(Stop::Broken(broken)) => row.missing = Some(broken),
-            Err(Stop::All(error)) => return Err(error),
+        for at in 0..rows.len() {
+            interrupt.check()?;
+            // Each row comes first in some round, so that none is always measured after the same other one.
+            let at = (at + round) % rows.len();
+            let row = &mut rows[at];
+            done += 1;
+            if row.missing.is_some() {
+                continue;
+            }
+            let name = row.name();
+            let step = match round {
+                0 => format!("what is isolated: {name}"),
+                _ => format!("round {round} of {rounds}: {name}"),
+            };
+            show(&Progress {
+                done: done - 1,
+                steps,
+                step,
+            });
+            let place = folder.make(&format!("{at}-{}", row.way.name().replace(':', "-")))?;
+            let result = match round {
+                0 => row.find_isolation(application, &place, interrupt),
+                _ => row.measure(application, &place, options, interrupt),
+            };
+            match result {
+                Ok(()) => {}
+                Err(Stop::Broken(broken)) => row.missing = Some(broken),
+                Err(Stop::All(error)) => return Err(error),
+            }
+            fs::remove_dir_all(&place)?;
         }
-        fs::remove_dir_all(&place)?;
     }
     Ok(())
 }
@@ -139,10 +148,7 @@ impl Measuring {
         place: &Path,
         interrupt: &Interrupt,
     ) -> std::result::Result<(), Stop> {
-        // The null row shows the noise of figures.
-        if self.kind != Kind::Null {
-            self.isolation = Some(probe(self.way, application, place, interrupt)?);
-        }
+        self.isolation = Some(probe(self.way, application, place, interrupt)?);
         Ok(())
     }
 
