@@ -242,9 +242,9 @@ def unread_answers(site):
     none = b"\0\4\0\0\0\0"  # SETTINGS_INITIAL_WINDOW_SIZE of 0
     held = []
     for path, fields in ((b"/x?big=100000", []), (b"/big", []), (b"/big", [(b"range", b"bytes=0-17000")]), (b"/big", [(b"range", b"bytes=1-1")])):
-        held += [site.http2(b"".join(stream(n, path, fields) for n in range(STREAMS)), settings=none) for _ in range(30)]
+        held += [site.http2(b"".join(stream(n, path, fields) for n in range(STREAMS)), settings=none) for _ in range(15)]
         lines = b"".join(b"%b: %b\r\n" % field for field in fields)
-        held += [site.connect(b"GET %b HTTP/1.1\r\nHost: shop.test\r\n%b\r\n" % (path, lines) * 50) for _ in range(30)]
+        held += [site.connect(b"GET %b HTTP/1.1\r\nHost: shop.test\r\n%b\r\n" % (path, lines) * 50) for _ in range(15)]
     return held
 
 
