@@ -56,10 +56,24 @@ def answers(received):
         status = int(lines[0].split()[1])
         fields = [line.partition(":") for line in lines[1:]]
         fields = {name.lower(): value.strip() for name, _, value in fields}
+        # An answer whose program is slow comes in parts.
+        is_chunked = fields.get("transfer-encoding", "").lower() == "chunked"
         length = int(fields.get("content-length", 0))
+        body, received = unchunked(rest) if is_chunked else (rest[:length], rest[length:])
         if status >= 200:
-            yield {"status": status, "seen": seen(rest[:length])}
-        received = rest[length:]
+            yield {"status": status, "seen": seen(body)}
+
+
+def unchunked(rest):
+    """The body that begins with these chunks, and what follows it."""
+    body = b""
+    while rest:
+        size, _, rest = rest.partition(b"\r\n")
+        size = int(size, 16)
+        body, rest = body + rest[:size], rest[size + 2 :]
+        if size == 0:
+            break
+    return body, rest
 
 
 def frame(kind, flags, stream, payload=b""):
