@@ -18,17 +18,21 @@ use std::process::{Command, Stdio};
 
 /// Settings of glibc's allocator for the server and the gateways: a large buffer is returned to the system as soon as
 /// it is freed. By default glibc raises that limit to the largest buffer ever freed, and the process would use more
-/// memory than the server counts. More freed blocks of each size are kept for the next request, so that 10,000 open
-/// connections, which fragment the memory, do not slow down others. Other allocators ignore these variables.
-const MALLOC_VARIABLES: [(&str, &str); 3] = [
+/// memory than the server counts. Other allocators ignore these variables.
+const MALLOC_VARIABLES: [(&str, &str); 2] = [
     ("MALLOC_MMAP_THRESHOLD_", "1048576"),
     ("MALLOC_TRIM_THRESHOLD_", "8388608"),
-    ("GLIBC_TUNABLES", "glibc.malloc.tcache_count=500"),
 ];
+/// The same for gateways: more freed blocks of each size are kept for the next request, so that 10,000 open connections,
+/// which fragment the memory, do not slow down others (`benches/run.py --only sites`).
+const GATEWAY_MALLOC_VARIABLES: [(&str, &str); 1] =
+    [("GLIBC_TUNABLES", "glibc.malloc.tcache_count=500")];
 
 /// Those of the variables that the user has not set.
-fn malloc_variables() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let all = MALLOC_VARIABLES.into_iter();
+fn unset<const N: usize>(
+    variables: [(&'static str, &'static str); N],
+) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let all = variables.into_iter();
     all.filter(|(name, _)| std::env::var_os(name).is_none())
 }
 
@@ -163,7 +167,7 @@ pub(crate) fn server(listener: BorrowedFd<'_>) -> io::Result<(i32, OwnedFd)> {
         .stdin(Stdio::null());
     command.env(env::LISTENER, listener.as_raw_fd().to_string());
     command.env(env::CONTROL, theirs.as_raw_fd().to_string());
-    command.envs(malloc_variables());
+    command.envs(unset(MALLOC_VARIABLES));
     // The server has no parent-death signal: if the angel is killed, the server first kills the workers.
     inherit(
         &mut command,
@@ -194,7 +198,8 @@ pub(crate) fn gateway(
         .env(env::RESTARTS, restarts.to_string())
         .env(env::HEARTBEAT, heartbeat.as_raw_fd().to_string())
         .env(env::SOCKET, socket_path)
-        .envs(malloc_variables());
+        .envs(unset(MALLOC_VARIABLES))
+        .envs(unset(GATEWAY_MALLOC_VARIABLES));
     let mut kept = listeners;
     kept.push(heartbeat.as_raw_fd());
     inherit(&mut command, kept, Role::Gateway);

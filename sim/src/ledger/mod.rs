@@ -183,10 +183,10 @@ impl Ledger {
         if attempt != job.last_attempt {
             (job.last_attempt, job.returned_in_row) = (attempt, 0);
         }
-        let known = format!("{job}");
+        let known = job.attempts;
         assert!(
             job.attempts.observe(attempt),
-            "job {no}: delivered with the wrong number of attempts, {attempt}: {known}"
+            "job {no}: delivered with the wrong number of attempts, {attempt} instead of {known}: {job}"
         );
         let crashes = frame.meta.uint(Key::CRASHES).unwrap_or(0) as u32;
         assert!(

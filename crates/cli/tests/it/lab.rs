@@ -36,6 +36,19 @@ fn nothing_is_left(dir: &Dir) {
     assert!(files.is_empty(), "{files:?}");
 }
 
+/// What the lab prints if it can measure.
+#[track_caller]
+fn measured(dir: &Dir, args: &[&str]) -> String {
+    let Output {
+        code,
+        stdout,
+        stderr,
+    } = run(lab(dir, args));
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    nothing_is_left(dir);
+    stdout
+}
+
 fn is_isolated(verdicts: &Value) -> Vec<bool> {
     let names = [
         "globals",
@@ -71,13 +84,7 @@ fn every_strategy_has_a_row_with_figures_and_what_it_isolates() {
         "lab.html",
         "--json",
     ];
-    let Output {
-        code,
-        stdout,
-        stderr,
-    } = run(lab(&dir, &args));
-    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
-    nothing_is_left(&dir);
+    let stdout = measured(&dir, &args);
     let report: Value = serde_json::from_str(&stdout).expect("JSON");
     assert_eq!(
         (&report["application"], &report["rounds"]),
@@ -147,13 +154,7 @@ fn what_cannot_be_measured_has_a_reason() {
         "--strategies",
         "spare,snapshot,sapi",
     ];
-    let Output {
-        code,
-        stdout,
-        stderr,
-    } = run(lab(&dir, &args));
-    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
-    nothing_is_left(&dir);
+    let stdout = measured(&dir, &args);
     for text in [
         "spare: not measured: the application has no worker.php",
         "snapshot: not measured: its workers can't start",
