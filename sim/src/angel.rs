@@ -105,6 +105,7 @@ impl World {
             return;
         };
         if self.dice("angel").percent(2) && self.setup.trouble.crash > 0 {
+            self.record_failed_boot(key);
             let error = "no such file".to_owned();
             let message = match zygote {
                 None => ToServer::SpawnFailed { worker: key, error },
@@ -213,11 +214,18 @@ impl World {
         let Some(mut worker) = self.workers.remove(&key) else {
             return;
         };
-        if let Some(run) = &worker.run {
-            self.check_run(&worker, run.task);
+        if worker.answered == 0 {
+            self.record_failed_boot(key);
+        }
+        for task in worker.running() {
+            self.check_run(&worker, task);
         }
         for no in worker.new_unread_jobs() {
             self.ledger.died_unread(no);
+        }
+        let unread = worker.connection.peek_calls();
+        for no in worker.waiting_calls().into_iter().chain(unread) {
+            self.ledger.calls.left_worker(no);
         }
         self.drop_nested_requests(worker.nested.client.as_ref());
         self.record_last_tasks(&worker);
@@ -235,6 +243,14 @@ impl World {
 }
 
 impl World {
+    /// A process did not start, or has ended before it had run a task.
+    fn record_failed_boot(&mut self, key: u64) {
+        let pool = self.pools.get(&key).and_then(|pool| self.setup.pool(pool));
+        if let Some(pool) = pool {
+            self.ledger.calls.failed_boots[pool] += 1;
+        }
+    }
+
     /// Updates the model for the tasks of a worker that dies.
     fn end_tasks_of(&mut self, worker: &Worker, by_signal: bool) {
         self.ledger.had_leaving_workers |= worker.slots.is_some();
@@ -284,7 +300,7 @@ impl World {
         let leaves = worker.is_shutting_down() || !worker.ended.is_empty() || is_stopped;
         // A worker that ends by itself while it is about to be killed counts as killed.
         let is_killed = worker.kill_requested && worker.has_crashed;
-        match (worker.has_crashed, self.time_limit_of(worker, task.no)) {
+        match (worker.has_crashed, self.time_limit_of(worker, task)) {
             // A prefetched task is timed from its start, which the server may date later than the worker does.
             (true, Some(least)) if most + RUN_START_TOLERANCE < least && !leaves && !is_killed => {
                 Death::Crash
@@ -304,7 +320,7 @@ impl World {
     /// Whether the job's run has not reached its time limit, so that the server has no reason to kill the worker for
     /// it.
     pub(crate) fn is_in_time(&self, worker: &Worker, task: Task) -> bool {
-        let limit = self.time_limit_of(worker, task.no);
+        let limit = self.time_limit_of(worker, task);
         limit.is_some_and(|limit| self.max_run_time(worker, task) + RUN_START_TOLERANCE < limit)
     }
 }

@@ -251,6 +251,17 @@ impl Client {
         self.send(kind, call);
     }
 
+    /// Whether an answer that waits to be read rejects a request because of a limit.
+    pub(crate) fn has_unread_rejection(&mut self) -> bool {
+        let mut has_one = false;
+        self.connection.peek(|frame| {
+            let status = Status(frame.code);
+            let is_rejection = matches!(status, Status::RESOURCE_EXHAUSTED | Status::SHED);
+            has_one |= frame.kind == Type::Res && is_rejection;
+        });
+        has_one
+    }
+
     pub(crate) fn has_calls(&self) -> bool {
         let mut all = self.open.values();
         all.any(|kind| matches!(kind, RequestKind::Call(_)))
@@ -288,7 +299,6 @@ impl Client {
 
     fn cancel(&mut self, no: u64, id: u32, calls: &mut Calls) {
         self.open.remove(&id);
-        self.parts.remove(&id);
         self.cancelled.insert(id, no);
         calls.abandon(no);
         self.connection.put(Encode::new(Type::Cancel, id));
@@ -329,23 +339,24 @@ impl Client {
                 return;
             }
             if !frame.ends_answer() {
-                if cancelled.contains_key(&frame.id) {
-                    return;
-                }
-                let Some(RequestKind::Call(no)) = open.get(&frame.id).copied() else {
-                    panic!("a part of an answer without a call: {frame:?}");
+                let is_cancelled = cancelled.contains_key(&frame.id);
+                let no = match open.get(&frame.id) {
+                    Some(RequestKind::Call(no)) => *no,
+                    _ => *cancelled
+                        .get(&frame.id)
+                        .unwrap_or_else(|| panic!("a part of an answer without a call: {frame:?}")),
                 };
                 match (frame.kind, parts.get_mut(&frame.id)) {
                     (Type::Res, None) => {
                         ledger.calls.answer_began(no, &frame);
                         ledger.calls.check_meta(no, &frame);
                         let mut received = ReceivedParts::of(ledger.calls.spec(no));
-                        grants.extend(received.add(&frame));
+                        grants.extend(received.add(&frame, !is_cancelled));
                         parts.insert(frame.id, received);
                     }
                     (Type::Data, Some(received)) => {
                         ledger.calls.answer_continued(no);
-                        grants.extend(received.add(&frame));
+                        grants.extend(received.add(&frame, !is_cancelled));
                     }
                     _ => panic!("a part of an answer in the wrong order: {frame:?}"),
                 }
@@ -377,8 +388,9 @@ impl Client {
                     assert_eq!(frame.kind == Type::Data, beginning.is_some(), "{frame:?}");
                     match beginning {
                         Some(mut received) if status == Status::OK => {
-                            received.add(&frame);
+                            received.add(&frame, false);
                             ledger.calls.answered(no, status, &received.body, setup);
+                            ledger.calls.check_trailers(no, &frame, &received.body);
                         }
                         Some(_) => ledger.calls.answered(no, status, frame.body, setup),
                         None => {
@@ -543,13 +555,14 @@ impl ReceivedParts {
         }
     }
 
-    /// Adds a part. Returns the credit that the client then grants, with the id of the call.
-    fn add(&mut self, part: &Frame<'_>) -> Option<(u32, u32)> {
+    /// Adds a part. Returns the credit that the client then grants, with the id of the call, if it grants more.
+    fn add(&mut self, part: &Frame<'_>, may_grant: bool) -> Option<(u32, u32)> {
         self.body.extend_from_slice(part.body);
         let left = self.credit.checked_sub(part.body.len() as u32);
         let left = left.unwrap_or_else(|| panic!("more bytes than the credit permits: {part:?}"));
-        self.credit = left + self.grant;
-        (self.grant > 0).then_some((part.id, self.grant))
+        let grant = if may_grant { self.grant } else { 0 };
+        self.credit = left + grant;
+        (grant > 0).then_some((part.id, grant))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::coverage::features;
 use crate::dice::Dice;
 use crate::gateway::{self, Gateway};
 use crate::ledger::Override;
-use crate::operator::{self, Effect};
+use crate::operator::{self, Effect, Targets};
 use crate::push::Options;
 use crate::restart::Trigger;
 use crate::worker::Worker;
@@ -86,13 +86,16 @@ impl World {
         if no.is_multiple_of(3) && self.dice("operator").below(100) < self.setup.operations {
             let setup = self.setup.clone();
             let jobs = self.ledger.jobs.len() as u64;
-            let behind = self.jobs_behind();
+            let at = Targets {
+                behind: self.jobs_behind(),
+                waiting: self.ledger.waiting_jobs(),
+            };
             let last = self
                 .ledger
                 .changes
                 .last()
                 .map(|change| (change.verb, change.filter.clone()));
-            let drawn = operator::draw(self.dice("operator"), &setup, jobs, last, &behind);
+            let drawn = operator::draw(self.dice("operator"), &setup, jobs, last, &at);
             return self.operate(no, drawn);
         }
         if what < self.setup.calls && services > 0 {
@@ -387,6 +390,10 @@ impl World {
     pub(crate) fn client_reads(&mut self, no: usize) {
         if self.clients[no].as_ref().is_some_and(Client::has_calls) {
             self.ledger.calls.slots = self.slots_of_pools();
+            let client = self.clients[no].as_mut();
+            if client.is_some_and(Client::has_unread_rejection) {
+                self.record_unread_calls();
+            }
         }
         let ended = match &mut self.clients[no] {
             Some(client) => client.read(&mut self.ledger, &self.setup),
@@ -410,6 +417,13 @@ impl World {
             );
             self.hang_up(no);
         }
+    }
+
+    /// Records which calls workers were sent and have not read.
+    pub(crate) fn record_unread_calls(&mut self) {
+        let workers = self.workers.values_mut();
+        let unread = workers.flat_map(|worker| worker.connection.peek_calls());
+        self.ledger.calls.set_unread(&unread.collect());
     }
 
     /// The number of tasks that the workers of each pool can run at once. Only workers that have been ready for a

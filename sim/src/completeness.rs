@@ -5,7 +5,7 @@ use crate::coverage::Coverage;
 use crate::dice::Dice;
 use crate::gateway::{self, RemoteToken};
 use crate::ledger::{Ledger, Verb};
-use crate::operator::{self, Effect};
+use crate::operator::{self, Effect, Targets};
 use crate::push::Options;
 use crate::setup::{Frequencies, Setup, edit};
 use std::collections::BTreeSet;
@@ -155,7 +155,8 @@ fn every_operation_is_drawn() {
         let (setup, mut dice) = (Setup::draw(seed), Dice::of(seed, "operator"));
         let mut ledger = Ledger::new(false);
         for _ in 0..20 {
-            let (method, mut request, effect) = operator::draw(&mut dice, &setup, 0, None, &[]);
+            let (method, mut request, effect) =
+                operator::draw(&mut dice, &setup, 0, None, &Targets::default());
             if let Effect::Imports(_) = effect {
                 request = serde_json::json!({"op": "import"});
             } else if let Effect::Changes(verb, filter) = effect {

@@ -1,8 +1,10 @@
 //! The client's end of a connection to the server. Simulated clients and workers use it.
 
+use crate::calls::NUMBER;
 use crate::link::Link;
+use crate::payload::number;
 use stoker_os::{Errno, Fd, read, sim, write};
-use stoker_wire::{Encode, Frame, MAX_FRAME, Splitter, Type, WireError, encode};
+use stoker_wire::{Encode, Frame, Key, MAX_FRAME, Splitter, Type, WireError, encode};
 
 pub(crate) struct Connection {
     pub(crate) fd: Fd,
@@ -111,6 +113,26 @@ impl Connection {
             Ok::<(), WireError>(())
         });
         fed.is_ok() && splitter.buffered() == 0 && self.splitter.buffered() == 0
+    }
+
+    /// The numbers of the jobs that wait to be read, and whether the last frame is complete.
+    pub(crate) fn peek_jobs(&mut self) -> (Vec<u64>, bool) {
+        let mut jobs = Vec::new();
+        let is_complete = self.peek(|frame| {
+            let is_job = frame.kind == Type::Req && frame.meta.get(Key::JOB_ID).is_some();
+            jobs.extend(is_job.then(|| number(frame.body)).flatten());
+        });
+        (jobs, is_complete)
+    }
+
+    /// The numbers of the calls that wait to be read.
+    pub(crate) fn peek_calls(&mut self) -> Vec<u64> {
+        let mut calls = Vec::new();
+        self.peek(|frame| {
+            let is_call = frame.kind == Type::Req && frame.meta.get(Key::JOB_ID).is_none();
+            calls.extend(is_call.then(|| frame.meta.uint(NUMBER)).flatten());
+        });
+        calls
     }
 
     /// Reads all available frames. Returns whether the connection has ended.

@@ -2,6 +2,7 @@
 
 use crate::model::Task;
 use crate::setup::{Pool, Setup};
+use crate::slots::Slots;
 use crate::worker::Worker;
 use crate::world::World;
 use std::time::Duration;
@@ -28,8 +29,18 @@ impl Worker {
     fn possible_tasks(&self, unread: Duration) -> impl Iterator<Item = Task> {
         let ended = self.just_ended.iter();
         let recent = ended.filter(move |(_, at)| *at + unread >= steady());
+        let in_slots = self.slots.iter().flat_map(Slots::assigned_tasks);
         let running = self.run.as_ref().map(|run| run.task);
-        recent.map(|(task, _)| *task).chain(running)
+        let all = recent.map(|(task, _)| *task).chain(running);
+        all.chain(in_slots)
+    }
+
+    /// Whether the worker has begun a task, and the server has sent it no other that might be meant.
+    fn knows_its_tasks(&self) -> bool {
+        match &self.slots {
+            Some(slots) => !slots.tasks.is_empty() && !self.connection.is_readable(),
+            None => self.run.is_some(),
+        }
     }
 }
 
@@ -76,7 +87,7 @@ impl World {
             // A worker that runs no task may have been sent one that it has not read.
             let Some(worker) = self
                 .worker_named(head)
-                .filter(|worker| worker.run.is_some())
+                .filter(|worker| worker.knows_its_tasks())
             else {
                 continue;
             };
@@ -84,11 +95,8 @@ impl World {
             let is_meant = if reason.contains(": its task was cancelled") {
                 possible_tasks.any(|task| self.may_be_stopped(task))
             } else if reason.contains(": its task exceeded its timeout") {
-                let is_over = |task: Task| {
-                    let is_unwanted = !task.is_job && self.ledger.calls.may_be_stopped(task.no);
-                    is_unwanted || self.is_late(worker, task)
-                };
-                worker.possible_tasks(unread).any(is_over)
+                let mut possible_tasks = worker.possible_tasks(unread);
+                possible_tasks.any(|task| self.is_late(worker, task))
             } else {
                 true
             };
@@ -138,10 +146,7 @@ impl World {
 
     /// Whether the task may have reached its time limit.
     pub(crate) fn is_late(&self, worker: &Worker, task: Task) -> bool {
-        let limit = match task.is_job {
-            true => self.time_limit_of(worker, task.no),
-            false => self.time_limit_of_pool(worker),
-        };
+        let limit = self.time_limit_of(worker, task);
         limit.is_none_or(|limit| self.max_run_time(worker, task) + RUN_START_TOLERANCE >= limit)
     }
 
@@ -149,18 +154,20 @@ impl World {
     pub(crate) fn max_run_time(&self, worker: &Worker, task: Task) -> Duration {
         let began = match task.is_job {
             true => self.ledger.jobs[task.no as usize].began_at,
-            false => self.ledger.calls.began_at(task.no),
+            false => self.ledger.calls.limit_counts_since(task.no),
         };
         let link = worker.connection.link.as_ref();
         steady() - link.map_or(began, |link| link.sent_at(began))
     }
 
-    /// The maximum time that a job may run at a worker; `None` if that is not known.
-    pub(crate) fn time_limit_of(&self, worker: &Worker, no: u64) -> Option<Duration> {
-        let own = self.ledger.jobs[no as usize].options.timeout_ms;
-        let own = own.map(|ms| Some(u64::from(ms)));
+    /// The maximum time that a task may run at a worker; `None` if that is not known.
+    pub(crate) fn time_limit_of(&self, worker: &Worker, task: Task) -> Option<Duration> {
+        let own = match task.is_job {
+            true => self.ledger.jobs[task.no as usize].options.timeout_ms,
+            false => None,
+        };
         match own {
-            Some(own) => Some(own.map_or(Duration::MAX, Duration::from_millis)),
+            Some(ms) => Some(Duration::from_millis(u64::from(ms))),
             None => self.time_limit_of_pool(worker),
         }
     }
@@ -172,20 +179,25 @@ impl World {
         Some(limit.map_or(Duration::MAX, Duration::from_millis))
     }
 
-    /// A run has ended: it must not have taken longer than it may.
+    /// A run ends: it must not have taken longer than it may.
     pub(crate) fn check_run(&self, worker: &Worker, task: Task) {
-        if !task.is_job || worker.is_rogue {
-            return;
-        }
-        let Some(limit) = self.time_limit_of(worker, task.no) else {
+        let Some(limit) = self.time_limit_of(worker, task) else {
             return;
         };
-        let took = steady() - self.ledger.jobs[task.no as usize].began_at;
-        let most = limit.saturating_add(self.setup.max_grace());
+        let began_at = match task.is_job {
+            true => self.ledger.jobs[task.no as usize].began_at,
+            false => match self.ledger.calls.last_renewed_at(task.no) {
+                Some(at) => at,
+                None => return,
+            },
+        };
+        let (took, most) = (
+            steady() - began_at,
+            limit.saturating_add(self.setup.max_grace()),
+        );
         assert!(
-            took <= most,
-            "job {} ran for {took:?}, its limit is {limit:?}",
-            task.no
+            took <= most || worker.is_rogue,
+            "{task:?} ran for {took:?}, its limit is {limit:?}"
         );
     }
 }

@@ -5,7 +5,6 @@ use crate::slots::Slots;
 use crate::stored::{Stored, row_of};
 use crate::world::World;
 use std::collections::BTreeSet;
-use stoker_wire::{Key, Type};
 
 /// The jobs that workers had or were sent when the server died.
 #[derive(Debug, Default)]
@@ -24,10 +23,9 @@ impl World {
         let mut is_known = !self.setup.short_io;
         let mut all = BTreeSet::new();
         for worker in self.workers.values_mut() {
-            is_known &= worker.connection.peek(|frame| {
-                let is_job = frame.kind == Type::Req && frame.meta.get(Key::JOB_ID).is_some();
-                all.extend(is_job.then(|| crate::payload::number(frame.body)).flatten());
-            });
+            let (unread, is_complete) = worker.connection.peek_jobs();
+            all.extend(unread);
+            is_known &= is_complete;
             let ended = worker.ended.iter().map(|(task, _)| *task);
             let begun = worker.running().into_iter().chain(ended);
             all.extend(begun.filter(|task| task.is_job).map(|task| task.no));
@@ -41,10 +39,7 @@ impl World {
         let mut behind = Vec::new();
         let busy = self.workers.values_mut();
         for worker in busy.filter(|worker| worker.run.is_some() && !worker.is_rogue) {
-            worker.connection.peek(|frame| {
-                let is_job = frame.kind == Type::Req && frame.meta.get(Key::JOB_ID).is_some();
-                behind.extend(is_job.then(|| crate::payload::number(frame.body)).flatten());
-            });
+            behind.extend(worker.connection.peek_jobs().0);
             behind.extend(worker.model.waiting_jobs());
         }
         behind
@@ -57,11 +52,8 @@ impl World {
             ..JobsAtWorkers::default()
         };
         for worker in self.workers.values_mut() {
-            let mut unread = Vec::new();
-            at_workers.is_known &= worker.connection.peek(|frame| {
-                let is_job = frame.kind == Type::Req && frame.meta.get(Key::JOB_ID).is_some();
-                unread.extend(is_job.then(|| crate::payload::number(frame.body)).flatten());
-            });
+            let (unread, is_complete) = worker.connection.peek_jobs();
+            at_workers.is_known &= is_complete;
             let waiting = worker.model.waiting_jobs().chain(unread);
             let waiting: Vec<u64> = waiting.collect();
             let running = worker.run.as_ref().map(|run| run.task);

@@ -58,10 +58,23 @@ impl World {
                 self.link_lost(no, key);
             }
         }
+        self.record_lost_calls();
         let workers = self.guests.iter().map(|guest| &guest.key);
         let workers = workers.filter_map(|key| self.workers.get(key));
         let unconnected = workers.filter(|worker| worker.connection.is_cut()).count();
         self.ledger.record_unconnected(unconnected as u64);
+    }
+
+    /// Records the calls that were sent to workers without a connection.
+    fn record_lost_calls(&mut self) {
+        for guest in &self.guests {
+            let worker = self.workers.get_mut(&guest.key);
+            let connection = worker.map(|worker| &mut worker.connection);
+            if let Some(connection) = connection.filter(|connection| connection.is_cut()) {
+                let lost = connection.peek_calls();
+                lost.into_iter().for_each(|no| self.ledger.calls.lost(no));
+            }
+        }
     }
 
     fn link_lost(&mut self, no: usize, key: u64) {
@@ -76,7 +89,7 @@ impl World {
         let can_be_resumed = link.can_be_resumed();
         self.trace(|| format!("  worker {key} loses its connection"));
         self.count_link("connection lost");
-        self.ledger.calls.had_lost_links = true;
+        self.record_lost_calls();
         if !can_be_resumed {
             return self.end_session(no, key, SessionEnd::Lost);
         }

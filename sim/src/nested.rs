@@ -136,6 +136,10 @@ impl World {
     pub(crate) fn read_nested_answer(&mut self, key: u64) {
         self.ledger.calls.slots = self.slots_of_pools();
         self.ledger.calls.pool_is_deadlocked = self.pool_waits_for_itself(key);
+        let client = self.nested_client(key);
+        if client.is_some_and(Client::has_unread_rejection) {
+            self.record_unread_calls();
+        }
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };

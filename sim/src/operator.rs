@@ -32,14 +32,22 @@ pub(crate) enum Effect {
     Rejected,
 }
 
-/// Draws a request: the method, the request in JSON, and its effect. `jobs` is the number of jobs so far, and `behind`
-/// are those that wait behind another one at a worker.
+/// Jobs that changes of one job often name.
+#[derive(Debug, Default)]
+pub(crate) struct Targets {
+    /// Those that wait behind another one at a worker.
+    pub(crate) behind: Vec<u64>,
+    /// Those that were accepted and no worker has run.
+    pub(crate) waiting: Vec<u64>,
+}
+
+/// Draws a request: the method, the request in JSON, and its effect. `jobs` is the number of jobs so far.
 pub(crate) fn draw(
     dice: &mut Dice,
     setup: &Setup,
     jobs: u64,
     last: Option<(Verb, Filter)>,
-    behind: &[u64],
+    at: &Targets,
 ) -> (&'static str, Value, Effect) {
     if dice.percent(setup.frequencies.edits) {
         return ("stoker.pool", json!({"op": "reload"}), Effect::Edits);
@@ -52,8 +60,11 @@ pub(crate) fn draw(
                 None => {
                     let verb = verb(dice, setup);
                     let mut filter = filter(dice, setup, verb, jobs);
-                    if filter.one.is_some() && !behind.is_empty() && dice.percent(60) {
-                        filter.one = Some(*dice.one_of(behind));
+                    let is_edit = matches!(verb, Verb::Edit(_));
+                    if filter.one.is_some() && !at.behind.is_empty() && dice.percent(60) {
+                        filter.one = Some(*dice.one_of(&at.behind));
+                    } else if is_edit && !at.waiting.is_empty() && dice.percent(60) {
+                        filter.one = Some(*dice.one_of(&at.waiting));
                     }
                     (verb, filter)
                 }
@@ -80,14 +91,14 @@ fn verb(dice: &mut Dice, setup: &Setup) -> Verb {
     if dice.percent(setup.frequencies.moves) {
         return Verb::Move(any_queue(dice, setup));
     }
-    match dice.below(9) {
+    match dice.below(10) {
         0 | 1 => Verb::Cancel,
         2 => Verb::Retry(None),
         3 | 7 => retry(dice),
         4 => Verb::Suspend,
         5 => Verb::Release,
         6 => Verb::Move(dice.below(setup.queues.len() as u64) as usize),
-        _ if dice.percent(50) => Verb::Discard,
+        8 => Verb::Discard,
         _ => Verb::Edit(dice.within(1, 9) as u32),
     }
 }

@@ -1,6 +1,7 @@
 //! Answers in parts: a worker sends as many bytes as its caller's credit permits, and then waits for more credit.
 
 use crate::behaviour::Act;
+use crate::calls::Calls;
 use crate::push::PASSED;
 use crate::worker::Worker;
 use crate::world::World;
@@ -68,7 +69,7 @@ impl AnswerInParts {
 impl Worker {
     /// Sends parts of the answer within its caller's credit, except the last one. Returns whether the credit permits that
     /// one too; otherwise the worker waits.
-    pub(crate) fn send_parts(&mut self) -> bool {
+    fn send_parts(&mut self, calls: &mut Calls) -> bool {
         let Some(answer) = &mut self.answer else {
             return true;
         };
@@ -78,6 +79,9 @@ impl Worker {
         let is_complete = !answer.awaits_credit;
         let part = answer.next_part(most);
         if !part.is_empty() {
+            if let Some(run) = &self.run {
+                calls.part_sent(run.task.no);
+            }
             self.connection.put(Encode {
                 flags: Flags::MORE,
                 body: part,
@@ -100,6 +104,12 @@ impl Worker {
 }
 
 impl World {
+    /// Like `Worker::send_parts`, for the worker with this key.
+    pub(crate) fn send_parts(&mut self, key: u64) -> bool {
+        let worker = self.workers.get_mut(&key);
+        worker.is_none_or(|worker| worker.send_parts(&mut self.ledger.calls))
+    }
+
     /// A worker that waits for credit has read: it continues if it has enough, and gives up if nobody waits for the answer
     /// or the server has closed the connection.
     pub(crate) fn continue_answer(&mut self, key: u64, is_closed: bool) {
@@ -112,7 +122,7 @@ impl World {
         if worker.model.has("struck") || is_closed {
             run.acts = VecDeque::from([(Duration::ZERO, Act::Does("throws"))]);
         } else if !worker.has_enough_credit() {
-            worker.send_parts();
+            worker.send_parts(&mut self.ledger.calls);
             self.flush(key);
             return;
         }

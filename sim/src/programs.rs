@@ -44,7 +44,16 @@ impl World {
         };
         let answer = match task.is_job {
             true => self.answer_to_cancel(key, task),
-            false => Answer::Cancelled,
+            false => {
+                let may = self.ledger.calls.may_be_stopped(task.no)
+                    || self.is_late(&self.workers[&key], task);
+                assert!(
+                    may,
+                    "call {}: its program was ended, but nobody had cancelled it",
+                    task.no
+                );
+                Answer::Cancelled
+            }
         };
         self.slots_answer(key, no, "CANCELLED", answer);
     }

@@ -394,12 +394,12 @@ impl World {
 
     /// The code of a task returns, once the answer's caller has granted enough credit.
     fn returns(&mut self, key: u64) {
+        if self.send_parts(key) {
+            return self.apply_worker_event(key, "returns");
+        }
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
-        if worker.send_parts() {
-            return self.apply_worker_event(key, "returns");
-        }
         if let Some(run) = &mut worker.run {
             run.acts.push_front((Duration::ZERO, Act::Does("returns")));
         }

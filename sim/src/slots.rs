@@ -234,6 +234,7 @@ impl World {
             return;
         };
         worker.send("CANCELLED", slot_task.task.id, b"");
+        worker.record_ended(slot_task.task);
         match slot_task.task.is_job {
             true => self.ledger.dropped(slot_task.task.no),
             false => self.ledger.calls.ended(slot_task.task.no),
@@ -370,9 +371,11 @@ impl World {
         if let Answer::Retry(after) = answer {
             worker.retry_after = after;
         }
-        let result = format!("{}.", slot_task.task.no);
-        worker.send(frame, slot_task.task.id, result.as_bytes());
-        worker.ended.push((slot_task.task, answer));
+        let task = slot_task.task;
+        worker.send(frame, task.id, format!("{}.", task.no).as_bytes());
+        worker.ended.push((task, answer));
+        worker.record_ended(task);
+        self.check_run(&self.workers[&key], task);
         self.flush(key);
     }
 
@@ -392,8 +395,11 @@ impl World {
         slots.tasks = begun;
         worker.send("GOAWAY", 0, b"");
         self.ledger.had_leaving_workers = true;
-        for slot_task in back.iter().filter(|slot_task| slot_task.task.is_job) {
-            self.ledger.returned_by_leaving(slot_task.task.no);
+        for SlotTask { task, .. } in back {
+            match task.is_job {
+                true => self.ledger.returned_by_leaving(task.no),
+                false => self.ledger.calls.left_worker(task.no),
+            }
         }
         self.flush(key);
     }

@@ -90,11 +90,7 @@ const MAX_META_RESULT: usize = 64;
 impl Worker {
     /// The jobs that wait to be read, except those that were noted before.
     pub(crate) fn new_unread_jobs(&mut self) -> Vec<u64> {
-        let mut unread = Vec::new();
-        self.connection.peek(|frame| {
-            let is_job = frame.kind == Type::Req && frame.meta.get(Key::JOB_ID).is_some();
-            unread.extend(is_job.then(|| number(frame.body)).flatten());
-        });
+        let (mut unread, _) = self.connection.peek_jobs();
         unread.retain(|no| !self.unread_jobs.contains(no));
         self.unread_jobs.extend(&unread);
         unread
@@ -236,6 +232,14 @@ impl Worker {
         let waiting = slots.filter(|slot_task| !slot_task.is_begun && slot_task.task.is_job);
         let waiting = waiting.map(|slot_task| slot_task.task.no);
         self.model.waiting_jobs().chain(waiting).collect()
+    }
+
+    /// The calls that the worker has and has not begun.
+    pub(crate) fn waiting_calls(&self) -> Vec<u64> {
+        let slots = self.slots.iter().flat_map(|slots| &slots.tasks);
+        let waiting = slots.filter(|slot_task| !slot_task.is_begun && !slot_task.task.is_job);
+        let waiting = waiting.map(|slot_task| slot_task.task.no);
+        self.model.waiting_calls().chain(waiting).collect()
     }
 
     /// Whether the worker reads its connection now.

@@ -46,8 +46,7 @@ impl Calls {
                 "call {no}: idempotent call was not retried"
             ),
             Status::QUARANTINED => self.check_quarantined(no, call, &text),
-            // Workers returned the call too often, no worker can start, or the server shuts down.
-            Status::UNAVAILABLE if self.workers_misbehave || self.had_drain => {}
+            Status::UNAVAILABLE => self.check_unavailable(no, call, &text, setup),
             other => panic!("call {no}: unexpected answer {other:?}: {text}"),
         }
         self.all[no as usize - 1].answered_at = Some(now);
@@ -123,11 +122,33 @@ impl Calls {
         }
     }
 
+    /// Checks the metadata of the last part of an answer, which is its worker's.
+    pub(crate) fn check_trailers(&self, no: u64, last: &Frame<'_>, body: &[u8]) {
+        assert_eq!(
+            last.meta.get(PASSED),
+            Some(body),
+            "call {no}: the metadata that its worker sent last is missing"
+        );
+    }
+
     /// Other calls that may have been open at some time since `call` was made.
     fn others<'a>(&'a self, call: &'a Call) -> impl Iterator<Item = &'a Call> {
         let since = call.requested_at;
         let others = self.all.iter();
         others.filter(move |other| !std::ptr::eq(*other, call) && other.may_be_open(since))
+    }
+
+    /// A call was answered UNAVAILABLE: the server shuts down, no worker can start, or workers returned it too often.
+    fn check_unavailable(&self, no: u64, call: &Call, text: &str, setup: &Setup) {
+        let pool = setup.services[call.spec.service].pool;
+        let is_known = match text.contains("its workers returned it") {
+            true => self.workers_misbehave || self.had_drain,
+            false => self.had_drain || self.failed_boots[pool] > 0,
+        };
+        assert!(
+            is_known,
+            "call {no}: rejected, but its pool had workers: {text}"
+        );
     }
 
     fn check_exhausted(&self, no: u64, call: &Call, text: &str, setup: &Setup) {
@@ -194,6 +215,7 @@ impl Calls {
             others > 0 || self.has_hostiles,
             "call {no}: shed, but no other call was waiting"
         );
+        // A worker that has just booted reads late, and the server counts that as part of the run.
         if self.has_hostiles || self.workers_misbehave || !setup.is_steady(service.pool) {
             return;
         }
@@ -217,7 +239,7 @@ impl Calls {
             let least = limits.min().map(Duration::from_millis);
             // The worker may have returned the call when the server already counted it as overdue.
             // A call that was lost on its way to a worker need not have begun either.
-            let has_begun = call.begun > 0 || call.may_wait || self.had_lost_links;
+            let has_begun = call.begun > 0 || call.may_wait || call.was_lost;
             let ran = has_begun
                 && least
                     .is_some_and(|least| now + RUN_START_TOLERANCE >= call.requested_at + least);

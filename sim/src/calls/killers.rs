@@ -121,7 +121,7 @@ impl Calls {
     pub(super) fn check_quarantined(&self, no: u64, call: &Call, text: &str) {
         if !text.contains("calls with this name and payload killed") {
             // A call that was lost on its way to a worker is to blame for the worker's loss, too.
-            let may_have_run = call.begun > 0 || self.had_lost_links;
+            let may_have_run = call.begun > 0 || call.was_lost;
             return assert!(may_have_run, "call {no}: quarantined, but never ran");
         }
         let until = self.killers.until(call, self.server_began);

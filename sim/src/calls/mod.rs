@@ -5,9 +5,11 @@ mod killers;
 mod spec;
 
 use crate::behaviour::Behaviour;
+use crate::interrupts::MAX_UNREAD_TIME;
 use crate::setup::Setup;
 use killers::Killers;
-pub(crate) use spec::CallSpec;
+pub(crate) use spec::{CallSpec, NUMBER};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use stoker_os::steady;
 use stoker_wire::{Frame, Key};
@@ -47,8 +49,18 @@ struct Call {
     is_unclear: bool,
     /// When the current run began; `None` while no worker runs the call.
     runs_since: Option<Duration>,
+    /// When the current run began, and when its worker sent parts of its answer: from then on its time counts anew.
+    renewed_at: Vec<Duration>,
     /// When a worker last ended the call, or died while it ran.
     ended_at: Option<Duration>,
+    /// A worker has read the call and has not answered it.
+    is_at_worker: bool,
+    /// When a worker last answered the call, or died before that.
+    left_worker_at: Option<Duration>,
+    /// A worker was sent the call and has not read it, when that was last looked up.
+    is_unread: bool,
+    /// The call was on its way to a worker that had lost its connection, which it may never have reached.
+    was_lost: bool,
     /// The last run may not have ended the call: it may wait for another run, or be assigned to a worker that no longer
     /// does anything.
     may_wait: bool,
@@ -64,10 +76,14 @@ impl Call {
         let is_over = over
             .or(ended_at)
             .is_some_and(|at| at + READ_TOLERANCE < since);
-        // An abandoned call still counts while a worker has it or may have it.
-        let is_at_worker =
-            self.runs_since.is_some() || self.begun == 0 && self.abandoned_at.is_some();
-        !is_over || is_at_worker || self.may_wait && self.answered_at.is_none()
+        // An abandoned call still counts while a worker has it.
+        let was_at_worker = self.is_at_worker
+            || self.is_unread
+            || self
+                .left_worker_at
+                .is_some_and(|at| at + READ_TOLERANCE >= since);
+        let may_wait = self.may_wait && (self.abandoned_at.is_none() || self.is_unclear);
+        !is_over || was_at_worker || may_wait && self.answered_at.is_none()
     }
 }
 
@@ -96,8 +112,8 @@ pub(crate) struct Calls {
     pub(crate) workers_misbehave: bool,
     /// A server has drained at some time.
     pub(crate) had_drain: bool,
-    /// Workers on other machines have lost their connections, perhaps with calls that were on their way.
-    pub(crate) had_lost_links: bool,
+    /// The number of processes of each pool that did not start, or ended before they had run a task.
+    pub(crate) failed_boots: Vec<u64>,
     /// The minimum number of tasks that the workers of each pool can run at once: only workers that have been ready
     /// for a while count.
     pub(crate) slots: Vec<u64>,
@@ -116,6 +132,7 @@ impl Calls {
                 || setup.trouble.hang > 0
                 || behaviour.has_unusual_acts(),
             slots: vec![0; setup.pools.len()],
+            failed_boots: vec![0; setup.pools.len()],
             ..Self::default()
         }
     }
@@ -144,7 +161,12 @@ impl Calls {
             worker: None,
             is_unclear: false,
             runs_since: None,
+            renewed_at: Vec::new(),
             ended_at: None,
+            is_at_worker: false,
+            left_worker_at: None,
+            is_unread: false,
+            was_lost: false,
             may_wait: false,
             spec,
         });
@@ -175,10 +197,21 @@ impl Calls {
         })
     }
 
-    /// When the current run of the call began; zero if that is not known.
-    pub(crate) fn began_at(&self, no: u64) -> Duration {
+    /// The earliest time from which the time limit of the current run may count; zero if that is not known. The server
+    /// may not have read the last parts of the answer yet.
+    pub(crate) fn limit_counts_since(&self, no: u64) -> Duration {
         let call = self.get(no);
-        call.and_then(|call| call.runs_since).unwrap_or_default()
+        let mut renewed = call.iter().flat_map(|call| &call.renewed_at).rev();
+        let read = renewed.find(|at| **at + MAX_UNREAD_TIME <= steady());
+        let began_at = call.and_then(|call| call.runs_since).unwrap_or_default();
+        read.copied().unwrap_or(began_at)
+    }
+
+    /// When the current run of the call began, or its worker last sent a part of the answer; `None` if the call does not run.
+    pub(crate) fn last_renewed_at(&self, no: u64) -> Option<Duration> {
+        let call = self.get(no)?;
+        call.runs_since?;
+        call.renewed_at.last().copied()
     }
 
     /// The call with this number; `None` for 0, the number of hostile clients' calls.
@@ -237,6 +270,14 @@ impl Calls {
         if let Some(call) = self.get_mut(no) {
             call.is_certainly_repeatable = false;
         }
+        self.part_sent(no);
+    }
+
+    /// A worker has sent a part of the answer to a call that is not the last one.
+    pub(crate) fn part_sent(&mut self, no: u64) {
+        if let Some(call) = self.get_mut(no) {
+            call.renewed_at.push(steady());
+        }
     }
 
     /// A worker has read a call that the server sent after `read_at`, when the worker had last read everything.
@@ -264,7 +305,24 @@ impl Calls {
             call.ttl
         );
         call.check_frame(no, frame);
+        if let Some(call) = self.get_mut(no) {
+            call.is_at_worker = true;
+        }
         no
+    }
+
+    /// A worker no longer has the call, or was sent it and will never read it.
+    pub(crate) fn left_worker(&mut self, no: u64) {
+        if let Some(call) = self.get_mut(no) {
+            call.leave_worker();
+        }
+    }
+
+    /// Sets which calls were sent to workers that have not read them.
+    pub(crate) fn set_unread(&mut self, unread: &BTreeSet<u64>) {
+        for (no, call) in (1..).zip(&mut self.all) {
+            call.is_unread = unread.contains(&no);
+        }
     }
 
     /// A run of the call begins.
@@ -278,6 +336,7 @@ impl Calls {
         );
         assert_eq!(call.runs_since, None, "call {no}: runs twice at once");
         (call.runs_since, call.may_wait) = (Some(steady()), false);
+        call.renewed_at = vec![steady()];
         self.check_running(no, setup);
         self.check_killer(no, setup);
     }
@@ -309,6 +368,7 @@ impl Calls {
     pub(crate) fn ended(&mut self, no: u64) {
         let Some(call) = self.get_mut(no) else { return };
         let (service, since) = (call.spec.service, call.runs_since.take());
+        call.leave_worker();
         call.ended_at = Some(steady());
         if let Some(since) = since {
             self.record_run_time(service, steady() - since);
@@ -319,12 +379,21 @@ impl Calls {
     pub(crate) fn returned(&mut self, no: u64) {
         let Some(call) = self.get_mut(no) else { return };
         call.begun -= u32::from(call.runs_since.take().is_some());
+        call.leave_worker();
         (call.ended_at, call.may_wait) = (Some(steady()), true);
+    }
+
+    /// The call is on its way to a worker that has lost its connection.
+    pub(crate) fn lost(&mut self, no: u64) {
+        if let Some(call) = self.get_mut(no) {
+            call.was_lost = true;
+        }
     }
 
     /// The worker that has the call broke the protocol, and may have answered or returned the call.
     pub(crate) fn worker_broke_protocol(&mut self, no: u64) {
         if let Some(call) = self.get_mut(no) {
+            call.leave_worker();
             (call.runs_since, call.ended_at) = (None, Some(steady()));
             (call.is_unclear, call.may_wait) = (true, true);
         }
@@ -333,9 +402,15 @@ impl Calls {
     /// The worker died while it ran the call.
     pub(crate) fn died(&mut self, no: u64) {
         let Some(call) = self.get_mut(no) else { return };
-        (call.runs_since, call.ended_at) = (None, Some(steady()));
+        call.leave_worker();
+        let since = call.runs_since.take();
+        call.ended_at = Some(steady());
         let (spec, is_over) = (call.spec.clone(), !call.is_repeatable);
         call.may_wait = !is_over;
+        if let Some(since) = since {
+            let longest = &mut self.run_times[spec.service].longest;
+            *longest = (*longest).max(steady() - since + CLOCK_TOLERANCE);
+        }
         if let Some(body) = spec.deadly {
             self.killers.record_death(spec.service, body, is_over);
         }
@@ -363,6 +438,10 @@ impl Calls {
 }
 
 impl Call {
+    fn leave_worker(&mut self) {
+        (self.is_at_worker, self.left_worker_at) = (false, Some(steady()));
+    }
+
     /// Checks that the frame for the worker has the options and the body of the client's request.
     fn check_frame(&self, no: u64, frame: &Frame<'_>) {
         let key = self.spec.key.as_ref().map(|key| key.as_bytes());

@@ -9,6 +9,8 @@ use stoker_wire::Status;
 
 /// If all pushes together carry more than this, they may have filled the smallest `max_memory` that is drawn.
 const MIN_BYTES_TO_FILL_MEMORY: usize = 8 << 20;
+/// The size of a job without its payload, in bytes.
+const BYTES_BESIDE_BODY: usize = 256;
 
 impl Ledger {
     /// The number of matching jobs that may have been unfinished at or after `since`.
@@ -36,19 +38,32 @@ impl Ledger {
         let pushes = pushes.count() as u64 - 1;
         let waiting = waiting + self.count_repeated_pushes(since, |other| other.was_in(of, since));
         let pushes = pushes + self.count_repeated_pushes(since, |other| other.uid == uid);
-        let bytes: usize = self.jobs.iter().map(|job| job.options.len + 256).sum();
-        let is_met = queue.max_waiting.all().any(|max| waiting >= max)
-            || pushes >= setup.quotas.user_pushes
-            || open >= setup.quotas.max_inflight
-            || bytes > MIN_BYTES_TO_FILL_MEMORY
-            || self.may_be_due_to_disk()
-            || queue.is_undeclared && setup.exceeds_user_queues();
+        let text = String::from_utf8_lossy(text);
+        let is_met = if text.contains("(max_waiting)") {
+            queue.max_waiting.all().any(|max| waiting >= max)
+        } else if text.contains("(stoker.user_pushes)") {
+            pushes >= setup.quotas.user_pushes
+        } else if text.contains("requests of this connection are unanswered") {
+            open >= setup.quotas.max_inflight
+        } else if text.contains("(stoker.user_queues)") {
+            queue.is_undeclared && setup.exceeds_user_queues()
+        } else if text.contains("(stoker.max_memory)") {
+            self.bytes_of_unfinished(since) > MIN_BYTES_TO_FILL_MEMORY
+        } else {
+            self.may_be_due_to_disk()
+        };
         assert!(
             is_met,
             "job {no}: rejected with only {waiting} jobs in its queue, {pushes} pushes of its user and {open} requests \
-             of its client open: {}",
-            String::from_utf8_lossy(text)
+             of its client open: {text}"
         );
+    }
+
+    /// The maximum size of all jobs that may have been unfinished at or after `since`, in bytes.
+    fn bytes_of_unfinished(&self, since: Duration) -> usize {
+        let all = self.jobs.iter();
+        let may = all.filter(|job| job.over_at.is_none_or(|over| over + MAX_LATENESS >= since));
+        may.map(|job| job.options.len + BYTES_BESIDE_BODY).sum()
     }
 
     /// A push was rejected as invalid: its payload must exceed a `max_body` that the queue has or had before a reload.

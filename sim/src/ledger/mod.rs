@@ -364,7 +364,10 @@ impl Ledger {
     /// Whether the one run of a job that is acknowledged on delivery may be lost: a worker that left may have got the
     /// job without reading it, and its report about that is not trusted.
     pub(crate) fn may_be_lost_at_delivery(&self, job: &Job, setup: &Setup) -> bool {
-        self.had_leaving_workers && job.may_be_done_on_delivery(setup)
+        // A part of a frame does not show which job it is about.
+        let may_be_unseen = setup.short_io && self.had_leaving_workers;
+        let was_lost = job.was_unread || job.returns > 0 || may_be_unseen;
+        was_lost && job.may_be_done_on_delivery(setup)
     }
 
     /// The worker died while it ran the job.

@@ -4,7 +4,20 @@ use super::{Job, Ledger, Push, State};
 use crate::setup::Setup;
 use stoker_os::steady;
 
+/// An operator chooses among this many waiting jobs, the newest ones.
+const MAX_CHOICE: usize = 20;
+
 impl Ledger {
+    /// The newest accepted jobs that may begin and have not begun.
+    pub(crate) fn waiting_jobs(&self) -> Vec<u64> {
+        self.waiting
+            .iter()
+            .rev()
+            .take(MAX_CHOICE)
+            .copied()
+            .collect()
+    }
+
     /// Waiting jobs of ordered queues: those between two runs if there are any, else those with another job of their
     /// key behind them. If there are none either, all waiting jobs.
     pub(crate) fn jobs_in_line(&self, setup: &Setup) -> Vec<u64> {

@@ -125,9 +125,13 @@ impl Setup {
     fn focus_on_reloads(&mut self, dice: &mut Dice) {
         let all = [&QUEUE_KEYS[..], &SERVICE_KEYS, &POOL_KEYS, &SERVER_KEYS].concat();
         self.frequencies.edited = (0..3).map(|_| *dice.one_of(&all)).collect();
-        self.frequencies
-            .edited
-            .push(*dice.one_of(&["tries", "backoff", "limit", "max_waiting"]));
+        self.frequencies.edited.push(*dice.one_of(&[
+            "tries",
+            "backoff",
+            "limit",
+            "max_waiting",
+            "strategy",
+        ]));
         self.frequencies.edits = 50;
         // Between two changes there is time to see the effect of the first one.
         self.operations = *dice.one_of(&[10, 40]);

@@ -107,10 +107,13 @@ impl Core {
     }
 
     /// Lets the time limits of a task count from now on, because it makes progress. Its timers may stay where they are:
-    /// they fire too early.
+    /// they fire too early. A task that exceeded its limit, and was told to end, stays overdue.
     fn renew_limits(&mut self, task: TaskId) {
         let now = self.now;
         let task = &mut self.tasks[task];
+        if task.signalled_at.is_some() {
+            return;
+        }
         if let Some(started) = task.started {
             task.excused = now.since(started);
         }
