@@ -248,8 +248,17 @@ impl Service {
 
 impl Pool {
     fn with_new_value(&self, dice: &mut Dice, key: &'static str, least: u64) -> Self {
-        let drawn = sections::pool(dice, &self.name);
+        let mut drawn = sections::pool(dice, &self.name);
         let mut section = self.section.clone();
+        // A pool that begins or ceases to run programs is replaced by a new one.
+        if key == "strategy" && dice.percent(50) {
+            let other = if self.is_exec() {
+                sections::LOOP
+            } else {
+                sections::EXEC
+            };
+            drawn.put(key, other);
+        }
         match key {
             // An adapter has as many slots as its pool has workers, and keeps them.
             "workers" if is_exec(&section) => {}

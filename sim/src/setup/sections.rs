@@ -5,10 +5,11 @@ use super::section::Section;
 use crate::dice::Dice;
 
 /// The strategy that runs a program per task.
+pub(super) const LOOP: &str = "\"loop\"";
 pub(super) const EXEC: &str = "\"exec\"";
 pub(super) const SPARE: &str = "\"spare\"";
 pub(super) const FORK: &str = "\"fork\"";
-const STRATEGIES: &[&str] = &["\"loop\"", SPARE, FORK, EXEC];
+const STRATEGIES: &[&str] = &[LOOP, SPARE, FORK, EXEC];
 
 pub(super) fn stoker(dice: &mut Dice) -> Section {
     let mut section = Section::new("stoker".to_owned());
