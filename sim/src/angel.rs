@@ -3,6 +3,7 @@
 use crate::agenda::PlannedEvent;
 use crate::connection::Connection;
 use crate::guests::is_guest;
+use crate::interrupts::RUN_START_TOLERANCE;
 use crate::ledger::Death;
 use crate::model::{Model, Task};
 use crate::pulls::Pull;
@@ -10,13 +11,8 @@ use crate::restart::Trigger;
 use crate::slots::Slots;
 use crate::worker::Worker;
 use crate::world::{ANGEL, SERVER, World};
-use std::time::Duration;
 use stoker_angel::{End, ToAngel, ToServer};
 use stoker_os::{Signal, receive_record, sim, steady};
-
-/// The maximum difference between the run times that the server and the worker measure: the server starts when it sends
-/// the task, the worker when it reads it.
-const RUN_START_TOLERANCE: Duration = Duration::from_millis(500);
 
 impl World {
     pub(crate) fn angel_reads(&mut self) {
@@ -257,7 +253,7 @@ impl World {
         for no in worker.waiting_jobs() {
             self.ledger.died_before_start(no, &self.setup);
             if worker.is_shutting_down() || worker.model.state == "gone" {
-                self.ledger.may_count_as_returned(no);
+                self.ledger.record_return(no);
             }
         }
         // A job whose answer was written only in part has not ended.

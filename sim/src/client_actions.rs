@@ -2,7 +2,7 @@
 
 use crate::agenda::PlannedEvent;
 use crate::calls::CallSpec;
-use crate::client::{Client, RequestKind};
+use crate::client::Client;
 use crate::connection::Connection;
 use crate::coverage::features;
 use crate::dice::Dice;
@@ -10,6 +10,7 @@ use crate::gateway::{self, Gateway};
 use crate::ledger::Override;
 use crate::operator::{self, Effect, Targets};
 use crate::push::Options;
+use crate::request_kind::RequestKind;
 use crate::restart::Trigger;
 use crate::worker::Worker;
 use crate::world::{SOCKET, World};
@@ -124,7 +125,7 @@ impl World {
             return client.cancel_one(calls, is_newest);
         }
         let name = setup.services[spec.service].call();
-        let call = calls.start(spec.clone(), client.open.len() as u64, &setup);
+        let call = calls.start(spec.clone(), client.requests.open.len() as u64, &setup);
         client.call(call, &spec, &name);
     }
 
@@ -146,7 +147,7 @@ impl World {
         let job = self.ledger.push(queue, (no % 3) as u32, options.clone());
         if let Some(client) = &mut self.clients[no] {
             let entry = &mut self.ledger.jobs[job as usize];
-            (entry.features, entry.open_requests) = (features, client.open.len() as u64);
+            (entry.features, entry.open_requests) = (features, client.requests.open.len() as u64);
             let ahead = options.due_at.map(|due| due.saturating_sub(wall_ms()));
             if let (Some(ahead), false) = (ahead, self.setup.wall_jumps) {
                 entry.delay_by(Duration::from_millis(ahead));
@@ -239,7 +240,7 @@ impl World {
         let is_open = |client: &Option<Client>| {
             client
                 .as_ref()
-                .is_some_and(|client| !client.open.is_empty())
+                .is_some_and(|client| !client.requests.open.is_empty())
         };
         if is_open(&self.clients[no]) {
             return self.agenda.plan(
@@ -309,7 +310,7 @@ impl World {
         }
         let Some(client) = self.clients[0]
             .as_mut()
-            .filter(|client| client.open.is_empty())
+            .filter(|client| client.requests.open.is_empty())
         else {
             return self.plan_end(soon, PlannedEvent::ChecksRest);
         };
@@ -351,14 +352,14 @@ impl World {
     /// A client's connection has ended.
     pub(crate) fn hang_up(&mut self, no: usize) {
         if let Some(client) = self.clients[no].take() {
-            for kind in client.open.values() {
+            for kind in client.requests.open.values() {
                 // The effect of an unanswered change is not known. It stays open while its server lives.
                 match kind {
                     RequestKind::Push(job) => self.ledger.push_unknown(*job),
                     RequestKind::Import(imported) => self.ledger.import_is_unknown(*imported),
                     RequestKind::Call(call) => self.ledger.calls.abandon(*call),
                     // If nothing was received on the connection, the next server may still read the request.
-                    RequestKind::Change(at) if client.has_received => {
+                    RequestKind::Change(at) if client.requests.has_received => {
                         self.ledger.abandon_change(*at)
                     }
                     _ => {}
@@ -406,7 +407,7 @@ impl World {
         if ended {
             let open = self.clients[no]
                 .as_ref()
-                .map_or(0, |client| client.open.len());
+                .map_or(0, |client| client.requests.open.len());
             let was_disconnected = self.disconnected.remove(&no);
             if let Some(client) = &self.clients[no] {
                 client.check_all_answered(no);

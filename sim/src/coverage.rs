@@ -65,8 +65,9 @@ type Table = [[[u32; FEATURES.len()]; STATES.len()]; EVENTS.len()];
 #[derive(Debug)]
 pub(crate) struct Coverage {
     table: Box<Table>,
-    /// How often each key of the configuration, and each operation with each of its fields, was drawn.
-    pub(crate) names: BTreeMap<String, u64>,
+    /// How often each key of the configuration and each operation with each of its fields was drawn, and how often each
+    /// fate of a connection to another machine came about.
+    pub(crate) draws: BTreeMap<String, u64>,
 }
 
 impl Default for Coverage {
@@ -74,7 +75,7 @@ impl Default for Coverage {
         let table = [[[0; FEATURES.len()]; STATES.len()]; EVENTS.len()];
         Self {
             table: Box::new(table),
-            names: BTreeMap::new(),
+            draws: BTreeMap::new(),
         }
     }
 }
@@ -106,7 +107,7 @@ impl Coverage {
             sections.flat_map(|section| section.keys.iter().map(move |(key, _)| (section, key)))
         {
             let kind = section.head.split('.').next().unwrap_or_default();
-            *self.names.entry(format!("{kind}.{key}")).or_default() += 1;
+            *self.draws.entry(format!("{kind}.{key}")).or_default() += 1;
         }
     }
 
@@ -120,7 +121,7 @@ impl Coverage {
             .map(|(field, _)| field)
         {
             *self
-                .names
+                .draws
                 .entry(format!("{method} {op} {field}"))
                 .or_default() += 1;
         }
@@ -131,8 +132,8 @@ impl Coverage {
         for (cell, more) in cells.zip(other.table.as_flattened().as_flattened()) {
             *cell += more;
         }
-        for (name, count) in &other.names {
-            *self.names.entry(name.clone()).or_default() += count;
+        for (name, count) in &other.draws {
+            *self.draws.entry(name.clone()).or_default() += count;
         }
     }
 
@@ -160,12 +161,30 @@ impl Coverage {
         for (event, state, feature, why) in IMPOSSIBLE {
             println!("  {event}, {state}, {feature}: impossible: {why}");
         }
-        for (name, count) in &self.names {
+        for (name, count) in &self.draws {
             println!("  {name}: {count}");
+        }
+        let missing = LINK_FATES
+            .iter()
+            .filter(|fate| !self.draws.contains_key(**fate));
+        for fate in missing {
+            println!("  {fate}: never");
+            has_holes = true;
         }
         has_holes
     }
 }
+
+/// What may happen to the connection of a worker on another machine.
+pub(crate) const LINK_FATES: [&str; 7] = [
+    "link: connection lost",
+    "link: session resumed",
+    "link: session expired",
+    "link: worker killed while it had no connection",
+    "link: idle worker lost",
+    "link: worker lost",
+    "link: late answers",
+];
 
 /// Rows that may be empty even in 5,000 seeds.
 const RARE: [(&str, &str); 4] = [

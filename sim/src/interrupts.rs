@@ -11,10 +11,10 @@ use stoker_os::steady;
 /// The maximum time until the server has read what a worker has answered.
 pub(crate) const MAX_UNREAD_TIME: Duration = Duration::from_secs(1);
 /// The inaccuracy of the time until an answer is read, where no peer reads late and nothing is written in part.
-const CLOCK_TOLERANCE: Duration = Duration::from_millis(1);
+const READ_TIME_TOLERANCE: Duration = Duration::from_millis(1);
 /// The maximum difference between the run times that the server and the worker measure: the server starts when it sends
 /// the task, the worker when it reads it.
-const RUN_START_TOLERANCE: Duration = Duration::from_millis(500);
+pub(crate) const RUN_START_TOLERANCE: Duration = Duration::from_millis(500);
 
 impl Worker {
     /// A task of the worker has ended.
@@ -49,7 +49,7 @@ impl World {
     fn max_unread_time(&self) -> Duration {
         match self.setup.read_delay {
             (0, quick) if !self.setup.short_io => {
-                Duration::from_micros(2 * quick) + CLOCK_TOLERANCE
+                Duration::from_micros(2 * quick) + READ_TIME_TOLERANCE
             }
             _ => MAX_UNREAD_TIME,
         }

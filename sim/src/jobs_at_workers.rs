@@ -2,7 +2,7 @@
 //! with a worker.
 
 use crate::slots::Slots;
-use crate::stored::{Stored, row_of};
+use crate::stored::{Stored, row_id_of};
 use crate::world::World;
 use std::collections::BTreeSet;
 
@@ -78,7 +78,7 @@ impl World {
     /// Checks the jobs that the store counts as running.
     pub(crate) fn check_running_jobs(&self, stored: &Stored) {
         for (no, job) in self.ledger.jobs.iter().enumerate() {
-            let row = job.id.as_deref().and_then(row_of);
+            let row = job.id.as_deref().and_then(row_id_of);
             let queue = job.queue().map(|queue| &self.setup.queues[queue]);
             let is_early = queue.is_some_and(|queue| queue.on_delivery.known() == Some(true));
             let runs = row.is_some_and(|row| stored.running_rows.contains(&row));

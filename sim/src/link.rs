@@ -1,6 +1,6 @@
 //! The network and the gateway between a worker on another machine and the server. The gateway's part is the code of the
-//! real one (`stoker_session`). The network loses the connection, at any byte: what was in transit is lost, and the worker
-//! reconnects and resumes its session.
+//! real one (`stoker_session`). The network loses the connection, at any byte of what the worker is sent or of an answer
+//! that it writes: what was in transit is lost, and the worker reconnects and resumes its session.
 
 use crate::ledger::MAX_LATENESS;
 use serde_json::Value;

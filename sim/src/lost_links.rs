@@ -2,6 +2,7 @@
 
 use crate::agenda::PlannedEvent;
 use crate::behaviour::Act;
+use crate::coverage::LINK_FATES;
 use crate::interrupts::MAX_UNREAD_TIME;
 use crate::link::{Cut, Link, LostSession};
 use crate::setup::Setup;
@@ -179,8 +180,12 @@ impl World {
     }
 
     fn count_link(&mut self, what: &str) {
-        let names = &mut self.ledger.coverage.names;
-        *names.entry(format!("link: {what}")).or_default() += 1;
+        let fate = format!("link: {what}");
+        assert!(
+            LINK_FATES.contains(&fate.as_str()),
+            "{fate} is not in the table"
+        );
+        *self.ledger.coverage.draws.entry(fate).or_default() += 1;
     }
 }
 

@@ -3,13 +3,14 @@
 
 use crate::behaviour::Act;
 use crate::calls::CallSpec;
-use crate::client::{Client, RequestKind};
+use crate::client::Client;
 use crate::connection::Connection;
 use crate::coverage::features;
 use crate::gateway;
 use crate::guests::is_guest;
 use crate::model::Task;
 use crate::push::Options;
+use crate::request_kind::RequestKind;
 use crate::worker::Worker;
 use crate::world::{SOCKET, World};
 use std::collections::VecDeque;
@@ -90,7 +91,7 @@ impl World {
         let job = self.ledger.push(queue, 0, options.clone());
         self.trace(|| format!("  {task:?} pushes job {job}"));
         if let Some(client) = self.nested_client(key) {
-            let open_requests = client.open.len() as u64;
+            let open_requests = client.requests.open.len() as u64;
             client.push(job, &drawn.name, &options);
             let entry = &mut self.ledger.jobs[job as usize];
             (entry.features, entry.open_requests) = (features, open_requests);
@@ -115,7 +116,7 @@ impl World {
         let Some(client) = self.nested_client(key) else {
             return;
         };
-        let open_requests = client.open.len() as u64;
+        let open_requests = client.requests.open.len() as u64;
         let name = setup.services[spec.service].call();
         let call = self.ledger.calls.start(spec.clone(), open_requests, &setup);
         self.trace(|| format!("  {task:?} makes call {call}"));
@@ -147,7 +148,7 @@ impl World {
             return;
         };
         let has_ended = client.read(&mut self.ledger, &self.setup);
-        if !has_ended && !client.open.is_empty() {
+        if !has_ended && !client.requests.open.is_empty() {
             return;
         }
         worker.nested.stop_waiting();
@@ -187,7 +188,10 @@ impl World {
 
     /// No task reads the answers on this connection any more.
     pub(crate) fn drop_nested_requests(&mut self, client: Option<&Client>) {
-        for kind in client.into_iter().flat_map(|client| client.open.values()) {
+        for kind in client
+            .into_iter()
+            .flat_map(|client| client.requests.open.values())
+        {
             match kind {
                 RequestKind::Push(job) => self.ledger.push_unknown(*job),
                 RequestKind::Call(call) => self.ledger.calls.abandon(*call),

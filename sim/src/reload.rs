@@ -1,8 +1,8 @@
 //! Reloads: the configuration file changes, one key at a time, and an operator requests a reload.
 
 use crate::agenda::PlannedEvent;
-use crate::client::RequestKind;
 use crate::dice::Dice;
+use crate::request_kind::RequestKind;
 use crate::setup::{SectionEdit, Setup};
 use crate::world::World;
 use std::path::Path;
@@ -94,7 +94,7 @@ impl World {
         let kind = RequestKind::Reload(edit.no);
         if self.draining.is_none()
             && let Some(client) = &mut self.clients[0]
-            && !client.open.values().any(|open| *open == kind)
+            && !client.requests.open.values().any(|open| *open == kind)
         {
             let request = serde_json::json!({"op": "reload"});
             client.operate(kind, "stoker.pool", &request);

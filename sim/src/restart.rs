@@ -1,9 +1,9 @@
 //! Simulates the death of the server, which can happen at any step, and its restart by the angel.
 
 use crate::agenda::PlannedEvent;
-use crate::client::RequestKind;
 use crate::gateway;
 use crate::reload::FILE;
+use crate::request_kind::RequestKind;
 use crate::world::{ANGEL, SERVER, SOCKET, World};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -377,7 +377,7 @@ impl World {
         self.forget_plans();
         self.ledger.unfinished = None;
         let clients = self.clients.iter_mut().flatten();
-        clients.for_each(|client| client.must_answer.clear());
+        clients.for_each(|client| client.requests.must_answer.clear());
         (self.at_rest, self.ledger.next_page) = (false, None);
         if self.draining.take().is_some() {
             // The angel is shutting down, so it does not start another server. An operator starts Stoker again.
@@ -421,7 +421,7 @@ impl World {
                 continue;
             };
             self.disconnected.insert(no);
-            for kind in client.open.values() {
+            for kind in client.requests.open.values() {
                 match kind {
                     RequestKind::Push(job) => self.ledger.push_server_died(*job),
                     RequestKind::Change(at) => self.ledger.change_server_died(*at),

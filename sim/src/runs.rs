@@ -2,12 +2,13 @@
 
 use crate::agenda::PlannedEvent;
 use crate::behaviour::Act;
-use crate::client::{Client, RequestKind};
+use crate::client::Client;
 use crate::ledger::{Ack, Answer, Death, Push};
 use crate::lost_links::PAUSE_WITHOUT_CONNECTION;
 use crate::model::{Task, WorkerEffect};
 use crate::parts::AnswerInParts;
 use crate::pulls::as_pull_act;
+use crate::request_kind::RequestKind;
 use crate::restart::Trigger;
 use crate::setup::STORM_ERRORS;
 use crate::worker::{Run, Worker};
@@ -295,7 +296,9 @@ impl World {
             return;
         }
         let is_its = |client: &Option<Client>| {
-            let mut open = client.iter().flat_map(|client| client.open.values());
+            let mut open = client
+                .iter()
+                .flat_map(|client| client.requests.open.values());
             open.any(|kind| *kind == RequestKind::Push(task.no))
         };
         if let Some(no) = self.clients.iter().position(is_its) {

@@ -88,8 +88,8 @@ fn rows(db: &Connection, table: &str) -> rusqlite::Result<Vec<(u64, u64, Row)>> 
     rows.collect()
 }
 
-/// The number of a job's row, which is a part of its id: the time when the job was made, and a count.
-pub(crate) fn row_of(id: &str) -> Option<u64> {
+/// The row id of a job, which its id contains: the time at which the job was created, and a counter.
+pub(crate) fn row_id_of(id: &str) -> Option<u64> {
     let digits: String = id.chars().filter(|letter| *letter != '-').collect();
     let id = u128::from_str_radix(&digits, 16).ok()?;
     let (high, low) = ((id >> 64) as u64, id as u64);

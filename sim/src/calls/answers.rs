@@ -1,6 +1,8 @@
-//! Rules for the responses to calls: a call is rejected only if a limit was reached, and no response is late.
+//! Rules for the responses to calls: a call is rejected only for the reason that the response gives, and no response is
+//! late.
 
 use super::{CLOCK_TOLERANCE, Call, Calls, READ_TOLERANCE};
+use crate::interrupts::RUN_START_TOLERANCE;
 use crate::payload::number;
 use crate::push::PASSED;
 use crate::setup::Setup;
@@ -8,9 +10,6 @@ use std::time::Duration;
 use stoker_os::steady;
 use stoker_wire::{Flags, Frame, Key, Status};
 
-/// The maximum difference between the run times that the server and the worker measure: the server starts when it sends
-/// the task, the worker when it reads it.
-const RUN_START_TOLERANCE: Duration = Duration::from_millis(600);
 /// The server's averages of run times exceed those of the model by at most this factor.
 const COST_TOLERANCE_FACTOR: u64 = 2;
 

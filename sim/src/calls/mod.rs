@@ -229,8 +229,8 @@ impl Calls {
         self.all.get_mut((no as usize).checked_sub(1)?)
     }
 
-    /// Whether the server must have known by `by` that the client no longer waits for the call.
-    fn is_abandoned(&self, call: &Call, by: Duration) -> bool {
+    /// Whether the server must have known at `by` that the call was answered, or that its client had left.
+    fn is_known_to_be_over(&self, call: &Call, by: Duration) -> bool {
         let over = call.abandoned_at.or(call.answered_at);
         let is_known = |over: Duration| over.max(self.server_began) + READ_TOLERANCE < by;
         !call.spec.is_oneway && over.is_some_and(is_known)
@@ -261,7 +261,7 @@ impl Calls {
     pub(crate) fn answered_after_cancel(&mut self, no: u64) {
         let is_late = self
             .get(no)
-            .is_some_and(|call| self.is_abandoned(call, steady()));
+            .is_some_and(|call| self.is_known_to_be_over(call, steady()));
         assert!(!is_late, "call {no}: answered long after it was cancelled");
     }
 
@@ -286,7 +286,7 @@ impl Calls {
         let no = frame.meta.uint(spec::NUMBER).unwrap_or_default();
         let Some(call) = self.get(no) else { return 0 };
         assert!(
-            !self.is_abandoned(call, read_at),
+            !self.is_known_to_be_over(call, read_at),
             "call {no}: sent to a worker long after its client had left or was answered"
         );
         let until = self.latest_deadline(call);

@@ -8,7 +8,7 @@ use stoker_os::steady;
 use stoker_wire::Status;
 
 /// By this time after the start of a drain, workers have read what was sent before.
-const MAX_DELIVERY_TIME: Duration = Duration::from_millis(1_500);
+const MAX_READ_DELAY: Duration = Duration::from_millis(1_500);
 
 /// The times of drains.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ impl Ledger {
         let is_late = self.disk_failed && job.is_some_and(|job| job.may_be_done_on_delivery(setup));
         if let Some(since) = self.drain.since.filter(|_| !is_late) {
             assert!(
-                read_at <= since + MAX_DELIVERY_TIME,
+                read_at <= since + MAX_READ_DELAY,
                 "job {no}: sent to a worker long after the shutdown began"
             );
         }

@@ -3,7 +3,7 @@
 use super::count::Count;
 use super::{End, Job, Ledger, State};
 use crate::setup::Setup;
-use crate::stored::{Row, Stored, row_of};
+use crate::stored::{Row, Stored, row_id_of};
 use std::time::Duration;
 use stoker_os::{steady, wall_ms};
 
@@ -17,7 +17,7 @@ impl Ledger {
                 continue;
             }
             (job.cancel_requested, job.may_be_stopped) = (false, false);
-            let row = job.id.as_deref().and_then(row_of);
+            let row = job.id.as_deref().and_then(row_id_of);
             let ended = row.and_then(|row| stored.ended.get(&row));
             match (stored.jobs.get(&(no as u64)), ended) {
                 (Some(row), _) => job.read_unfinished(row, setup),

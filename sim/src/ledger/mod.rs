@@ -222,19 +222,19 @@ impl Ledger {
             job.crashes.maybe_increment();
             job.may_have_ended |= !matches!(job.state, State::Ended(_));
             job.free_since = steady();
-            self.may_count_as_returned(no);
+            self.record_return(no);
         }
     }
 
     /// A worker leaves and has not begun the job.
     pub(crate) fn returned_by_leaving(&mut self, no: u64) {
         self.returned(no);
-        self.may_count_as_returned(no);
+        self.record_return(no);
     }
 
-    /// A worker that leaves returns the job. The fourth such return counts as a run, and some of the returns may not
-    /// have arrived yet.
-    pub(crate) fn may_count_as_returned(&mut self, no: u64) {
+    /// Counts a return by a worker that leaves. From `MIN_COUNTED_RETURNS` on, it may count as a failed attempt, because the
+    /// server may have seen returns that the model has not.
+    pub(crate) fn record_return(&mut self, no: u64) {
         let job = &mut self.jobs[no as usize];
         job.returns += 1;
         if job.returns >= MIN_COUNTED_RETURNS {
@@ -250,7 +250,7 @@ impl Ledger {
             let job = &self.jobs[no];
             let mut pools = job.queues.iter().map(|queue| setup.queues[*queue].pool);
             if job.state == State::Waits && pools.any(|of| of == pool) {
-                self.may_count_as_returned(no as u64);
+                self.record_return(no as u64);
             }
         }
     }
