@@ -112,6 +112,11 @@ impl Client {
     /// The id for a new request. Some ids are used again, half of them after a CANCEL that is too late for the first
     /// request and must not affect the second.
     fn take_id(&mut self) -> u32 {
+        if !self.connection.is_readable()
+            && let Some(id) = self.requests.take_quiet_id()
+        {
+            return id;
+        }
         if self.requests.free.len() % 3 == 2
             && let Some(id) = self.requests.free.pop_front()
         {
@@ -224,8 +229,7 @@ impl Client {
     }
 
     fn cancel(&mut self, no: u64, id: u32, calls: &mut Calls) {
-        self.requests.open.remove(&id);
-        self.requests.cancelled.insert(id, no);
+        self.requests.cancel(id, no);
         calls.abandon(no);
         self.connection.put(Encode::new(Type::Cancel, id));
     }

@@ -7,6 +7,7 @@ use crate::worker::Worker;
 use crate::world::World;
 use std::time::Duration;
 use stoker_os::steady;
+use stoker_wire::Type;
 
 /// The maximum time until the server has read what a worker has answered.
 pub(crate) const MAX_UNREAD_TIME: Duration = Duration::from_secs(1);
@@ -57,7 +58,8 @@ impl World {
 
     /// A signal that interrupts a task is on its way to this worker: one of its tasks must have been cancelled or be
     /// late.
-    pub(crate) fn check_interrupt(&self, key: u64) {
+    pub(crate) fn check_interrupt(&mut self, key: u64) {
+        self.check_cancel_precedes(key);
         let unread = self.max_unread_time();
         let is_judged = |worker: &&Worker| !worker.is_rogue && worker.run.is_some();
         let Some(worker) = self.workers.get(&key).filter(is_judged) else {
@@ -71,6 +73,29 @@ impl World {
             "{} was interrupted, but its task was neither cancelled nor late; left: {:?}",
             worker.name,
             worker.possible_tasks(unread).collect::<Vec<Task>>()
+        );
+    }
+
+    /// The frame that says which task is meant must be there before the signal.
+    fn check_cancel_precedes(&mut self, key: u64) {
+        let (unread, short_io) = (self.max_unread_time(), self.setup.short_io);
+        let Some(worker) = self.workers.get_mut(&key) else {
+            return;
+        };
+        let is_judged = worker.run.is_some() && worker.pull.is_none() && !worker.is_rogue;
+        let mut told = worker.cancelled_ids.clone();
+        let is_whole = worker.connection.peek(|frame| {
+            if frame.kind == Type::Cancel {
+                told.insert(frame.id);
+            }
+        });
+        let is_told = worker
+            .possible_tasks(unread)
+            .any(|task| told.contains(&task.id));
+        assert!(
+            is_told || !is_judged || !is_whole || short_io,
+            "{} was signalled before it was told which task is cancelled",
+            worker.name
         );
     }
 

@@ -14,6 +14,9 @@ use stoker_wire::{Frame, Status, Type};
 /// A store whose requests take longer than this, in microseconds, is slow.
 const SLOW_STORE_US: u64 = 5_000;
 
+/// An answer may be read this long after its call was cancelled.
+const MAX_ANSWER_AFTER_CANCEL: Duration = Duration::from_millis(1_600);
+
 /// Credit for an answer: the id of its request, and a number of bytes.
 type Grant = (u32, u32);
 
@@ -25,6 +28,8 @@ pub(crate) struct Requests {
     pub(crate) made_at: HashMap<u32, Duration>,
     /// Cancelled calls by request id. The server may have answered them before it read the cancellation.
     pub(crate) cancelled: HashMap<u32, u64>,
+    /// When calls were cancelled, the ids of their requests, and their numbers.
+    quiet: VecDeque<(Duration, u32, u64)>,
     /// The parts of unfinished answers that have been received.
     parts: HashMap<u32, ReceivedParts>,
     /// Ids of answered requests, which may be used again.
@@ -36,6 +41,28 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
+    /// The client cancels the call with this id.
+    pub(crate) fn cancel(&mut self, id: u32, no: u64) {
+        self.open.remove(&id);
+        self.cancelled.insert(id, no);
+        self.quiet.push_back((steady(), id, no));
+    }
+
+    /// The id of a cancelled call that may be used again, because no answer to it can come any more.
+    pub(crate) fn take_quiet_id(&mut self) -> Option<u32> {
+        let is_quiet =
+            |(since, ..): &mut (Duration, u32, u64)| *since + MAX_ANSWER_AFTER_CANCEL < steady();
+        let (_, id, no) = self.quiet.pop_front_if(is_quiet)?;
+        // The call was answered nevertheless, and its id may have been used again.
+        if self.cancelled.get(&id) != Some(&no) {
+            return None;
+        }
+        self.cancelled.remove(&id);
+        self.parts.remove(&id);
+        self.made_at.remove(&id);
+        Some(id)
+    }
+
     /// The client has read a frame. Returns the credit that it grants.
     pub(crate) fn receive(
         &mut self,

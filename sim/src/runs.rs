@@ -180,8 +180,15 @@ impl World {
 
     /// A worker returns a task.
     pub(crate) fn return_task(&mut self, key: u64, task: Task) {
+        let mut ready_at = Duration::ZERO;
         if let Some(worker) = self.workers.get(&key) {
             let name = worker.name.clone();
+            // A worker that resumes its session is ready again, but was there before.
+            ready_at = if worker.is_remote {
+                Duration::ZERO
+            } else {
+                worker.ready_at
+            };
             self.record_task_left(&name, task);
         }
         match task.is_job {
@@ -189,7 +196,7 @@ impl World {
                 self.ledger.died(task.no, Death::Unclear, &self.setup);
                 self.ledger.jobs[task.no as usize].returns += 1;
                 if !self.setup.has_restarts() {
-                    self.ledger.jobs[task.no as usize].count_return();
+                    self.ledger.jobs[task.no as usize].count_return(ready_at);
                 }
             }
             false => self.ledger.calls.returned(task.no),

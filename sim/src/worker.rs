@@ -13,7 +13,7 @@ use crate::pulls::Pull;
 use crate::push::PASSED;
 use crate::setup::Setup;
 use crate::slots::Slots;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use stoker_os::{Fd, sim, steady};
 use stoker_wire::{Encode, EventKind, Frame, Key, MetaBuf, Status, Type};
@@ -75,6 +75,8 @@ pub(crate) struct Worker {
     pub(crate) kill_requested: bool,
     /// The requests of the task's code.
     pub(crate) nested: NestedRequests,
+    /// The ids of tasks that the worker was told to cancel.
+    pub(crate) cancelled_ids: BTreeSet<u32>,
     /// A gateway relays the worker's connection.
     pub(crate) is_remote: bool,
 }
@@ -126,6 +128,7 @@ impl Worker {
             has_crashed: false,
             kill_requested: false,
             nested: NestedRequests::default(),
+            cancelled_ids: BTreeSet::new(),
             is_remote: false,
         }
     }
@@ -263,9 +266,16 @@ impl Worker {
         }
         let (model, read_at) = (&mut self.model, self.read_at);
         let (name, answer) = (&mut self.name, &mut self.answer);
+        let cancelled_ids = &mut self.cancelled_ids;
         let ended = self.connection.take(|frame| match frame.kind {
-            Type::Req => model.add_task(task_of(&frame, read_at, ledger, setup), all),
-            Type::Cancel => model.cancel(frame.id, all),
+            Type::Req => {
+                cancelled_ids.remove(&frame.id);
+                model.add_task(task_of(&frame, read_at, ledger, setup), all);
+            }
+            Type::Cancel => {
+                cancelled_ids.insert(frame.id);
+                model.cancel(frame.id, all);
+            }
             Type::Event => model.acknowledge(frame.id, all),
             Type::Goaway => model.on("GOAWAY", all),
             Type::Ping => model.on("PING", all),

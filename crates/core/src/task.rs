@@ -105,8 +105,10 @@ pub(crate) struct Task {
     pub(crate) excused: Span,
     pub(crate) attempt: u16,
     pub(crate) crashes: u8,
-    /// Number of times that a worker which may have begun the task returned it.
+    /// Number of counted times that a worker which may have begun the task returned it.
     pub(crate) returns: u8,
+    /// When a worker first returned the task; [`Time::NEVER`] if none has.
+    pub(crate) first_returned_at: Time,
     /// Busy time charged to the queue and key for the current run, in µs.
     pub(crate) charged: u64,
     pub(crate) parent: Option<WorkerId>,

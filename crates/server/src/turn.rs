@@ -219,6 +219,7 @@ impl Server {
     /// Panics if the internal accounting of the server is inconsistent. It is consistent after each turn.
     pub fn check_invariants(&self) {
         self.plane.core.check_invariants();
+        self.plane.check_connections();
         self.plane.check_memory();
         self.plane.check_jobs();
         self.plane.check_worker_handles();

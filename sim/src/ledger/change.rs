@@ -485,7 +485,8 @@ impl Ledger {
             .for_each(|rate| rate.jobs.retain(|job| *job != no));
         let job = &mut self.jobs[no as usize];
         job.cancel_requested |= verb == Verb::Cancel;
-        (job.returned_in_row, job.changed_at) = (0, now);
+        job.forget_returns();
+        job.changed_at = now;
         match verb {
             Verb::Cancel if is_certain => {
                 job.end(End::Cancelled);

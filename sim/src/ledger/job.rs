@@ -1,6 +1,7 @@
 //! The model of one job, and how answers and worker deaths change it.
 
 use super::count::Count;
+use crate::interrupts::MAX_UNREAD_TIME;
 use crate::push::Options;
 use crate::setup::{Queue, Setup};
 use std::time::Duration;
@@ -182,6 +183,8 @@ pub(crate) struct Job {
     pub(crate) error: Option<&'static str>,
     /// The number of runs in a row that were returned.
     pub(crate) returned_in_row: u32,
+    /// When the first of these returns was.
+    first_returned_at: Option<Duration>,
     /// The attempt number in the frame that last delivered the job.
     pub(crate) last_attempt: u32,
     /// The job was sent to a worker that ended without having read it.
@@ -263,6 +266,7 @@ impl Job {
             acked_in_run: false,
             error: None,
             returned_in_row: 0,
+            first_returned_at: None,
             last_attempt: 0,
             was_unread: false,
             deliveries: 0,
@@ -345,13 +349,23 @@ impl Job {
         self.over_at = Some(steady());
     }
 
-    /// A worker has returned the job during its run.
-    pub(crate) fn count_return(&mut self) {
-        self.returned_in_row += 1;
+    /// A worker that has been ready since then has returned the job during its run. Returns by workers that were there
+    /// before the first one do not count.
+    pub(crate) fn count_return(&mut self, ready_at: Duration) {
+        let first_at = *self.first_returned_at.get_or_insert(steady());
+        let is_first = self.returned_in_row == 0;
+        if is_first || ready_at > first_at + MAX_UNREAD_TIME {
+            self.returned_in_row += 1;
+        }
         if self.returned_in_row > MAX_RETURNS_IN_ROW {
-            self.returned_in_row = 0;
+            self.forget_returns();
             self.attempts.low = (self.attempts.low + 1).min(self.attempts.high);
         }
+    }
+
+    /// The job runs, waits for another run, or is another task: earlier returns no longer count.
+    pub(crate) fn forget_returns(&mut self) {
+        (self.returned_in_row, self.first_returned_at) = (0, None);
     }
 
     /// The job's code saves a checkpoint. Returns the checkpoint's number.
@@ -378,7 +392,7 @@ impl Job {
             return;
         }
         self.attempts.increment();
-        self.returned_in_row = 0;
+        self.forget_returns();
         self.error = match answer {
             Answer::Error => Some(CLASS),
             Answer::Failed => Some(Status::FAILED.name()),

@@ -181,7 +181,8 @@ impl Ledger {
         }
         let attempt = u32::from(frame.attempt);
         if attempt != job.last_attempt {
-            (job.last_attempt, job.returned_in_row) = (attempt, 0);
+            job.last_attempt = attempt;
+            job.forget_returns();
         }
         let known = job.attempts;
         assert!(

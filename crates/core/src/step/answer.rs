@@ -72,7 +72,7 @@ impl Core {
                 self.set_run_used(task, false);
                 self.requeue(task);
             }
-            (None, _) => self.on_returned(task),
+            (None, _) => self.on_returned(task, false),
         }
         self.after_task(id);
     }
@@ -233,13 +233,19 @@ impl Core {
     }
 
     /// Handles a task that its worker returned as not begun. A limited number of returns is free; each further
-    /// one counts as a run, so that a task can't circulate forever.
-    pub(crate) fn on_returned(&mut self, task: TaskId) {
+    /// one counts as a run, so that a task can't circulate forever. `is_outdated`: the worker leaves, and was there
+    /// before another one first returned the task. If all workers of a pool are told to restart, each of them may return
+    /// the task once. They do not count, because there is a limited number of them.
+    pub(crate) fn on_returned(&mut self, task: TaskId, is_outdated: bool) {
         self.set_run_used(task, false);
+        let now = self.now;
         let returned = &mut self.tasks[task];
         // A job that is still being recorded as delivered was never sent, so no worker has returned it.
         let was_sent = returned.started.is_some() && returned.claim != Claim::Requested;
-        returned.returns += u8::from(was_sent);
+        if was_sent && !is_outdated {
+            returned.returns += 1;
+            returned.first_returned_at = returned.first_returned_at.min(now);
+        }
         if self.tasks[task].returns <= FREE_RETURNS || self.is_unwanted(task) {
             return self.requeue(task);
         }

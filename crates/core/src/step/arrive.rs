@@ -4,7 +4,7 @@ use crate::keys::Keys;
 use crate::pool::Health;
 use crate::task::{Claim, Place, Task};
 use crate::worker::Life;
-use crate::{Action, Core, NewTask, Origin, Outcome, PoolId, Span, TaskId, WorkerId};
+use crate::{Action, Core, NewTask, Origin, Outcome, PoolId, Span, TaskId, Time, WorkerId};
 
 /// The retry-after time for callers when no better estimate is known.
 const DEFAULT_RETRY_AFTER: Span = Span::from_secs(1);
@@ -76,6 +76,7 @@ impl Core {
             attempt: new.attempt,
             crashes: new.crashes,
             returns: 0,
+            first_returned_at: Time::NEVER,
             charged: 0,
             parent: None,
             prev: None,

@@ -2,7 +2,7 @@
 
 use crate::task::{Claim, Place};
 use crate::worker::Life;
-use crate::{Action, Core, Outcome, TaskId, WorkerId};
+use crate::{Action, Core, Outcome, TaskId, Time, WorkerId};
 
 impl Core {
     /// Requests that the source record a job that is about to get a slot, if its queue acknowledges on
@@ -47,10 +47,13 @@ impl Core {
 
     /// Handles an unanswered task of a worker that leaves. By leaving, the worker states that it has not begun
     /// the task. For the task in its slot that may be wrong, so a job that may run only once is cancelled.
-    pub(crate) fn on_left_unanswered(&mut self, task: TaskId) {
+    pub(crate) fn on_left_unanswered(&mut self, worker: WorkerId, task: TaskId) {
+        let was_there_since = self.workers[worker].hello_at;
+        let first_returned_at = self.tasks[task].first_returned_at;
+        let is_outdated = first_returned_at != Time::NEVER && was_there_since <= first_returned_at;
         match self.tasks[task].claim == Claim::Recorded && self.tasks[task].begun {
             true => self.finish(task, Outcome::Cancelled),
-            false => self.on_returned(task),
+            false => self.on_returned(task, is_outdated),
         }
     }
 

@@ -205,7 +205,7 @@ impl Core {
         while let Some(task) = self.last_assigned(id, |task| slots == 1 || !task.begun) {
             self.workers[id].left_during_task |= self.tasks[task].started.is_some();
             self.unassign(id, task);
-            self.on_left_unanswered(task);
+            self.on_left_unanswered(id, task);
         }
         self.stop(id, StopReason::Left);
         self.stop_drained(id);

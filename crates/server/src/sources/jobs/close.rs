@@ -62,6 +62,7 @@ impl Plane {
             of_queue.creator = user;
         }
         if let Some(user) = user {
+            debug_assert!(self.memory.users[user].queues < self.config.user_queues);
             self.memory.users[user].queues += 1;
         }
         self.watch_for_unused();

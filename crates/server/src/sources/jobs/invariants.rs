@@ -60,6 +60,11 @@ impl Plane {
             let pushes = self.jobs.waits_for_store().filter(is_its_own).count();
             assert_eq!(queue.pending, pushes as u64, "pushes under way of a queue");
         }
+        let mut overridden = self.admin.overrides.keys();
+        assert!(
+            overridden.all(|id| self.core.queues().any(|queue| queue.id == *id)),
+            "a queue that was removed is overridden"
+        );
         let loads = self.payloads.in_use();
         assert_eq!(
             loads,
