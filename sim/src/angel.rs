@@ -268,6 +268,9 @@ impl World {
                         false => self.death_of(worker, task),
                     };
                     self.ledger.died(task.no, death, &self.setup);
+                    if death == Death::Crash {
+                        self.change_after_crash(task.no);
+                    }
                 }
                 false => self.ledger.calls.died(task.no),
             }

@@ -148,6 +148,7 @@ impl World {
         if let Some(client) = &mut self.clients[no] {
             let entry = &mut self.ledger.jobs[job as usize];
             (entry.features, entry.open_requests) = (features, client.requests.open.len() as u64);
+            entry.is_from_user = true;
             let ahead = options.due_at.map(|due| due.saturating_sub(wall_ms()));
             if let (Some(ahead), false) = (ahead, self.setup.wall_jumps) {
                 entry.delay_by(Duration::from_millis(ahead));
@@ -191,6 +192,9 @@ impl World {
                 };
                 request = change;
                 self.on_trigger(Trigger::Change);
+                if self.ledger.changes[at].filter.one.is_none() {
+                    self.fail_during_bulk_change();
+                }
                 RequestKind::Change(at)
             }
             Effect::Imports(lines) => {
@@ -359,7 +363,7 @@ impl World {
                     RequestKind::Import(imported) => self.ledger.import_is_unknown(*imported),
                     RequestKind::Call(call) => self.ledger.calls.abandon(*call),
                     // If nothing was received on the connection, the next server may still read the request.
-                    RequestKind::Change(at) if client.requests.has_received => {
+                    RequestKind::Change(at) if client.requests.received_at.is_some() => {
                         self.ledger.abandon_change(*at)
                     }
                     _ => {}

@@ -27,6 +27,8 @@ enum Trouble {
 
 /// How long after the disk works again the store may take to notice: it retries every five seconds.
 const MAX_NOTICE_TIME: Duration = Duration::from_secs(12);
+/// A change of many jobs takes the store about this many commits.
+const SLICES: u64 = 6;
 /// The maximum free space on a full disk, in bytes.
 const MAX_FREE_BYTES: u64 = 40_000;
 
@@ -160,6 +162,15 @@ impl World {
         if self.faults.left > 0 && self.faults.after.take_if(|at| *at == trigger).is_some() {
             let soon = self.dice("faults").micros(0, 3_000);
             self.agenda.plan(steady() + soon, PlannedEvent::DiskFails);
+        }
+    }
+
+    /// Many jobs are being changed, slice by slice: the disk may fail between two slices.
+    pub(crate) fn fail_during_bulk_change(&mut self) {
+        if self.faults.left > 0 && self.dice("faults").percent(30) {
+            let longest = SLICES * self.setup.store.max_delay_us.max(100);
+            let after = self.dice("faults").micros(0, longest);
+            self.agenda.plan(steady() + after, PlannedEvent::DiskFails);
         }
     }
 

@@ -157,6 +157,9 @@ fn filter(dice: &mut Dice, setup: &Setup, verb: Verb, jobs: u64) -> Filter {
             _ => &["ready", "delayed", "retrying", "suspended"],
         };
         filter.states = all.iter().copied().filter(|_| dice.percent(50)).collect();
+    } else if matches!(verb, Verb::Move(_)) && dice.percent(25) {
+        let ended = ["done", "failed", "cancelled"];
+        filter.states = ended.into_iter().filter(|_| dice.percent(60)).collect();
     } else if verb == Verb::Cancel && dice.percent(20) {
         filter.states = vec!["running"];
     }

@@ -36,8 +36,8 @@ pub(crate) struct Requests {
     pub(crate) free: VecDeque<u32>,
     /// Requests that were made before the server began to drain. The server must answer them before it ends.
     pub(crate) must_answer: Vec<u32>,
-    /// The server has sent something, so it has read from this connection.
-    pub(crate) has_received: bool,
+    /// When the server last sent something, so it has read from this connection.
+    pub(crate) received_at: Option<Duration>,
 }
 
 impl Requests {
@@ -50,8 +50,10 @@ impl Requests {
 
     /// The id of a cancelled call that may be used again, because no answer to it can come any more.
     pub(crate) fn take_quiet_id(&mut self) -> Option<u32> {
+        // The server has read the cancellation if it has sent something since.
+        let received_at = self.received_at?;
         let is_quiet =
-            |(since, ..): &mut (Duration, u32, u64)| *since + MAX_ANSWER_AFTER_CANCEL < steady();
+            |(since, ..): &mut (Duration, u32, u64)| *since + MAX_ANSWER_AFTER_CANCEL < received_at;
         let (_, id, no) = self.quiet.pop_front_if(is_quiet)?;
         // The call was answered nevertheless, and its id may have been used again.
         if self.cancelled.get(&id) != Some(&no) {
@@ -70,7 +72,7 @@ impl Requests {
         ledger: &mut Ledger,
         setup: &Setup,
     ) -> Option<Grant> {
-        self.has_received = true;
+        self.received_at = Some(steady());
         if !matches!(frame.kind, Type::Res | Type::Data) {
             return None;
         }

@@ -17,6 +17,8 @@ pub(crate) struct Row {
     pub(crate) state: u32,
     /// The name of the job's queue.
     pub(crate) queue: String,
+    /// The job's owner; `None` if it belongs to the administrators.
+    pub(crate) owner: Option<String>,
     /// The due time of a job that waits for it, in Unix milliseconds.
     pub(crate) due: u64,
 }
@@ -69,7 +71,7 @@ impl Stored {
 /// content.
 fn rows(db: &Connection, table: &str) -> rusqlite::Result<Vec<(u64, u64, Row)>> {
     let all = format!(
-        "SELECT j.id, j.body, j.attempt, j.crashes, j.exceptions, j.state, q.name, j.due FROM {table} j JOIN queues q ON q.id = j.queue"
+        "SELECT j.id, j.body, j.attempt, j.crashes, j.exceptions, j.state, q.name, j.due, j.owner FROM {table} j JOIN queues q ON q.id = j.queue"
     );
     let mut all = db.prepare(&all)?;
     let rows = all.query_map([], |row| {
@@ -81,6 +83,7 @@ fn rows(db: &Connection, table: &str) -> rusqlite::Result<Vec<(u64, u64, Row)>> 
             state: row.get(5)?,
             queue: row.get(6)?,
             due: row.get::<_, i64>(7)?.unsigned_abs(),
+            owner: row.get(8)?,
         };
         let id = row.get::<_, i64>(0)?.unsigned_abs();
         Ok((id, number(body).unwrap_or(u64::MAX), of_row))

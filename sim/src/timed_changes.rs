@@ -115,6 +115,13 @@ impl World {
         self.change_one(&[no], 15, &verbs);
     }
 
+    /// A job's worker has crashed, so the job waits to run alone. An operator changes it.
+    pub(crate) fn change_after_crash(&mut self, no: u64) {
+        let to = self.queue_for_move();
+        let verbs = [Verb::Suspend, Verb::Move(to), Verb::Move(to), Verb::Cancel];
+        self.change_one(&[no], 10, &verbs);
+    }
+
     fn queue_for_move(&mut self) -> usize {
         let queues = self.setup.queues.len() as u64;
         self.dice("moments").below(queues) as usize

@@ -96,6 +96,8 @@ pub(crate) struct Job {
     left: Vec<(usize, Duration)>,
     pub(crate) options: Options,
     pub(crate) uid: u32,
+    /// A client of that user has pushed the job, and not the code of a task.
+    pub(crate) is_from_user: bool,
     pub(crate) push: Push,
     /// The job's id, from the answer to its push or from a worker's frame.
     pub(crate) id: Option<String>,
@@ -226,6 +228,7 @@ impl Job {
             queues: vec![queue],
             left: Vec::new(),
             uid,
+            is_from_user: false,
             push: Push::Open,
             id: None,
             state: State::Waits,

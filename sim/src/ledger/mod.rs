@@ -59,6 +59,8 @@ pub(crate) struct Ledger {
     pub(crate) answered_reload: Option<u64>,
     /// Accepted jobs that may begin and have not begun.
     waiting: BTreeSet<u64>,
+    /// The owners of jobs that the store names, by the user who pushed them.
+    owners: HashMap<u32, Option<String>>,
     /// Queues that were paused at some time.
     pub(crate) paused: BTreeSet<usize>,
     /// Settings of queues that operators have overridden.

@@ -67,6 +67,7 @@ impl Ledger {
         self.below_reserve_since.clear();
         self.deaths += 1;
         self.check_order_kept(stored, setup);
+        self.check_owners(stored);
         for no in 0..self.jobs.len() as u64 {
             match stored.jobs.get(&no) {
                 Some(row) => self.check_left(no, row, setup),
@@ -83,6 +84,23 @@ impl Ledger {
                 let last = self.last_begun.entry((*queue, key.clone())).or_default();
                 *last = (*last).min(*no);
             }
+        }
+    }
+
+    /// Checks that all jobs that clients of one user have pushed have the same owner in the store.
+    fn check_owners(&mut self, stored: &Stored) {
+        for (no, row) in &stored.jobs {
+            let Some(job) = self.jobs.get(*no as usize).filter(|job| job.is_from_user) else {
+                continue;
+            };
+            let owner = self
+                .owners
+                .entry(job.uid)
+                .or_insert_with(|| row.owner.clone());
+            assert_eq!(
+                *owner, row.owner,
+                "job {no} is stored with another owner: {job}"
+            );
         }
     }
 

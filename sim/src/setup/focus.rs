@@ -103,7 +103,7 @@ impl Setup {
             Focus::Everything => {}
             Focus::UniqueKeys => self.focus_on_unique_keys(dice),
             Focus::Reloads => self.focus_on_reloads(dice),
-            Focus::NestedCalls => self.focus_on_nested_calls(),
+            Focus::NestedCalls => self.focus_on_nested_calls(dice),
             Focus::Retries => self.focus_on_retries(),
             Focus::Cancels => self.focus_on_cancels(),
             Focus::Order => self.focus_on_order(dice),
@@ -120,6 +120,9 @@ impl Setup {
         self.calls = 2;
         self.max_run_us = self.max_run_us.max(SLOW_US);
         (self.frequencies.unique, self.frequencies.expires) = (80, 50);
+        if dice.percent(50) {
+            (self.operations, self.frequencies.moves) = (8, 50);
+        }
     }
 
     fn focus_on_reloads(&mut self, dice: &mut Dice) {
@@ -138,8 +141,11 @@ impl Setup {
         self.trouble.error = self.trouble.error.max(20);
     }
 
-    fn focus_on_nested_calls(&mut self) {
+    fn focus_on_nested_calls(&mut self, dice: &mut Dice) {
         self.trouble = Trouble::NONE;
+        if dice.percent(40) {
+            self.trouble.crash = 3;
+        }
         (self.operations, self.guests) = (0, 0);
         self.disable_interruptions();
         for pool in &mut self.pools {
