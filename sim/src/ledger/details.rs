@@ -4,6 +4,7 @@ use super::{End, Job, Ledger, State};
 use crate::payload::body;
 use crate::setup::Setup;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// The server keeps the end of a run's output, at most this many bytes (`stoker_store::MAX_OUTPUT`, which is small in
 /// the simulation).
@@ -14,6 +15,11 @@ impl Ledger {
     pub(crate) fn sample_jobs(&self) -> Vec<(u64, String)> {
         let step = (self.listed.len() / 12).max(1);
         let some = self.listed.keys().step_by(step).take(12);
+        let acked = self.jobs.iter().filter(|job| job.acked_line.is_some());
+        let acked = acked.filter_map(|job| job.id.as_ref());
+        let acked = acked.filter(|id| self.listed.contains_key(*id)).take(12);
+        let ids: BTreeSet<&String> = some.chain(acked).collect();
+        let some = ids.into_iter();
         some.filter_map(|id| Some((*self.by_id.get(id)?, id.clone())))
             .collect()
     }
@@ -104,6 +110,14 @@ impl Job {
             "job {no} is shown with {} bytes of output",
             output.len()
         );
+        // What was written before an acknowledgement is kept with it, even if the server dies before the run ends.
+        if let Some(line) = self.acked_line.as_ref().filter(|_| self.ack_is_stored) {
+            let is_known = self.runs == 1 && self.is_state_known() && output.len() < MAX_OUTPUT;
+            assert!(
+                !is_known || !setup.never_prefetches() || output.contains(line.as_str()),
+                "job {no}: a line that it wrote before it acknowledged itself is missing; left: {line}, {output}"
+            );
+        }
         let is_whole = output.len() == MAX_OUTPUT && self.runs == 1 && self.is_state_known();
         let Some(last) = self.last_line.as_ref().filter(|_| is_whole) else {
             return;

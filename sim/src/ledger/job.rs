@@ -179,6 +179,8 @@ pub(crate) struct Job {
     pub(crate) checkpoint_at: Duration,
     /// The last line that the last run wrote.
     pub(crate) last_line: Option<String>,
+    /// The last line that the job had written when it acknowledged itself, in its first run.
+    pub(crate) acked_line: Option<String>,
     /// The job was acknowledged while it ran.
     pub(crate) acked_in_run: bool,
     /// The error class of the last failed run, if known.
@@ -265,6 +267,7 @@ impl Job {
             answered_at: Duration::ZERO,
             free_since: steady(),
             last_line: None,
+            acked_line: None,
             returns: 0,
             acked_in_run: false,
             error: None,

@@ -357,6 +357,9 @@ impl Ledger {
             return;
         }
         let job = self.record_event(no, "acknowledged");
+        if !job.acked && job.runs == 1 {
+            job.acked_line.clone_from(&job.last_line);
+        }
         job.acked_in_run = job.runs_at.is_some();
         job.acked = true;
         job.end(End::Done);
