@@ -27,8 +27,8 @@ enum Trouble {
 
 /// How long after the disk works again the store may take to notice: it retries every five seconds.
 const MAX_NOTICE_TIME: Duration = Duration::from_secs(12);
-/// A change of many jobs takes the store about this many commits.
-const SLICES: u64 = 6;
+/// The disk fails in one of this many turns of the writer after a change of many jobs was requested.
+const MAX_SLICES: u64 = 5;
 /// The maximum free space on a full disk, in bytes.
 const MAX_FREE_BYTES: u64 = 40_000;
 
@@ -38,6 +38,8 @@ pub(crate) struct Faults {
     left: u64,
     /// The disk fails soon after this moment, if it comes before the planned time.
     after: Option<Trigger>,
+    /// The disk fails in this turn of the store's writer.
+    at_writer_turn: Option<u64>,
     /// How the disk fails now, if it does.
     trouble: Option<Trouble>,
     /// When the disk last began to work again.
@@ -69,6 +71,7 @@ impl Faults {
             inner,
             left,
             after: None,
+            at_writer_turn: None,
             trouble: None,
             recovered_at: Duration::ZERO,
         }
@@ -168,9 +171,21 @@ impl World {
     /// Many jobs are being changed, slice by slice: the disk may fail between two slices.
     pub(crate) fn fail_during_bulk_change(&mut self) {
         if self.faults.left > 0 && self.dice("faults").percent(30) {
-            let longest = SLICES * self.setup.store.max_delay_us.max(100);
-            let after = self.dice("faults").micros(0, longest);
-            self.agenda.plan(steady() + after, PlannedEvent::DiskFails);
+            let slices = self.dice("faults").within(2, MAX_SLICES);
+            self.faults.at_writer_turn = Some(self.ledger.writer_turns + slices);
+        }
+    }
+
+    /// The store's writer begins a turn, in which the disk may fail.
+    pub(crate) fn fail_at_writer_turn(&mut self) {
+        let turn = self.ledger.writer_turns;
+        if self
+            .faults
+            .at_writer_turn
+            .take_if(|at| *at <= turn)
+            .is_some()
+        {
+            self.disk_fails();
         }
     }
 

@@ -247,7 +247,10 @@ fn queue_request(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect
         let request = json!({"op": "remove", "queue": setup.queues[undeclared].name});
         return ("stoker.queue", request, Effect::Removes(undeclared));
     }
-    let at = declared_queue(dice, setup);
+    let at = match dice.percent(80) {
+        true => declared_queue(dice, setup),
+        false => any_queue(dice, setup),
+    };
     let queue = setup.queues[at].name.as_str();
     match dice.below(6) {
         0 | 1 => {

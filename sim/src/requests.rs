@@ -173,11 +173,14 @@ fn answered(kind: RequestKind, answer: &Frame<'_>, ledger: &mut Ledger, setup: &
         ),
         RequestKind::RemoveQueue(queue, requested_at) => {
             ledger.check_removal(queue, requested_at, status);
+            if status == Status::OK {
+                ledger.overrides.queue_removed(queue);
+            }
         }
         RequestKind::Operation
         | RequestKind::LimitedByReserve
         | RequestKind::Override(..)
-        | RequestKind::ClearQuarantine(..) => operation_answered(kind, answer, ledger),
+        | RequestKind::ClearQuarantine(..) => operation_answered(kind, answer, ledger, setup),
         RequestKind::Change(at) => change_answered(at, answer, ledger, setup),
         RequestKind::Import(jobs) => ledger.imported(jobs, status, answer.body),
         RequestKind::Reload(edit) if status == Status::OK => ledger.answered_reload = Some(edit),
@@ -202,7 +205,7 @@ fn answered(kind: RequestKind, answer: &Frame<'_>, ledger: &mut Ledger, setup: &
 }
 
 /// An operator's request that changes no jobs was answered.
-fn operation_answered(kind: RequestKind, answer: &Frame<'_>, ledger: &mut Ledger) {
+fn operation_answered(kind: RequestKind, answer: &Frame<'_>, ledger: &mut Ledger, setup: &Setup) {
     let (status, text) = (Status(answer.code), text_of(answer));
     if let (RequestKind::ClearQuarantine(service, requested_at), Status::OK) = (kind, status) {
         ledger.calls.clear_quarantine(service, requested_at);
@@ -215,10 +218,15 @@ fn operation_answered(kind: RequestKind, answer: &Frame<'_>, ledger: &mut Ledger
     }
     let is_reserved = kind != RequestKind::Operation && text.contains("reserve");
     let ends = text == "the server is shutting down" && ledger.has_drained();
-    let is_usual = matches!(
-        status,
-        Status::OK | Status::RESOURCE_EXHAUSTED | Status::UNKNOWN
-    );
+    let is_usual = match (status, kind) {
+        (Status::OK | Status::RESOURCE_EXHAUSTED | Status::UNKNOWN, _) => true,
+        // An undeclared queue exists only after the first push to it.
+        (Status::NOT_FOUND, RequestKind::Override(queue, ..)) => setup.queues[queue].is_undeclared,
+        (Status::NOT_FOUND, RequestKind::LimitedByReserve) => {
+            setup.queues.iter().any(|queue| queue.is_undeclared)
+        }
+        _ => false,
+    };
     assert!(
         is_reserved || ends || is_usual || ledger.may_fail(status),
         "an operator's request was answered {status:?}: {text}"

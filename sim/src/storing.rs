@@ -138,8 +138,11 @@ impl World {
             return;
         }
         plan.0 = None;
+        if part == Part::Writer && self.server.is_some() {
+            self.ledger.writer_turns += 1;
+            self.fail_at_writer_turn();
+        }
         if let Some(server) = &mut self.server {
-            self.ledger.writer_turns += u64::from(part == Part::Writer);
             server.store_mut().work(part);
             self.handle_death();
         }

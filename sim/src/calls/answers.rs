@@ -134,7 +134,9 @@ impl Calls {
     fn others<'a>(&'a self, call: &'a Call) -> impl Iterator<Item = &'a Call> {
         let since = call.requested_at;
         let others = self.all.iter();
-        others.filter(move |other| !std::ptr::eq(*other, call) && other.may_be_open(since))
+        others.filter(move |other| {
+            !std::ptr::eq(*other, call) && other.may_be_open(since, self.server_began)
+        })
     }
 
     /// A call was answered UNAVAILABLE: the server shuts down, no worker can start, or workers returned it too often.

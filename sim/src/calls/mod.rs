@@ -68,11 +68,13 @@ struct Call {
 
 impl Call {
     /// Whether the call may have been open at some time after `since`.
-    fn may_be_open(&self, since: Duration) -> bool {
+    fn may_be_open(&self, since: Duration, server_began: Duration) -> bool {
         // While the client waits for the response, the end of a run does not count: the call may have been returned
         // and wait again.
         let ended_at = self.ended_at.filter(|_| self.spec.is_oneway);
-        let over = self.answered_at.or(self.abandoned_at);
+        // A server may read a cancellation only after it has begun.
+        let abandoned_at = self.abandoned_at.map(|at| at.max(server_began));
+        let over = self.answered_at.or(abandoned_at);
         let is_over = over
             .or(ended_at)
             .is_some_and(|at| at + READ_TOLERANCE < since);

@@ -132,7 +132,9 @@ impl Ledger {
         let mut others = self.jobs.iter().enumerate();
         let is_held = others.any(|(other, job)| {
             let other = other as u64;
-            other != no && may_hold_key(job, new.requested_at) && self.may_have_key(other, new)
+            other != no
+                && may_hold_key(job, new.requested_at, setup)
+                && self.may_have_key(other, new)
         });
         let same = self
             .jobs
@@ -196,8 +198,10 @@ fn certainly_holds_key(job: &Job, requested_at: Duration, setup: &Setup) -> bool
     // The job may be on its way to a worker.
     let until_start = unique.until_start || job.may_be_done_on_delivery(setup);
     let begun = until_start && (job.runs > 0 || steady() > job.not_before);
-    // Unique keys expire by the wall clock, which may jump.
-    let expired = unique.for_ms.is_some();
+    let expired = unique.for_ms.is_some_and(|ms| {
+        let until = job.requested_at + Duration::from_millis(ms);
+        setup.wall_jumps || until <= steady() + STORE_TOLERANCE
+    });
     let is_unfinished = job.is_state_known() && !matches!(job.state, State::Ended(_));
     // A job that ended lost its key, and may not have regained it when it was retried.
     since
@@ -210,10 +214,22 @@ fn certainly_holds_key(job: &Job, requested_at: Duration, setup: &Setup) -> bool
 }
 
 /// Whether `job` may have held its unique key at some time since `requested_at`.
-fn may_hold_key(job: &Job, requested_at: Duration) -> bool {
+fn may_hold_key(job: &Job, requested_at: Duration, setup: &Setup) -> bool {
     let over = job.is_over()
         && job
             .over_at
             .is_some_and(|over| over + STORE_TOLERANCE < requested_at);
-    job.push != Push::Rejected && !over
+    job.push != Push::Rejected && !over && !has_expired(job, requested_at, setup)
+}
+
+/// Whether the time for which `job` holds its unique key had certainly passed by then. A retry gives the job its key
+/// again. The time is one of the wall clock, which may jump.
+fn has_expired(job: &Job, by: Duration, setup: &Setup) -> bool {
+    let unique = job.options.unique.as_ref();
+    let is_known = job.push == Push::Accepted && !job.retried && !setup.wall_jumps;
+    let held_for = unique.and_then(|unique| unique.for_ms).filter(|_| is_known);
+    held_for.is_some_and(|ms| {
+        let until = job.answered_at + Duration::from_millis(ms);
+        until + STORE_TOLERANCE < by
+    })
 }

@@ -88,6 +88,17 @@ impl Overrides {
     }
 }
 
+impl Overrides {
+    /// The queue was removed, and its overrides with it.
+    pub(crate) fn queue_removed(&mut self, queue: usize) {
+        for requests in [&mut self.paused, &mut self.limits] {
+            if let Some(requests) = requests.get_mut(&queue) {
+                (requests.applied, requests.is_alone) = (None, false);
+            }
+        }
+    }
+}
+
 impl Ledger {
     /// A job begins. If its queue is paused, a worker must have had the job before the pause.
     pub(super) fn check_paused(&self, no: u64, queue: usize) {
