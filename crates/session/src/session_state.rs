@@ -150,18 +150,19 @@ impl SessionState {
     pub(crate) fn resume(&self, held: &[u32], now: Duration) -> Option<Resumption> {
         let (mut replay, mut unfinished) = (Vec::new(), Vec::new());
         for (at, task) in self.open.iter().enumerate() {
-            let frame = match (held.contains(&task.id), &task.frame) {
-                (true, _) if task.left == 0 => &[][..],
-                (false, Some(frame)) => frame,
+            match (held.contains(&task.id), &task.frame) {
+                (true, _) if task.left == 0 => {}
+                (false, Some(frame)) => {
+                    // The rest of an unfinished frame will arrive from the server.
+                    let out = match task.left {
+                        0 => &mut replay,
+                        _ => &mut unfinished,
+                    };
+                    let waited = now.saturating_sub(task.assigned_at);
+                    append_with_time_left(frame, waited, self.time_run(at, now), out);
+                }
                 _ => return None,
-            };
-            // The rest of an unfinished frame will arrive from the server.
-            let out = match task.left {
-                0 => &mut replay,
-                _ => &mut unfinished,
-            };
-            let waited = now.saturating_sub(task.assigned_at);
-            append_with_time_left(frame, waited, self.time_run(at, now), out);
+            }
             if task.is_cancelled {
                 encode(&mut replay, Encode::new(Type::Cancel, task.id));
             }
