@@ -1,5 +1,6 @@
 //! Tests the gateway for other machines against a server that shuts down or ends a connection.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{self, AddressFamily, SocketType, sockopt};
 use serde_json::json;
 use std::collections::VecDeque;
@@ -178,7 +179,10 @@ fn the_last_answers_reach_a_peer_whose_input_is_unread() {
     }
     drop(served);
     // The gateway must not close the socket in this time. It may do so a second later.
-    thread::sleep(Duration::from_millis(300));
+    let mut closed = [PollFd::new(&peer.stream, PollFlags::empty())];
+    let limit = Timespec::try_from(Duration::from_millis(300)).expect("it is short");
+    let count = poll(&mut closed, Some(&limit)).expect("it works");
+    assert_eq!(count, 0, "the connection was reset");
     for number in 0..8 {
         let next = peer.next();
         assert_eq!(next, Some((Type::Res, Status::OK)), "answer {number}");

@@ -177,8 +177,9 @@ fn a_lost_task_is_sent_again_with_the_time_that_it_has_left() {
         let read_at = Instant::now();
         let session = worker.welcome["session"].clone();
         drop(worker);
-        // Time must pass: it is what is measured.
-        std::thread::sleep(Duration::from_millis(50));
+        until("some time has passed", || {
+            (read_at.elapsed() >= Duration::from_millis(50)).then_some(())
+        });
         let waited = read_at.elapsed().as_millis() as u64;
         let mut worker = rejoin(&app, &work, &session, &[]);
         let again = next(&mut worker, Type::Req);
