@@ -61,7 +61,7 @@ class Draw:
             self.add_pool(strategy)
         self.listeners = [("127.0.0.1", port) for port in ports]
         self.secure = {port: random.random() < 0.5 for port in ports}
-        self.sites = {}
+        self.sites, self.removed = {}, set()
         for pool in list(self.pools):
             for _ in range(random.choice([1, 1, 2])):
                 self.add_site(pool)
@@ -192,6 +192,14 @@ class Draw:
             self._respect_reserves()
         return f"{name} to {self.sites[name]['pool']}"
 
+    def remove_site(self):
+        """Removes a site from the configuration, or puts a removed one back. Each pool keeps its first site."""
+        if self.removed:
+            return f"{self.removed.pop()} is back"
+        removable = [name for name in self.sites if name not in self.homes.values()]
+        self.removed |= set(removable[:1])
+        return f"without {removable[:1]}"
+
     def add_site_before_start(self):
         return next(iter(self.sites))
 
@@ -241,12 +249,13 @@ class Draw:
         if self.has_broken:
             text += section("pool.broken", {"command": ["php", "-r", "usleep(300_000); exit(3);"], "workers": 3})
         for name, site in self.sites.items():
-            text += section(f"site.{name}", site)
+            if name not in self.removed:
+                text += section(f"site.{name}", site)
         return text
 
     def snapshot(self):
         """A copy that later reloads do not change."""
-        return {"pools": copy.deepcopy(self.pools), "sites": copy.deepcopy(self.sites)}
+        return {"pools": copy.deepcopy(self.pools), "sites": copy.deepcopy(self.sites), "removed": set(self.removed)}
 
     def strategy_of(self, site):
         return self.pools[self.sites[site]["pool"]]["strategy"]

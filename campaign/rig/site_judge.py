@@ -103,6 +103,8 @@ class Judge:
             self.counts["cut"] += 1
             return None if self._may_be_cut(request) else "the answer was cut"
         code = request.answer.status
+        if code < 400 and all(self._removed(request)):
+            return "its site had been removed"
         if code == request.status:
             self.counts["good"] += 1
             return self._wrong_content(request)
@@ -172,6 +174,13 @@ class Judge:
 
     def _has_lost_its_worker(self, request):
         return bool(self.timeline.during(request, "kill worker", "kill server", "kill upstream"))
+
+    def _removed(self, request):
+        """Whether its site had been removed, in each configuration that the request may have met."""
+        return [request.site in snapshot["removed"] for snapshot in self.timeline.of(request)]
+
+    def _may_be_421(self, request):
+        return any(self._removed(request))
 
     def _may_be_408(self, request):
         return request.write_pause > 0 and request.ended - request.began >= seconds(self.draw.http["body_timeout"]) - SLACK_S

@@ -5,13 +5,17 @@
 use crate::ledger::MAX_LATENESS;
 use serde_json::Value;
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 use stoker_os::steady;
-use stoker_session::{FrameFilter, Output, WorkerFilter};
-use stoker_wire::{Encode, MAX_FRAME, Status, Type, encode, parse};
+use stoker_session::{FrameFilter, Output, Part, Scanner, WorkerFilter};
+use stoker_wire::{Encode, MAX_FRAME, Status, Type, WireError, encode, parse};
 
 /// The number of answers that a worker keeps in case its connection is lost.
 const MAX_KEPT: usize = 64;
+
+/// The time limit of a task that is sent again after its time has passed.
+const MIN_LIMIT: Duration = Duration::from_millis(1);
 
 /// When the network loses the connection, and at which byte.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +36,58 @@ pub(crate) struct LostSession {
     pub(crate) unanswered: usize,
 }
 
+/// A task that was sent again after a loss.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Replay {
+    id: u32,
+    /// The time since the gateway first read it.
+    pub(crate) waited: Duration,
+    /// The time since it began to run, as far as the server knows: it is the first of the worker's tasks.
+    pub(crate) ran: Duration,
+}
+
+impl Replay {
+    /// A task that was not sent again.
+    pub(crate) const NONE: Self = Self {
+        id: 0,
+        waited: Duration::ZERO,
+        ran: Duration::ZERO,
+    };
+
+    /// What may be left of a time limit. The time of a run may have begun before the loss; the gateway counts whole
+    /// milliseconds, and leaves at least one.
+    pub(crate) fn may_be_left_of_run(&self, limit: Duration) -> RangeInclusive<Duration> {
+        if self.id == 0 {
+            return limit..=limit;
+        }
+        let least = limit.saturating_sub(self.waited).max(MIN_LIMIT);
+        least..=self.most_left(limit, self.ran)
+    }
+
+    /// The most that may be left of a task's ttl.
+    pub(crate) fn most_left_of_ttl(&self, ttl: Duration) -> Duration {
+        self.most_left(ttl, self.waited)
+    }
+
+    fn most_left(&self, limit: Duration, passed: Duration) -> Duration {
+        let left = limit.saturating_sub(passed);
+        left.saturating_add(MIN_LIMIT).min(limit.max(MIN_LIMIT))
+    }
+
+    /// The replay of the task with this id; `NONE` if it was not sent again.
+    pub(crate) fn of(id: u32, replayed: &[Self]) -> Self {
+        let found = replayed.iter().find(|replay| replay.id == id);
+        found.copied().unwrap_or(Self::NONE)
+    }
+}
+
 pub(crate) struct Link {
     filter: WorkerFilter,
+    from_server: Scanner,
+    /// When the gateway read each task from the server.
+    read_at: Vec<(u32, Duration)>,
+    /// The tasks that were sent again after the last loss.
+    replayed: Vec<Replay>,
     /// Bytes that the gateway has forwarded to the worker and the worker has not read. While there is no connection:
     /// what the gateway will send to the worker first.
     pub(crate) to_worker: Vec<u8>,
@@ -59,7 +113,10 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) fn new(session: String, resume_timeout: Duration) -> Self {
         Self {
-            filter: WorkerFilter::new(session, resume_timeout),
+            filter: WorkerFilter::new(session, resume_timeout, 1),
+            from_server: Scanner::default(),
+            read_at: Vec::new(),
+            replayed: Vec::new(),
             to_worker: Vec::new(),
             next_cut: None,
             is_welcomed: false,
@@ -93,9 +150,13 @@ impl Link {
     /// The gateway has read these bytes from the server, and forwards them to the worker.
     pub(crate) fn receive(&mut self, bytes: &[u8]) {
         let mut out = Output::default();
-        let forwarded = self.filter.on_server_bytes(bytes, &mut out);
+        let forwarded = self.filter.on_server_bytes(bytes, steady(), &mut out);
         forwarded.expect("the server writes valid frames");
         assert!(out.to_server.is_empty());
+        for id in tasks_in(bytes, &mut self.from_server) {
+            self.read_at.retain(|(other, _)| *other != id);
+            self.read_at.push((id, steady()));
+        }
         self.to_worker.append(&mut out.to_peer);
         if !bytes.is_empty()
             && let Some(arriving) = self.arriving(self.to_worker.len())
@@ -122,6 +183,7 @@ impl Link {
             return self.forward(&bytes);
         }
         self.tasks.retain(|id| *id != frame.id);
+        self.replayed.retain(|replay| replay.id != frame.id);
         self.kept.push_back((frame.id, bytes.clone()));
         if self.kept.len() > MAX_KEPT {
             self.kept.pop_front();
@@ -151,7 +213,7 @@ impl Link {
 
     fn forward(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Output::default();
-        let forwarded = self.filter.on_peer_bytes(bytes, &mut out);
+        let forwarded = self.filter.on_peer_bytes(bytes, steady(), &mut out);
         forwarded.expect("workers write valid frames");
         out.to_server
     }
@@ -207,8 +269,37 @@ impl Link {
     /// What the gateway sends first when the worker reconnects.
     fn resumption(&mut self) -> Vec<u8> {
         let held = self.held();
-        let first = self.filter.resume(&held);
+        let first = self.filter.resume(&held, steady());
         first.expect("the tasks are kept, and the worker names only tasks that it has received")
+    }
+
+    /// The tasks that were sent again after the last loss.
+    pub(crate) fn replayed(&self) -> &[Replay] {
+        &self.replayed
+    }
+
+    /// Records which tasks the gateway sends again.
+    fn record_replays(&mut self) {
+        let first = self.open().first().copied();
+        let again = tasks_in(&self.to_worker, &mut Scanner::default());
+        let outage = self
+            .outage
+            .map_or(Duration::ZERO, |(lost_at, back_at)| back_at - lost_at);
+        self.replayed = again
+            .into_iter()
+            .map(|id| {
+                let read_at = self.read_at.iter().find(|(other, _)| *other == id);
+                Replay {
+                    id,
+                    waited: read_at.map_or(Duration::ZERO, |(_, at)| steady() - *at),
+                    ran: if first == Some(id) {
+                        outage
+                    } else {
+                        Duration::ZERO
+                    },
+                }
+            })
+            .collect();
     }
 
     /// The worker reconnects and resumes its session. Returns the bytes that the gateway forwards to the server: the
@@ -217,6 +308,7 @@ impl Link {
         self.to_worker = self.resumption();
         (self.is_cut, self.is_down) = (false, false);
         self.outage = self.outage.map(|(lost_at, _)| (lost_at, steady()));
+        self.record_replays();
         let first = parse(&self.to_worker, MAX_FRAME).expect("a valid frame");
         let (frame, _) = first.expect("a complete frame");
         assert_eq!(frame.kind, Type::Welcome);
@@ -241,4 +333,19 @@ impl Link {
         let answers = answers.concat();
         self.forward(&answers)
     }
+}
+
+/// The ids of the tasks whose heads are in these bytes of a stream.
+fn tasks_in(bytes: &[u8], scanner: &mut Scanner) -> Vec<u32> {
+    let mut ids = Vec::new();
+    let scanned = scanner.scan(bytes, |part| {
+        if let Part::Head { frame, .. } = part
+            && frame.kind == Type::Req
+        {
+            ids.push(frame.id);
+        }
+        Ok::<(), WireError>(())
+    });
+    scanned.expect("valid frames");
+    ids
 }

@@ -169,7 +169,9 @@ impl World {
 
     /// A worker whose session has expired reconnects, and still has its answers. The gateway rejects and counts them.
     pub(crate) fn reject_late_answers(&mut self, lost: &LostSession) {
-        let late = self.expired_sessions.late_answers(&lost.id, &lost.held);
+        let late = self
+            .expired_sessions
+            .take_late_answers(&lost.id, &lost.held);
         assert_eq!(
             late, lost.unanswered,
             "exactly the answers that the server does not have are late: {lost:?}"

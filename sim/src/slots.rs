@@ -4,6 +4,7 @@
 use crate::agenda::PlannedEvent;
 use crate::behaviour::Act;
 use crate::ledger::{Ack, Answer};
+use crate::link::Replay;
 use crate::model::Task;
 use crate::programs::as_program_act;
 use crate::runs::{HANG_TIME, WRITE_RETRY_INTERVAL};
@@ -109,7 +110,13 @@ impl World {
         let (mut all, read_at) = (Vec::new(), worker.read_at);
         let (ledger, setup) = (&mut self.ledger, &self.setup);
         let ended = worker.connection.take(|frame| match frame.kind {
-            Type::Req => all.push(Received::Task(task_of(&frame, read_at, ledger, setup))),
+            Type::Req => all.push(Received::Task(task_of(
+                &frame,
+                read_at,
+                Replay::NONE,
+                ledger,
+                setup,
+            ))),
             Type::Cancel => all.push(Received::Cancel(frame.id)),
             Type::Event => all.push(Received::Ack(frame.id)),
             Type::Ping => all.push(Received::Ping),

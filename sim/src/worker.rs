@@ -5,6 +5,7 @@ use crate::connection::Connection;
 use crate::gateway::{self, RemoteToken};
 use crate::guests::{is_guest, token};
 use crate::ledger::{Answer, CLASS, Ledger, PLACE, checkpoint_body};
+use crate::link::Replay;
 use crate::model::{Model, Task, WorkerEffect};
 use crate::nested::NestedRequests;
 use crate::parts::AnswerInParts;
@@ -267,10 +268,13 @@ impl Worker {
         let (model, read_at) = (&mut self.model, self.read_at);
         let (name, answer) = (&mut self.name, &mut self.answer);
         let cancelled_ids = &mut self.cancelled_ids;
+        let link = self.connection.link.as_ref();
+        let replayed = link.map_or_else(Vec::new, |link| link.replayed().to_vec());
         let ended = self.connection.take(|frame| match frame.kind {
             Type::Req => {
                 cancelled_ids.remove(&frame.id);
-                model.add_task(task_of(&frame, read_at, ledger, setup), all);
+                let replay = Replay::of(frame.id, &replayed);
+                model.add_task(task_of(&frame, read_at, replay, ledger, setup), all);
             }
             Type::Cancel => {
                 cancelled_ids.insert(frame.id);
@@ -392,17 +396,18 @@ fn name_of(welcome: &[u8]) -> String {
 pub(crate) fn task_of(
     frame: &Frame<'_>,
     read_at: Duration,
+    replay: Replay,
     ledger: &mut Ledger,
     setup: &Setup,
 ) -> Task {
     if frame.meta.get(Key::JOB_ID).is_none() {
-        let no = ledger.calls.delivered(frame, read_at);
+        let no = ledger.calls.delivered(frame, read_at, replay);
         let mut task = Task::new(frame.id, no, false);
         task.credit = frame.meta.uint(Key::CREDIT).map(|credit| credit as u32);
         return task;
     }
     let no = number(frame.body).expect("a job carries its number");
     ledger.check_sent(no, read_at, setup);
-    ledger.delivered(no, frame, setup);
+    ledger.delivered(no, frame, replay, setup);
     Task::new(frame.id, no, true)
 }

@@ -3,6 +3,7 @@
 //! This is the part of the gateway for other machines that does no I/O: bytes go in, bytes come out. The simulation runs
 //! the same code.
 
+mod changed_head;
 mod expired_sessions;
 mod filter;
 pub mod local_paths;
@@ -11,6 +12,7 @@ mod lost_connections;
 mod rejection;
 mod scanner;
 mod session_state;
+mod time_left;
 mod worker_filter;
 
 pub use expired_sessions::ExpiredSessions;

@@ -2,7 +2,8 @@
 //! read nor write.
 
 use crate::Rejection;
-use stoker_wire::{Encode, Frame, Key, Meta, MetaBuf, Status, encode_head};
+use crate::changed_head::changed_head;
+use stoker_wire::{Frame, Key, Meta, MetaBuf, Status};
 
 fn is_path(key: Key) -> bool {
     matches!(key, Key::BODY_FILE | Key::ANSWER_DIRECTORY)
@@ -31,25 +32,13 @@ pub fn without_paths(frame: &Frame<'_>, head: &[u8]) -> Option<Vec<u8>> {
             meta.push(key, value);
         }
     }
-    let mut changed = Vec::with_capacity(head.len());
-    let changed_frame = Encode {
-        meta: meta.as_meta(),
-        body: &[],
-        ..Encode::from(frame)
-    };
-    encode_head(&mut changed, &changed_frame);
-    // The body, which follows unchanged, belongs to the length.
-    let length: &[u8; 4] = head.first_chunk()?;
-    let removed = head.len() - changed.len();
-    let length = u32::from_be_bytes(*length) - removed as u32;
-    changed[..4].copy_from_slice(&length.to_be_bytes());
-    Some(changed)
+    changed_head(frame, head, meta.as_meta(), frame.ttl)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stoker_wire::{MAX_FRAME, Type, encode, parse, parse_head};
+    use stoker_wire::{Encode, MAX_FRAME, Type, encode, parse, parse_head};
 
     fn request(keys: &[(Key, &[u8])]) -> Vec<u8> {
         let (mut meta, mut out) = (MetaBuf::new(), Vec::new());

@@ -12,6 +12,9 @@ use stoker_wire::{Encode, MAX_FRAME, Splitter, Type, WireError, encode};
 /// The number of tasks that the server assigns at once.
 const MAX_ASSIGNED: usize = 5;
 
+/// Tasks without time limits do not depend on the time.
+const NOW: Duration = Duration::ZERO;
+
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// The server assigns a task with a body of this many bytes.
@@ -50,7 +53,7 @@ struct Model {
 impl Model {
     fn new() -> Self {
         let mut model = Self {
-            gateway: WorkerFilter::new("s".to_owned(), Duration::from_secs(1)),
+            gateway: WorkerFilter::new("s".to_owned(), Duration::from_secs(1), 1),
             out: Output::default(),
             from_server: VecDeque::new(),
             to_worker: VecDeque::new(),
@@ -92,7 +95,8 @@ impl Model {
             }
             Step::FromServer(count) => {
                 let bytes = take(&mut self.from_server, count);
-                self.gateway.on_server_bytes(&bytes, &mut self.out).unwrap();
+                let out = &mut self.out;
+                self.gateway.on_server_bytes(&bytes, NOW, out).unwrap();
                 self.to_worker.extend(self.out.to_peer.drain(..));
             }
             Step::ToWorker(count) => {
@@ -112,7 +116,9 @@ impl Model {
             }
             Step::FromWorker(count) => {
                 let bytes = take(&mut self.from_worker, count);
-                self.gateway.on_peer_bytes(&bytes, &mut self.out).unwrap();
+                self.gateway
+                    .on_peer_bytes(&bytes, NOW, &mut self.out)
+                    .unwrap();
                 self.server_reads();
             }
             Step::Cut => self.cut(),
@@ -173,7 +179,7 @@ impl Model {
             .collect();
         let first = self
             .gateway
-            .resume(&held)
+            .resume(&held, NOW)
             .expect("tasks of this size are kept");
         self.to_worker.extend(first);
         self.is_greeting = true;

@@ -3,6 +3,8 @@
 //! It contains every task that was sent to the worker and has not been answered. A worker that reconnects lists the tasks
 //! that it has; the others were lost with the connection and are sent again.
 
+use crate::time_left::append_with_time_left;
+use std::time::Duration;
 use stoker_wire::{Encode, Frame, Type, encode};
 
 /// The maximum number of bytes of unanswered tasks that are kept. For tasks beyond that, only the ids are kept.
@@ -15,6 +17,8 @@ struct OpenTask {
     frame: Option<Vec<u8>>,
     /// The number of bytes of the frame that have not arrived.
     left: usize,
+    /// When the frame began to arrive.
+    assigned_at: Duration,
     is_cancelled: bool,
 }
 
@@ -31,6 +35,10 @@ pub struct SessionState {
     open: Vec<OpenTask>,
     /// The number of bytes of the frames in `open`, complete or not.
     kept: usize,
+    /// The worker runs one task at a time.
+    has_one_slot: bool,
+    /// When the first task became the first, and so may have begun to run.
+    first_since: Duration,
     /// The worker has sent GOAWAY.
     goaway_from_worker: bool,
     /// The server has sent GOAWAY.
@@ -38,18 +46,30 @@ pub struct SessionState {
 }
 
 impl SessionState {
+    /// The state of a session of a worker that runs this many tasks at once.
+    pub(crate) fn new(slots: u16) -> Self {
+        Self {
+            has_one_slot: slots == 1,
+            ..Self::default()
+        }
+    }
+
     /// Handles the head of a frame from the server, and the number of bytes that follow.
-    pub(crate) fn on_head(&mut self, frame: &Frame<'_>, bytes: &[u8], body: usize) {
+    pub(crate) fn on_head(&mut self, frame: &Frame<'_>, bytes: &[u8], body: usize, now: Duration) {
         match frame.kind {
             Type::Req => {
                 let is_kept = self.kept + bytes.len() + body <= MAX_KEPT;
                 if is_kept {
                     self.kept += bytes.len() + body;
                 }
+                if self.open.is_empty() {
+                    self.first_since = now;
+                }
                 self.open.push(OpenTask {
                     id: frame.id,
                     frame: is_kept.then(|| bytes.to_vec()),
                     left: body,
+                    assigned_at: now,
                     is_cancelled: false,
                 });
             }
@@ -76,11 +96,14 @@ impl SessionState {
     }
 
     /// Handles a complete frame from the worker.
-    pub(crate) fn on_worker_frame(&mut self, kind: Type, id: u32) {
+    pub(crate) fn on_worker_frame(&mut self, kind: Type, id: u32, now: Duration) {
         match kind {
             Type::Res => {
                 if let Some(at) = self.open.iter().position(|task| task.id == id) {
                     let task = self.open.remove(at);
+                    if at == 0 {
+                        self.first_since = now;
+                    }
                     self.kept -= task.frame.map_or(0, |frame| frame.len() + task.left);
                 }
             }
@@ -114,16 +137,30 @@ impl SessionState {
         self.open.len()
     }
 
+    /// The time for which the run of the task at this position may have counted at the server.
+    fn time_run(&self, at: usize, now: Duration) -> Duration {
+        match self.has_one_slot && at == 0 {
+            true => now.saturating_sub(self.first_since),
+            false => Duration::ZERO,
+        }
+    }
+
     /// Resumes the session with a worker that still has the tasks in `held`. `None` if the frame of another task was not
-    /// kept, or if the worker claims a task that it can't have.
-    pub(crate) fn resume(&self, held: &[u32]) -> Option<Resumption> {
-        let (mut replay, mut unfinished) = (Vec::new(), None);
-        for task in &self.open {
+    /// kept, or if the worker claims a task that it can't have. Tasks are sent again with the time that they have left.
+    pub(crate) fn resume(&self, held: &[u32], now: Duration) -> Option<Resumption> {
+        let (mut replay, mut unfinished) = (Vec::new(), Vec::new());
+        for (at, task) in self.open.iter().enumerate() {
             match (held.contains(&task.id), &task.frame) {
                 (true, _) if task.left == 0 => {}
-                (false, Some(frame)) if task.left == 0 => replay.extend_from_slice(frame),
-                // The rest of this frame will arrive from the server.
-                (false, Some(frame)) => unfinished = Some(frame),
+                (false, Some(frame)) => {
+                    // The rest of an unfinished frame will arrive from the server.
+                    let out = match task.left {
+                        0 => &mut replay,
+                        _ => &mut unfinished,
+                    };
+                    let waited = now.saturating_sub(task.assigned_at);
+                    append_with_time_left(frame, waited, self.time_run(at, now), out);
+                }
                 _ => return None,
             }
             if task.is_cancelled {
@@ -133,7 +170,7 @@ impl SessionState {
         if self.goaway_from_server {
             encode(&mut replay, Encode::new(Type::Goaway, 0));
         }
-        replay.extend(unfinished.into_iter().flatten());
+        replay.append(&mut unfinished);
         Some(Resumption {
             open: self.open_ids(),
             replay,
@@ -145,7 +182,9 @@ impl SessionState {
 mod tests {
     use super::*;
     use crate::{Part, Scanner};
-    use stoker_wire::{MAX_FRAME, WireError, parse};
+    use stoker_wire::{Key, MAX_FRAME, MetaBuf, WireError, parse};
+
+    const NOW: Duration = Duration::from_secs(60);
 
     fn frame(kind: Type, id: u32, body: usize) -> Vec<u8> {
         let (mut out, body) = (Vec::new(), vec![7; body]);
@@ -166,7 +205,7 @@ mod tests {
         let mut scanner = Scanner::default();
         let scanned = scanner.scan(bytes, |part| {
             match part {
-                Part::Head { frame, bytes, body } => session.on_head(&frame, bytes, body),
+                Part::Head { frame, bytes, body } => session.on_head(&frame, bytes, body, NOW),
                 Part::Body { bytes, .. } => session.on_body(bytes),
             }
             Ok::<(), WireError>(())
@@ -174,24 +213,73 @@ mod tests {
         scanned.unwrap();
     }
 
+    /// A job that may wait for ten seconds and run for four.
+    fn job(id: u32) -> Vec<u8> {
+        let (mut meta, mut out) = (MetaBuf::new(), Vec::new());
+        meta.push(Key::TIMEOUT, &4_000u32.to_be_bytes());
+        encode(
+            &mut out,
+            Encode {
+                name: "mails",
+                meta: meta.as_meta(),
+                ttl: 10_000,
+                ..Encode::new(Type::Req, id)
+            },
+        );
+        out
+    }
+
+    /// The id, ttl and timeout of each task that is sent again after this many seconds.
+    fn limits(session: &SessionState, held: &[u32], seconds: u64) -> Vec<(u32, u32, Option<u64>)> {
+        let now = NOW + Duration::from_secs(seconds);
+        let replay = session.resume(held, now).unwrap().replay;
+        let (mut rest, mut limits) = (replay.as_slice(), Vec::new());
+        while let Some((frame, len)) = parse(rest, MAX_FRAME).unwrap() {
+            limits.push((frame.id, frame.ttl, frame.meta.uint(Key::TIMEOUT)));
+            rest = &rest[len..];
+        }
+        limits
+    }
+
+    /// The server counts the time of a task of a worker with one slot from when it is the first one.
+    #[test]
+    fn a_task_is_sent_again_with_the_time_that_it_has_left() {
+        let mut session = SessionState::new(1);
+        feed(&mut session, &[job(1), job(2)].concat());
+        let both = [(1, 7_000, Some(1_000)), (2, 7_000, Some(4_000))];
+        assert_eq!(limits(&session, &[], 3), both);
+        assert_eq!(limits(&session, &[1], 3), both[1..]);
+        session.on_worker_frame(Type::Res, 1, NOW + Duration::from_secs(2));
+        assert_eq!(limits(&session, &[], 3), [(2, 7_000, Some(3_000))]);
+        assert_eq!(limits(&session, &[], 30), [(2, 1, Some(1))]);
+    }
+
+    /// A worker with several slots reports when it begins a task, and only then the server counts its time.
+    #[test]
+    fn a_task_that_was_not_begun_keeps_the_time_for_its_run() {
+        let mut session = SessionState::new(2);
+        feed(&mut session, &job(1));
+        assert_eq!(limits(&session, &[], 3), [(1, 7_000, Some(4_000))]);
+    }
+
     #[test]
     fn lost_tasks_are_sent_again() {
-        let mut session = SessionState::default();
+        let mut session = SessionState::new(1);
         let tasks = [1, 2, 3].map(|id| frame(Type::Req, id, 10));
         feed(&mut session, &tasks.concat());
-        session.on_worker_frame(Type::Res, 1);
+        session.on_worker_frame(Type::Res, 1, NOW);
         assert!(session.awaits_answer());
-        let resumed = session.resume(&[1, 2]).unwrap();
+        let resumed = session.resume(&[1, 2], NOW).unwrap();
         assert_eq!(resumed.open, [2, 3]);
         assert_eq!(resumed.replay, tasks[2]);
-        session.on_worker_frame(Type::Res, 2);
-        session.on_worker_frame(Type::Res, 3);
+        session.on_worker_frame(Type::Res, 2, NOW);
+        session.on_worker_frame(Type::Res, 3, NOW);
         assert!(!session.awaits_answer());
     }
 
     #[test]
     fn cancel_and_goaway_are_sent_again() {
-        let mut session = SessionState::default();
+        let mut session = SessionState::new(1);
         let (task, cancel) = (frame(Type::Req, 5, 0), frame(Type::Cancel, 5, 0));
         let goaway = frame(Type::Goaway, 0, 0);
         feed(
@@ -199,11 +287,11 @@ mod tests {
             &[task.clone(), cancel.clone(), goaway.clone()].concat(),
         );
         assert_eq!(
-            session.resume(&[5]).unwrap().replay,
+            session.resume(&[5], NOW).unwrap().replay,
             [cancel.clone(), goaway.clone()].concat()
         );
         assert_eq!(
-            session.resume(&[]).unwrap().replay,
+            session.resume(&[], NOW).unwrap().replay,
             [task, cancel, goaway].concat()
         );
     }
@@ -212,19 +300,19 @@ mod tests {
     /// all other frames, and the rest follows.
     #[test]
     fn an_incomplete_frame_is_completed() {
-        let mut session = SessionState::default();
+        let mut session = SessionState::new(1);
         let (first, second) = (frame(Type::Req, 1, 4), frame(Type::Req, 2, 100));
         feed(&mut session, &[first.as_slice(), &second[..60]].concat());
-        let resumed = session.resume(&[]).unwrap();
+        let resumed = session.resume(&[], NOW).unwrap();
         assert_eq!(resumed.replay, [first.as_slice(), &second[..60]].concat());
-        assert_eq!(session.resume(&[1]).unwrap().replay, &second[..60]);
+        assert_eq!(session.resume(&[1], NOW).unwrap().replay, &second[..60]);
         assert_eq!(
-            session.resume(&[1, 2]),
+            session.resume(&[1, 2], NOW),
             None,
             "the worker can't have a task that was not sent completely"
         );
         session.on_body(&second[60..]);
-        let replay = session.resume(&[1]).unwrap().replay;
+        let replay = session.resume(&[1], NOW).unwrap().replay;
         assert_eq!(
             parse(&replay, MAX_FRAME).unwrap().unwrap().0.body.len(),
             100
@@ -233,13 +321,16 @@ mod tests {
 
     #[test]
     fn large_tasks_are_not_kept() {
-        let mut session = SessionState::default();
+        let mut session = SessionState::new(1);
         feed(&mut session, &frame(Type::Req, 1, MAX_KEPT));
         feed(&mut session, &frame(Type::Req, 2, 10));
-        assert_eq!(session.resume(&[2]), None);
-        assert_eq!(session.resume(&[1, 2]).unwrap().replay, Vec::<u8>::new());
-        session.on_worker_frame(Type::Res, 1);
-        session.on_worker_frame(Type::Res, 2);
+        assert_eq!(session.resume(&[2], NOW), None);
+        assert_eq!(
+            session.resume(&[1, 2], NOW).unwrap().replay,
+            Vec::<u8>::new()
+        );
+        session.on_worker_frame(Type::Res, 1, NOW);
+        session.on_worker_frame(Type::Res, 2, NOW);
         assert_eq!(session.kept, 0);
     }
 }

@@ -43,12 +43,13 @@ pub struct WorkerFilter {
 }
 
 impl WorkerFilter {
+    /// The filter for a worker that runs this many tasks at once.
     #[must_use]
-    pub fn new(id: String, resume_timeout: Duration) -> Self {
+    pub fn new(id: String, resume_timeout: Duration, slots: u16) -> Self {
         Self {
             id,
             resume_timeout,
-            state: SessionState::default(),
+            state: SessionState::new(slots),
             from_peer: Scanner::default(),
             from_server: Scanner::default(),
             reading: Reading::Nothing,
@@ -79,25 +80,31 @@ impl WorkerFilter {
     /// Whether the worker may resume the session, because it may still have an answer for the server.
     #[must_use]
     pub fn can_be_resumed(&self) -> bool {
-        let is_whole = !matches!(self.reading, Reading::Rest(..));
         let is_welcome = matches!(self.welcome, Welcome::Received(_));
-        is_whole && is_welcome && !self.resume_timeout.is_zero() && self.state.awaits_answer()
+        let is_enabled = !self.resume_timeout.is_zero();
+        self.forwards_whole_frames() && is_welcome && is_enabled && self.state.awaits_answer()
     }
 
-    /// Whether the worker had no task. If it loses its connection, the gateway then sends GOAWAY on its behalf, so tasks
+    /// Whether the bytes that were forwarded to the server end with a complete frame.
+    fn forwards_whole_frames(&self) -> bool {
+        !matches!(self.reading, Reading::Rest(..))
+    }
+
+    /// Whether the worker had no task, and sent no frame whose beginning has been forwarded. If it loses its connection, the gateway then sends GOAWAY on its behalf, so tasks
     /// that are in transit return to their queue, and the loss counts against none of them.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.state.unanswered() == 0 && !self.state.goaway_from_worker()
+        let has_no_task = self.state.unanswered() == 0 && !self.state.goaway_from_worker();
+        has_no_task && self.forwards_whole_frames()
     }
 
     /// Resumes the session on another connection with a worker that still has the tasks in `held`. Returns the first
     /// bytes to send to it, or `None` if the session can't be resumed.
-    pub fn resume(&mut self, held: &[u32]) -> Option<Vec<u8>> {
+    pub fn resume(&mut self, held: &[u32], now: Duration) -> Option<Vec<u8>> {
         let Welcome::Received(welcome) = &self.welcome else {
             return None;
         };
-        let Resumption { open, replay } = self.state.resume(held)?;
+        let Resumption { open, replay } = self.state.resume(held, now)?;
         let mut welcome = welcome.clone();
         welcome.insert("resumed".to_owned(), true.into());
         welcome.insert("open".to_owned(), json!(open));
@@ -120,7 +127,7 @@ impl WorkerFilter {
         put_welcome(welcome, &mut out.to_peer);
     }
 
-    fn on_server_part(&mut self, part: &Part<'_>, out: &mut Output) {
+    fn on_server_part(&mut self, part: &Part<'_>, now: Duration, out: &mut Output) {
         match part {
             Part::Head { frame, bytes, body } => {
                 if matches!(self.welcome, Welcome::Awaited) && frame.kind == Type::Welcome {
@@ -132,7 +139,7 @@ impl WorkerFilter {
                 }
                 let changed = local_paths::without_paths(frame, bytes);
                 let bytes = changed.as_deref().unwrap_or(bytes);
-                self.state.on_head(frame, bytes, *body);
+                self.state.on_head(frame, bytes, *body, now);
                 out.to_peer.extend_from_slice(bytes);
             }
             Part::Body { bytes, left } => {
@@ -150,7 +157,7 @@ impl WorkerFilter {
         }
     }
 
-    fn on_worker_part(&mut self, part: &Part<'_>, out: &mut Output) {
+    fn on_worker_part(&mut self, part: &Part<'_>, now: Duration, out: &mut Output) {
         let left = match part {
             Part::Head { frame, bytes, body } => {
                 let (kind, id) = (frame.kind, frame.id);
@@ -176,30 +183,40 @@ impl WorkerFilter {
         }
         match std::mem::replace(&mut self.reading, Reading::Nothing) {
             Reading::Nothing => {}
-            Reading::Rest(kind, id) => self.state.on_worker_frame(kind, id),
+            Reading::Rest(kind, id) => self.state.on_worker_frame(kind, id, now),
             Reading::Whole(kind, id, frame) => {
                 out.to_server.extend_from_slice(&frame);
-                self.state.on_worker_frame(kind, id);
+                self.state.on_worker_frame(kind, id, now);
             }
         }
     }
 }
 
 impl FrameFilter for WorkerFilter {
-    fn on_peer_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Rejection> {
+    fn on_peer_bytes(
+        &mut self,
+        bytes: &[u8],
+        now: Duration,
+        out: &mut Output,
+    ) -> Result<(), Rejection> {
         let mut scanner = std::mem::take(&mut self.from_peer);
         let scanned = scanner.scan(bytes, |part| {
-            self.on_worker_part(&part, out);
+            self.on_worker_part(&part, now, out);
             Ok(())
         });
         self.from_peer = scanner;
         scanned
     }
 
-    fn on_server_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Rejection> {
+    fn on_server_bytes(
+        &mut self,
+        bytes: &[u8],
+        now: Duration,
+        out: &mut Output,
+    ) -> Result<(), Rejection> {
         let mut scanner = std::mem::take(&mut self.from_server);
         let scanned = scanner.scan(bytes, |part| {
-            self.on_server_part(&part, out);
+            self.on_server_part(&part, now, out);
             Ok(())
         });
         self.from_server = scanner;
@@ -224,4 +241,79 @@ fn put_welcome(welcome: Map<String, Value>, out: &mut Vec<u8>) {
             ..Encode::new(Type::Welcome, 0)
         },
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stoker_wire::{EventKind, Status};
+
+    const NOW: Duration = Duration::ZERO;
+
+    fn frame(kind: Type, id: u32, body: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let name = if kind == Type::Req { "mails" } else { "" };
+        let frame = Encode {
+            name,
+            code: match kind {
+                Type::Event => EventKind::LOG.0,
+                _ => Status::OK.0,
+            },
+            body,
+            ..Encode::new(kind, id)
+        };
+        encode(&mut out, frame);
+        out
+    }
+
+    /// A filter whose worker has been welcomed and has the tasks with these ids.
+    fn filter(tasks: &[u32]) -> WorkerFilter {
+        let mut filter = WorkerFilter::new("s".to_owned(), Duration::from_secs(1), 1);
+        let mut bytes = frame(Type::Welcome, 0, b"{}");
+        tasks
+            .iter()
+            .for_each(|id| bytes.extend(frame(Type::Req, *id, b"")));
+        let read = filter.on_server_bytes(&bytes, NOW, &mut Output::default());
+        read.unwrap();
+        filter
+    }
+
+    /// What the filter forwards of these bytes of a worker.
+    fn forwarded(filter: &mut WorkerFilter, bytes: &[u8]) -> Vec<u8> {
+        let mut out = Output::default();
+        filter.on_peer_bytes(bytes, NOW, &mut out).unwrap();
+        out.to_server
+    }
+
+    /// If the gateway appended GOAWAY in the middle of a frame, the server would read it as a part of the frame.
+    #[test]
+    fn a_worker_that_sends_a_long_frame_is_not_idle() {
+        let mut filter = filter(&[]);
+        let long = frame(Type::Event, 0, &vec![b'x'; MAX_WHOLE]);
+        let (begin, end) = long.split_at(100);
+        assert_eq!(forwarded(&mut filter, begin), begin);
+        assert!(!filter.is_idle(), "the beginning of a frame is forwarded");
+        assert_eq!(forwarded(&mut filter, end), end);
+        assert!(filter.is_idle());
+    }
+
+    #[test]
+    fn a_short_frame_is_forwarded_when_it_is_complete() {
+        let mut filter = filter(&[7]);
+        let answer = frame(Type::Res, 7, b"done");
+        let (begin, end) = answer.split_at(answer.len() - 1);
+        assert!(forwarded(&mut filter, begin).is_empty());
+        assert!(filter.can_be_resumed() && !filter.is_idle());
+        assert_eq!(forwarded(&mut filter, end), answer);
+        assert!(!filter.can_be_resumed() && filter.is_idle());
+    }
+
+    /// The server has a part of the answer, and could not read anything else from a resumed session.
+    #[test]
+    fn a_session_does_not_outlive_a_part_of_a_long_answer() {
+        let mut filter = filter(&[7]);
+        let answer = frame(Type::Res, 7, &vec![b'x'; MAX_WHOLE]);
+        forwarded(&mut filter, &answer[..100]);
+        assert!(!filter.can_be_resumed() && !filter.is_idle());
+    }
 }

@@ -153,6 +153,9 @@ pub struct Welcome {
     pub pool: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
+    /// For a gateway: the names of the sites of the configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sites: Option<Vec<String>>,
     /// The session of a worker on another machine, which it may resume after it lost its connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,

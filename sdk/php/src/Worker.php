@@ -135,7 +135,8 @@ final class Worker
      * @param callable(Http\Request): mixed $handler
      * @param list<string>|null $sites names of the sites; default: those of this worker's pool, from env STOKER_SITES, and
      *                                  those that a reload adds to the pool later
-     * @throws \LogicException           there is no site: STOKER_SITES is not set, and $sites is empty or null
+     * @throws \LogicException           there is no site: $sites is empty; or it is null, Stoker did not start this process,
+     *                                   and STOKER_SITES is not set
      * @throws \InvalidArgumentException the name of a site is invalid
      */
     public function onRequest(callable $handler, ?array $sites = null): self
@@ -195,7 +196,8 @@ final class Worker
      * With strategy "fork", this process forks workers, which serve the tasks, and this method does not return: a forked
      * process ends without running shutdown functions and destructors.
      *
-     * @throws \LogicException   none of onCall(), onJob() and onRequest() was called, or the pool's strategy is "fork" and an
+     * @throws \LogicException   none of onCall(), onJob() and onRequest() was called, or this worker only answers requests and
+     *                           its pool has no site, or the pool's strategy is "fork" and an
      *                           extension is missing that it needs, or it is "sapi"
      * @throws ConnectionRefused Stoker did not start this process, and no server can be reached
      * @throws ConnectionLost    over tcp:// or tls://: no attempt to reconnect succeeded within $reconnectFor
@@ -206,7 +208,7 @@ final class Worker
     public function run(): void
     {
         if ($this->calls === [] && $this->jobs === []) {
-            throw new \LogicException('this worker has no handlers: call onCall(), onJob() or onRequest() before run()');
+            throw $this->requests !== null ? Handler::withoutSite() : new \LogicException('this worker has no handlers: call onCall(), onJob() or onRequest() before run()');
         }
         if (\function_exists('stoker_payload') && !Zygote::isRequested()) {
             throw new \LogicException('strategy "sapi" runs this script once for each task, so it can\'t be a worker: get the task from stoker_payload() and print the result, or set strategy = "loop" in the pool\'s configuration');

@@ -57,6 +57,19 @@ test('http worker: a reload gives the pool another site', function (): void {
     same(Status::UNIMPLEMENTED, $probe->ask(req('/hello', site: 'moved'))->code, 'a worker that names its sites answers only those');
 });
 
+test('http worker: a reload has removed the last site of its pool', function (): void {
+    $probe = (new Probe([], [], 'http.php'))->welcome();
+    same(['t.state', 't.codec'], $probe->hello['calls'], 'what else it does, it still does');
+    same('hello world', head($probe->ask(req('/hello', site: 'again')))[2], 'and a site that comes back');
+    putenv('STOKER_FD=0');
+    try {
+        $message = throws(\LogicException::class, fn () => Worker::create()->onRequest(fn () => '')->run())->getMessage();
+    } finally {
+        putenv('STOKER_FD');
+    }
+    holds(str_contains($message, '[site.NAME]') && str_contains($message, 'remove the pool'), $message);
+});
+
 test('http worker: without sites, onRequest() says what to do', function (): void {
     $message = throws(\LogicException::class, fn () => Worker::create()->onRequest(fn () => ''))->getMessage();
     holds(str_contains($message, 'STOKER_SITES') && str_contains($message, '[site.NAME]'), $message);

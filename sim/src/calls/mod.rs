@@ -6,6 +6,7 @@ mod spec;
 
 use crate::behaviour::Behaviour;
 use crate::interrupts::MAX_UNREAD_TIME;
+use crate::link::Replay;
 use crate::setup::Setup;
 use killers::Killers;
 pub(crate) use spec::{CallSpec, NUMBER};
@@ -284,7 +285,12 @@ impl Calls {
 
     /// A worker has read a call that the server sent after `read_at`, when the worker had last read everything.
     /// Returns the call's number.
-    pub(crate) fn delivered(&mut self, frame: &Frame<'_>, read_at: Duration) -> u64 {
+    pub(crate) fn delivered(
+        &mut self,
+        frame: &Frame<'_>,
+        read_at: Duration,
+        replay: Replay,
+    ) -> u64 {
         let no = frame.meta.uint(spec::NUMBER).unwrap_or_default();
         let Some(call) = self.get(no) else { return 0 };
         assert!(
@@ -299,8 +305,8 @@ impl Calls {
         let left = until.saturating_sub(steady());
         let reported = Duration::from_millis(u64::from(frame.ttl));
         let least = left.saturating_sub(call.ttl - call.least_ttl);
-        let is_ttl_valid =
-            reported <= call.ttl && reported + CLOCK_TOLERANCE >= least.min(call.least_ttl);
+        let is_ttl_valid = reported <= replay.most_left_of_ttl(call.ttl)
+            && reported + CLOCK_TOLERANCE >= least.min(call.least_ttl);
         assert!(
             is_ttl_valid || frame.ttl == 0 && call.ttl == Duration::MAX,
             "call {no}: sent to a worker with a ttl of {reported:?}, but {left:?} of {:?} are left",

@@ -25,6 +25,7 @@ pub(crate) use overrides::Override;
 
 use crate::calls::Calls;
 use crate::coverage::Coverage;
+use crate::link::Replay;
 use crate::payload::body;
 use crate::push::PASSED;
 use crate::setup::Setup;
@@ -143,7 +144,7 @@ impl Ledger {
     }
 
     /// A worker has read the job.
-    pub(crate) fn delivered(&mut self, no: u64, frame: &Frame<'_>, setup: &Setup) {
+    pub(crate) fn delivered(&mut self, no: u64, frame: &Frame<'_>, replay: Replay, setup: &Setup) {
         self.waiting.remove(&no);
         let may_be_unsaved = self.may_be_due_to_disk();
         let job = self.record_event(no, "delivered");
@@ -196,7 +197,7 @@ impl Ledger {
             job.crashes.observe(crashes),
             "job {no}: delivered with the wrong number of crashes, {crashes}: {job}"
         );
-        job.check_frame(no, frame, queue, setup);
+        job.check_frame(no, frame, replay, queue, setup);
         (job.state, job.may_have_ended) = (State::Assigned, false);
         job.holders += 1;
         (job.is_sent, job.sent_from) = (true, Some(queue));
@@ -469,7 +470,14 @@ impl Ledger {
 
 impl Job {
     /// Checks that the frame for a worker carries what was pushed.
-    fn check_frame(&mut self, no: u64, frame: &Frame<'_>, queue: usize, setup: &Setup) {
+    fn check_frame(
+        &mut self,
+        no: u64,
+        frame: &Frame<'_>,
+        replay: Replay,
+        queue: usize,
+        setup: &Setup,
+    ) {
         let queue = &setup.queues[queue];
         let meta = |key: Key| frame.meta.get(key);
         let id = meta(Key::JOB_ID).map(hyphenated).unwrap_or_default();
@@ -540,10 +548,15 @@ impl Job {
             None => setup.pools[queue.pool].task_timeout_ms.known(),
         };
         if let Some(limit) = limit {
-            let reported = frame.meta.uint(Key::TIMEOUT);
-            assert_eq!(
-                reported, limit,
-                "job {no}: delivered with the wrong timeout"
+            let reported = frame.meta.uint(Key::TIMEOUT).map(Duration::from_millis);
+            let left = limit.map(|limit| replay.may_be_left_of_run(Duration::from_millis(limit)));
+            let is_left = match (reported, left) {
+                (Some(reported), Some(left)) => left.contains(&reported),
+                (reported, left) => reported.is_none() && left.is_none(),
+            };
+            assert!(
+                is_left,
+                "job {no}: delivered with the timeout {reported:?} of {limit:?}, {replay:?}"
             );
         }
         let (from, to) = self.versions;

@@ -230,6 +230,9 @@ impl Connection {
         let welcome: Welcome = serde_json::from_slice(frame.body).unwrap_or_default();
         self.max_frame.set(welcome.max_frame.min(MAX_FRAME));
         self.max_inflight.set(welcome.max_inflight.max(1));
+        if welcome.sites.is_some() {
+            *self.client.0.sites.borrow_mut() = welcome.sites;
+        }
         self.finish_greeting(Ok(()));
     }
 

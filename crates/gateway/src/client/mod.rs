@@ -84,6 +84,8 @@ struct Shared {
     counters: Counters,
     /// The server has announced that it is shutting down.
     draining: Cell<bool>,
+    /// The names of the sites that the server has; `None` if it has not said so yet.
+    sites: RefCell<Option<Vec<String>>>,
     lines: RefCell<VecDeque<(Level, String)>>,
     buffer: RefCell<Vec<u8>>,
 }
@@ -96,6 +98,7 @@ impl Client {
             users: RefCell::default(),
             counters: Counters::default(),
             draining: Cell::new(false),
+            sites: RefCell::default(),
             lines: RefCell::default(),
             buffer: RefCell::new(vec![0; READ_SIZE]),
         }))
@@ -127,6 +130,14 @@ impl Client {
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.0.draining.get()
+    }
+
+    /// Whether the server still has a site, which a reload may have removed.
+    #[must_use]
+    pub fn has_site(&self, name: &str) -> bool {
+        let sites = self.0.sites.borrow();
+        let mut sites = sites.iter();
+        sites.all(|sites| sites.iter().any(|site| site == name))
     }
 
     /// Whether requests can be sent to the server now.

@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use stoker_session::Rejection;
-use stoker_wire::{HEADER, Hello, MAX_HELLO, Status, Type, parse};
+use stoker_wire::{HEADER, Hello, MAX_HELLO, Role, Status, Type, parse};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -224,6 +224,10 @@ fn check_hello(
         }
     })?;
     permit::check_hello(&active.token, hello)?;
+    if let (Role::Worker, Some(session)) = (hello.role, &hello.session) {
+        // Otherwise the worker's lost connection would keep it out if the token has no place left.
+        relay.sessions.replace_connection(session, &active.token);
+    }
     active.usage.connect(&active.token)?;
     Ok((active, proof))
 }

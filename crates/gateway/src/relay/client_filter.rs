@@ -3,7 +3,7 @@
 use super::connection_handle::ConnectionHandle;
 use super::permit::{self, Verdict};
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use stoker_session::Rejection;
 use stoker_session::local_paths;
 use stoker_session::{FrameFilter, Output};
@@ -141,7 +141,12 @@ impl ClientFilter {
 }
 
 impl FrameFilter for ClientFilter {
-    fn on_peer_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Rejection> {
+    fn on_peer_bytes(
+        &mut self,
+        bytes: &[u8],
+        _: Duration,
+        out: &mut Output,
+    ) -> Result<(), Rejection> {
         let mut scanner = std::mem::take(&mut self.from_peer);
         let scanned = scanner.scan(bytes, |part| {
             match part {
@@ -154,7 +159,12 @@ impl FrameFilter for ClientFilter {
         scanned
     }
 
-    fn on_server_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), Rejection> {
+    fn on_server_bytes(
+        &mut self,
+        bytes: &[u8],
+        _: Duration,
+        out: &mut Output,
+    ) -> Result<(), Rejection> {
         let (open, usage) = (&mut self.open, &self.handle.usage);
         let is_forwarding = &mut self.is_forwarding;
         self.from_server.scan(bytes, |part| {
@@ -198,6 +208,8 @@ mod tests {
     use crate::token::Token;
     use stoker_wire::{Encode, MAX_FRAME, encode, parse};
 
+    const NOW: Duration = Duration::ZERO;
+
     fn filter() -> ClientFilter {
         let (token, usage) = (Rc::new(Token::default()), Rc::default());
         let active = ActiveToken { token, usage };
@@ -240,9 +252,9 @@ mod tests {
         for at in 0..=all.len() {
             let (mut filter, mut out) = (filter(), Output::default());
             let (begin, end) = all.split_at(at);
-            filter.on_server_bytes(begin, &mut out).unwrap();
-            filter.on_peer_bytes(&request, &mut out).unwrap();
-            filter.on_server_bytes(end, &mut out).unwrap();
+            filter.on_server_bytes(begin, NOW, &mut out).unwrap();
+            filter.on_peer_bytes(&request, NOW, &mut out).unwrap();
+            filter.on_server_bytes(end, NOW, &mut out).unwrap();
             assert!(out.to_server.is_empty(), "the request is rejected");
             let mut got = frames(&out.to_peer);
             let rejection = got.iter().position(|(id, _)| *id == 9);

@@ -2,6 +2,7 @@
 
 use super::Relay;
 use super::authenticate::AuthenticatedPeer;
+use super::clock::now;
 use super::connection_handle::Stop;
 use super::pump::{End, FINISH_TIMEOUT, Pump};
 use super::server_socket::ServerSocket;
@@ -22,7 +23,7 @@ pub(super) async fn open(
     let mut pump = Pump::default();
     hello_for_server(relay, peer, &mut pump.out.to_server);
     let rest = std::mem::take(&mut peer.rest);
-    let checked = filter.on_peer_bytes(&rest, &mut pump.out);
+    let checked = filter.on_peer_bytes(&rest, now(), &mut pump.out);
     let connected = match relay.is_finishing.get() {
         true => Err(Rejection::server_ended()),
         false => ServerSocket::connect(relay.client.socket())
@@ -31,13 +32,19 @@ pub(super) async fn open(
                 Rejection::unavailable(format!("the gateway cannot reach the server: {error}"))
             }),
     };
-    let rejection = match checked.and(connected) {
-        Ok(server) => return Some((pump, server)),
-        Err(rejection) => rejection,
-    };
+    match checked.and(connected) {
+        Ok(server) => Some((pump, server)),
+        Err(rejection) => {
+            reject(peer, &rejection, pump).await;
+            None
+        }
+    }
+}
+
+/// Writes what waits for a peer and why it is rejected, and closes its connection.
+pub(super) async fn reject(peer: &mut AuthenticatedPeer, rejection: &Rejection, mut pump: Pump) {
     rejection.answer(0, &mut pump.out.to_peer);
     pump.finish_peer(&mut peer.socket).await;
-    None
 }
 
 /// Writes the peer's HELLO, with what this gateway knows of the peer, and without the fields that are valid only for

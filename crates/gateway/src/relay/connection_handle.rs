@@ -24,6 +24,8 @@ pub(super) struct ConnectionHandle {
     pub(super) proof: Proof,
     pub(super) usage: Rc<Usage>,
     token: RefCell<Rc<Token>>,
+    /// The connection counts against the limit of its token.
+    is_counted: Cell<bool>,
     stop: Cell<Option<Stop>>,
     waker: RefCell<Option<Waker>>,
 }
@@ -37,6 +39,7 @@ impl ConnectionHandle {
             proof,
             usage: active.usage,
             token: RefCell::new(active.token),
+            is_counted: Cell::new(true),
             stop: Cell::new(None),
             waker: RefCell::default(),
         }
@@ -64,6 +67,18 @@ impl ConnectionHandle {
         }
     }
 
+    /// Ends a connection that its worker has lost and replaces, and no longer counts it.
+    pub(super) fn replace(&self) {
+        self.uncount();
+        self.stop(Stop::Resumed);
+    }
+
+    fn uncount(&self) {
+        if self.is_counted.replace(false) {
+            self.usage.disconnect();
+        }
+    }
+
     pub(super) fn stopped(&self) -> Option<Stop> {
         self.stop.get()
     }
@@ -79,6 +94,6 @@ impl ConnectionHandle {
 
 impl Drop for ConnectionHandle {
     fn drop(&mut self) {
-        self.usage.disconnect();
+        self.uncount();
     }
 }

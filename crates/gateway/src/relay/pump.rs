@@ -4,6 +4,7 @@
 //! peer does not read, the gateway stops reading from the server, which then handles the peer like a local one that does
 //! not read; and the other way round.
 
+use super::clock::now;
 use super::connection_handle::{ConnectionHandle, Stop};
 use super::server_socket::ServerSocket;
 use std::cell::RefCell;
@@ -117,7 +118,7 @@ impl Pump {
             match read {
                 Ok(count) if count > 0 => {
                     self.is_served = true;
-                    let filtered = filter.on_server_bytes(&scratch[..count], &mut self.out);
+                    let filtered = filter.on_server_bytes(&scratch[..count], now(), &mut self.out);
                     filtered.map_err(End::Fault)?;
                 }
                 Ok(_) if filter.may_half_close() => self.is_half_closed = true,
@@ -133,7 +134,7 @@ impl Pump {
                 if read.is_err() || bytes.is_empty() {
                     return Err(End::Peer);
                 }
-                let filtered = filter.on_peer_bytes(bytes, &mut self.out);
+                let filtered = filter.on_peer_bytes(bytes, now(), &mut self.out);
                 filtered.map_err(End::Fault)?;
                 progress = true;
             }

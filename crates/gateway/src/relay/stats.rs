@@ -13,7 +13,7 @@ pub(super) struct Stats {
     pub(super) resumed: Cell<u64>,
     /// Sessions that ended because the worker did not reconnect within `resume_timeout`.
     pub(super) expired: Cell<u64>,
-    /// Answers that were rejected because the worker reconnected after its session had expired.
+    /// Answers that were rejected because the worker reconnected after its session had ended.
     pub(super) late: Cell<u64>,
 }
 

@@ -101,19 +101,21 @@ fn section<T>(schema: &Schema<T>, path: &str, now: &T, new: &T, all: &mut Vec<Di
 
 fn sections<T: Named>(schema: &Schema<T>, now: &[T], new: &[T], all: &mut Vec<Difference>) {
     let path = |section: &T| format!("{}.{}", schema.kind, section.name());
-    let whole = |section: &T| Difference {
+    let whole = |section: &T, needs_restart| Difference {
         key: path(section),
-        // A site's listeners are opened at the start.
-        needs_restart: schema.kind == SITE.kind,
+        needs_restart,
     };
     for before in now {
         match new.iter().find(|after| after.name() == before.name()) {
-            None => all.push(whole(before)),
+            None => all.push(whole(before, false)),
             Some(after) => section(schema, &path(before), before, after, all),
         }
     }
     let is_new = |after: &&T| now.iter().all(|before| before.name() != after.name());
-    all.extend(new.iter().filter(is_new).map(whole));
+    // A site's listeners are opened at the start.
+    let needs_restart = schema.kind == SITE.kind;
+    let new = new.iter().filter(is_new);
+    all.extend(new.map(|section| whole(section, needs_restart)));
 }
 
 /// A section that can occur several times.
@@ -175,5 +177,19 @@ mod tests {
             ]
         );
         assert!(now.differences(&now).is_empty());
+    }
+
+    /// A site has listeners, which are opened at the start. A removed one is no longer served.
+    #[test]
+    fn a_new_site_needs_a_restart() {
+        let pool = "[pool.a]\ncommand = [\"x\"]\n";
+        let site = format!("{pool}[site.shop]\nlisten = [\"127.0.0.1:81\"]\n");
+        let (without, with) = (resolve("f", pool).unwrap(), resolve("f", &site).unwrap());
+        let difference = |needs_restart| Difference {
+            key: "site.shop".to_owned(),
+            needs_restart,
+        };
+        assert_eq!(without.differences(&with), [difference(true)]);
+        assert_eq!(with.differences(&without), [difference(false)]);
     }
 }

@@ -3,6 +3,7 @@
 use super::{admin, connect, rejected, token};
 use crate::setup;
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 use stoker_testkit::{App, Client, Received, Request, frame, until};
 use stoker_wire::{Encode, EventKind, Key, Status, Type};
 
@@ -153,6 +154,45 @@ fn a_lost_task_is_sent_again() {
     assert_eq!(app.client().job_in(&id, "done")["crashes"], 0);
 }
 
+/// What a task that is sent again has left of its time limits is what the server will wait for.
+#[test]
+fn a_lost_task_is_sent_again_with_the_time_that_it_has_left() {
+    let app = start("[service.far]\npool = \"far\"");
+    let scope = ["--queues", "mails", "--services", "far"];
+    let work = token(&app, "work", &[&["--roles", "work"][..], &scope].concat());
+    for name in ["mails", "far.x"] {
+        let mut worker = serve_calls(&app, &work);
+        let mut client = app.client();
+        let limit = 30_000_u32;
+        let request = match name {
+            "mails" => Request::push("mails", "x").meta(Key::TIMEOUT, limit.to_be_bytes()),
+            _ => Request::call("far.x", "x").ttl(limit),
+        };
+        client.send(&request);
+        let limits = |task: &Received| match name {
+            "mails" => task.uint(Key::TIMEOUT).unwrap_or_default(),
+            _ => u64::from(task.ttl),
+        };
+        let lost = next(&mut worker, Type::Req);
+        let read_at = Instant::now();
+        let session = worker.welcome["session"].clone();
+        drop(worker);
+        until("some time has passed", || {
+            (read_at.elapsed() >= Duration::from_millis(50)).then_some(())
+        });
+        let waited = read_at.elapsed().as_millis() as u64;
+        let mut worker = rejoin(&app, &work, &session, &[]);
+        let again = next(&mut worker, Type::Req);
+        assert_eq!(again.id, lost.id);
+        let (before, after) = (limits(&lost), limits(&again));
+        assert!(
+            after < before && after <= u64::from(limit) - waited,
+            "{name}: {before} ms, and {after} ms after {waited} ms"
+        );
+        answer(&mut worker, again.id);
+    }
+}
+
 /// A worker may reconnect before the gateway has noticed that its first connection was lost.
 #[test]
 fn a_session_moves_from_a_connection_that_is_still_open() {
@@ -170,6 +210,102 @@ fn a_session_moves_from_a_connection_that_is_still_open() {
     assert_eq!(app.workers().len(), 1);
 }
 
+/// The lost connection does not count against the limit of the token, whether or not the session can be resumed.
+#[test]
+fn a_lost_connection_does_not_keep_its_worker_out() {
+    let app = start("");
+    let options = ["--roles", "work", "--queues", "mails", "--connections", "1"];
+    let work = token(&app, "work", &options);
+    let first = join(&app, &work);
+    let refused = rejected(&app, &hello(&work));
+    assert_eq!(refused.status(), Status::RESOURCE_EXHAUSTED);
+    // The first connection stays open: the gateway does not know that it is lost.
+    let mut idle = rejoin(&app, &work, &first.welcome["session"], &[]);
+    assert_eq!(idle.welcome.get("resumed"), None);
+    let id = app.client().push(&Request::push("mails", "x"));
+    let task = next(&mut idle, Type::Req);
+    let session = idle.welcome["session"].clone();
+    let mut busy = rejoin(&app, &work, &session, &[task.id]);
+    assert_eq!(busy.welcome["resumed"], true);
+    let refused = rejected(&app, &hello(&work));
+    assert_eq!(refused.status(), Status::RESOURCE_EXHAUSTED);
+    answer(&mut busy, task.id);
+    app.client().job_in(&id, "done");
+    drop((first, idle));
+    let mut others = hello(&work);
+    others["session"] = json!("unknown");
+    assert_eq!(
+        rejected(&app, &others).status(),
+        Status::RESOURCE_EXHAUSTED,
+        "only a session of the token replaces a connection"
+    );
+}
+
+/// A worker must not write anything between HELLO and WELCOME. What follows HELLO here is no frame.
+#[test]
+fn invalid_bytes_after_hello_are_a_fault_of_a_resumed_session() {
+    let app = start("");
+    let work = work(&app);
+    let mut worker = join(&app, &work);
+    let id = app.client().push(&Request::push("mails", "x"));
+    let task = next(&mut worker, Type::Req);
+    let mut hello = hello(&work);
+    hello["session"] = worker.welcome["session"].clone();
+    hello["held"] = json!([task.id]);
+    let body = hello.to_string();
+    let mut bytes = frame(Encode {
+        body: body.as_bytes(),
+        ..Encode::new(Type::Hello, 0)
+    });
+    bytes.extend([0, 0, 0, 16, 99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let mut broken = Client::connect_over_tcp(app.relay_address());
+    broken.write(&bytes);
+    let fault = next(&mut broken, Type::Res);
+    assert_eq!((fault.id, fault.status()), (0, Status::INVALID_ARGUMENT));
+    assert!(broken.frame().is_none(), "no new session begins");
+    app.wait_for_log("its answers to 1 task(s) are rejected");
+    let mut other = join(&app, &work);
+    let again = next(&mut other, Type::Req);
+    answer(&mut other, again.id);
+    assert_eq!(app.client().job_in(&id, "done")["crashes"], 1);
+}
+
+/// A session also ends if a task that was lost on the way is too large to be sent again, and if the connection is lost in
+/// the middle of a large answer.
+#[test]
+fn late_answers_are_counted_however_the_session_ended() {
+    let app = start("");
+    let work = work(&app);
+    let mut worker = join(&app, &work);
+    let id = app
+        .client()
+        .push(&Request::push("mails", vec![b'x'; 5 << 20]));
+    next(&mut worker, Type::Req);
+    let session = worker.welcome["session"].clone();
+    drop(worker);
+    // It was lost on the way: the worker does not have it, and the gateway has not kept it.
+    let mut worker = rejoin(&app, &work, &session, &[]);
+    assert_eq!(worker.welcome.get("resumed"), None);
+    let task = next(&mut worker, Type::Req);
+    let session = worker.welcome["session"].clone();
+    let large = vec![b'y'; 2 << 20];
+    let answered = frame(Encode {
+        body: &large,
+        ..Encode::new(Type::Res, task.id)
+    });
+    worker.write(&answered[..1 << 20]);
+    drop(worker);
+    until("the session has ended", || {
+        app.workers().is_empty().then_some(())
+    });
+    let mut worker = rejoin(&app, &work, &session, &[task.id]);
+    assert_eq!(worker.welcome.get("resumed"), None);
+    app.wait_for_log("its answers to 1 task(s) are rejected");
+    let last = next(&mut worker, Type::Req);
+    answer(&mut worker, last.id);
+    assert_eq!(app.client().job_in(&id, "done")["crashes"], 2);
+}
+
 /// After the grace the loss counts as a crash, and the late answer is rejected.
 #[test]
 fn a_late_answer_is_rejected() {
@@ -185,7 +321,7 @@ fn a_late_answer_is_rejected() {
     assert_eq!(worker.welcome.get("resumed"), None);
     assert_ne!(worker.welcome["session"], session);
     app.wait_for_log(
-        "reconnected after its session had expired: its answers to 1 task(s) are rejected",
+        "reconnected after its session had ended: its answers to 1 task(s) are rejected",
     );
     let again = next(&mut worker, Type::Req);
     answer(&mut worker, again.id);

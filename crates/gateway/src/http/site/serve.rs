@@ -89,7 +89,8 @@ async fn answer(
     let host = Host::of_request(&head.uri, &head.headers, head.version);
     let host = host.map_err(|_| SiteError::new(StatusCode::BAD_REQUEST))?;
     let sites = gateway.sites.as_ref();
-    let site = sites.and_then(|sites| sites.find(peer.endpoint, &host));
+    let is_served = |site: &str| gateway.client.has_site(site);
+    let site = sites.and_then(|sites| sites.find(peer.endpoint, &host, is_served));
     let site = site.ok_or(SiteError::new(StatusCode::MISDIRECTED_REQUEST))?;
     if let Some(record) = record {
         record.site = Some(site.clone());

@@ -132,11 +132,18 @@ impl Sites {
         sites.any(|site| site.settings.has_access_log)
     }
 
-    /// The site that a client has reached at a listener under this host name.
-    pub(crate) fn find(&self, endpoint: usize, host: &Host) -> Option<Rc<Site>> {
+    /// The site that a client has reached at a listener under this host name. `is_served` returns whether a site, given by
+    /// name, has not been removed since the start.
+    pub(crate) fn find(
+        &self,
+        endpoint: usize,
+        host: &Host,
+        is_served: impl Fn(&str) -> bool,
+    ) -> Option<Rc<Site>> {
         let sites = &self.endpoints.get(endpoint)?.sites;
         let matching = sites
             .iter()
+            .filter(|site| is_served(&site.settings.name))
             .filter_map(|site| Some((site.hosts.matches(host)?, site)));
         let best = matching.max_by_key(|(how_well, _)| *how_well);
         best.map(|(_, site)| site.clone())

@@ -90,7 +90,14 @@ impl Plane {
         let (new_pools, removed) = self.apply_pools(&new, file);
         self.apply_queues(&new, &new_pools);
         self.apply_services(&new, &new_pools);
+        let sites = |config: &Config| -> Vec<String> {
+            config.sites.iter().map(|site| site.name.clone()).collect()
+        };
+        let before = sites(&self.config);
         self.config.update_sites(&new);
+        if sites(&self.config) != before {
+            self.announce_sites();
+        }
         // Only now, so that the tasks of a pool that is replaced neither go to another pool nor are rejected because
         // no pool serves them.
         removed.into_iter().for_each(|pool| self.remove_pool(pool));

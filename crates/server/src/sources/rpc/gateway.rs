@@ -8,7 +8,7 @@ use crate::sources::end::exit_text;
 use crate::users::{Identity, UserId};
 use stoker_angel::{End, GatewayEvent};
 use stoker_core::Exit;
-use stoker_wire::{EventKind, Frame, Hello, Relayed, Status};
+use stoker_wire::{EventKind, Frame, Hello, Relayed, Status, Welcome};
 
 /// The value of `prio` in a log event that marks a warning.
 const WARNING_PRIO: u8 = 2;
@@ -29,13 +29,35 @@ impl Plane {
             // The process that uses the gateway is not known, so the connection does not belong to a worker.
             (conn.peer.uid, conn.peer.pid) = (uid, 0);
         }
-        self.greet_client(id, hello);
+        self.greet_client_with(id, hello, self.welcome_of_gateway());
         if let Some(Role::Client(client)) = self.peers.conns.get_mut(id).map(|conn| &mut conn.role)
         {
             client.worker = None;
             client.gateway = Some(hello.name.as_str().into());
         }
         Ok(())
+    }
+
+    fn welcome_of_gateway(&self) -> Welcome {
+        let sites = self.config.sites.iter().map(|site| site.name.clone());
+        Welcome {
+            sites: Some(sites.collect()),
+            ..Welcome::default()
+        }
+    }
+
+    /// Sends WELCOME to all gateways again, because a reload has added or removed sites.
+    pub(crate) fn announce_sites(&mut self) {
+        let is_gateway =
+            |role: &Role| matches!(role, Role::Client(client) if client.gateway.is_some());
+        let conns = self.peers.conns.iter();
+        let gateways: Vec<ConnId> = conns
+            .filter(|(_, conn)| is_gateway(&conn.role))
+            .map(|(id, _)| id)
+            .collect();
+        for id in gateways {
+            self.welcome(id, self.welcome_of_gateway());
+        }
     }
 
     /// Makes the connection one of the peer on another machine for which a gateway relays it.

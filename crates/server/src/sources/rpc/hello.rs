@@ -24,6 +24,11 @@ impl Plane {
     }
 
     pub(super) fn greet_client(&mut self, id: ConnId, hello: &Hello) {
+        self.greet_client_with(id, hello, Welcome::default());
+    }
+
+    /// Makes the connection one of a client, and answers its HELLO with these fields.
+    pub(super) fn greet_client_with(&mut self, id: ConnId, hello: &Hello, welcome: Welcome) {
         let worker = hello
             .worker
             .as_deref()
@@ -43,7 +48,7 @@ impl Plane {
                 ..Client::default()
             });
         }
-        self.welcome(id, Welcome::default());
+        self.welcome(id, welcome);
         if self.core.is_draining() {
             self.goaway_client(id);
         }
@@ -163,7 +168,7 @@ impl Plane {
     }
 
     /// Answers a HELLO.
-    fn welcome(&mut self, id: ConnId, welcome: Welcome) {
+    pub(super) fn welcome(&mut self, id: ConnId, welcome: Welcome) {
         let welcome = Welcome {
             v: 1,
             max_frame: MAX_FRAME,

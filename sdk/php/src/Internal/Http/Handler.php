@@ -8,6 +8,7 @@ use Stoker\Http\BadRequest;
 use Stoker\Http\Request;
 use Stoker\Http\Response;
 use Stoker\Internal\Loop;
+use Stoker\Internal\Zygote;
 use Stoker\Task;
 
 use function is_string;
@@ -58,7 +59,8 @@ final class Handler
     }
 
     /**
-     * The names of the methods that answer requests to sites.
+     * The names of the methods that answer requests to sites. A process that Stoker has started may have no site, because a
+     * reload can remove the last one of its pool.
      *
      * @param list<string>|null $sites null: the names in STOKER_SITES
      * @return list<string>
@@ -66,16 +68,23 @@ final class Handler
      */
     public static function methods(?array $sites): array
     {
+        $mayBeEmpty = $sites === null && (getenv('STOKER_FD') !== false || Zygote::isRequested());
         $sites ??= explode(',', (string) getenv('STOKER_SITES'));
         $sites = array_filter(array_map('trim', $sites), static fn (string $site) => $site !== '');
-        if ($sites === []) {
-            throw new \LogicException(
-                'onRequest(): this worker has no site. Stoker sets STOKER_SITES to the sites of a pool: add [site.NAME] with this'
-                . ' pool to its configuration, or pass the names as the parameter $sites',
-            );
+        if ($sites === [] && !$mayBeEmpty) {
+            throw self::withoutSite();
         }
 
         return array_map(static fn (string $site) => "http:$site.request", array_values($sites));
+    }
+
+    /** The error of a worker that answers only requests, and has no site. */
+    public static function withoutSite(): \LogicException
+    {
+        return new \LogicException(
+            'onRequest(): this worker has no site. Stoker sets STOKER_SITES to the sites of a pool: add [site.NAME] with this'
+            . ' pool to its configuration, remove the pool, or pass the names as the parameter $sites',
+        );
     }
 
     /** Whether a method answers requests to a site. */

@@ -48,6 +48,8 @@ final class Multipart
             throw new BadRequest('invalid multipart body: the boundary must have 1 to 70 characters');
         }
         $this->delimiter = "\r\n--$boundary";
+        // With PHP's own buffer, a file is read in pieces of 8 KB and copied once more.
+        stream_set_read_buffer($stream, 0);
         $this->copy(static fn (string $bytes) => null); // The text before the first part is ignored.
         for ($parts = 0; !$this->isLast(); $parts++) {
             if ($parts >= ($limit = Variables::limit())) {
