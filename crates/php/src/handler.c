@@ -73,6 +73,12 @@ static bool run(struct task *task)
     if (!call_handler())
         return false;
     renewal_end();
+    bool is_last = worker.is_leaving || worker.tasks_left == 0;
+    if (is_last && worker.fd >= 0) { /* Nothing runs here any more, so nothing has to be put in order. */
+        if (worker.tasks_left > 0)
+            worker_leave();
+        _exit(0);
+    }
     request_end();
     isolation_reset();
     return true;
@@ -145,6 +151,16 @@ PHP_FUNCTION(stoker_handle)
         RETURN_THROWS();
     }
     serve();
+}
+
+/* stoker_reboot(): void */
+PHP_FUNCTION(stoker_reboot)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    if (!is_clone || sapi_is_forked)
+        return;
+    worker.is_leaving = true;
+    zygote_reboot();
 }
 
 /* Answers the task of a script that has ended early. The shutdown functions of the boot run first: those of frameworks show an error page. */
