@@ -6,6 +6,7 @@
 #include <ext/standard/basic_functions.h>
 
 #include "answer.h"
+#include "code_pages.h"
 #include "failure.h"
 #include "handler.h"
 #include "hello.h"
@@ -114,6 +115,7 @@ static void serve(void)
     boot_functions = BG(user_shutdown_function_names);
     BG(user_shutdown_function_names) = NULL;
     isolation_begin();
+    code_pages_enlarge((const void *)php_request_startup);
     if (handler.sample)
         working_set_record(run_sample);
     int fd = zygote_serve(working_set_prefault);
