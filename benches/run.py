@@ -35,6 +35,7 @@ from harness import (  # noqa: E402 (after the version check)
     hello,
     http,
     idle,
+    isolation,
     lag,
     laravel,
     lives,
@@ -57,6 +58,7 @@ BARS = {
     "idle": idle,
     "lag": lag,
     "lives": lives,
+    "isolation": isolation,
     "core": core,
     "store": store,
     "durable": durable,
@@ -77,7 +79,7 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", type=positive, default=8, help="interleaved pairs of each bar (8)")
     parser.add_argument("--only", action="append", choices=BARS, help="this bar; may be given again")
-    parser.add_argument("--seconds", type=positive, default=3, help="length of one run of rpc, http, remote and sites (3)")
+    parser.add_argument("--seconds", type=positive, default=3, help="length of one run of rpc, http, remote, isolation and sites (3)")
     parser.add_argument("--jobs", type=positive, default=100_000, help="hello jobs of one run (100,000)")
     parser.add_argument("--gap-jobs", type=positive, default=20, help="0.5 s jobs of one run (20)")
     parser.add_argument("--idle-seconds", type=positive, default=60, help="how long to watch an idle broker (60)")

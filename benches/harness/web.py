@@ -175,8 +175,12 @@ class Sites(Stoker):
 
 def write_fpm(path, pools):
     text = f"[global]\nerror_log = {path.with_suffix('.log')}\nlog_level = warning\n"
-    user = f"user = {_user()}\n" if os.geteuid() == 0 else ""
-    path.write_text(text + "".join(POOL.format(name=name, address=at, children=CHILDREN) + user for name, at in pools.items()))
+    path.write_text(text + "".join(POOL.format(name=name, address=at, children=CHILDREN) + user_line() for name, at in pools.items()))
+
+
+def user_line():
+    """Of a pool of php-fpm, which refuses to run its children as root unless it is told to."""
+    return f"user = {_user()}\n" if os.geteuid() == 0 else ""
 
 
 def as_root():

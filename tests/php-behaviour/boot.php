@@ -57,6 +57,10 @@ stoker_handle(function (?string $payload) use ($boot): ?string {
         case 'crash':
             posix_kill(getmypid(), SIGSEGV);
             sleep(10);
+        case 'reboot':
+            Stoker\Worker::reboot();
+
+            return know($boot);
         case 'own':
             register_shutdown_function(function (): void {
                 echo ', and its shutdown function has run';

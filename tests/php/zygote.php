@@ -12,22 +12,25 @@ require __DIR__ . '/../../sdk/php/src/autoload.php';
 $zygote = getmypid();
 $tasks = 0;
 $forked = 0;
+$files = 0;
 // Without new seeds, all children would continue these sequences.
 mt_srand(7);
 mt_rand();
 lcg_value();
 
-Stoker\afterFork(function () use (&$forked): void {
+Stoker\afterFork(function () use (&$forked, &$files): void {
     $forked = getmypid();
+    $files = count(get_included_files());
 });
 
 Worker::create()
-    ->onCall('t.run', function () use ($zygote, &$tasks, &$forked): array {
+    ->onCall('t.run', function () use ($zygote, &$tasks, &$forked, &$files): array {
         return [
             'pid' => getmypid(),
             'zygote' => $zygote,
             'tasks' => ++$tasks,
             'forked' => $forked,
+            'compiled' => count(get_included_files()) - $files,
             'group' => posix_getpgid(0),
             'random' => [mt_rand(), rand(), lcg_value()],
             'name' => getenv('STOKER_WORKER'),

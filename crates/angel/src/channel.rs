@@ -34,6 +34,12 @@ impl Channel {
 
     /// Sends a message, now or as soon as the peer reads.
     pub fn send(&mut self, message: &impl Serialize, fds: Vec<Fd>) -> io::Result<()> {
+        self.queue(message, fds)?;
+        self.flush()
+    }
+
+    /// Queues a message, which the next [`Channel::flush`] sends.
+    pub fn queue(&mut self, message: &impl Serialize, fds: Vec<Fd>) -> io::Result<()> {
         let bytes = serde_json::to_vec(message)?;
         if bytes.len() > MAX_MESSAGE || self.waiting.len() >= MAX_QUEUED {
             return Err(io::Error::other(
@@ -41,7 +47,7 @@ impl Channel {
             ));
         }
         self.waiting.push_back((bytes, fds));
-        self.flush()
+        Ok(())
     }
 
     /// Sends queued messages until none is left or the peer's buffer is full.

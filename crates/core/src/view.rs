@@ -89,6 +89,11 @@ impl Core {
         })
     }
 
+    /// Whether a worker of a pool could run another task now.
+    pub fn has_idle(&self, id: PoolId) -> bool {
+        !self.pools[id.index()].idle.is_empty()
+    }
+
     pub fn worker(&self, id: WorkerId) -> Option<(PoolId, u32, u32)> {
         self.workers
             .get(id)

@@ -8,8 +8,11 @@ use stoker_workers::{Requests, Strategy};
 
 /// The name of pool, site and service.
 pub(crate) const NAME: &str = "app";
-/// The most processes that forking strategies have for each one that is kept ready.
+/// The most processes that a strategy with one task per process has for each one that is kept ready.
 const SPARE: u32 = 2;
+/// The same if they are forked from a zygote. Some of them are about to start or end, which leaves a processor idle if there are too
+/// few.
+const FORKED: u32 = 4;
 
 /// The text of `stoker.toml` for a strategy. `folder`: where this Stoker runs. `workers`: the number of tasks at once.
 pub(crate) fn stoker(
@@ -19,9 +22,12 @@ pub(crate) fn stoker(
     folder: &Path,
     workers: u32,
 ) -> String {
-    let is_one_task = strategy.tasks > 0;
-    let size = match is_one_task {
-        true => format!("{{ min = {workers}, max = {} }}", workers * SPARE),
+    let most = match strategy.has_zygote {
+        true => FORKED,
+        false => SPARE,
+    };
+    let size = match strategy.tasks > 0 {
+        true => format!("{{ min = {workers}, max = {} }}", workers * most),
         false => workers.to_string(),
     };
     let command: Vec<String> = command(strategy, application, folder)
@@ -220,7 +226,9 @@ mod tests {
                 usize::from(strategy.requests != Requests::Nobody),
                 "{toml}"
             );
-            let expected = if strategy.tasks > 0 {
+            let expected = if strategy.has_zygote {
+                (3, 12)
+            } else if strategy.tasks > 0 {
                 (3, 6)
             } else if strategy.is_adapter {
                 (1, 1)

@@ -6,6 +6,7 @@
 #include <ext/standard/basic_functions.h>
 
 #include "answer.h"
+#include "code_pages.h"
 #include "failure.h"
 #include "handler.h"
 #include "hello.h"
@@ -73,6 +74,12 @@ static bool run(struct task *task)
     if (!call_handler())
         return false;
     renewal_end();
+    bool is_last = worker.is_leaving || worker.tasks_left == 0;
+    if (is_last && worker.fd >= 0) { /* Nothing runs here any more, so nothing has to be put in order. */
+        if (worker.tasks_left > 0)
+            worker_leave();
+        _exit(0);
+    }
     request_end();
     isolation_reset();
     return true;
@@ -108,6 +115,7 @@ static void serve(void)
     boot_functions = BG(user_shutdown_function_names);
     BG(user_shutdown_function_names) = NULL;
     isolation_begin();
+    code_pages_enlarge((const void *)php_request_startup);
     if (handler.sample)
         working_set_record(run_sample);
     int fd = zygote_serve(working_set_prefault);
@@ -145,6 +153,16 @@ PHP_FUNCTION(stoker_handle)
         RETURN_THROWS();
     }
     serve();
+}
+
+/* stoker_reboot(): void */
+PHP_FUNCTION(stoker_reboot)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    if (!is_clone || sapi_is_forked)
+        return;
+    worker.is_leaving = true;
+    zygote_reboot();
 }
 
 /* Answers the task of a script that has ended early. The shutdown functions of the boot run first: those of frameworks show an error page. */

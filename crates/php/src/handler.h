@@ -5,6 +5,7 @@
 #include <php.h>
 
 PHP_FUNCTION(stoker_handle);
+PHP_FUNCTION(stoker_reboot);
 
 /* Runs the script of the pool as a zygote; it must call stoker_handle(). Returns the exit code of the process. */
 int handler_boot(void);

@@ -19,6 +19,8 @@ struct worker {
     bool is_ending;
     /* The server sent GOAWAY: the received tasks are finished, then the process exits. */
     bool is_draining;
+    /* The current task is the last one, because the application shall boot again. */
+    bool is_leaving;
     /* The connection has ended. */
     bool is_cut_off;
     /* How many bytes of the current task's answer may be sent in parts. */

@@ -35,6 +35,9 @@ struct request_record {
 #define KEY_LEN 8
 
 static int socket_fd = -1;
+/* The zygote, also in its workers. Unlike its pid it can't come to denote another process. */
+static int zygote_fd = -1;
+static struct sigaction on_hangup_before;
 
 bool zygote_is_requested(void)
 {
@@ -118,6 +121,7 @@ static int adopt(const struct request_record *request, pid_t parent)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(0);
+    sigaction(SIGHUP, &on_hangup_before, NULL);
     close(socket_fd);
     socket_fd = -1;
     dup2(request->fds[1], STDOUT_FILENO);
@@ -154,10 +158,32 @@ static int spawn(const struct request_record *request)
     return -1;
 }
 
+/* A worker asks for a zygote that boots again. This one ends with its next attempt to receive, and Stoker starts another one. */
+static void on_hangup(int signal)
+{
+    (void)signal;
+    shutdown(socket_fd, SHUT_RD);
+}
+
+static void take_hangups(void)
+{
+    struct sigaction action = {.sa_handler = on_hangup};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGHUP, &action, &on_hangup_before);
+    zygote_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+}
+
+void zygote_reboot(void)
+{
+    if (zygote_fd >= 0)
+        syscall(SYS_pidfd_send_signal, zygote_fd, SIGHUP, NULL, 0);
+}
+
 int zygote_serve(void (*prepare)(void))
 {
     static struct request_record request;
     connect_to_stoker();
+    take_hangups();
     report((char[]){READY, VERSION, 0}, 3);
     uint64_t last = 0;
     while (true) {

@@ -64,6 +64,10 @@ pub(crate) enum Alarm {
     Stalled(ConnId),
     /// A worker has closed its socket.
     Closed(WorkerId),
+    /// A worker has answered its last task.
+    Lingering(WorkerId),
+    /// Requests for workers wait for an answer.
+    Held,
     /// A frame is half read.
     HalfFrame(ConnId),
     /// Output of a worker was dropped, and that has not been logged yet.

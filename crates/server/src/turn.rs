@@ -346,6 +346,7 @@ impl Plane {
         self.step(Event::Tick, None);
         self.report_orphans();
         self.beat();
+        self.flush_angel();
         Ok(())
     }
 
@@ -385,6 +386,7 @@ impl Plane {
         self.advance_listings();
         self.flush();
         self.use_freed_memory();
+        self.flush_angel();
         let lag = (stoker_os::steady() - began).as_micros() as u64;
         self.stats.turns += 1;
         self.stats.busy_us += lag;
@@ -435,6 +437,8 @@ impl Plane {
             match alarm {
                 Alarm::Stalled(conn) => self.drop_if_stalled(conn),
                 Alarm::Closed(worker) => self.kill_socketless(worker),
+                Alarm::Lingering(worker) => self.watch_lingering(worker),
+                Alarm::Held => self.release_held(),
                 Alarm::HalfFrame(conn) => self.on_half_frame_timeout(conn),
                 Alarm::Failures(queue) => self.report_failures(queue),
                 Alarm::Unreported(task) => self.report_delayed_progress(task),
@@ -496,6 +500,7 @@ impl Plane {
         // Without an alarm there might be no turn at that time.
         self.alarms.set(until, Alarm::Accept);
         self.flush();
+        self.flush_angel();
         until
     }
 
@@ -527,5 +532,6 @@ impl Plane {
         }
         self.log.put(events::DRAINED.message("drained"));
         self.send_to_angel(&ToAngel::Done);
+        self.flush_angel();
     }
 }

@@ -16,16 +16,15 @@ impl Angel {
             if known && !all || Some(pid) == server || self.inherited_children.contains(&pid) {
                 continue;
             }
-            if procfs::is_dead(pid) {
+            let is_gateway = self.is_gateway(pid);
+            if is_gateway && !matches!(self.phase, Phase::Ending { .. })
+                || self.is_zygote(pid) && !all
+                || procfs::is_dead(pid)
+            {
                 continue;
             }
-            if self.is_gateway(pid) {
-                if matches!(self.phase, Phase::Ending { .. }) {
-                    procfs::kill_tree(pid);
-                }
-                continue;
-            }
-            if self.is_zygote(pid) && !all {
+            if is_gateway {
+                procfs::kill_tree(pid);
                 continue;
             }
             if known || self.is_zygote(pid) {

@@ -8,7 +8,6 @@ use crate::zygote::{Address, Report, Requested, Zygote, inspect_zygote};
 use crate::{End, SpecText, ToServer, WorkerKey, ZygoteKey, procfs, spawn};
 use rustix::fd::BorrowedFd;
 use std::io;
-use stoker_os::owner;
 
 /// The signal by which a child of a zygote may end itself when it has finished its work. It counts as exit code 0:
 /// it is faster than the exit of a language runtime, which would clean up what belongs to the zygote.
@@ -151,7 +150,8 @@ impl Angel {
         let (zygote, own) = (self.zygotes[at].pid, self.parent.pid.as_raw_nonzero().get());
         let birth = procfs::birth(pid);
         // A child of this process may as well be an orphan of another user.
-        let is_own = birth.is_some_and(|birth| birth.parent == own) && owner(pid) == owner(zygote);
+        let is_own = birth.is_some_and(|birth| birth.parent == own);
+        let is_own = is_own && self.zygotes[at].is_of_same_user(pid);
         let is_known = self.by_pid.contains_key(&pid) || !self.is_unknown_child(pid);
         let is_of_zygote = birth.is_none_or(|birth| birth.parent == zygote);
         if pid == zygote || is_known || !is_own && !is_of_zygote {

@@ -20,7 +20,7 @@ use rustix::net::{
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashMap;
 use std::io;
-use stoker_os::{is_descendant, random_u64, receive_record, send_record};
+use stoker_os::{is_descendant, owner, random_u64, receive_record, send_record};
 
 /// A worker that a zygote was asked to fork.
 pub(crate) struct Requested {
@@ -51,6 +51,8 @@ pub(crate) struct Zygote {
     pub(crate) has_forked: bool,
     /// The signal that follows each record, if the zygote has reported that it is ready; 0 for none.
     ready: Option<i32>,
+    /// The user that it ran as when it reported that.
+    owner: Option<u32>,
     /// It was killed or has ended, so it gets no more requests.
     pub(crate) is_ending: bool,
     /// The server no longer wants it.
@@ -99,6 +101,7 @@ impl Zygote {
             has_forked: false,
             link: Link::Listening(address.listener),
             ready: None,
+            owner: None,
             is_ending: false,
             is_unwanted: false,
             fault: None,
@@ -113,6 +116,13 @@ impl Zygote {
 
     pub(crate) fn set_ready(&mut self, signal: i32) {
         self.ready = Some(signal);
+        self.owner = owner(self.pid);
+    }
+
+    /// Whether a process runs as the same user as the zygote.
+    pub(crate) fn is_of_same_user(&self, pid: i32) -> bool {
+        let user = owner(pid);
+        user.is_some() && (user == self.owner || user == owner(self.pid))
     }
 
     /// The descriptor to wait on.

@@ -53,6 +53,7 @@ fn each_task_runs_in_a_process_of_its_own_that_has_booted() {
     for run in &runs {
         assert_eq!(run["tasks"], 1, "nothing is left of an earlier task");
         assert_eq!(run["forked"], run["pid"], "the hook has run");
+        assert_eq!(run["compiled"], 0, "the SDK was loaded before the fork");
         assert_eq!(run["group"], run["pid"]);
         assert_eq!(run["inherited"], false);
         assert_ne!(run["zygote"], run["pid"]);

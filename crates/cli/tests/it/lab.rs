@@ -237,3 +237,22 @@ fn a_signal_ends_it_and_all_servers() {
     assert!(Path::new(&dir.file("tmp")).is_dir());
     nothing_is_left(&dir);
 }
+
+#[test]
+fn servers_end_if_it_is_killed() {
+    let dir = Dir::new();
+    let out = File::create(dir.file("out")).expect("a file can be made");
+    let mut child = lab(&dir, &["--seconds", "60", "--strategies", "loop"])
+        .stdout(out)
+        .start();
+    let pid = child.id() as i32;
+    until("a server runs", || {
+        (!procs::children(pid).is_empty()).then_some(())
+    });
+    procs::signal(pid, Signal::KILL);
+    child.wait().expect("it is a child");
+    let mark = format!("{MARK}={}", dir.path().display());
+    until("all servers have ended", || {
+        procs::marked(&mark).is_empty().then_some(())
+    });
+}

@@ -622,3 +622,18 @@ fn term_to_a_connected_worker_lets_it_finish_and_exit() {
     }
     assert_eq!(app.pool()["restarts"], 0);
 }
+
+#[test]
+fn a_worker_that_writes_much_after_its_last_answer_ends_by_itself() {
+    let keys = "strategy = \"spare\"\nworkers = { min = 1, max = 2 }";
+    let Some(app) = start("afterword.php", keys) else {
+        return;
+    };
+    assert_eq!(app.call("t.run", "").text(), "done");
+    until("its end is counted", || {
+        (app.pool()["spent"] == 1).then_some(())
+    });
+    let log = app.log();
+    assert!(log.contains("xxx"), "{log}");
+    assert_eq!(app.pool()["restarts"], 0, "{log}");
+}

@@ -77,6 +77,25 @@ fn a_clone_runs_the_number_of_tasks_that_is_configured() {
 
 /// Those of frameworks show an error page.
 #[test]
+fn a_task_has_the_application_boot_again() {
+    for keys in ["workers = 1", "workers = 1\ntasks_per_fork = 100"] {
+        let app = start(keys);
+        let mut client = app.client();
+        let answer = client.request(&Request::call("s.run", "reboot"));
+        assert_eq!(answer.status(), Status::OK, "{}", answer.text());
+        let old: Value = serde_json::from_str(&answer.text()).expect("JSON");
+        app.wait_for_log("p-zygote has ended (exit code 0)");
+        // A process that was cloned before may serve the next call.
+        let new = until("a new zygote", || {
+            let new = know(&mut client);
+            (new["zygote"] != old["zygote"]).then_some(new)
+        });
+        assert_ne!(new["pid"], old["pid"]);
+        assert_eq!(app.pool()["restarts"], 0, "{}", app.log());
+    }
+}
+
+#[test]
 fn shutdown_functions_of_the_boot_run_only_if_a_task_fails() {
     let app = start("workers = 2");
     let mut client = app.client();

@@ -2,10 +2,13 @@
 
 use crate::error::{Error, Result};
 use crate::interrupt::{Interrupt, PAUSE};
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, getppid, kill_process, set_child_subreaper,
+    set_parent_process_death_signal, wait,
+};
 use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -47,7 +50,7 @@ impl Child {
         folder: &Path,
     ) -> Result<Self> {
         // So descendants whose parents end become children of this process, and are found.
-        set_child_subreaper(Some(getpid())).map_err(std::io::Error::from)?;
+        set_child_subreaper(Some(getpid())).map_err(io::Error::from)?;
         let program = program.as_ref();
         let mut command = Command::new(program);
         command.args(words).current_dir(folder).process_group(0);
@@ -63,6 +66,7 @@ impl Child {
         // Temporary files are removed with the folder.
         command.env("TMPDIR", folder);
         command.envs(env.iter().map(|(name, value)| (name, value)));
+        end_with_this_thread(&mut command);
         let process = command.spawn();
         let mut process = process.map_err(|error| {
             Error::Failed(format!("cannot start {}: {error}", program.display()))
@@ -137,6 +141,25 @@ impl Child {
         // An error means that it has been waited for already.
         self.process.wait().ok();
     }
+}
+
+/// Has a program get TERM when the thread that starts it ends, also by a signal that this process can't handle. All servers are started
+/// by the thread that measures them and stops them.
+#[expect(
+    unsafe_code,
+    reason = "what runs between fork and exec can't be expressed otherwise"
+)]
+fn end_with_this_thread(command: &mut Command) {
+    let lab = getpid();
+    let prepare = move || {
+        set_parent_process_death_signal(Some(Signal::TERM))?;
+        match getppid() == Some(lab) {
+            true => Ok(()),
+            false => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    };
+    // SAFETY: the closure only makes system calls and allocates nothing.
+    unsafe { command.pre_exec(prepare) };
 }
 
 /// Kills what is left of the servers: descendants of this process.

@@ -7,6 +7,7 @@ use crate::Signal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open, pidfd_send_signal};
 use std::fs;
+use std::io::Read;
 use std::time::Duration;
 
 /// The pid of this process.
@@ -94,16 +95,28 @@ fn parent(pid: i32) -> Option<i32> {
     (parent > 0).then_some(parent)
 }
 
+/// The longest file of `/proc` that is read here. `stat` and `status` have less than half of it.
+const MAX_PROC_FILE: usize = 4096;
+
+/// A file of `/proc/PID`, read at once: for a file without a size, the standard library reads in many small steps.
+fn proc_file(pid: i32, name: &str) -> Option<String> {
+    let mut file = fs::File::open(format!("/proc/{pid}/{name}")).ok()?;
+    let mut buffer = [0; MAX_PROC_FILE];
+    let len = file.read(&mut buffer).ok()?;
+    // The name of the command may be any bytes.
+    Some(String::from_utf8_lossy(&buffer[..len]).into_owned())
+}
+
 /// The effective user of a process.
 pub fn owner(pid: i32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = proc_file(pid, "status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// A field of `/proc/PID/stat` after the command. Fields are counted from 1, as in proc(5).
 fn stat_field(pid: i32, number: usize) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = proc_file(pid, "stat")?;
     // The second field is the command in parentheses. It may contain any character, including parentheses.
     let (_, rest) = stat.rsplit_once(')')?;
     let field = rest.split_ascii_whitespace().nth(number.checked_sub(3)?)?;
@@ -121,7 +134,7 @@ pub struct Birth {
 
 /// The parent and the start time of a process; `None` if it does not exist.
 pub fn birth(pid: i32) -> Option<Birth> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = proc_file(pid, "stat")?;
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
     let parent = fields.nth(1)?.parse().ok()?;
@@ -174,7 +187,7 @@ fn proportional_bytes(pid: i32) -> Option<u64> {
 
 /// A process's resident bytes, from `statm`. Reading it is cheap, but shared pages count in full.
 pub fn resident_bytes(pid: i32) -> Option<u64> {
-    let statm = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let statm = proc_file(pid, "statm")?;
     let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
 }

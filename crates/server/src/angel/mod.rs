@@ -1,9 +1,11 @@
 //! The server's side of the channel to the angel.
 
 mod heartbeat;
+mod held;
 
 pub(crate) use heartbeat::HeartbeatSender;
 
+use crate::alarms::AlarmKey;
 use crate::net::Source;
 use crate::observe::{LogEvent, events};
 use crate::plane::Plane;
@@ -15,6 +17,9 @@ pub(crate) struct AngelLink {
     pub(crate) channel: Channel,
     /// Data is waiting until the socket is writable.
     has_unsent: bool,
+    /// Requests for workers that are not needed at once, and when they are sent at the latest.
+    held: Vec<ToAngel>,
+    held_alarm: Option<AlarmKey>,
     pub(crate) heartbeat: HeartbeatSender,
     /// The angel has ended.
     pub(crate) is_lost: bool,
@@ -25,6 +30,8 @@ impl AngelLink {
         Self {
             channel,
             has_unsent: false,
+            held: Vec::new(),
+            held_alarm: None,
             heartbeat,
             is_lost: false,
         }
@@ -32,16 +39,29 @@ impl AngelLink {
 }
 
 impl Plane {
-    /// Sends a message to the angel. If that fails, the angel has ended.
+    /// Sends a message to the angel, at the end of the turn: what workers and clients wait for is written first, and several
+    /// messages wake the angel once.
     pub(crate) fn send_to_angel(&mut self, message: &ToAngel) {
-        if self.angel.channel.send(message, Vec::new()).is_err() {
+        self.release_held();
+        self.queue_for_angel(message);
+    }
+
+    fn queue_for_angel(&mut self, message: &ToAngel) {
+        if self.angel.channel.queue(message, Vec::new()).is_err() {
+            self.angel.is_lost = true;
+        }
+    }
+
+    /// Sends the messages that are queued for the angel. If that fails, the angel has ended.
+    pub(crate) fn flush_angel(&mut self) {
+        if self.angel.channel.flush().is_err() {
             self.angel.is_lost = true;
         }
         self.watch_angel();
     }
 
     /// Watches for the angel's socket to become writable while messages are pending.
-    pub(crate) fn watch_angel(&mut self) {
+    fn watch_angel(&mut self) {
         let is_blocked = self.angel.channel.is_blocked();
         if is_blocked != self.angel.has_unsent {
             self.angel.has_unsent = is_blocked;
@@ -66,7 +86,6 @@ impl Plane {
             }
             self.settle();
         }
-        self.watch_angel();
     }
 
     fn on_angel_message(&mut self, message: ToServer, fds: Vec<Fd>) {

@@ -75,6 +75,7 @@ impl Plane {
             last_words: None,
             last_stderr: Vec::new(),
             kill_reason: None,
+            end_alarm: None,
             exit: None,
             spawned: false,
             pidfd,
@@ -107,8 +108,7 @@ impl Plane {
         }
         // The process is usually ending, and its exit status shows the cause. A process that continues without
         // its socket can neither receive tasks nor answer.
-        self.alarms
-            .set(self.now + SOCKETLESS_TIMEOUT, Alarm::Closed(id));
+        self.await_end(id, SOCKETLESS_TIMEOUT, Alarm::Closed(id));
     }
 
     /// Ends a worker that has continued without its socket.

@@ -1,5 +1,6 @@
 //! The server's state of one worker.
 
+use crate::alarms::AlarmKey;
 use crate::net::ConnId;
 use crate::observe::{Allowance, Stream, WorkerLog};
 use crate::workers::SharedMemory;
@@ -39,6 +40,8 @@ pub(crate) struct WorkerHandle {
     pub(crate) last_stderr: Vec<u8>,
     /// The reason for which the server killed the worker.
     pub(crate) kill_reason: Option<&'static str>,
+    /// The check whether it ends after its last answer, or without its socket.
+    pub(crate) end_alarm: Option<AlarmKey>,
     /// The exit status, once the process has ended.
     pub(crate) exit: Option<Exit>,
     /// Whether the angel started the worker; otherwise it has connected by itself.

@@ -139,6 +139,8 @@ impl Plane {
         {
             self.mark_dirty(conn);
         }
+        self.note_last_answer(worker);
+        self.release_held();
     }
 
     fn worker_event(&mut self, worker: WorkerId, frame: &Frame<'_>) {

@@ -92,6 +92,8 @@ final class Child
     /** Ends the zygote, so that later processes are forked from one that boots again. */
     public static function endZygote(): void
     {
+        // The zygote of Stoker's PHP host.
+        \function_exists('stoker_reboot') && \stoker_reboot();
         // If the zygote has ended already, this process has another parent.
         if (self::$zygote !== null && posix_getppid() === self::$zygote) {
             posix_kill(self::$zygote, SIGHUP);

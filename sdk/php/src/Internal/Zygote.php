@@ -110,6 +110,7 @@ final class Zygote
     private function prepare(): void
     {
         Hooks::run(Hooks::$beforeFork);
+        Preload::all();
         // What the application has printed so far would otherwise be printed by each child.
         while (ob_get_level() > 0 && ob_end_flush()) {
         }

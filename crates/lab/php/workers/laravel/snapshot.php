@@ -9,6 +9,7 @@ $app = require "$folder/bootstrap/app.php";
 $kernel = $app->make(Illuminate\Contracts\Http\Kernel::class);
 $app->instance('request', Illuminate\Http\Request::create('http://localhost'));
 $kernel->bootstrap();
+stoker_before_fork(static fn () => $kernel->handle(Illuminate\Http\Request::create(getenv('LAB_PATH'))));
 stoker_handle(static function () use ($kernel): void {
     $request = Illuminate\Http\Request::capture();
     $response = $kernel->handle($request)->send();

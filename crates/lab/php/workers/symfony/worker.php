@@ -8,6 +8,10 @@ class_exists(Stoker\Worker::class) || require getenv('LAB_SDK') . '/src/autoload
 
 $worker = Stoker\Worker::create();
 $kernel = new App\Kernel('prod', false);
-$warm = static fn () => $kernel->handle(Symfony\Component\HttpFoundation\Request::create(getenv('LAB_PATH')));
-Stoker\beforeFork($warm);
+Stoker\beforeFork(static function () use ($kernel): void {
+    // The second request does what the first one does not: it resets the services.
+    foreach ([1, 2] as $_) {
+        $kernel->handle(Symfony\Component\HttpFoundation\Request::create(getenv('LAB_PATH')));
+    }
+});
 $worker->onRequest(new Stoker\Http\SymfonyHandler($kernel))->run();

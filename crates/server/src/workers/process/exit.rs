@@ -61,6 +61,9 @@ impl Plane {
         // Dropping the handle closes its descriptors, which also ends their registration with the poller.
         let Some(handle) = slot.take() else { return };
         self.log.closed(&handle.log);
+        if let Some(alarm) = handle.end_alarm {
+            self.alarms.cancel(alarm);
+        }
         if let Some(conn) = handle.conn {
             self.forget_conn(conn);
         }

@@ -40,6 +40,7 @@ impl Plane {
             last_words: None,
             last_stderr: Vec::new(),
             kill_reason: None,
+            end_alarm: None,
             exit: None,
             spawned: true,
             pidfd: None,
@@ -50,7 +51,10 @@ impl Plane {
             spec,
             zygote,
         };
-        self.send_to_angel(&message);
+        match zygote.is_some() && self.core.has_idle(pool) {
+            true => self.send_to_angel_later(message),
+            false => self.send_to_angel(&message),
+        }
     }
 
     /// The configuration with which workers of a version are started. For a new version it is taken from the
