@@ -8,6 +8,10 @@ require __DIR__ . '/serve.php';
 
 serve(static function (): void {
     echo 'half';
+    if (isset($_SERVER['REQUEST_METHOD'])) {
+        flush();
+        posix_kill(getmypid(), SIGKILL);
+    }
     // To the server: the length of a frame that does not follow.
     foreach (scandir('/proc/self/fd') as $fd) {
         if (str_starts_with((string) @readlink("/proc/self/fd/$fd"), 'socket:')) {
