@@ -40,7 +40,11 @@ pcntl_signal(SIGCHLD, SIG_IGN); // The kernel reaps the processes.
 $server = stream_socket_server("unix://$address") ?: exit(1);
 while (true) {
     $connection = @stream_socket_accept($server, -1);
-    if (!$connection || pcntl_fork() !== 0) {
+    if (!$connection) {
+        continue;
+    }
+    if (pcntl_fork() !== 0) {
+        fclose($connection);
         continue;
     }
     fclose($server);
