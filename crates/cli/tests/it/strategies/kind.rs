@@ -47,11 +47,6 @@ impl Kind {
         }
     }
 
-    /// A task becomes a request, whose answer has a status.
-    pub(super) fn makes_requests(self) -> bool {
-        matches!(self, Self::Cgi | Self::FastCgi | Self::Http)
-    }
-
     /// A server runs the script, in processes that Stoker does not know.
     pub(super) fn has_upstream(self) -> bool {
         matches!(self, Self::FastCgi | Self::Http)
