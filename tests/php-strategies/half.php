@@ -10,7 +10,7 @@ serve(static function (): void {
     echo 'half';
     if (isset($_SERVER['REQUEST_METHOD'])) {
         flush();
-        posix_kill(getmypid(), SIGKILL);
+        posix_kill(getmypid(), 9);
     }
     // To the server: the length of a frame that does not follow.
     foreach (scandir('/proc/self/fd') as $fd) {
@@ -18,5 +18,5 @@ serve(static function (): void {
             fwrite(fopen("php://fd/$fd", 'w'), "\x20\0\0\0");
         }
     }
-    posix_kill(getmypid(), SIGKILL);
+    posix_kill(getmypid(), 9);
 });

@@ -113,8 +113,8 @@ const BAD: &[(&str, &str)] = &[
         ":4: pool.app.task_path: expected a path such as \"/tasks\" or \"/tasks/{name}\", found \"tasks\"",
     ),
     (
-        "[pool.app]\ncommand = [\"sh\"]\nstrategy = \"cgi\"\n[queue.mails]\n",
-        ":4: queue.mails.pool: strategy = \"cgi\" of pool app runs calls and jobs with a script, but the pool has no task_script\n    \
+        "[pool.app]\ncommand = [\"sh\"]\nstrategy = \"cgi\"\n[queue.mails]\npool = \"app\"\n",
+        ":5: queue.mails.pool: strategy = \"cgi\" of pool app runs calls and jobs with a script, but the pool has no task_script\n    \
          add task_script = \"tasks.php\" to [pool.app], or choose another pool",
     ),
     (
