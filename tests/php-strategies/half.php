@@ -10,7 +10,7 @@ serve(static function (): void {
     echo 'half';
     if (isset($_SERVER['REQUEST_METHOD'])) {
         flush();
-        posix_kill(getmypid(), 9);
+        posix_kill(getmypid(), 9); // SIGKILL, which php-fpm does not define
     }
     // To the server: the length of a frame that does not follow.
     foreach (scandir('/proc/self/fd') as $fd) {
