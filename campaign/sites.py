@@ -13,6 +13,7 @@ knows which answers are allowed to each request:
 - a request that may be repeated is answered although its worker or the server was killed; one that was reset because the gateway was
   killed is answered when it is sent once more; any other runs at most once;
 - a request is refused only if a limit that the round has drawn was reached, and did then not run;
+- each accepted job of a queue whose pool makes requests of jobs (cgi, fastcgi, http) ends as it should, and runs again only if a kill explains it;
 - afterwards no request, descriptor, file of the spool or process is left.
 """
 
@@ -39,7 +40,7 @@ sys.path.insert(0, str(ROOT / "benches"))
 from harness import processes  # noqa: E402 (its path is set above)
 from harness.remote import make_certificate  # noqa: E402
 from harness.wire import Client, WireError  # noqa: E402
-from rig import site_draw, site_load  # noqa: E402
+from rig import site_draw, site_jobs, site_load  # noqa: E402
 from rig.site_faults import Faults  # noqa: E402
 from rig.site_judge import Judge, Timeline  # noqa: E402
 
@@ -67,7 +68,7 @@ class Campaign(Faults):
     def __init__(self, options, folder):
         self.options, self.folder, self.random = options, folder, random.Random(options.seed)
         self.server, self.broken, self.certificate = None, [], "old"
-        self.totals, self.strategies, self.kinds = {}, set(), set()
+        self.totals, self.strategies, self.kinds, self.jobs = {}, set(), set(), 0
         self.log = open(folder / "stoker.log", "a", encoding="utf-8")
 
     def prepare(self):
@@ -127,13 +128,19 @@ class Campaign(Faults):
         await self.start()
         load = site_load.Load(random.Random(f"requests {seed}"), self.draw, self.roots)
         clients = asyncio.ensure_future(load.run())
+        jobs = site_jobs.Jobs(random.Random(f"jobs {seed}"), self.draw, self.folder)
+        jobs.start()
         try:
             await self.do_faults(clients)
         finally:
             load.ends = True
+            jobs.ends.set()
             await clients
-        await self.at_rest()
+        await asyncio.to_thread(jobs.join)
+        await self.at_rest(jobs)
         await self.stop()
+        self.broken += jobs.broken(self.timeline)
+        self.jobs += len(jobs.accepted)
         lines = [f"{request.began:.2f} {request}\n" for request in load.done]
         lines += [f"{began:.2f} {kind.upper()} until {ended:.2f}\n" for kind, began, ended in self.timeline.faults]
         (self.folder / "requests.txt").write_text("".join(sorted(lines)))
@@ -143,7 +150,7 @@ class Campaign(Faults):
         self.strategies |= {pool["strategy"] for snapshot, _, _ in self.timeline.settings for pool in snapshot["pools"].values()}
         for key, count in judge.counts.items():
             self.totals[key] = self.totals.get(key, 0) + count
-        self.said = f"{len(load.done):,} requests, {dict(judge.counts)}, {[kind for kind, _, _ in self.timeline.faults]}"
+        self.said = f"{len(load.done):,} requests, {len(jobs.accepted)} jobs, {dict(judge.counts)}, {[kind for kind, _, _ in self.timeline.faults]}"
 
     async def do_faults(self, clients):
         ends = time.monotonic() + self.options.seconds
@@ -171,8 +178,9 @@ class Campaign(Faults):
             return False
 
     def workers_are_ready(self):
+        pools = {*self.draw.pools, "tasks"}
         ready = {worker["pool"] for worker in self.ask("stoker.worker")["workers"] if worker["state"] in ("ready", "busy")}
-        return set(self.draw.pools) <= ready and self.pid_of("stoker: gateway sites")
+        return pools <= ready and self.pid_of("stoker: gateway sites")
 
     def ask(self, method, op="list", **fields):
         with Client(self.folder / "stoker.sock") as client:
@@ -212,9 +220,10 @@ class Campaign(Faults):
         old = time.time() - 60
         return [*folder.rglob("body-*"), *(path for path in folder.rglob("answer-*") if path.stat().st_mtime < old)]
 
-    async def at_rest(self):
+    async def at_rest(self, jobs):
         """Nothing is left of the requests when all clients have gone."""
         checks = {
+            "jobs": lambda: not jobs.left(),
             "files in the spool": lambda: not self.spooled(),
             "descriptors of the gateway": lambda: self.descriptors() <= self.idle + DESCRIPTORS,
             "requests at workers": lambda: not any(worker["assigned"] for worker in self.ask("stoker.worker")["workers"]),
@@ -224,7 +233,7 @@ class Campaign(Faults):
             try:
                 await self.until(what, is_gone)
             except TimeoutError:
-                left = {"files": self.spooled(), "descriptors before": self.idle, "now": self.open_files()}
+                left = {"jobs": jobs.left(), "files": self.spooled(), "descriptors before": self.idle, "now": self.open_files()}
                 self.broken.append(f"at rest there are {what}: {left}")
 
     async def stop(self):
@@ -284,7 +293,7 @@ def main():
         campaign.prepare()
         asyncio.run(campaign.run())
         ended = True
-        print(f"{options.rounds} rounds in {time.monotonic() - began:.0f} s, seed {options.seed}: {sum(campaign.totals.values()):,} requests, {campaign.totals}")
+        print(f"{options.rounds} rounds in {time.monotonic() - began:.0f} s, seed {options.seed}: {sum(campaign.totals.values()):,} requests, {campaign.totals}; {campaign.jobs:,} jobs")
     finally:
         processes.end_all()
         broken = campaign.broken or ([] if ended else ["it did not end"])

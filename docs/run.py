@@ -60,7 +60,7 @@ PAGES = {
     "docs/guides/ordering.md": 21,
     "docs/guides/releases.md": 35,
     "docs/guides/sites.md": 44,
-    "docs/guides/strategies.md": 13,
+    "docs/guides/strategies.md": 18,
     "docs/migrate/horizon.md": 10,
     "docs/migrate/queue-work.md": 6,
     "docs/migrate/roadrunner.md": 10,

@@ -67,6 +67,7 @@ class Draw:
                 self.add_site(pool)
         used = {site["listen"][0] for site in self.sites.values()}
         self.secure = {port: is_secure for port, is_secure in self.secure.items() if f"127.0.0.1:{port}" in used}
+        self.task_pool, self.job_queue = self._task_pool(), self._job_queue()
         # A pool whose workers can't boot must not hold up the others.
         self.has_broken = random.random() < 0.5
         self.boots_at_once = random.choice([1, 2, 4, None])
@@ -102,6 +103,8 @@ class Draw:
             "tasks_per_fork": choice([None, 1, 7, "auto"]) if strategy in ("fork", "snapshot") else None,
             "command": None,
             "address": None,
+            "task_path": choice([None, "/tasks", "/tasks/{name}?x=1"]) if strategy in ADAPTED else None,
+            "task_script": str(folder / "app/job.php") if strategy in ("cgi", "fastcgi") else None,
             "workers": workers,
             "directory": choice([None, str(folder)]),
             "env": {"STOKER_SDK": str(ROOT / "sdk/php/src/autoload.php"), "PHP_CLI_SERVER_WORKERS": "4"},
@@ -130,6 +133,14 @@ class Draw:
             values["command"] = ["php", "-d", "upload_max_filesize=64M", "-d", "post_max_size=64M", "-S", "{address}", str(folder / "app/front.php")]
             values["address"] = "127.0.0.1:0"
         return values
+
+    def _task_pool(self):
+        """The pool of the jobs of rig/site_jobs.py. It answers no site."""
+        # The limit that one job exceeds is not drawn here, and no job may be quarantined because of several kills.
+        return self._pool("tasks", self.random.choice(ADAPTED)) | {"crash_budget": 80}
+
+    def _job_queue(self):
+        return {"pool": "tasks", "tries": 0, "backoff": self.random.choice([["0ms"], ["10ms", "50ms"]])}
 
     def add_site(self, pool):
         choice = self.random.choice
@@ -220,6 +231,12 @@ class Draw:
         self._respect_reserves()
         return f"options of {pool}"
 
+    def change_task_pool(self):
+        """Gives the pool of jobs another strategy, or other options."""
+        old = self.task_pool["strategy"]
+        self.task_pool = self._task_pool()
+        return f"the pool of jobs from {old} to {self.task_pool['strategy']}"
+
     def change_nothing(self):
         return "the same configuration"
 
@@ -246,6 +263,7 @@ class Draw:
         text = section("stoker", {"boots_at_once": self.boots_at_once}) + section("http", self.http)
         for name, pool in self.pools.items():
             text += section(f"pool.{name}", pool)
+        text += section("pool.tasks", self.task_pool) + section("queue.jobs", self.job_queue)
         if self.has_broken:
             text += section("pool.broken", {"command": ["php", "-r", "usleep(300_000); exit(3);"], "workers": 3})
         for name, site in self.sites.items():
@@ -262,7 +280,7 @@ class Draw:
 
     def __str__(self):
         pools = ", ".join(f"{name} {pool['strategy']}" for name, pool in self.pools.items())
-        return f"{pools}; {len(self.sites)} sites on {len(self.listeners)} addresses"
+        return f"{pools}; jobs by {self.task_pool['strategy']}; {len(self.sites)} sites on {len(self.listeners)} addresses"
 
 
 def undrawn(draw):

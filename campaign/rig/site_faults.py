@@ -48,7 +48,7 @@ class Faults:
 
     async def reload(self):
         """Reloads a changed configuration."""
-        changes = ["change_scheduling", "move_site", "change_strategy", "change_workers", "change_nothing", "add_and_remove_pool", "remove_site"]
+        changes = ["change_scheduling", "move_site", "change_strategy", "change_workers", "change_task_pool", "change_nothing", "add_and_remove_pool", "remove_site"]
         change = getattr(self.draw, self.random.choice(changes))()
         await self._reload(change)
 

@@ -6,6 +6,12 @@ declare(strict_types=1);
 
 require_once __DIR__ . '/app.php';
 
+if (isset($_SERVER['HTTP_STOKER_NAME'])) {
+    require __DIR__ . '/job.php'; // a job, of which php -S gets a request
+
+    return;
+}
+
 parse_str((string) parse_url($_SERVER['REQUEST_URI'], PHP_URL_QUERY), $query);
 $number = $query['n'];
 record($number);

@@ -15,7 +15,7 @@ use stoker_wire::{Key, Relayed};
 const SEEDS: u64 = 400;
 
 /// Keys of the configuration that are not drawn, with the reason.
-const UNDRAWN_KEYS: [(&str, &str); 14] = [
+const UNDRAWN_KEYS: [(&str, &str); 16] = [
     ("stoker.socket", "the angel binds it"),
     ("stoker.socket_mode", "the angel sets it"),
     ("stoker.socket_group", "the angel sets it"),
@@ -23,6 +23,14 @@ const UNDRAWN_KEYS: [(&str, &str); 14] = [
     (
         "pool.address",
         "only adapters connect to it: tested by their tests",
+    ),
+    (
+        "pool.task_path",
+        "only adapters make requests: tested by their tests and campaign/sites.py",
+    ),
+    (
+        "pool.task_script",
+        "only adapters run scripts: tested by their tests and campaign/sites.py",
     ),
     ("pool.user", "the angel changes users; it needs an account"),
     (
@@ -80,13 +88,15 @@ fn every_key_of_the_configuration_is_drawn() {
 }
 
 /// Keys that the simulation never changes by a reload although the server would accept it, with the reason.
-const NOT_RELOADED: [(&str, &str); 12] = [
+const NOT_RELOADED: [(&str, &str); 14] = [
     (
         "site.pool",
         "each site stays in the pool that was drawn first",
     ),
     ("pool.command", "always the same: nothing is executed"),
     ("pool.address", "of a server that only an adapter knows"),
+    ("pool.task_path", "only an adapter makes requests"),
+    ("pool.task_script", "only an adapter runs scripts"),
     ("pool.directory", "used only by the angel; always the same"),
     ("pool.env", "the angel's"),
     ("pool.env_clear", "the angel's"),

@@ -18,7 +18,7 @@ function serve(?callable $act = null): void
             case 'act':
                 return (string) $act();
             case 'wait':
-                file_get_contents('gate'); // a FIFO, until the test has opened and closed it
+                file_get_contents(($_GET['folder'] ?? '.') . '/gate'); // a FIFO, until the test has opened and closed it
                 break;
             case 'who':
                 return json_encode(['pid' => getmypid(), 'booted' => $booted]);
@@ -30,6 +30,8 @@ function serve(?callable $act = null): void
         stoker_handle(static fn (?string $payload): string => $run((string) $payload)); // snapshot
     } elseif (function_exists('stoker_payload')) {
         echo $run(stoker_payload()); // sapi
+    } elseif (isset($_SERVER['REQUEST_METHOD'])) {
+        echo $run($GLOBALS['payload'] ?? file_get_contents('php://input')); // cgi, fastcgi, http
     } elseif (getenv('STOKER_NAME') !== false) {
         echo $run(stream_get_contents(STDIN)); // exec
     } else {

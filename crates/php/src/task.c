@@ -13,7 +13,7 @@ struct task *task_of(const struct wire_frame *frame)
     struct wire_entry entry;
     char *name = (char *)(task + 1), *meta = name + frame->name_len + 1, *body = meta + frame->meta_len;
     *task = (struct task){
-        .id = frame->id, .flags = frame->flags, .codec = frame->code, .attempt = frame->attempt,
+        .id = frame->id, .time_left = frame->ttl, .flags = frame->flags, .codec = frame->code, .attempt = frame->attempt,
         .is_job = wire_find(frame->meta, frame->meta_len, WIRE_JOB_ID, &entry), .is_http = frame->code == WIRE_HTTP,
         .name = name, .meta = meta, .meta_len = frame->meta_len, .body = body, .body_len = frame->body_len,
     };

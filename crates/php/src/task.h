@@ -9,6 +9,8 @@ struct task {
     uint32_t id;
     uint8_t flags, codec, attempt;
     bool is_job, is_http, is_cancelled;
+    /* The milliseconds until a call's deadline; 0 if there is none. */
+    uint32_t time_left;
     /* The name of the job's queue, or of the called method. */
     char *name;
     const char *meta;

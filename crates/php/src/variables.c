@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX (MESSAGE_MAX_FIELDS + 30)
+/* The fields of a request and 30 more, or all that is known about a task: 8 variables, and those of 127 keys of the application. */
+#define MAX (MESSAGE_MAX_FIELDS + 40)
 
 static struct variable all[MAX];
 static size_t count;
@@ -48,25 +49,16 @@ struct variable *variables_get(const char *name, size_t len)
     return NULL;
 }
 
-static void set_task(const struct task *task)
-{
-    char *label = variables_room(37), *attempt = variables_room(4);
-    task_label(task, label);
-    snprintf(attempt, 5, "%d", task->attempt);
-    variables_set_text("STOKER_NAME", task->name);
-    variables_set_text("STOKER_ID", label);
-    variables_set_text("STOKER_ATTEMPT", attempt);
-}
-
 static void build(void)
 {
-    size_t len = request.task->is_http ? variables_needed(&request.message) : 128;
+    const struct task *task = request.task;
+    size_t len = task->is_http ? variables_needed(&request.message) : variables_needed_for_task(task);
     arena = arena_at = malloc(len);
     arena_end = arena + (arena ? len : 0);
-    if (request.task->is_http)
+    if (task->is_http)
         variables_of_request(&request.message);
     else
-        set_task(request.task);
+        variables_of_task(task);
 }
 
 const struct variable *variables_all(size_t *number)

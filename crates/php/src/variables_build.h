@@ -3,6 +3,7 @@
 #define STOKER_VARIABLES_BUILD_H
 
 #include "message.h"
+#include "task.h"
 #include "variables.h"
 
 /* Room for a string of `len` bytes, which lives as long as the variables. */
@@ -19,5 +20,9 @@ struct variable *variables_get(const char *name, size_t len);
 void variables_of_request(const struct message *message);
 /* How much memory variables_of_request() needs for texts, in bytes, or more. */
 size_t variables_needed(const struct message *message);
+/* Adds the variables of a call or job. */
+void variables_of_task(const struct task *task);
+/* How much memory variables_of_task() needs for texts, in bytes, or more. */
+size_t variables_needed_for_task(const struct task *task);
 
 #endif

@@ -18,6 +18,7 @@ macro_rules! named {
     };
 }
 
+mod content_type;
 mod decode;
 mod encode;
 mod error;

@@ -38,6 +38,8 @@ pub struct Strategy {
     pub has_upstream: bool,
     /// Who answers the HTTP requests of sites.
     pub requests: Requests,
+    /// How an adapter passes a call or job on.
+    pub tasks_as: TasksAs,
     /// The program of Stoker that runs the pool's tasks. The words of the pool's command are its arguments. It is a program of its
     /// own, beside `stoker`, because it needs libraries that may be missing on a machine.
     pub host: Option<&'static str>,
@@ -52,6 +54,33 @@ pub enum Requests {
     Worker,
     /// The site's front controller, whose path the program gets.
     FrontController,
+}
+
+/// How calls and jobs reach the code of a pool of this strategy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TasksAs {
+    /// In the wire protocol, or as a program of their own.
+    Tasks,
+    /// As HTTP requests.
+    Requests,
+    /// As HTTP requests that a script of the pool answers, if it has one.
+    RequestsToScript,
+}
+
+/// What the keys of a pool say about its workers.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolKeys<'a> {
+    /// Number of tasks that a worker runs; 0 for no limit.
+    pub tasks: u64,
+    /// Number of tasks that an adapter runs at once.
+    pub slots: u32,
+    /// In bytes; 0 for no limit.
+    pub memory_limit: u64,
+    pub address: Option<&'a str>,
+    /// The path of the requests that calls and jobs become.
+    pub task_path: &'a str,
+    /// The script for calls and jobs.
+    pub task_script: Option<&'a str>,
 }
 
 /// The environment variable with the number of tasks that a worker runs before it exits.
@@ -70,6 +99,12 @@ pub const MEMORY_LIMIT: &str = "STOKER_MEMORY_LIMIT";
 /// The environment variable with the address of the server to which an adapter passes tasks on.
 pub const ADDRESS: &str = "STOKER_ADDRESS";
 
+/// The environment variable with the path of the requests that calls and jobs become.
+pub const TASK_PATH: &str = "STOKER_TASK_PATH";
+
+/// The environment variable with the path of the script for calls and jobs.
+pub const TASK_SCRIPT: &str = "STOKER_TASK_SCRIPT";
+
 /// Placeholder in the pool's command for the address of the server.
 pub const ADDRESS_IN_COMMAND: &str = "{address}";
 
@@ -83,6 +118,7 @@ pub static STRATEGIES: [Strategy; 9] = [
         is_adapter: false,
         has_upstream: false,
         requests: Requests::Worker,
+        tasks_as: TasksAs::Tasks,
         host: None,
     },
     // Processes are booted in advance, and each runs one task.
@@ -93,6 +129,7 @@ pub static STRATEGIES: [Strategy; 9] = [
         is_adapter: false,
         has_upstream: false,
         requests: Requests::Worker,
+        tasks_as: TasksAs::Tasks,
         host: None,
     },
     // The application boots once, in a zygote; each worker is forked from it and runs one task.
@@ -103,6 +140,7 @@ pub static STRATEGIES: [Strategy; 9] = [
         is_adapter: false,
         has_upstream: false,
         requests: Requests::Worker,
+        tasks_as: TasksAs::Tasks,
         host: None,
     },
     // The pool's command is started for each task. The program needs no Stoker SDK.
@@ -113,9 +151,10 @@ pub static STRATEGIES: [Strategy; 9] = [
         is_adapter: true,
         has_upstream: false,
         requests: Requests::Nobody,
+        tasks_as: TasksAs::Tasks,
         host: None,
     },
-    // The pool's command is started for each HTTP request, as a CGI program.
+    // The pool's command is started for each HTTP request, call or job, as a CGI program.
     Strategy {
         name: "cgi",
         tasks: 0,
@@ -123,9 +162,10 @@ pub static STRATEGIES: [Strategy; 9] = [
         is_adapter: true,
         has_upstream: false,
         requests: Requests::FrontController,
+        tasks_as: TasksAs::RequestsToScript,
         host: None,
     },
-    // HTTP requests are passed on to a FastCGI server, such as php-fpm.
+    // HTTP requests, calls and jobs are passed on to a FastCGI server, such as php-fpm.
     Strategy {
         name: "fastcgi",
         tasks: 0,
@@ -133,9 +173,10 @@ pub static STRATEGIES: [Strategy; 9] = [
         is_adapter: true,
         has_upstream: true,
         requests: Requests::FrontController,
+        tasks_as: TasksAs::RequestsToScript,
         host: None,
     },
-    // HTTP requests are passed on to a server that speaks HTTP/1.1.
+    // HTTP requests, calls and jobs are passed on to a server that speaks HTTP/1.1.
     Strategy {
         name: "http",
         tasks: 0,
@@ -143,6 +184,7 @@ pub static STRATEGIES: [Strategy; 9] = [
         is_adapter: true,
         has_upstream: true,
         requests: Requests::Worker,
+        tasks_as: TasksAs::Requests,
         host: None,
     },
     // PHP scripts run one after another in one process, each as a request of its own to the PHP engine.
@@ -153,6 +195,7 @@ pub static STRATEGIES: [Strategy; 9] = [
         is_adapter: false,
         has_upstream: false,
         requests: Requests::FrontController,
+        tasks_as: TasksAs::Tasks,
         host: Some("stoker-php"),
     },
     // A PHP script boots an application once; each worker is cloned from that process, inside the script, and runs one task.
@@ -163,6 +206,7 @@ pub static STRATEGIES: [Strategy; 9] = [
         is_adapter: false,
         has_upstream: false,
         requests: Requests::Worker,
+        tasks_as: TasksAs::Tasks,
         host: Some("stoker-php"),
     },
 ];
@@ -175,35 +219,30 @@ impl Strategy {
     }
 
     /// The environment variables that a worker of this strategy gets in addition to those of its pool.
-    pub fn variables(
-        &self,
-        tasks: u64,
-        slots: u32,
-        memory_limit: u64,
-        address: Option<&str>,
-    ) -> impl Iterator<Item = (String, String)> {
-        let limits_programs = self.limits_programs() && memory_limit > 0;
-        let address = address.filter(|_| self.has_upstream);
+    #[must_use]
+    pub fn variables(&self, pool: &PoolKeys<'_>) -> Vec<(String, String)> {
+        let limits_programs = self.limits_programs() && pool.memory_limit > 0;
+        let address = pool.address.filter(|_| self.has_upstream);
+        let takes_script = self.tasks_as == TasksAs::RequestsToScript;
+        let takes_path = takes_script || self.tasks_as == TasksAs::Requests;
         let all = [
-            (tasks > 0).then(|| (TASKS, tasks.to_string())),
-            self.is_adapter.then(|| (SLOTS, slots.to_string())),
-            limits_programs.then(|| (MEMORY_LIMIT, memory_limit.to_string())),
+            (pool.tasks > 0).then(|| (TASKS, pool.tasks.to_string())),
+            self.is_adapter.then(|| (SLOTS, pool.slots.to_string())),
+            limits_programs.then(|| (MEMORY_LIMIT, pool.memory_limit.to_string())),
             address.map(|address| (ADDRESS, address.to_owned())),
+            takes_path.then(|| (TASK_PATH, pool.task_path.to_owned())),
+            pool.task_script
+                .filter(|_| takes_script)
+                .map(|script| (TASK_SCRIPT, script.to_owned())),
         ];
         let all = all.into_iter().flatten();
-        all.map(|(name, value)| (name.to_owned(), value))
+        all.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
     /// Whether there is a program for each task, to which the pool's `memory_limit` applies.
     #[must_use]
     pub fn limits_programs(&self) -> bool {
         self.is_adapter && !self.has_upstream
-    }
-
-    /// Whether the strategy answers HTTP requests and runs neither jobs nor other calls.
-    #[must_use]
-    pub fn serves_only_requests(&self) -> bool {
-        self.is_adapter && self.requests != Requests::Nobody
     }
 
     /// The command that starts a worker: the pool's command, or an adapter or host with the pool's command as its arguments.

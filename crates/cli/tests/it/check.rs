@@ -99,6 +99,25 @@ const BAD: &[(&str, &str)] = &[
          strategy",
     ),
     (
+        "[pool.app]\ncommand = [\"x\"]\ntask_path = \"/tasks\"\n",
+        ":3: pool.app.task_path: only the strategies \"cgi\", \"fastcgi\" and \"http\" use task_path (strategy = \"loop\")\n    \
+         remove task_path, or choose another strategy",
+    ),
+    (
+        "[pool.app]\nstrategy = \"http\"\naddress = \"localhost:80\"\ntask_script = \"tasks.php\"\n",
+        ":4: pool.app.task_script: only the strategies \"cgi\" and \"fastcgi\" use task_script (strategy = \"http\")\n    \
+         remove task_script; the server chooses by the path (task_path)",
+    ),
+    (
+        "[pool.app]\nstrategy = \"http\"\naddress = \"localhost:80\"\ntask_path = \"tasks\"\n",
+        ":4: pool.app.task_path: expected a path such as \"/tasks\" or \"/tasks/{name}\", found \"tasks\"",
+    ),
+    (
+        "[pool.app]\ncommand = [\"sh\"]\nstrategy = \"cgi\"\n[queue.mails]\npool = \"app\"\n",
+        ":5: queue.mails.pool: strategy = \"cgi\" of pool app runs calls and jobs with a script, but the pool has no task_script\n    \
+         add task_script = \"tasks.php\" to [pool.app], or choose another pool",
+    ),
+    (
         "[pool.app]\ncommand = [\"x\"]\naddress = \"/run/x.sock\"\n",
         ":3: pool.app.address: only the strategies \"fastcgi\" and \"http\" use an address (strategy = \"loop\")\n    \
          remove address, or set strategy to \"fastcgi\" or \"http\"",

@@ -567,11 +567,11 @@ fn mistakes_in_the_configuration_are_reported() {
         ),
         (
             "strategy = \"cgi\"\n[queue.q]\n",
-            "queue.q.pool: strategy = \"cgi\" of pool p answers HTTP requests only",
+            "queue.q.pool: strategy = \"cgi\" of pool p runs calls and jobs with a script, but the pool has no task_script",
         ),
         (
-            "strategy = \"http\"\naddress = \"127.0.0.1:0\"\n[service.s]\npool = \"p\"\n",
-            "service.s.pool: strategy = \"http\" of pool p answers HTTP requests only",
+            "strategy = \"fastcgi\"\naddress = \"127.0.0.1:0\"\n[service.s]\npool = \"p\"\n",
+            "service.s.pool: strategy = \"fastcgi\" of pool p runs calls and jobs with a script, but",
         ),
         (
             "strategy = \"cgi\"\n[site.a]\nlisten = [\"127.0.0.1:1\"]\n",

@@ -20,31 +20,15 @@ pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempote
 /// The maximum length of a key on the wire, in bytes.
 pub(crate) const MAX_KEY: usize = 200;
 
-/// The codecs of bodies, with their content types.
-const CODECS: [(Codec, &str); 3] = [
-    (Codec::JSON, "application/json"),
-    (Codec::PROTOBUF, "application/x-protobuf"),
-    (Codec::MSGPACK, "application/msgpack"),
-];
-
 pub(crate) fn codec_of(headers: &HeaderMap) -> Codec {
     let kind = headers
         .get(CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok());
-    let kind = kind.unwrap_or_default();
-    let essence = kind
-        .split_once(';')
-        .map_or(kind, |(essence, _)| essence)
-        .trim();
-    let known = CODECS
-        .iter()
-        .find(|(_, name)| essence.eq_ignore_ascii_case(name));
-    known.map_or(Codec::RAW, |(codec, _)| *codec)
+    Codec::of_content_type(kind.unwrap_or_default())
 }
 
 pub(crate) fn content_type(codec: Codec) -> HeaderValue {
-    let known = CODECS.iter().find(|(of, _)| *of == codec);
-    HeaderValue::from_static(known.map_or("application/octet-stream", |(_, name)| *name))
+    HeaderValue::from_static(codec.content_type())
 }
 
 /// Adds the trace context and the idempotency key.

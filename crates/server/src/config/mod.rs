@@ -13,6 +13,7 @@ mod releases;
 mod resolve;
 pub mod schema;
 mod site;
+mod task_requests;
 mod units;
 
 pub use error::{ConfigError, Mistake};
@@ -31,7 +32,7 @@ pub(crate) use units::{size_text, write_time};
 use std::path::{Path, PathBuf};
 use stoker_angel::Spec;
 use stoker_core::{Backoff, PoolConfig, Span};
-use stoker_workers::Strategy;
+use stoker_workers::{PoolKeys, Strategy};
 
 pub use stoker_core::QueueConfig;
 
@@ -185,6 +186,10 @@ pub struct Pool {
     pub command: Vec<String>,
     /// The address of the server to which the strategy passes tasks on.
     pub address: Option<String>,
+    /// The path of the requests that calls and jobs become, in which `{name}` stands for their name.
+    pub task_path: String,
+    /// The script that answers these requests, relative to `directory`.
+    pub task_script: Option<String>,
     pub directory: Option<PathBuf>,
     pub user: Option<String>,
     /// Workers get only PATH and `env_pass` of Stoker's own environment.
@@ -214,6 +219,8 @@ impl Pool {
             slots: core.max,
             command: Vec::new(),
             address: None,
+            task_path: task_requests::DEFAULT_PATH.to_owned(),
+            task_script: None,
             directory: None,
             user: None,
             env_clear: false,
@@ -291,16 +298,23 @@ impl Pool {
 
     /// The environment variables that are set for the pool's processes, in addition to the inherited ones.
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
-        let (limit, address) = (self.core.memory_limit, self.address.as_deref());
         // If the number changes, a worker can't count its tasks itself.
         let tasks = match self.core.max_tasks_per_worker {
             0 => self.core.tasks_per_worker,
             _ => 0,
         };
-        let own = self.strategy.variables(tasks, self.slots, limit, address);
+        let own = self.strategy.variables(&PoolKeys {
+            tasks,
+            slots: self.slots,
+            memory_limit: self.core.memory_limit,
+            address: self.address.as_deref(),
+            task_path: &self.task_path,
+            task_script: self.task_script.as_deref(),
+        });
         let sites = (!self.sites.is_empty()).then(|| self.sites.join(","));
         let sites = sites.map(|sites| (stoker_workers::SITES.to_owned(), sites));
-        own.chain(sites).chain(self.env.clone()).collect()
+        let own = own.into_iter().chain(sites);
+        own.chain(self.env.clone()).collect()
     }
 }
 

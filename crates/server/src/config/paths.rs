@@ -174,6 +174,7 @@ impl PathChecks<'_> {
             } else if directory.is_dir() {
                 self.check_program(pool, &directory);
                 self.check_script(pool, &directory);
+                self.check_task_script(pool, &directory);
             } else {
                 let what = format!("there is no directory {}", directory.display());
                 let hint =
@@ -225,6 +226,19 @@ impl PathChecks<'_> {
             let what = format!("file not found: {}", path.display());
             let hint = "correct the path; it is relative to the pool's directory";
             self.add_mistake(&["pool", &pool.name, "command"], what, hint);
+        }
+    }
+
+    /// Checks that the script for calls and jobs exists, unless it is on the machine of a server that Stoker does not start.
+    fn check_task_script(&mut self, pool: &Pool, directory: &Path) {
+        let Some(script) = &pool.task_script else {
+            return;
+        };
+        let path = directory.join(script);
+        if !pool.command.is_empty() && !path.is_file() {
+            let what = format!("there is no file {}", path.display());
+            let hint = "correct the path; it is relative to the pool's directory";
+            self.add_mistake(&["pool", &pool.name, "task_script"], what, hint);
         }
     }
 

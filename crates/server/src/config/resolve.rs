@@ -2,7 +2,7 @@
 
 use super::reader::{Mistakes, Section, section_offset};
 use super::schema::{self, Schema};
-use super::{Config, ConfigError, MAX_FILE, Pool, Queue, Service, SiteConfig};
+use super::{Config, ConfigError, MAX_FILE, Pool, Queue, Service, SiteConfig, task_requests};
 use crate::counted;
 use stoker_api::suggest;
 use stoker_core::PoolConfig;
@@ -195,6 +195,7 @@ fn read_pools(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> Vec<Pool> {
         check_strategy(&section, &pool, mistakes);
         check_zygote(&section, &pool, mistakes);
         check_upstream(&section, &pool, mistakes);
+        task_requests::check_pool(&section, &pool, mistakes);
         pools.push(pool);
     }
     if pools.is_empty() {
@@ -210,7 +211,7 @@ fn read_queues(root: &DeTable<'_>, pools: &[Pool], mistakes: &mut Mistakes<'_>) 
         let mut queue = Queue::new(name);
         schema::QUEUE.read(&section, &mut queue, mistakes);
         queue.pool = pool_of(queue.pool, &section, at, pools, mistakes);
-        check_tasks(&section, &queue.pool, pools, mistakes);
+        task_requests::check_tasks(&section, &queue.pool, pools, mistakes);
         queues.push(queue);
     }
     queues
@@ -222,7 +223,7 @@ fn read_services(root: &DeTable<'_>, pools: &[Pool], mistakes: &mut Mistakes<'_>
         let mut service = Service::new(name);
         schema::SERVICE.read(&section, &mut service, mistakes);
         service.pool = pool_of(service.pool, &section, at, pools, mistakes);
-        check_tasks(&section, &service.pool, pools, mistakes);
+        task_requests::check_tasks(&section, &service.pool, pools, mistakes);
         services.push(service);
     }
     services
@@ -395,17 +396,6 @@ fn check_upstream(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistake
             "the memory of single tasks cannot be measured",
             hint,
         );
-    }
-}
-
-/// Checks that the strategy of a queue's or service's pool does not answer HTTP requests only.
-fn check_tasks(section: &Section<'_, '_>, name: &str, pools: &[Pool], mistakes: &mut Mistakes<'_>) {
-    let pool = pools.iter().find(|pool| pool.name == name);
-    if let Some(pool) = pool.filter(|pool| pool.strategy.serves_only_requests()) {
-        let strategy = pool.strategy.name;
-        let what = format!("strategy = \"{strategy}\" of pool {name} answers HTTP requests only");
-        let hint = "choose another pool or strategy";
-        section.add_mistake("pool", mistakes, what, Some(hint.to_owned()));
     }
 }
 

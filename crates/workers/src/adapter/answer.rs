@@ -11,6 +11,10 @@ pub(crate) struct Answer {
     pub(crate) codec: Codec,
     /// The signal that ended the process, if the status is CRASHED.
     pub(crate) signal: Option<i32>,
+    /// The kind of an error, by which failed jobs are grouped.
+    pub(crate) class: Option<String>,
+    /// The time after which the task may run again, in milliseconds.
+    pub(crate) retry_after: Option<u32>,
     pub(crate) body: Vec<u8>,
     /// The fields after the body of an answer in parts, as lines that end with CRLF.
     pub(crate) trailers: Vec<u8>,
@@ -22,6 +26,8 @@ impl Answer {
             status,
             codec: Codec::RAW,
             signal: None,
+            class: None,
+            retry_after: None,
             body: text.into(),
             trailers: Vec::new(),
         }
@@ -77,6 +83,12 @@ impl Answer {
         let mut meta = MetaBuf::new();
         if let Some(signal) = self.signal.and_then(|signal| u32::try_from(signal).ok()) {
             meta.push(Key::SIGNAL, &signal.to_be_bytes());
+        }
+        if let Some(class) = &self.class {
+            meta.push(Key::ERROR_CLASS, class.as_bytes());
+        }
+        if let Some(ms) = self.retry_after {
+            meta.push(Key::RETRY_AFTER, &ms.to_be_bytes());
         }
         if has_begun && !self.trailers.is_empty() {
             meta.push(Key::TRAILERS, &self.trailers);

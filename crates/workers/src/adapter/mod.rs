@@ -4,11 +4,13 @@
 mod answer;
 mod connection;
 mod credit;
+mod facts;
 mod handle;
 mod memory;
 mod output;
 mod parts;
 mod program;
+mod result;
 mod running;
 mod settings;
 mod task;
@@ -16,12 +18,16 @@ mod thread_pool;
 
 pub(crate) use answer::Answer;
 pub(crate) use connection::Connection;
+pub(crate) use facts::{HEADER_PREFIX, encoded, facts};
 pub(crate) use handle::{Handle, Target, kill_group};
 pub(crate) use output::{Captured, ErrorText, Sink};
 pub(crate) use parts::{Parts, Unwanted};
 pub(crate) use program::{Ended, Input, Program, wait_for_exit};
+pub(crate) use result::{EX_TEMPFAIL, MAX_RESULT, result_of};
 pub use settings::Settings;
 pub(crate) use task::Task;
+#[cfg(test)]
+pub(crate) use task::tests::task_of;
 
 use running::Running;
 use std::io::{self, Read};

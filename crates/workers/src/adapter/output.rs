@@ -40,7 +40,7 @@ pub(crate) struct Captured<L> {
 }
 
 /// The last [`MAX_ERROR_TEXT`] bytes of a program's standard error.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ErrorText(Vec<u8>);
 
 struct Pipes<'a> {

@@ -1,8 +1,9 @@
 //! Starts a program from a pool's command, and runs it to its end.
 
+use super::facts::VARIABLES;
 use super::handle::{Handle, Target, kill_group};
 use super::output::{Sink, read_output};
-use crate::{ADDRESS, MEMORY_LIMIT, SITES, SLOTS};
+use crate::{ADDRESS, MEMORY_LIMIT, SITES, SLOTS, TASK_PATH, TASK_SCRIPT};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::fs::File;
 use std::io;
@@ -11,7 +12,15 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// Environment variables for the adapter, which its programs do not inherit. They do inherit `STOKER_COOKIE`, with which the
 /// angel finds the processes that its workers have started.
-const ADAPTER_VARIABLES: [&str; 5] = ["STOKER_FD", SLOTS, MEMORY_LIMIT, ADDRESS, SITES];
+const ADAPTER_VARIABLES: [&str; 7] = [
+    "STOKER_FD",
+    SLOTS,
+    MEMORY_LIMIT,
+    ADDRESS,
+    SITES,
+    TASK_PATH,
+    TASK_SCRIPT,
+];
 
 /// What a program reads from its standard input.
 #[derive(Debug)]
@@ -43,7 +52,7 @@ impl Program {
         let mut words = words.into_iter();
         let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words).process_group(0);
-        for name in ADAPTER_VARIABLES {
+        for name in ADAPTER_VARIABLES.iter().chain(&VARIABLES) {
             command.env_remove(name);
         }
         Self(command)

@@ -1,7 +1,8 @@
 //! The settings of an adapter, which the server passes in environment variables.
 
-use crate::{ADDRESS, MEMORY_LIMIT, SITES, SLOTS};
+use crate::{ADDRESS, MEMORY_LIMIT, SITES, SLOTS, TASK_PATH, TASK_SCRIPT};
 use std::env;
+use std::path::PathBuf;
 use std::str::FromStr;
 use stoker_wire::{Hello, Role};
 
@@ -18,6 +19,10 @@ pub struct Settings {
     pub worker: String,
     /// The sites whose requests the pool answers.
     pub sites: Vec<String>,
+    /// The path of the requests that calls and jobs become, in which `{name}` is the name of the queue or method; empty for `/`.
+    pub task_path: String,
+    /// The script for calls and jobs.
+    pub task_script: Option<PathBuf>,
     /// The pool's command; may be empty if the pool has an address.
     pub command: Vec<String>,
 }
@@ -34,6 +39,8 @@ impl Settings {
             address: env::var(ADDRESS).ok(),
             worker: env::var("STOKER_WORKER").unwrap_or_default(),
             sites: sites.map(str::to_owned).collect(),
+            task_path: env::var(TASK_PATH).unwrap_or_default(),
+            task_script: env::var_os(TASK_SCRIPT).map(PathBuf::from),
             command,
         })
     }
@@ -51,11 +58,13 @@ impl Settings {
         }
     }
 
-    /// The HELLO of an adapter that answers the HTTP requests of the pool's sites.
-    pub(crate) fn hello_of_sites(&self, name: &str) -> Hello {
+    /// The HELLO of an adapter that answers the HTTP requests of the pool's sites, and if `takes_jobs` runs its calls and jobs.
+    pub(crate) fn hello_of_sites(&self, name: &str, takes_jobs: bool) -> Hello {
         let calls = self.sites.iter().map(|site| format!("http:{site}.request"));
         Hello {
             calls: calls.collect(),
+            // The worker serves all queues of its pool.
+            jobs: Vec::from_iter(takes_jobs.then(|| "*".to_owned())),
             ..self.hello(name)
         }
     }

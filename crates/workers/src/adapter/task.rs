@@ -1,6 +1,6 @@
 //! A task, decoded from its REQ frame.
 
-use stoker_wire::{Codec, Flags, Frame, Key, Meta};
+use stoker_wire::{Codec, Flags, Frame, Key, Meta, SITE_PREFIX};
 
 #[derive(Debug)]
 pub(crate) struct Task {
@@ -17,6 +17,8 @@ pub(crate) struct Task {
     pub(crate) codec: Codec,
     /// How many bytes of an answer in parts the caller accepts at first; `None` if it accepts only a whole answer.
     pub(crate) credit: Option<u32>,
+    /// The milliseconds until a call's deadline.
+    pub(crate) time_left: Option<u32>,
     meta: Vec<u8>,
     pub(crate) body: Vec<u8>,
 }
@@ -34,15 +36,25 @@ impl Task {
             is_idempotent: frame.flags.has(Flags::IDEMPOTENT),
             codec: Codec(frame.code),
             credit: credit.and_then(|bytes| u32::try_from(bytes).ok()),
+            time_left: Some(frame.ttl).filter(|ms| *ms > 0),
             meta: frame.meta.bytes().to_vec(),
             body: frame.body.to_vec(),
         }
     }
 
+    /// Whether the task is an HTTP request of a site, and not a call of another service or a job.
+    pub(crate) fn is_request(&self) -> bool {
+        !self.is_job && self.codec == Codec::HTTP && self.name.starts_with(SITE_PREFIX)
+    }
+
+    pub(crate) fn meta(&self) -> Meta<'_> {
+        // The metadata was checked when the frame was read.
+        Meta::parse(&self.meta).unwrap_or_default()
+    }
+
     /// The text under a metadata key; `None` if it is missing or not UTF-8.
     pub(crate) fn text(&self, key: Key) -> Option<&str> {
-        // The metadata was checked when the frame was read.
-        Meta::parse(&self.meta).unwrap_or_default().text(key)
+        self.meta().text(key)
     }
 }
 
@@ -59,5 +71,18 @@ fn format_uuid(id: &[u8]) -> String {
         ]
         .join("-"),
         _ => String::from_utf8_lossy(id).into_owned(),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use stoker_wire::{Encode, encode, parse};
+
+    /// The task of a REQ frame.
+    pub(crate) fn task_of(frame: Encode<'_>) -> Task {
+        let mut bytes = Vec::new();
+        encode(&mut bytes, frame);
+        Task::of(&parse(&bytes, bytes.len()).unwrap().unwrap().0)
     }
 }

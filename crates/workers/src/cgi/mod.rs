@@ -1,17 +1,22 @@
-//! `strategy = "cgi"`: the pool's command is started for each HTTP request, as a CGI program (RFC 3875).
+//! `strategy = "cgi"`: the pool's command is started for each HTTP request, call or job, as a CGI program (RFC 3875).
 
 mod output;
+mod task_output;
 
 use crate::adapter::{
     self, Answer, Connection, Ended, Handle, Input, Program, Runner, Settings, Task,
 };
-use crate::message::{Body, Variables, rejected, request_of, variables};
+use crate::message::{
+    Body, Places, TaskScript, Variables, no_task_script, rejected, request_of, variables,
+};
 use output::Output;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
+use std::process::ExitStatus;
 use std::sync::Arc;
+use task_output::TaskOutput;
 
 /// Variables that are not set for every request. A variable of the adapter's own environment must not be mistaken for one
 /// of them.
@@ -27,59 +32,75 @@ const SOMETIMES_SET: [&str; 9] = [
     "REMOTE_USER",
 ];
 
-/// Answers requests until the server ends the adapter. A program is killed if it and its descendants use more than one and a
-/// half times the memory limit.
+/// Answers requests, and runs calls and jobs, until the server ends the adapter. A program is killed if it and its descendants use
+/// more than one and a half times the memory limit.
 pub fn serve(socket: UnixStream, settings: Settings) -> io::Result<()> {
     assert!(
         !settings.command.is_empty(),
         "a pool with this strategy has a command"
     );
-    let hello = settings.hello_of_sites("cgi");
-    let cgi = Arc::new(Cgi(settings.command.clone()));
+    let script = TaskScript::of(&settings, true)?;
+    let hello = settings.hello_of_sites("cgi", script.is_some());
+    let words = settings.command.clone();
+    let cgi = Arc::new(Cgi { words, script });
     adapter::serve(socket, hello, &settings, settings.memory_limit, cgi)
 }
 
-/// The words of the pool's command.
-struct Cgi(Vec<String>);
+struct Cgi {
+    /// The words of the pool's command.
+    words: Vec<String>,
+    script: Option<TaskScript>,
+}
 
 impl Runner for Cgi {
     fn run(&self, task: &Task, handle: &Handle, connection: &Connection) -> Answer {
-        match self.answer(task, handle, connection) {
-            Ok(answer) | Err(answer) => answer,
-        }
+        let answer = match (task.is_request(), &self.script) {
+            (true, _) => self.answer(task, handle, connection),
+            (false, Some(script)) => self.run_task(script, task, handle, connection),
+            (false, None) => Err(no_task_script(task)),
+        };
+        answer.unwrap_or_else(|answer| answer)
     }
 }
 
 impl Cgi {
+    /// Answers the request of a site.
     fn answer(
         &self,
         task: &Task,
         handle: &Handle,
         connection: &Connection,
     ) -> Result<Answer, Answer> {
-        let request = request_of(task, "cgi")?;
+        let request = request_of(task)?;
         let body = Body::of(task, &request).map_err(|invalid| rejected(&invalid))?;
-        let variables = variables(task, &request, body.len());
-        let variables = variables.map_err(|invalid| rejected(&invalid))?;
+        let places = Places::of(task).map_err(|invalid| rejected(&invalid))?;
+        let variables = variables(places, &request, body.len());
         let input = match body {
             Body::Bytes(bytes) => Input::Bytes(bytes),
             Body::File { file, .. } => Input::File(file),
         };
         let mut output = Output::new(task, &request, handle, connection);
-        let ended = self.program(variables).run(input, handle, &mut output);
-        Ok(match ended {
-            Ended::NotStarted(error) => Answer::not_started(&error),
-            Ended::OutputFailed(error) => Answer::output_failed(&error),
-            Ended::Exited(..) if handle.is_cancelled() => {
-                Answer::cancelled("its program was killed")
-            }
-            Ended::Exited(..) if handle.is_too_large() => Answer::too_large(),
-            Ended::Exited(status) => output.answer(status),
-        })
+        let ended = self.program(&variables).run(input, handle, &mut output);
+        Ok(output.answer(exited(ended, handle)?))
     }
 
-    fn program(&self, variables: Variables) -> Program {
-        let mut program = Program::new(self.0.iter().cloned());
+    fn run_task(
+        &self,
+        script: &TaskScript,
+        task: &Task,
+        handle: &Handle,
+        connection: &Connection,
+    ) -> Result<Answer, Answer> {
+        script.check()?;
+        let mut output = TaskOutput::new(task, connection);
+        let input = Input::Bytes(&task.body);
+        let program = self.program(&script.variables(task));
+        let ended = program.run(input, handle, &mut output);
+        Ok(output.answer(exited(ended, handle)?))
+    }
+
+    fn program(&self, variables: &Variables) -> Program {
+        let mut program = Program::new(self.words.iter().cloned());
         let command = program.command();
         let inherited = std::env::vars_os().map(|(name, _)| name);
         for name in inherited.filter(|name| name.as_bytes().starts_with(b"HTTP_")) {
@@ -94,5 +115,18 @@ impl Cgi {
                 .map(|(name, value)| (name, OsStr::from_bytes(value))),
         );
         program
+    }
+}
+
+/// The exit status of a program that was not stopped.
+fn exited(ended: Ended, handle: &Handle) -> Result<ExitStatus, Answer> {
+    match ended {
+        Ended::NotStarted(error) => Err(Answer::not_started(&error)),
+        Ended::OutputFailed(error) => Err(Answer::output_failed(&error)),
+        Ended::Exited(..) if handle.is_cancelled() => {
+            Err(Answer::cancelled("its program was killed"))
+        }
+        Ended::Exited(..) if handle.is_too_large() => Err(Answer::too_large()),
+        Ended::Exited(status) => Ok(status),
     }
 }

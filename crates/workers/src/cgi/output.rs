@@ -1,7 +1,7 @@
 //! Handles a CGI program's output.
 
 use crate::adapter::{Answer, Connection, ErrorText, Handle, Parts, Sink, Task};
-use crate::message::{CgiAnswer, Invalid, Request};
+use crate::message::{CgiAnswer, Invalid, Limit, Request};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl<'a> Output<'a> {
             task,
             connection,
             parts: Parts::new(task, handle, connection),
-            answer: CgiAnswer::new(request.is_head(), connection.max_answer()),
+            answer: CgiAnswer::new(request.is_head(), Limit::Held(connection.max_answer())),
             invalid: None,
             error_text: ErrorText::default(),
         }

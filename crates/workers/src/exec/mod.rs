@@ -5,13 +5,13 @@ mod fill;
 mod verdict;
 
 use crate::adapter::{
-    self, Answer, Captured, Connection, Ended, Handle, Input, Program, Runner, Settings, Task,
+    self, Answer, Captured, Connection, Ended, Handle, Input, MAX_RESULT, Program, Runner,
+    Settings, Task, facts,
 };
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use stoker_wire::Hello;
-use verdict::MAX_RESULT;
 
 /// Runs tasks until the server ends the adapter. A program is killed if it and its descendants use more than one and a half
 /// times the memory limit.
@@ -36,11 +36,10 @@ impl Runner for Exec {
     fn run(&self, task: &Task, handle: &Handle, connection: &Connection) -> Answer {
         let words = self.0.iter().map(|word| fill::fill(task, word));
         let mut program = Program::new(words);
-        program
-            .command()
-            .env("STOKER_NAME", &task.name)
-            .env("STOKER_ID", &task.label)
-            .env("STOKER_ATTEMPT", task.attempt.to_string());
+        let command = program.command();
+        for fact in facts(task) {
+            command.env(fact.variable(), &fact.value);
+        }
         let input = Input::Bytes(&task.body);
         let log = |lines: &[u8]| connection.log(task.id, lines);
         let mut captured = Captured::new(MAX_RESULT, log);

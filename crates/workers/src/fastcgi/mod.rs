@@ -1,58 +1,91 @@
-//! `strategy = "fastcgi"`: HTTP requests are passed on to a FastCGI server, such as php-fpm, which the adapter starts if the pool
-//! has a command.
+//! `strategy = "fastcgi"`: HTTP requests, calls and jobs are passed on to a FastCGI server, such as php-fpm, which the adapter
+//! starts if the pool has a command.
 
 mod records;
 
-use crate::adapter::{self, Answer, Connection, Handle, Runner, Settings, Task};
-use crate::message::{Body, CgiAnswer, Invalid, request_of, variables};
+use crate::adapter::{self, Answer, Connection, ErrorText, Handle, Runner, Settings, Task};
+use crate::message::{
+    Body, CgiAnswer, Invalid, KEPT, Limit, Places, TaskScript, Variables, no_task_script,
+    request_of, variables,
+};
 use crate::upstream::{Exchange, Finished, Upstream};
 use records::{Kind, Records, begin, stream};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// Answers requests until Stoker ends the adapter.
+/// Answers requests, and runs calls and jobs, until Stoker ends the adapter.
 pub fn serve(socket: UnixStream, settings: Settings) -> io::Result<()> {
     adapter::prepare(&socket)?;
     let Some(upstream) = Upstream::start(&socket, &settings)? else {
         return Ok(());
     };
-    let hello = settings.hello_of_sites("fastcgi");
-    let runner = Arc::new(FastCgi(upstream));
+    let script = TaskScript::of(&settings, upstream.is_own())?;
+    let hello = settings.hello_of_sites("fastcgi", script.is_some());
+    let runner = Arc::new(FastCgi { upstream, script });
     let served = adapter::serve(socket, hello, &settings, None, runner.clone());
-    runner.0.stop();
+    runner.upstream.stop();
     served
 }
 
-struct FastCgi(Upstream);
+struct FastCgi {
+    upstream: Upstream,
+    script: Option<TaskScript>,
+}
 
 impl Runner for FastCgi {
     fn run(&self, task: &Task, handle: &Handle, connection: &Connection) -> Answer {
-        let request = match request_of(task, "fastcgi") {
-            Ok(request) => request,
-            Err(answer) => return answer,
+        let answer = match (task.is_request(), &self.script) {
+            (true, _) => self.answer(task, handle, connection),
+            (false, Some(script)) => self.run_task(script, task, handle, connection),
+            (false, None) => Err(no_task_script(task)),
         };
-        self.0.answer(task, handle, connection, || {
+        answer.unwrap_or_else(|answer| answer)
+    }
+}
+
+impl FastCgi {
+    /// Passes the request of a site on.
+    fn answer(
+        &self,
+        task: &Task,
+        handle: &Handle,
+        connection: &Connection,
+    ) -> Result<Answer, Answer> {
+        let request = request_of(task)?;
+        let answer = self.upstream.answer(task, handle, connection, || {
             let body = Body::of(task, &request)?;
-            let variables = variables(task, &request, body.len())?;
-            let mut head = begin();
-            stream(&mut head, Kind::PARAMS, &records::pairs(&variables));
-            stream(&mut head, Kind::PARAMS, &[]);
-            let has_body = body.len() > 0;
-            if !has_body {
-                // Sent at once: the server may answer as soon as it has the head, and a connection on which the request
-                // is not complete can't be used again.
-                stream(&mut head, Kind::STDIN, &[]);
-            }
-            Ok(Call {
-                head,
-                body: has_body.then_some(body),
-                records: Records::default(),
-                answer: CgiAnswer::new(request.is_head(), connection.max_answer()),
-                is_clean: false,
-                log: |lines: &[u8]| connection.log(task.id, lines),
-            })
-        })
+            let variables = variables(Places::of(task)?, &request, body.len());
+            let limit = Limit::Held(connection.max_answer());
+            let answer = CgiAnswer::new(request.is_head(), limit);
+            Ok(Call::new(variables, body, answer, |lines: &[u8]| {
+                connection.log(task.id, lines);
+            }))
+        });
+        Ok(answer)
+    }
+
+    fn run_task(
+        &self,
+        script: &TaskScript,
+        task: &Task,
+        handle: &Handle,
+        connection: &Connection,
+    ) -> Result<Answer, Answer> {
+        script.check()?;
+        let answer = self.upstream.run(task, handle, connection, || {
+            let answer = CgiAnswer::new(false, KEPT);
+            let body = Body::Bytes(&task.body);
+            Ok(Call::new(
+                script.variables(task),
+                body,
+                answer,
+                |lines: &[u8]| {
+                    connection.log(task.id, lines);
+                },
+            ))
+        });
+        Ok(answer)
     }
 }
 
@@ -66,7 +99,33 @@ struct Call<'a, L> {
     answer: CgiAnswer,
     /// The answer ended as it should, and nothing follows it.
     is_clean: bool,
+    exit_code: i32,
+    error_text: ErrorText,
     log: L,
+}
+
+impl<'a, L: FnMut(&[u8])> Call<'a, L> {
+    fn new(variables: Variables, body: Body<'a>, answer: CgiAnswer, log: L) -> Self {
+        let mut head = begin();
+        stream(&mut head, Kind::PARAMS, &records::pairs(&variables));
+        stream(&mut head, Kind::PARAMS, &[]);
+        let has_body = body.len() > 0;
+        if !has_body {
+            // Sent at once: the server may answer as soon as it has the head, and a connection on which the request
+            // is not complete can't be used again.
+            stream(&mut head, Kind::STDIN, &[]);
+        }
+        Self {
+            head,
+            body: has_body.then_some(body),
+            records: Records::default(),
+            answer,
+            is_clean: false,
+            exit_code: 0,
+            error_text: ErrorText::default(),
+            log,
+        }
+    }
 }
 
 impl<L: FnMut(&[u8])> Exchange for Call<'_, L> {
@@ -89,13 +148,17 @@ impl<L: FnMut(&[u8])> Exchange for Call<'_, L> {
 
     fn read(&mut self, bytes: &[u8]) -> Result<bool, Invalid> {
         let (answer, log) = (&mut self.answer, &mut self.log);
+        let (exit_code, error_text) = (&mut self.exit_code, &mut self.error_text);
         let mut is_over = false;
         let rest = self.records.feed(bytes, |kind, content| {
             match kind {
                 Kind::STDOUT => answer.feed(content)?,
-                Kind::STDERR if !content.is_empty() => log(content),
+                Kind::STDERR if !content.is_empty() => {
+                    error_text.note(content);
+                    log(content);
+                }
                 Kind::END_REQUEST => {
-                    records::check_end(content)?;
+                    *exit_code = records::check_end(content)?;
                     is_over = true;
                 }
                 _ => {}
@@ -112,9 +175,12 @@ impl<L: FnMut(&[u8])> Exchange for Call<'_, L> {
 
     fn finish(self) -> Result<Finished, Invalid> {
         Ok(Finished {
+            dropped: self.answer.dropped(),
             message: self.answer.finish()?,
             trailers: Vec::new(),
             is_reusable: self.is_clean,
+            exit_code: self.exit_code,
+            error_text: self.error_text,
         })
     }
 }

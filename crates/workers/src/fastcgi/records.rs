@@ -68,10 +68,13 @@ pub(super) fn pairs(variables: &Variables) -> Vec<u8> {
     out
 }
 
-/// Checks the content of the record that ends a request.
-pub(super) fn check_end(content: &[u8]) -> Result<(), Invalid> {
+/// Checks the content of the record that ends a request, and returns the exit code of the script. That of php-fpm is always 0.
+pub(super) fn check_end(content: &[u8]) -> Result<i32, Invalid> {
+    let code = content
+        .first_chunk()
+        .map_or(0, |code| i32::from_be_bytes(*code));
     match content.get(4) {
-        Some(0) => Ok(()),
+        Some(0) => Ok(code),
         Some(1) => Err(Invalid::new(
             "it serves only one request at a time on a connection",
         )),
@@ -166,7 +169,7 @@ mod tests {
             assert_eq!(found.len(), 3, "{size}");
             assert_eq!(found[0], (Kind::STDOUT, b"hello".to_vec()));
             assert_eq!(found[1], (Kind::STDERR, b"no".to_vec()));
-            assert_eq!(check_end(&found[2].1), Ok(()));
+            assert_eq!(check_end(&found[2].1), Ok(0));
         }
     }
 

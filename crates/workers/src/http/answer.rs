@@ -2,8 +2,8 @@
 
 use super::chunked::Chunked;
 use crate::message::{
-    Field, Head, Invalid, Response, content_length, excerpt, fields, find, has_no_body, has_token,
-    trailers,
+    Field, Head, Invalid, Limit, Response, content_length, excerpt, fields, find, has_no_body,
+    has_token, trailers,
 };
 use crate::upstream::Finished;
 
@@ -11,7 +11,7 @@ use crate::upstream::Finished;
 #[derive(Debug)]
 pub(super) struct HttpResponse {
     is_head: bool,
-    max: usize,
+    limit: Limit,
     head: Head,
     response: Option<Response>,
     is_without_body: bool,
@@ -30,11 +30,11 @@ enum Rest {
 }
 
 impl HttpResponse {
-    /// An answer, to a HEAD request if `is_head`, that becomes a message of at most `max` bytes.
-    pub(super) fn new(is_head: bool, max: usize) -> Self {
+    /// An answer, to a HEAD request if `is_head`.
+    pub(super) fn new(is_head: bool, limit: Limit) -> Self {
         Self {
             is_head,
-            max,
+            limit,
             head: Head::default(),
             response: None,
             is_without_body: false,
@@ -84,8 +84,10 @@ impl HttpResponse {
                 }
                 _ => Vec::new(),
             },
+            dropped: response.dropped(),
             message: response.into_message(),
             is_reusable: self.is_reusable,
+            ..Finished::default()
         })
     }
 
@@ -123,7 +125,7 @@ impl HttpResponse {
             _ => content_length(&all)?.filter(|_| code != 204),
         };
         self.rest = rest;
-        self.response = Some(Response::new(code, &reason, &all, length, self.max)?);
+        self.response = Some(Response::new(code, &reason, &all, length, self.limit)?);
         Ok(true)
     }
 
@@ -191,7 +193,7 @@ mod tests {
     /// Feeds an answer in pieces of every size. Returns the message and whether the connection can be used again.
     fn read(answer: &str, is_head: bool) -> Result<(String, bool), String> {
         let results = (1..=answer.len()).map(|size| {
-            let mut reader = HttpResponse::new(is_head, 1000);
+            let mut reader = HttpResponse::new(is_head, Limit::Held(1000));
             let mut is_over = false;
             for piece in answer.as_bytes().chunks(size) {
                 if is_over {
@@ -282,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_surplus_is_not_taken_for_the_next_answer() {
-        let mut reader = HttpResponse::new(false, 1000);
+        let mut reader = HttpResponse::new(false, Limit::Held(1000));
         assert!(
             reader
                 .feed(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP/1.1 200 OK\r\n")
@@ -296,7 +298,7 @@ mod tests {
 
     #[test]
     fn trailers_are_kept() {
-        let mut reader = HttpResponse::new(false, 1000);
+        let mut reader = HttpResponse::new(false, Limit::Held(1000));
         let answer = b"HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nX-Sum: 7\r\n\r\n";
         assert!(reader.feed(answer).unwrap());
         let finished = reader.finish().unwrap();

@@ -1,45 +1,73 @@
-//! `strategy = "http"`: HTTP requests are passed on to a server that speaks HTTP/1.1, which the adapter starts if the pool has a
-//! command.
+//! `strategy = "http"`: HTTP requests, calls and jobs are passed on to a server that speaks HTTP/1.1, which the adapter starts if
+//! the pool has a command.
 
 mod answer;
 mod chunked;
 mod request;
 
 use crate::adapter::{self, Answer, Connection, Handle, Runner, Settings, Task};
-use crate::message::{Body, Invalid, request_of};
+use crate::message::{Body, Invalid, KEPT, Limit, Post, request_of};
 use crate::upstream::{Exchange, Finished, Upstream};
 use answer::HttpResponse;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// Answers requests until Stoker ends the adapter.
+/// Answers requests, and runs calls and jobs, until Stoker ends the adapter.
 pub fn serve(socket: UnixStream, settings: Settings) -> io::Result<()> {
     adapter::prepare(&socket)?;
     let Some(upstream) = Upstream::start(&socket, &settings)? else {
         return Ok(());
     };
-    let hello = settings.hello_of_sites("http");
-    let runner = Arc::new(Http(upstream));
+    let hello = settings.hello_of_sites("http", true);
+    let path = settings.task_path.clone();
+    let runner = Arc::new(Http { upstream, path });
     let served = adapter::serve(socket, hello, &settings, None, runner.clone());
-    runner.0.stop();
+    runner.upstream.stop();
     served
 }
 
-struct Http(Upstream);
+struct Http {
+    upstream: Upstream,
+    /// The path of the requests that calls and jobs become.
+    path: String,
+}
 
 impl Runner for Http {
     fn run(&self, task: &Task, handle: &Handle, connection: &Connection) -> Answer {
-        let request = match request_of(task, "http") {
+        match task.is_request() {
+            true => self.answer(task, handle, connection),
+            false => self.run_task(task, handle, connection),
+        }
+    }
+}
+
+impl Http {
+    /// Passes the request of a site on.
+    fn answer(&self, task: &Task, handle: &Handle, connection: &Connection) -> Answer {
+        let request = match request_of(task) {
             Ok(request) => request,
             Err(answer) => return answer,
         };
-        self.0.answer(task, handle, connection, || {
+        let limit = Limit::Held(connection.max_answer());
+        self.upstream.answer(task, handle, connection, || {
             let body = Body::of(task, &request)?;
             Ok(Call {
                 head: request::head(task, &request, body.len()),
                 body,
-                answer: HttpResponse::new(request.is_head(), connection.max_answer()),
+                answer: HttpResponse::new(request.is_head(), limit),
+            })
+        })
+    }
+
+    fn run_task(&self, task: &Task, handle: &Handle, connection: &Connection) -> Answer {
+        let post = Post::new(task, &self.path, &self.upstream.host()).with_facts(task);
+        let request = post.request(task);
+        self.upstream.run(task, handle, connection, || {
+            Ok(Call {
+                head: request::head_of_task(&request, task.is_idempotent),
+                body: Body::Bytes(&task.body),
+                answer: HttpResponse::new(false, KEPT),
             })
         })
     }

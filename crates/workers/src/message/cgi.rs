@@ -1,13 +1,13 @@
 //! The answer of a CGI program: header fields, an empty line, and the body.
 
 use super::fields::content_length;
-use super::{Head, Invalid, Response, excerpt, fields, find_text, has_no_body};
+use super::{Head, Invalid, Limit, Response, excerpt, fields, find_text, has_no_body};
 
 /// Converts the output of a CGI program into a response message while it arrives.
 #[derive(Debug)]
 pub(crate) struct CgiAnswer {
     is_head: bool,
-    max: usize,
+    limit: Limit,
     head: Head,
     response: Option<Response>,
     /// The number of bytes of the body that are still to come, if the program has stated a length.
@@ -16,11 +16,11 @@ pub(crate) struct CgiAnswer {
 }
 
 impl CgiAnswer {
-    /// An answer, to a HEAD request if `is_head`, that becomes a message of at most `max` bytes.
-    pub(crate) fn new(is_head: bool, max: usize) -> Self {
+    /// An answer, to a HEAD request if `is_head`.
+    pub(crate) fn new(is_head: bool, limit: Limit) -> Self {
         Self {
             is_head,
-            max,
+            limit,
             head: Head::default(),
             response: None,
             missing: None,
@@ -45,6 +45,11 @@ impl CgiAnswer {
     pub(crate) fn held(&mut self) -> Option<&mut Vec<u8>> {
         let response = self.response.as_mut().filter(|_| !self.is_without_body);
         response.and_then(Response::held)
+    }
+
+    /// The number of bytes of the body that were dropped.
+    pub(crate) fn dropped(&self) -> usize {
+        self.response.as_ref().map_or(0, Response::dropped)
     }
 
     /// The rest of the message, after the program has written everything.
@@ -89,7 +94,7 @@ impl CgiAnswer {
             .filter(|field| !field.is("status"))
             .collect();
         let length = self.missing.filter(|_| code != 204);
-        self.response = Some(Response::new(code, reason, &passed_on, length, self.max)?);
+        self.response = Some(Response::new(code, reason, &passed_on, length, self.limit)?);
         Ok(())
     }
 
@@ -126,7 +131,7 @@ mod tests {
     }
 
     fn run<'a>(pieces: impl Iterator<Item = &'a [u8]>, is_head: bool) -> Result<String, Invalid> {
-        let mut answer = CgiAnswer::new(is_head, 10_000);
+        let mut answer = CgiAnswer::new(is_head, Limit::Held(10_000));
         for piece in pieces {
             answer.feed(piece)?;
         }

@@ -12,20 +12,35 @@ const SERVER_SOFTWARE: &str = concat!("stoker/", env!("CARGO_PKG_VERSION"));
 /// Names and values. A value contains no NUL.
 pub(crate) type Variables = BTreeMap<String, Vec<u8>>;
 
+/// What a request runs, and for whom.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places<'a> {
+    pub(crate) script: &'a str,
+    pub(crate) root: Option<&'a str>,
+    pub(crate) client: Option<SocketAddr>,
+}
+
+impl<'a> Places<'a> {
+    /// The script of the site that a request is for.
+    pub(crate) fn of(task: &'a Task) -> Result<Self, Invalid> {
+        let script = task.text(Key::SCRIPT).ok_or_else(|| {
+            Invalid::new("it names no script to run: set `root` of the site to the directory with its front controller")
+        })?;
+        Ok(Self {
+            script,
+            root: task.text(Key::DOCUMENT_ROOT),
+            client: task.text(Key::CLIENT_ADDRESS).and_then(client),
+        })
+    }
+}
+
 /// The variables of a request. `body_len` is the length of its body.
-pub(crate) fn variables(
-    task: &Task,
-    request: &Request<'_>,
-    body_len: u64,
-) -> Result<Variables, Invalid> {
-    let script = task.text(Key::SCRIPT).ok_or_else(|| {
-        Invalid::new("it names no script to run: set `root` of the site to the directory with its front controller")
-    })?;
+pub(crate) fn variables(places: Places<'_>, request: &Request<'_>, body_len: u64) -> Variables {
     let mut all = of_headers(&request.fields);
     let mut set = |name: &str, value: &[u8]| drop(all.insert(name.to_owned(), value.to_vec()));
-    set_places(script, task.text(Key::DOCUMENT_ROOT), request, &mut set);
+    set_places(places.script, places.root, request, &mut set);
     set_server(request, &mut set);
-    if let Some(client) = task.text(Key::CLIENT_ADDRESS).and_then(client) {
+    if let Some(client) = places.client {
         set("REMOTE_ADDR", client.ip().to_string().as_bytes());
         set("REMOTE_PORT", client.port().to_string().as_bytes());
     }
@@ -35,7 +50,7 @@ pub(crate) fn variables(
     if body_len > 0 || request.content_length.is_some() {
         set("CONTENT_LENGTH", body_len.to_string().as_bytes());
     }
-    Ok(all)
+    all
 }
 
 /// The address of the client, from the metadata.
@@ -170,7 +185,7 @@ mod tests {
     fn of(meta: &[(Key, &str)], message: &str) -> Result<BTreeMap<String, String>, Invalid> {
         let task = task(meta, message);
         let request = Request::parse(&task.body).unwrap();
-        let all = variables(&task, &request, request.body.len() as u64)?;
+        let all = variables(Places::of(&task)?, &request, request.body.len() as u64);
         let text = |(name, value)| (name, String::from_utf8(value).unwrap());
         Ok(all.into_iter().map(text).collect())
     }

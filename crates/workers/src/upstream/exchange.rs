@@ -1,6 +1,6 @@
 //! Writes a request to a server and reads the answer at the same time, so that the two can't block each other.
 
-use crate::adapter::{Parts, Unwanted};
+use crate::adapter::{ErrorText, Parts, Unwanted};
 use crate::message::Invalid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -36,7 +36,7 @@ pub(crate) trait Exchange {
 }
 
 /// A complete answer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Finished {
     /// The response message, without the parts that were sent.
     pub(crate) message: Vec<u8>,
@@ -44,6 +44,12 @@ pub(crate) struct Finished {
     pub(crate) trailers: Vec<u8>,
     /// The connection can be used for another request.
     pub(crate) is_reusable: bool,
+    /// The number of bytes of the body that were dropped.
+    pub(crate) dropped: usize,
+    /// The exit code of the script; 0 if the server does not know it.
+    pub(crate) exit_code: i32,
+    /// What the script wrote to its standard error, if that is part of the answer.
+    pub(crate) error_text: ErrorText,
 }
 
 /// Why there is no answer.

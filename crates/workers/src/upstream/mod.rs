@@ -13,7 +13,7 @@ pub(crate) use exchange::{Exchange, Finished};
 
 use crate::Address;
 use crate::adapter::{Answer, Connection, Handle, Parts, Settings, Target, Task};
-use crate::message::{Invalid, rejected};
+use crate::message::{Invalid, Posted, outcome, rejected};
 use connections::{Connections, Lease};
 use exchange::{Failure, exchange};
 use process::Process;
@@ -23,6 +23,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use stoker_wire::Status;
 
 /// How long the adapter waits between two attempts to connect.
 const CONNECT_INTERVAL: Duration = Duration::from_millis(20);
@@ -99,7 +100,8 @@ impl Upstream {
         }
     }
 
-    /// Sends a request and waits for the answer. `make` prepares the exchange; it is called again if the request is repeated.
+    /// Passes the request of a site on, and its answer back. `make` prepares the exchange; it is called again if the request is
+    /// repeated.
     pub(crate) fn answer<E: Exchange>(
         &self,
         task: &Task,
@@ -108,51 +110,94 @@ impl Upstream {
         make: impl Fn() -> Result<E, Invalid>,
     ) -> Answer {
         let mut parts = Parts::new(task, handle, connection);
-        let mut is_repeated = false;
+        match self.finished(task, handle, &mut parts, make) {
+            Ok(finished) => parts.finish(finished.message, finished.trailers),
+            Err(answer) => answer,
+        }
+    }
+
+    /// Runs a call or job as a request.
+    pub(crate) fn run<E: Exchange>(
+        &self,
+        task: &Task,
+        handle: &Handle,
+        connection: &Connection,
+        make: impl Fn() -> Result<E, Invalid>,
+    ) -> Answer {
+        // The answer is kept as a whole, so there is nothing that could be sent in parts.
+        let mut parts = Parts::new(task, handle, connection);
+        match self.finished(task, handle, &mut parts, make) {
+            Ok(finished) => outcome(task.is_job, &Posted::from(finished)),
+            Err(answer) => answer,
+        }
+    }
+
+    /// The host in a request that comes from Stoker itself.
+    pub(crate) fn host(&self) -> String {
+        match &self.address {
+            Address::Unix(_) => "localhost".to_owned(),
+            address => address.to_string(),
+        }
+    }
+
+    /// Whether the adapter starts the server, which then has the files of this machine.
+    pub(crate) fn is_own(&self) -> bool {
+        self.process.is_some()
+    }
+
+    /// Sends a request and waits for the end of the answer.
+    fn finished<E: Exchange>(
+        &self,
+        task: &Task,
+        handle: &Handle,
+        parts: &mut Parts<'_>,
+        make: impl Fn() -> Result<E, Invalid>,
+    ) -> Result<Finished, Answer> {
+        // Of a call or job that may run only once, it must be certain whether it has reached the server: on a connection that
+        // was used before, its loss could mean either.
+        let runs_once = !task.is_request() && !task.is_idempotent;
+        let mut needs_new = runs_once;
         loop {
-            let made = make().map_err(|invalid| rejected(&invalid));
+            let made = make().map_err(|invalid| rejected(&invalid))?;
             let deaths = self.process.as_ref().map_or(0, Process::deaths);
-            let attempt = made.and_then(|made| Ok((made, self.lease(handle, is_repeated)?)));
-            let (made, lease) = match attempt {
-                Ok(attempt) => attempt,
-                Err(answer) => return answer,
-            };
-            let result = exchange(made, lease.socket(), &mut parts, || lease.late());
+            let lease = self.lease(task, handle, needs_new)?;
+            let result = exchange(made, lease.socket(), parts, || lease.late());
             handle.set(Target::Nothing);
             if handle.is_cancelled() {
-                return Answer::cancelled("the connection to the server was closed");
+                return Err(Answer::cancelled("the connection to the server was closed"));
             }
             match result {
                 Ok(finished) => {
-                    if finished.is_reusable {
+                    // Otherwise it would occupy a process of the server until the next request.
+                    if finished.is_reusable && !runs_once {
                         lease.keep();
                     }
-                    return parts.finish(finished.message, finished.trailers);
+                    return Ok(finished);
                 }
                 // The server may have closed the idle connection before the request arrived.
                 Err(Failure::Closed { has_begun: false })
                     if lease.is_reused() && task.is_idempotent =>
                 {
-                    is_repeated = true;
+                    needs_new = true;
                 }
-                Err(failure) => return self.failed(&failure, deaths),
+                Err(failure) => return Err(self.failed(task, &failure, deaths)),
             }
         }
     }
 
-    /// A connection for a request. A repeated request gets a new one, so it is not repeated again.
-    fn lease(&self, handle: &Handle, is_repeated: bool) -> Result<Lease, Answer> {
-        let kept = self.connections.take().filter(|_| !is_repeated);
+    /// A connection for a request. A new one takes the place of a kept one, which may occupy a process of the server.
+    fn lease(&self, task: &Task, handle: &Handle, needs_new: bool) -> Result<Lease, Answer> {
+        let kept = self.connections.take().filter(|_| !needs_new);
         let lease = match kept {
             Some(lease) => lease,
-            None => Lease::new(self.connections.clone(), self.connect(handle)?),
+            None => Lease::new(self.connections.clone(), self.connect(task, handle)?),
         };
         handle.set(Target::Socket(lease.socket().clone()));
         Ok(lease)
     }
 
     /// Connects. Waits if the server is being started again, or if its queue of connections is full.
-    fn connect(&self, handle: &Handle) -> Result<OwnedFd, Answer> {
+    fn connect(&self, task: &Task, handle: &Handle) -> Result<OwnedFd, Answer> {
         let end = Instant::now() + CONNECT_TIME;
         loop {
             let is_waiting = self.process.as_ref().is_some_and(Process::is_waiting);
@@ -167,23 +212,28 @@ impl Upstream {
                 return Err(Answer::cancelled("the server accepted no connection"));
             }
             let is_full = error.kind() == io::ErrorKind::WouldBlock;
-            if Instant::now() >= end || (self.process.is_none() && !is_full) {
-                return Err(self.unreachable(&error));
+            // Visitors would rather have an answer; a call or job may wait for a server that is started again by others.
+            let waits = is_full || self.process.is_some() || !task.is_request();
+            if Instant::now() >= end || !waits {
+                return Err(self.unreachable(task, &error));
             }
             // No other thread unparks this one, so this is a plain sleep.
             std::thread::park_timeout(CONNECT_INTERVAL);
         }
     }
 
-    fn unreachable(&self, error: &io::Error) -> Answer {
-        Answer::exception(format!(
-            "the server at {} can't be reached: {error}",
-            self.address
-        ))
+    /// The server has not got the task. A job runs again.
+    fn unreachable(&self, task: &Task, error: &io::Error) -> Answer {
+        let text = format!("the server at {} can't be reached: {error}", self.address);
+        match task.is_job {
+            true => Answer::new(Status::RETRY, text),
+            false => Answer::exception(text),
+        }
     }
 
-    /// The answer to a request that failed. If the server's process has died, this counts as a crash of the task.
-    fn failed(&self, failure: &Failure, deaths: u64) -> Answer {
+    /// The answer to a request that failed. If the server's process has died, this counts as a crash of the task. So does the end
+    /// of the connection of a call or job: behind it is the process that ran it, which only the server knows.
+    fn failed(&self, task: &Task, failure: &Failure, deaths: u64) -> Answer {
         let address = &self.address;
         let has_begun = match failure {
             Failure::Invalid(invalid) => {
@@ -193,7 +243,7 @@ impl Upstream {
             }
             Failure::Io(error) => {
                 let text = format!("the exchange with the server at {address} failed: {error}");
-                return Answer::exception(text);
+                return broken(task, text);
             }
             Failure::Closed { has_begun } => *has_begun,
             Failure::Unwanted => return Answer::cancelled("nobody waits for its answer"),
@@ -206,9 +256,31 @@ impl Upstream {
         };
         match end {
             Some(end) => Answer::crashed(end.signal(), format!("{end} {when}")),
-            None => Answer::exception(format!(
-                "the server at {address} closed the connection {when}; its log may say why"
-            )),
+            None => {
+                let text = format!(
+                    "the server at {address} closed the connection {when}; its log may say why"
+                );
+                broken(task, text)
+            }
+        }
+    }
+}
+
+/// The answer to a task whose connection was lost.
+fn broken(task: &Task, text: String) -> Answer {
+    match task.is_request() {
+        true => Answer::exception(text),
+        false => Answer::crashed(None, text),
+    }
+}
+
+impl From<Finished> for Posted {
+    fn from(finished: Finished) -> Self {
+        Self {
+            message: finished.message,
+            dropped: finished.dropped,
+            exit_code: finished.exit_code,
+            error_text: finished.error_text,
         }
     }
 }

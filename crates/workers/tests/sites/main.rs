@@ -9,6 +9,7 @@ mod parts;
 mod php;
 mod requests;
 mod site;
+mod tasks;
 mod upstreams;
 
 /// Makes a test of each case for each strategy.
@@ -35,6 +36,48 @@ cases! {
     parts: large_answer_in_parts events announced_length little_credit head_of_large_answer slow_reader;
     failures: uncaught_exception warnings cancel missing_script missing_file;
     isolation: globals statics classes constants settings environment directory umask locale handlers buffers temporary_files wrappers random files;
+}
+
+/// Calls and jobs, which become requests.
+mod posts {
+    use crate::php::Kind;
+    use crate::site::Site;
+
+    macro_rules! cases {
+        ($($strategy:ident $kind:ident)*) => {
+            $(mod $strategy {
+                use super::{Kind, Site};
+                use crate::tasks;
+
+                #[test]
+                fn result() {
+                    tasks::result(&mut Site::start_for_tasks(Kind::$kind));
+                }
+
+                #[test]
+                fn statuses() {
+                    tasks::statuses(&mut Site::start_for_tasks(Kind::$kind));
+                }
+
+                #[test]
+                fn crash() {
+                    tasks::crash(&mut Site::start_for_tasks(Kind::$kind));
+                }
+
+                #[test]
+                fn cancel() {
+                    tasks::cancel(&mut Site::start_for_tasks(Kind::$kind));
+                }
+
+                #[test]
+                fn large_result() {
+                    tasks::large_result(&mut Site::start_for_tasks(Kind::$kind));
+                }
+            })*
+        };
+    }
+
+    cases!(cgi Cgi fastcgi FastCgi http Http);
 }
 
 /// Deaths of the script's process, which an adapter must outlive. The PHP host is that process; `crates/cli/tests/it/sapi.rs` kills it.

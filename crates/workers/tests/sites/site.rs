@@ -1,7 +1,7 @@
 //! A running adapter and the server's end of its connection, which the test plays.
 
 use crate::message::{Reply, Request};
-use crate::php::Kind;
+use crate::php::{Kind, scripts};
 use serde_json::json;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read};
@@ -101,8 +101,23 @@ impl Site {
     /// Starts PHP with a strategy.
     #[track_caller]
     pub(crate) fn start(kind: Kind) -> Self {
+        Self::start_with(kind, |_| {})
+    }
+
+    /// Starts PHP with a strategy, and with a script for calls and jobs.
+    #[track_caller]
+    pub(crate) fn start_for_tasks(kind: Kind) -> Self {
+        Self::start_with(kind, |settings| {
+            settings.task_path = "/task.php".to_owned();
+            settings.task_script = Some(scripts().join("task.php"));
+        })
+    }
+
+    #[track_caller]
+    fn start_with(kind: Kind, change: impl FnOnce(&mut Settings)) -> Self {
         let (dir, mark) = (Dir::new(), mark());
-        let (serve, settings) = kind.adapter(&dir, &mark);
+        let (serve, mut settings) = kind.adapter(&dir, &mark);
+        change(&mut settings);
         let mut site = Self::starting(dir, serve, settings).hello();
         assert_eq!(site.hello.slots, Some(kind.slots()));
         site.kind = kind;

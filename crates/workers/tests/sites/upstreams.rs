@@ -382,3 +382,66 @@ fn a_server_that_is_gone_is_an_error() {
         reply.text()
     );
 }
+
+/// A job must not be lost on a connection that the server is just closing, and must not be run twice.
+#[test]
+fn a_job_has_a_connection_of_its_own() {
+    let (mut site, listener) = played(http::serve);
+    let server = std::thread::spawn(move || {
+        let mut first = accept(&listener);
+        read_head(&first);
+        put(&mut first, ANSWER);
+        let mut second = accept(&listener);
+        let head = read_head(&second);
+        put(&mut second, ANSWER);
+        head
+    });
+    assert_eq!(site.ask(&Request::get("echo.php")).body(), b"hi");
+    let mut meta = stoker_wire::MetaBuf::new();
+    meta.push(Key::JOB_ID, &[7; 16]);
+    let job = site.frame(stoker_wire::Encode {
+        name: "mails",
+        meta: meta.as_meta(),
+        ..stoker_wire::Encode::new(stoker_wire::Type::Req, 0)
+    });
+    let done = site.part(job);
+    assert_eq!((done.status(), done.text().as_str()), (Status::OK, "hi"));
+    let head = server.join().unwrap();
+    assert!(
+        head.starts_with("POST / HTTP/1.1\r\nhost: localhost\r\n"),
+        "{head}"
+    );
+    for field in [
+        "stoker-name: mails",
+        "connection: close",
+        "content-length: 0",
+    ] {
+        assert!(head.contains(&format!("\r\n{field}\r\n")), "{head}");
+    }
+}
+
+/// The end of the connection is that of the process which ran the job, as far as the adapter knows.
+#[test]
+fn a_job_whose_connection_is_closed_has_crashed() {
+    let (mut site, listener) = played(http::serve);
+    let server = std::thread::spawn(move || {
+        for answer in [&b""[..], b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhi"] {
+            let mut connection = accept(&listener);
+            read_head(&connection);
+            put(&mut connection, answer);
+        }
+    });
+    for when in ["before it answered", "in the middle of the answer"] {
+        let mut meta = stoker_wire::MetaBuf::new();
+        meta.push(Key::JOB_ID, &[7; 16]);
+        let job = site.frame(stoker_wire::Encode {
+            name: "mails",
+            meta: meta.as_meta(),
+            ..stoker_wire::Encode::new(stoker_wire::Type::Req, 0)
+        });
+        let crashed = site.part(job);
+        assert_eq!(crashed.status(), Status::CRASHED, "{}", crashed.text());
+        assert!(crashed.text().contains(when), "{}", crashed.text());
+    }
+    server.join().unwrap();
+}

@@ -2,7 +2,7 @@
 
 use super::kind::Kind;
 use super::pool::{BUDGET, Pool};
-use serde_json::json;
+use serde_json::{Value, json};
 use stoker_wire::Status;
 
 /// How a guilty task ends.
@@ -39,6 +39,14 @@ impl End {
             logged: "failed",
         }
     }
+
+    /// The process dies of a signal, which is known if Stoker has started the process.
+    fn killed(kind: Kind, signal: &'static str) -> Self {
+        Self::crash(match kind.has_upstream() {
+            true => "closed the connection",
+            false => signal,
+        })
+    }
 }
 
 #[track_caller]
@@ -61,11 +69,12 @@ fn check(kind: Kind, script: &str, keys: &str, end: &End) {
 }
 
 pub(super) fn kill(kind: Kind) {
-    check(kind, "kill.php", "", &End::crash("signal 9 (KILL)"));
+    check(kind, "kill.php", "", &End::killed(kind, "signal 9 (KILL)"));
 }
 
 pub(super) fn segfault(kind: Kind) {
-    check(kind, "segfault.php", "", &End::crash("signal 11 (SEGV)"));
+    let end = End::killed(kind, "signal 11 (SEGV)");
+    check(kind, "segfault.php", "", &end);
 }
 
 pub(super) fn endless_loop(kind: Kind) {
@@ -92,6 +101,7 @@ pub(super) fn memory_of_php(kind: Kind) {
     let end = match kind {
         Kind::Sapi | Kind::Snapshot => End::failure("E_ERROR", reason),
         Kind::Exec => End::failure("EXCEPTION", reason),
+        Kind::Cgi | Kind::FastCgi | Kind::Http => End::failure("HTTP 500", reason),
         Kind::Loop | Kind::Spare | Kind::Fork => End::crash(reason),
     };
     check(kind, "memory-of-php.php", "", &end);
@@ -102,9 +112,24 @@ pub(super) fn exit(kind: Kind) {
         Kind::Loop | Kind::Spare | Kind::Fork => {
             End::failure("Stoker\\ExitCalled", "exit() or die() was called")
         }
-        Kind::Exec | Kind::Sapi | Kind::Snapshot => End::failure("EXCEPTION", "exit code 3"),
+        Kind::Exec | Kind::Cgi | Kind::Sapi | Kind::Snapshot => {
+            End::failure("EXCEPTION", "exit code 3")
+        }
+        Kind::FastCgi | Kind::Http => return exit_behind_a_server(kind),
     };
     check(kind, "exit.php", "", &end);
+}
+
+/// A server does not report the exit code, only the status of its answer.
+fn exit_behind_a_server(kind: Kind) {
+    let mut pool = Pool::start(kind, "exit.php", "");
+    let (status, text, job) = pool.run_guilty();
+    assert_eq!((status, text.as_str()), (Status::OK, ""));
+    assert_eq!(
+        (&job["state"], &job["result"]),
+        (&json!("done"), &Value::Null)
+    );
+    pool.finish();
 }
 
 /// Nothing of the output is lost, and each line names the task that wrote it.
@@ -133,5 +158,5 @@ pub(super) fn flood(kind: Kind) {
 
 /// The process dies after it has written a part of its answer.
 pub(super) fn half_written_answer(kind: Kind) {
-    check(kind, "half.php", "", &End::crash("signal 9 (KILL)"));
+    check(kind, "half.php", "", &End::killed(kind, "signal 9 (KILL)"));
 }

@@ -5,6 +5,7 @@ mod guilty;
 mod kind;
 mod life;
 mod pool;
+mod script;
 mod zygotes;
 
 /// Makes a test of each case for each strategy.
@@ -29,7 +30,14 @@ macro_rules! cases {
 cases! {
     guilty_tasks from guilty by (r#loop Loop spare Spare fork Fork exec Exec sapi Sapi snapshot Snapshot):
         (kill segfault endless_loop memory memory_of_php exit flood half_written_answer);
-    running_task from life by (r#loop Loop spare Spare fork Fork exec Exec sapi Sapi snapshot Snapshot): (cancel reload drain);
+    guilty_programs from guilty by (cgi Cgi):
+        (kill segfault endless_loop memory memory_of_php exit flood half_written_answer);
+    guilty_requests from guilty by (fastcgi FastCgi http Http):
+        (kill segfault endless_loop memory_of_php exit half_written_answer);
+    running_task from life by (r#loop Loop spare Spare fork Fork exec Exec sapi Sapi snapshot Snapshot cgi Cgi fastcgi FastCgi http Http):
+        (cancel reload drain);
+    one_script from script by (sapi Sapi exec Exec cgi Cgi fastcgi FastCgi): (result facts failure retry large_result);
+    statuses from script by (cgi Cgi fastcgi FastCgi http Http): (for_good later later_by_backoff call_fails);
     zygote from zygotes by (fork Fork snapshot Snapshot):
         (failed_boot boot_that_exits boot_that_hangs death broken_reload reload new_server failing_hook failing_warm_up hooks reboot list kills blocked_log
          death_behind_a_blocked_log check_of_a_failed_boot);

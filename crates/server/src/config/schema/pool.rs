@@ -5,6 +5,7 @@ use crate::config::key::{
     Field, Other, at, key, number, size, time, time_above_zero, time_or_none,
 };
 use crate::config::reader::{Mistakes, Section, integer};
+use crate::config::task_requests::{DEFAULT_PATH, is_path};
 use crate::config::{MAX_WORKERS, Pool, quote, write_time};
 use stoker_core::Span;
 use stoker_workers::{Address, STRATEGIES, Strategy};
@@ -25,7 +26,7 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "strategy",
             "\"loop\"",
             Field::Other(STRATEGY),
-            "How processes are started, and how many tasks each runs. `loop`: a process boots once and runs task after task. `spare`: processes are booted in advance and each runs one task; `workers.min` of them are ready, and there are at most `workers.max`. `fork`: like `spare`, but the application boots only once, in a zygote, from which the processes are forked. `sapi`: PHP scripts run one after another in Stoker's PHP host, which resets everything between two tasks. `snapshot`: a script boots an application in the PHP host, and each process is cloned from it. `exec`: `command` is started for each task, up to `workers` at once. `cgi`, `fastcgi` and `http` answer HTTP requests, up to `workers` at once: `cgi` starts `command` for each request, `fastcgi` and `http` pass requests on to the server at `address`, which `command` starts if there is one.",
+            "How processes are started, and how many tasks each runs. `loop`: a process boots once and runs task after task. `spare`: processes are booted in advance and each runs one task; `workers.min` of them are ready, and there are at most `workers.max`. `fork`: like `spare`, but the application boots only once, in a zygote, from which the processes are forked. `sapi`: PHP scripts run one after another in Stoker's PHP host, which resets everything between two tasks. `snapshot`: a script boots an application in the PHP host, and each process is cloned from it. `exec`: `command` is started for each task, up to `workers` at once. `cgi`, `fastcgi` and `http` answer HTTP requests, and make one of each call and job, up to `workers` at once: `cgi` starts `command` for each request, `fastcgi` and `http` pass requests on to the server at `address`, which `command` starts if there is one.",
         ),
         key(
             "tasks_per_fork",
@@ -38,6 +39,18 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "none",
             Field::Other(ADDRESS),
             "The address of the server of `strategy = \"fastcgi\"` or `\"http\"`: `host:port`, or the path of a unix socket (with a slash, or `.sock` at its end), relative to `directory`. Port 0 stands for any free port, and `{worker}` in a path for the name of the worker (`web-1`). `{address}` in `command` and the environment variable `STOKER_ADDRESS` contain the resulting address. A reload starts the new server before it stops the old one, unless they have the same address.",
+        ),
+        key(
+            "task_path",
+            "\"/\"",
+            Field::Other(TASK_PATH),
+            "The path, with an optional query, of the POST request that each call and job becomes with `strategy = \"cgi\"`, `\"fastcgi\"` or `\"http\"`. `{name}` stands for the name of the queue or method: `/tasks/{name}`.",
+        ),
+        key(
+            "task_script",
+            "none",
+            Field::Text(at!(task_script)),
+            "The script that runs calls and jobs with `strategy = \"cgi\"` or `\"fastcgi\"`, relative to `directory`. Without it, such a pool answers the requests of sites only.",
         ),
         key(
             "workers",
@@ -189,6 +202,20 @@ const ADDRESS: Other<Pool> = Other {
     },
     write: |pool| pool.address.as_deref().map(quote),
     copy: |from, to| to.address.clone_from(&from.address),
+};
+
+const TASK_PATH: Other<Pool> = Other {
+    kind: "string",
+    read: |section, key, pool, mistakes| {
+        let wanted = "a path such as \"/tasks\" or \"/tasks/{name}\"";
+        let path = section.get(key, mistakes, wanted, |value| {
+            let path = value.as_str()?;
+            is_path(path).then(|| path.to_owned())
+        });
+        pool.task_path = path.unwrap_or_else(|| DEFAULT_PATH.to_owned());
+    },
+    write: |pool| Some(quote(&pool.task_path)),
+    copy: |from, to| to.task_path.clone_from(&from.task_path),
 };
 
 const STRATEGY: Other<Pool> = Other {
