@@ -246,7 +246,7 @@ pub(crate) struct Set {
     /// The share of the pool's slots, relative to the other queues of the pool
     #[arg(long)]
     pub(crate) weight: Option<u32>,
-    /// The number of slots that are reserved for the queue
+    /// The guaranteed minimum of slots: while the queue uses fewer, it gets the next free slot
     #[arg(long)]
     pub(crate) reserve: Option<u32>,
     /// Maximum number of the queue's tasks that run at once, or none

@@ -275,7 +275,7 @@ impl Plane {
             seed,
             ..Limits::default()
         };
-        let mut log = Log::start(&config.log.with_absolute_path(launch.named_base()))?;
+        let mut log = Log::start(&config.log.with_absolute_path(launch.unresolved_base()))?;
         stoker_os::set_nonblocking(&listener)?;
         let store = match store {
             Some(store) => store,

@@ -148,10 +148,11 @@ fn conflicting_store(other: &Running, config: &Path, store: &Path) -> Failure {
     let (pid, socket) = (other.pid, other.socket.display());
     let directory = config.parent().unwrap_or(config);
     Failure::Config(format!(
-        "there is no job store {} yet, and another Stoker (pid {pid}) that was started with the same configuration {} \
-         still runs: with a new store, its jobs would be hidden\n    \
-         to have it run the code of this release, use 'stoker reload --socket {socket}'; to replace it, stop it \
-         first; and use a path that all releases share, such as [store] path = {:?}",
+        "refusing to create a new job store {}: another Stoker (pid {pid}) that was started with the same \
+         configuration {} still runs, and the new store would not contain its jobs\n    \
+         to run the code of this release in the other Stoker: stoker reload --socket {socket}\n    \
+         to replace the other Stoker: stop it, and move its job store to the new path\n    \
+         to avoid this error after each deploy: set a path that all releases share, such as [store] path = {:?}",
         store.display(),
         config.display(),
         shared_store_for(store, directory)

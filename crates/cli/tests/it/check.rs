@@ -434,7 +434,7 @@ fn check_explains_a_valid_configuration() {
         output.stdout,
         "stoker.toml is valid\n\
          pool web: 2 to 8 workers of: php web.php\n  service users: weight 1\n\
-         pool mail: 3 workers of: php mail.php\n  queue mails: weight 3, 1 reserved, at most 2\n\
+         pool mail: 3 workers of: php mail.php\n  queue mails: weight 3, 1 guaranteed, at most 2\n\
          pool far: 1 worker that connects to the socket\n\
          queues and services that workers announce are added with weight 1\n"
     );

@@ -645,7 +645,7 @@ fn usage_errors_show_the_usage() {
         ),
         (
             &["push", "mails", "--key", ""],
-            "a key or type must have 1 to 200 bytes",
+            "invalid --key of 0 bytes: expected 1 to 200 bytes",
         ),
         (&["jobs"], "Usage: stoker jobs"),
         (

@@ -408,7 +408,7 @@ impl Plane {
             let certain = self.guaranteed_slots_with(*pool, config.min);
             if sum > certain {
                 let text = format!(
-                    "pool {name} guarantees only {}, but {sum} would be reserved",
+                    "pool {name} guarantees only {}, but the reserves of its queues would add up to {sum}",
                     counted(certain, "worker")
                 );
                 return Err(Rejected::invalid(text));

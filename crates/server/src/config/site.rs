@@ -213,8 +213,11 @@ pub(super) fn check_addresses(config: &Config, root: &DeTable<'_>, mistakes: &mu
                 (None, None) => before.iter().find_map(|before| conflict(before, site)),
             };
             if let Some(what) = what.filter(|_| address.port() != 0) {
-                let hint = "give each site its own address, or its own hosts";
-                mistakes.add(place, &key, what, Some(hint.to_owned()));
+                let hint = match other {
+                    Some((_, other)) => format!("give the site another address, or change {other}"),
+                    None => "give each site its own address, or its own hosts".to_owned(),
+                };
+                mistakes.add(place, &key, what, Some(hint));
             }
             before.push(site);
         }

@@ -36,7 +36,7 @@ impl Plane {
             return Err("the server is shutting down".to_owned());
         }
         base::refresh_base(&mut self.launch, &mut self.log).map_err(|error| {
-            let directory = self.launch.named_base().display();
+            let directory = self.launch.unresolved_base().display();
             format!("cannot find {directory}: {error}")
         })?;
         let report = match only {

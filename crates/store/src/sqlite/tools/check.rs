@@ -51,11 +51,11 @@ const RULES: [(&str, &str); 13] = [
     (
         "SELECT id FROM jobs WHERE (state = 0 AND ord IS NULL) OR (state IN (1, 3) AND ord IS NOT NULL) OR \
          state NOT IN (0, 1, 2, 3)",
-        "the job's place in its queue does not match its state",
+        "the job's position in its queue does not match its state",
     ),
     (
         "SELECT min(id) FROM jobs WHERE state = 0 GROUP BY queue, class, key, ord HAVING count(*) > 1",
-        "the job shares its place with another one",
+        "another job has the same position in the queue",
     ),
     (
         "SELECT id FROM jobs WHERE queue NOT IN (SELECT id FROM queues) UNION ALL \
