@@ -87,7 +87,7 @@ final class Worker
      *
      * @param string               $method     "service.method", 1 to 255 characters of A-Z a-z 0-9 _ . : / @ -
      * @param callable(Task): mixed $handler
-     * @param bool                 $idempotent a call may run again if its worker dies
+     * @param bool                 $idempotent whether calls may be retried if their worker dies
      * @throws \InvalidArgumentException the method's name is invalid
      */
     public function onCall(string $method, callable $handler, bool $idempotent = false): self

@@ -146,6 +146,10 @@ fn millis(time: &str) -> Result<u64> {
 }
 
 fn short(time: &str) -> Result<u32> {
-    let long = |_| Failure::Usage(format!("'{time}' is longer than 49 days"));
+    let long = |_| {
+        Failure::Usage(format!(
+            "invalid duration {time:?}: expected at most 49 days"
+        ))
+    };
     u32::try_from(millis(time)?).map_err(long)
 }

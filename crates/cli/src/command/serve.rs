@@ -126,8 +126,8 @@ fn recorded(launch: &Launch, socket: &Path) -> Result<Option<Record>> {
         Ok(record) => record.map(Some),
         Err(error) => {
             let text = format!(
-                "cannot record that this Stoker runs ({error}): another one that is started with this configuration \
-                 after a deploy will not be rejected"
+                "cannot record that this Stoker is running ({error}): a second Stoker that is started with this \
+                 configuration after a deploy will not be rejected"
             );
             // An error while writing to stderr can't be reported anywhere.
             writeln!(io::stderr(), "stoker: {text}").ok();
@@ -194,7 +194,7 @@ fn configuration(serve: &Serve) -> Result<(Launch, Config)> {
     let text = match is_site {
         true => front_controller::configuration(&absolute_as_named(file)?, serve.listen.as_deref()),
         false if serve.listen.is_some() => {
-            let text = "--listen is the address of a web site: name its front controller, such as public/index.php";
+            let text = "--listen is the address of a web site: add its front controller to the command, such as public/index.php";
             return Err(Failure::Usage(text.to_owned()));
         }
         false => Config::for_command(&command_of(&serve.worker)?),

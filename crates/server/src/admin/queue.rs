@@ -239,7 +239,7 @@ impl Plane {
     pub(crate) fn on_operator_timeout(&mut self, ticket: Ticket) {
         if let Some((conn, id)) = self.jobs.stop_waiting(ticket) {
             let text = format!(
-                "this is in effect, but not stored yet{}. It will be stored as soon as possible; until then a restart \
+                "the change is in effect, but not stored yet{}. It will be stored as soon as possible; until then a restart \
                  would undo it",
                 self.why_store_waits()
             );

@@ -107,7 +107,7 @@ impl PathChecks<'_> {
             if !path.is_dir() {
                 let what = format!("there is no directory {}", path.display());
                 let hint =
-                    "create it, or correct the path; it is relative to the configuration file";
+                    "create it, or correct the path, which is relative to the configuration file";
                 self.add_mistake(&["site", &site.name, key], what, hint);
                 return;
             }
@@ -177,7 +177,7 @@ impl PathChecks<'_> {
             } else {
                 let what = format!("there is no directory {}", directory.display());
                 let hint =
-                    "create it, or correct the path; it is relative to the configuration file";
+                    "create it, or correct the path, which is relative to the configuration file";
                 self.add_mistake(&["pool", &pool.name, "directory"], what, hint);
             }
         }
@@ -223,7 +223,7 @@ impl PathChecks<'_> {
         let is_script = Path::new(script).extension().is_some() && !script.starts_with('-');
         if is_interpreter && is_script && !path.is_file() {
             let what = format!("file not found: {}", path.display());
-            let hint = "correct the path; it is relative to the pool's directory";
+            let hint = "correct the path, which is relative to the pool's directory";
             self.add_mistake(&["pool", &pool.name, "command"], what, hint);
         }
     }
@@ -238,7 +238,7 @@ impl PathChecks<'_> {
             let path = directory.join(program);
             if !path.is_file() {
                 let what = format!("file not found: {}", path.display());
-                let hint = "correct the path; it is relative to the pool's directory";
+                let hint = "correct the path, which is relative to the pool's directory";
                 self.add_mistake(&key, what, hint);
             } else if !is_executable(&path) {
                 let what = format!("{} is not executable", path.display());
@@ -291,7 +291,7 @@ fn missing_directory(path: &Path) -> (String, String) {
     let parent = path.parent().unwrap_or(path).display();
     (
         format!("its directory {parent} does not exist"),
-        "create it, or correct the path; it is relative to the configuration file".to_owned(),
+        "create it, or correct the path, which is relative to the configuration file".to_owned(),
     )
 }
 

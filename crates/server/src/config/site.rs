@@ -244,7 +244,7 @@ fn conflict(one: &SiteConfig, other: &SiteConfig) -> Option<String> {
     }
     if one.hosts.is_empty() && other.hosts.is_empty() {
         return Some(format!(
-            "site {name} has the same address, and neither names its hosts"
+            "site {name} has the same address, and neither site sets hosts"
         ));
     }
     let same = one.hosts.iter().find(|host| {

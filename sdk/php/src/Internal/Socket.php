@@ -114,7 +114,7 @@ final class Socket
     {
         clearstatcache(true, $path);
         if (($stat = stat($path)) === false) {
-            return 'this user may not enter a directory of its path';
+            return 'this user has no permission to search a directory of its path';
         }
         $user = function_exists('posix_getpwuid') ? posix_getpwuid($stat['uid'])['name'] ?? null : null;
         $group = function_exists('posix_getgrgid') ? posix_getgrgid($stat['gid'])['name'] ?? null : null;

@@ -205,8 +205,8 @@ impl Plane {
         }
         if is_scaled {
             let text = format!(
-                "pool {} has its configured size again: its queues reserve {reserved}, and 'stoker \
-                 scale' had set a minimum of {}",
+                "pool {} has its configured size again: the reserves of its queues add up to {reserved}, \
+                 and 'stoker scale' had set a minimum of {}",
                 after.name, now.0
             );
             let name = after.name.as_str();
