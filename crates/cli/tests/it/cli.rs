@@ -446,7 +446,7 @@ fn queues_are_shown_paused_resumed_and_set() {
         &app,
         &["set", "mails"],
         2,
-        "expected --weight, --reserve or --limit",
+        "expected --weight, --reserve, --limit or --reset",
     );
     expect_failure(
         &app,

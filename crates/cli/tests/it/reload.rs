@@ -483,7 +483,7 @@ fn a_reload_of_one_pool_applies_nothing_else_and_reports_it() {
     app.dir.write("stoker.toml", pool_of("serve", more));
     let output = app.cli(&["reload", "p"]);
     assert_eq!(output.code, 0, "{}", output.stderr);
-    let told = "stoker: applied from the configuration: pool.p.workers\nstoker: changed in the configuration, and \
+    let told = "stoker: applied from the configuration: pool.p.workers\nstoker: changed in the configuration, but \
                 not applied by the reload of a single pool; use 'stoker reload' without a pool: queue.mails\n";
     assert_eq!(output.stderr, told);
     assert_eq!(app.pool()["max"], 2);
