@@ -271,7 +271,7 @@ impl Plane {
         let seed = wall_ms() ^ u64::from(stoker_os::own_pid()) << 32;
         let limits = Limits {
             boots_at_once: config.boots_at_once,
-            lane: MAX_LANE_WINDOW,
+            load_window: MAX_LANE_WINDOW,
             seed,
             ..Limits::default()
         };

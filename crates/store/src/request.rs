@@ -302,7 +302,7 @@ pub struct Import {
     pub job: NewJob,
     pub counters: RunCounters,
     /// The job's id in the store it was exported from.
-    pub was: String,
+    pub exported_id: String,
     /// Set for a failed job. A job without an error becomes ready, delayed or suspended.
     pub error: Option<JobError>,
     pub checkpoint: Option<Vec<u8>>,

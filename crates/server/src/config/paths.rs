@@ -23,7 +23,7 @@ pub struct Source<'a> {
     pub file: &'a str,
     pub text: &'a str,
     pub config: &'a Config,
-    /// The directory that the paths are relative to, as it was named.
+    /// The directory that the paths are relative to, with its symbolic links unresolved.
     pub base: &'a Path,
     /// The socket is named elsewhere, so the one of the file is not used.
     pub socket_is_named: bool,

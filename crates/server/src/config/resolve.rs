@@ -447,7 +447,7 @@ fn pool_of(
 /// Checks that every pool always has as many workers as its queues reserve.
 fn check_reserves(config: &Config, root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) {
     for pool in &config.pools {
-        let reserved = config.reserved_of(&pool.name);
+        let reserved = config.sum_of_reserves(&pool.name);
         if pool.core.spawned && reserved > u64::from(pool.guaranteed_slots()) {
             let what = format!(
                 "the reserves of its queues add up to {}, but it guarantees only {}",

@@ -133,7 +133,7 @@ impl Plane {
             match after.filter(|after| before.can_become(after)) {
                 Some(after) => {
                     new_pools.remove(&before.name);
-                    self.change_pool(id, before, after, new.reserved_of(&after.name), file);
+                    self.change_pool(id, before, after, new.sum_of_reserves(&after.name), file);
                 }
                 None => {
                     let text = format!(
@@ -262,7 +262,7 @@ impl Plane {
             ));
         };
         let before = self.config.pools[place].clone();
-        let reserved = self.config.reserved_of(&name);
+        let reserved = self.config.sum_of_reserves(&name);
         let mut report = Report::default();
         if before.can_become(after) && u64::from(after.guaranteed_slots()) >= reserved {
             let all = self.config.differences(&new);

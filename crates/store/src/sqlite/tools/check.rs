@@ -83,7 +83,7 @@ const RULES: [(&str, &str); 13] = [
     ),
     (
         "SELECT id FROM damaged",
-        "the job was found damaged and set aside in the table `damaged`; its readable data is there",
+        "the job was found damaged and set aside in the table `damaged`; that table has its readable data",
     ),
 ];
 
@@ -167,7 +167,7 @@ fn foreign(db: &Connection, table: &Table) -> rusqlite::Result<Option<String>> {
         let rows = if count == 1 { "row" } else { "rows" };
         format!(
             "{name}: {count} {rows} ({key} {first} first) written by another program than Stoker, and so without a \
-             checksum: damage can't be found there"
+             checksum: damage in them can't be detected"
         )
     }))
 }
