@@ -65,7 +65,7 @@ fn too_many(groups: &BTreeMap<u32, Vec<&str>>) -> String {
     )
 }
 
-/// Describes who may open a socket, for the error message to a user who may not.
+/// Describes who may open a socket, for the error message to a user who is not permitted to.
 pub(crate) fn described(path: &Path) -> String {
     let Ok(socket) = fs::metadata(path) else {
         return "this user has no permission to search a directory of its path".to_owned();

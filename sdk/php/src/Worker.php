@@ -184,7 +184,7 @@ final class Worker
     /**
      * Serves tasks until Stoker asks this worker to exit, the connection ends, or stop() is called.
      *
-     * Over tcp:// and tls://, the worker reconnects if the connection is lost. A running handler continues meanwhile; its
+     * Over tcp:// and tls://, the worker reconnects if the connection is lost. A running handler continues during that time; its
      * output of that time is lost, but its answer is delivered. If the worker reconnects only after Stoker has ended its
      * session ([listen] resume_timeout), the answer is dropped, and a line on stderr says so.
      *

@@ -109,7 +109,7 @@ final class Socket
         return $stream;
     }
 
-    /** Describes who may open the socket, for the error message to a user who may not. */
+    /** Describes who may open the socket, for the error message to a user who is not permitted to. */
     private static function describeAccess(string $path): string
     {
         clearstatcache(true, $path);
