@@ -107,7 +107,7 @@ pub(crate) const QUEUE: Schema<Queue> = Schema {
             "ack",
             "\"done\"",
             word!(core.ack_on_delivery, ["done", "delivery"]),
-            "`done`: a job is done when its handler returns; if the worker dies, the job is retried. `delivery`: a job is done before it starts, so it never runs twice, but is lost if the worker dies.",
+            "`done`: a job is done when its handler returns; if the worker dies, the job is retried. `delivery`: a job is done before it starts, so it never runs twice, and is not retried if its run fails or its worker dies.",
         ),
         key(
             "keep_done",
