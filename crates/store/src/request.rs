@@ -442,11 +442,13 @@ pub struct Lane {
     pub class: u8,
     pub key: Box<[u8]>,
     pub jobs: Vec<Job>,
+    /// The lane has more ready jobs than these.
     pub more: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
+    /// The number of jobs that were changed.
     pub count: u64,
     /// Jobs that match and are loaded into the scheduler.
     pub loaded: Vec<JobId>,
