@@ -48,7 +48,7 @@ struct Shared<'a> {
 }
 
 impl Launch<'_> {
-    /// Starts the program. Returns its pid after the exec has succeeded. All signals are blocked meanwhile: no handler
+    /// Starts the program. Returns its pid after the exec has succeeded. All signals are blocked until then: no handler
     /// may run in the child, because it shares this process's memory.
     pub(crate) fn start(&self, _blocked: &Blocked) -> io::Result<i32> {
         let shared = Shared {

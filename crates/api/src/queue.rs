@@ -51,7 +51,7 @@ request! {
         pub queue: QueueName = "queue",
         /// Share of the pool's slots, by busy time, relative to the other queues
         pub weight: Option<Number<1, 1_000_000>> = "weight",
-        /// Number of reserved slots: while the queue uses fewer, it gets the next free slot
+        /// Guaranteed minimum of slots: while the queue uses fewer, it gets the next free slot
         pub reserve: Option<Number<0, 1_000_000>> = "reserve",
         /// Maximum number of tasks that run at once
         pub limit: Option<Limit> = "limit",
@@ -113,7 +113,7 @@ answer! {
         pub pool: Option<String> = "pool",
         /// Share of the pool's slots, by busy time, relative to the other queues
         pub weight: u32 = "weight",
-        /// Number of reserved slots: while the queue uses fewer, it gets the next free slot
+        /// Guaranteed minimum of slots: while the queue uses fewer, it gets the next free slot
         pub reserve: u32 = "reserve",
         /// Maximum number of tasks that run at once; `null` for no limit
         pub limit: Option<u32> = "limit",

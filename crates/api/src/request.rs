@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The users who may send a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Every user who may connect to the socket. Data that the user may not see is left out of the answer.
+    /// Every user who may connect to the socket. Data that the user is not permitted to see is left out of the answer.
     Anyone,
     /// Root and the user that the server runs as.
     Administrator,

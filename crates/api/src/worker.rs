@@ -4,7 +4,7 @@ use crate::pool::Pool;
 use serde::{Deserialize, Serialize};
 
 request! {
-    /// Lists workers and pools. The id of a task is `null` if the caller may not see the task.
+    /// Lists workers and pools. The id of a task is `null` if the caller is not permitted to see the task.
     pub struct List: "stoker.worker" "list" by Anyone -> Workers {}
 }
 
@@ -99,7 +99,7 @@ answer! {
 answer! {
     /// A running task.
     pub struct Task {
-        /// The job's id, or a label of the call; `null` if the caller may not see the task
+        /// The job's id, or a label of the call; `null` if the caller is not permitted to see the task
         pub id: Option<String> = "id",
         /// The task's queue or service
         pub queue: String = "queue",

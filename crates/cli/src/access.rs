@@ -65,10 +65,10 @@ fn too_many(groups: &BTreeMap<u32, Vec<&str>>) -> String {
     )
 }
 
-/// Describes who may open a socket, for the error message to a user who may not.
+/// Describes who may open a socket, for the error message to a user who is not permitted to.
 pub(crate) fn described(path: &Path) -> String {
     let Ok(socket) = fs::metadata(path) else {
-        return "this user may not enter a directory of its path".to_owned();
+        return "this user has no permission to search a directory of its path".to_owned();
     };
     let (user, group) = names(socket.uid(), socket.gid());
     let mode = socket.permissions().mode() & 0o777;

@@ -116,7 +116,7 @@ pub(crate) enum Lab {
     /// Measure an application under every strategy: time, throughput, CPU, memory, and what is isolated between two tasks
     ///
     /// Starts a Stoker for each strategy, on a free port of this machine and one at a time, and nginx with php-fpm if both are
-    /// installed. Nothing of them is left when the command ends, also on Ctrl-C. A strategy that can't be measured is
+    /// installed. The command leaves no process or file behind, even after Ctrl-C. A strategy that can't be measured is
     /// listed with the reason. The guide "Choosing a strategy" explains the table and the JSON.
     Isolation(Isolation),
 }
@@ -218,7 +218,7 @@ pub(crate) struct TokenOptions {
     #[arg(long, value_name = "TIME")]
     pub(crate) expires: Option<String>,
     /// Authenticate peers by this name in their client certificate; requires [listen] client_ca. The token's secrets become
-    /// invalid. `none` returns to secrets
+    /// invalid. `none` removes the name
     #[arg(long, value_name = "NAME")]
     pub(crate) certificate: Option<String>,
 }
@@ -246,7 +246,7 @@ pub(crate) struct Set {
     /// The share of the pool's slots, relative to the other queues of the pool
     #[arg(long)]
     pub(crate) weight: Option<u32>,
-    /// The number of slots that are reserved for the queue
+    /// The guaranteed minimum of slots: while the queue uses fewer, it gets the next free slot
     #[arg(long)]
     pub(crate) reserve: Option<u32>,
     /// Maximum number of the queue's tasks that run at once, or none

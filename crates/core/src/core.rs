@@ -18,9 +18,9 @@ pub struct Limits {
     /// Maximum number of queues and services, configured and announced.
     pub queues: usize,
     /// Maximum number of tasks assigned to a one-slot worker: the running one and the prefetched ones.
-    pub window: usize,
+    pub prefetch_window: usize,
     /// Number of tasks of one lane that are loaded from a store, if the queue has few keys.
-    pub lane: u32,
+    pub load_window: u32,
     /// Seed for all jitter.
     pub seed: u64,
 }
@@ -30,8 +30,8 @@ impl Default for Limits {
         Self {
             boots_at_once: 2,
             queues: 4096,
-            window: 64,
-            lane: 256,
+            prefetch_window: 64,
+            load_window: 256,
             seed: 0,
         }
     }

@@ -86,9 +86,9 @@ impl Estimate {
         self.median().is_some_and(|median| median >= left)
     }
 
-    /// Whether this task, which is estimated to miss its deadline, is the one in [`ONE_PROBE_IN`] that may run as a
-    /// probe.
-    pub(crate) fn admits_probe(&mut self) -> bool {
+    /// Counts a task that is estimated to miss its deadline. Returns whether it is the one in [`ONE_PROBE_IN`] that may
+    /// run as a probe.
+    pub(crate) fn record_probe_candidate(&mut self) -> bool {
         self.probe_candidates = (self.probe_candidates + 1) % ONE_PROBE_IN;
         self.probe_candidates == 0
     }
@@ -144,7 +144,9 @@ mod tests {
         let mut estimate = of([1_000; 64]);
         assert!(!estimate.exceeds(Span(1_001)));
         assert!(estimate.exceeds(Span(1_000)));
-        let passed = (1..=200).filter(|_| estimate.admits_probe()).count();
+        let passed = (1..=200)
+            .filter(|_| estimate.record_probe_candidate())
+            .count();
         assert_eq!(passed, 10);
     }
 

@@ -138,7 +138,7 @@ impl Core {
             "{id:?} {key_id:?} {class}: by age"
         );
         let may_request =
-            !lane.more || lane.requested || len > queue.min_window(self.limits.lane) / 2;
+            !lane.more || lane.requested || len > queue.min_window(self.limits.load_window) / 2;
         assert!(
             may_request || self.draining.is_some(),
             "{id:?} {key_id:?} {class}: the lane is low and the store has more, but none are requested"
@@ -150,7 +150,7 @@ impl Core {
         let worker = &self.workers[id];
         let (assigned, slots) = (worker.tasks.len(), usize::from(worker.slots));
         assert!(
-            assigned <= slots.max(self.limits.window),
+            assigned <= slots.max(self.limits.prefetch_window),
             "{id:?}: assigned more than its window"
         );
         assert!(

@@ -3,8 +3,8 @@
 //!
 //! Each way has a row. In each round every row is measured once, in an order that changes from round to round, on a server
 //! that is started for it and is the only one that runs. A figure of the report is the median of the rounds, with a
-//! confidence interval ([`Summary`]). The null row measures the first way a second time: differences between rows that are
-//! not larger than that between these two mean nothing.
+//! confidence interval ([`Summary`]). The null row measures the first way a second time: the difference between its two rows is
+//! the noise floor, and smaller differences between other rows are to be ignored.
 
 mod application;
 mod config;

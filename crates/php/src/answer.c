@@ -150,14 +150,14 @@ bool answer_write(const char *bytes, size_t len)
     written += len;
     if (answer_file_is_open()) {
         if (!answer_file_write(bytes, len))
-            answer.invalid = "its file for a large answer can't be written";
+            answer.invalid = "the temporary file for a large answer can't be written";
         return is_wanted();
     }
     bool is_large = answer.body.len + len > MAX_KEPT;
     if (!answer.has_begun && is_large && task->is_http && answer_file_open(task)) {
         bool is_written = answer_file_write(answer.body.bytes, answer.body.len) && answer_file_write(bytes, len);
         if (!is_written)
-            answer.invalid = "its file for a large answer can't be written";
+            answer.invalid = "the temporary file for a large answer can't be written";
         buffer_reset(&answer.body);
         return is_wanted();
     }
@@ -202,7 +202,7 @@ static void succeed(void)
 {
     bool is_last = answer.has_begun;
     if (is_last && !(stream())) {
-        fail(WIRE_CANCELLED, &(struct verdict){.text = "nobody waits for the rest of the answer"});
+        fail(WIRE_CANCELLED, &(struct verdict){.text = "the caller no longer waits for the rest of the answer"});
         return;
     }
     struct wire_frame frame = {.type = is_last ? WIRE_DATA : WIRE_RES, .id = task->id, .ttl = worked()};
@@ -244,7 +244,7 @@ void answer_end(const struct verdict *verdict)
         buffer_reset(&answer.body);
     bool has_failed = verdict->status != WIRE_OK && (!task->is_http || answer.has_begun);
     if (worker.is_cancelled) {
-        fail(WIRE_CANCELLED, &(struct verdict){.text = "it was cancelled, or its time is up"});
+        fail(WIRE_CANCELLED, &(struct verdict){.text = "the task was cancelled, or its deadline has passed"});
     } else if (has_failed) {
         fail(verdict->status, verdict);
     } else if (answer.invalid) {

@@ -125,7 +125,7 @@ const char *message_parse(struct message *message, char *bytes, size_t len)
     if (!message_find(message, "host"))
         return "it has no host field";
     if (message_find(message, "transfer-encoding"))
-        return "its body may not be encoded (transfer-encoding)";
+        return "transfer-encoding is not supported: send the body with content-length";
     return parse_length(message);
 }
 

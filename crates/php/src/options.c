@@ -57,6 +57,6 @@ void options_read(struct options *options, int count, char **words)
         return;
     char *path = realpath(words[at], NULL);
     if (!path)
-        fail("there is no script ", words[at]);
+        fail("script not found: ", words[at]);
     words[at] = path;
 }

@@ -14,7 +14,7 @@ const char *request_begin(struct task *task, const char *script, bool runs_all)
     if (!task->is_http) {
         body_of_task(&request.body, task);
         request.script = strdup(script);
-        return request.script ? NULL : "there is no memory for it";
+        return request.script ? NULL : "there is no memory for the task";
     }
     request.body.file = -1;
     request.script = runs_all ? strdup(script) : task_text(task, WIRE_SCRIPT);

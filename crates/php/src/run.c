@@ -145,7 +145,7 @@ void run_task(struct task *task)
     answer_begin(task);
     worker.current = task;
     if (is_missing())
-        answer_end(&(struct verdict){.status = WIRE_EXCEPTION, .text = "the script of the pool's command does not exist"});
+        answer_end(&(struct verdict){.status = WIRE_EXCEPTION, .text = "the script in the pool's command does not exist"});
     else
         serve();
     if (sapi_is_forked)
@@ -155,7 +155,7 @@ void run_task(struct task *task)
     SIGG(reset) = 0;
 #endif
     if (!answer.is_done)
-        answer_end(&(struct verdict){.status = WIRE_EXCEPTION, .text = "the engine could not begin a request"});
+        answer_end(&(struct verdict){.status = WIRE_EXCEPTION, .text = "PHP could not start the request"});
     worker.current = NULL;
     request_end();
     isolation_reset();

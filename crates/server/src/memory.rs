@@ -167,7 +167,7 @@ impl Plane {
         let max_inflight = of_user.max_inflight.map(|max| max as usize);
         if max_inflight.is_some_and(|max| calls >= max) {
             let text = format!(
-                "{user} has {calls} calls under way, including cancelled ones (its --inflight)"
+                "{user} has {calls} calls under way, including cancelled ones (the token's --inflight)"
             );
             return Some(text);
         }

@@ -313,8 +313,8 @@ impl Plane {
                 // Issue 9, A27: a script that only defines its handlers exits at once, with code 0.
                 let hint = match exit {
                     Exit::Code(0) if !handle.ready => {
-                        ". It ended without serving: a worker must call run() at its end; for a program that does not \
-                         speak Stoker's protocol, set protocol = false"
+                        ". The process ended without serving: a worker script must end with a call of run(); for a \
+                         program that does not speak Stoker's protocol, set protocol = false"
                     }
                     _ => "",
                 };

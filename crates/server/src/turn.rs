@@ -272,11 +272,11 @@ impl Plane {
         let seed = wall_ms() ^ u64::from(stoker_os::own_pid()) << 32;
         let limits = Limits {
             boots_at_once: config.boots_at_once,
-            lane: MAX_LANE_WINDOW,
+            load_window: MAX_LANE_WINDOW,
             seed,
             ..Limits::default()
         };
-        let mut log = Log::start(&config.log.with_absolute_path(launch.named_base()))?;
+        let mut log = Log::start(&config.log.with_absolute_path(launch.unresolved_base()))?;
         stoker_os::set_nonblocking(&listener)?;
         let store = match store {
             Some(store) => store,

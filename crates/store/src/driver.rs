@@ -131,13 +131,17 @@ pub struct QueuePolicy {
     pub window: u32,
     /// The jobs of a key run one at a time, retries included.
     pub ordered: bool,
-    /// Retention of done and cancelled jobs: the maximum number, and the maximum age.
+    /// The maximum number of done and cancelled jobs that are kept.
     pub done: u64,
+    /// How long done and cancelled jobs are kept.
     pub done_ms: u64,
+    /// The maximum number of failed jobs that are kept.
     pub failed: u64,
+    /// How long failed jobs are kept.
     pub failed_ms: u64,
-    /// Retention of the payload of a done job; 0 deletes the payload when the job ends.
+    /// How long the payload of a done job is kept; 0 deletes the payload when the job ends.
     pub payload_ms: u64,
+    /// How long a result is kept, unless the push sets another time.
     pub result_ms: u64,
     /// How long a push with the same idempotency key is recognised as a repetition.
     pub idempotency_ms: u64,

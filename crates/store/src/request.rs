@@ -302,7 +302,7 @@ pub struct Import {
     pub job: NewJob,
     pub counters: RunCounters,
     /// The job's id in the store it was exported from.
-    pub was: String,
+    pub exported_id: String,
     /// Set for a failed job. A job without an error becomes ready, delayed or suspended.
     pub error: Option<JobError>,
     pub checkpoint: Option<Vec<u8>>,
@@ -442,11 +442,13 @@ pub struct Lane {
     pub class: u8,
     pub key: Box<[u8]>,
     pub jobs: Vec<Job>,
+    /// The lane has more ready jobs than these.
     pub more: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
+    /// The number of jobs that were changed.
     pub count: u64,
     /// Jobs that match and are loaded into the scheduler.
     pub loaded: Vec<JobId>,

@@ -36,6 +36,7 @@ impl Counters {
         self.commit_us.fetch_add(us, Ordering::Relaxed);
     }
 
+    /// Records the sizes of the database file and its journal.
     pub(crate) fn sizes(&self, file: u64, journal: u64) {
         self.file_bytes.store(file, Ordering::Relaxed);
         self.journal_bytes.store(journal, Ordering::Relaxed);

@@ -280,7 +280,7 @@ final class Task
     }
 
     /**
-     * Waits, and notices meanwhile if Stoker shuts this worker down. A task that cannot start its work yet calls returned()
+     * Waits, and stops waiting when Stoker shuts this worker down. A task that cannot start its work yet calls returned()
      * in that case; one that answers in parts, for example with server-sent events, ends its answer.
      *
      * @param float $seconds time to wait

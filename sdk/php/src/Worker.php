@@ -87,7 +87,7 @@ final class Worker
      *
      * @param string               $method     "service.method", 1 to 255 characters of A-Z a-z 0-9 _ . : / @ -
      * @param callable(Task): mixed $handler
-     * @param bool                 $idempotent a call may run again if its worker dies
+     * @param bool                 $idempotent whether calls may be retried if their worker dies
      * @throws \InvalidArgumentException the method's name is invalid
      */
     public function onCall(string $method, callable $handler, bool $idempotent = false): self
@@ -185,7 +185,7 @@ final class Worker
     /**
      * Serves tasks until Stoker asks this worker to exit, the connection ends, or stop() is called.
      *
-     * Over tcp:// and tls://, the worker reconnects if the connection is lost. A running handler continues meanwhile; its
+     * Over tcp:// and tls://, the worker reconnects if the connection is lost. A running handler continues during that time; its
      * output of that time is lost, but its answer is delivered. If the worker reconnects only after Stoker has ended its
      * session ([listen] resume_timeout), the answer is dropped, and a line on stderr says so.
      *

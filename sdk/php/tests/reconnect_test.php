@@ -369,7 +369,7 @@ test('connect: if access to the socket is denied, the error names its owner and 
     };
     $whose = 'it belongs to user root and group root, with mode 0640; the server\'s configuration sets these as socket_group and socket_mode of [stoker]';
     holds(str_contains($message = $refused(0755), "permission denied for Stoker's socket") && str_contains($message, $whose), $message);
-    holds(str_contains($message = $refused(0700), 'this user may not enter a directory of its path'), $message);
+    holds(str_contains($message = $refused(0700), 'this user has no permission to search a directory of its path'), $message);
     unlink($stage->socket);
     rmdir($dir);
 });

@@ -47,7 +47,7 @@ answer! {
         pub place: Option<String> = "place",
         /// When the run failed
         pub at: String = "at",
-        /// Equal for failures with the same cause: the same class, place and message, apart from numbers
+        /// Equal for failures with the same cause: the same class, location and message, apart from numbers
         pub fingerprint: String = "fingerprint",
     }
 }

@@ -110,7 +110,7 @@ fn explain(config: &Config, access: &Access, warnings: &[String]) -> String {
 fn share(kind: &str, name: &str, core: &stoker_server::config::QueueConfig) -> String {
     let mut line = format!("  {kind} {name}: weight {}", core.weight);
     if core.reserve > 0 {
-        line += &format!(", {} reserved", core.reserve);
+        line += &format!(", {} guaranteed", core.reserve);
     }
     if core.limit != u32::MAX {
         line += &format!(", at most {}", core.limit);

@@ -35,7 +35,7 @@ pub(crate) fn set(client: &mut Client, set: &Set, json: bool) -> Result {
     let limit = set.limit.as_deref().map(limit).transpose()?;
     if !set.reset && set.weight.or(set.reserve).is_none() && limit.is_none() {
         return Err(Failure::Usage(
-            "expected --weight, --reserve or --limit, or --reset".to_owned(),
+            "expected --weight, --reserve, --limit or --reset".to_owned(),
         ));
     }
     let request = queue::Set {
@@ -143,7 +143,7 @@ fn print_config_keys(answer: &Reloaded) {
         ),
         (
             &answer.skipped,
-            "changed in the configuration, and not applied to one pool alone; use 'stoker reload' without a pool",
+            "changed in the configuration, but not applied by the reload of a single pool; use 'stoker reload' without a pool",
         ),
     ] {
         if !keys.is_empty() {

@@ -74,7 +74,7 @@ fn writable(file: &Path) -> Result<PathBuf> {
     match parent && !file.is_dir() {
         true => Ok(file),
         false => Err(Failure::Usage(format!(
-            "cannot write {}: --html is the name of a file in a folder that exists",
+            "cannot write {}: set --html to a file in a directory that exists",
             file.display()
         ))),
     }
@@ -229,7 +229,7 @@ fn notes(report: &Report) -> Vec<String> {
     let noise = [report.noise("p50_us"), report.noise("requests_per_second")];
     if let [Some(time), Some(rate)] = noise.map(|ratio| ratio.map(|ratio| (ratio - 1.0) * 100.0)) {
         notes.push(format!(
-            "Noise: the first strategy, measured twice, differs by {time:+.1} % (p50) and {rate:+.1} % (tasks/s). Smaller differences mean nothing."
+            "Noise: the first strategy, measured twice, differs by {time:+.1} % (p50) and {rate:+.1} % (tasks/s). Ignore smaller differences."
         ));
     }
     for row in &report.rows {

@@ -8,6 +8,7 @@ use crate::output::{print, print_json};
 use serde_json::json;
 use std::time::{SystemTime, UNIX_EPOCH};
 use stoker_server::config::parse_time;
+use stoker_server::counted;
 use stoker_wire::{Codec, Flags, Key, MetaBuf, Status, check_name};
 
 /// The maximum number of pushes in one write, well below the maximum number of unanswered requests of a connection.
@@ -84,16 +85,17 @@ fn metadata(push: &Push) -> Result<MetaBuf> {
         meta.push(Key::RETRY_UNTIL, &until.to_be_bytes());
     }
     let texts = [
-        (Key::FAIRNESS, &push.key, 200),
-        (Key::UNIQUE, &push.unique, 200),
-        (Key::IDEMPOTENCY, &push.idempotency, 200),
-        (Key::JOB_TYPE, &push.kind, 255),
+        (Key::FAIRNESS, "--key", &push.key, 200),
+        (Key::UNIQUE, "--unique", &push.unique, 200),
+        (Key::IDEMPOTENCY, "--idempotency", &push.idempotency, 200),
+        (Key::JOB_TYPE, "--type", &push.kind, 255),
     ];
-    for (key, text, max) in texts {
+    for (key, option, text, max) in texts {
         if let Some(text) = text {
             if text.is_empty() || text.len() > max {
                 return Err(Failure::Usage(format!(
-                    "a key or type must have 1 to {max} bytes"
+                    "invalid {option} of {}: expected 1 to {max} bytes",
+                    counted(text.len() as u64, "byte")
                 )));
             }
             meta.push(key, text.as_bytes());
@@ -116,7 +118,7 @@ fn metadata(push: &Push) -> Result<MetaBuf> {
         let waits = waits.collect::<Result<Vec<[u8; 4]>>>()?;
         if waits.len() > 100 {
             return Err(Failure::Usage(
-                "a backoff may have at most 100 durations".to_owned(),
+                "invalid --backoff: expected at most 100 durations".to_owned(),
             ));
         }
         meta.push(Key::BACKOFF, &waits.concat());
@@ -144,6 +146,10 @@ fn millis(time: &str) -> Result<u64> {
 }
 
 fn short(time: &str) -> Result<u32> {
-    let long = |_| Failure::Usage(format!("'{time}' is longer than 49 days"));
+    let long = |_| {
+        Failure::Usage(format!(
+            "invalid duration {time:?}: expected at most 49 days"
+        ))
+    };
     u32::try_from(millis(time)?).map_err(long)
 }

@@ -126,8 +126,8 @@ fn recorded(launch: &Launch, socket: &Path) -> Result<Option<Record>> {
         Ok(record) => record.map(Some),
         Err(error) => {
             let text = format!(
-                "cannot record that this Stoker runs ({error}): another one that is started with this configuration \
-                 after a deploy will not be rejected"
+                "cannot record that this Stoker is running ({error}): a second Stoker that is started with this \
+                 configuration after a deploy will not be rejected"
             );
             // An error while writing to stderr can't be reported anywhere.
             writeln!(io::stderr(), "stoker: {text}").ok();
@@ -148,10 +148,11 @@ fn conflicting_store(other: &Running, config: &Path, store: &Path) -> Failure {
     let (pid, socket) = (other.pid, other.socket.display());
     let directory = config.parent().unwrap_or(config);
     Failure::Config(format!(
-        "there is no job store {} yet, and another Stoker (pid {pid}) that was started with the same configuration {} \
-         still runs: with a new store, its jobs would be hidden\n    \
-         to have it run the code of this release, use 'stoker reload --socket {socket}'; to replace it, stop it \
-         first; and use a path that all releases share, such as [store] path = {:?}",
+        "refusing to create a new job store {}: another Stoker (pid {pid}) that was started with the same \
+         configuration {} still runs, and the new store would not contain its jobs\n    \
+         to run the code of this release in the other Stoker: stoker reload --socket {socket}\n    \
+         to replace the other Stoker: stop it, and move its job store to the new path\n    \
+         to avoid this error after each deploy: set a path that all releases share, such as [store] path = {:?}",
         store.display(),
         config.display(),
         shared_store_for(store, directory)
@@ -193,7 +194,7 @@ fn configuration(serve: &Serve) -> Result<(Launch, Config)> {
     let text = match is_site {
         true => front_controller::configuration(&absolute_as_named(file)?, serve.listen.as_deref()),
         false if serve.listen.is_some() => {
-            let text = "--listen is the address of a web site: name its front controller, such as public/index.php";
+            let text = "--listen is the address of a web site: add its front controller to the command, such as public/index.php";
             return Err(Failure::Usage(text.to_owned()));
         }
         false => Config::for_command(&command_of(&serve.worker)?),

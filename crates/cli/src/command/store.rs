@@ -54,7 +54,7 @@ fn path(file: &StoreFile) -> Result<PathBuf> {
         return Ok("stoker.db".into());
     }
     let (_, config) = read(&toml)?;
-    let in_memory = "this configuration keeps jobs in memory ([store] driver)";
+    let in_memory = "this configuration keeps jobs in memory ([store] driver), so there is no store file; to use another file, add --store FILE";
     let path = store_of(config).ok_or_else(|| Failure::Config(in_memory.to_owned()))?;
     // Paths in a configuration are relative to its directory.
     Ok(toml.parent().unwrap_or(Path::new("")).join(path))

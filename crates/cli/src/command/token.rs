@@ -326,7 +326,7 @@ fn check_patterns(token: &Token) -> Result {
         _ => "--queues or --services",
     };
     Err(Failure::Usage(format!(
-        "the role {role} permits nothing without {options}: name them, such as {} 'emails,reports-*', or '*' for all",
+        "the role {role} permits nothing without {options}: add {} with a list of names or patterns, such as 'emails,reports-*', or '*' for all",
         options.split(' ').next().unwrap_or_default()
     )))
 }

@@ -166,14 +166,14 @@ const BAD: &[(&str, &str)] = &[
     (
         "[log]\n[pool.app]\ncommand = [\"x\"]\nworkers = 2\n[queue.mails]\nreserve = 2\n[service.users]\n\
          reserve = 1\n",
-        ":2: pool.app.workers: its queues reserve 3 workers, but it guarantees only 2\n    raise the \
+        ":2: pool.app.workers: the reserves of its queues add up to 3 workers, but it guarantees only 2\n    raise the \
          minimum of workers to 3, or lower a reserve",
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\nworkers = 4\n[queue.mails]\nreserve = 2\nlimit = 1\n[service.users]\n\
          keep = 1\n",
-        ":4: queue.mails: keep must not be above reserve, nor reserve above limit\n\
-         :7: service.users: keep must not be above reserve, nor reserve above limit",
+        ":4: queue.mails: reserve (2) is above limit (1)\n    raise limit, or lower reserve\n\
+         :7: service.users: keep (1) is above reserve (0)\n    raise reserve, or lower keep",
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\n[queue.mails]\nweight = 0\ntries = 70000\nbackoff = \"linear\"\n",
@@ -339,7 +339,7 @@ const MISSING_FILES: &[(&str, &str)] = &[
     ),
     (
         "command = [\"./run.sh\"]",
-        ":2: pool.p.command: file not found: DIR/./run.sh\n    correct the path; it is relative to the pool's \
+        ":2: pool.p.command: file not found: DIR/./run.sh\n    correct the path, which is relative to the pool's \
          directory",
     ),
     (
@@ -349,19 +349,19 @@ const MISSING_FILES: &[(&str, &str)] = &[
     ),
     (
         "command = [\"sh\"]\ndirectory = \"gone\"\nuser = \"no-such-user\"",
-        ":3: pool.p.directory: there is no directory DIR/gone\n    create it, or correct the path; it is relative to \
+        ":3: pool.p.directory: there is no directory DIR/gone\n    create it, or correct the path, which is relative to \
          the configuration file\n\
          :4: pool.p.user: there is no user 'no-such-user'\n    use a name from /etc/passwd, or numbers: uid or uid:gid",
     ),
     (
         "command = [\"sh\"]\n[store]\npath = \"sub\"\n[log]\nfile = \"gone/log\"",
         ":4: store.path: sub is a directory\n    name a file, such as \"sub/stoker.db\"\n\
-         :6: log.file: its directory DIR/gone does not exist\n    create it, or correct the path; it is relative to \
+         :6: log.file: its directory DIR/gone does not exist\n    create it, or correct the path, which is relative to \
          the configuration file",
     ),
     (
         "command = [\"sh\"]\n[store]\npath = \"gone/jobs.db\"\n[stoker]\nsocket = \"gone/s.sock\"",
-        ":4: store.path: its directory DIR/gone does not exist\n    create it, or correct the path; it is relative to \
+        ":4: store.path: its directory DIR/gone does not exist\n    create it, or correct the path, which is relative to \
          the configuration file\n\
          :6: stoker.socket: its directory DIR/gone does not exist\n    create it, or correct the path; it is relative \
          to the configuration file",
@@ -453,7 +453,7 @@ fn check_explains_a_valid_configuration() {
         output.stdout,
         "stoker.toml is valid\n\
          pool web: 2 to 8 workers of: php web.php\n  service users: weight 1\n\
-         pool mail: 3 workers of: php mail.php\n  queue mails: weight 3, 1 reserved, at most 2\n\
+         pool mail: 3 workers of: php mail.php\n  queue mails: weight 3, 1 guaranteed, at most 2\n\
          pool far: 1 worker that connects to the socket\n\
          queues and services that workers announce are added with weight 1\n"
     );

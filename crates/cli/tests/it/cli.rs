@@ -446,7 +446,7 @@ fn queues_are_shown_paused_resumed_and_set() {
         &app,
         &["set", "mails"],
         2,
-        "expected --weight, --reserve or --limit",
+        "expected --weight, --reserve, --limit or --reset",
     );
     expect_failure(
         &app,
@@ -645,7 +645,7 @@ fn usage_errors_show_the_usage() {
         ),
         (
             &["push", "mails", "--key", ""],
-            "a key or type must have 1 to 200 bytes",
+            "invalid --key of 0 bytes: expected 1 to 200 bytes",
         ),
         (&["jobs"], "Usage: stoker jobs"),
         (

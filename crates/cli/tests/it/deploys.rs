@@ -157,7 +157,7 @@ fn no_new_store_is_created_while_another_stoker_runs_with_the_same_configuration
         app.dir.file("current/stoker.toml"),
     );
     for part in [
-        format!("there is no job store {}", store.display()),
+        format!("refusing to create a new job store {}", store.display()),
         format!("pid {pid}"),
         format!("stoker reload --socket {}", socket.display()),
         config.display().to_string(),

@@ -196,7 +196,7 @@ fn bad_options_are_rejected_before_anything_is_started() {
         (
             &["--html", "nowhere/lab.html"],
             2,
-            "--html is the name of a file in a folder that exists",
+            "set --html to a file in a directory that exists",
         ),
         (
             &["--socket", "stoker.sock"],

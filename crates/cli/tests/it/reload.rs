@@ -483,8 +483,8 @@ fn a_reload_of_one_pool_applies_nothing_else_and_reports_it() {
     app.dir.write("stoker.toml", pool_of("serve", more));
     let output = app.cli(&["reload", "p"]);
     assert_eq!(output.code, 0, "{}", output.stderr);
-    let told = "stoker: applied from the configuration: pool.p.workers\nstoker: changed in the configuration, and \
-                not applied to one pool alone; use 'stoker reload' without a pool: queue.mails\n";
+    let told = "stoker: applied from the configuration: pool.p.workers\nstoker: changed in the configuration, but \
+                not applied by the reload of a single pool; use 'stoker reload' without a pool: queue.mails\n";
     assert_eq!(output.stderr, told);
     assert_eq!(app.pool()["max"], 2);
 }
@@ -549,6 +549,6 @@ fn the_outcome_of_the_last_boot_is_shown() {
 fn a_worker_that_exits_without_serving_is_logged_with_a_hint() {
     let app = setup().config(&pool_of("exit 0", "workers = 1")).launch();
     app.wait_for_log(
-        "*did not become ready (exit code 0). It ended without serving: a worker must call run() at its end*",
+        "*did not become ready (exit code 0). The process ended without serving: a worker script must end with a call of run()*",
     );
 }

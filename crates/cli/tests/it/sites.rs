@@ -596,7 +596,7 @@ fn mistakes_in_the_configuration_are_reported() {
         ),
         (
             "[site.a]\nlisten = [\"127.0.0.1:1\"]\n[site.b]\nlisten = [\"127.0.0.1:1\"]\n",
-            "neither names its hosts",
+            "neither site sets hosts",
         ),
         (
             "[http]\nlisten = [\"127.0.0.1:1\"]\n[site.a]\nlisten = [\"127.0.0.1:1\"]\n",

@@ -315,7 +315,7 @@ fn weights_and_limits_can_be_set_and_invalid_ones_are_rejected() {
         (json!({"reserve": 2}), "the reserve would exceed the limit"),
         (
             json!({"reserve": 3, "limit": 9}),
-            "guarantees only 2 workers, but 3 would be reserved",
+            "guarantees only 2 workers, but the reserves of its queues would add up to 3",
         ),
     ] {
         let mut whole = json!({"op": "set", "queue": "mails"});

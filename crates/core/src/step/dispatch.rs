@@ -275,7 +275,7 @@ impl Core {
         if task.is_probe || !estimate.exceeds(left) {
             return false;
         }
-        task.is_probe = estimate.admits_probe();
+        task.is_probe = estimate.record_probe_candidate();
         !task.is_probe
     }
 

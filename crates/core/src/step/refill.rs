@@ -12,7 +12,7 @@ impl Core {
             None => !queue.more_keys && queue.keys.has_room(),
             Some(key) => {
                 let lane = &queue.keys[key].lanes[usize::from(class.min(7))];
-                !lane.more && lane.len < queue.window(self.limits.lane)
+                !lane.more && lane.len < queue.window(self.limits.load_window)
             }
         }
     }
@@ -46,13 +46,13 @@ impl Core {
 
     /// Maximum number of jobs that one refill of a lane of this queue may return.
     pub fn refill_size(&self, queue: QueueId) -> usize {
-        let window = self.queues[queue.index()].window(self.limits.lane);
+        let window = self.queues[queue.index()].window(self.limits.load_window);
         (window as usize / 2).max(1)
     }
 
     /// Number of jobs of one lane that are loaded, if the queue has few keys.
     pub fn lane_size(&self) -> u32 {
-        self.limits.lane
+        self.limits.load_window
     }
 
     pub(crate) fn backlog(&mut self, queue_id: QueueId, class: u8, key: &[u8]) {
@@ -101,7 +101,7 @@ impl Core {
             return;
         }
         let queue_of = &mut self.queues[queue.index()];
-        let window = queue_of.window(self.limits.lane);
+        let window = queue_of.window(self.limits.load_window);
         let lane = &mut queue_of.keys[key].lanes[class];
         if lane.more && !lane.requested && lane.len <= window / 2 {
             lane.requested = true;

@@ -20,7 +20,7 @@ impl Core {
         for worker in answered_last.into_iter().chain(next) {
             // A window is filled only when it is at most half full, because many small refills would mean many
             // small writes.
-            let half = self.limits.window / 2;
+            let half = self.limits.prefetch_window / 2;
             let held = self.workers.get(worker).map(|worker| worker.tasks.len());
             if held.is_some_and(|held| held <= half)
                 && self.may_prefetch(worker)
@@ -32,7 +32,7 @@ impl Core {
     }
 
     fn fill_window(&mut self, pool: PoolId, worker: WorkerId) {
-        let room = self.limits.window.min(self.fair_share(pool));
+        let room = self.limits.prefetch_window.min(self.fair_share(pool));
         while self.workers[worker].tasks.len() < room && self.workers[worker].room() > 0 {
             let Some(task) = self.choose(pool, false).filter(|task| self.is_short(*task)) else {
                 return;

@@ -44,8 +44,8 @@ pub struct Setup {
 pub fn setup(chance: &mut Chance) -> Setup {
     let limits = Limits {
         boots_at_once: chance.within(1, 3) as u32,
-        window: chance.of(&[1, 4, 16]),
-        lane: chance.of(&[2, 6, 16]),
+        prefetch_window: chance.of(&[1, 4, 16]),
+        load_window: chance.of(&[2, 6, 16]),
         seed: chance.below(u64::MAX),
         ..Limits::default()
     };

@@ -14,7 +14,7 @@ struct Store {
 /// A store with one busy worker and a load window of eight jobs per lane.
 fn store() -> (Store, TaskId) {
     let mut w = World::with(Limits {
-        lane: LANE,
+        load_window: LANE,
         ..Limits::default()
     });
     let pool = w.core.add_pool("app", workers(1));
@@ -193,7 +193,7 @@ fn a_response_without_a_request_is_ignored() {
 #[test]
 fn the_smallest_lane_requests_one_job() {
     let mut w = World::with(Limits {
-        lane: 1,
+        load_window: 1,
         ..Limits::default()
     });
     let pool = w.core.add_pool("app", workers(1));
@@ -336,7 +336,7 @@ fn lanes_are_shorter_where_tenants_are_many() {
 #[test]
 fn a_queue_without_tenants_loads_a_full_lane() {
     let mut w = World::with(Limits {
-        lane: 16_384,
+        load_window: 16_384,
         ..Limits::default()
     });
     let pool = w.core.add_pool("app", workers(1));

@@ -238,7 +238,7 @@ fn nothing_is_prefetched_during_a_drain() {
 #[test]
 fn windows_can_be_switched_off() {
     let mut w = World::with(Limits {
-        window: 1,
+        prefetch_window: 1,
         ..Limits::default()
     });
     let pool = w.core.add_pool("app", workers(1));

@@ -83,7 +83,10 @@ impl Lane {
                     break;
                 }
                 Err(OpenError::Rejected(status, text)) => {
-                    client.log(Level::Warn, format!("the server rejected it: {text}"));
+                    client.log(
+                        Level::Warn,
+                        format!("the server rejected the connection: {text}"),
+                    );
                     *self.rejected.borrow_mut() = Some((Instant::now(), status, text));
                     sleep(backoff.next_delay()).await;
                     break;

@@ -61,9 +61,13 @@ pub struct Settings {
 /// Counters of a client.
 #[derive(Debug, Default)]
 pub struct Counters {
+    /// Requests to the server.
     pub requests: Cell<u64>,
+    /// Requests that were sent again because the connection was lost.
     pub retries: Cell<u64>,
+    /// Connections that were opened.
     pub connects: Cell<u64>,
+    /// Requests that had no answer when the connection was lost.
     pub lost: Cell<u64>,
 }
 

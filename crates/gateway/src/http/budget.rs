@@ -46,7 +46,7 @@ impl Budget {
         self.used().saturating_add(bytes) <= self.limit
     }
 
-    /// Reserves memory for an answer, even beyond the limit. Requests get none then.
+    /// Reserves memory for an answer, even beyond the limit. Requests get no memory while the limit is exceeded.
     pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Reservation {
         self.used.fetch_add(bytes, Relaxed);
         let budget = self.clone();

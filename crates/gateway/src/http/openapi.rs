@@ -98,7 +98,7 @@ fn call(errors: &Value) -> Value {
         ),
         header(
             "idempotent",
-            "The call may run again if its worker or the server dies",
+            "Whether the call may be retried if its worker or the server dies",
             &json!({"type": "boolean"}),
         ),
     ];
@@ -106,7 +106,7 @@ fn call(errors: &Value) -> Value {
     parameters.push(header("key", "Fairness key: the tenant", &text(MAX_KEY)));
     json!({"post": {
         "operationId": "call",
-        "description": "Calls a method and returns its worker's answer. The content type tells the codec of the body: \
+        "description": "Calls a method and returns its worker's answer. The content type states the codec of the body: \
          JSON, protobuf, msgpack, or raw for all others.",
         "parameters": parameters,
         "requestBody": {"content": {"application/json": {}, "application/octet-stream": {}}},
@@ -210,7 +210,7 @@ fn problem_schema() -> Value {
             "class": {"type": "string", "description": "Class of the application's error"},
             "place": {"type": "string", "description": "Where it was thrown: file:line"},
             "retry_after_ms": {"type": "integer"},
-            "processed": {"const": false, "description": "No worker has started it"},
+            "processed": {"const": false, "description": "No worker has started the call"},
             "item": {"type": "integer", "description": "The item of the request that the error is about, from 1"},
             "job": {"type": "string", "description": "The job that holds the key"},
         },

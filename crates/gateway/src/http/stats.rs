@@ -22,10 +22,14 @@ pub(crate) struct Route {
 #[derive(Debug, Default)]
 pub(crate) struct GatewayStats {
     pub(crate) routes: RefCell<BTreeMap<&'static str, Route>>,
+    /// Requests that are being served.
     pub(crate) in_flight: Cell<usize>,
+    /// Connections that were accepted.
     pub(crate) accepted: Cell<u64>,
+    /// Connections that were closed because of a timeout.
     pub(crate) timed_out: Cell<u64>,
     pub(crate) received_bytes: Cell<u64>,
+    /// Bytes of response bodies.
     pub(crate) sent_bytes: Cell<u64>,
 }
 

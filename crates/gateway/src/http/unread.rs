@@ -31,7 +31,8 @@ pub(crate) struct Since {
 }
 
 impl UnreadAnswers {
-    /// Records an answer, or a piece of one, that the client has to read. It has done so when the returned value is dropped.
+    /// Records an answer, or a piece of one, that the client has to read. Dropping the returned value records
+    /// that the client has read it, or that its connection has ended.
     pub(crate) fn add(self: &Arc<Self>, bytes: usize) -> Unread {
         self.bytes.fetch_add(bytes, Relaxed);
         self.begun.fetch_add(1, Relaxed);

@@ -88,8 +88,8 @@ impl Activity {
         is_idle.then(|| self.active.get())
     }
 
-    /// The same for a connection that may be closed to make room: a client that has just connected gets time to send its
-    /// first request.
+    /// Like [`Self::idle_since`], but `None` for a connection that is not to be closed to make room: a client that has
+    /// just connected gets time to send its first request.
     pub(crate) fn spare_since(&self) -> Option<Instant> {
         let age = |since| self.now.get().saturating_duration_since(since);
         let is_spare = |since: &Instant| self.has_served.get() || age(*since) >= FIRST_REQUEST_TIME;

@@ -47,8 +47,8 @@ impl AuthFailureLimiter {
         self.update(address, now, 1.0)
     }
 
-    /// Returns whether another kind of error of this address should be logged, which does not count as a failure.
-    pub(super) fn should_log(&self, address: IpAddr, now: Instant) -> bool {
+    /// Records an error of another kind, which does not count as a failed attempt. Returns whether it should be logged.
+    pub(super) fn record_other_error(&self, address: IpAddr, now: Instant) -> bool {
         self.update(address, now, 0.0)
     }
 

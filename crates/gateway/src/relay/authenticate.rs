@@ -166,7 +166,7 @@ async fn secure(
             let is_logged = match client_certificate::is_authentication_failure(&error) {
                 true => relay.auth_failures.record(address, now),
                 // Usually the client does not accept the certificate of this server.
-                false => relay.auth_failures.should_log(address, now),
+                false => relay.auth_failures.record_other_error(address, now),
             };
             if is_logged {
                 let text = format!("the TLS handshake with {address} failed: {error}");

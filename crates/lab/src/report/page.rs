@@ -41,7 +41,7 @@ impl Report {
         let noise = match noise {
             [Some(time), Some(rate)] => format!(
                 "<p class=\"note\">The first way was measured twice, to show the noise of this machine: the second time, the median time was {} and the \
-                 requests per second {}. Differences between rows that are not larger than that mean nothing.</p>\n",
+                 requests per second {}. Ignore differences between rows that are not larger.</p>\n",
                 percent(time),
                 percent(rate)
             ),

@@ -35,7 +35,7 @@ impl Plane {
         if self.guaranteed_slots_with(pool, min) < reserved {
             let least = reserved.div_ceil(self.guaranteed_slots_with(pool, 1).max(1));
             return Err(Rejected::invalid(format!(
-                "the pool's queues reserve {}, so min must be at least {least}",
+                "the reserves of the pool's queues add up to {}, so min must be at least {least}",
                 counted(reserved, "worker")
             )));
         }

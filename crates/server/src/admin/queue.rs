@@ -239,7 +239,7 @@ impl Plane {
     pub(crate) fn on_operator_timeout(&mut self, ticket: Ticket) {
         if let Some((conn, id)) = self.jobs.stop_waiting(ticket) {
             let text = format!(
-                "this is in effect, but not stored yet{}. It will be stored as soon as possible; until then a restart \
+                "the change is in effect, but not stored yet{}. It will be stored as soon as possible; until then a restart \
                  would undo it",
                 self.why_store_waits()
             );
@@ -408,7 +408,7 @@ impl Plane {
             let certain = self.guaranteed_slots_with(*pool, config.min);
             if sum > certain {
                 let text = format!(
-                    "pool {name} guarantees only {}, but {sum} would be reserved",
+                    "pool {name} guarantees only {}, but the reserves of its queues would add up to {sum}",
                     counted(certain, "worker")
                 );
                 return Err(Rejected::invalid(text));

@@ -82,8 +82,8 @@ impl Config {
         warnings.collect()
     }
 
-    /// The number of workers that the queues and services of a pool reserve.
-    pub(crate) fn reserved_of(&self, pool: &str) -> u64 {
+    /// The sum of the reserves of a pool's queues and services, in slots.
+    pub(crate) fn sum_of_reserves(&self, pool: &str) -> u64 {
         let queues = self.queues.iter().map(|queue| (&queue.pool, &queue.core));
         let services = self.services.iter();
         let services = services.map(|service| (&service.pool, &service.core));

@@ -14,7 +14,7 @@ const SEPARATOR: char = '\0';
 /// The configuration in the form in which a server receives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launch {
-    /// The file that a reload reads, as it was named: symbolic links in its path are resolved again at each
+    /// The path of the file that a reload reads. Its symbolic links are not resolved here, but again at each
     /// reload. `None` if there is no file.
     pub file: Option<PathBuf>,
     /// The directory, without symbolic links, that paths in the configuration are relative to.
@@ -65,8 +65,9 @@ impl Launch {
         }
     }
 
-    /// The configuration's directory as it was named, so that paths in it follow symbolic links.
-    pub(crate) fn named_base(&self) -> &Path {
+    /// The configuration's directory with its symbolic links unresolved, so that paths in it follow a link that is
+    /// switched.
+    pub(crate) fn unresolved_base(&self) -> &Path {
         let directory = self.file.as_deref().and_then(Path::parent);
         directory.unwrap_or(&self.base)
     }
@@ -74,7 +75,7 @@ impl Launch {
     /// The configuration's current directory without symbolic links. After a deploy it may be that of the next
     /// release.
     pub(crate) fn find_base(&self) -> io::Result<PathBuf> {
-        fs::canonicalize(self.named_base())
+        fs::canonicalize(self.unresolved_base())
     }
 
     /// The configuration to use: that of the last reload, or else that of the start.

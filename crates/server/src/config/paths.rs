@@ -23,7 +23,7 @@ pub struct Source<'a> {
     pub file: &'a str,
     pub text: &'a str,
     pub config: &'a Config,
-    /// The directory that the paths are relative to, as it was named.
+    /// The directory that the paths are relative to, with its symbolic links unresolved.
     pub base: &'a Path,
     /// The socket is named elsewhere, so the one of the file is not used.
     pub socket_is_named: bool,
@@ -107,7 +107,7 @@ impl PathChecks<'_> {
             if !path.is_dir() {
                 let what = format!("there is no directory {}", path.display());
                 let hint =
-                    "create it, or correct the path; it is relative to the configuration file";
+                    "create it, or correct the path, which is relative to the configuration file";
                 self.add_mistake(&["site", &site.name, key], what, hint);
                 return;
             }
@@ -178,7 +178,7 @@ impl PathChecks<'_> {
             } else {
                 let what = format!("there is no directory {}", directory.display());
                 let hint =
-                    "create it, or correct the path; it is relative to the configuration file";
+                    "create it, or correct the path, which is relative to the configuration file";
                 self.add_mistake(&["pool", &pool.name, "directory"], what, hint);
             }
         }
@@ -224,7 +224,7 @@ impl PathChecks<'_> {
         let is_script = Path::new(script).extension().is_some() && !script.starts_with('-');
         if is_interpreter && is_script && !path.is_file() {
             let what = format!("file not found: {}", path.display());
-            let hint = "correct the path; it is relative to the pool's directory";
+            let hint = "correct the path, which is relative to the pool's directory";
             self.add_mistake(&["pool", &pool.name, "command"], what, hint);
         }
     }
@@ -252,7 +252,7 @@ impl PathChecks<'_> {
             let path = directory.join(program);
             if !path.is_file() {
                 let what = format!("file not found: {}", path.display());
-                let hint = "correct the path; it is relative to the pool's directory";
+                let hint = "correct the path, which is relative to the pool's directory";
                 self.add_mistake(&key, what, hint);
             } else if !is_executable(&path) {
                 let what = format!("{} is not executable", path.display());
@@ -305,7 +305,7 @@ fn missing_directory(path: &Path) -> (String, String) {
     let parent = path.parent().unwrap_or(path).display();
     (
         format!("its directory {parent} does not exist"),
-        "create it, or correct the path; it is relative to the configuration file".to_owned(),
+        "create it, or correct the path, which is relative to the configuration file".to_owned(),
     )
 }
 

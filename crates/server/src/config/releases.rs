@@ -19,8 +19,8 @@ impl Config {
         resolve_links(&directory.join(path), MAX_LINKS).ok()
     }
 
-    /// A warning if the store is in the directory of a single release. `directory` is the configuration's, as it
-    /// was named.
+    /// A warning if the store is in the directory of a single release. `directory` is the configuration's, with
+    /// its symbolic links unresolved.
     pub fn release_warning(&self, directory: &Path) -> Option<String> {
         let store = self.store_file(directory)?;
         let release = release_of(&store, directory)?;
@@ -74,9 +74,9 @@ fn is_numbered(name: &str) -> bool {
     is_commit || number.starts_with(|first: char| first.is_ascii_digit())
 }
 
-/// The target of a link in the configuration's path, if the target contains the file and the link looks like one
-/// that is switched from release to release. Links that an administrator made to move a directory permanently
-/// usually point to other places.
+/// The release directory that contains the store, if the configuration's path leads through a symbolic link to it.
+/// A link counts if it has a usual name, such as `current`, or if its target is in the directory of the link. A link
+/// to somewhere else was probably made by an administrator to move a directory permanently, so it does not count.
 fn switched_release(store: &Path, directory: &Path) -> Option<PathBuf> {
     let is_link = |place: &&Path| place.is_symlink();
     directory.ancestors().filter(is_link).find_map(|link| {

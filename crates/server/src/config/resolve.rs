@@ -437,10 +437,10 @@ fn pool_of(
 /// Checks that every pool always has as many workers as its queues reserve.
 fn check_reserves(config: &Config, root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) {
     for pool in &config.pools {
-        let reserved = config.reserved_of(&pool.name);
+        let reserved = config.sum_of_reserves(&pool.name);
         if pool.core.spawned && reserved > u64::from(pool.guaranteed_slots()) {
             let what = format!(
-                "its queues reserve {}, but it guarantees only {}",
+                "the reserves of its queues add up to {}, but it guarantees only {}",
                 counted(reserved, "worker"),
                 pool.guaranteed_slots()
             );
@@ -458,10 +458,19 @@ fn check_reserves(config: &Config, root: &DeTable<'_>, mistakes: &mut Mistakes<'
         None => ("service", service.name.as_str(), &service.core),
     });
     for (kind, name, core) in queues.chain(services) {
-        if core.limit < core.reserve || core.keep > core.reserve {
-            let what = "keep must not be above reserve, nor reserve above limit".to_owned();
+        let (keep, reserve, limit) = (core.keep, core.reserve, core.limit);
+        let wrong = if reserve > limit {
+            Some((("reserve", reserve), ("limit", limit)))
+        } else if keep > reserve {
+            Some((("keep", keep), ("reserve", reserve)))
+        } else {
+            None
+        };
+        if let Some(((low, number), (high, max))) = wrong {
+            let what = format!("{low} ({number}) is above {high} ({max})");
+            let hint = format!("raise {high}, or lower {low}");
             let place = section_offset(root, kind, name);
-            mistakes.add(place, &format!("{kind}.{name}"), what, None);
+            mistakes.add(place, &format!("{kind}.{name}"), what, Some(hint));
         }
     }
 }

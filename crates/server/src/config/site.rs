@@ -213,8 +213,11 @@ pub(super) fn check_addresses(config: &Config, root: &DeTable<'_>, mistakes: &mu
                 (None, None) => before.iter().find_map(|before| conflict(before, site)),
             };
             if let Some(what) = what.filter(|_| address.port() != 0) {
-                let hint = "give each site its own address, or its own hosts";
-                mistakes.add(place, &key, what, Some(hint.to_owned()));
+                let hint = match other {
+                    Some((_, other)) => format!("give the site another address, or change {other}"),
+                    None => "give each site its own address, or its own hosts".to_owned(),
+                };
+                mistakes.add(place, &key, what, Some(hint));
             }
             before.push(site);
         }
@@ -241,7 +244,7 @@ fn conflict(one: &SiteConfig, other: &SiteConfig) -> Option<String> {
     }
     if one.hosts.is_empty() && other.hosts.is_empty() {
         return Some(format!(
-            "site {name} has the same address, and neither names its hosts"
+            "site {name} has the same address, and neither site sets hosts"
         ));
     }
     let same = one.hosts.iter().find(|host| {

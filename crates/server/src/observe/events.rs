@@ -63,10 +63,10 @@ events! {
     restarted.";
     RUN_FAILED Warn "run_failed" ["job" "type" "queue" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "place" "final" "next_in_ms"] "A run of a job failed: its code threw an exception, failed the job, or requested a retry with an error. `final`: the job is not retried.";
     RUN_TIMED_OUT Warn "run_timed_out" ["job" "type" "queue" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "place" "final" "next_in_ms"] "A run of a job took longer than its timeout.";
-    RUN_CRASHED Warn "run_crashed" ["job" "type" "queue" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "place" "final" "next_in_ms"] "A worker died while it ran the job, or another job beside it.";
+    RUN_CRASHED Warn "run_crashed" ["job" "type" "queue" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "place" "final" "next_in_ms"] "A worker died while it ran the job, or while it ran another job at the same time.";
     RUN_CUT_OFF Warn "run_cut_off" ["job" "type" "queue" "attempt" "crashes" "worker" "reason" "final"] "A job's worker was killed for a reason that has nothing to do with the job, such as the end of `stop_grace`. The job is retried, unless it was acknowledged before, as with `ack = \"delivery\"`.";
     CALL_FAILED Warn "call_failed" ["task" "type" "name" "pool" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "final"] "A worker answered a call with an error, or workers returned the call without an answer too often.";
-    CALL_TIMED_OUT Warn "call_timed_out" ["task" "type" "name" "pool" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "final"] "The deadline of a call passed, or it exceeded its timeout.";
+    CALL_TIMED_OUT Warn "call_timed_out" ["task" "type" "name" "pool" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "final"] "The deadline of a call passed, or the call exceeded its timeout.";
     CALL_CRASHED Warn "call_crashed" ["task" "type" "name" "pool" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "final"] "A worker died while it ran a call. `final`: the call is not retried.";
     CALL_CUT_OFF Warn "call_cut_off" ["task" "type" "name" "pool" "attempt" "crashes" "worker" "reason" "final"] "A call's worker was killed for a reason that has nothing to do with the call, such as the end of `stop_grace`.";
     RUNS_NOT_LOGGED Warn "runs_not_logged" ["queue" "runs"] "Failed runs of a queue, or failed calls of a service, were not logged because there were too many; `runs` is their number.";
@@ -77,7 +77,7 @@ events! {
     WORKER_RECYCLED Info "worker_recycled" ["worker" "pool" "pid" "reason" "rss_bytes"] "A worker is being replaced because of `max_tasks`, `max_age` or `memory_limit`.";
     WORKER_MISBEHAVED Warn "worker_misbehaved" ["worker" "reason"] "A worker or client broke the protocol.";
     BOOT_FAILED Error "boot_failed" ["worker" "pool" "pid" "exit" "last_words" "next_boot_ms"] "A worker's process ended before it was ready.";
-    ZYGOTE_RISK Warn "zygote_risk" ["worker" "pool" "pid" "reason"] "The process that forks a pool's workers has something open that they should not share. `stoker check --fork` reports the same.";
+    ZYGOTE_RISK Warn "zygote_risk" ["worker" "pool" "pid" "reason"] "The process that forks a pool's workers has something open that the workers should not share. `stoker check --fork` reports the same.";
     ZYGOTE_GONE Info "zygote_gone" ["worker" "pool" "pid" "exit"] "The process that forks a pool's workers was ended because its version is no longer needed, or ended to be replaced by one that boots again.";
     ZYGOTE_DIED Error "zygote_died" ["worker" "pool" "pid" "exit" "reason" "last_words"] "The process that forks a pool's workers ended unexpectedly. It is started again for the next worker.";
     PROCESS_LEFT Warn "process_left" ["worker" "pid" "command"] "A worker left a process behind, which Stoker kills.";
@@ -109,7 +109,7 @@ events! {
     CLIENT_STALLED Warn "client_stalled" [] "A client did not read its answers and is disconnected.";
     FEW_DESCRIPTORS Warn "few_descriptors" ["accepted"] "The limit on open files is too low for `max_connections`: fewer connections are accepted.";
     CANNOT_ACCEPT Error "cannot_accept" ["reason"] "Connections cannot be accepted at the moment.";
-    CANNOT_WATCH Error "cannot_watch" ["reason"] "A descriptor cannot be watched, so what happens there is noticed late or not at all.";
+    CANNOT_WATCH Error "cannot_watch" ["reason"] "A descriptor cannot be watched, so its events are noticed late or not at all.";
     LINES_LOST Warn "lines_lost" ["lines"] "Log lines are missing, because the log could not be written for too long.";
     LOG_TROUBLE Error "log_trouble" ["reason"] "The log file cannot be opened or rotated.";
     OUTPUT_DROPPED Warn "output_dropped" ["pool" "worker" "pid" "lines" "bytes"] "A worker wrote more than `rate_limit` allows.";

@@ -71,7 +71,7 @@ impl LogFile {
                 self.file.set_len(0)?;
                 self.size = 0;
                 let text = format!(
-                    "cannot rotate the log {}: {error}; its {lost} were dropped. Allow Stoker's user to \
+                    "cannot rotate the log {}: {error}; the {lost} in it were deleted, because it had reached max_size. Allow Stoker's user to \
                      write to its directory, or have another program rotate it (max_size = \"none\")",
                     self.path.display()
                 );

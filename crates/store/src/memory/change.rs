@@ -240,7 +240,11 @@ impl MemoryStore {
             let mut entry = Entry::new(id, import.job, now, (self.steady)());
             entry.job.counters = import.counters;
             entry.job.checkpoint = import.checkpoint.map(Vec::into_boxed_slice);
-            entry.note(now, HistoryKind::Imported, format!("was {}", import.was));
+            entry.note(
+                now,
+                HistoryKind::Imported,
+                format!("was {}", import.exported_id),
+            );
             let state = entry.state;
             self.bytes += crate::Job::OVERHEAD + entry.job.bytes.len();
             let of_queue = &mut self.queues[entry.job.queue.0 as usize];

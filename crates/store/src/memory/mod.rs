@@ -455,7 +455,7 @@ impl Driver for MemoryStore {
             }
             StoreRequest::Started { job } => {
                 if let Some(entry) = self.jobs.get(&job) {
-                    self.queues[entry.job.queue.0 as usize].started(entry);
+                    self.queues[entry.job.queue.0 as usize].release_unique_at_start(entry);
                 }
             }
             // This store does not survive a crash of the server, so it need not record which jobs run.

@@ -332,7 +332,7 @@ impl MemoryQueue {
     }
 
     /// Releases the job's unique key if the key is only held until the first run starts.
-    pub(super) fn started(&mut self, entry: &Entry) {
+    pub(super) fn release_unique_at_start(&mut self, entry: &Entry) {
         let options = entry.job.options.as_ref();
         let unique = options.and_then(|options| options.unique.as_ref());
         if unique.is_some_and(|unique| unique.until_start) {

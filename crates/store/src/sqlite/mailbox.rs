@@ -95,6 +95,7 @@ impl Mailbox {
         self.arrived.notify_one();
     }
 
+    /// Records that the handle is gone, and wakes the writer.
     pub(super) fn abandon(&self) {
         // Under the lock. Otherwise the writer could check the flag before it is set and then miss the
         // notification.

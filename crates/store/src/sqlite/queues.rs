@@ -132,7 +132,7 @@ impl Queues {
     }
 
     /// Changes the count of a queue's jobs in a state.
-    pub(super) fn count(&mut self, queue: QueueNo, state: State, change: i64) {
+    pub(super) fn adjust_count(&mut self, queue: QueueNo, state: State, change: i64) {
         let Some(Tally { counts, kept }) = self.tally_mut(queue) else {
             return;
         };
@@ -323,7 +323,7 @@ mod tests {
         let mut queues = Queues::load(&db).unwrap();
         let queue = queues.add("mails");
         queues.get_mut(queue).unwrap().is_open = true;
-        queues.count(queue, State::Ready, 17);
+        queues.adjust_count(queue, State::Ready, 17);
         queues.reload(&db).unwrap();
         let mut events = Vec::new();
         queues.report_all(|_, counts| events.push(counts));

@@ -107,7 +107,7 @@ fn an_import_keeps_all_data_of_a_job(world: &mut World) {
             ..new.clone()
         },
         counters: RunCounters::default(),
-        was: "id-1".to_owned(),
+        exported_id: "id-1".to_owned(),
         error: None,
         checkpoint: Some(b"page 3".to_vec()),
     };
@@ -645,7 +645,7 @@ fn an_export_is_imported(world: &mut World) {
     let import = |new: NewJob, error| Import {
         job: new,
         counters,
-        was: "id-1".to_owned(),
+        exported_id: "id-1".to_owned(),
         error,
         checkpoint: None,
     };
@@ -730,7 +730,7 @@ fn discarded_jobs_can_be_imported_again(world: &mut World) {
     let jobs = vec![Import {
         job: new,
         counters: RunCounters::default(),
-        was: String::new(),
+        exported_id: String::new(),
         error: Some(world.error("boom")),
         checkpoint: None,
     }];

@@ -93,7 +93,7 @@ fn an_import_keeps_the_owner(world: &mut World) {
     let import = |error| Import {
         job: owned(queue, "uid:34"),
         counters: RunCounters::default(),
-        was: "id-1".to_owned(),
+        exported_id: "id-1".to_owned(),
         error,
         checkpoint: None,
     };

@@ -233,7 +233,7 @@ impl StoreUser {
             let jobs = jobs.map(|(label, error)| Import {
                 job: job(label),
                 counters: RunCounters::default(),
-                was: "elsewhere".to_owned(),
+                exported_id: "elsewhere".to_owned(),
                 checkpoint: None,
                 error,
             });

@@ -179,7 +179,7 @@ fn rest(all: &[Field<'_>], is_without_body: bool) -> Result<(Rest, bool), Invali
             Ok((Rest::Chunked(Chunked::default()), length.is_none()))
         }
         Some(encoding) => Err(Invalid(format!(
-            "its transfer-encoding is {}, but only chunked was offered",
+            "its transfer-encoding is {}, but only chunked is supported",
             excerpt(encoding)
         ))),
         None => Ok((length.map_or(Rest::UntilClosed, Rest::Bytes), true)),

@@ -56,7 +56,7 @@ impl CgiAnswer {
     pub(crate) fn finish(self) -> Result<Vec<u8>, Invalid> {
         let Some(response) = self.response else {
             return Err(match self.head.bytes() {
-                [] => Invalid::new("there is none"),
+                [] => Invalid::new("it wrote nothing"),
                 bytes => no_head(bytes),
             });
         };
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn rejects_invalid_answers() {
         for (output, why) in [
-            ("", "there is none"),
+            ("", "it wrote nothing"),
             ("hello", "does not begin with CGI header fields"),
             ("\nhello", "does not begin with CGI header fields"),
             ("hello\n\n", "\"hello\" is not a header field"),

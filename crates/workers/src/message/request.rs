@@ -34,7 +34,7 @@ impl<'a> Request<'a> {
         }
         if find(&fields, "transfer-encoding").is_some() {
             return Err(Invalid::new(
-                "its body may not be encoded (transfer-encoding)",
+                "transfer-encoding is not supported: send the body with content-length",
             ));
         }
         let content_length = content_length(&fields)?;

@@ -203,7 +203,7 @@ impl Upstream {
             let is_waiting = self.process.as_ref().is_some_and(Process::is_waiting);
             let error = match connect::connect(&self.address) {
                 Ok(_) if is_waiting => io::Error::other(
-                    "another program accepts connections there, and the pool's own is started when that has ended",
+                    "another program accepts connections at this address; the pool's server is started when that program has ended",
                 ),
                 Ok(socket) => return Ok(socket),
                 Err(error) => error,

@@ -42,7 +42,7 @@ impl Shared {
     fn spawn(&self) -> io::Result<Child> {
         let mut state = self.lock();
         if state.is_stopping {
-            return Err(io::Error::other("the adapter ends"));
+            return Err(io::Error::other("the adapter is ending"));
         }
         let mut program = Program::new(self.words.iter().cloned());
         let command = program.command().stdin(Stdio::null());

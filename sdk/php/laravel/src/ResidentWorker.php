@@ -88,7 +88,7 @@ final class ResidentWorker
      *
      * @param string $method "service.method", see Stoker\Worker::onCall()
      * @param callable(Task): mixed|class-string $handler the container makes a new instance of a class for every call
-     * @param bool $idempotent a call may run again if its worker dies
+     * @param bool $idempotent whether calls may be retried if their worker dies
      */
     public function onCall(string $method, callable|string $handler, bool $idempotent = false): self
     {

@@ -96,7 +96,7 @@ final class Connection
     }
 
     /**
-     * Writes bytes. Reads meanwhile if the socket's buffer is full.
+     * Writes bytes. While the socket's buffer is full, reads.
      *
      * @param ?int $until nanoseconds of hrtime(); null = no limit
      * @return int number of bytes written; fewer than given if the connection has ended or the time is up

@@ -109,12 +109,12 @@ final class Socket
         return $stream;
     }
 
-    /** Describes who may open the socket, for the error message to a user who may not. */
+    /** Describes who may open the socket, for the error message to a user who is not permitted to. */
     private static function describeAccess(string $path): string
     {
         clearstatcache(true, $path);
         if (($stat = stat($path)) === false) {
-            return 'this user may not enter a directory of its path';
+            return 'this user has no permission to search a directory of its path';
         }
         $user = function_exists('posix_getpwuid') ? posix_getpwuid($stat['uid'])['name'] ?? null : null;
         $group = function_exists('posix_getgrgid') ? posix_getgrgid($stat['gid'])['name'] ?? null : null;

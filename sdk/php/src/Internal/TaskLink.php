@@ -109,7 +109,7 @@ final class TaskLink
     /**
      * Waits at most $seconds for frames while a task runs, and processes them. False if the connection has ended.
      *
-     * @throws TaskTimeout a soft cancel has arrived meanwhile
+     * @throws TaskTimeout a soft cancel has arrived while this waited
      */
     public function receive(float $seconds): bool
     {

@@ -43,7 +43,9 @@ pub(super) async fn answer(
     if gateway.budget.is_exhausted() {
         return Err(match is_safe(&head.method) {
             true => SiteError::busy(None),
-            false => SiteError::own_fault("there is no memory for the answer ([http] max_memory)"),
+            false => {
+                SiteError::own_fault("there is no memory for the response ([http] max_memory)")
+            }
         });
     }
     let answered = answer::parse(&head.method, &reply.body, reply.parts.is_some());

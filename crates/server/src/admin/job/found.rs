@@ -89,7 +89,7 @@ impl Plane {
             Some(line) => self.answer_json(conn, id, &history_line(line)),
             None => {
                 let text = format!(
-                    "the job's history has no line {number}: 'stoker jobs show' lists them"
+                    "the job's history has no line {number}: 'stoker jobs show' lists its lines"
                 );
                 self.status(conn, id, Status::NOT_FOUND, &text, None);
             }

@@ -32,7 +32,7 @@ impl Plane {
         Ok(Import {
             job: self.imported(job, state)?,
             counters: run_of(job),
-            was: job.id.clone().map(|id| id.0).unwrap_or_default(),
+            exported_id: job.id.clone().map(|id| id.0).unwrap_or_default(),
             error: error.map(stored_error),
             checkpoint: (!checkpoint.is_empty()).then(|| checkpoint.to_vec()),
         })

@@ -36,7 +36,7 @@ impl Plane {
             return Err("the server is shutting down".to_owned());
         }
         base::refresh_base(&mut self.launch, &mut self.log).map_err(|error| {
-            let directory = self.launch.named_base().display();
+            let directory = self.launch.unresolved_base().display();
             format!("cannot find {directory}: {error}")
         })?;
         let report = match only {
@@ -140,7 +140,7 @@ impl Plane {
             match after.filter(|after| before.can_become(after)) {
                 Some(after) => {
                     new_pools.remove(&before.name);
-                    self.change_pool(id, before, after, new.reserved_of(&after.name), file);
+                    self.change_pool(id, before, after, new.sum_of_reserves(&after.name), file);
                 }
                 None => {
                     let text = format!(
@@ -212,8 +212,8 @@ impl Plane {
         }
         if is_scaled {
             let text = format!(
-                "pool {} has its configured size again: its queues reserve {reserved}, and 'stoker \
-                 scale' had set a minimum of {}",
+                "pool {} has its configured size again: the reserves of its queues add up to {reserved}, \
+                 and 'stoker scale' had set a minimum of {}",
                 after.name, now.0
             );
             let name = after.name.as_str();
@@ -269,7 +269,7 @@ impl Plane {
             ));
         };
         let before = self.config.pools[place].clone();
-        let reserved = self.config.reserved_of(&name);
+        let reserved = self.config.sum_of_reserves(&name);
         let mut report = Report::default();
         if before.can_become(after) && u64::from(after.guaranteed_slots()) >= reserved {
             let all = self.config.differences(&new);

@@ -57,19 +57,19 @@ pub(crate) const HTTP: Schema<HttpConfig> = Schema {
             "max_memory",
             "\"64MB\"",
             size!(max_memory),
-            "Maximum total size of the request and answer bodies that the gateway holds in memory. Above this limit, requests are rejected with a `Retry-After`, and clients that have not read their answer for a second are disconnected, those with the largest answers first.",
+            "Maximum total size of the request and response bodies that the gateway holds in memory. Above this limit, requests are rejected with a `Retry-After`, and clients that have read nothing of their response for a second are disconnected, those with the largest responses first.",
         ),
         start_key(
             "spool",
             "none",
             Field::Path(at!(spool)),
-            "The directory for large bodies of requests to sites, and of their answers. Only Stoker's own user has access to it. By default `stoker-UID` in the directory for temporary files (`TMPDIR`, or `/tmp`).",
+            "The directory for large bodies of requests to sites, and of their responses. Only Stoker's own user has access to it. By default `stoker-UID` in the directory for temporary files (`TMPDIR`, or `/tmp`).",
         ),
         start_key(
             "max_spool",
             "\"1GB\"",
             size!(max_spool),
-            "Maximum total size of the large bodies of one site that are stored in files at the same time: of requests, as far as they have arrived, and of answers. Above this limit, requests with a large body are answered with 503 and a `Retry-After` header. Answers are sent in any case.",
+            "Maximum total size of the large bodies of one site that are stored in files at the same time: of requests, as far as they have arrived, and of responses. Above this limit, requests with a large body are answered with 503 and a `Retry-After` header. Responses are sent in any case.",
         ),
         start_key(
             "header_timeout",
@@ -93,7 +93,7 @@ pub(crate) const HTTP: Schema<HttpConfig> = Schema {
             "write_timeout",
             "\"30s\"",
             time_above_zero(at!(write_timeout)),
-            "A client that reads nothing of its answer for this time is disconnected.",
+            "A client that reads nothing of its response for this time is disconnected.",
         ),
     ],
 };

@@ -47,13 +47,13 @@ pub(crate) const QUEUE: Schema<Queue> = Schema {
             "reserve",
             "0",
             number!(core.reserve, 0..=MAX_WORKERS),
-            "Number of reserved slots: while the queue uses fewer, it gets the next free slot. The reserves of all queues of a pool must not add up to more than its minimum number of workers.",
+            "Guaranteed minimum of slots: while the queue uses fewer, it gets the next free slot. Other queues may use these slots while it has no work. The reserves of all queues of a pool must not add up to more than its minimum number of workers.",
         ),
         key(
             "keep",
             "0",
             number!(core.keep, 0..=MAX_WORKERS),
-            "Number of reserved slots that other queues never use, so that they stay free for this one.",
+            "How many slots of `reserve` other queues never use, so that they are free at once when a task arrives.",
         ),
         key(
             "limit",
@@ -107,7 +107,7 @@ pub(crate) const QUEUE: Schema<Queue> = Schema {
             "ack",
             "\"done\"",
             word!(core.ack_on_delivery, ["done", "delivery"]),
-            "`done`: a job is done when its handler returns; if the worker dies, the job is retried. `delivery`: a job is done before it starts, so it never runs twice, but may not run to its end.",
+            "`done`: a job is done when its handler returns; if the worker dies, the job is retried. `delivery`: a job is done before it starts, so it never runs twice, and is not retried if its run fails or its worker dies.",
         ),
         key(
             "keep_done",

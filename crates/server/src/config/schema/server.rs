@@ -51,7 +51,7 @@ pub(crate) const STOKER: Schema<Config> = Schema {
             "max_memory",
             "\"512MB\", or computed (see description)",
             size!(max_memory),
-            "Maximum memory for payloads of calls and pushes, loaded jobs, and answers that clients have not read. The server process as a whole uses at most 64 MB more. The default is a quarter of the memory of the control group (container) or machine, at most 512 MB. Above the limit, new requests are rejected with a retry-after time, jobs stay on disk, and answers stay with their workers, whose `task_timeout` is suspended meanwhile. Jobs in memory (`driver = \"memory\"`) count too; failed and cancelled jobs may use half as much in addition, and the oldest failed jobs are deleted to make room.",
+            "Maximum memory for payloads of calls and pushes, loaded jobs, and answers that clients have not read. The server process as a whole uses at most 64 MB more. The default is a quarter of the memory of the control group (container) or machine, at most 512 MB. Above the limit, new requests are rejected with a retry-after time, jobs stay on disk, and answers stay with their workers, whose `task_timeout` is suspended during that time. Jobs in memory (`driver = \"memory\"`) count too; failed and cancelled jobs may use half as much in addition, and the oldest failed jobs are deleted to make room.",
         ),
         key(
             "frame_timeout",

@@ -83,7 +83,7 @@ pub(crate) const SITE: Schema<SiteConfig> = Schema {
             "send_files",
             "[]",
             Field::Texts(at!(send_files), "[\"storage/app/public\"]"),
-            "Directories besides `root` whose files may be sent: because a symbolic link below `root` leads there, or because an answer names the file in the header `X-Sendfile`.",
+            "Directories besides `root` whose files may be sent: because a symbolic link below `root` leads there, or because a response names the file in the header `X-Sendfile`.",
         ),
         start_key(
             "access_log",

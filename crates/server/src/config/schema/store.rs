@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const STORE: Schema<StoreConfig> = Schema {
     kind: "store",
     is_named: false,
-    doc: "Where jobs live. Optional. By default, they are in `stoker.db` beside the configuration.",
+    doc: "Where jobs are stored. Optional. By default, they are in `stoker.db` beside the configuration.",
     keys: &[
         start_key(
             "path",

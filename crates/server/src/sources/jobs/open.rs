@@ -20,7 +20,7 @@ pub(crate) fn open_store(
         Some(path) => {
             // Symbolic links may have changed since the start, but the jobs are still in the same file.
             let path = launch.store.as_ref().filter(|_| is_restart).unwrap_or(path);
-            if !is_restart && let Some(warning) = config.release_warning(launch.named_base()) {
+            if !is_restart && let Some(warning) = config.release_warning(launch.unresolved_base()) {
                 warn(log, warning);
             }
             let options = StoreOptions {

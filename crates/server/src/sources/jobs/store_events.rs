@@ -120,7 +120,7 @@ impl Plane {
                 self.step(Event::Cancel { task, kill: true }, None);
             }
             Some(Waiter::Cancelled(by)) => {
-                let text = "a page of the store that it needs can't be read";
+                let text = "a page of the store that the job's end needs can't be read";
                 self.on_end_saved(by, &Err(Trouble::Io(text.to_owned())));
             }
             _ => {}

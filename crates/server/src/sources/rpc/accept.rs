@@ -22,6 +22,8 @@ const MAX_READS_PER_TURN: usize = 4;
 const ACCEPT_RETRY_DELAY: Span = Span::from_millis(100);
 /// How long a peer may leave its pending output unread.
 const STALL_TIMEOUT: Span = Span::from_secs(10);
+/// The text of the error if a client sends a frame of another type.
+pub(super) const CLIENT_FRAMES: &str = "a client may send only REQ, CANCEL, CREDIT, PING and PONG";
 
 impl Plane {
     /// Accepts some of the waiting connections. Returns whether there may be more.
@@ -317,9 +319,7 @@ impl Plane {
             }
             (Role::Client(_), Type::Credit) => self.credit(id, frame.id, frame.ttl),
             (Role::Client(_), Type::Event) => self.gateway_event(id, frame),
-            (Role::Client(_), _) => Err(Fault::State(
-                "a client may send only REQ, CANCEL, CREDIT, PING and PONG",
-            )),
+            (Role::Client(_), _) => Err(Fault::State(CLIENT_FRAMES)),
         }
     }
 

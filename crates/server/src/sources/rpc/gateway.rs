@@ -1,5 +1,6 @@
 //! Gateways: clients that send requests on behalf of users.
 
+use super::accept::CLIENT_FRAMES;
 use super::fault::Fault;
 use crate::net::{ConnId, Role};
 use crate::observe::events;
@@ -110,11 +111,12 @@ impl Plane {
                 self.stats.gateway_metrics.report(&name, frame.body);
                 return Ok(());
             }
-            _ => {
+            (Some(_), _) => {
                 return Err(Fault::State(
-                    "a client may send only REQ, CANCEL, PING and PONG",
+                    "unknown EVENT: a gateway may send only LOG and METRIC",
                 ));
             }
+            (None, _) => return Err(Fault::State(CLIENT_FRAMES)),
         };
         let body = &frame.body[..frame.body.len().min(MAX_LINE)];
         let text = String::from_utf8_lossy(body);

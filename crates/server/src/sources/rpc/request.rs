@@ -170,7 +170,7 @@ impl Plane {
 fn invalid_credit(frame: &Frame<'_>) -> Option<String> {
     let credit = frame.meta.uint(Key::CREDIT)?;
     if frame.flags.has(Flags::ONEWAY) {
-        return Some("a ONEWAY request has no answer that credit could be for".to_owned());
+        return Some("credit on a ONEWAY request, which has no answer".to_owned());
     }
     let is_valid = (1..=u64::from(MAX_CREDIT)).contains(&credit);
     (!is_valid).then(|| format!("credit {credit}: expected 1 to {MAX_CREDIT} bytes"))

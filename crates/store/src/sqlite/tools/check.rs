@@ -51,11 +51,11 @@ const RULES: [(&str, &str); 13] = [
     (
         "SELECT id FROM jobs WHERE (state = 0 AND ord IS NULL) OR (state IN (1, 3) AND ord IS NOT NULL) OR \
          state NOT IN (0, 1, 2, 3)",
-        "the job's place in its queue does not match its state",
+        "the job's position in its queue does not match its state",
     ),
     (
         "SELECT min(id) FROM jobs WHERE state = 0 GROUP BY queue, class, key, ord HAVING count(*) > 1",
-        "the job shares its place with another one",
+        "another job has the same position in the queue",
     ),
     (
         "SELECT id FROM jobs WHERE queue NOT IN (SELECT id FROM queues) UNION ALL \
@@ -83,7 +83,7 @@ const RULES: [(&str, &str); 13] = [
     ),
     (
         "SELECT id FROM damaged",
-        "the job was found damaged and set aside in the table `damaged`; its readable data is there",
+        "the job was found damaged and set aside in the table `damaged`; that table has its readable data",
     ),
 ];
 
@@ -167,7 +167,7 @@ fn foreign(db: &Connection, table: &Table) -> rusqlite::Result<Option<String>> {
         let rows = if count == 1 { "row" } else { "rows" };
         format!(
             "{name}: {count} {rows} ({key} {first} first) written by another program than Stoker, and so without a \
-             checksum: damage can't be found there"
+             checksum: damage in them can't be detected"
         )
     }))
 }

@@ -11,7 +11,7 @@ pub(super) struct Batch {
     pub(super) now: u64,
     /// The time by the steady clock.
     pub(super) steady: u64,
-    /// The transaction also deletes expired data.
+    /// The transaction also deletes ended jobs that exceed the retention of their queue.
     pub(super) trims_excess: bool,
     /// All work is done and COMMIT has started. If COMMIT fails, the transaction may still be in the file.
     pub(super) is_committing: bool,

@@ -61,8 +61,8 @@ impl Writer {
             self.db
                 .prepare_cached(&READY)?
                 .execute(params![job.0 as i64, ord as i64])?;
-            self.queues.count(queue, state, -1);
-            self.queues.count(queue, State::Ready, 1);
+            self.queues.adjust_count(queue, state, -1);
+            self.queues.adjust_count(queue, State::Ready, 1);
             batch.wake(queue, class, &key);
         }
         self.read_next_due()

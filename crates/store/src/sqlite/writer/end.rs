@@ -155,8 +155,8 @@ impl Writer {
         self.db
             .prepare_cached(DELETE)?
             .execute([summary.id.0 as i64])?;
-        self.queues.count(summary.queue, summary.state, -1);
-        self.queues.count(summary.queue, ending.state(), 1);
+        self.queues.adjust_count(summary.queue, summary.state, -1);
+        self.queues.adjust_count(summary.queue, ending.state(), 1);
         let eventful = summary.notes > 0 || summary.marks & KEPT != 0;
         batch.record_end(summary.queue, ending.state(), summary.id, eventful);
         Ok(())

@@ -104,7 +104,7 @@ impl Files {
         match stoker_os::stat(&self.store) {
             Ok(found) if found.identity == self.identity => Ok(found),
             Ok(_) => Err(FileProblem::Moved(format!(
-                "another file was put in the place of {name}. Stop Stoker; it starts with that file"
+                "another file was put in the place of {name}. Restart Stoker to use that file, or stop it and put the original back"
             ))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(FileProblem::Moved(format!(

@@ -29,6 +29,7 @@ static SETTINGS: LazyLock<String> =
     LazyLock::new(|| QUEUES.update(&[("settings", "?2")], &[], "id = ?1"));
 
 impl Writer {
+    /// Releases the unique key of a job whose first run starts, if the key is only held until then.
     pub(super) fn started(&self, job: JobId) -> rusqlite::Result<Effect> {
         if let Some(summary) = self
             .job_summary(job)?
@@ -39,6 +40,7 @@ impl Writer {
         Ok(Effect::None)
     }
 
+    /// Stores a checkpoint for the next run of a job.
     pub(super) fn checkpoint(&self, job: JobId, bytes: &[u8]) -> rusqlite::Result<Effect> {
         if let Some(mut summary) = self.job_summary(job)? {
             self.keep(&mut summary, CHECKPOINT, None, 0, bytes)?;
@@ -47,6 +49,7 @@ impl Writer {
         Ok(Effect::None)
     }
 
+    /// Adds an entry to the history of a job, which may have ended.
     pub(super) fn add_note(
         &self,
         job: JobId,
@@ -71,6 +74,7 @@ impl Writer {
         Ok(Effect::None)
     }
 
+    /// Stores the output of a job that has ended.
     pub(super) fn add_output(
         &self,
         job: JobId,
@@ -106,6 +110,7 @@ impl Writer {
         Ok(())
     }
 
+    /// Stores the progress that a job has reported.
     pub(super) fn progress(&self, job: JobId, percent: u8, text: &str) -> rusqlite::Result<Effect> {
         let progress = to_json(&(percent, text));
         self.db

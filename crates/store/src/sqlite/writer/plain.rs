@@ -155,8 +155,8 @@ fn plain_row(
         (ValueRef::Null, now),
     ];
     let change = JOBS.move_difference(&ENDED, CHANGED.into_iter().zip(values));
-    queues.count(queue, state, -1);
-    queues.count(queue, State::Done, 1);
+    queues.adjust_count(queue, state, -1);
+    queues.adjust_count(queue, State::Done, 1);
     batch.record_end(queue, State::Done, JobId(job as u64), notes > 0);
     let [attempt, exceptions, crashes, ran] = counters;
     Ok(Some([

@@ -63,7 +63,7 @@ impl Writer {
             if let StoreRequest::Push { job: new, .. } = request {
                 let (id, state) = (self.ids.make(now), state_of(new, now));
                 bind_row(parameters, id, new, state, id.0, batch)?;
-                self.queues.count(new.queue, state, 1);
+                self.queues.adjust_count(new.queue, state, 1);
                 batch.effects.push(Effect::Accepted {
                     id,
                     state,
@@ -159,7 +159,7 @@ impl Writer {
         if let Some(unique) = unique(new) {
             self.take_unique(new.queue, unique, id, batch.now)?;
         }
-        self.queues.count(new.queue, state, 1);
+        self.queues.adjust_count(new.queue, state, 1);
         Ok(order)
     }
 

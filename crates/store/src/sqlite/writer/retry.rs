@@ -26,7 +26,10 @@ static RETRY: LazyLock<String> = LazyLock::new(|| {
 });
 
 impl Writer {
-    #[expect(clippy::too_many_arguments, reason = "they are the ask's")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "they are the fields of the request"
+    )]
     pub(super) fn retry(
         &mut self,
         job: JobId,
@@ -63,8 +66,8 @@ impl Writer {
             summary.marks | DELAY,
             summary.notes,
         ])?;
-        self.queues.count(summary.queue, summary.state, -1);
-        self.queues.count(summary.queue, State::Retrying, 1);
+        self.queues.adjust_count(summary.queue, summary.state, -1);
+        self.queues.adjust_count(summary.queue, State::Retrying, 1);
         if let Some(tally) = self.queues.tally_mut(summary.queue) {
             tally.counts.retried += 1;
         }

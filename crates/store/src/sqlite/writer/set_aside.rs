@@ -111,7 +111,7 @@ impl Writer {
         self.db.execute(FREE_KEYS, params![queue.0, job])?;
         match State::from_code(state) {
             Some(state) if state.is_final() => self.queues.count_forgotten(queue, state, 1),
-            Some(state) => self.queues.count(queue, state, -1),
+            Some(state) => self.queues.adjust_count(queue, state, -1),
             None => {}
         }
         let part = self.db.query_row(PART, [job], |row| row.get(0))?;

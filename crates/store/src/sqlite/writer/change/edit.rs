@@ -130,8 +130,8 @@ impl Writer {
             self.queues.policy(to).class_of(view.class),
         ];
         self.db.prepare_cached(&MOVE_ENDED)?.execute(row)?;
-        self.queues.count(view.queue, view.state, -1);
-        self.queues.count(to, view.state, 1);
+        self.queues.adjust_count(view.queue, view.state, -1);
+        self.queues.adjust_count(to, view.state, 1);
         batch.record_end(to, view.state, view.id, true);
         Ok(())
     }
@@ -169,7 +169,7 @@ impl Writer {
             class,
         ];
         self.db.prepare_cached(&MOVE)?.execute(row)?;
-        self.queues.count(view.queue, view.state, -1);
+        self.queues.adjust_count(view.queue, view.state, -1);
         let moved_view = View {
             queue: to,
             class,

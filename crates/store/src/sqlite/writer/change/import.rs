@@ -27,7 +27,7 @@ impl Writer {
         let Import {
             job: new,
             counters,
-            was,
+            exported_id,
             error,
             checkpoint,
         } = import;
@@ -51,7 +51,7 @@ impl Writer {
             &mut summary,
             batch.now,
             HistoryKind::Imported,
-            &format!("was {was}"),
+            &format!("was {exported_id}"),
         )?;
         self.db.prepare_cached(&RUN)?.execute(params![
             id.0 as i64,

@@ -120,7 +120,7 @@ impl Writer {
         {
             self.take_unique(view.queue, unique, view.id, batch.now)?;
         }
-        self.queues.count(view.queue, view.state, -1);
+        self.queues.adjust_count(view.queue, view.state, -1);
         let there = View {
             class,
             ..view.clone()
@@ -150,7 +150,7 @@ impl Writer {
         is_delay: bool,
         batch: &mut Batch,
     ) {
-        self.queues.count(view.queue, state, 1);
+        self.queues.adjust_count(view.queue, state, 1);
         match state {
             State::Ready => batch.wake(view.queue, view.class, &view.key),
             State::Suspended => {}
@@ -166,7 +166,7 @@ impl Writer {
         self.note(&mut summary, batch.now, HistoryKind::Suspended, "")?;
         let row = params![view.id.0 as i64, summary.notes];
         self.db.prepare_cached(&SUSPEND)?.execute(row)?;
-        self.queues.count(view.queue, view.state, -1);
+        self.queues.adjust_count(view.queue, view.state, -1);
         self.enter(view, State::Suspended, 0, false, batch);
         Ok(())
     }
@@ -179,7 +179,7 @@ impl Writer {
             ord,
             batch.now as i64
         ])?;
-        self.queues.count(view.queue, view.state, -1);
+        self.queues.adjust_count(view.queue, view.state, -1);
         self.enter(view, State::Ready, batch.now, false, batch);
         Ok(())
     }
