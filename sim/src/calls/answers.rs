@@ -179,7 +179,7 @@ impl Calls {
                 others >= setup.quotas.user_inflight,
                 "call {no}: rejected with only {others} other calls of its user open: {text}"
             );
-        } else if text.contains("(its --inflight)") {
+        } else if text.contains("(the token's --inflight)") {
             let others = self.others(call).filter(of_user).count() as u64;
             let most = setup
                 .token_of(call.spec.uid)
