@@ -246,7 +246,7 @@ fn put_welcome(welcome: Map<String, Value>, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stoker_wire::{EventKind, Status};
+    use stoker_wire::{EventKind, Key, MetaBuf, Status};
 
     const NOW: Duration = Duration::ZERO;
 
@@ -306,6 +306,27 @@ mod tests {
         assert!(filter.can_be_resumed() && !filter.is_idle());
         assert_eq!(forwarded(&mut filter, end), answer);
         assert!(!filter.can_be_resumed() && filter.is_idle());
+    }
+
+    /// A task that is sent again does not name files of the server's machine either.
+    #[test]
+    fn a_task_that_is_sent_again_names_no_local_path() {
+        let mut filter = filter(&[]);
+        let (mut meta, mut task) = (MetaBuf::new(), Vec::new());
+        meta.push(Key::BODY_FILE, b"/spool/1");
+        let with_path = Encode {
+            name: "http:shop",
+            meta: meta.as_meta(),
+            ..Encode::new(Type::Req, 7)
+        };
+        encode(&mut task, with_path);
+        let mut out = Output::default();
+        filter.on_server_bytes(&task, NOW, &mut out).unwrap();
+        let sent_again = filter.resume(&[], NOW).unwrap();
+        for bytes in [out.to_peer, sent_again] {
+            let has_path = bytes.windows(8).any(|part| part == b"/spool/1");
+            assert!(!has_path, "{}", String::from_utf8_lossy(&bytes));
+        }
     }
 
     /// The server has a part of the answer, and could not read anything else from a resumed session.

@@ -436,9 +436,9 @@ impl Ledger {
         setup: &Setup,
     ) {
         let has_suspects = self.jobs.iter().any(|job| {
-            job.crashes.high > 0
-                && !matches!(job.state, State::Ended(_))
-                && job.push != Push::Rejected
+            // A job that has acknowledged itself may still run, and then it still runs alone.
+            let is_over = matches!(job.state, State::Ended(_)) && job.runs_at.is_none();
+            job.crashes.high > 0 && !is_over && job.push != Push::Rejected
         });
         for no in &self.waiting {
             let job = &self.jobs[*no as usize];

@@ -3,7 +3,7 @@
 use super::{Answered, Caller, Handle, Rejected};
 use crate::counted;
 use crate::observe::events;
-use crate::plane::{Alarm, Plane};
+use crate::plane::{Alarm, Plane, Todo};
 use crate::sources::jobs::{ANSWER_TIMEOUT, Waiter};
 use serde_json::{Map, Value};
 use stoker_api::queue::{self, Found, Paused, Percentiles, Queue, Queues};
@@ -289,6 +289,7 @@ impl Plane {
         let mut overrides = self.overrides_of(id);
         overrides.set = set;
         self.override_queue(id, overrides);
+        self.todo.push_back(Todo::Tick);
     }
 
     /// The configuration of a queue has changed. Its overrides still apply.
