@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::connection::Connection;
 use crate::coverage::features;
 use crate::dice::Dice;
-use crate::gateway::{self, Gateway};
+use crate::gateway::{self, Gateway, RemoteToken};
 use crate::ledger::Override;
 use crate::operator::{self, Effect, Targets};
 use crate::push::Options;
@@ -52,7 +52,11 @@ impl World {
         let (pid, user) = (CLIENT + no as i32, no % 3);
         let uid = user as u32;
         let gateway = match self.setup.remote_users[user] {
-            Some(token) => Some(Gateway::Relay(uid, token)),
+            Some(token) => {
+                let token = self.token_at_reconnection(token);
+                self.ledger.calls.inflight_changes(uid, token.inflight);
+                Some(Gateway::Relay(uid, token))
+            }
             None => self.setup.has_sites().then_some(Gateway::Http(uid)),
         };
         let from = match gateway {
@@ -62,6 +66,14 @@ impl World {
         let fd = sim::connect(Path::new(SOCKET), from).expect("the server listens");
         let client = Client::new(Connection::new(fd), pid, gateway);
         self.clients[no] = Some(client);
+    }
+
+    /// The limit of a token may have been changed since its peer last connected.
+    fn token_at_reconnection(&mut self, token: RemoteToken) -> RemoteToken {
+        match self.dice("tokens").percent(30) {
+            true => token.with_other_limit(self.dice("tokens")),
+            false => token,
+        }
     }
 
     /// Creates separate dice for the next action. Returns false if the action is left out to shrink the seed.

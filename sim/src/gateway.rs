@@ -27,9 +27,21 @@ impl RemoteToken {
     pub(crate) fn draw(dice: &mut Dice) -> Self {
         Self {
             reads: dice.percent(30),
-            inflight: *dice.one_of(&[None, None, Some(2), Some(30)]),
+            inflight: draw_inflight(dice),
         }
     }
+
+    /// The token after a change of its limit.
+    pub(crate) fn with_other_limit(self, dice: &mut Dice) -> Self {
+        Self {
+            inflight: draw_inflight(dice),
+            ..self
+        }
+    }
+}
+
+fn draw_inflight(dice: &mut Dice) -> Option<u64> {
+    *dice.one_of(&[None, None, Some(2), Some(30)])
 }
 
 /// The gateway that makes a connection, and the user for whom it does.

@@ -184,7 +184,7 @@ fn an_invalid_scale_is_rejected_with_a_reason() {
         ),
         (
             json!({"op": "scale", "pool": "p", "min": 0, "max": 1}),
-            "reserve 1 worker, so min must be at least 1",
+            "add up to 1 worker, so min must be at least 1",
         ),
         (
             json!({"op": "scale", "pool": "p", "min": "1", "max": 1}),

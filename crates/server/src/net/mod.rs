@@ -1,8 +1,6 @@
 //! Sockets and readiness: reads and writes bytes, and does not interpret them.
 
 mod conn;
-#[cfg(feature = "sim")]
-mod invariants;
 mod out;
 mod poller;
 mod slots;

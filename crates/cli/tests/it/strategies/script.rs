@@ -39,8 +39,8 @@ pub(super) fn facts(kind: Kind) {
     let mut client = app.client();
     let push = Request::push("q", "facts")
         .meta(Key::TRIES, 3u16.to_be_bytes())
-        .meta(Key::FAIRNESS, b"tenant 42%".to_vec())
-        .meta(Key(0x80), b"a\nb".to_vec());
+        .meta(Key::FAIRNESS, b"tenant 42%")
+        .meta(Key(0x80), b"a\nb");
     let id = client.push(&push);
     let done = client.job_in(&id, "done");
     let expected = format!("q {id} 0 3 tenant%2042%25 a%0Ab");

@@ -5,6 +5,8 @@ mod failures;
 mod fault;
 mod gateway;
 mod hello;
+#[cfg(feature = "sim")]
+mod invariants;
 mod parts;
 mod peers;
 mod places;
