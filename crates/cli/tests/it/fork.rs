@@ -287,6 +287,37 @@ fn a_zygote_that_breaks_its_protocol_harms_nobody() {
     }
 }
 
+/// A reload of one pool starts a zygote with its new version. Those of other pools stay, whatever their versions are.
+#[test]
+fn a_reload_of_one_pool_leaves_the_zygotes_of_others_alone() {
+    let file = repository().join("tests/php/zygote.php");
+    let other =
+        format!("[pool.other]\ncommand = [\"php\", {file:?}]\nstrategy = \"fork\"\nworkers = 1");
+    let Some(app) = start(&format!("workers = 1\n{other}")) else {
+        return;
+    };
+    let zygote_of = |pool: &str| {
+        let zygotes = app.state()["zygotes"].as_array().cloned()?;
+        let ready = |zygote: &&Value| zygote["pool"] == pool && zygote["state"] == "ready";
+        let all: Vec<i32> = zygotes
+            .iter()
+            .filter(ready)
+            .map(|zygote| pid(&zygote["pid"]))
+            .collect();
+        (all.len() == 1).then(|| all[0])
+    };
+    let before = until("both pools have a zygote", || {
+        zygote_of("php").zip(zygote_of("other"))
+    });
+    let reload = serde_json::json!({"op": "reload", "pool": "php"});
+    app.client().call_server("stoker.pool", &reload);
+    let (_, other) = until("the pool has a new zygote", || {
+        let now = zygote_of("php").zip(zygote_of("other"))?;
+        (now.0 != before.0).then_some(now)
+    });
+    assert_eq!(other, before.1, "the zygote of the other pool is the same");
+}
+
 #[test]
 fn a_zygote_may_make_its_children_those_of_the_angel() {
     let has_ffi = || {
