@@ -268,7 +268,9 @@ impl World {
                         false => self.death_of(worker, task),
                     };
                     self.ledger.died(task.no, death, &self.setup);
-                    if death == Death::Crash {
+                    // The server may read a change before it notices the death, and then kill the worker: that does not
+                    // count as a crash of the other tasks of a worker with several slots.
+                    if death == Death::Crash && worker.slots.is_none() {
                         self.change_after_crash(task.no);
                     }
                 }

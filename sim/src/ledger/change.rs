@@ -487,6 +487,10 @@ impl Ledger {
         job.cancel_requested |= verb == Verb::Cancel;
         job.forget_returns();
         job.changed_at = now;
+        if let Some(what) = history_of(verb).filter(|_| is_certain) {
+            let stays = matches!(verb, Verb::Move(to) if job.queues.contains(&to));
+            job.history.extend((!stays).then_some(what));
+        }
         match verb {
             Verb::Cancel if is_certain => {
                 job.end(End::Cancelled);
@@ -544,5 +548,16 @@ impl Verb {
             Self::Move(_) => !["done", "running"].contains(&state),
             Self::Edit(_) => ["failed", "cancelled", "suspended", "delayed"].contains(&state),
         }
+    }
+}
+
+/// What the history of a job says about a change; `None` if nothing.
+fn history_of(verb: Verb) -> Option<&'static str> {
+    match verb {
+        Verb::Retry(_) => Some("retried_by_operator"),
+        Verb::Move(_) => Some("moved"),
+        Verb::Suspend => Some("suspended"),
+        Verb::Edit(_) => Some("edited"),
+        Verb::Cancel | Verb::Release | Verb::Discard => None,
     }
 }

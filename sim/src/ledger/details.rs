@@ -81,6 +81,16 @@ impl Ledger {
             let Some(id) = job.id.as_deref().filter(|_| !job.may_be_deleted) else {
                 continue;
             };
+            let count =
+                |all: &[&str], what: &str| all.iter().filter(|other| **other == what).count();
+            let shown: Vec<&str> = history.iter().map(String::as_str).collect();
+            let mut changes = job.history.iter().filter(|_| !job.may_have_new_id);
+            let missing = changes.find(|what| count(&shown, what) < count(&job.history, what));
+            assert_eq!(
+                missing, None,
+                "job {no}: a change is missing in its history; left: {history:?} of {:?}",
+                job.history
+            );
             let own = || log.lines().filter(|line| line.contains(id));
             for (what, said) in logged {
                 let is_logged =

@@ -179,6 +179,8 @@ pub(crate) struct Job {
     pub(crate) checkpoint_at: Duration,
     /// The last line that the last run wrote.
     pub(crate) last_line: Option<String>,
+    /// Changes by operators that its history must have.
+    pub(crate) history: Vec<&'static str>,
     /// The last line that the job had written when it acknowledged itself, in its first run.
     pub(crate) acked_line: Option<String>,
     /// The job was acknowledged while it ran.
@@ -267,6 +269,7 @@ impl Job {
             answered_at: Duration::ZERO,
             free_since: steady(),
             last_line: None,
+            history: Vec::new(),
             acked_line: None,
             returns: 0,
             acked_in_run: false,
