@@ -136,6 +136,11 @@ impl Setup {
             "strategy",
         ]));
         self.frequencies.edits = 50;
+        if dice.percent(30) {
+            // Pools are replaced while jobs wait.
+            self.frequencies.edited = vec!["strategy"];
+            self.pools.iter_mut().for_each(Pool::enable_replacement);
+        }
         // Between two changes there is time to see the effect of the first one.
         self.operations = *dice.one_of(&[10, 40]);
         self.trouble.error = self.trouble.error.max(20);
@@ -285,6 +290,13 @@ impl Pool {
         }
         *self = Self::read(self.section.clone());
         (self.slots, self.pulls) = (slots, pulls);
+    }
+
+    /// A reload may change whether the pool runs programs, which replaces it.
+    fn enable_replacement(&mut self) {
+        if !self.is_exec() {
+            (self.slots, self.pulls) = (1, false);
+        }
     }
 
     /// The pool's workers have little time when the server shuts down.
