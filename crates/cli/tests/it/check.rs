@@ -363,7 +363,7 @@ const MISSING_FILES: &[(&str, &str)] = &[
         "command = [\"sh\"]\n[store]\npath = \"gone/jobs.db\"\n[stoker]\nsocket = \"gone/s.sock\"",
         ":4: store.path: its directory DIR/gone does not exist\n    create it, or correct the path, which is relative to \
          the configuration file\n\
-         :6: stoker.socket: its directory DIR/gone does not exist\n    create it, or correct the path; it is relative \
+         :6: stoker.socket: its directory DIR/gone does not exist\n    create it, or correct the path, which is relative \
          to the configuration file",
     ),
 ];

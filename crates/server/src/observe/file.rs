@@ -233,7 +233,7 @@ mod tests {
         let mut log = folder.log("log", 1);
         put(&mut log, "old line\n");
         let error = log.rotate().unwrap_err().to_string();
-        assert!(error.contains("its 9 B were dropped"), "{error}");
+        assert!(error.contains("the 9 B in it were deleted"), "{error}");
         put(&mut log, "new line\n");
         assert_eq!(folder.read("log"), "new line\n");
     }
