@@ -37,6 +37,28 @@ fn a_deferred_task_makes_room_for_the_next_and_goes_first_afterwards() {
     assert_eq!(w.outcome(first), Some(Outcome::Answered));
 }
 
+/// The worker never had the deferred task, so its request still stands.
+#[test]
+fn a_deferred_task_leaves_the_request_of_its_worker() {
+    let (mut w, pool) = World::of(PoolConfig {
+        spawned: false,
+        ..workers(0)
+    });
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let worker = w.join(pool, &Hello::pull());
+    w.step(Event::Ready {
+        worker,
+        wanted: true,
+    });
+    let first = w.submit(call(users));
+    defer(&mut w, worker, first);
+    let second = w.submit(call(users));
+    assert_eq!(w.on(second), Some(worker), "one request, one call");
+    w.done(second);
+    w.step(Event::Resumed { task: first });
+    assert!(w.waits(first), "the worker has not requested another one");
+}
+
 #[test]
 fn a_deferred_tasks_key_outlives_its_other_tasks() {
     let (mut w, users, worker) = one_worker();
