@@ -19,6 +19,7 @@ crate::every_engine! {
     a_job_is_not_retried_while_another_holds_its_key,
     a_moved_job_keeps_its_key,
     a_moved_job_frees_its_key_in_the_old_queue,
+    a_moved_job_holds_its_key_no_longer_than_before,
     a_job_does_not_move_to_a_queue_where_its_key_is_held,
     a_repeated_push_returns_the_same_job,
     a_repeated_push_is_recognised_until_its_key_expires,
@@ -203,6 +204,23 @@ fn a_moved_job_frees_its_key_in_the_old_queue(world: &mut World) {
     world.advance(1);
     world.change(Selection::One(id), to(queue)).unwrap();
     let later = world.push_to(false, new(queue));
+    assert!(matches!(later, Pushed::Accepted { .. }), "{later:?}");
+}
+
+fn a_moved_job_holds_its_key_no_longer_than_before(world: &mut World) {
+    let (queue, other) = (world.queue("mails"), world.queue("other"));
+    let new = |queue| unique_with(queue, false, Some(1_000));
+    let Pushed::Accepted { id, .. } = world.push_to(false, new(queue)) else {
+        panic!("it is free");
+    };
+    world.advance(600);
+    world
+        .change(Selection::One(id), Change::Move { to: other })
+        .unwrap();
+    world.advance(399);
+    assert_eq!(world.push_to(false, new(other)), Pushed::Taken(id.into()));
+    world.advance(1);
+    let later = world.push_to(false, new(other));
     assert!(matches!(later, Pushed::Accepted { .. }), "{later:?}");
 }
 
