@@ -179,7 +179,7 @@ def write_fpm(path, pools):
 
 
 def user_line():
-    """Of a pool of php-fpm, which refuses to run its children as root unless it is told to."""
+    """Of a pool of php-fpm, which refuses to run its children as root unless it is started with `-R`."""
     return f"user = {_user()}\n" if os.geteuid() == 0 else ""
 
 

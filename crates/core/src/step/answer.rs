@@ -234,8 +234,8 @@ impl Core {
 
     /// Handles a task that its worker returned as not begun. A limited number of returns is free; each further
     /// one counts as a run, so that a task can't circulate forever. `is_outdated`: the worker leaves, and was there
-    /// before another one first returned the task. If all workers of a pool are told to restart, each of them may return
-    /// the task once. They do not count, because there is a limited number of them.
+    /// before another one first returned the task. After a restart of a whole pool was requested, each of its workers may
+    /// return the task once; these returns do not count, because there is a limited number of such workers.
     pub(crate) fn on_returned(&mut self, task: TaskId, is_outdated: bool) {
         self.set_run_used(task, false);
         let now = self.now;

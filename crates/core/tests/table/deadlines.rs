@@ -261,6 +261,31 @@ fn in_parts(request: impl Fn(NameId) -> TestTask, times: &[Span]) -> (World, Tas
     (w, task, worker)
 }
 
+/// A part that the worker sent before it was interrupted gives the call no more time: it ends as timed out, not as cancelled.
+#[test]
+fn a_part_after_the_soft_signal_does_not_extend_the_time() {
+    let config = PoolConfig {
+        task_timeout: secs(10),
+        kill_grace: secs(2),
+        ..workers(1)
+    };
+    let (mut w, pool) = World::ready_as(config, &Hello::soft());
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let task = w.submit(call(users).time_left(secs(60)));
+    let worker = w.on(task).expect("it runs");
+    w.step(Event::AnswerBegun { worker, task });
+    w.pass(secs(10));
+    assert_eq!(
+        w.count(|action| matches!(action, Action::SoftSignal { .. })),
+        1
+    );
+    w.step(Event::AnswerContinued { worker, task });
+    w.pass(secs(2));
+    assert!(w.was_killed(worker, StopReason::TaskTimeout));
+    w.exit(worker, Exit::Signal(9));
+    assert_eq!(w.outcome(task), Some(Outcome::TimedOut));
+}
+
 /// The service's timeout is the time until the first part, and between two parts.
 #[test]
 fn an_answer_in_parts_may_take_longer_than_the_timeout_if_it_goes_on() {

@@ -19,7 +19,7 @@ fn replace_worker_of(w: &mut World, task: TaskId) {
     }
 }
 
-/// All workers are told to restart: each of them may return the task once, and none of that counts.
+/// After a restart was requested, each outdated worker may return the task once, and none of these returns counts.
 #[test]
 fn workers_that_were_there_before_return_a_task_at_no_cost() {
     let (mut w, pool) = World::ready(workers(10));

@@ -1,4 +1,4 @@
-//! What the code of a call or job is told about it, besides the payload. The names are the same in the environment of a program
+//! The facts about a call or job that its code gets, besides the payload. Their names are the same in the environment of a program
 //! (`STOKER_CREATED_AT`), in the variables of a script, and in the header of a request (`stoker-created-at`).
 
 use super::Task;

@@ -6,7 +6,7 @@ const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
-/// The time that the field asks for, in milliseconds, at most that of 49 days. A date that has passed is no time.
+/// The delay that the field requests, in milliseconds, at most 49 days. A date in the past is a delay of 0.
 pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<u32> {
     let value = value.trim();
     let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());

@@ -63,7 +63,7 @@ pub(crate) fn statuses(site: &mut Site) {
     }
 }
 
-/// Only the program that the adapter has started itself tells of which signal it has died.
+/// The signal that killed a program is known only if the adapter has started that program itself.
 pub(crate) fn crash(site: &mut Site) {
     let signal = site.kind.sees_crashes().then_some(9);
     for is_job in [true, false] {
