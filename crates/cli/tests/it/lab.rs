@@ -4,6 +4,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::path::Path;
+use std::process::Child;
 use stoker_testkit::{Dir, Output, Spawn, php_host, procs, run, until};
 
 /// An environment variable that marks all processes of a test.
@@ -220,17 +221,23 @@ fn bad_options_are_rejected_before_anything_is_started() {
     nothing_is_left(&dir);
 }
 
-#[test]
-fn a_signal_ends_it_and_all_servers() {
-    let dir = Dir::new();
+/// A lab that measures a server, and its pid.
+fn measuring(dir: &Dir) -> (Child, i32) {
     let out = File::create(dir.file("out")).expect("a file can be made");
-    let mut child = lab(&dir, &["--seconds", "60", "--strategies", "loop"])
+    let child = lab(dir, &["--seconds", "60", "--strategies", "loop"])
         .stdout(out)
         .start();
     let pid = child.id() as i32;
     until("a server runs", || {
         (!procs::children(pid).is_empty()).then_some(())
     });
+    (child, pid)
+}
+
+#[test]
+fn a_signal_ends_it_and_all_servers() {
+    let dir = Dir::new();
+    let (mut child, pid) = measuring(&dir);
     procs::signal(pid, Signal::INT);
     assert!(procs::wait_for_exit(pid, 30.0));
     assert_eq!(child.wait().expect("it is a child").code(), Some(130));
@@ -241,14 +248,7 @@ fn a_signal_ends_it_and_all_servers() {
 #[test]
 fn servers_end_if_it_is_killed() {
     let dir = Dir::new();
-    let out = File::create(dir.file("out")).expect("a file can be made");
-    let mut child = lab(&dir, &["--seconds", "60", "--strategies", "loop"])
-        .stdout(out)
-        .start();
-    let pid = child.id() as i32;
-    until("a server runs", || {
-        (!procs::children(pid).is_empty()).then_some(())
-    });
+    let (mut child, pid) = measuring(&dir);
     procs::signal(pid, Signal::KILL);
     child.wait().expect("it is a child");
     let mark = format!("{MARK}={}", dir.path().display());

@@ -6,9 +6,7 @@ mod task_output;
 use crate::adapter::{
     self, Answer, Connection, Ended, Handle, Input, Program, Runner, Settings, Task,
 };
-use crate::message::{
-    Body, Places, TaskScript, Variables, no_task_script, rejected, request_of, variables,
-};
+use crate::message::{Body, Places, TaskScript, Variables, rejected, request_of, variables};
 use output::Output;
 use std::ffi::OsStr;
 use std::io;
@@ -54,10 +52,11 @@ struct Cgi {
 
 impl Runner for Cgi {
     fn run(&self, task: &Task, handle: &Handle, connection: &Connection) -> Answer {
-        let answer = match (task.is_request(), &self.script) {
-            (true, _) => self.answer(task, handle, connection),
-            (false, Some(script)) => self.run_task(script, task, handle, connection),
-            (false, None) => Err(no_task_script(task)),
+        let answer = match task.is_request() {
+            true => self.answer(task, handle, connection),
+            false => TaskScript::answer(self.script.as_ref(), task, |script| {
+                self.run_task(script, task, handle, connection)
+            }),
         };
         answer.unwrap_or_else(|answer| answer)
     }
@@ -91,7 +90,6 @@ impl Cgi {
         handle: &Handle,
         connection: &Connection,
     ) -> Result<Answer, Answer> {
-        script.check()?;
         let mut output = TaskOutput::new(task, connection);
         let input = Input::Bytes(&task.body);
         let program = self.program(&script.variables(task));

@@ -5,8 +5,7 @@ mod records;
 
 use crate::adapter::{self, Answer, Connection, ErrorText, Handle, Runner, Settings, Task};
 use crate::message::{
-    Body, CgiAnswer, Invalid, KEPT, Limit, Places, TaskScript, Variables, no_task_script,
-    request_of, variables,
+    Body, CgiAnswer, Invalid, KEPT, Limit, Places, TaskScript, Variables, request_of, variables,
 };
 use crate::upstream::{Exchange, Finished, Upstream};
 use records::{Kind, Records, begin, stream};
@@ -35,10 +34,11 @@ struct FastCgi {
 
 impl Runner for FastCgi {
     fn run(&self, task: &Task, handle: &Handle, connection: &Connection) -> Answer {
-        let answer = match (task.is_request(), &self.script) {
-            (true, _) => self.answer(task, handle, connection),
-            (false, Some(script)) => self.run_task(script, task, handle, connection),
-            (false, None) => Err(no_task_script(task)),
+        let answer = match task.is_request() {
+            true => self.answer(task, handle, connection),
+            false => TaskScript::answer(self.script.as_ref(), task, |script| {
+                self.run_task(script, task, handle, connection)
+            }),
         };
         answer.unwrap_or_else(|answer| answer)
     }
@@ -72,7 +72,6 @@ impl FastCgi {
         handle: &Handle,
         connection: &Connection,
     ) -> Result<Answer, Answer> {
-        script.check()?;
         let answer = self.upstream.run(task, handle, connection, || {
             let answer = CgiAnswer::new(false, KEPT);
             let body = Body::Bytes(&task.body);

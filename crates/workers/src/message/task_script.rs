@@ -1,6 +1,6 @@
 //! The script that runs the calls and jobs of a pool of CGI programs or of a FastCGI server.
 
-use super::{Places, Post, Variables, add_facts, variables};
+use super::{Places, Post, Variables, add_facts, no_task_script, variables};
 use crate::adapter::{Answer, Settings, Task};
 use std::io;
 use std::path::Path;
@@ -31,9 +31,20 @@ impl TaskScript {
         }))
     }
 
+    /// Answers a call or job by `run`, with the pool's script if it has one.
+    pub(crate) fn answer(
+        script: Option<&Self>,
+        task: &Task,
+        run: impl FnOnce(&Self) -> Result<Answer, Answer>,
+    ) -> Result<Answer, Answer> {
+        let script = script.ok_or_else(|| no_task_script(task))?;
+        script.check()?;
+        run(script)
+    }
+
     /// Fails while the script does not exist, for example in the middle of a deployment. The answer of PHP, 404, would fail a job
     /// for good.
-    pub(crate) fn check(&self) -> Result<(), Answer> {
+    fn check(&self) -> Result<(), Answer> {
         match self.is_local && !Path::new(&self.script).is_file() {
             true => Err(Answer::exception(format!(
                 "the script of the pool's task_script does not exist: {}",
