@@ -1,6 +1,7 @@
 <?php
 
-// A zygote that makes its children those of Stoker's process, as a zygote in C does.
+// A zygote that makes its children those of Stoker's process, as a zygote in C does. With an argument, it reports each
+// child that many milliseconds later.
 
 declare(strict_types=1);
 
@@ -18,7 +19,12 @@ function pcntl_fork(): int
     $clone = php_uname('m') === 'x86_64' ? 56 : 220;
     $cloneParent = 0x8000;
 
-    return $libc->syscall($clone, $cloneParent | SIGCHLD, null, null, null, 0);
+    $pid = $libc->syscall($clone, $cloneParent | SIGCHLD, null, null, null, 0);
+    if ($pid > 0) {
+        usleep(1000 * (int) ($_SERVER['argv'][1] ?? 0));
+    }
+
+    return $pid;
 }
 
 $zygote = getmypid();

@@ -136,7 +136,7 @@ impl Angel {
                 }
             }
             Report::Failed { worker, error } => {
-                if self.zygotes[at].requested.remove(&worker).is_some() {
+                if self.zygotes[at].take_request(worker).is_some() {
                     self.spawn_failed(worker, &io::Error::other(error));
                 }
             }
@@ -159,7 +159,7 @@ impl Angel {
                 "it reported process {pid} as its child, which it is not"
             )));
         }
-        let Some(requested) = self.zygotes[at].requested.remove(&worker) else {
+        let Some(requested) = self.zygotes[at].take_request(worker) else {
             // The worker is no longer wanted. If its process has ended, the pid may denote a group of others.
             if birth.is_some() {
                 procfs::kill_tree(pid);
@@ -225,6 +225,10 @@ impl Angel {
         self.receive_from_zygote(at);
         let mut zygote = self.zygotes.swap_remove(at);
         self.adopt_children(pid);
+        if zygote.cancelled() > 0 {
+            self.unreported
+                .push((zygote.cookie.clone(), zygote.cancelled()));
+        }
         let mut waiting = zygote.take_waiting();
         // The zygote asks to be replaced by one that boots again.
         let is_replaced = zygote.has_forked && end == End::Code(0);
@@ -299,5 +303,6 @@ impl Angel {
         debug_assert!(self.phase != Phase::Serving, "zygotes are still needed");
         self.zygotes.clear();
         self.early_ends.clear();
+        self.unreported.clear();
     }
 }

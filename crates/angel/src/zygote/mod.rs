@@ -20,7 +20,11 @@ use rustix::net::{
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashMap;
 use std::io;
+use std::time::{Duration, Instant};
 use stoker_os::{is_descendant, owner, random_u64, receive_record, send_record};
+
+/// How long the answer to a cancelled request is awaited, in case the zygote hangs.
+const MAX_REPORT_DELAY: Duration = Duration::from_secs(10);
 
 /// A worker that a zygote was asked to fork.
 pub(crate) struct Requested {
@@ -63,6 +67,8 @@ pub(crate) struct Zygote {
     pub(crate) waiting: Vec<(WorkerKey, String)>,
     /// Workers that the zygote has been asked to fork and has not reported yet.
     pub(crate) requested: HashMap<WorkerKey, Requested>,
+    /// Requests that the zygote has not answered and that are no longer wanted, and since when.
+    cancelled: HashMap<WorkerKey, Instant>,
 }
 
 /// The address at which a zygote connects: an abstract unix socket, whose name only the zygote gets.
@@ -107,6 +113,7 @@ impl Zygote {
             fault: None,
             waiting: Vec::new(),
             requested: HashMap::new(),
+            cancelled: HashMap::new(),
         }
     }
 
@@ -189,7 +196,22 @@ impl Zygote {
     pub(crate) fn cancel_request(&mut self, worker: WorkerKey) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|(key, _)| *key != worker);
-        self.waiting.len() < before || self.requested.remove(&worker).is_some()
+        let is_requested = self.requested.remove(&worker).is_some();
+        if is_requested {
+            self.cancelled.insert(worker, Instant::now());
+        }
+        is_requested || self.waiting.len() < before
+    }
+
+    /// Takes the request that a report answers, unless it was cancelled.
+    pub(crate) fn take_request(&mut self, worker: WorkerKey) -> Option<Requested> {
+        self.cancelled.remove(&worker);
+        self.requested.remove(&worker)
+    }
+
+    /// The number of cancelled requests that the zygote has not answered.
+    pub(crate) fn cancelled(&self) -> usize {
+        self.cancelled.len()
     }
 
     /// Takes the workers that have no process yet, with their names.
@@ -202,7 +224,8 @@ impl Zygote {
 
     /// Whether a report about a new child may be on its way.
     pub(crate) fn is_awaited(&self) -> bool {
-        !self.requested.is_empty()
+        let is_recent = |at: &Instant| at.elapsed() < MAX_REPORT_DELAY;
+        !self.requested.is_empty() || self.cancelled.values().any(is_recent)
     }
 
     /// Kills the zygote's own process. Its workers continue, and become children of this process.

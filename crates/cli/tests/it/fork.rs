@@ -318,12 +318,44 @@ fn a_reload_of_one_pool_leaves_the_zygotes_of_others_alone() {
     assert_eq!(other, before.1, "the zygote of the other pool is the same");
 }
 
+fn has_ffi() -> bool {
+    let spawn = Spawn::new("php").args(&["-r", "exit(extension_loaded('ffi') ? 0 : 1);"]);
+    run_program(spawn).code == 0
+}
+
+/// A stop cancels the request for the next worker, whose process its zygote has forked and not reported. That process
+/// is killed too, and is not said to have been left behind.
+#[test]
+fn a_stop_beside_a_fork_reports_no_process_left_behind() {
+    if !is_installed() || !has_ffi() {
+        return;
+    }
+    let file = repository().join("tests/php/zygote_clone.php");
+    let toml = format!(
+        "[pool.php]\ncommand = [\"php\", {file:?}, \"300\"]\nstrategy = \"fork\"\nworkers = 4\n"
+    );
+    let app = setup().config(&toml).start();
+    until("all workers are ready", || {
+        let ready = |worker: &&Value| worker["state"] == "ready";
+        (app.workers().iter().filter(ready).count() == 4).then_some(())
+    });
+    let before = procs::children(app.angel());
+    run(&mut app.client());
+    until("the process of the next worker runs", || {
+        let now = procs::children(app.angel());
+        now.iter().any(|pid| !before.contains(pid)).then_some(())
+    });
+    let ended = app.stop();
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    assert!(
+        !ended.log.contains("left a process behind"),
+        "{}",
+        ended.log
+    );
+}
+
 #[test]
 fn a_zygote_may_make_its_children_those_of_the_angel() {
-    let has_ffi = || {
-        let spawn = Spawn::new("php").args(&["-r", "exit(extension_loaded('ffi') ? 0 : 1);"]);
-        run_program(spawn).code == 0
-    };
     let Some(setup) = pool("zygote_clone.php", "workers = 2").filter(|_| has_ffi()) else {
         return;
     };
