@@ -84,7 +84,7 @@ impl Angel {
         }
         let cookie = procfs::variable(pid, crate::env::COOKIE);
         let of =
-            |(zygote, left): &&mut (String, usize)| Some(&*zygote) == cookie.as_ref() && *left > 0;
+            |(zygote, left): &&mut (String, usize)| Some(zygote) == cookie.as_ref() && *left > 0;
         match self.unreported.iter_mut().find(of) {
             Some((_, left)) => {
                 *left -= 1;
