@@ -341,10 +341,13 @@ impl Calls {
         no
     }
 
-    /// A worker no longer has the call, or was sent it and will never read it.
+    /// A worker that has not begun the call no longer has it, or was sent it and will never read it. Another worker may
+    /// run the call by now.
     pub(crate) fn left_worker(&mut self, no: u64) {
         if let Some(call) = self.get_mut(no) {
+            let runs = call.runs_since.is_some();
             call.leave_worker();
+            call.is_at_worker = runs;
         }
     }
 

@@ -387,6 +387,9 @@ impl Ledger {
         let jobs: Vec<u64> = surely.map(|(no, _)| *no).collect();
         let numbers: Vec<u64> = reached.iter().map(|(no, _)| *no).collect();
         for (no, reach) in reached {
+            if change.verb == Verb::Cancel {
+                self.jobs[no as usize].cancelled_while_it_ran(change.requested_at);
+            }
             self.apply(change.verb, no, reach, setup);
             if change.verb == Verb::Release && reach == Reach::Maybe {
                 self.jobs[no as usize].mark_may_be_released();

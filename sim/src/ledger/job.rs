@@ -135,6 +135,8 @@ pub(crate) struct Job {
     pub(crate) exceptions: Count,
     /// Runs that ended because their worker crashed.
     pub(crate) crashes: Count,
+    /// When the last crash happened.
+    crashed_at: Option<Duration>,
     /// How often workers have returned the job, for example because they left.
     pub(crate) returns: u32,
     /// The number of runs that have ended, in whatever way.
@@ -253,6 +255,7 @@ impl Job {
             attempts: Count::default(),
             exceptions: Count::default(),
             crashes: Count::default(),
+            crashed_at: None,
             ended_runs: 0,
             was_uncounted: false,
             may_have_new_id: false,
@@ -487,6 +490,15 @@ impl Job {
         Duration::from_millis(u64::from(wait))
     }
 
+    /// The job was cancelled by a change of that time. A server that reads the request before it sees that the worker has
+    /// died cancels a running job, and counts no crash.
+    pub(super) fn cancelled_while_it_ran(&mut self, requested_at: Duration) {
+        let crashed_at = self.crashed_at;
+        if crashed_at.is_some_and(|at| at + MAX_UNREAD_TIME >= requested_at) {
+            self.crashes.low = self.crashes.low.saturating_sub(1);
+        }
+    }
+
     /// The worker died while it ran the job.
     pub(crate) fn died(&mut self, death: Death, queues: &[Queue], budget: Option<u32>) {
         self.runs_at = None;
@@ -501,6 +513,7 @@ impl Job {
         match death {
             Death::Crash => {
                 self.crashes.increment();
+                self.crashed_at = Some(steady());
                 // Once the job is loaded from the store again, its first crash does not count against the budget.
                 if budget.is_some_and(|budget| self.crashes.low > budget * MAX_BUDGET_FACTOR) {
                     return self.end(End::Failed);

@@ -220,8 +220,8 @@ impl Ledger {
     /// A worker that was sent the job ends without having read it.
     pub(crate) fn died_unread(&mut self, no: u64) {
         if let Some(job) = self.jobs.get_mut(no as usize) {
-            job.was_unread = true;
             // The server may have counted the job as running, for longer than the time limit allows.
+            (job.was_unread, job.error) = (true, None);
             job.attempts.maybe_increment();
             job.crashes.maybe_increment();
             job.may_have_ended |= !matches!(job.state, State::Ended(_));
@@ -291,6 +291,7 @@ impl Ledger {
     /// A worker that breaks the protocol has the job, and may have answered it.
     pub(crate) fn worker_broke_protocol(&mut self, no: u64) {
         let job = self.record_event(no, "protocol broken");
+        job.error = None;
         job.attempts.maybe_increment();
         job.crashes.maybe_increment();
         (job.may_have_ended, job.may_run_again) = (true, true);
