@@ -18,7 +18,7 @@ use stoker_os::{Signal, sim, steady};
 /// The first worker number and the first process id of guests, which the angel does not know.
 const FIRST_KEY: u64 = 1 << 50;
 const FIRST_PID: i32 = 300_000;
-/// A user other than the server's, who needs the pool's token.
+/// A user other than the server's, whose workers need the pool's token.
 const OTHER_USER: u32 = 33;
 
 /// How a guest takes tasks.
@@ -51,7 +51,10 @@ impl Guest {
                 true => *dice.one_of(&[Kind::Runs, Kind::Runs, Kind::Pulls, Kind::Slots(3)]),
                 false => *dice.one_of(&[Kind::Runs, Kind::Pulls, Kind::Pulls, Kind::Slots(3)]),
             },
-            uid: if has_token { OTHER_USER } else { 0 },
+            uid: match has_token {
+                true => *dice.one_of(&[OTHER_USER, sim::PROTECTED_USER]),
+                false => 0,
+            },
             key: 0,
             lost_session: None,
         }
@@ -130,7 +133,7 @@ impl World {
     }
 
     /// Handles the signals that the server has sent to guests, which the angel does not know. The server can't signal
-    /// guests on other machines, and closes their connections instead.
+    /// guests on other machines and those of a protected user, and closes their connections instead.
     pub(crate) fn guests_receive(&mut self) {
         for no in 0..self.guests.len() {
             let key = self.guests[no].key;
@@ -138,8 +141,9 @@ impl World {
                 continue;
             };
             let (pid, worker_is_cut) = (worker.pid, worker.connection.is_cut());
-            if worker.is_remote && sim::is_peer_closed(&worker.connection.fd) {
-                // The gateway closes the worker's connection too. On its next connection, the guest is a new worker.
+            let is_out_of_reach = worker.is_remote || self.guests[no].uid == sim::PROTECTED_USER;
+            if is_out_of_reach && sim::is_peer_closed(&worker.connection.fd) {
+                // A gateway closes the worker's connection too. On its next connection, the guest is a new worker.
                 self.trace(|| format!("  worker {key} is disconnected"));
                 if worker_is_cut {
                     self.end_session(no, key, SessionEnd::Killed);

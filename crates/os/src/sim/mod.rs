@@ -11,6 +11,7 @@ pub(crate) mod thread;
 mod world;
 
 pub use file::{Disk, put_file, set_disk};
+pub use kernel::PROTECTED_USER;
 pub use state::Share;
 pub use stoker_testkit::vfs;
 pub use world::*;

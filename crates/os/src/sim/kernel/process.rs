@@ -5,6 +5,9 @@ use crate::Signal;
 use crate::sim::state::{Object, with};
 use std::time::Duration;
 
+/// A user whose processes the server may not signal.
+pub const PROTECTED_USER: u32 = 34;
+
 /// The pid of this process.
 pub fn own_pid() -> u32 {
     2
@@ -42,7 +45,7 @@ pub fn signal_process(process: &Fd, signal: Signal) -> bool {
         };
         let pid = *pid;
         match state.processes.get_mut(&pid) {
-            Some(process) if !process.ended => {
+            Some(process) if !process.ended && process.user != PROTECTED_USER => {
                 process.signals.push(signal);
                 true
             }
