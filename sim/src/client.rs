@@ -9,7 +9,6 @@ use crate::push::Options;
 use crate::request_kind::RequestKind;
 use crate::requests::Requests;
 use crate::setup::Setup;
-use stoker_os::steady;
 use stoker_wire::{Encode, Key, MetaBuf, Status, Type};
 
 /// The payload version of a repeated push with another payload. No edit uses it.
@@ -103,8 +102,7 @@ impl Client {
     fn send(&mut self, kind: Option<RequestKind>, request: Encode<'_>) {
         let id = self.take_id();
         if let Some(kind) = kind {
-            self.requests.open.insert(id, kind);
-            self.requests.made_at.insert(id, steady());
+            self.requests.add(id, kind);
         }
         self.connection.put(Encode { id, ..request });
     }
@@ -112,9 +110,7 @@ impl Client {
     /// The id for a new request. Some ids are used again, half of them after a CANCEL that is too late for the first
     /// request and must not affect the second.
     fn take_id(&mut self) -> u32 {
-        if !self.connection.is_readable()
-            && let Some(id) = self.requests.take_quiet_id()
-        {
+        if let Some(id) = self.requests.take_quiet_id() {
             return id;
         }
         if self.requests.free.len() % 3 == 2

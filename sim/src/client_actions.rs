@@ -51,10 +51,12 @@ impl World {
     fn connect_client(&mut self, no: usize) {
         let (pid, user) = (CLIENT + no as i32, no % 3);
         let uid = user as u32;
+        let mut limit = None;
         let gateway = match self.setup.remote_users[user] {
             Some(token) => {
                 let token = self.token_at_reconnection(token);
-                self.ledger.calls.inflight_changes(uid, token.inflight);
+                let limits = &mut self.ledger.calls.token_limits;
+                limit = Some((uid, limits.report(uid, token.inflight)));
                 Some(Gateway::Relay(uid, token))
             }
             None => self.setup.has_sites().then_some(Gateway::Http(uid)),
@@ -64,7 +66,8 @@ impl World {
             None => stoker_os::Peer { pid, uid },
         };
         let fd = sim::connect(Path::new(SOCKET), from).expect("the server listens");
-        let client = Client::new(Connection::new(fd), pid, gateway);
+        let mut client = Client::new(Connection::new(fd), pid, gateway);
+        client.requests.limit_in_hello = limit;
         self.clients[no] = Some(client);
     }
 
@@ -375,7 +378,7 @@ impl World {
                     RequestKind::Import(imported) => self.ledger.import_is_unknown(*imported),
                     RequestKind::Call(call) => self.ledger.calls.abandon(*call),
                     // If nothing was received on the connection, the next server may still read the request.
-                    RequestKind::Change(at) if client.requests.received_at.is_some() => {
+                    RequestKind::Change(at) if client.requests.has_received => {
                         self.ledger.abandon_change(*at)
                     }
                     _ => {}

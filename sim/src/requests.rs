@@ -14,9 +14,6 @@ use stoker_wire::{Frame, Status, Type};
 /// A store whose requests take longer than this, in microseconds, is slow.
 const SLOW_STORE_US: u64 = 5_000;
 
-/// An answer may be read this long after its call was cancelled.
-const MAX_ANSWER_AFTER_CANCEL: Duration = Duration::from_millis(1_600);
-
 /// Credit for an answer: the id of its request, and a number of bytes.
 type Grant = (u32, u32);
 
@@ -28,16 +25,24 @@ pub(crate) struct Requests {
     pub(crate) made_at: HashMap<u32, Duration>,
     /// Cancelled calls by request id. The server may have answered them before it read the cancellation.
     pub(crate) cancelled: HashMap<u32, u64>,
-    /// When calls were cancelled, the ids of their requests, and their numbers.
-    quiet: VecDeque<(Duration, u32, u64)>,
+    /// Cancelled calls: the number of requests made before the cancellation, the id of the request, and the call's number.
+    quiet: VecDeque<(u64, u32, u64)>,
     /// The parts of unfinished answers that have been received.
     parts: HashMap<u32, ReceivedParts>,
     /// Ids of answered requests, which may be used again.
     pub(crate) free: VecDeque<u32>,
     /// Requests that were made before the server began to drain. The server must answer them before it ends.
     pub(crate) must_answer: Vec<u32>,
-    /// When the server last sent something, so it has read from this connection.
-    pub(crate) received_at: Option<Duration>,
+    /// Whether the server has sent anything on this connection.
+    pub(crate) has_received: bool,
+    /// The number of requests that were made.
+    made: u64,
+    /// The number of each open request, in the order in which they were made, by id.
+    made_as: HashMap<u32, u64>,
+    /// The number of the newest request that was answered: the server has read everything that was sent before it.
+    newest_answered: u64,
+    /// The user and the number of the token's limit in the HELLO, until the server has read it for certain.
+    pub(crate) limit_in_hello: Option<(u32, usize)>,
 }
 
 impl Requests {
@@ -45,15 +50,22 @@ impl Requests {
     pub(crate) fn cancel(&mut self, id: u32, no: u64) {
         self.open.remove(&id);
         self.cancelled.insert(id, no);
-        self.quiet.push_back((steady(), id, no));
+        self.quiet.push_back((self.made, id, no));
     }
 
-    /// The id of a cancelled call that may be used again, because no answer to it can come any more.
+    /// A request is made.
+    pub(crate) fn add(&mut self, id: u32, kind: RequestKind) {
+        self.made += 1;
+        self.made_as.insert(id, self.made);
+        self.open.insert(id, kind);
+        self.made_at.insert(id, steady());
+    }
+
+    /// The id of a cancelled call that may be used again, because no answer to it can come any more: the server has
+    /// answered a later request, so it had read the cancellation.
     pub(crate) fn take_quiet_id(&mut self) -> Option<u32> {
-        // The server has read the cancellation if it has sent something since.
-        let received_at = self.received_at?;
-        let is_quiet =
-            |(since, ..): &mut (Duration, u32, u64)| *since + MAX_ANSWER_AFTER_CANCEL < received_at;
+        let newest_answered = self.newest_answered;
+        let is_quiet = |(made, ..): &mut (u64, u32, u64)| *made < newest_answered;
         let (_, id, no) = self.quiet.pop_front_if(is_quiet)?;
         // The call was answered nevertheless, and its id may have been used again.
         if self.cancelled.get(&id) != Some(&no) {
@@ -62,6 +74,7 @@ impl Requests {
         self.cancelled.remove(&id);
         self.parts.remove(&id);
         self.made_at.remove(&id);
+        self.made_as.remove(&id);
         Some(id)
     }
 
@@ -72,15 +85,21 @@ impl Requests {
         ledger: &mut Ledger,
         setup: &Setup,
     ) -> Option<Grant> {
-        self.received_at = Some(steady());
+        self.has_received = true;
         if !matches!(frame.kind, Type::Res | Type::Data) {
             return None;
         }
+        if let Some((uid, no)) = self.limit_in_hello.take() {
+            ledger.calls.token_limits.was_read(uid, no);
+        }
+        let made_as = self.made_as.get(&frame.id).copied();
+        self.newest_answered = self.newest_answered.max(made_as.unwrap_or(0));
         if !frame.ends_answer() {
             return self.add_part(frame, &mut ledger.calls);
         }
         let beginning = self.parts.remove(&frame.id);
         self.free.push_back(frame.id);
+        self.made_as.remove(&frame.id);
         if let Some(no) = self.cancelled.remove(&frame.id) {
             ledger.calls.answered_after_cancel(no);
             return None;

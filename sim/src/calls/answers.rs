@@ -181,7 +181,9 @@ impl Calls {
             );
         } else if text.contains("(the token's --inflight)") {
             let others = self.others(call).filter(of_user).count() as u64;
-            let mut limits = self.inflight_limits_of(call);
+            let mut limits =
+                self.token_limits
+                    .after(call.spec.uid, call.requested_at, self.server_began);
             assert!(
                 limits.any(|most| others >= most),
                 "call {no}: rejected with only {others} other calls of its token open: {text}"

@@ -3,6 +3,7 @@
 mod answers;
 mod killers;
 mod spec;
+mod token_limits;
 
 use crate::behaviour::Behaviour;
 use crate::interrupts::MAX_UNREAD_TIME;
@@ -10,10 +11,11 @@ use crate::link::Replay;
 use crate::setup::Setup;
 use killers::Killers;
 pub(crate) use spec::{CallSpec, NUMBER};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use stoker_os::steady;
 use stoker_wire::{Frame, Key};
+use token_limits::TokenLimits;
 
 /// An answer may be read this long after it was written, and a hang-up noticed this long after it happened.
 const READ_TOLERANCE: Duration = Duration::from_millis(1_500);
@@ -117,8 +119,8 @@ pub(crate) struct Calls {
     pub(crate) had_drain: bool,
     /// The number of processes of each pool that did not start, or ended before they had run a task.
     pub(crate) failed_boots: Vec<u64>,
-    /// The limits of unanswered calls that the tokens of users had, and since when.
-    inflight_limits: HashMap<u32, Vec<(Duration, Option<u64>)>>,
+    /// The limits of unanswered calls that the tokens of users had.
+    pub(crate) token_limits: TokenLimits,
     /// The minimum number of tasks that the workers of each pool can run at once: only workers that have been ready
     /// for a while count.
     pub(crate) slots: Vec<u64>,
@@ -145,26 +147,6 @@ impl Calls {
     pub(crate) fn server_begins(&mut self) {
         self.server_began = steady();
         self.killers.forget();
-    }
-
-    /// A peer with the token of this user connects: from now on, this limit applies to all peers with the token.
-    pub(crate) fn inflight_changes(&mut self, uid: u32, limit: Option<u64>) {
-        let limits = self.inflight_limits.entry(uid).or_default();
-        limits.push((steady(), limit));
-    }
-
-    /// The limits that may have applied to the token of a call's user since the call was made.
-    fn inflight_limits_of(&self, call: &Call) -> impl Iterator<Item = u64> {
-        let limits = self.inflight_limits.get(&call.spec.uid);
-        let limits = limits.map_or(&[][..], Vec::as_slice);
-        // The server reads the HELLO of a new connection some time after it was written.
-        let is_known_by = |at: Duration| at.max(self.server_began) + READ_TOLERANCE;
-        let may_apply = move |no: usize| {
-            let next = limits.get(no + 1);
-            next.is_none_or(|(at, _)| is_known_by(*at) >= call.requested_at)
-        };
-        let all = limits.iter().enumerate();
-        all.filter_map(move |(no, (_, limit))| limit.filter(|_| may_apply(no)))
     }
 
     /// Records a new call. Returns its number.
