@@ -233,9 +233,11 @@ impl World {
         let could_serve = |worker: &Worker| {
             let waits = worker.nested.own_pool_call_since.is_some()
                 || worker.nested.own_pool_call_until >= since;
-            // Only one task of a worker waits at a time, so a worker with several slots may go on with the others. A
-            // worker that runs a limited number of tasks may have none left.
-            let waits = waits && (worker.slot_count() == 1 || is_counted);
+            // Only one task of a worker waits at a time, so a worker with several slots may go on with the others, unless
+            // that task runs alone. A worker that runs a limited number of tasks may have none left.
+            let takes_no_other =
+                worker.slot_count() == 1 || is_counted || self.may_run_alone(worker);
+            let waits = waits && takes_no_other;
             // A worker that runs a task may not have read yet that it is to shut down.
             let has_read = !worker.connection.is_readable();
             // A worker that came after the call was made could not serve it then.
@@ -248,6 +250,15 @@ impl World {
 }
 
 impl World {
+    /// Whether the worker may run a task that has killed a worker before, beside which it gets no others.
+    fn may_run_alone(&self, worker: &Worker) -> bool {
+        let mut running = worker.running().into_iter();
+        running.any(|task| match task.is_job {
+            true => self.ledger.jobs[task.no as usize].crashes.high > 0,
+            false => self.ledger.calls.has_killed(task.no),
+        })
+    }
+
     /// Whether no worker of the pool leaves, and no other one comes.
     fn workers_stay(&self, pool: usize) -> bool {
         let trouble = self.setup.trouble;

@@ -323,6 +323,11 @@ impl Calls {
         no
     }
 
+    /// Whether a worker may have died while it ran the call.
+    pub(crate) fn has_killed(&self, no: u64) -> bool {
+        self.get(no).is_some_and(|call| call.begun > 1)
+    }
+
     /// A worker that has not begun the call no longer has it, or was sent it and will never read it. Another worker may
     /// run the call by now.
     pub(crate) fn left_worker(&mut self, no: u64) {
