@@ -6,10 +6,11 @@ import subprocess
 
 from rig.producers import Producer, Push
 
-# The pools of drawn queues and their numbers of workers. A worker with one slot prefetches several tasks, so few are
-# enough.
-POOLS = {"quick-one": 1, "quick-three": 3}
+# The pools of drawn queues: their strategies and numbers of workers. A worker with one slot prefetches several tasks, so few
+# are enough.
+POOLS = {"quick-one": ("loop", 1), "quick-three": ("loop", 3), "quick-spare": ("spare", 2), "quick-cgi": ("cgi", 3), "quick-exec": ("exec", 3)}
 DEPTH = 150  # jobs in flight in a queue above which none is pushed to it
+DEPTH_OF_PROCESSES = 25  # the same for pools that need a process for each job
 BURST = 40  # maximum number of jobs pushed to a queue at once
 PAUSE = 0.05  # maximum number of seconds between two bursts
 TRIES = [1, 1, 2, 3]
@@ -26,7 +27,10 @@ class Queue:
 
     def __init__(self, dice, number, drawn):
         self.name = f"drawn-{number}"
-        self.pool = dice.choice(sorted(POOLS))
+        # Half of the queues run at full speed.
+        self.pool = dice.choice([*sorted(POOLS), "quick-one", "quick-three", "quick-three"])
+        strategy, _ = POOLS[self.pool]
+        self.depth = DEPTH if strategy == "loop" else DEPTH_OF_PROCESSES
         keys, self.pushes = drawn["keys"], drawn["pushes"]
         self.unchecked_keys = "".join(f"{key} = {keys[key]}\n" for key in UNCHECKED_KEYS if key in keys)
         self.ordered = keys.get("ordered") == "true"
@@ -34,8 +38,8 @@ class Queue:
         self.tries = dice.choice(TRIES)
         self.backoff = dice.choice(BACKOFF)
         self.faults = dice.choice(FAULTS)
-        # A job that acknowledges itself early lets the next job of its key begin.
-        if self.ordered:
+        # A job that acknowledges itself early lets the next job of its key begin. Programs without the SDK can't do that.
+        if self.ordered or strategy in ("cgi", "exec"):
             self.faults = tuple(fault for fault in self.faults if fault != "ack")
         self.slow = dice.random() < 0.4  # handlers of 0 to 2 ms; otherwise 0, which leads to the most prefetching
 
@@ -94,7 +98,7 @@ class Quick(Producer):
             return []
         made = []
         for queue in self.dice.sample(self.queues, self.dice.randint(1, len(self.queues))):
-            wanted = min(self.dice.randint(1, BURST), DEPTH - self.books.on_their_way(queue.name))
+            wanted = min(self.dice.randint(1, BURST), queue.depth - self.books.on_their_way(queue.name))
             for _ in range(max(0, wanted)):
                 made.append(self.books.number(lambda n, queue=queue: queue.push(n, self.dice)))
         return made

@@ -54,11 +54,14 @@ def kill_server(trial, what, **how):
         kill([victim])
         stoker.await_gone([victim])
         trial.look_at(death)
+        # Adapters may have started programs since.
+        old = {*old, *stoker.everybody()} - {stoker.angel.pid}
     finally:
+        resumed = time.monotonic_ns()
         os.kill(stoker.angel.pid, signal.SIGCONT)
     stoker.deaths += 1
     stoker.await_gone(old, what="workers of a killed server")
-    trial.ledger.cut(death, set(old))
+    trial.ledger.cut(death, old, resumed)
     death.after = time.monotonic_ns()
 
 

@@ -99,9 +99,9 @@ class Ledger:
             began = [run for run in self.runs[-3000:] if run.began <= when]
             return sum((run.ended or when + 1) > when and (run.cut is None or run.cut.before >= when) for run in began)
 
-    def cut(self, kill, pids=None):
+    def cut(self, kill, pids=None, until=None):
         """Marks the open runs of dead processes (without `pids`: of all) as interrupted, because they will never
-        end."""
+        end. Runs that began before `until` (without it: before the kill) are those of the server that was killed."""
         self.catch_up()
         with self.lock:
             gone = [run for run in self.open.values() if pids is None or run.pid in pids or is_dead(run.pid)]
@@ -112,7 +112,7 @@ class Ledger:
             pids = None if pids is None else pids | {run.pid for run in gone}
             if kill.of_server:
                 for pid, began in self.first.items():
-                    if pid not in self.life and (pids is None or pid in pids or began < kill.before):
+                    if pid not in self.life and (pids is None or pid in pids or began < (until or kill.before)):
                         self.life[pid] = kill.no
 
 

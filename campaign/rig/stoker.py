@@ -66,11 +66,18 @@ pool = "wide"
 
 POOL = """\
 [pool.{name}]
-command = ["php", "-n", "-d", "extension=ctype", "-d", "display_startup_errors=0", "{here}/worker.php"]
+{program}
 workers = {workers}
 stop_grace = "20s"
 env = {env}
 """
+PHP = '"-n", "-d", "extension=ctype", "-d", "display_startup_errors=0"'
+PROGRAMS = {
+    "loop": f'command = ["php", {PHP}, "{HERE}/worker.php"]',
+    "spare": f'strategy = "spare"\ncommand = ["php", {PHP}, "{HERE}/worker.php"]',
+    "cgi": f'strategy = "cgi"\ncommand = ["php-cgi", {PHP}, "-d", "display_errors=0"]\ntask_script = "{HERE}/task.php"',
+    "exec": f'strategy = "exec"\ncommand = ["php", {PHP}, "{HERE}/task.php"]',
+}
 
 
 class Down(Exception):
@@ -92,12 +99,13 @@ class Stoker:
         env = {"CAMPAIGN_LEDGER": str(self.folder / "runs"), "CAMPAIGN_SLOTS": str(SLOTS), "LD_PRELOAD": ""}
         env["CAMPAIGN_SDK"] = str(HERE.parent / "sdk" / "php" / "src")
         table = "{ " + ", ".join(f'{key} = "{value}"' for key, value in env.items()) + " }"
+        pools = {name: ("loop", count) for name, count in POOLS.items()} | draw.POOLS
         text = CONFIG.format(
             store=self.store,
             sync=str(sync).lower(),
             here=HERE,
             pools="".join(
-                POOL.format(name=name, workers=count, here=HERE, env=table) for name, count in (POOLS | draw.POOLS).items()
+                POOL.format(name=name, program=PROGRAMS[strategy], workers=count, env=table) for name, (strategy, count) in pools.items()
             ),
             python=sys.executable,
             env=table,
