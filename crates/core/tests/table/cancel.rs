@@ -72,7 +72,7 @@ fn a_worker_with_soft_cancel_receives_the_cancellation() {
 
 /// A job that was reported to its source as cancelled is not retried.
 #[test]
-fn a_cancelled_job_has_one_outcome_whatever_its_worker_says() {
+fn a_cancelled_job_has_one_outcome_whatever_its_worker_reports() {
     let answers = [
         Answer::Done,
         Answer::Retry(None),

@@ -367,7 +367,7 @@ fn sessions_can_be_disabled() {
 
 /// No crash is counted if a worker ran no task when its connection was lost.
 #[test]
-fn an_idle_worker_that_is_lost_costs_no_task_anything() {
+fn losing_an_idle_worker_affects_no_task() {
     let app = start("");
     let work = work(&app);
     drop(join(&app, &work));
