@@ -24,7 +24,7 @@ pub(crate) fn resume(client: &mut Client, queue: &str, json: bool) -> Result {
     print_either(json, &reply.json, &format!("{queue} is resumed"))
 }
 
-/// Removes a queue that is not used any more.
+/// Removes a queue that is no longer used.
 pub(crate) fn remove_queue(client: &mut Client, queue: &str, json: bool) -> Result {
     let name = QueueName(queue.to_owned());
     let reply = client.call_server(&Remove { queue: name })?;
