@@ -102,15 +102,24 @@ def last_runs(ledger, victims):
     return tags
 
 
+def unreported(ledger, death):
+    """Returns the tags of the runs of programs that ended so late that their adapter may not have reported it."""
+    recent = [run for run in ledger.runs[-LOOK_BACK:] if (run.ended or 1 << 63) > death.before - REPORTED_WITHIN]
+    return {run.tag for run in recent if ledger.about[run.n][0] in ledger.of_programs}
+
+
 def kill_workers(trial):
     stoker, ledger = trial.stoker, trial.ledger
     there = wait_for("workers", stoker.workers, 20.0, 0.002)
     victims = set(trial.dice.sample(there, min(len(there), trial.dice.randint(1, 8))))
     death = trial.strike("workers")
     death.of_server = False
+    # A stopped adapter starts no more programs. Those that run end with it.
+    kill(victims, signal.SIGSTOP)
+    victims |= {child for victim in victims for child in children(victim)}
     kill(victims)
     stoker.await_gone(victims, what="killed workers")
     death.in_flight = ledger.in_flight_at(death.since)
-    death.last_runs = last_runs(ledger, victims)
+    death.last_runs = last_runs(ledger, victims) | unreported(ledger, death)
     ledger.cut(death, victims)
     death.after = time.monotonic_ns()

@@ -9,7 +9,7 @@ use stoker_os::descendants;
 #[cfg(not(feature = "sim"))]
 pub(crate) use stoker_os::{Birth, birth};
 #[cfg(not(feature = "sim"))]
-pub(crate) use stoker_os::{is_dead, is_young};
+pub(crate) use stoker_os::{is_dead, was_just_forked};
 
 /// The `/proc` file that lists the children of this process's only thread. It stays open, because opening it each time
 /// would take most of the time.

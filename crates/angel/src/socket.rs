@@ -45,10 +45,10 @@ impl fmt::Display for SocketError {
                 path.display(),
                 stoker_os::MAX_SOCKET_PATH
             ),
-            Self::Served(path) => write!(f, "another Stoker listens at {}", path.display()),
-            Self::InTheWay(path, why) => write!(f, "cannot listen at {}: {why}", path.display()),
+            Self::Served(path) => write!(f, "another Stoker listens on {}", path.display()),
+            Self::InTheWay(path, why) => write!(f, "cannot listen on {}: {why}", path.display()),
             Self::Failed(path, error) => {
-                write!(f, "cannot listen at {}: {error}", path.display())
+                write!(f, "cannot listen on {}: {error}", path.display())
             }
             Self::Group(path, group, error) => {
                 let shown = path.display();
@@ -99,7 +99,7 @@ impl Socket {
         })
     }
 
-    /// Wraps a socket that already listens at an absolute path, for example one passed on by systemd. Its file
+    /// Wraps a socket that already listens on an absolute path, for example one passed on by systemd. Its file
     /// is not removed.
     pub fn inherited(
         fd: OwnedFd,

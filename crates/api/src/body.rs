@@ -79,7 +79,7 @@ impl<'a> Body<'a> {
 /// # Errors
 /// The text is not a JSON object, or it has a field twice.
 pub fn read_map(json: &[u8]) -> Result<Map, Invalid> {
-    let Once(map) = serde_json::from_slice(json).map_err(not_json)?;
+    let UniqueFields(map) = serde_json::from_slice(json).map_err(not_json)?;
     Ok(map)
 }
 
@@ -88,24 +88,24 @@ fn not_json(error: serde_json::Error) -> Invalid {
 }
 
 /// A map that rejects a field that is given twice, instead of silently keeping the last value.
-struct Once(Map);
+struct UniqueFields(Map);
 
-impl<'de> Deserialize<'de> for Once {
+impl<'de> Deserialize<'de> for UniqueFields {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Fields)
+        deserializer.deserialize_map(FieldsVisitor)
     }
 }
 
-struct Fields;
+struct FieldsVisitor;
 
-impl<'de> Visitor<'de> for Fields {
-    type Value = Once;
+impl<'de> Visitor<'de> for FieldsVisitor {
+    type Value = UniqueFields;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Once, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<UniqueFields, A::Error> {
         let mut map = Map::new();
         while let Some((name, value)) = access.next_entry::<String, Value>()? {
             if map.contains_key(&name) {
@@ -114,6 +114,6 @@ impl<'de> Visitor<'de> for Fields {
             }
             map.insert(name, value);
         }
-        Ok(Once(map))
+        Ok(UniqueFields(map))
     }
 }

@@ -33,7 +33,7 @@ pub(crate) enum Command {
     /// TERM, INT and QUIT start a graceful shutdown: running tasks finish, then Stoker exits. A second such signal, at
     /// least one second after the first, stops everything at once. HUP applies the configuration and replaces all
     /// workers, like `stoker reload`. HUP and USR1 reopen the log file. Other signals, such as USR2, are ignored.
-    Serve(Serve),
+    Serve(ServeArgs),
     /// Check a configuration file and show the pools, queues and services that it defines
     Check {
         /// The configuration file [default: stoker.toml]
@@ -52,9 +52,9 @@ pub(crate) enum Command {
         command: Vec<String>,
     },
     /// Make a call and print the answer
-    Call(Call),
+    Call(CallArgs),
     /// Push jobs and print their ids
-    Push(Push),
+    Push(PushArgs),
     /// Show and change jobs
     #[command(subcommand)]
     Jobs(Jobs),
@@ -73,7 +73,7 @@ pub(crate) enum Command {
     /// Resume a paused queue
     Resume { queue: String },
     /// Change a queue's weight, reserve or limit at run time. The change overrides the configuration until it is reset
-    Set(Set),
+    Set(SetArgs),
     /// Show all workers and pools
     Workers,
     /// Change the size of a pool at run time. The change overrides the configuration until it is reset
@@ -241,7 +241,7 @@ pub(crate) enum QueuesAction {
 }
 
 #[derive(clap::Args)]
-pub(crate) struct Set {
+pub(crate) struct SetArgs {
     pub(crate) queue: String,
     /// The share of the pool's slots, relative to the other queues of the pool
     #[arg(long)]
@@ -261,7 +261,7 @@ pub(crate) struct Set {
 }
 
 #[derive(clap::Args)]
-pub(crate) struct Serve {
+pub(crate) struct ServeArgs {
     /// A worker script (.php, .py, .js) or program with its arguments, instead of a configuration file; or the front
     /// controller (index.php) of a web site
     #[arg(value_name = "WORKER")]
@@ -275,7 +275,7 @@ pub(crate) struct Serve {
 }
 
 #[derive(clap::Args)]
-pub(crate) struct Call {
+pub(crate) struct CallArgs {
     /// SERVICE.METHOD
     pub(crate) method: String,
     /// The request as JSON; - reads it from standard input
@@ -290,7 +290,7 @@ pub(crate) struct Call {
 }
 
 #[derive(clap::Args)]
-pub(crate) struct Push {
+pub(crate) struct PushArgs {
     pub(crate) queue: String,
     /// The payload as JSON; - reads it from standard input
     #[arg(value_name = "JSON")]

@@ -235,7 +235,7 @@ impl Workers {
         self.slots[id.slot as usize]
             .1
             .take()
-            .expect("a worker that is removed exists")
+            .expect("only existing workers are removed")
     }
 
     pub(crate) fn get(&self, id: WorkerId) -> Option<&Worker> {
@@ -269,12 +269,14 @@ impl std::ops::Index<WorkerId> for Workers {
     type Output = Worker;
 
     fn index(&self, id: WorkerId) -> &Worker {
-        self.get(id).expect("a worker that is named exists")
+        self.get(id)
+            .expect("a WorkerId refers to an existing worker")
     }
 }
 
 impl std::ops::IndexMut<WorkerId> for Workers {
     fn index_mut(&mut self, id: WorkerId) -> &mut Worker {
-        self.get_mut(id).expect("a worker that is named exists")
+        self.get_mut(id)
+            .expect("a WorkerId refers to an existing worker")
     }
 }

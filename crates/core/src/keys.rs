@@ -280,7 +280,7 @@ impl std::ops::Index<KeyId> for Keys {
     fn index(&self, id: KeyId) -> &Key {
         self.slots[id.index()]
             .as_ref()
-            .expect("a key with tasks exists")
+            .expect("a key exists while it has tasks")
     }
 }
 
@@ -288,6 +288,6 @@ impl std::ops::IndexMut<KeyId> for Keys {
     fn index_mut(&mut self, id: KeyId) -> &mut Key {
         self.slots[id.index()]
             .as_mut()
-            .expect("a key with tasks exists")
+            .expect("a key exists while it has tasks")
     }
 }

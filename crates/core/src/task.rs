@@ -167,7 +167,7 @@ impl Tasks {
         self.len -= 1;
         self.slots[id.index()]
             .take()
-            .expect("a task that is removed exists")
+            .expect("only existing tasks are removed")
     }
 
     pub(crate) fn get(&self, id: TaskId) -> Option<&Task> {
@@ -194,7 +194,7 @@ impl std::ops::Index<TaskId> for Tasks {
     fn index(&self, id: TaskId) -> &Task {
         self.slots[id.index()]
             .as_ref()
-            .expect("a task that is named exists")
+            .expect("a TaskId refers to an existing task")
     }
 }
 
@@ -202,6 +202,6 @@ impl std::ops::IndexMut<TaskId> for Tasks {
     fn index_mut(&mut self, id: TaskId) -> &mut Task {
         self.slots[id.index()]
             .as_mut()
-            .expect("a task that is named exists")
+            .expect("a TaskId refers to an existing task")
     }
 }

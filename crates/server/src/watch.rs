@@ -30,7 +30,7 @@ pub(crate) fn start(control: OwnedFd, angel: i32) -> io::Result<()> {
 
 #[expect(
     clippy::exit,
-    reason = "the thread that could return from main does not answer"
+    reason = "the main thread does not respond, so the process cannot end by returning from main"
 )]
 fn end(angel: i32) -> ! {
     kill_marked(angel);

@@ -205,7 +205,7 @@ impl App {
     #[track_caller]
     pub fn http_address(&self) -> SocketAddr {
         let line = self.wait_for_log("gateway http: listening on http://");
-        let (_, rest) = line.split_once("http://").expect("it is there");
+        let (_, rest) = line.split_once("http://").expect("the line has an address");
         let address = rest.split([',', ' ']).next().unwrap_or_default();
         address.parse().expect("an address")
     }
@@ -215,7 +215,7 @@ impl App {
     pub fn site_address(&self, position: usize) -> SocketAddr {
         let line = self.wait_for_log("gateway sites: listening on http");
         let mut addresses = line.split("://").skip(1 + position);
-        let rest = addresses.next().expect("it is there");
+        let rest = addresses.next().expect("the line has enough addresses");
         let address = rest.split([',', ' ']).next().unwrap_or_default();
         address.parse().expect("an address")
     }
@@ -224,7 +224,7 @@ impl App {
     #[track_caller]
     pub fn relay_address(&self) -> SocketAddr {
         let line = self.wait_for_log("gateway relay: listening on ");
-        let (_, rest) = line.split_once("://").expect("it is there");
+        let (_, rest) = line.split_once("://").expect("the line has an address");
         let address = rest.split([',', ' ']).next().unwrap_or_default();
         address.parse().expect("an address")
     }

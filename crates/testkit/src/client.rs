@@ -145,13 +145,13 @@ impl Client {
     /// Connects without sending anything.
     #[track_caller]
     pub fn connect_without_hello(socket: &Path) -> Self {
-        Self::over(UnixStream::connect(socket).expect("the socket is listened at"))
+        Self::over(UnixStream::connect(socket).expect("a server listens on the socket"))
     }
 
     /// Connects over TCP without sending anything.
     #[track_caller]
     pub fn connect_over_tcp(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("the address is listened at");
+        let stream = TcpStream::connect(address).expect("a server listens on the address");
         stream.set_nodelay(true).expect("it is TCP");
         // Reading, writing and time limits are the same for all stream sockets.
         Self::over(UnixStream::from(OwnedFd::from(stream)))

@@ -25,13 +25,14 @@ impl Dir {
             match fs::create_dir(&path) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 made => {
-                    made.expect("a temporary directory can be made");
+                    made.expect("a temporary directory can be created");
                     break path;
                 }
             }
         };
         // Workers and clients of other users must be able to enter it.
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).expect("it is ours");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777))
+            .expect("this process owns the directory");
         Self { path }
     }
 
@@ -60,7 +61,7 @@ impl Dir {
         let path = self.file(name);
         let fifo = rustix::fs::FileType::Fifo;
         rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, Mode::from(0o666), 0)
-            .expect("a fifo can be made");
+            .expect("a fifo can be created");
         Gate { path }
     }
 }

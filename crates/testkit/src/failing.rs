@@ -141,7 +141,7 @@ fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         let test = std::env::current_exe().expect("a test knows its own path");
-        let folder = test.parent().expect("it stands in a folder");
+        let folder = test.parent().expect("an executable is in a directory");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/failing.c");
         // Another test run may be loading the library now, so it gets its name only when it is complete.
         let (part, whole) = (
@@ -161,7 +161,7 @@ fn library() -> &'static Path {
         let rest = ["-o", to, source, "-ldl", "-pthread"];
         let output = run(Spawn::new("cc").args(&flags).args(&rest));
         assert_eq!(output.code, 0, "{}", output.stderr);
-        std::fs::rename(&part, &whole).expect("it is there");
+        std::fs::rename(&part, &whole).expect("the compiler created the library");
         whole
     })
 }

@@ -83,7 +83,7 @@ pub struct Output {
 pub fn run(spawn: Spawn) -> Output {
     let dir = Dir::new();
     let (out, err) = (dir.file("out"), dir.file("err"));
-    let open = |path: &PathBuf| File::create(path).expect("a file can be made");
+    let open = |path: &PathBuf| File::create(path).expect("a file can be created");
     let child = spawn.stdout(open(&out)).stderr(open(&err)).start();
     let code = finish(child, 30.0);
     let read = |path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();

@@ -74,7 +74,7 @@ impl Inbox {
         let timeout = Some(limit(15.0));
         self.stream
             .set_read_timeout(timeout)
-            .expect("15 s are a timeout");
+            .expect("the timeout is not zero");
         self
     }
 

@@ -141,7 +141,7 @@ fn without_times(hex: &str) -> String {
 
 /// Exchanges in which ids are used again. The script answers with its payload.
 #[test]
-fn tells_a_late_cancel_from_an_early_one() {
+fn distinguishes_a_late_cancel_from_an_early_one() {
     let vectors = repository().join("sdk/conformance/worker.json");
     let vectors = std::fs::read(vectors).expect("it can be read");
     let vectors: Value = serde_json::from_slice(&vectors).expect("it is JSON");

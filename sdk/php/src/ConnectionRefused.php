@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Stoker;
 
 /**
- * The server cannot be reached: nothing listens at its address, this user is not permitted to open its socket, or no TLS connection
+ * The server cannot be reached: nothing listens on its address, this user is not permitted to open its socket, or no TLS connection
  * was possible, for example because of a certificate. No request has been sent.
  */
 final class ConnectionRefused extends StokerException

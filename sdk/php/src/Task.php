@@ -194,7 +194,7 @@ final class Task
      * rest of the work is lost instead of repeated. The handler's return value is not kept as the job's result, an
      * exception is only recorded in the job's history, and release() throws. A second call does nothing.
      *
-     * @throws \LogicException this is a call, or the task does not run any more
+     * @throws \LogicException this is a call, or the task is no longer running
      * @throws ConnectionLost  it is unknown whether the job was acknowledged; skip the action that must not happen twice
      */
     public function ack(): void
@@ -218,7 +218,7 @@ final class Task
      *
      * @param string $bytes at most 32768 bytes; "" removes the checkpoint
      * @throws \InvalidArgumentException $bytes is longer
-     * @throws \LogicException           this is a call, or the task does not run any more
+     * @throws \LogicException           this is a call, or the task is no longer running
      */
     public function checkpoint(string $bytes): void
     {
@@ -247,7 +247,7 @@ final class Task
      *
      * @throws Cancelled       the caller does not wait for the answer any more
      * @throws ConnectionLost  the connection has ended
-     * @throws \LogicException this is a job, or the task does not run any more
+     * @throws \LogicException this is a job, or the task is no longer running
      */
     public function write(string $bytes): void
     {
@@ -287,7 +287,7 @@ final class Task
      * @return bool false, possibly early, if Stoker asked this worker to exit, the connection has ended, or Stoker has
      *              given the task up because the connection was lost for too long, or the caller of an answer in parts has
      *              gone
-     * @throws \LogicException the task does not run any more
+     * @throws \LogicException the task is no longer running
      */
     public function rest(float $seconds): bool
     {

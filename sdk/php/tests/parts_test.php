@@ -70,7 +70,7 @@ const HTML_HEAD = "HTTP/1.1 200 OK\r\ncontent-type: text/html; charset=UTF-8\r\n
 const MORE_RES = [Type::RES, Flag::MORE, 0];
 const MORE_DATA = [Type::DATA, Flag::MORE, 0];
 const LAST = [Type::DATA, 0, 0];
-const CANCELLED = [Type::DATA, 0, 1, 'the caller does not wait any more'];
+const CANCELLED = [Type::DATA, 0, 1, 'the caller is no longer waiting'];
 
 test('parts: a call that writes answers in parts', function (): void {
     $probe = partsProbe();

@@ -111,7 +111,7 @@ test('tls: a server without TLS, and one that is silent', function (): void {
     $silent = stream_socket_server('tcp://127.0.0.1:0');
     $start = hrtime(true);
     $message = throws(ConnectionRefused::class, fn () => Client::connect('tls://' . stream_socket_get_name($silent, false), connectTimeout: 0.2))->getMessage();
-    includes('the TLS handshake took too long: if this is no TLS port', $message);
+    includes('the TLS handshake took too long: if this is not a TLS port', $message);
     $took = (hrtime(true) - $start) / 1e9;
     holds($took >= 0.19 && $took < 1, "the limit includes the handshake: $took");
 });
@@ -132,7 +132,7 @@ test('tls: a server that requires a client certificate', function (): void {
         $address = 'tls://' . opensslServer('-Verify', '1', '-CAfile', Certificates::ca(), '-verify_return_error', $version) . '?ca=' . Certificates::ca();
         includes('the server requires a client certificate: add ?cert=FILE&key=FILE', refusal($address));
         includes('the server rejected the client certificate', refusal("$address&cert=" . Certificates::unknown()));
-        // It accepts the certificate; it is no server of Stoker, so the call has no answer.
+        // It accepts the certificate, but it is not a Stoker server, so the call gets no answer.
         $client = Client::connect("$address&cert=" . Certificates::server() . '&key=' . Certificates::server(), connectTimeout: 10);
         throws(\Stoker\DeadlineExceeded::class, fn () => $client->call('a.b', timeout: 0.05));
     }

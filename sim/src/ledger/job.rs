@@ -152,7 +152,7 @@ pub(crate) struct Job {
     pub(crate) former_ids: Vec<String>,
     /// The server to which the push was sent is dead.
     pub(crate) server_died: bool,
-    /// The job was not in the store when a server began, so it must not run any more.
+    /// The job was not in the store when a server began, so it must not run again.
     pub(crate) is_lost: bool,
     /// The job is not in the store, and may have been over: it counts as done on delivery.
     pub(crate) may_be_over: bool,

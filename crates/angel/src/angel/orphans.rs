@@ -63,7 +63,7 @@ impl Angel {
             }
             Some(cookie) => !self.workers.values().any(|worker| worker.cookie == cookie),
             // A process has no environment while it is in the middle of an exec.
-            None if procfs::is_young(pid) => {
+            None if procfs::was_just_forked(pid) => {
                 self.recheck_orphans = true;
                 false
             }

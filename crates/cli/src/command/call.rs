@@ -1,6 +1,6 @@
 //! `stoker call`.
 
-use crate::args::Call;
+use crate::args::CallArgs;
 use crate::client::{Client, MAX_BODY, Request, too_large};
 use crate::exit::{Failure, Result};
 use crate::output::{print_json, print_payload};
@@ -11,7 +11,7 @@ use stoker_server::config::parse_time;
 use stoker_wire::{Codec, Flags, MetaBuf, check_name};
 
 /// Makes one call and prints the reply. A JSON object is pretty-printed; a reply that is not JSON is printed unchanged.
-pub(crate) fn call(client: &mut Client, call: &Call, timeout: Option<Duration>) -> Result {
+pub(crate) fn call(client: &mut Client, call: &CallArgs, timeout: Option<Duration>) -> Result {
     check_name(call.method.as_bytes()).map_err(|error| Failure::Usage(error.to_string()))?;
     let body = json_body(call.body.as_deref())?;
     let ttl_ms = timeout.map_or(0, |timeout| timeout.as_millis() as u32);

@@ -1,6 +1,6 @@
 //! Commands that change how a running server works: pause, resume, remove, set, scale, reload.
 
-use crate::args::Set;
+use crate::args::SetArgs;
 use crate::client::Client;
 use crate::exit::{Failure, Result};
 use crate::output::print_either;
@@ -24,14 +24,14 @@ pub(crate) fn resume(client: &mut Client, queue: &str, json: bool) -> Result {
     print_either(json, &reply.json, &format!("{queue} is resumed"))
 }
 
-/// Removes a queue that is not used any more.
+/// Removes a queue that is no longer used.
 pub(crate) fn remove_queue(client: &mut Client, queue: &str, json: bool) -> Result {
     let name = QueueName(queue.to_owned());
     let reply = client.call_server(&Remove { queue: name })?;
-    print_either(json, &reply.json, &format!("{queue} is removed"))
+    print_either(json, &reply.json, &format!("{queue} was removed"))
 }
 
-pub(crate) fn set(client: &mut Client, set: &Set, json: bool) -> Result {
+pub(crate) fn set(client: &mut Client, set: &SetArgs, json: bool) -> Result {
     let limit = set.limit.as_deref().map(limit).transpose()?;
     if !set.reset && set.weight.or(set.reserve).is_none() && limit.is_none() {
         return Err(Failure::Usage(
@@ -119,10 +119,10 @@ fn line(pool: &PoolReload) -> String {
         return format!("{name} runs version {version}");
     }
     if pool.added {
-        return format!("{name} is added");
+        return format!("{name} was added");
     }
     if pool.removed {
-        return format!("{name} is removed");
+        return format!("{name} was removed");
     }
     let error = pool.error.iter().map(|error| format!("\n{error}"));
     let error: String = error.collect();

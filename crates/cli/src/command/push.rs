@@ -1,7 +1,7 @@
 //! `stoker push`.
 
 use super::call::json_body;
-use crate::args::Push;
+use crate::args::PushArgs;
 use crate::client::{Client, Request};
 use crate::exit::{Failure, Result};
 use crate::output::{print, print_json};
@@ -18,7 +18,7 @@ const MAX_BATCH: u64 = 500;
 const MAX_BATCH_BYTES: usize = 8 << 20;
 
 /// Pushes jobs and prints their ids, one per line.
-pub(crate) fn push(client: &mut Client, push: &Push, json: bool) -> Result {
+pub(crate) fn push(client: &mut Client, push: &PushArgs, json: bool) -> Result {
     check_name(push.queue.as_bytes()).map_err(|error| Failure::Usage(error.to_string()))?;
     let body = json_body(push.body.as_deref())?;
     let meta = metadata(push)?;
@@ -66,7 +66,7 @@ fn print_ids(ids: &[String], json: bool) -> Result {
     }
 }
 
-fn metadata(push: &Push) -> Result<MetaBuf> {
+fn metadata(push: &PushArgs) -> Result<MetaBuf> {
     let mut meta = MetaBuf::new();
     meta.push(Key::QUEUE, push.queue.as_bytes());
     let times = [

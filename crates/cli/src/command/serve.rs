@@ -5,7 +5,7 @@ use super::front_controller::{self, is_front_controller};
 use super::gateways;
 use super::systemd::SystemdSockets;
 use crate::access::Access;
-use crate::args::Serve;
+use crate::args::ServeArgs;
 use crate::exit::{Failure, Result};
 use crate::running::{Record, Records, Running};
 use crate::socket;
@@ -22,7 +22,7 @@ use stoker_server::config::{
 const COMMAND_LINE: &str = "the command line";
 
 /// Turns this process into the angel. No thread has been started before.
-pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
+pub(crate) fn serve(option: Option<PathBuf>, serve: &ServeArgs) -> Result {
     let (launch, config) = configuration(serve)?;
     // Paths from the command line and the environment are relative to the current directory, paths in the configuration
     // to the directory of its file.
@@ -166,14 +166,14 @@ pub(crate) fn directory_of(file: &Path) -> &Path {
     parent.unwrap_or(Path::new("."))
 }
 
-fn file_of(serve: &Serve) -> PathBuf {
+fn file_of(serve: &ServeArgs) -> PathBuf {
     let file = serve.config.clone();
     file.unwrap_or_else(|| "stoker.toml".into())
 }
 
 /// Returns the configuration as the server receives it, and parsed: that of the file, or one generated for a worker
 /// command.
-fn configuration(serve: &Serve) -> Result<(Launch, Config)> {
+fn configuration(serve: &ServeArgs) -> Result<(Launch, Config)> {
     if serve.worker.is_empty() {
         let file = file_of(serve);
         let (text, config) = read(&file)?;

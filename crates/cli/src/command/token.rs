@@ -122,7 +122,7 @@ fn show_secret(name: &str, presented: Option<&str>, json: bool) -> Result {
         (_, true) => print_json(&json!({"name": name, "token": presented}).to_string()),
         (Some(presented), false) => print(presented),
         (None, false) => print(&format!(
-            "token {name} is created; peers authenticate with their certificate"
+            "token {name} was created; peers authenticate with their certificate"
         )),
     }
 }
@@ -146,7 +146,7 @@ fn set(path: &Path, name: &str, options: &TokenOptions, json: bool) -> Result {
     };
     match json {
         true => print_json(&as_json(&changed).to_string()),
-        false => print(&format!("token {name} is changed{note}")),
+        false => print(&format!("token {name} was changed{note}")),
     }
 }
 
@@ -197,7 +197,7 @@ fn revoke(path: &Path, name: &str, json: bool) -> Result {
     match json {
         true => print_json(&json!({"name": name, "revoked": true}).to_string()),
         false => print(&format!(
-            "token {name} is revoked; its open connections end within a second"
+            "token {name} was revoked; its open connections end within a second"
         )),
     }
 }

@@ -11,12 +11,12 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 /// The advice if no server answers at a socket. A Stoker that was started with the configuration in the same directory
-/// may listen at another path, for example in another release.
+/// may listen on another path, for example in another release.
 fn advice(path: &Path) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     match path.parent().and_then(running::configured_in) {
         Some(other) if other.socket != path => format!(
-            "the Stoker that was started with the configuration in that directory (pid {}) listens at {}: set --socket \
+            "the Stoker that was started with the configuration in that directory (pid {}) listens on {}: set --socket \
              or STOKER_SOCKET to that path",
             other.pid,
             other.socket.display()

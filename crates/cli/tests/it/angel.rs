@@ -314,7 +314,7 @@ fn a_second_stoker_does_not_take_over_a_served_socket() {
     let second = app.cli(&["serve", "-c", config.to_str().expect("a plain path")]);
     assert_eq!(second.code, 1);
     assert!(
-        second.stderr.contains("another Stoker listens at"),
+        second.stderr.contains("another Stoker listens on"),
         "{}",
         second.stderr
     );
@@ -360,7 +360,7 @@ fn a_foreign_file_at_the_socket_path_is_not_removed() {
     let output = stoker_testkit::run(spawn.args(&["serve"]).within(setup.dir().path()));
     assert_eq!(output.code, 1, "{}", output.stderr);
     assert!(
-        output.stderr.contains("cannot listen at"),
+        output.stderr.contains("cannot listen on"),
         "{}",
         output.stderr
     );

@@ -176,7 +176,7 @@ fn no_new_store_is_created_while_another_stoker_runs_with_the_same_configuration
     app.client().job_in(&id, "done");
     // The error names the socket that the running Stoker listens on.
     let lost = stoker(&app.dir.file("current"), &["reload"]);
-    let told = format!("(pid {pid}) listens at {}", socket.display());
+    let told = format!("(pid {pid}) listens on {}", socket.display());
     assert!(lost.code == 69 && lost.stderr.contains(&told), "{lost:?}");
     // The record of a Stoker that was killed does not count.
     procs::kill(app.angel());

@@ -540,7 +540,7 @@ fn every_run_killed_at_a_shutdown_is_a_log_line_with_fields() {
 
 // Issue 9, A26
 #[test]
-fn a_job_that_may_not_run_again_after_a_shutdown_has_one_log_line() {
+fn a_job_that_must_not_run_again_after_a_shutdown_has_one_log_line() {
     let dir = stoker_testkit::Dir::new();
     let store = dir.file("jobs.db").display().to_string();
     let rest = format!(

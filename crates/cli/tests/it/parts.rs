@@ -156,8 +156,8 @@ fn workers_that_break_the_rules_of_parts_are_replaced() {
             "first-part x;last-part 0 0123456789",
             "more bytes of an answer",
         ),
-        ("next-part x", "DATA of an answer that has not begun"),
-        ("last-part 0 x", "DATA of an answer that has not begun"),
+        ("next-part x", "DATA for an answer that has not begun"),
+        ("last-part 0 x", "DATA for an answer that has not begun"),
         ("first-part x;ok y", "RES ends an answer in parts"),
         ("first-part x;returned", "RES ends an answer in parts"),
     ] {

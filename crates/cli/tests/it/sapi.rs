@@ -184,7 +184,7 @@ fn a_forked_child_does_not_answer() {
 }
 
 #[test]
-fn a_script_goes_on_after_its_answer() {
+fn a_script_continues_after_its_answer() {
     let app = start("");
     let file = app.dir.file("after").display().to_string();
     assert_eq!(

@@ -158,7 +158,7 @@ fn chunked_bodies_are_passed_on_as_a_whole() {
 }
 
 #[test]
-fn failures_have_a_status_and_tell_nothing() {
+fn failures_have_a_status_and_reveal_nothing() {
     let app = start("timeout = \"1s\"");
     for (script, method, status) in [
         ("fail 64 secret", "GET", 500),

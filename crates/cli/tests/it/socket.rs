@@ -10,7 +10,7 @@ use std::time::Instant;
 use stoker_testkit::{App, limit, procs, until};
 use stoker_wire::Status;
 
-/// Waits until a process listens at a path.
+/// Waits until a process listens on a path.
 #[track_caller]
 fn is_reachable(path: &Path) {
     until("somebody listens there", || UnixStream::connect(path).ok());

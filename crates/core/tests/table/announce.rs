@@ -23,7 +23,7 @@ fn pools_of(w: &World, kind: Kind, name: &str) -> Vec<PoolId> {
 }
 
 #[test]
-fn a_worker_that_connects_by_itself_may_not_join_with_a_name_of_another_pool() {
+fn a_worker_that_connects_by_itself_cannot_join_with_a_name_of_another_pool() {
     let (mut w, ours, theirs) = two();
     w.calls(theirs, "users.get", QueueConfig::default());
     w.jobs(theirs, "mail", QueueConfig::default());
@@ -44,7 +44,7 @@ fn a_worker_that_connects_by_itself_may_not_join_with_a_name_of_another_pool() {
 
 /// Even an admitted worker takes over nothing that another pool serves.
 #[test]
-fn a_worker_that_connects_by_itself_takes_no_queue_from_another_pool() {
+fn a_worker_that_connects_by_itself_cannot_take_over_a_queue_of_another_pool() {
     let (mut w, ours, theirs) = two();
     w.join(theirs, &Hello::serving(&["users.get"], &["mail"]));
     w.join(ours, &Hello::serving(&["users.get"], &["mail", "*"]));

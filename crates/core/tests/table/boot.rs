@@ -392,7 +392,7 @@ fn pools_take_turns_to_start_workers() {
 
 /// A pool whose workers live for one task boots all the time.
 #[test]
-fn a_pool_that_always_boots_holds_up_no_other() {
+fn a_pool_that_always_boots_does_not_delay_others() {
     for names in [["busy", "calm"], ["calm", "busy"]] {
         let mut w = one_at_once();
         let pools = names.map(|name| {
@@ -433,7 +433,7 @@ fn a_pool_that_always_boots_holds_up_no_other() {
 }
 
 #[test]
-fn a_pool_whose_boots_fail_holds_up_no_other() {
+fn a_pool_whose_boots_fail_does_not_delay_others() {
     let mut w = one_at_once();
     let bad = w.core.add_pool("bad", workers(2));
     w.step(Event::Tick);
@@ -471,7 +471,7 @@ fn failing_pools_take_turns_too() {
 }
 
 #[test]
-fn a_boot_that_takes_long_holds_up_no_other() {
+fn a_slow_boot_does_not_delay_others() {
     let mut w = one_at_once();
     let slow = w.core.add_pool("slow", workers(2));
     w.step(Event::Tick);

@@ -72,7 +72,7 @@ fn a_worker_with_soft_cancel_receives_the_cancellation() {
 
 /// A job that was reported to its source as cancelled is not retried.
 #[test]
-fn a_cancelled_job_has_one_outcome_whatever_its_worker_says() {
+fn a_cancelled_job_has_one_outcome_whatever_its_worker_reports() {
     let answers = [
         Answer::Done,
         Answer::Retry(None),
@@ -191,7 +191,7 @@ fn a_cancelled_prefetched_task_is_reported_at_once() {
 /// A prefetched task that is cancelled with `kill` is killed when its turn comes. The task that runs
 /// before it is not disturbed.
 #[test]
-fn with_kill_what_stands_behind_ends_at_its_turn() {
+fn killing_a_prefetched_task_waits_for_its_turn() {
     let (mut w, tasks) = windowed(&Hello::default());
     let worker = w.on(tasks[1]).expect("it is assigned");
     w.cancel(tasks[1], true);
@@ -205,7 +205,7 @@ fn with_kill_what_stands_behind_ends_at_its_turn() {
 
 /// A worker that supports soft cancellation drops a cancelled task before it begins.
 #[test]
-fn with_kill_what_stands_behind_is_dropped_by_a_worker_with_soft_cancel() {
+fn killing_a_prefetched_task_drops_it_on_a_worker_with_soft_cancel() {
     let (mut w, tasks) = windowed(&Hello::soft());
     let worker = w.on(tasks[1]).expect("it is assigned");
     w.cancel(tasks[1], true);

@@ -155,7 +155,7 @@ fn a_job_that_is_returned_unbegun_runs_on_another_worker() {
 }
 
 #[test]
-fn a_job_that_cannot_be_recorded_ends_and_its_worker_goes_on() {
+fn a_job_that_cannot_be_recorded_ends_and_its_worker_continues() {
     let (mut w, _, once) = with(1, &Hello::soft());
     let task = w.submit(job(once));
     let worker = slot_of(&w, task).expect("it has a slot");

@@ -288,7 +288,7 @@ fn a_part_after_the_soft_signal_does_not_extend_the_time() {
 
 /// The service's timeout is the time until the first part, and between two parts.
 #[test]
-fn an_answer_in_parts_may_take_longer_than_the_timeout_if_it_goes_on() {
+fn an_answer_in_parts_may_take_longer_than_the_timeout_while_parts_arrive() {
     let (mut w, task, _) = in_parts(call, &[secs(29), secs(29), secs(29)]);
     w.pass(secs(29));
     assert_eq!(w.outcome(task), None);

@@ -67,7 +67,7 @@ fn prefetched_tasks_are_requeued_in_order_at_no_cost() {
 }
 
 #[test]
-fn a_call_that_may_not_run_again_is_lost() {
+fn a_call_that_must_not_run_again_is_lost() {
     let (mut w, _, users) = one_worker();
     let task = w.submit(call(users));
     w.pass(ms(30));

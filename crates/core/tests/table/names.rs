@@ -120,7 +120,7 @@ fn methods_of_one_service_share_its_queue() {
 
 /// A queue that the configuration assigned to a pool stays with it, whichever worker announces it.
 #[test]
-fn an_announcement_takes_no_queue_away() {
+fn an_announcement_does_not_take_over_a_queue() {
     let mut w = World::default();
     let [ours, theirs] = ["ours", "theirs"].map(|name| w.core.add_pool(name, workers(1)));
     let users = w.calls(ours, "users.get", QueueConfig::default());
@@ -321,7 +321,7 @@ fn queues_of_the_store_are_restored() {
 /// A worker that serves `*` takes no queue away from another pool: it serves only jobs that no other pool
 /// serves.
 #[test]
-fn a_star_takes_no_queue_away() {
+fn a_star_does_not_take_over_a_queue() {
     let mut w = World::default();
     let [ours, theirs] = ["ours", "theirs"].map(|name| w.core.add_pool(name, workers(1)));
     let mail = w.jobs(ours, "mail", QueueConfig::default());

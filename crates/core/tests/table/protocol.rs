@@ -59,7 +59,7 @@ fn an_answer_out_of_order_is_a_violation() {
 
 /// Only a draining worker may return tasks. If others could, a task could be returned forever.
 #[test]
-fn a_live_worker_may_not_return_its_task() {
+fn a_live_worker_must_not_return_its_task() {
     let (mut w, _, _, worker, task) = busy();
     w.answer(task, Answer::Returned);
     assert!(w.was_killed(worker, StopReason::Misbehaved));

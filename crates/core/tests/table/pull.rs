@@ -89,7 +89,7 @@ fn a_job_that_crossed_the_withdrawal_is_returned_at_no_cost() {
 }
 
 #[test]
-fn a_job_that_did_not_cross_a_withdrawal_may_not_be_returned() {
+fn a_job_that_did_not_cross_a_withdrawal_must_not_be_returned() {
     let (mut w, worker, mail) = guest();
     ready(&mut w, worker, true);
     let task = w.submit(job(mail));
@@ -99,7 +99,7 @@ fn a_job_that_did_not_cross_a_withdrawal_may_not_be_returned() {
 
 /// The worker may have begun the job by then, and can no longer report that.
 #[test]
-fn a_killed_worker_may_not_return_a_job_that_crossed_its_withdrawal() {
+fn a_killed_worker_must_not_return_a_job_that_crossed_its_withdrawal() {
     let (mut w, worker, mail) = guest();
     ready(&mut w, worker, true);
     let task = w.submit(job(mail));

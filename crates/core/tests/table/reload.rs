@@ -320,7 +320,7 @@ fn a_drain_ends_a_reload() {
 
 /// If a pool is scaled down during a reload, the reload completes first, and no successor is killed for it.
 #[test]
-fn a_reload_goes_on_while_a_pool_is_scaled_down() {
+fn a_reload_continues_while_a_pool_is_scaled_down() {
     let (mut w, pool, _) = pool_of(3);
     w.step(Event::Reload { pool });
     w.hello(w.starting()[0], &Hello::default());

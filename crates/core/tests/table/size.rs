@@ -119,7 +119,7 @@ fn a_short_burst_does_not_grow_a_pool() {
 
 /// Tasks that could not be assigned even to a free worker need no new one.
 #[test]
-fn tasks_that_may_not_run_do_not_grow_a_pool() {
+fn a_pool_does_not_grow_for_tasks_that_cannot_run() {
     let (mut w, pool) = World::ready(between(1, 3));
     let one = QueueConfig {
         limit: 1,
@@ -160,7 +160,7 @@ fn tasks_that_may_not_run_do_not_grow_a_pool() {
 
 /// A slot that is kept for another queue does not help tasks that may not use it.
 #[test]
-fn a_pool_grows_for_tasks_that_may_not_use_kept_slots() {
+fn a_pool_grows_for_tasks_that_cannot_use_reserved_slots() {
     let (mut w, pool) = World::ready(between(1, 2));
     let kept = QueueConfig {
         reserve: 1,

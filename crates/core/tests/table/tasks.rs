@@ -211,7 +211,7 @@ fn an_adapter_with_one_slot_prefetches_nothing() {
 
 /// The last task of a worker can wait neither for its own worker nor for a successor if the pool is full.
 #[test]
-fn the_last_task_of_a_full_pool_may_not_call_its_own_pool() {
+fn the_last_task_of_a_full_pool_cannot_call_its_own_pool() {
     let hello = Hello {
         slots: 4,
         ..Hello::tasks(1)

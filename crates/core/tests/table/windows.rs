@@ -134,7 +134,7 @@ fn the_run_time_measured_by_the_worker_counts() {
 /// A worker's death affects everything assigned to it, so a call that may not run again is not
 /// prefetched, and nothing is prefetched behind it.
 #[test]
-fn calls_that_may_not_run_again_are_not_prefetched() {
+fn calls_that_must_not_run_again_are_not_prefetched() {
     let (mut w, pool, mail) = pool_with(1, &Hello::default());
     let users = w.calls(pool, "users.get", QueueConfig::default());
     w.train(&call(users), SHORT);

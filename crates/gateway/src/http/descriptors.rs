@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_is_no_reason_for_a_warning() {
+    fn the_default_causes_no_warning() {
         assert!(warning(20_000, false, 16_000).is_some());
         assert!(warning(20_000, true, 16_000).is_none());
         assert!(warning(20_000, true, 768).is_some());
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_the_descriptors_is_left_for_files() {
+    fn some_descriptors_are_reserved_for_files() {
         for (wanted, limit, expected) in [
             (20_000, 1_024, 768),
             (20_000, 20_000, 16_000),

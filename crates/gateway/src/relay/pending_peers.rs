@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// One address may have this share of all places, and at least `MIN_PLACES`.
-const SHARE: usize = 8;
+/// One address may have one of this many equal shares of all places, and at least `MIN_PLACES` places.
+const SHARES: usize = 8;
 const MIN_PLACES: usize = 16;
 
 /// The number of connections per address that have not identified themselves.
@@ -26,7 +26,7 @@ pub(super) struct PendingPlace {
 impl PendingPeers {
     pub(super) fn new(max_connections: usize) -> Rc<Self> {
         Rc::new(Self {
-            limit: (max_connections / SHARE).max(MIN_PLACES),
+            limit: (max_connections / SHARES).max(MIN_PLACES),
             counts: RefCell::default(),
         })
     }

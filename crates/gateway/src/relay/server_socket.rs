@@ -21,7 +21,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct ServerSocket {
     fd: AsyncFd<UnixStream>,
     /// A duplicate that is registered for writing, while the socket's send buffer is full.
-    full: Option<AsyncFd<UnixStream>>,
+    write_fd: Option<AsyncFd<UnixStream>>,
     /// When to check next whether the server has closed the connection in both directions.
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -31,7 +31,7 @@ impl ServerSocket {
         let stream = tokio::net::UnixStream::connect(path).await?.into_std()?;
         Ok(Self {
             fd: register(stream, Interest::READABLE)?,
-            full: None,
+            write_fd: None,
             timer: None,
         })
     }
@@ -85,16 +85,16 @@ impl ServerSocket {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         loop {
-            if let Some(full) = &self.full {
-                ready!(full.poll_write_ready(cx))?.clear_ready();
-                self.full = None;
+            if let Some(write_fd) = &self.write_fd {
+                ready!(write_fd.poll_write_ready(cx))?.clear_ready();
+                self.write_fd = None;
             }
             match self.fd.get_ref().write(bytes) {
                 Ok(0) => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
                 Ok(count) => return Poll::Ready(Ok(count)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     let copy = self.fd.get_ref().try_clone()?;
-                    self.full = Some(register(copy, Interest::WRITABLE)?);
+                    self.write_fd = Some(register(copy, Interest::WRITABLE)?);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Poll::Ready(Err(error)),

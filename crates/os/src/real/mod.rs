@@ -18,9 +18,9 @@ pub use file::{
 pub use memory::{new_memory, read_memory, share_memory, write_memory};
 pub use poll::Poll;
 pub use process::{
-    Birth, birth, children, descendants, descriptor_limit, is_dead, is_descendant, is_young,
-    own_pid, own_user, owner, processors, resident_bytes, signal_process, tree_proportional_bytes,
-    tree_resident_bytes, wait_for_exit, watch_process,
+    Birth, birth, children, descendants, descriptor_limit, is_dead, is_descendant, own_pid,
+    own_user, owner, processors, resident_bytes, signal_process, tree_proportional_bytes,
+    tree_resident_bytes, wait_for_exit, was_just_forked, watch_process,
 };
 pub use random::random_u64;
 pub use record::{receive_record, send_record};

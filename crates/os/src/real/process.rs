@@ -143,7 +143,7 @@ pub fn birth(pid: i32) -> Option<Birth> {
 }
 
 /// Whether a process was forked within the last second.
-pub fn is_young(pid: i32) -> bool {
+pub fn was_just_forked(pid: i32) -> bool {
     let started = stat_field(pid, 22);
     let started: Option<u64> = started.and_then(|ticks| ticks.parse().ok());
     let ticks = rustix::param::clock_ticks_per_second();

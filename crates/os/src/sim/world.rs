@@ -99,7 +99,7 @@ pub fn send_with(socket: &Fd, bytes: &[u8], fds: Vec<Fd>) -> Result<(), Errno> {
     super::kernel::send_with(socket, bytes, fds)
 }
 
-/// Creates a socket that listens at a path.
+/// Creates a socket that listens on a path.
 #[must_use]
 pub fn listen(path: &Path) -> Fd {
     with(|state| {

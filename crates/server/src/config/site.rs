@@ -224,7 +224,7 @@ pub(super) fn check_addresses(config: &Config, root: &DeTable<'_>, mistakes: &mu
     }
 }
 
-/// Whether a listener at one address keeps another from listening at the other: they are the same, or one of them means
+/// Whether a listener on one address keeps another from listening on the other: they are the same, or one of them means
 /// all addresses of this machine. `[::]` includes those of IPv4.
 fn is_occupied(one: SocketAddr, other: SocketAddr) -> bool {
     let includes = |all: SocketAddr, of: SocketAddr| {

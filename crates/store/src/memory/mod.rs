@@ -371,7 +371,9 @@ impl MemoryStore {
     }
 
     fn entry(&mut self, id: JobId) -> &mut Entry {
-        self.jobs.get_mut(&id).expect("a job that is named exists")
+        self.jobs
+            .get_mut(&id)
+            .expect("a JobId in an index refers to an existing job")
     }
 }
 

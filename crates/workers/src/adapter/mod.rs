@@ -2,9 +2,9 @@
 //! each on a thread of its own.
 
 mod answer;
+mod attributes;
 mod connection;
 mod credit;
-mod facts;
 mod handle;
 mod memory;
 mod output;
@@ -17,11 +17,11 @@ mod task;
 mod thread_pool;
 
 pub(crate) use answer::Answer;
+pub(crate) use attributes::{HEADER_PREFIX, attributes, encoded};
 pub(crate) use connection::Connection;
-pub(crate) use facts::{HEADER_PREFIX, encoded, facts};
 pub(crate) use handle::{Handle, Target, kill_group};
 pub(crate) use output::{Captured, ErrorText, Sink};
-pub(crate) use parts::{Parts, Unwanted};
+pub(crate) use parts::{CallerGone, Parts};
 pub(crate) use program::{Ended, Input, Program, wait_for_exit};
 pub(crate) use result::{EX_TEMPFAIL, MAX_RESULT, result_of};
 pub use settings::Settings;

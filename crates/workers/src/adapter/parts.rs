@@ -24,9 +24,9 @@ pub(crate) struct Parts<'a> {
     held_since: Option<Instant>,
 }
 
-/// Nobody waits for the answer any more.
+/// The caller is no longer waiting for the answer.
 #[derive(Debug)]
-pub(crate) struct Unwanted;
+pub(crate) struct CallerGone;
 
 impl<'a> Parts<'a> {
     pub(crate) fn new(task: &Task, handle: &'a Handle, connection: &'a Connection) -> Self {
@@ -49,7 +49,7 @@ impl<'a> Parts<'a> {
 
     /// Offers what has arrived of a message, from its beginning or from where the last part ended. If these are many bytes, or
     /// they have waited long enough, they are sent and removed; this waits for the caller's credit.
-    pub(crate) fn offer(&mut self, held: &mut Vec<u8>) -> Result<(), Unwanted> {
+    pub(crate) fn offer(&mut self, held: &mut Vec<u8>) -> Result<(), CallerGone> {
         if !self.is_accepted || held.is_empty() {
             return Ok(());
         }
@@ -76,7 +76,7 @@ impl<'a> Parts<'a> {
             }
             match self.send(&rest) {
                 Ok(size) => sent = size,
-                Err(Unwanted) => return Answer::cancelled("its answer was dropped"),
+                Err(CallerGone) => return Answer::cancelled("its answer was dropped"),
             }
         }
         loop {
@@ -105,11 +105,11 @@ impl<'a> Parts<'a> {
     }
 
     /// Sends the next part, and returns its size.
-    fn send(&self, bytes: &[u8]) -> Result<usize, Unwanted> {
+    fn send(&self, bytes: &[u8]) -> Result<usize, CallerGone> {
         let is_first = !self.handle.has_begun_answer();
         let most = if is_first { MAX_FIRST } else { MAX_PART };
         let size = self.handle.take_credit(bytes.len().min(most));
-        let size = size.ok_or(Unwanted)?;
+        let size = size.ok_or(CallerGone)?;
         self.connection.send_part(self.id, is_first, &bytes[..size]);
         self.handle.begin_answer();
         Ok(size)

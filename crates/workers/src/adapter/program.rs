@@ -1,6 +1,6 @@
 //! Starts a program from a pool's command, and runs it to its end.
 
-use super::facts::VARIABLES;
+use super::attributes::VARIABLES;
 use super::handle::{Handle, Target, kill_group};
 use super::output::{Sink, read_output};
 use crate::{ADDRESS, MEMORY_LIMIT, SITES, SLOTS, TASK_PATH, TASK_SCRIPT};

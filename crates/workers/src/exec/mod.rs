@@ -6,7 +6,7 @@ mod verdict;
 
 use crate::adapter::{
     self, Answer, Captured, Connection, Ended, Handle, Input, MAX_RESULT, Program, Runner,
-    Settings, Task, facts,
+    Settings, Task, attributes,
 };
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -37,8 +37,8 @@ impl Runner for Exec {
         let words = self.0.iter().map(|word| fill::fill(task, word));
         let mut program = Program::new(words);
         let command = program.command();
-        for fact in facts(task) {
-            command.env(fact.variable(), &fact.value);
+        for attribute in attributes(task) {
+            command.env(attribute.variable(), &attribute.value);
         }
         let input = Input::Bytes(&task.body);
         let log = |lines: &[u8]| connection.log(task.id, lines);

@@ -61,7 +61,7 @@ impl Http {
     }
 
     fn run_task(&self, task: &Task, handle: &Handle, connection: &Connection) -> Answer {
-        let post = Post::new(task, &self.path, &self.upstream.host()).with_facts(task);
+        let post = Post::new(task, &self.path, &self.upstream.host()).with_attributes(task);
         let request = post.request(task);
         self.upstream.run(task, handle, connection, || {
             Ok(Call {

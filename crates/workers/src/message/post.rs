@@ -2,7 +2,7 @@
 
 use super::target::Target;
 use super::{Field, Request, Variables};
-use crate::adapter::{Task, encoded, facts};
+use crate::adapter::{Task, attributes, encoded};
 use stoker_wire::Key;
 
 const USER_AGENT: &str = concat!("stoker/", env!("CARGO_PKG_VERSION"));
@@ -52,11 +52,11 @@ impl Post {
     }
 
     /// Adds what is known about the task as headers.
-    pub(crate) fn with_facts(mut self, task: &Task) -> Self {
-        let facts = facts(task).into_iter();
-        let facts = facts.filter(|fact| !fact.value.is_empty());
+    pub(crate) fn with_attributes(mut self, task: &Task) -> Self {
+        let attributes = attributes(task).into_iter();
+        let attributes = attributes.filter(|attribute| !attribute.value.is_empty());
         self.fields
-            .extend(facts.map(|fact| (fact.header(), fact.value)));
+            .extend(attributes.map(|attribute| (attribute.header(), attribute.value)));
         self
     }
 
@@ -82,8 +82,9 @@ impl Post {
 
 /// Adds what is known about a task to the variables of its request.
 pub(crate) fn add_facts(variables: &mut Variables, task: &Task) {
-    let facts = facts(task).into_iter();
-    variables.extend(facts.map(|fact| (fact.variable(), fact.value.into_bytes())));
+    let attributes = attributes(task).into_iter();
+    variables
+        .extend(attributes.map(|attribute| (attribute.variable(), attribute.value.into_bytes())));
 }
 
 fn is_printable(text: &str) -> bool {
@@ -116,7 +117,7 @@ mod tests {
         meta.push(Key::BAGGAGE, b"a=1\r\nevil: 1");
         meta.push(Key(0x80), b"x");
         let task = call("users.get", &meta);
-        let post = Post::new(&task, "", "localhost").with_facts(&task);
+        let post = Post::new(&task, "", "localhost").with_attributes(&task);
         let request = post.request(&task);
         assert_eq!(
             (request.body, request.content_length),

@@ -1,6 +1,6 @@
 //! Writes a request to a server and reads the answer at the same time, so that the two can't block each other.
 
-use crate::adapter::{ErrorText, Parts, Unwanted};
+use crate::adapter::{CallerGone, ErrorText, Parts};
 use crate::message::Invalid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -62,8 +62,8 @@ pub(super) enum Failure {
         /// Part of the answer has arrived.
         has_begun: bool,
     },
-    /// Nobody waits for the answer any more.
-    Unwanted,
+    /// The caller is no longer waiting for the answer.
+    CallerGone,
 }
 
 impl From<Invalid> for Failure {
@@ -72,9 +72,9 @@ impl From<Invalid> for Failure {
     }
 }
 
-impl From<Unwanted> for Failure {
-    fn from(Unwanted: Unwanted) -> Self {
-        Self::Unwanted
+impl From<CallerGone> for Failure {
+    fn from(CallerGone: CallerGone) -> Self {
+        Self::CallerGone
     }
 }
 

@@ -28,7 +28,7 @@ use stoker_wire::Status;
 /// How long the adapter waits between two attempts to connect.
 const CONNECT_INTERVAL: Duration = Duration::from_millis(20);
 /// How long a request waits for a server that is being started again, or that accepts no more connections.
-const CONNECT_TIME: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// If the server's process ends within this time after a connection ended, that is considered the cause.
 const DEATH_TIME: Duration = Duration::from_millis(200);
 
@@ -198,7 +198,7 @@ impl Upstream {
 
     /// Connects. Waits if the server is being started again, or if its queue of connections is full.
     fn connect(&self, task: &Task, handle: &Handle) -> Result<OwnedFd, Answer> {
-        let end = Instant::now() + CONNECT_TIME;
+        let end = Instant::now() + CONNECT_TIMEOUT;
         loop {
             let is_waiting = self.process.as_ref().is_some_and(Process::is_waiting);
             let error = match connect::connect(&self.address) {
@@ -246,7 +246,7 @@ impl Upstream {
                 return broken(task, text);
             }
             Failure::Closed { has_begun } => *has_begun,
-            Failure::Unwanted => return Answer::cancelled("nobody waits for its answer"),
+            Failure::CallerGone => return Answer::cancelled("nobody waits for its answer"),
         };
         let process = self.process.as_ref();
         let end = process.and_then(|process| process.wait_for_end(deaths, DEATH_TIME));

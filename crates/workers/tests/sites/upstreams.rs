@@ -232,7 +232,7 @@ fn a_short_answer_is_whole() {
 
 /// The server answers the second request first.
 #[test]
-fn requests_at_once_use_connections_of_their_own() {
+fn simultaneous_requests_use_separate_connections() {
     let (mut site, listener) = played(http::serve);
     let ids = [(); 2].map(|()| site.send(&Request::get("echo.php")));
     let mut connections = [(); 2].map(|()| accept(&listener));

@@ -14,7 +14,7 @@ use Illuminate\Queue\Worker;
 use InvalidArgumentException;
 
 /**
- * Applies `queue:pause` and `queue:resume` to Stoker's queues. Laravel dispatches events for them since 12.45, and
+ * Applies `queue:pause` and `queue:resume` to Stoker's queues. Laravel 12.45 and later dispatch events for them, and
  * for their option `--all` since 13.25.
  *
  * @internal

@@ -31,7 +31,7 @@ final class LastWords
 
     /**
      * @param string $name      name of a task that was taken from an Inbox
-     * @param bool   $isDropped whether the Inbox was destroyed, because of exit() or because it is not referenced any more
+     * @param bool   $isDropped whether the Inbox was destroyed, because of exit() or because it is no longer referenced
      */
     public static function ofExit(string $name, bool $isDropped): string
     {

@@ -54,7 +54,7 @@ final class Limits
      * @param float|\DateTimeInterface $moment a number is Unix time in seconds
      * @throws InvalidRequest
      */
-    public static function moment(string $what, float|\DateTimeInterface $moment): int
+    public static function unixMs(string $what, float|\DateTimeInterface $moment): int
     {
         return $moment instanceof \DateTimeInterface ? max(0, (int) $moment->format('Uv')) : self::ms($what, $moment, 0, PHP_INT_MAX);
     }

@@ -67,7 +67,7 @@ final class Parts
     /**
      * Sends bytes at once, or as soon as the caller has read enough of those that were sent before.
      *
-     * @throws Cancelled      the caller does not wait any more
+     * @throws Cancelled      the caller is no longer waiting
      * @throws ConnectionLost
      * @throws TaskTimeout    a soft cancel
      */
@@ -133,7 +133,7 @@ final class Parts
     public function last(int $status, int $micros, string $meta, string $body): string
     {
         if ($this->loop->cancelReceived) {
-            [$status, $meta, $body] = [Status::CANCELLED, '', 'the caller does not wait any more'];
+            [$status, $meta, $body] = [Status::CANCELLED, '', 'the caller is no longer waiting'];
         } elseif ($status === Status::RETURNED) { // Not possible, because the caller has read a part of the answer.
             $status = Status::APPLICATION;
         } elseif ($status === Status::OK && $this->trailers !== []) {

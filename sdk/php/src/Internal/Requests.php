@@ -102,7 +102,7 @@ final class Requests
             $meta[Key::DELAY] = pack('J', Limits::ms('delay', $o['delay'], 0, PHP_INT_MAX));
         }
         if (isset($o['dueAt'])) {
-            $meta[Key::DUE_AT] = pack('J', Limits::moment('dueAt', $o['dueAt']));
+            $meta[Key::DUE_AT] = pack('J', Limits::unixMs('dueAt', $o['dueAt']));
         }
         if (isset($o['tries'])) {
             $meta[Key::TRIES] = pack('n', Limits::int('tries', $o['tries'], 0, 0xFFFF));
@@ -121,7 +121,7 @@ final class Requests
             $meta[Key::FAIL_ON_TIMEOUT] = '';
         }
         if (isset($o['retryUntil'])) {
-            $meta[Key::RETRY_UNTIL] = pack('J', Limits::moment('retryUntil', $o['retryUntil']));
+            $meta[Key::RETRY_UNTIL] = pack('J', Limits::unixMs('retryUntil', $o['retryUntil']));
         }
         if (isset($o['key'])) {
             $meta[Key::FAIRNESS] = Limits::key('key', $o['key']);

@@ -64,7 +64,7 @@ final class Tls
         if ($done !== true) {
             fclose($stream);
             [$why, $isMisconfigured] = $done === 0
-                ? ['the TLS handshake took too long: if this is no TLS port, use tcp://', false]
+                ? ['the TLS handshake took too long: if this is not a TLS port, use tcp://', false]
                 : TlsFailure::explain($address, $warnings, $until);
             throw self::refused($address, $why, $isMisconfigured);
         }

@@ -35,7 +35,7 @@ final class TlsFailure
             return [self::explainUnverified($address, $until), true];
         }
         if ($warnings === '' || str_contains($warnings, 'unexpected eof') || str_contains($warnings, 'reset by peer')) {
-            return ['the server closed the connection during the TLS handshake: if this is no TLS port, use tcp://', false];
+            return ['the server closed the connection during the TLS handshake: if this is not a TLS port, use tcp://', false];
         }
 
         return ['the TLS handshake failed: ' . self::plain($warnings), false];

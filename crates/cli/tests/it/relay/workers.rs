@@ -94,7 +94,7 @@ fn a_token_for_one_queue_does_not_open_the_others_of_its_pool() {
 
 /// A pool can begin to serve another queue or service after a worker has joined it. The worker must not get its tasks.
 #[test]
-fn a_worker_leaves_when_its_pool_serves_a_queue_that_its_token_may_not_permit() {
+fn a_worker_leaves_when_its_pool_serves_a_queue_that_its_token_does_not_permit() {
     let app = start("");
     let work = work(&app);
     let mut narrow = join(&app, &work);
@@ -367,7 +367,7 @@ fn sessions_can_be_disabled() {
 
 /// No crash is counted if a worker ran no task when its connection was lost.
 #[test]
-fn an_idle_worker_that_is_lost_costs_no_task_anything() {
+fn losing_an_idle_worker_affects_no_task() {
     let app = start("");
     let work = work(&app);
     drop(join(&app, &work));

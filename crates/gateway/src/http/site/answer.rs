@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_that_may_not_be_are_dropped() {
+    fn bodies_that_are_not_allowed_are_dropped() {
         for status in [204, 304, 205] {
             let answer = of(&format!("HTTP/1.1 {status} X\r\n\r\nbody")).unwrap();
             assert!(answer.body.is_empty(), "{status}");

@@ -43,9 +43,7 @@ pub(super) async fn answer(
     if gateway.budget.is_exhausted() {
         return Err(match is_safe(&head.method) {
             true => SiteError::busy(None),
-            false => {
-                SiteError::own_fault("there is no memory for the response ([http] max_memory)")
-            }
+            false => SiteError::own_fault("not enough memory for the response ([http] max_memory)"),
         });
     }
     let answered = answer::parse(&head.method, &reply.body, reply.parts.is_some());

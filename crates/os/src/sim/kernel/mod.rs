@@ -14,9 +14,9 @@ pub use fd::{AsFd, BorrowedFd, Fd};
 pub use memory::{new_memory, read_memory, share_memory, write_memory};
 pub use poll::Poll;
 pub use process::{
-    PROTECTED_USER, children, descendants, descriptor_limit, is_dead, is_descendant, is_young,
-    own_pid, own_user, owner, processors, resident_bytes, signal_process, tree_proportional_bytes,
-    tree_resident_bytes, wait_for_exit, watch_process,
+    PROTECTED_USER, children, descendants, descriptor_limit, is_dead, is_descendant, own_pid,
+    own_user, owner, processors, resident_bytes, signal_process, tree_proportional_bytes,
+    tree_resident_bytes, wait_for_exit, was_just_forked, watch_process,
 };
 pub use random::random_u64;
 pub(super) use record::send_with;

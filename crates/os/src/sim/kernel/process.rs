@@ -107,7 +107,7 @@ pub fn is_dead(pid: i32) -> bool {
 }
 
 /// Always false: only the angel calls this, and it is not part of the simulation.
-pub fn is_young(_pid: i32) -> bool {
+pub fn was_just_forked(_pid: i32) -> bool {
     false
 }
 

@@ -16,7 +16,7 @@ pub fn send_record(socket: &Fd, bytes: &[u8], fds: &[Fd]) -> Result<(), Errno> {
     );
     assert!(
         fds.is_empty(),
-        "the data plane sends no descriptors: see `world::send_with` for the angel's"
+        "the data plane must not send descriptors; a simulated angel sends them with `world::send_with`"
     );
     with(|state| {
         state.calls += 1;

@@ -83,7 +83,7 @@ pub(crate) const SITE: Schema<SiteConfig> = Schema {
             "send_files",
             "[]",
             Field::Texts(at!(send_files), "[\"storage/app/public\"]"),
-            "Directories besides `root` whose files may be sent: because a symbolic link below `root` leads there, or because a response names the file in the header `X-Sendfile`.",
+            "More directories, besides `root`, whose files the site may send. A file there is sent if a symbolic link below `root` points to it, or if a response names it in the header `X-Sendfile`.",
         ),
         start_key(
             "access_log",

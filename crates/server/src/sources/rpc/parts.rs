@@ -86,7 +86,7 @@ impl Plane {
     fn check_part(&mut self, worker: WorkerId, frame: &Frame<'_>) -> Result<(), Fault> {
         let task = self.payloads.task(frame.id);
         if !self.core.has_begun_answer(worker, task) {
-            return Err(Fault::State("DATA of an answer that has not begun"));
+            return Err(Fault::State("DATA for an answer that has not begun"));
         }
         // Text about a failure needs no credit.
         if frame.status() != Status::OK || self.caller_of(task).is_none() {

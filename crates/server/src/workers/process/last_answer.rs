@@ -1,7 +1,7 @@
 //! A worker that has answered the last task of its life, and ends by itself.
 //!
 //! Its end would wake this process several times: for each pipe, for the socket, and for the angel's report, after which
-//! everything that is left is read. So it is not watched any more, unless it takes long to end.
+//! everything that is left is read. So it is no longer watched, unless it takes long to end.
 
 use crate::alarms::AlarmKey;
 use crate::net::Source;

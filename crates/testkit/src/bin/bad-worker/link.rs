@@ -90,5 +90,5 @@ fn adopt(number: i32) -> UnixStream {
 
 fn dial() -> UnixStream {
     let path = std::env::var("STOKER_SOCKET").expect("STOKER_FD or STOKER_SOCKET");
-    UnixStream::connect(path).expect("somebody listens at STOKER_SOCKET")
+    UnixStream::connect(path).expect("a server listens on STOKER_SOCKET")
 }

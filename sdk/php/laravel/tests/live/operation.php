@@ -140,7 +140,7 @@ test('live: a job that waits until shortly before its timeout is returned, at no
 });
 
 test('live: queue:pause and queue:continue reach the server', function () use ($live, $story, $harness): void {
-    // Laravel dispatches these events since 12.45. The listeners exist in every version, so test them with fake
+    // Laravel 12.45 and later dispatch these events. The listeners exist in every version, so test them with fake
     // events.
     $event = static fn (string $class, string $queue, ?int $ttl = null) => $harness->app['events']->dispatch(
         "Illuminate\\Queue\\Events\\$class",

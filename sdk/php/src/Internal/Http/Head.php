@@ -41,7 +41,7 @@ final class Head
     {
         $end = strpos($message, "\r\n\r\n");
         if ($end === false) {
-            throw new BadRequest('malformed request: the header section has no end');
+            throw new BadRequest('malformed request: the header section is incomplete');
         }
         $lineEnd = (int) strpos($message, "\r\n");
         $line = explode(' ', substr($message, 0, $lineEnd));

@@ -105,7 +105,7 @@ final class Multipart
     {
         while (($end = strpos($this->buffer, "\r\n\r\n", $this->at)) === false) {
             if (strlen($this->buffer) - $this->at > self::MAX_HEADER || !$this->read()) {
-                throw new BadRequest('invalid multipart body: a part has no end of its header within ' . self::MAX_HEADER . ' bytes');
+                throw new BadRequest('invalid multipart body: the header of a part does not end within ' . self::MAX_HEADER . ' bytes');
             }
         }
         if ($end - $this->at > self::MAX_HEADER) {

@@ -1,13 +1,13 @@
-//! The facts about a call or job that its code gets, besides the payload. Their names are the same in the environment of a program
+//! The attributes of a call or job that its code gets, besides the payload. Their names are the same in the environment of a program
 //! (`STOKER_CREATED_AT`), in the variables of a script, and in the header of a request (`stoker-created-at`).
 
 use super::Task;
 use std::fmt::Write;
 use stoker_wire::Key;
 
-/// Something that is known about a task. The name is that of the variable, without its prefix.
+/// An attribute of a task. The name is that of the variable, without its prefix.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Fact {
+pub(crate) struct Attribute {
     name: String,
     pub(crate) value: String,
 }
@@ -29,7 +29,7 @@ pub(crate) const VARIABLES: [&str; 8] = [
     "STOKER_KEY",
 ];
 
-impl Fact {
+impl Attribute {
     fn new(name: &str, value: impl ToString) -> Self {
         Self {
             name: name.to_owned(),
@@ -48,11 +48,11 @@ impl Fact {
 }
 
 /// Everything that is known about a task. The id of a call is empty.
-pub(crate) fn facts(task: &Task) -> Vec<Fact> {
+pub(crate) fn attributes(task: &Task) -> Vec<Attribute> {
     let mut all = vec![
-        Fact::new("NAME", &task.name),
-        Fact::new("ID", &task.label),
-        Fact::new("ATTEMPT", task.attempt),
+        Attribute::new("NAME", &task.name),
+        Attribute::new("ID", &task.label),
+        Attribute::new("ATTEMPT", task.attempt),
     ];
     let meta = task.meta();
     for (name, key) in [
@@ -60,17 +60,17 @@ pub(crate) fn facts(task: &Task) -> Vec<Fact> {
         ("CRASHES", Key::CRASHES),
         ("CREATED_AT", Key::CREATED_AT),
     ] {
-        all.extend(meta.uint(key).map(|number| Fact::new(name, number)));
+        all.extend(meta.uint(key).map(|number| Attribute::new(name, number)));
     }
     let timeout = task.time_left.map(u64::from);
     let timeout = timeout.or_else(|| meta.uint(Key::TIMEOUT));
-    all.extend(timeout.map(|ms| Fact::new("TIMEOUT", format_args!("{ms}ms"))));
+    all.extend(timeout.map(|ms| Attribute::new("TIMEOUT", format_args!("{ms}ms"))));
     all.extend(
         meta.get(Key::FAIRNESS)
-            .map(|key| Fact::new("KEY", encoded(key))),
+            .map(|key| Attribute::new("KEY", encoded(key))),
     );
     let own = meta.iter().filter(|(key, _)| key.0 >= Key::APPLICATION.0);
-    all.extend(own.map(|(key, value)| Fact::new(&format!("META_{}", key.0), encoded(value))));
+    all.extend(own.map(|(key, value)| Attribute::new(&format!("META_{}", key.0), encoded(value))));
     all
 }
 
@@ -94,8 +94,8 @@ mod tests {
     use stoker_wire::{Encode, MetaBuf, Type};
 
     fn texts(frame: Encode<'_>) -> Vec<String> {
-        let all = facts(&task_of(frame));
-        let text = |fact: &Fact| format!("{}={}", fact.variable(), fact.value);
+        let all = attributes(&task_of(frame));
+        let text = |attribute: &Attribute| format!("{}={}", attribute.variable(), attribute.value);
         all.iter().map(text).collect()
     }
 
@@ -149,8 +149,8 @@ mod tests {
 
     #[test]
     fn a_header_is_named_like_its_variable() {
-        let fact = Fact::new("CREATED_AT", 1);
-        let names = (fact.variable(), fact.header());
+        let attribute = Attribute::new("CREATED_AT", 1);
+        let names = (attribute.variable(), attribute.header());
         let expected = ("STOKER_CREATED_AT", "stoker-created-at");
         assert_eq!((names.0.as_str(), names.1.as_str()), expected);
         assert!(VARIABLES.contains(&expected.0));
