@@ -153,3 +153,36 @@ impl Sessions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stoker_session::{FrameFilter, Output};
+    use stoker_wire::{Encode, Type, encode};
+
+    /// A worker that was refused has lost its answers only if its session ends without having been resumed.
+    #[test]
+    fn answers_of_a_refused_worker_are_late_at_the_end_of_its_session() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        for (is_resumed, late) in [(false, Some((address, 1))), (true, None)] {
+            let sessions = Sessions::default();
+            let mut filter = WorkerFilter::new("s".to_owned(), Duration::from_secs(1), 1);
+            let mut tasks = Vec::new();
+            for id in [7, 8] {
+                let name = "mails";
+                let task = Encode::new(Type::Req, id);
+                encode(&mut tasks, Encode { name, ..task });
+            }
+            let read = filter.on_server_bytes(&tasks, Duration::ZERO, &mut Output::default());
+            assert!(read.is_ok());
+            let entry = sessions.add("s".to_owned(), Rc::default());
+            sessions.refuse("s", address, &[8, 9]);
+            if is_resumed {
+                entry.resumed();
+            }
+            assert_eq!(sessions.expire(&entry, &filter), late);
+            let later = sessions.take_late_answers("s", &[7, 8]);
+            assert_eq!(later, 2 - late.map_or(0, |(_, count)| count));
+        }
+    }
+}
