@@ -1,10 +1,12 @@
 //! Web sites: requests that workers answer.
 
 use crate::http::deaths::{Seen, more, requests_under_load};
-use crate::setup;
+use crate::{php, setup};
 use serde_json::json;
 use std::io;
-use stoker_testkit::{App, Dir, Http, HttpResponse, Request, Spawn, bad_worker, procs, run, until};
+use stoker_testkit::{
+    App, Dir, Http, HttpResponse, Request, Spawn, bad_worker, procs, repository, run, until,
+};
 use stoker_wire::{Codec, Status};
 
 /// Two sites at one address, and a third one at its own, all answered by one pool.
@@ -542,6 +544,55 @@ fn an_added_site_needs_a_restart_and_a_removed_one_does_not() {
     let expected = "stoker: applied from the configuration: site.shop\n\
                     stoker: changed in the configuration, and needs a restart: site.other\n";
     assert_eq!(output.stderr, expected);
+}
+
+/// A worker that answers only requests has nothing to do in a pool without a site. `reload` says so, and the pool keeps its
+/// workers. One that has jobs too is replaced.
+#[test]
+fn a_reload_that_takes_a_pools_last_site_says_so() {
+    if !php::is_installed() {
+        return;
+    }
+    for (jobs, code) in [("", 1), ("->onJob('mails', fn () => null)", 0)] {
+        let dir = Dir::new();
+        let autoload = repository().join("sdk/php/src/autoload.php");
+        let script = format!(
+            "<?php require {:?}; Stoker\\Worker::create(){jobs}->onRequest(fn () => 'made')->run();",
+            autoload.display().to_string()
+        );
+        std::fs::write(dir.file("worker.php"), script).expect("it works");
+        let pool = format!(
+            "[pool.p]\ncommand = [\"php\", {:?}]\nworkers = 1\n",
+            dir.file("worker.php")
+        );
+        let site = "[site.shop]\nlisten = [\"127.0.0.1:0\"]\n";
+        let app = setup().config(&format!("{pool}{site}")).start();
+        let before = app.pids();
+        app.dir.write("stoker.toml", &pool);
+        let output = app.cli(&["reload"]);
+        assert_eq!(output.code, code, "{}{}", output.stdout, output.stderr);
+        assert_eq!(
+            output.stderr,
+            "stoker: applied from the configuration: site.shop\n"
+        );
+        if code == 0 {
+            assert_eq!(output.stdout, "p runs version 2\n");
+            continue;
+        }
+        let told = "p: the new version can't start; version 1 keeps running\np-";
+        assert!(output.stdout.starts_with(told), "{}", output.stdout);
+        let why = "did not become ready (exit code 255): PHP Fatal error:  Uncaught LogicException: onRequest(): this worker has no site.";
+        assert!(output.stdout.contains(why), "{}", output.stdout);
+        assert!(
+            output.stdout.contains("remove the pool"),
+            "{}",
+            output.stdout
+        );
+        assert_eq!((app.pids(), &app.pool()["version"]), (before, &json!(1)));
+        // Its workers are replaced by workers of the version that stays, which have the site.
+        procs::kill(app.pids()[0]);
+        app.wait_for_log("p-5 is ready");
+    }
 }
 
 #[test]

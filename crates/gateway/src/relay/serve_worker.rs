@@ -9,6 +9,7 @@ use super::sessions::{SessionEntry, WorkerSession};
 use super::stats::add;
 use crate::client::Level;
 use crate::random::random_hex;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use stoker_session::{FrameFilter, Rejection, WorkerFilter};
 use stoker_wire::{Encode, Type, encode};
@@ -31,7 +32,7 @@ pub(super) async fn serve_worker(relay: &Rc<Relay>, mut peer: AuthenticatedPeer)
     *entry.handle.borrow_mut() = None;
     *entry.token.borrow_mut() = peer.handle.token();
     if !may_reconnect(&end) || !session.filter.can_be_resumed() {
-        relay.sessions.expire(&entry, &session.filter);
+        expire(relay, &entry, &session.filter);
         return finish(session, &mut peer, &end).await;
     }
     drop(peer);
@@ -50,8 +51,10 @@ async fn resume_or_begin(
         let resumed = resume(relay, peer, &id).await;
         if let Ok(Some(resumed)) = resumed {
             add(&relay.stats.resumed, 1);
+            resumed.0.resumed();
             return Some(resumed);
         }
+        relay.sessions.refuse(&id, peer.address, &peer.hello.held);
         count_late_answers(relay, peer, &id);
         if let Err(rejection) = resumed {
             reject(peer, &rejection, Pump::default()).await;
@@ -91,11 +94,11 @@ async fn resume(
     };
     // The server may have given up on the worker, for example because of a time limit of its task.
     if has_fewer_permissions || session.server.is_closed() {
-        relay.sessions.expire(&entry, &session.filter);
+        expire(relay, &entry, &session.filter);
         return Ok(None);
     }
     let Some(welcome) = session.filter.resume(&peer.hello.held, now()) else {
-        relay.sessions.expire(&entry, &session.filter);
+        expire(relay, &entry, &session.filter);
         return Ok(None);
     };
     session.pump.out.to_peer = welcome;
@@ -103,7 +106,7 @@ async fn resume(
     let out = &mut session.pump.out;
     if let Err(rejection) = session.filter.on_peer_bytes(&rest, now(), out) {
         // A new session could not begin in the middle of what the worker sends.
-        relay.sessions.expire(&entry, &session.filter);
+        expire(relay, &entry, &session.filter);
         return Err(rejection);
     }
     Ok(Some((entry, session)))
@@ -113,13 +116,26 @@ async fn resume(
 fn count_late_answers(relay: &Relay, peer: &AuthenticatedPeer, id: &str) {
     let late = relay.sessions.take_late_answers(id, &peer.hello.held);
     if late > 0 {
-        add(&relay.stats.late, late as u64);
-        let text = format!(
-            "a worker at {} reconnected after its session had ended: its answers to {late} task(s) are rejected",
-            peer.address
-        );
-        relay.client.log(Level::Warn, text);
+        report_late_answers(relay, late, peer.address, "after its session had ended");
     }
+}
+
+/// Ends a session. The answers of a worker that could not resume it are late now.
+fn expire(relay: &Relay, entry: &SessionEntry, filter: &WorkerFilter) {
+    let Some((address, late)) = relay.sessions.expire(entry, filter) else {
+        return;
+    };
+    let token = &entry.token.borrow().name;
+    let how = format!("but could not resume its session, which belongs to the token '{token}'");
+    report_late_answers(relay, late, address, &how);
+}
+
+fn report_late_answers(relay: &Relay, late: usize, address: SocketAddr, how: &str) {
+    add(&relay.stats.late, late as u64);
+    let text = format!(
+        "a worker at {address} reconnected {how}: its answers to {late} task(s) are rejected"
+    );
+    relay.client.log(Level::Warn, text);
 }
 
 /// Keeps a session without a connection until the worker reconnects or `resume_timeout` has passed.
@@ -128,7 +144,7 @@ async fn wait_for_reconnect(relay: &Rc<Relay>, entry: &Rc<SessionEntry>, session
     let Some(session) = entry.kept.keep(session, until).await else {
         return;
     };
-    relay.sessions.expire(entry, &session.filter);
+    expire(relay, entry, &session.filter);
     add(&relay.stats.expired, 1);
     let text = format!(
         "{} lost its connection in the middle of a task and did not reconnect within {:?} ([listen] resume_timeout)",

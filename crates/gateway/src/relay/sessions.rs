@@ -7,6 +7,7 @@ use super::server_socket::ServerSocket;
 use crate::token::Token;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 use stoker_session::{ExpiredSessions, WorkerFilter};
@@ -31,8 +32,18 @@ pub(super) struct SessionEntry {
     pub(super) handle: RefCell<Option<Rc<ConnectionHandle>>>,
     /// The session while it has no connection.
     pub(super) kept: Kept<WorkerSession>,
+    /// The last worker that could not resume the session although it has not ended, for example because its token is
+    /// another one.
+    refused: RefCell<Option<Refused>>,
     /// The session has ended and can't be resumed.
     has_ended: Cell<bool>,
+}
+
+/// A worker that has begun another session instead, and so has dropped everything that belongs to this one.
+struct Refused {
+    address: SocketAddr,
+    /// The tasks that it had, or had answers to.
+    held: Vec<u32>,
 }
 
 pub(super) struct WorkerSession {
@@ -60,6 +71,11 @@ impl SessionEntry {
         }
     }
 
+    /// The session continues with its own worker, so nothing is lost.
+    pub(super) fn resumed(&self) {
+        self.refused.take();
+    }
+
     fn end(&self) {
         self.has_ended.set(true);
         self.kept.notify();
@@ -73,6 +89,7 @@ impl Sessions {
             token: RefCell::new(token),
             handle: RefCell::default(),
             kept: Kept::default(),
+            refused: RefCell::default(),
             has_ended: Cell::new(false),
         });
         self.by_id.borrow_mut().insert(id, entry.clone());
@@ -97,12 +114,29 @@ impl Sessions {
         }
     }
 
-    /// Removes a session, and remembers its unanswered tasks, to recognize late answers.
-    pub(super) fn expire(&self, entry: &SessionEntry, filter: &WorkerFilter) {
+    /// Remembers the tasks of a worker that could not resume this session, if it has not ended yet: the answers to them
+    /// are late when it does.
+    pub(super) fn refuse(&self, id: &str, address: SocketAddr, held: &[u32]) {
+        if let Some(entry) = self.by_id.borrow().get(id) {
+            let held = held.to_vec();
+            *entry.refused.borrow_mut() = Some(Refused { address, held });
+        }
+    }
+
+    /// Removes a session, and remembers its unanswered tasks, to recognize late answers. Returns the number of those that
+    /// are known already, and the address of the worker that has dropped them.
+    pub(super) fn expire(
+        &self,
+        entry: &SessionEntry,
+        filter: &WorkerFilter,
+    ) -> Option<(SocketAddr, usize)> {
         let unanswered = filter.state().open_ids();
         self.expired.borrow_mut().add(filter.id(), unanswered);
         self.by_id.borrow_mut().remove(filter.id());
         entry.end();
+        let Refused { address, held } = entry.refused.take()?;
+        let late = self.take_late_answers(filter.id(), &held);
+        (late > 0).then_some((address, late))
     }
 
     /// The number of answers of a reconnected worker that are too late, because its session has ended. `held` are the
@@ -116,6 +150,39 @@ impl Sessions {
         for (_, entry) in self.by_id.borrow_mut().drain() {
             entry.kept.take();
             entry.end();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stoker_session::{FrameFilter, Output};
+    use stoker_wire::{Encode, Type, encode};
+
+    /// A worker that was refused has lost its answers only if its session ends without having been resumed.
+    #[test]
+    fn answers_of_a_refused_worker_are_late_at_the_end_of_its_session() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        for (is_resumed, late) in [(false, Some((address, 1))), (true, None)] {
+            let sessions = Sessions::default();
+            let mut filter = WorkerFilter::new("s".to_owned(), Duration::from_secs(1), 1);
+            let mut tasks = Vec::new();
+            for id in [7, 8] {
+                let name = "mails";
+                let task = Encode::new(Type::Req, id);
+                encode(&mut tasks, Encode { name, ..task });
+            }
+            let read = filter.on_server_bytes(&tasks, Duration::ZERO, &mut Output::default());
+            assert!(read.is_ok());
+            let entry = sessions.add("s".to_owned(), Rc::default());
+            sessions.refuse("s", address, &[8, 9]);
+            if is_resumed {
+                entry.resumed();
+            }
+            assert_eq!(sessions.expire(&entry, &filter), late);
+            let later = sessions.take_late_answers("s", &[7, 8]);
+            assert_eq!(later, 2 - late.map_or(0, |(_, count)| count));
         }
     }
 }

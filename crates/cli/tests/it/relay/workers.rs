@@ -395,6 +395,33 @@ fn another_token_cannot_take_a_session() {
     drop(thief);
     answer(&mut worker, task.id);
     app.client().job_in(&id, "done");
+    drop(worker);
+    let ended = app.stop();
+    assert!(!ended.log.contains("are rejected"), "{}", ended.log);
+}
+
+/// A worker that reconnects with another token drops its answers: they are late when the session ends.
+#[test]
+fn late_answers_of_a_worker_with_another_token_are_counted() {
+    let app = start("resume_timeout = \"50ms\"\n[http]\nsocket = \"http.sock\"");
+    let (work, other) = (work(&app), admin(&app));
+    let mut worker = join(&app, &work);
+    app.client().push(&Request::push("mails", "x"));
+    let task = next(&mut worker, Type::Req);
+    let session = worker.welcome["session"].clone();
+    // The gateway has not noticed yet that the first connection was lost.
+    let second = rejoin(&app, &other, &session, &[task.id]);
+    assert_eq!(second.welcome.get("resumed"), None);
+    drop(worker);
+    app.wait_for_log(
+        "reconnected but could not resume its session, which belongs to the token 'work': its answers to 1 task(s) are rejected",
+    );
+    until("the metric is reported", || {
+        let page = app.http().request("GET", "/metrics", &[], "").ok()?;
+        let wanted = "stoker_gateway{gateway=\"relay\",name=\"late_answers\"} 1";
+        let text = String::from_utf8_lossy(&page.body).into_owned();
+        text.lines().any(|line| line == wanted).then_some(())
+    });
 }
 
 /// The server knows what the worker offered with its old permissions, so a token that has fewer now begins a new session.
