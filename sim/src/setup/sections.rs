@@ -4,8 +4,8 @@
 use super::section::Section;
 use crate::dice::Dice;
 
-/// The strategy that runs a program per task.
 pub(super) const LOOP: &str = "\"loop\"";
+/// The strategy that runs a program per task.
 pub(super) const EXEC: &str = "\"exec\"";
 pub(super) const SPARE: &str = "\"spare\"";
 pub(super) const FORK: &str = "\"fork\"";
