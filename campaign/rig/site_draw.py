@@ -17,6 +17,7 @@ NOT_DRAWN = {
     "pool.user": "needs another user, and its workers can't read large bodies: crates/cli/tests/it/sites.rs",
     "pool.env_clear": "concerns no request: sim, crates/cli/tests/it",
     "pool.env_pass": "concerns no request",
+    "pool.nice": "concerns no request: sim, crates/cli/tests/it",
     "pool.protocol": "false: such a pool answers nothing",
     "pool.token": "for workers that connect by themselves",
 }

@@ -11,7 +11,7 @@ use libc::{SIG_DFL, SIGCHLD, SIGPIPE, c_char, c_int, c_void};
 use rustix::fd::BorrowedFd;
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{
-    Gid, Pid, Signal, Uid, chdir, geteuid, getppid, set_parent_process_death_signal, setpgid,
+    Gid, Pid, Signal, Uid, chdir, geteuid, getppid, nice, set_parent_process_death_signal, setpgid,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};
@@ -32,6 +32,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) dir: Option<&'a CStr>,
     /// The uid and gid to run as.
     pub(crate) identity: Option<(u32, u32)>,
+    /// Added to the niceness of this process.
+    pub(crate) nice: u8,
     /// Standard input, output and error.
     pub(crate) streams: [BorrowedFd<'a>; 3],
     /// Descriptors that the program keeps.
@@ -93,6 +95,9 @@ impl Shared<'_> {
         dup2_stdin(stdin)?;
         dup2_stdout(stdout)?;
         dup2_stderr(stderr)?;
+        if launch.nice > 0 {
+            nice(i32::from(launch.nice))?;
+        }
         if let Some((uid, gid)) = launch.identity {
             set_thread_gid(Gid::from_raw(gid))?;
             if geteuid().is_root() {

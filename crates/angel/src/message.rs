@@ -28,6 +28,8 @@ pub struct Spec {
     pub dir: Option<PathBuf>,
     /// A user name from `/etc/passwd`, or `uid` or `uid:gid`.
     pub user: Option<String>,
+    /// Added to the angel's own niceness.
+    pub nice: u8,
 }
 
 /// A [`Spec`] as JSON. The server writes it once for all workers of a version of a pool, and the angel recognizes it by

@@ -21,6 +21,8 @@ pub(crate) struct Recipe {
     pub(crate) dir: Option<CString>,
     /// The uid and gid to run as.
     pub(crate) identity: Option<(u32, u32)>,
+    /// Added to the niceness of this process.
+    pub(crate) nice: u8,
     /// Program and directory, as error messages show them.
     pub(crate) shown: String,
 }
@@ -66,6 +68,7 @@ impl Recipe {
             environment: assignments(environment)?,
             dir: dir.map(c_string).transpose()?,
             identity: account.map(|account| (account.uid, account.gid)),
+            nice: spec.nice,
             shown: format!("'{}'{}", spec.command.join(" "), place.unwrap_or_default()),
         })
     }

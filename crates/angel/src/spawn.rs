@@ -143,6 +143,7 @@ fn start(
         own_environment: own.collect::<io::Result<_>>()?,
         dir: recipe.dir.as_deref(),
         identity: recipe.identity,
+        nice: recipe.nice,
         streams: [parent.dev_null.as_fd(), stdout.as_fd(), stderr.as_fd()],
         inherited_fds: kept.iter().map(AsFd::as_fd).collect(),
         parent: parent.pid,

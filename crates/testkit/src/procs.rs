@@ -64,6 +64,18 @@ pub fn is_alive(pid: i32) -> bool {
     state.is_some_and(|state| state != 'Z' && state != 'X')
 }
 
+/// The niceness of a process.
+#[track_caller]
+pub fn niceness(pid: i32) -> i32 {
+    const FIELDS_BEFORE: usize = 16;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+    // The fields from the third on: the second is a name in parentheses, which may contain spaces.
+    let rest = stat.rsplit_once(") ").map(|(_, rest)| rest);
+    let field = rest.and_then(|rest| rest.split(' ').nth(FIELDS_BEFORE));
+    let number = field.and_then(|field| field.parse().ok());
+    number.expect("field 19 is the niceness")
+}
+
 /// Whether a process waits until a pipe has room for what it writes.
 pub fn is_blocked_writer(pid: i32) -> bool {
     let place = fs::read_to_string(format!("/proc/{pid}/wchan"));

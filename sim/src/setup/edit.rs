@@ -50,7 +50,7 @@ pub(crate) const SITE_KEYS: [&str; 7] = [
     "max_waiting",
     "max_wait",
 ];
-pub(crate) const POOL_KEYS: [&str; 12] = [
+pub(crate) const POOL_KEYS: [&str; 13] = [
     "workers",
     "strategy",
     "tasks_per_fork",
@@ -63,6 +63,7 @@ pub(crate) const POOL_KEYS: [&str; 12] = [
     "max_age",
     "idle_timeout",
     "crash_budget",
+    "nice",
 ];
 pub(crate) const SERVER_KEYS: [&str; 11] = [
     "max_connections",

@@ -4,8 +4,8 @@
 use super::section::Section;
 use crate::dice::Dice;
 
-/// The strategy that runs a program per task.
 pub(super) const LOOP: &str = "\"loop\"";
+/// The strategy that runs a program per task.
 pub(super) const EXEC: &str = "\"exec\"";
 pub(super) const SPARE: &str = "\"spare\"";
 pub(super) const FORK: &str = "\"fork\"";
@@ -61,6 +61,7 @@ pub(super) fn pool(dice: &mut Dice, name: &str) -> Section {
     section.maybe(dice, "idle_timeout", &["\"1s\"", "\"10s\""]);
     section.maybe(dice, "crash_budget", &["1", "3", "80"]);
     section.maybe(dice, "token", &["\"secret\""]);
+    section.maybe(dice, "nice", &["0", "5", "19"]);
     section
 }
 

@@ -138,6 +138,11 @@ const BAD: &[(&str, &str)] = &[
          :4: pool.app.max_tasks: expected a number from 1 to 1000000000000, found 0",
     ),
     (
+        "[pool.app]\ncommand = [\"x\"]\nnice = 20\n[pool.web]\ncommand = [\"y\"]\nnice = -1\n",
+        ":3: pool.app.nice: expected a number from 0 to 19, found 20\n\
+         :6: pool.web.nice: expected a number from 0 to 19, found -1",
+    ),
+    (
         "[pool.app]\ncommand = [\"x\"]\n\n[queue.mails]\npool = \"ap\"\n",
         ":5: queue.mails.pool: there is no pool 'ap'\n    did you mean 'app'?",
     ),

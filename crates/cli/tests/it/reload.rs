@@ -120,6 +120,24 @@ fn a_version_that_cannot_boot_does_not_replace_the_old_one() {
 }
 
 #[test]
+fn a_reload_gives_new_workers_another_niceness() {
+    let config = |nice: &str| pool_of("serve", format!("workers = 1\n{nice}"));
+    let app = setup().config(&config("nice = 5")).start();
+    let own = procs::niceness(app.server());
+    let check = |nice: i32| {
+        let found = [app.pids()[0], app.server(), app.angel()].map(procs::niceness);
+        assert_eq!(found, [(own + nice).min(19), own, own]);
+    };
+    check(5);
+    for (line, nice) in [("nice = 19", 19), ("", 0), ("nice = 1", 1)] {
+        app.dir.write("stoker.toml", config(line));
+        let answer = reload(&app);
+        assert_eq!(answer["applied"], json!(["pool.p.nice"]), "{answer}");
+        check(nice);
+    }
+}
+
+#[test]
 fn hup_reloads_all_pools() {
     let app = start("workers = 1");
     let before = app.pids();

@@ -197,6 +197,8 @@ pub struct Pool {
     /// Names of variables; a `*` at the end matches any rest.
     pub env_pass: Vec<String>,
     pub env: Vec<(String, String)>,
+    /// The niceness of the pool's processes, in addition to Stoker's own.
+    pub nice: u8,
     pub token: Option<String>,
     /// The names of the sites whose requests the pool answers.
     pub sites: Vec<String>,
@@ -226,6 +228,7 @@ impl Pool {
             env_clear: false,
             env_pass: Vec::new(),
             env: Vec::new(),
+            nice: 0,
             token: None,
             sites: Vec::new(),
             core,
@@ -293,6 +296,7 @@ impl Pool {
             env: self.environment(),
             dir: self.directory.clone(),
             user: self.user.clone(),
+            nice: self.nice,
         }
     }
 

@@ -4,6 +4,7 @@
 mod guilty;
 mod kind;
 mod life;
+mod niceness;
 mod pool;
 mod script;
 mod zygotes;
@@ -36,6 +37,8 @@ cases! {
         (kill segfault endless_loop memory_of_php exit half_written_answer);
     running_task from life by (r#loop Loop spare Spare fork Fork exec Exec sapi Sapi snapshot Snapshot cgi Cgi fastcgi FastCgi http Http):
         (cancel reload drain);
+    nice from niceness by (r#loop Loop spare Spare fork Fork exec Exec sapi Sapi snapshot Snapshot cgi Cgi fastcgi FastCgi http Http):
+        (all_processes);
     one_script from script by (sapi Sapi exec Exec cgi Cgi fastcgi FastCgi): (result facts failure retry large_result);
     statuses from script by (cgi Cgi fastcgi FastCgi http Http): (for_good later later_by_backoff call_fails);
     zygote from zygotes by (fork Fork snapshot Snapshot):

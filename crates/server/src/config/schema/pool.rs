@@ -89,6 +89,12 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "Variables that are passed although `env_clear` is set, such as `[\"LANG\", \"AWS_*\"]`; a `*` at the end matches any characters.",
         ),
         key(
+            "nice",
+            "0",
+            number!(nice, 0..=19),
+            "Niceness of the processes, in addition to that of Stoker, and at most 19 in total. While all processors are busy, processes with a higher niceness get less CPU time. The processes that they start inherit it.",
+        ),
+        key(
             "boot_timeout",
             "\"60s\"",
             time_above_zero(at!(core.boot_timeout)),
