@@ -30,6 +30,7 @@ class Queue:
         # Half of the queues run at full speed.
         self.pool = dice.choice([*sorted(POOLS), "quick-one", "quick-three", "quick-three"])
         strategy, _ = POOLS[self.pool]
+        self.is_of_programs = strategy in ("cgi", "exec")
         self.depth = DEPTH if strategy == "loop" else DEPTH_OF_PROCESSES
         keys, self.pushes = drawn["keys"], drawn["pushes"]
         self.unchecked_keys = "".join(f"{key} = {keys[key]}\n" for key in UNCHECKED_KEYS if key in keys)
@@ -39,7 +40,7 @@ class Queue:
         self.backoff = dice.choice(BACKOFF)
         self.faults = dice.choice(FAULTS)
         # A job that acknowledges itself early lets the next job of its key begin. Programs without the SDK can't do that.
-        if self.ordered or strategy in ("cgi", "exec"):
+        if self.ordered or self.is_of_programs:
             self.faults = tuple(fault for fault in self.faults if fault != "ack")
         self.slow = dice.random() < 0.4  # handlers of 0 to 2 ms; otherwise 0, which leads to the most prefetching
 

@@ -6,7 +6,7 @@ import signal
 import time
 
 from harness.processes import wait_for
-from rig.stoker import SLOTS, kill
+from rig.stoker import SLOTS, children, kill
 
 # The minimum number of tasks in flight at a kill: tasks that a worker has begun (its own ledger line says so) and not
 # ended. Prefetched tasks do not count, because only Stoker knows about them.
@@ -14,6 +14,7 @@ MIN_IN_FLIGHT = 50
 # A full disk accepts no pushes, so the number only falls while the kill is prepared.
 MIN_IN_FLIGHT_ON_FULL_DISK = 10
 LOOK_BACK = 50_000  # number of recent runs that are searched for the last ones of killed workers
+REPORTED_WITHIN = 500_000_000  # nanoseconds until the adapter of a program has reported its end
 QUICK = 3  # server deaths after which an angel delays the next start by seconds
 
 

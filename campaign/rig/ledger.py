@@ -48,6 +48,7 @@ class Ledger:
         self.finals = set()  # those done, and those whose last allowed run failed
         self.finals_of = collections.Counter()  # by queue
         self.about = {}  # number of a push -> its queue, and how many runs its job may have
+        self.of_programs = set()  # queues whose jobs are run by programs that an adapter starts
 
     def close(self):
         self.file.close()

@@ -50,6 +50,7 @@ class Trial(Stage):
             subprocess.run(command, check=True)
             self.mounted = True
         self.ledger = Ledger(self.folder / "runs")
+        self.ledger.of_programs = {queue.name for queue in self.drawn if queue.is_of_programs}
         sync, libraries = not options.expect_loss, options.libraries
         self.stoker = Stoker(
             options.binary, self.folder, self.store_folder, sync=sync, libraries=libraries, drawn=self.drawn

@@ -384,6 +384,8 @@ impl Plane {
             self.receive_store_events();
         }
         self.advance_listings();
+        // What the angel keeps must survive once a client has read the answer, so the angel comes first.
+        self.flush_angel();
         self.flush();
         self.use_freed_memory();
         self.flush_angel();
