@@ -8,7 +8,7 @@ echo "data: 1\n\n";
 flush();
 fopen($_GET['gate'], 'r');
 if ($_GET['then'] === 'crash') {
-    exec('kill -SEGV ' . getmypid());
+    exec('exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; kill -SEGV ' . getmypid());
     sleep(10);
 }
 echo "data: 2\n\n";
