@@ -222,6 +222,9 @@ impl World {
         let unread = worker.connection.peek_calls();
         for no in worker.waiting_calls().into_iter().chain(unread) {
             self.ledger.calls.left_worker(no);
+            if worker.connection.is_cut() {
+                self.ledger.calls.may_be_blamed(no);
+            }
         }
         self.drop_nested_requests(worker.nested.client.as_ref());
         self.record_last_tasks(&worker);

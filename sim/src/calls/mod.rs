@@ -338,6 +338,17 @@ impl Calls {
         }
     }
 
+    /// A worker that has not begun the call is lost with its connection. If the answers to the calls before it are lost too,
+    /// the server takes this call for the one that ran.
+    pub(crate) fn may_be_blamed(&mut self, no: u64) {
+        let spec = self
+            .get(no)
+            .map(|call| (call.spec.service, call.spec.deadly));
+        if let Some((service, Some(body))) = spec {
+            self.killers.record_death(service, body, false);
+        }
+    }
+
     /// Sets which calls were sent to workers that have not read them.
     pub(crate) fn set_unread(&mut self, unread: &BTreeSet<u64>) {
         for (no, call) in (1..).zip(&mut self.all) {

@@ -227,6 +227,8 @@ fn may_hold_key(job: &Job, requested_at: Duration, setup: &Setup) -> bool {
 fn has_expired(job: &Job, by: Duration, setup: &Setup) -> bool {
     let unique = job.options.unique.as_ref();
     let is_known = job.push == Push::Accepted && !job.retried && !setup.wall_jumps;
+    // A job that was on its way to a worker at a shutdown may go on under a new id, and has its key for as long again.
+    let is_known = is_known && !job.may_be_done_on_delivery(setup);
     let held_for = unique.and_then(|unique| unique.for_ms).filter(|_| is_known);
     held_for.is_some_and(|ms| {
         let until = job.answered_at + Duration::from_millis(ms);
