@@ -49,6 +49,7 @@ impl Requests {
     /// The client cancels the call with this id.
     pub(crate) fn cancel(&mut self, id: u32, no: u64) {
         self.open.remove(&id);
+        self.must_answer.retain(|open| *open != id);
         self.cancelled.insert(id, no);
         self.quiet.push_back((self.made, id, no));
     }
@@ -108,7 +109,9 @@ impl Requests {
         self.must_answer.retain(|id| *id != frame.id);
         let kind = kind.unwrap_or_else(|| panic!("an answer without a request: {frame:?}"));
         let requested_at = self.made_at.remove(&frame.id).unwrap_or_default();
-        let (took, most) = (steady() - requested_at, kind.max_response_time(setup));
+        // A request may have waited for the server to start.
+        let since = requested_at.max(ledger.calls.server_began());
+        let (took, most) = (steady() - since, kind.max_response_time(setup));
         assert!(took <= most, "{kind:?} was answered after {took:?}");
         match kind {
             RequestKind::Call(no) => call_answered(no, frame, beginning, &mut ledger.calls, setup),

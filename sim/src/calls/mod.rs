@@ -144,6 +144,11 @@ impl Calls {
         }
     }
 
+    /// When the current server began.
+    pub(crate) fn server_began(&self) -> Duration {
+        self.server_began
+    }
+
     pub(crate) fn server_begins(&mut self) {
         self.server_began = steady();
         self.killers.forget();
