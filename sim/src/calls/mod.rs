@@ -81,9 +81,10 @@ impl Call {
         let is_over = over
             .or(ended_at)
             .is_some_and(|at| at + READ_TOLERANCE < since);
-        // An abandoned call still counts while a worker has it.
+        // An abandoned or answered call still counts while a worker has it. One that breaks the protocol may keep it.
         let was_at_worker = self.is_at_worker
             || self.is_unread
+            || self.is_unclear
             || self
                 .left_worker_at
                 .is_some_and(|at| at + READ_TOLERANCE >= since);
