@@ -109,22 +109,10 @@ impl World {
             let Some((head, reason)) = line.split_once(" is killed at ") else {
                 continue;
             };
-            // A worker that runs no task may have been sent one that it has not read.
-            let Some(worker) = self
-                .worker_named(head)
-                .filter(|worker| worker.knows_its_tasks())
-            else {
-                continue;
-            };
-            let mut possible_tasks = worker.possible_tasks(unread).filter(|task| task.is_job);
-            let is_meant = if reason.contains(": its task was cancelled") {
-                possible_tasks.any(|task| self.may_be_stopped(task))
-            } else if reason.contains(": its task exceeded its timeout") {
-                let mut possible_tasks = worker.possible_tasks(unread);
-                possible_tasks.any(|task| self.is_late(worker, task))
-            } else {
-                true
-            };
+            // A pool that a reload has replaced may still have a worker of the same name.
+            let mut workers = self.workers_named(head).peekable();
+            let is_gone = workers.peek().is_none();
+            let is_meant = is_gone || workers.any(|worker| self.has_cause(worker, reason, unread));
             assert!(
                 is_meant,
                 "a worker was killed, but not for the logged reason; left: {line}"
@@ -132,9 +120,26 @@ impl World {
         }
     }
 
+    /// Whether the reason for which a worker was killed, according to the log, may be true.
+    fn has_cause(&self, worker: &Worker, reason: &str, unread: Duration) -> bool {
+        // A worker that runs no task may have been sent one that it has not read.
+        if !worker.knows_its_tasks() {
+            return true;
+        }
+        let mut possible_tasks = worker.possible_tasks(unread);
+        if reason.contains(": its task was cancelled") {
+            possible_tasks.any(|task| task.is_job && self.may_be_stopped(task))
+        } else if reason.contains(": its task exceeded its timeout") {
+            possible_tasks.any(|task| self.is_late(worker, task))
+        } else {
+            true
+        }
+    }
+
     /// The log says that a worker is replaced because of `max_tasks`: it must not have had more tasks than that.
     fn check_max_tasks(&self, head: &str) {
-        let Some(worker) = self.worker_named(head) else {
+        let mut workers = self.workers_named(head);
+        let (Some(worker), None) = (workers.next(), workers.next()) else {
             return;
         };
         let pool = self.pools.get(&worker.key);
@@ -149,11 +154,11 @@ impl World {
         }
     }
 
-    /// The worker that a log line names; `None` if it broke the protocol.
-    fn worker_named(&self, head: &str) -> Option<&Worker> {
-        let name = head.rsplit(' ').next().unwrap_or_default();
-        let mut workers = self.workers.values();
-        workers.find(|worker| worker.name == name && !worker.is_rogue)
+    /// The workers that a log line may name, except those that broke the protocol.
+    fn workers_named(&self, head: &str) -> impl Iterator<Item = &Worker> {
+        let name = head.rsplit(' ').next().unwrap_or_default().to_owned();
+        let workers = self.workers.values();
+        workers.filter(move |worker| worker.name == name && !worker.is_rogue)
     }
 
     /// Whether the server may interrupt this task, because it was cancelled, its client left, or its time is up.
