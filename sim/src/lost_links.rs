@@ -60,10 +60,10 @@ impl World {
             }
         }
         self.record_lost_calls();
-        let workers = self.guests.iter().map(|guest| &guest.key);
-        let workers = workers.filter_map(|key| self.workers.get(key));
-        let unconnected = workers.filter(|worker| worker.connection.is_cut()).count();
-        self.ledger.record_unconnected(unconnected as u64);
+        let workers = self.workers.values();
+        let is_lost = |worker: &&Worker| worker.is_rogue || worker.connection.is_cut();
+        let lost = workers.filter(is_lost).count();
+        self.ledger.record_lost_workers(lost as u64);
     }
 
     /// Records the calls that were sent to workers without a connection.

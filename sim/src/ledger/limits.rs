@@ -236,12 +236,12 @@ impl Ledger {
             let is_back = job.state == State::Waits && job.runs > 0 && !job.is_state_known();
             is_back && job.queues.contains(&queue)
         };
-        self.running_of(queue) + self.jobs.iter().filter(is_back).count() as u64 + self.unconnected
+        self.running_of(queue) + self.jobs.iter().filter(is_back).count() as u64 + self.lost_workers
     }
 
-    pub(crate) fn record_unconnected(&mut self, workers: u64) {
-        if workers != self.unconnected {
-            self.unconnected = workers;
+    pub(crate) fn record_lost_workers(&mut self, workers: u64) {
+        if workers != self.lost_workers {
+            self.lost_workers = workers;
             self.below_reserve_since.clear();
         }
     }
@@ -274,7 +274,7 @@ impl Ledger {
                 && job.answered_at.max(job.due_by).max(job.not_before) + MAX_LATENESS < steady()
         };
         let mut all = self.jobs.iter().enumerate().filter(waits_long);
-        all.nth(self.unconnected as usize)
+        all.nth(self.lost_workers as usize)
     }
 
     /// A run has begun: no more jobs of its queue or key may run than the limits allow.

@@ -101,8 +101,9 @@ pub(crate) struct Ledger {
     by_id: HashMap<String, u64>,
     /// Queues that wait below their reserve, and since when runs of other queues begin before theirs.
     below_reserve_since: HashMap<usize, Duration>,
-    /// The number of workers that have lost their connection. A job may have been sent to each and not arrived.
-    unconnected: u64,
+    /// The number of workers that have lost their connection or broken the protocol. A job may have been sent to each and
+    /// not arrived, or still count as running there.
+    lost_workers: u64,
     /// The history of some jobs, as the server shows it at the end.
     histories: BTreeMap<u64, Vec<String>>,
     stamp: u64,
