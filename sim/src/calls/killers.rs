@@ -52,15 +52,16 @@ pub(super) struct Killers {
 }
 
 impl Killers {
-    /// A worker died on a call with this body. `is_over` says whether the death certainly ended the call.
-    pub(super) fn record_death(&mut self, service: usize, body: &'static str, is_over: bool) {
+    /// A worker died on a call with this body. `is_certain` says whether the death certainly ended the call, so that the
+    /// server counts it.
+    pub(super) fn record_death(&mut self, service: usize, body: &'static str, is_certain: bool) {
         let killer = self.known.entry((service, body)).or_default();
         if steady() > killer.last() + QUARANTINE_TIME {
             // The server forgets half of the deaths each hour, so the earlier ones may no longer count.
             killer.certain_deaths = 0;
         }
         killer.deaths.push(steady());
-        killer.certain_deaths += u32::from(is_over);
+        killer.certain_deaths += u32::from(is_certain);
     }
 
     /// A client has read that a call with this body succeeded. The server knew that when the run ended, and may have

@@ -443,13 +443,16 @@ impl Calls {
         let since = call.runs_since.take();
         call.ended_at = Some(steady());
         let (spec, is_over) = (call.spec.clone(), !call.is_repeatable);
+        let is_abandoned = call.abandoned_at.is_some();
         call.may_wait = !is_over;
         if let Some(since) = since {
             let longest = &mut self.run_times[spec.service].longest;
             *longest = (*longest).max(steady() - since + CLOCK_TOLERANCE);
         }
         if let Some(body) = spec.deadly {
-            self.killers.record_death(spec.service, body, is_over);
+            // A server that has read the cancellation before does not blame the call.
+            let is_blamed = is_over && !is_abandoned;
+            self.killers.record_death(spec.service, body, is_blamed);
         }
     }
 
