@@ -130,8 +130,6 @@ struct Angel {
     children: Children,
     /// Workers reaped since the last sweep.
     ended: Vec<Worker>,
-    /// The cookies of zygotes that have ended since the last sweep, and how many cancelled requests each left unanswered.
-    unreported: Vec<(String, usize)>,
     phase: Phase,
     heartbeat: Heartbeat,
     watchdog: Watchdog,
@@ -178,7 +176,6 @@ impl Angel {
             recipes: Recipes::default(),
             parent: spawn::Parent::new()?,
             ended: Vec::new(),
-            unreported: Vec::new(),
             phase: Phase::Serving,
             heartbeat: Heartbeat::new()?,
             watchdog: Watchdog::new(),

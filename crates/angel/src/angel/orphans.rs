@@ -29,17 +29,12 @@ impl Angel {
             }
             if known || self.is_zygote(pid) {
                 procfs::kill_tree(pid);
-            } else if !all && !self.owner_is_dead(pid) {
-                continue;
-            } else if self.is_unreported(pid) {
-                procfs::kill_tree(pid);
-            } else {
+            } else if all || self.owner_is_dead(pid) {
                 self.kill_orphan(pid);
             }
         }
         if !self.recheck_orphans {
             self.ended.clear();
-            self.unreported.clear();
         }
     }
 
@@ -75,23 +70,6 @@ impl Angel {
 
     fn zygote_of(&self, cookie: &str) -> Option<&Zygote> {
         self.zygotes.iter().find(|zygote| zygote.cookie == cookie)
-    }
-
-    /// Whether a process may be that of a cancelled request, which its zygote did not live to report.
-    fn is_unreported(&mut self, pid: i32) -> bool {
-        if self.unreported.is_empty() || procfs::group(pid) != Some(pid) {
-            return false;
-        }
-        let cookie = procfs::variable(pid, crate::env::COOKIE);
-        let of =
-            |(zygote, left): &&mut (String, usize)| Some(zygote) == cookie.as_ref() && *left > 0;
-        match self.unreported.iter_mut().find(of) {
-            Some((_, left)) => {
-                *left -= 1;
-                true
-            }
-            None => false,
-        }
     }
 
     fn kill_orphan(&mut self, pid: i32) {

@@ -225,10 +225,6 @@ impl Angel {
         self.receive_from_zygote(at);
         let mut zygote = self.zygotes.swap_remove(at);
         self.adopt_children(pid);
-        if zygote.cancelled() > 0 {
-            self.unreported
-                .push((zygote.cookie.clone(), zygote.cancelled()));
-        }
         let mut waiting = zygote.take_waiting();
         // The zygote asks to be replaced by one that boots again.
         let is_replaced = zygote.has_forked && end == End::Code(0);
@@ -303,6 +299,5 @@ impl Angel {
         debug_assert!(self.phase != Phase::Serving, "zygotes are still needed");
         self.zygotes.clear();
         self.early_ends.clear();
-        self.unreported.clear();
     }
 }

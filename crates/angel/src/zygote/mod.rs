@@ -209,11 +209,6 @@ impl Zygote {
         self.requested.remove(&worker)
     }
 
-    /// The number of cancelled requests that the zygote has not answered.
-    pub(crate) fn cancelled(&self) -> usize {
-        self.cancelled.len()
-    }
-
     /// Takes the workers that have no process yet, with their names.
     pub(crate) fn take_waiting(&mut self) -> Vec<(WorkerKey, String)> {
         let requested = self.requested.drain().map(|(worker, of)| (worker, of.name));

@@ -334,8 +334,8 @@ fn stop_without_orphans(app: App) {
     );
 }
 
-/// A stop or a reload cancels the request for the next worker, whose process its zygote has forked and not reported,
-/// and may kill the zygote before it does. That process is killed too, and is not said to have been left behind.
+/// A stop or a reload cancels the request for the next worker, whose process its zygote has forked and not reported. That
+/// process is killed too, and is not said to have been left behind.
 #[test]
 fn a_fork_that_is_no_longer_wanted_leaves_no_process_behind() {
     if !is_installed() || !has_ffi() {
