@@ -53,6 +53,8 @@ pub(crate) enum PlannedEvent {
     DiskFails,
     /// The disk works again.
     DiskRecovers,
+    /// The log can't be written from now on, if the value is true, or can be written again.
+    LogStalls(bool),
     /// All processes that the dead server had started have ended.
     OrphansEnded,
     /// The angel starts a server.
@@ -97,6 +99,8 @@ impl fmt::Display for PlannedEvent {
             Self::ChecksRest(_) => write!(f, "the simulation checks whether all jobs have ended"),
             Self::DiskFails => write!(f, "the disk fails"),
             Self::DiskRecovers => write!(f, "the disk works again"),
+            Self::LogStalls(true) => write!(f, "the log stalls"),
+            Self::LogStalls(false) => write!(f, "the log is written again"),
             Self::OrphansEnded => write!(f, "all processes of the dead server have ended"),
             Self::Restarts => write!(f, "the angel starts a server"),
             Self::ShutsDown => write!(f, "Stoker shuts down in the middle of work"),

@@ -103,7 +103,9 @@ impl World {
     pub(crate) fn check_kills(&self, log: &[u8]) {
         let (log, unread) = (String::from_utf8_lossy(log), self.max_unread_time());
         for line in log.lines() {
-            if let Some((head, _)) = line.split_once(" is replaced: max_tasks") {
+            if let Some((head, _)) = line.split_once(" is replaced: max_tasks")
+                && !self.log_stalls.is_late()
+            {
                 self.check_max_tasks(head);
             }
             let Some((head, reason)) = line.split_once(" is killed at ") else {

@@ -46,6 +46,7 @@ mod setup;
 mod shrink;
 mod shutdowns;
 mod slots;
+mod stalled_log;
 mod stored;
 mod storing;
 mod survivors;

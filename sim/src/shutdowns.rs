@@ -123,7 +123,8 @@ impl World {
     /// The server has drained and ended.
     pub(crate) fn server_ended(&mut self) {
         self.trace(|| "the server has ended".to_owned());
-        let server = self.server.take().expect("a server runs");
+        let mut server = self.server.take().expect("a server runs");
+        self.log.extend(server.finish_log());
         let left = server.unfinished();
         server.end().expect("the server can be closed");
         self.check_drain();

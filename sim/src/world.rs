@@ -14,6 +14,7 @@ use crate::reload::{Edit, FILE};
 use crate::restart::{Angel, ServerDeaths};
 use crate::setup::Setup;
 use crate::shutdowns::Shutdowns;
+use crate::stalled_log::LogStalls;
 use crate::storing::Plans;
 use crate::without::Without;
 use crate::worker::Worker;
@@ -96,6 +97,7 @@ pub(crate) struct World {
     /// The number of steps so far.
     pub(crate) steps: u64,
     pub(crate) log: Vec<u8>,
+    pub(crate) log_stalls: LogStalls,
     pub(crate) is_tracing: bool,
     pub(crate) without: Without,
     /// The seed has ended.
@@ -148,6 +150,7 @@ impl World {
             turns_without_time: 0,
             steps: 0,
             log: Vec::new(),
+            log_stalls: LogStalls::draw(seed),
             is_tracing,
             without: without.clone(),
             is_over: false,
@@ -168,6 +171,7 @@ impl World {
         world.start_server();
         world.draw_kill();
         world.plan_fault();
+        world.plan_log_stall();
         world.plan_hostiles();
         world.plan_guests();
         if world.setup.wall_jumps {
@@ -241,7 +245,8 @@ impl World {
         let at = due.into_iter().chain(next).min();
         let at_time = at.expect("an event is planned");
         let serves = self.server.is_some() && self.draining.is_none();
-        let is_well = !self.store_is_busy() && !self.faults.are_recent();
+        let is_well =
+            !self.store_is_busy() && !self.faults.are_recent() && !self.log_stalls.is_stalled();
         if at_time - now > IDLE_AFTER && serves && is_well {
             self.check_no_job_waits();
         }
@@ -300,10 +305,8 @@ impl World {
         if self.steps.is_multiple_of(CHECK_EVERY) {
             server.check_invariants();
         }
-        let lines = server.write_log();
         let is_done = server.is_done();
-        self.check_kills(&lines);
-        self.log.extend(lines);
+        self.write_log();
         if !self.handle_death() && is_done {
             self.server_ended();
         }
@@ -387,6 +390,7 @@ impl World {
             PlannedEvent::ChecksRest(_) => self.await_rest(),
             PlannedEvent::DiskFails => self.disk_fails(),
             PlannedEvent::DiskRecovers => self.disk_recovers(),
+            PlannedEvent::LogStalls(begins) => self.log_stalls(begins),
             PlannedEvent::OrphansEnded => self.orphans_ended(),
             PlannedEvent::Restarts => self.start_server(),
             // A server died meanwhile, so the number of jobs that are left is requested again.

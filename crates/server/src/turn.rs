@@ -247,10 +247,16 @@ impl Server {
         self.plane.jobs.unfinished()
     }
 
-    /// Writes the pending log lines, and returns the text.
+    /// Writes the log lines that the log thread has received, and returns the text.
     #[must_use]
     pub fn write_log(&mut self) -> Vec<u8> {
         self.plane.log.write()
+    }
+
+    /// Writes all log lines, and returns the text.
+    #[must_use]
+    pub fn finish_log(&mut self) -> Vec<u8> {
+        self.plane.log.finish()
     }
 }
 

@@ -174,7 +174,10 @@ impl Ledger {
             let reach = job.named_by(no, &filter).min(reach);
             let is_forgotten =
                 matches!(job.state, State::Ended(_)) && self.may_be_missing(job, setup);
-            let reach = if is_forgotten {
+            // The answer of a worker does not count while the worker is stopped because its job was cancelled.
+            let may_end_as_cancelled =
+                matches!(job.state, State::Ended(_)) && job.changing > 0 && job.may_be_stopped;
+            let reach = if is_forgotten || may_end_as_cancelled {
                 reach.min(Reach::Maybe)
             } else {
                 reach

@@ -21,9 +21,9 @@ use stoker_api::printable_json;
 use stoker_os::Wake;
 
 /// The maximum number of messages in the channel to the thread.
-const CHANNEL_CAPACITY: usize = 4_096;
+const CHANNEL_CAPACITY: usize = stoker_os::limit(4_096, 16);
 /// Bytes of one worker's pending output above which its pipes are not read.
-const MAX_WORKER_PENDING: usize = 256 << 10;
+const MAX_WORKER_PENDING: usize = stoker_os::limit(256 << 10, 8 << 10);
 /// A higher bound for the last output of a task. It must be read before the task's answer, or it would be
 /// attributed to the next task.
 const MAX_WORKER_PENDING_AT_ANSWER: usize = 4 * MAX_WORKER_PENDING;
@@ -150,7 +150,7 @@ impl Log {
         })
     }
 
-    /// Writes the pending messages, and returns the text.
+    /// Writes the messages in the channel, and returns the text.
     #[cfg(feature = "sim")]
     pub(crate) fn write(&mut self) -> Vec<u8> {
         let (writer, receiver) = &mut self.writer;
@@ -162,6 +162,17 @@ impl Log {
             Sink::Memory(bytes) => std::mem::take(bytes),
             Sink::Stderr | Sink::File(_) => Vec::new(),
         }
+    }
+
+    /// Writes everything that is pending, and returns the text.
+    #[cfg(feature = "sim")]
+    pub(crate) fn finish(&mut self) -> Vec<u8> {
+        let mut text = self.write();
+        while self.is_behind() {
+            self.catch_up();
+            text.extend(self.write());
+        }
+        text
     }
 
     /// Logs a line of Stoker's own.

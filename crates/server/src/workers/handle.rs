@@ -86,7 +86,15 @@ impl WorkerHandle {
     /// Whether the pipes may contain output that the worker wrote before the current frame. `first` says that the
     /// pipes were read in the same turn before the frame arrived, unless they are paused.
     pub(crate) fn may_have_output(&self, first: bool) -> bool {
-        self.pipes.iter().any(|pipe| !first || pipe.is_paused)
+        match first {
+            true => self.has_paused_pipe(),
+            false => !self.pipes.is_empty(),
+        }
+    }
+
+    /// Whether a pipe is not read for now, because the log is behind.
+    pub(crate) fn has_paused_pipe(&self) -> bool {
+        self.pipes.iter().any(|pipe| pipe.is_paused)
     }
 
     /// The reason why the worker was killed, if it was, and further details of its death.

@@ -30,12 +30,7 @@ impl Plane {
             Type::Data if frame.flags.has(Flags::MORE) => self.next_part(worker, frame)?,
             Type::Res | Type::Data => {
                 self.check_last_part(worker, frame)?;
-                if self
-                    .worker_handle(worker)
-                    .is_some_and(|handle| handle.may_have_output(first))
-                {
-                    self.drain_before_answer(worker);
-                }
+                self.read_output_before_answer(worker, first);
                 self.answered(worker, frame);
             }
             Type::Hello => self.worker_hello(worker, frame)?,
@@ -48,7 +43,7 @@ impl Plane {
                 None,
             ),
             Type::Ready => self.worker_ready(worker, frame.ttl == 1)?,
-            Type::Goaway => self.step(Event::Left { worker }, None),
+            Type::Goaway => self.worker_left(worker, first),
             _ => {
                 return Err(Fault::State(
                     "a worker may send only HELLO, RES, DATA, READY, EVENT, STARTED, GOAWAY, PING and PONG",
@@ -58,13 +53,28 @@ impl Plane {
         Ok(())
     }
 
-    /// Reads a worker's pipes before an answer that was received behind another frame, so that output which was
-    /// written before the answer is logged under the right task. This is skipped if more tasks are assigned: with
-    /// prefetched tasks, output can't be attributed to a single task.
-    fn drain_before_answer(&mut self, worker: WorkerId) {
-        if self.core.assigned_to(worker).nth(1).is_none() {
+    /// Reads what a worker may have written before an answer, so that it is not attributed to the next task. While more
+    /// than one task remains, this is skipped to save time: later output has a label that names all of them, and is kept
+    /// for none. A paused pipe is not read later in the same turn, so it is always read here.
+    fn read_output_before_answer(&mut self, worker: WorkerId, first: bool) {
+        let is_needed = self.worker_handle(worker).is_some_and(|handle| {
+            let remain = || self.core.assigned_to(worker).nth(2).is_some();
+            handle.may_have_output(first) && (handle.has_paused_pipe() || !remain())
+        });
+        if is_needed {
             self.read_all_output(worker);
         }
+    }
+
+    /// A worker leaves: the tasks that it has not begun are returned, so the one that it runs may remain as the only one.
+    fn worker_left(&mut self, worker: WorkerId, first: bool) {
+        if self
+            .worker_handle(worker)
+            .is_some_and(|handle| handle.may_have_output(first))
+        {
+            self.read_all_output(worker);
+        }
+        self.step(Event::Left { worker }, None);
     }
 
     /// Handles a worker's request for one task, or its withdrawal. A withdrawal is confirmed after every task

@@ -167,6 +167,10 @@ impl Plane {
                 .map(|pipe| pipe.stream);
             for stream in is_paused.collect::<Vec<Stream>>() {
                 self.set_paused(id, stream, false);
+                // The poller reports the pipe only in the next turn, and an answer may be read in this one.
+                let mut buffer = self.take_leftovers_buffer();
+                self.read_pipe(id, stream, &mut buffer, false);
+                self.scratch.leftovers = buffer;
             }
             self.resume_socket(id);
         }
