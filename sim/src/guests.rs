@@ -145,6 +145,7 @@ impl World {
             if is_out_of_reach && sim::is_peer_closed(&worker.connection.fd) {
                 // A gateway closes the worker's connection too. On its next connection, the guest is a new worker.
                 self.trace(|| format!("  worker {key} is disconnected"));
+                self.ledger.had_disconnected_workers = true;
                 if worker_is_cut {
                     self.end_session(no, key, SessionEnd::Killed);
                     continue;

@@ -72,6 +72,8 @@ pub(crate) struct Ledger {
     pub(crate) changes: Vec<Change>,
     /// A worker has exited by itself, or died with several slots: it may not have read a job that was assigned to it.
     pub(crate) had_leaving_workers: bool,
+    /// The server has closed the connection of a worker that it can't signal. A task may have been in its buffer.
+    pub(crate) had_disconnected_workers: bool,
     /// A worker broke the protocol. After half a frame it may be silent forever.
     pub(crate) had_rogue_workers: bool,
     /// The disk has failed at some time.
@@ -374,7 +376,8 @@ impl Ledger {
     /// job without reading it, and its report about that is not trusted.
     pub(crate) fn may_be_lost_at_delivery(&self, job: &Job, setup: &Setup) -> bool {
         // A part of a frame does not show which job it is about.
-        let may_be_unseen = setup.short_io && self.had_leaving_workers;
+        let may_be_unseen =
+            setup.short_io && self.had_leaving_workers || self.had_disconnected_workers;
         let was_lost = job.was_unread || job.returns > 0 || may_be_unseen;
         was_lost && job.may_be_done_on_delivery(setup)
     }
