@@ -240,6 +240,14 @@ impl World {
                 RequestKind::Override(queue, setting, number)
             }
             Effect::Removes(queue) => RequestKind::RemoveQueue(queue, steady()),
+            Effect::Scales(pool, size) => {
+                let number = self.ledger.sizes.requested(pool);
+                RequestKind::Scale(pool, size, number)
+            }
+            Effect::Reloads => {
+                self.ledger.sizes.forget();
+                RequestKind::ReloadPools
+            }
             Effect::Clears(service) => RequestKind::ClearQuarantine(service, steady()),
             Effect::Edits => return self.edit_file(),
             Effect::Rejected => RequestKind::InvalidOperation,
@@ -311,8 +319,8 @@ impl World {
             self.operate(0, operator::resume(queue, &name));
         }
         self.operate(0, operator::release_all());
-        for pool in self.setup.pools.clone() {
-            self.operate(0, operator::reset_size(&pool.name));
+        for (at, pool) in self.setup.clone().pools.iter().enumerate() {
+            self.operate(0, operator::reset_size(at, &pool.name));
         }
         if let Some(client) = &mut self.clients[0] {
             client.list_queues(RequestKind::CheckRest);

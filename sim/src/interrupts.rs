@@ -76,6 +76,26 @@ impl World {
         );
     }
 
+    /// The signal is there: if the server has said that it means the job which runs, and an operator has cancelled it, the
+    /// job must not run again.
+    pub(crate) fn note_stopped_job(&mut self, key: u64) {
+        let Some(worker) = self.workers.get(&key) else {
+            return;
+        };
+        let run = worker
+            .run
+            .as_ref()
+            .filter(|run| run.task.is_job && !worker.is_rogue);
+        let Some(task) = run.map(|run| run.task) else {
+            return;
+        };
+        let is_told = worker.cancelled_ids.contains(&task.id);
+        if is_told && !self.is_late(worker, task) {
+            let job = &mut self.ledger.jobs[task.no as usize];
+            job.is_being_stopped = job.cancel_requested && !job.acked;
+        }
+    }
+
     /// The frame that says which task is meant must be there before the signal.
     fn check_cancel_precedes(&mut self, key: u64) {
         let (unread, short_io) = (self.max_unread_time(), self.setup.short_io);

@@ -2,7 +2,7 @@
 
 use crate::dice::Dice;
 use crate::imports::{self, Line};
-use crate::ledger::{Filter, Verb};
+use crate::ledger::{Filter, Size, Verb};
 use crate::push::TYPES;
 use crate::setup::Setup;
 use serde_json::{Value, json};
@@ -26,6 +26,10 @@ pub(crate) enum Effect {
     Clears(Option<usize>),
     /// Sets how many jobs of the queue may run at once.
     Limits(usize, u64),
+    /// Sets the size of a pool.
+    Scales(usize, Size),
+    /// Reloads pools without an edit of the file.
+    Reloads,
     /// Edits the configuration file, and requests a reload.
     Edits,
     /// The request is invalid and must be rejected.
@@ -162,6 +166,7 @@ fn filter(dice: &mut Dice, setup: &Setup, verb: Verb, jobs: u64) -> Filter {
         filter.states = ended.into_iter().filter(|_| dice.percent(60)).collect();
     } else if verb == Verb::Cancel && dice.percent(20) {
         filter.states = vec!["running"];
+        filter.older_ms = dice.percent(30).then(|| dice.below(100));
     }
     filter
 }
@@ -215,20 +220,22 @@ fn invalid_request(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effe
 }
 
 fn pool_request(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
-    let pool = &dice.one_of(&setup.pools).name;
-    let request = match dice.below(7) {
+    let at = dice.below(setup.pools.len() as u64) as usize;
+    let pool = &setup.pools[at].name;
+    let (request, effect) = match dice.below(7) {
         6 => return clear_request(dice, setup),
         4 | 5 => return ("stoker.pool", json!({"op": "reload"}), Effect::Edits),
-        0 => json!({"op": "scale", "pool": pool, "reset": true}),
-        1 => json!({"op": "reload", "pool": pool}),
-        2 => json!({"op": "reload"}),
+        0 => return reset_size(at, pool),
+        1 => (json!({"op": "reload", "pool": pool}), Effect::Reloads),
+        2 => (json!({"op": "reload"}), Effect::Reloads),
         _ => {
             let max = dice.within(1, MAX_WORKERS);
             let min = dice.within(1, max);
-            json!({"op": "scale", "pool": pool, "min": min, "max": max})
+            let request = json!({"op": "scale", "pool": pool, "min": min, "max": max});
+            (request, Effect::Scales(at, Size::Set(min, max)))
         }
     };
-    ("stoker.pool", request, Effect::None)
+    ("stoker.pool", request, effect)
 }
 
 fn clear_request(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
@@ -295,7 +302,7 @@ pub(crate) fn release_all() -> (&'static str, Value, Effect) {
 }
 
 /// Resets the size of a pool to that of the file. A smaller pool may keep all of its workers for certain queues.
-pub(crate) fn reset_size(pool: &str) -> (&'static str, Value, Effect) {
+pub(crate) fn reset_size(at: usize, pool: &str) -> (&'static str, Value, Effect) {
     let request = json!({"op": "scale", "pool": pool, "reset": true});
-    ("stoker.pool", request, Effect::None)
+    ("stoker.pool", request, Effect::Scales(at, Size::OfFile))
 }

@@ -63,6 +63,7 @@ impl World {
         {
             self.ledger.calls.idempotence_changes(*at);
         }
+        self.ledger.sizes.forget();
         for queue in &edit.limits {
             self.ledger.overrides.file_limit_changes(*queue);
         }
@@ -98,6 +99,7 @@ impl World {
         {
             let request = serde_json::json!({"op": "reload"});
             client.operate(kind, "stoker.pool", &request);
+            self.ledger.sizes.forget();
         }
         self.agenda
             .plan(steady() + RETRY_INTERVAL, PlannedEvent::Reloads);

@@ -1,6 +1,6 @@
 //! What a client's request is about, which decides how its answer is checked.
 
-use crate::ledger::{Imported, Override};
+use crate::ledger::{Imported, Override, Size};
 use crate::setup::Setup;
 use std::time::Duration;
 
@@ -17,6 +17,10 @@ pub(crate) enum RequestKind {
     LimitedByReserve,
     /// An override of a queue's setting: the queue, the override, and the number of the request.
     Override(usize, Override, u64),
+    /// A new size of a pool: the pool, the size, and the number of the request.
+    Scale(usize, Size, u64),
+    /// A reload of pools that follows no edit of the file.
+    ReloadPools,
     /// An operator's change of jobs, by its index in the ledger.
     Change(usize),
     /// The removal of an undeclared queue, and when it was requested.
@@ -55,7 +59,11 @@ impl RequestKind {
     pub(crate) fn max_response_time(self, setup: &Setup) -> Duration {
         let is_troubled = setup.has_restarts() || setup.store.faults > 0;
         match self {
-            Self::Call(_) | Self::Reload(_) | Self::LimitedByReserve => Duration::MAX,
+            Self::Call(_)
+            | Self::Reload(_)
+            | Self::ReloadPools
+            | Self::Scale(..)
+            | Self::LimitedByReserve => Duration::MAX,
             Self::Change(_) | Self::Import(_) => MAX_SLOW_RESPONSE_TIME,
             _ if is_troubled => MAX_SLOW_RESPONSE_TIME,
             _ => MAX_RESPONSE_TIME,

@@ -201,12 +201,18 @@ fn answered(kind: RequestKind, answer: &Frame<'_>, ledger: &mut Ledger, setup: &
         }
         RequestKind::Operation
         | RequestKind::LimitedByReserve
+        | RequestKind::Scale(..)
+        | RequestKind::ReloadPools
         | RequestKind::Override(..)
         | RequestKind::ClearQuarantine(..) => operation_answered(kind, answer, ledger, setup),
         RequestKind::Change(at) => change_answered(at, answer, ledger, setup),
         RequestKind::Import(jobs) => ledger.imported(jobs, status, answer.body),
-        RequestKind::Reload(edit) if status == Status::OK => ledger.answered_reload = Some(edit),
-        RequestKind::Reload(_) => {}
+        RequestKind::Reload(edit) => {
+            ledger.sizes.forget();
+            if status == Status::OK {
+                ledger.answered_reload = Some(edit);
+            }
+        }
         // The request will be repeated.
         _ if ledger.may_fail(status) => {}
         RequestKind::ListJobsAtEnd => ledger.read_page(answer.body),
@@ -238,15 +244,25 @@ fn operation_answered(kind: RequestKind, answer: &Frame<'_>, ledger: &mut Ledger
     {
         override_answered(queue, setting, number, status, ledger);
     }
+    if let RequestKind::Scale(pool, size, number) = kind
+        && status != Status::UNKNOWN
+    {
+        let is_granted = status == Status::OK;
+        ledger.sizes.answered(pool, size, number, is_granted);
+    }
+    if kind == RequestKind::ReloadPools {
+        ledger.sizes.forget();
+    }
     let is_reserved = kind != RequestKind::Operation && text.contains("reserve");
     let ends = text == "the server is shutting down" && ledger.has_drained();
     let is_usual = match (status, kind) {
         (Status::OK | Status::RESOURCE_EXHAUSTED | Status::UNKNOWN, _) => true,
         // An undeclared queue exists only after the first push to it.
         (Status::NOT_FOUND, RequestKind::Override(queue, ..)) => setup.queues[queue].is_undeclared,
-        (Status::NOT_FOUND, RequestKind::LimitedByReserve) => {
-            setup.queues.iter().any(|queue| queue.is_undeclared)
-        }
+        (
+            Status::NOT_FOUND,
+            RequestKind::LimitedByReserve | RequestKind::Scale(..) | RequestKind::ReloadPools,
+        ) => setup.queues.iter().any(|queue| queue.is_undeclared),
         _ => false,
     };
     assert!(

@@ -152,6 +152,12 @@ impl Angel {
         self.servers
     }
 
+    /// The sizes of pools that operators have set, as the last server passed them on.
+    fn scaled_sizes(&self) -> serde_json::Value {
+        let sizes = self.text.split('\0').nth(3).unwrap_or_default();
+        serde_json::from_str(sizes).expect("JSON")
+    }
+
     /// Whether a server has run before.
     pub(crate) fn is_restarted(&self) -> bool {
         self.servers > 0
@@ -207,6 +213,9 @@ impl World {
             disk.reopen();
         }
         let stored = self.check_store_between_servers();
+        self.ledger
+            .sizes
+            .check(&self.angel.scaled_sizes(), &self.setup);
         self.ledger.is_down = false;
         let (control, theirs) = sim::records();
         let angel = &mut self.angel;
@@ -409,6 +418,7 @@ impl World {
     /// Stoker as a whole has ended. The next start uses the file as it is then.
     pub(crate) fn angel_ends(&mut self) {
         self.angel.renew(&self.setup.text());
+        self.ledger.sizes.forget();
     }
 
     /// Marks the clients that were connected to the dead server: no server will read what they have sent.

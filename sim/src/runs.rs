@@ -36,9 +36,18 @@ impl World {
         };
         let awaits_credit = worker.awaits_credit();
         let is_closed = worker.read(&mut all, &mut self.ledger, &self.setup);
+        self.note_stopped_job(key);
         self.apply_effects(key, all);
         if awaits_credit {
             self.continue_answer(key, is_closed);
+        }
+        // Not all code handles the signal.
+        let runs = self
+            .workers
+            .get(&key)
+            .is_some_and(|worker| worker.run.is_some());
+        if runs && self.setup.trouble.crash > 0 && self.dice("interrupts").percent(20) {
+            self.dies(key, true);
         }
     }
 
@@ -105,6 +114,13 @@ impl World {
                     {
                         let job = &mut self.ledger.jobs[run.task.no as usize];
                         worker.checkpoint_no = job.save_checkpoint();
+                    }
+                    if let Some(run) = worker
+                        .run
+                        .as_ref()
+                        .filter(|run| frame == "PROGRESS" && run.task.is_job)
+                    {
+                        worker.progress = self.ledger.jobs[run.task.no as usize].report_progress();
                     }
                     let no = worker.run.as_ref().map_or(0, |run| run.task.no);
                     // A worker whose code exits ends the answer that it has begun.

@@ -340,7 +340,11 @@ impl World {
             return;
         };
         match event {
-            "progress" => worker.send("PROGRESS", task.id, b""),
+            "progress" if !task.is_job => worker.send("PROGRESS", task.id, b""),
+            "progress" => {
+                worker.progress = self.ledger.jobs[task.no as usize].report_progress();
+                worker.send("PROGRESS", task.id, b"");
+            }
             "checkpoint" => {
                 let job = &mut self.ledger.jobs[task.no as usize];
                 worker.checkpoint_no = job.save_checkpoint();

@@ -64,6 +64,8 @@ pub(crate) struct Worker {
     pub(crate) ended: Vec<(Task, Answer)>,
     /// The number of the checkpoint that the job's code saved last.
     pub(crate) checkpoint_no: u32,
+    /// The progress that the job which the worker runs reports next, in percent.
+    pub(crate) progress: u32,
     /// The number of tasks that the worker has answered.
     pub(crate) answered: u64,
     /// Tasks that ended a short time ago, and when.
@@ -123,6 +125,7 @@ impl Worker {
             slots: None,
             ended: Vec::new(),
             checkpoint_no: 0,
+            progress: 0,
             answered: 0,
             just_ended: Vec::new(),
             unread_jobs: Vec::new(),
@@ -310,17 +313,14 @@ impl Worker {
     pub(crate) fn send(&mut self, frame: &str, id: u32, result: &[u8]) {
         let text = std::mem::take(&mut self.printed);
         let checkpoint = checkpoint_body(self.checkpoint_no);
+        let progress = format!(r#"{{"percent":{},"text":"on"}}"#, self.progress);
         let (kind, code, body): (Type, u8, &[u8]) = match frame {
             "STARTED" => (Type::Started, 0, b""),
             "GOAWAY" => (Type::Goaway, 0, b""),
             "PONG" => (Type::Pong, 0, b""),
             "READY 0" | "READY 1" => (Type::Ready, 0, b""),
             "LOG" => (Type::Event, EventKind::LOG.0, text.as_bytes()),
-            "PROGRESS" => (
-                Type::Event,
-                EventKind::PROGRESS.0,
-                br#"{"percent":5,"text":"on"}"#,
-            ),
+            "PROGRESS" => (Type::Event, EventKind::PROGRESS.0, progress.as_bytes()),
             "CHECKPOINT" => (Type::Event, EventKind::CHECKPOINT.0, &checkpoint),
             "ACK" => (Type::Event, EventKind::ACK.0, b""),
             "LAST_WORDS" => (Type::Event, EventKind::LAST_WORDS.0, br#"{"class":"exit"}"#),

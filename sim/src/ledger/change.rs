@@ -26,8 +26,11 @@ pub(crate) struct Filter {
     pub(crate) states: Vec<&'static str>,
     /// A single job, by its number in the ledger.
     pub(crate) one: Option<u64>,
-    /// Jobs older than this, in milliseconds. The model does not know exactly which these are.
+    /// Jobs older than this, in milliseconds.
     pub(crate) older_ms: Option<u64>,
+    /// Jobs that were created before the first of these times are surely older, those from the second time on surely
+    /// are not, in Unix milliseconds.
+    pub(crate) created_before: Option<(u64, u64)>,
 }
 
 /// The effect of a change on the jobs that it reaches.
@@ -51,6 +54,9 @@ pub(super) enum Reach {
     Maybe,
     Surely,
 }
+
+/// The maximum time until a server that runs has read a request, in milliseconds.
+const MAX_UNREAD_MS: u64 = 100;
 
 /// A change that an operator has requested.
 #[derive(Clone, Debug)]
@@ -147,11 +153,12 @@ impl Ledger {
     pub(crate) fn change(
         &mut self,
         verb: Verb,
-        filter: Filter,
+        mut filter: Filter,
         sent: Option<&BTreeSet<u64>>,
         setup: &Setup,
     ) -> usize {
         let now = steady();
+        filter.created_before = filter.older_ms.map(|older| self.times_before(older, setup));
         let (mut candidates, mut with_known_place) = (Vec::new(), Vec::new());
         // The server counts a prefetched job as running only some time after it began.
         let known_after = match setup.never_prefetches() {
@@ -223,6 +230,17 @@ impl Ledger {
             is_abandoned: false,
         });
         self.changes.len() - 1
+    }
+
+    /// The times before which a job was created that is older than this, in Unix milliseconds: before the first one for
+    /// certain, and not from the second one on.
+    fn times_before(&self, older_ms: u64, setup: &Setup) -> (u64, u64) {
+        // A server that starts may read the request late.
+        if setup.wall_jumps || self.is_down || setup.has_restarts() {
+            return (0, u64::MAX);
+        }
+        let before = stoker_os::wall_ms().saturating_sub(older_ms);
+        (before, before + MAX_UNREAD_MS)
     }
 
     /// A queue is resumed while changes are under way: its waiting jobs may be with a worker before the changes reach
@@ -386,6 +404,7 @@ impl Ledger {
         if answer.is_some_and(|count| count > 1) {
             self.answered_changes.push(at);
         }
+        self.mark_retried_alone(at, answer, &mut reached);
         let surely = reached.iter().filter(|(_, reach)| *reach == Reach::Surely);
         let jobs: Vec<u64> = surely.map(|(no, _)| *no).collect();
         let numbers: Vec<u64> = reached.iter().map(|(no, _)| *no).collect();
@@ -477,6 +496,23 @@ impl Ledger {
         for no in std::mem::take(&mut self.changes[at].with_known_place) {
             let job = &mut self.jobs[no as usize];
             job.displaced &= job.changing > 0;
+        }
+    }
+
+    /// A retry of one job has succeeded, which it does only if no other job has its unique key.
+    fn mark_retried_alone(&mut self, at: usize, answer: Option<u64>, reached: &mut [(u64, Reach)]) {
+        let change = &self.changes[at];
+        let is_last = at + 1 == self.changes.len() && !change.server_died;
+        let is_one = change.filter.one.is_some() && answer == Some(1);
+        if !matches!(change.verb, Verb::Retry(_)) || !is_last || !is_one {
+            return;
+        }
+        for (no, reach) in reached {
+            let job = &mut self.jobs[*no as usize];
+            if job.changing == 0 && matches!(job.state, State::Ended(_)) && !job.may_be_deleted {
+                *reach = Reach::Surely;
+                job.regained_key_at = Some(steady());
+            }
         }
     }
 

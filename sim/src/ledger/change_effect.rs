@@ -1,6 +1,7 @@
 //! The effect of a change on one job, as far as it is known.
 
 use super::change::{Filter, Reach, Verb};
+use super::job::created_ms;
 use super::{End, Job, Push, State};
 use crate::setup::Setup;
 use std::time::Duration;
@@ -37,12 +38,25 @@ impl Job {
         let is_known = self.push == Push::Accepted
             && self.is_state_known()
             && (filter.queue.is_none() || self.queue().is_some())
-            && filter.older_ms.is_none()
             && !self.may_be_deleted;
-        if is_known {
-            Reach::Surely
-        } else {
-            Reach::Maybe
+        let reach = match is_known {
+            true => Reach::Surely,
+            false => Reach::Maybe,
+        };
+        reach.min(self.is_older(filter))
+    }
+
+    /// Whether the job is as old as the filter demands.
+    fn is_older(&self, filter: &Filter) -> Reach {
+        let Some((surely, maybe)) = filter.created_before else {
+            return Reach::Surely;
+        };
+        let id = self.id.as_deref().filter(|_| !self.may_have_new_id);
+        let created = id.and_then(created_ms);
+        match created {
+            Some(created) if created < surely => Reach::Surely,
+            Some(created) if created >= maybe => Reach::No,
+            _ => Reach::Maybe,
         }
     }
 
@@ -101,6 +115,7 @@ impl Job {
 
     pub(super) fn mark_retried(&mut self) {
         self.mark_may_be_retried();
+        self.renew_retry_until(true);
         (self.state, self.acked, self.may_run_again) = (State::Waits, false, false);
         self.attempts = Default::default();
         self.exceptions = Default::default();
@@ -109,6 +124,8 @@ impl Job {
 
     pub(super) fn mark_may_be_retried(&mut self) {
         (self.may_run_again, self.retried, self.displaced) = (true, true, true);
+        (self.is_being_stopped, self.must_not_run) = (false, false);
+        self.renew_retry_until(false);
         self.attempts.maybe_reset();
         self.exceptions.maybe_reset();
         self.crashes.maybe_reset();

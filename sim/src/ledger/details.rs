@@ -44,6 +44,13 @@ impl Ledger {
             can_be || !is_known,
             "job {no} is shown with the wrong number of exceptions, {exceptions}: {job}"
         );
+        let progress = shown["progress"]["percent"].as_u64().unwrap_or(0) as u32;
+        let (reported, at) = job.progress;
+        let is_known = is_known && !job.retried && at > self.calls.server_began();
+        assert!(
+            progress == reported || !is_known,
+            "job {no} is shown with a progress of {progress} %, and has reported {reported} %: {job}"
+        );
         let lines = shown["history"].as_array().into_iter().flatten();
         let what = lines.filter_map(|line| line["what"].as_str().map(str::to_owned));
         self.histories.insert(no, what.collect());

@@ -113,6 +113,10 @@ pub(crate) struct Job {
     pub(crate) ack_is_stored: bool,
     /// An operator has requested a cancel of the job.
     pub(crate) cancel_requested: bool,
+    /// The server has told the worker to stop the job's run, because an operator cancels the job.
+    pub(crate) is_being_stopped: bool,
+    /// The worker died while it was to stop the job's run, so the job must not run again.
+    pub(crate) must_not_run: bool,
     /// The server may interrupt or kill the job's run because of an operator's change.
     pub(crate) may_be_stopped: bool,
     /// The job may have ended in a way that the simulation has not seen.
@@ -179,6 +183,8 @@ pub(crate) struct Job {
     pub(crate) checkpoint_is_stored: bool,
     /// When the job's code last saved a checkpoint.
     pub(crate) checkpoint_at: Duration,
+    /// The progress that the job's code last reported, in percent, and when; 0 if it has reported none.
+    pub(crate) progress: (u32, Duration),
     /// The last line that the last run wrote.
     pub(crate) last_line: Option<String>,
     /// Changes by operators that its history must have.
@@ -207,6 +213,12 @@ pub(crate) struct Job {
     pub(crate) is_between_runs: bool,
     /// The job was retried by an operator, or may have been.
     pub(crate) retried: bool,
+    /// Until when the job may be retried by itself, in Unix milliseconds: the earliest and the latest possible value.
+    retry_until: Option<(u64, u64)>,
+    /// When an operator requested the job's retry, in Unix milliseconds, if that has not certainly been done.
+    retry_requested_ms: Option<u64>,
+    /// Since when the job has its unique key again, because an operator has retried it.
+    pub(crate) regained_key_at: Option<Duration>,
     /// The job was released, so it need not wait for its due time.
     pub(crate) is_released: bool,
     /// The options of the job's push and queue that differ from the default, one bit each.
@@ -244,6 +256,8 @@ impl Job {
             acked: false,
             ack_is_stored: false,
             cancel_requested: false,
+            is_being_stopped: false,
+            must_not_run: false,
             may_be_stopped: false,
             may_have_ended: false,
             may_be_deleted: false,
@@ -289,8 +303,12 @@ impl Job {
             checkpoint_no: Count::default(),
             checkpoint_is_stored: false,
             checkpoint_at: Duration::ZERO,
+            progress: (0, Duration::ZERO),
             is_between_runs: false,
             retried: false,
+            retry_until: options.retry_until.map(|until| (until, until)),
+            retry_requested_ms: None,
+            regained_key_at: None,
             is_released: false,
             features: 0,
             stamp: 0,
@@ -356,6 +374,34 @@ impl Job {
             .or_else(|| queues[self.queue()?].tries.known())
     }
 
+    /// An operator may have retried the job, or has done so `certainly`: it has as much time as before.
+    pub(super) fn renew_retry_until(&mut self, certainly: bool) {
+        let now = wall_ms();
+        let from = *self.retry_requested_ms.get_or_insert(now);
+        let Some(until) = &mut self.retry_until else {
+            return;
+        };
+        let first = self.options.retry_until.unwrap_or_default();
+        let has_one_id = !self.may_have_new_id && self.former_ids.is_empty();
+        let created = self
+            .id
+            .as_deref()
+            .and_then(created_ms)
+            .filter(|_| has_one_id);
+        let Some(lasts) = created.map(|created| first.saturating_sub(created)) else {
+            *until = (0, u64::MAX);
+            return;
+        };
+        // The wall clock may have jumped.
+        *until = match certainly {
+            true => (from.min(now) + lasts, from.max(now) + lasts),
+            false => (until.0.min(from + lasts), u64::MAX),
+        };
+        if certainly {
+            self.retry_requested_ms = None;
+        }
+    }
+
     pub(crate) fn end(&mut self, end: End) {
         self.state = State::Ended(end);
         self.over_at = Some(steady());
@@ -385,6 +431,12 @@ impl Job {
         self.checkpoint_no = self.checkpoint_no.after_highest();
         (self.checkpoint_at, self.checkpoint_is_stored) = (steady(), false);
         self.checkpoint_no.high
+    }
+
+    /// The job's code reports its progress. Returns it, in percent.
+    pub(crate) fn report_progress(&mut self) -> u32 {
+        self.progress = (self.progress.0 % 100 + 1, steady());
+        self.progress.0
     }
 
     fn wait(&mut self, after: Duration) {
@@ -463,11 +515,9 @@ impl Job {
             is |= self.exceptions.low >= u32::from(max);
             may |= self.exceptions.high >= u32::from(max);
         }
-        if let Some(until) = self.options.retry_until {
-            // A job that an operator retries has as much time as before.
-            is |= wall_ms() >= until + CLOCK_TOLERANCE_MS && !self.retried;
-            may |= self.retried;
-            may |= wall_ms() + CLOCK_TOLERANCE_MS >= until;
+        if let Some((surely_not, surely)) = self.retry_until {
+            is |= wall_ms() >= surely.saturating_add(CLOCK_TOLERANCE_MS);
+            may |= wall_ms() + CLOCK_TOLERANCE_MS >= surely_not;
         }
         (is, may)
     }
@@ -535,4 +585,10 @@ impl Job {
             }
         }
     }
+}
+
+/// When a job was created according to its id, a UUID of version 7 (RFC 9562), in Unix milliseconds.
+pub(super) fn created_ms(id: &str) -> Option<u64> {
+    let digits = id.chars().filter(|letter| *letter != '-').take(12);
+    u64::from_str_radix(&digits.collect::<String>(), 16).ok()
 }

@@ -203,14 +203,18 @@ fn certainly_holds_key(job: &Job, requested_at: Duration, setup: &Setup) -> bool
         setup.wall_jumps || until <= steady() + STORE_TOLERANCE
     });
     let is_unfinished = job.is_state_known() && !matches!(job.state, State::Ended(_));
-    // A job that ended lost its key, and may not have regained it when it was retried.
-    since
-        && !begun
-        && !expired
-        && is_unfinished
-        && !job.retried
-        && job.queue().is_some()
-        && !job.displaced
+    let is_there = since && is_unfinished && job.queue().is_some();
+    // A job that ended lost its key. An operator's retry of it alone has succeeded only if it has regained the key.
+    let regained = |at: Duration| {
+        let expires = unique.for_ms.is_some_and(|ms| {
+            setup.wall_jumps || at + Duration::from_millis(ms) <= steady() + STORE_TOLERANCE
+        });
+        at < requested_at && job.changed_at <= at && !until_start && !expires
+    };
+    match job.regained_key_at {
+        Some(at) => is_there && regained(at),
+        None => is_there && !begun && !expired && !job.retried && !job.displaced,
+    }
 }
 
 /// Whether `job` may have held its unique key at some time since `requested_at`.

@@ -15,6 +15,7 @@ mod learned;
 mod limits;
 mod overrides;
 mod pushes;
+mod sizes;
 mod survival;
 mod waiting;
 
@@ -22,6 +23,7 @@ pub(crate) use change::{Change, Filter, Verb};
 pub(crate) use imported::Imported;
 pub(crate) use job::{Ack, Answer, CLASS, Death, End, Job, PLACE, Push, State};
 pub(crate) use overrides::Override;
+pub(crate) use sizes::Size;
 
 use crate::calls::Calls;
 use crate::coverage::Coverage;
@@ -66,6 +68,7 @@ pub(crate) struct Ledger {
     pub(crate) paused: BTreeSet<usize>,
     /// Settings of queues that operators have overridden.
     pub(crate) overrides: overrides::Overrides,
+    pub(crate) sizes: sizes::Sizes,
     /// Changes that were just answered and have reached several jobs.
     pub(crate) answered_changes: Vec<usize>,
     /// All changes that operators have requested.
@@ -305,7 +308,12 @@ impl Ledger {
         let job = self.record_event(no, "begins");
         assert_eq!(job.runs_at, None, "job {no}: runs twice at once");
         assert!(job.holders > 0, "job {no}: begins before it was delivered");
+        assert!(
+            !job.must_not_run,
+            "job {no} runs again, although it was cancelled when its worker died"
+        );
         job.holders -= 1;
+        job.is_being_stopped = false;
         job.state = State::Runs;
         (job.runs_at, job.began_at, job.runs) = (Some(worker), steady(), job.runs + 1);
         job.last_line = None;
@@ -391,6 +399,7 @@ impl Ledger {
             Death::Drained => "was drained",
         };
         let job = self.record_event(no, event);
+        job.must_not_run |= std::mem::take(&mut job.is_being_stopped);
         let pool = job.queue().map(|queue| setup.queues[queue].pool);
         let budget = pool.and_then(|pool| setup.pools[pool].crash_budget.known());
         job.died(death, &setup.queues, budget);

@@ -15,28 +15,69 @@ pub(crate) enum Override {
     Limit(u64),
 }
 
-/// The requests for one setting of one queue. An override that was granted applies, unless another one was requested
+/// The requests for one setting of one queue or pool. A value that was granted applies, unless another one was requested
 /// meanwhile or is still to be answered: the server reads several connections in any order.
-#[derive(Debug, Default)]
-struct SettingRequests {
+#[derive(Debug)]
+pub(super) struct SettingRequests<T> {
     /// The number of requests so far.
     count: u64,
     /// The number of unanswered requests.
     open: u64,
     /// No other request was open when the last one was made.
     is_alone: bool,
-    /// The override that applies for certain, and since when.
-    applied: Option<(Override, Duration)>,
+    /// The value that applies for certain, and since when.
+    applied: Option<(T, Duration)>,
+}
+
+impl<T> Default for SettingRequests<T> {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            open: 0,
+            is_alone: false,
+            applied: None,
+        }
+    }
+}
+
+impl<T: Copy> SettingRequests<T> {
+    /// A value is requested. Returns the number of the request.
+    pub(super) fn requested(&mut self) -> u64 {
+        self.is_alone = self.open == 0;
+        self.count += 1;
+        self.open += 1;
+        self.applied = None;
+        self.count
+    }
+
+    /// The request with this number is answered. A granted value applies, unless another request was open at the same
+    /// time: it is not known which one the server read last.
+    pub(super) fn answered(&mut self, value: T, number: u64, is_granted: bool) {
+        self.open -= 1;
+        if self.count == number && self.is_alone && is_granted {
+            self.applied = Some((value, steady()));
+        }
+    }
+
+    /// Something else may change the setting.
+    pub(super) fn forget(&mut self) {
+        (self.applied, self.is_alone) = (None, false);
+    }
+
+    /// The value that applies for certain.
+    pub(super) fn applied(&self) -> Option<T> {
+        Some(self.applied?.0)
+    }
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Overrides {
-    paused: HashMap<usize, SettingRequests>,
-    limits: HashMap<usize, SettingRequests>,
+    paused: HashMap<usize, SettingRequests<Override>>,
+    limits: HashMap<usize, SettingRequests<Override>>,
 }
 
 impl Overrides {
-    fn requests(&mut self, queue: usize, setting: Override) -> &mut SettingRequests {
+    fn requests(&mut self, queue: usize, setting: Override) -> &mut SettingRequests<Override> {
         let all = match setting {
             Override::Paused | Override::Resumed => &mut self.paused,
             Override::Limit(_) => &mut self.limits,
@@ -46,16 +87,10 @@ impl Overrides {
 
     /// An override is requested. Returns the number of the request.
     pub(crate) fn requested(&mut self, queue: usize, setting: Override) -> u64 {
-        let requests = self.requests(queue, setting);
-        requests.is_alone = requests.open == 0;
-        requests.count += 1;
-        requests.open += 1;
-        requests.applied = None;
-        requests.count
+        self.requests(queue, setting).requested()
     }
 
-    /// The request with this number is answered. A granted override applies, unless another request was open at the
-    /// same time: it is not known which one the server read last.
+    /// The request with this number is answered.
     pub(crate) fn answered(
         &mut self,
         queue: usize,
@@ -64,10 +99,7 @@ impl Overrides {
         is_granted: bool,
     ) {
         let requests = self.requests(queue, setting);
-        requests.open -= 1;
-        if requests.count == number && requests.is_alone && is_granted {
-            requests.applied = Some((setting, steady()));
-        }
+        requests.answered(setting, number, is_granted);
     }
 
     /// The limit in the file applies from now on, unless an operator has ever set another one. Returns whether it
@@ -93,7 +125,7 @@ impl Overrides {
     pub(crate) fn queue_removed(&mut self, queue: usize) {
         for requests in [&mut self.paused, &mut self.limits] {
             if let Some(requests) = requests.get_mut(&queue) {
-                (requests.applied, requests.is_alone) = (None, false);
+                requests.forget();
             }
         }
     }

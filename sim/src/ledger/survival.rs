@@ -66,6 +66,10 @@ impl Ledger {
     pub(crate) fn survived(&mut self, stored: &Stored, setup: &Setup) {
         self.below_reserve_since.clear();
         self.deaths += 1;
+        for job in &mut self.jobs {
+            // The server forgets cancels that it has not written.
+            (job.is_being_stopped, job.must_not_run) = (false, false);
+        }
         self.check_order_kept(stored, setup);
         self.check_owners(stored);
         for no in 0..self.jobs.len() as u64 {

@@ -598,6 +598,17 @@ fn workers_of(section: &Section) -> (u64, u64) {
     }
 }
 
+impl Setup {
+    /// Whether the file may set this size for a pool: the minimum and maximum number of workers as a list in JSON.
+    pub(crate) fn may_have_size(&self, pool: usize, size: &serde_json::Value) -> bool {
+        let sizes = self.pools[pool].sections().map(|section| {
+            let (min, max) = written_workers(section);
+            serde_json::json!([min, max])
+        });
+        sizes.into_iter().any(|of_file| of_file == *size)
+    }
+}
+
 /// The two numbers of the key `workers`.
 fn written_workers(section: &Section) -> (u64, u64) {
     let text = section.get("workers").unwrap_or_default();

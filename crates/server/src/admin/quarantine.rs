@@ -16,7 +16,7 @@ use stoker_core::{Facts, Kind as CoreKind, Outcome, PoolId, QueueId, Span, TaskI
 /// The maximum number of entries; the oldest are dropped.
 const MAX_ENTRIES: usize = 1_000;
 /// The maximum number of bytes that are kept of a body.
-const MAX_BODY_BYTES: usize = 64 << 10;
+const MAX_BODY_BYTES: usize = stoker_os::limit(64 << 10, 64);
 /// The number of deaths by calls with the same name and body after which such a call is rejected.
 const REJECTION_THRESHOLD: u32 = 3;
 /// How long such a call is rejected at first. Every further death doubles the time, up to a day.

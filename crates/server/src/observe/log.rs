@@ -23,7 +23,7 @@ use stoker_os::Wake;
 /// The maximum number of messages in the channel to the thread.
 const CHANNEL_CAPACITY: usize = stoker_os::limit(4_096, 16);
 /// Bytes of one worker's pending output above which its pipes are not read.
-const MAX_WORKER_PENDING: usize = stoker_os::limit(256 << 10, 8 << 10);
+const MAX_WORKER_PENDING: usize = stoker_os::limit(256 << 10, 2 << 10);
 /// A higher bound for the last output of a task. It must be read before the task's answer, or it would be
 /// attributed to the next task.
 const MAX_WORKER_PENDING_AT_ANSWER: usize = 4 * MAX_WORKER_PENDING;
