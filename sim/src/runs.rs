@@ -36,18 +36,9 @@ impl World {
         };
         let awaits_credit = worker.awaits_credit();
         let is_closed = worker.read(&mut all, &mut self.ledger, &self.setup);
-        self.note_stopped_job(key);
         self.apply_effects(key, all);
         if awaits_credit {
             self.continue_answer(key, is_closed);
-        }
-        // Not all code handles the signal.
-        let runs = self
-            .workers
-            .get(&key)
-            .is_some_and(|worker| worker.run.is_some());
-        if runs && self.setup.trouble.crash > 0 && self.dice("interrupts").percent(20) {
-            self.dies(key, true);
         }
     }
 
@@ -72,9 +63,20 @@ impl World {
                 worker.model.on("USR1", &mut all);
             }
         }
+        self.note_stopped_job(key);
         self.apply_effects(key, all);
         if awaits_credit {
             self.continue_answer(key, is_closed);
+        }
+        self.die_of_signal(key);
+    }
+
+    /// Not all code handles the signal that interrupts a task: the worker may die of it.
+    fn die_of_signal(&mut self, key: u64) {
+        let worker = self.workers.get(&key);
+        let runs = worker.is_some_and(|worker| worker.run.is_some());
+        if runs && self.setup.trouble.crash > 0 && self.dice("interrupts").percent(20) {
+            self.dies(key, true);
         }
     }
 

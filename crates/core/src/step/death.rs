@@ -46,14 +46,17 @@ impl Core {
             self.requeue(task);
         }
         let forced = why_forced(&self.workers[id]);
+        let signalled = self.why_signalled(id).filter(|_| forced.is_none());
+        let forced = forced.or(signalled);
         let by_task = matches!(
             forced,
             None | Some(StopReason::Memory | StopReason::Misbehaved)
         );
-        let crashed = self.workers[id].tasks.front().copied().filter(|_| by_task);
-        if let Some(task) = crashed {
+        let first = self.workers[id].tasks.front().copied();
+        if let Some(task) = first.filter(|_| by_task) {
             self.blame(id, task);
         }
+        let crashed = first.filter(|_| by_task || signalled.is_some());
         while let Some(task) = self.workers[id].tasks.front().copied() {
             let overdue = forced == Some(StopReason::TaskTimeout) && self.is_overdue(task);
             let ran = self.unassign(id, task);
@@ -77,6 +80,17 @@ impl Core {
             }
         }
         crashed
+    }
+
+    /// Why a task of a worker that died was told to end by the soft signal, if one was. Code that does not handle the signal
+    /// dies of it.
+    fn why_signalled(&self, id: WorkerId) -> Option<StopReason> {
+        let mut tasks = self.workers[id].tasks.iter();
+        let task = *tasks.find(|task| self.tasks[**task].signalled_at.is_some())?;
+        Some(match self.is_unwanted(task) {
+            true => StopReason::Cancelled,
+            false => StopReason::TaskTimeout,
+        })
     }
 
     fn note_cut_off(

@@ -327,6 +327,28 @@ fn a_job_that_was_not_begun_in_its_time_runs_again() {
     ));
 }
 
+/// Found by the simulation, seed 2214: code that does not handle the soft signal dies of it. The job has exceeded its
+/// time, so it counts as timed out and not as crashed, and runs no more often than its tries allow.
+#[test]
+fn a_worker_that_dies_of_the_soft_signal_has_timed_out() {
+    let (mut w, pool) = World::ready_as(workers(1), &Hello::soft());
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let task = w.submit(job(mail).limit(secs(1)));
+    let worker = w.on(task).expect("it runs");
+    w.pass(secs(1));
+    assert!(w.has_seen(&Action::SoftSignal { worker }));
+    w.exit(worker, Exit::Signal(10));
+    let Some(End::Retry {
+        cause: Cause::TimedOut,
+        facts,
+        ..
+    }) = w.end(task)
+    else {
+        panic!("{:?}", w.end(task));
+    };
+    assert_eq!((facts.attempt, facts.crashes), (1, 0));
+}
+
 /// A job whose code fails or asks for a retry goes back to its store, with the requested delay.
 #[test]
 fn a_job_that_retries_returns_to_its_store() {
