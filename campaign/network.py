@@ -13,7 +13,7 @@ draws too; and the host administers the server with tokens of the least role. At
 - every push that was accepted is a job that has ended, and no idempotency key has two jobs;
 - a job ran again only as often as a crash was counted for it, or because it had started and its end was not in the store when the
   server was killed (the store is read at each kill); and a call that must not be repeated ran at most once;
-- every answer is that of its own call;
+- every call is sent its own answer;
 - gateway and server have no more descriptors than at the start, no task is left, and every worker is idle.
 """
 
@@ -347,7 +347,7 @@ class Campaign:
         broken += [f"{len(accepted) - len(set(accepted.values()))} jobs were accepted twice"] if len(set(accepted.values())) != len(accepted) else []
         broken += [f"{len(forbidden)} jobs ran again although no crash or kill had interrupted them: {forbidden[:5]}"] if forbidden else []
         broken += [f"{len(repeated)} calls ran twice: {repeated[:5]}"] if repeated else []
-        broken += [f"{foreign} answers are those of other calls"] if foreign else []
+        broken += [f"{foreign} calls were sent the answers of other calls"] if foreign else []
         state = self.ask("stoker.worker")
         busy = [worker["id"] for worker in state["workers"] if worker["assigned"]]
         broken += [f"workers hold tasks: {busy}"] if busy else []

@@ -313,7 +313,7 @@ class Page:
         self.servers = [server for server in self.servers if not server.was_killed()]
 
     def close(self):
-        """Ends what still runs, and reports what can't be ended properly."""
+        """Stops what still runs, and reports what can't be stopped properly."""
         self.shell.close()
         self.forget_killed()
         while self.servers:

@@ -36,16 +36,16 @@ pub fn paths(errors: &Value) -> Map<String, Value> {
     let all = OPERATIONS.iter().map(|operation| {
         let object = operation.method.trim_start_matches("stoker.");
         let path = format!("/admin/{object}/{}", operation.op);
-        let mut item = json!({"post": by_post(operation, object, errors)});
+        let mut item = json!({"post": post_operation(operation, object, errors)});
         if operation.only_reads {
-            item["get"] = by_get(operation, object, errors);
+            item["get"] = get_operation(operation, object, errors);
         }
         (path, item)
     });
     all.collect()
 }
 
-fn by_post(operation: &Operation, object: &str, errors: &Value) -> Value {
+fn post_operation(operation: &Operation, object: &str, errors: &Value) -> Value {
     let fields = (operation.fields)();
     let is_required = fields.iter().any(|field| field.required);
     let mut described = common(operation, &format!("{object}_{}", operation.op), errors);
@@ -56,7 +56,7 @@ fn by_post(operation: &Operation, object: &str, errors: &Value) -> Value {
     described
 }
 
-fn by_get(operation: &Operation, object: &str, errors: &Value) -> Value {
+fn get_operation(operation: &Operation, object: &str, errors: &Value) -> Value {
     let parameters = (operation.fields)().into_iter().map(|field| {
         json!({
             "name": field.name,

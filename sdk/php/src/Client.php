@@ -390,8 +390,8 @@ final class Client
     }
 
     /**
-     * Returns one entry of a job's history in full. job() cuts texts at 64 KB; an entry can be longer, for example if it
-     * has the payload before an edit.
+     * Returns one entry of a job's history in full. job() cuts the text of entries at 64 KB; an entry can be longer, for
+     * example if it has the payload before an edit.
      *
      * @param string $id     the id that push() returned
      * @param int    $number number of the entry in `history` of job(), from 1

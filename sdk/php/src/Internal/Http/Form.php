@@ -31,7 +31,7 @@ final class Form
         };
     }
 
-    /** Whether a content type is that of a form. */
+    /** Whether a content type denotes a form. */
     public static function isForm(string $contentType): bool
     {
         return in_array(self::mediaType($contentType), ['application/x-www-form-urlencoded', 'multipart/form-data'], true);
@@ -45,7 +45,7 @@ final class Form
     private static function urlencoded(Request $request): self
     {
         // Checked before a body file is read into memory.
-        Size::check($request->bodySize());
+        BodyLimits::checkFormSize($request->bodySize());
 
         return new self(Variables::parse($request->body()));
     }
