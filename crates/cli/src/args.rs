@@ -1,4 +1,4 @@
-//! The command line, parsed by clap. The doc comments are the texts of `--help` and of the reference page.
+//! The command line, parsed by clap. The doc comments appear in `--help` and on the reference page.
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;

@@ -158,26 +158,26 @@ impl Queue {
     }
 
     /// How many waiting tasks could be assigned now if there were workers for them: the exact number or a greater one, but
-    /// not more than `most`.
-    pub(crate) fn count_assignable(&self, most: u32) -> u32 {
+    /// not more than `max`.
+    pub(crate) fn count_assignable(&self, max: u32) -> u32 {
         if self.paused {
             return 0;
         }
         let room = self.config.limit.saturating_sub(self.assigned);
-        let most = most.min(room).min(self.waiting);
+        let max = max.min(room).min(self.waiting);
         if self.per_key() == u32::MAX {
-            return most;
+            return max;
         }
         let mut count = self.suspects.len() as u32;
         for key in self.classes.iter().flat_map(|class| class.by_share.ids()) {
-            if count >= most {
+            if count >= max {
                 break;
             }
             let key = &self.keys[KeyId(key)];
             let room = self.per_key().saturating_sub(key.assigned);
             count = count.saturating_add(room.min(key.waiting));
         }
-        count.min(most)
+        count.min(max)
     }
 
     /// Number of tasks of one lane that may be loaded. `lane` is the number for a queue with few keys. With

@@ -79,11 +79,15 @@ fn version(files: &TlsFiles) -> Version {
         Some(&files.key),
         files.client_ca.as_ref(),
     ];
-    let of = |path: &Path| {
+    let version = |path: &Path| {
         let file = fs::metadata(path).ok()?;
         Some((file.ino(), file.ctime(), file.ctime_nsec()))
     };
-    paths.into_iter().flatten().map(|path| of(path)).collect()
+    paths
+        .into_iter()
+        .flatten()
+        .map(|path| version(path))
+        .collect()
 }
 
 /// Checks that the files can be used.

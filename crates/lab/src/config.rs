@@ -22,12 +22,12 @@ pub(crate) fn stoker(
     folder: &Path,
     workers: u32,
 ) -> String {
-    let most = match strategy.has_zygote {
+    let max = match strategy.has_zygote {
         true => FORKED,
         false => SPARE,
     };
     let size = match strategy.tasks > 0 {
-        true => format!("{{ min = {workers}, max = {} }}", workers * most),
+        true => format!("{{ min = {workers}, max = {} }}", workers * max),
         false => workers.to_string(),
     };
     let command: Vec<String> = command(strategy, application, folder)

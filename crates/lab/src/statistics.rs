@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(of(&[9.0, 1.0, 2.0, 3.0]), Some(2.5));
     }
 
-    // The ranks are those of tables of the sign test: 6 to 8 values, the extremes; 9 to 11, the second ones; and so on.
+    // The ranks come from tables of the sign test: 6 to 8 values, the extremes; 9 to 11, the second ones; and so on.
     #[test]
     fn the_interval_is_the_narrowest_with_enough_confidence() {
         let ranks = [

@@ -166,9 +166,9 @@ fn folders() -> impl Iterator<Item = PathBuf> {
 mod tests {
     use super::*;
 
-    fn names(of: &[&str]) -> Result<Vec<String>> {
-        let of: Vec<String> = of.iter().map(|name| (*name).to_owned()).collect();
-        Ok(Way::select(&of)?.into_iter().map(Way::name).collect())
+    fn names(names: &[&str]) -> Result<Vec<String>> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        Ok(Way::select(&names)?.into_iter().map(Way::name).collect())
     }
 
     #[test]

@@ -75,8 +75,8 @@ impl Killers {
 
     /// An operator has cleared the quarantine of this service, or of all services.
     fn clear_quarantine(&mut self, service: Option<usize>, requested_at: Duration) {
-        for ((of, _), killer) in &mut self.known {
-            if service.is_none_or(|service| service == *of) {
+        for ((owner, _), killer) in &mut self.known {
+            if service.is_none_or(|service| service == *owner) {
                 killer.forget(requested_at);
             }
         }
@@ -90,9 +90,9 @@ impl Killers {
     /// The time until which a call may be rejected; `None` if it may not be rejected.
     fn until(&self, call: &Call, server_began: Duration) -> Option<Duration> {
         let body = (call.spec.service, call.spec.deadly?);
-        let of = |known: &Known| known.get(&body)?.rejects_until(call.requested_at);
-        let former = of(&self.former).filter(|_| call.requested_at < server_began);
-        of(&self.known).max(former)
+        let rejects_until = |known: &Known| known.get(&body)?.rejects_until(call.requested_at);
+        let former = rejects_until(&self.former).filter(|_| call.requested_at < server_began);
+        rejects_until(&self.known).max(former)
     }
 }
 

@@ -80,7 +80,7 @@ impl Overrides {
         requests.count == 0
     }
 
-    /// The limit in the file changes. An operator may have reset the queue's limit to that of the file.
+    /// The limit in the file changes. An operator may have reset the queue's limit to the one in the file.
     pub(crate) fn file_limit_changes(&mut self, queue: usize) {
         let requests = self.requests(queue, Override::Limit(0));
         requests.count += u64::from(requests.count > 0);

@@ -171,7 +171,7 @@ fn file_of(serve: &ServeArgs) -> PathBuf {
     file.unwrap_or_else(|| "stoker.toml".into())
 }
 
-/// Returns the configuration as the server receives it, and parsed: that of the file, or one generated for a worker
+/// Returns the configuration as the server receives it, and parsed: the file's, or one generated for a worker
 /// command.
 fn configuration(serve: &ServeArgs) -> Result<(Launch, Config)> {
     if serve.worker.is_empty() {

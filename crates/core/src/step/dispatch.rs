@@ -112,7 +112,7 @@ impl Core {
         for id in &self.pools[pool.index()].active {
             let queue = &self.queues[id.index()];
             let rank = (queue.virtual_time, *id);
-            if which(queue) && best.is_none_or(|(least, _)| rank < least) {
+            if which(queue) && best.is_none_or(|(best_rank, _)| rank < best_rank) {
                 let next = self.next_of(*id, pool, alone);
                 best = next.map(|next| (rank, next)).or(best);
             }

@@ -185,7 +185,7 @@ fn batch(errors: &Value) -> Value {
     }})
 }
 
-/// The responses of an operation: its own, and those of every operation.
+/// The responses of an operation: its own, and the ones that all operations have.
 fn with(errors: &Value, own: &Value) -> Value {
     let all = [own, errors].into_iter().filter_map(Value::as_object);
     let all = all

@@ -15,7 +15,7 @@ pub fn resolve(file: &str, text: &str) -> Result<Config, ConfigError> {
     resolve_with_limit(MAX_FILE, file, text)
 }
 
-/// Resolves a text that the program itself has written. It contains all keys, so the limit of a file does not
+/// Resolves TOML that the program itself has written. It contains all keys, so the limit of a file does not
 /// apply.
 pub(super) fn resolve_generated(text: &str) -> Result<Config, ConfigError> {
     resolve_with_limit(usize::MAX, "the configuration of the last reload", text)
@@ -239,7 +239,7 @@ fn read_sites(
         let mut site = SiteConfig::new(&name);
         schema::SITE.read(&section, &mut site, mistakes);
         let pool = pool_of(site.service.pool.clone(), &section, at, pools, mistakes);
-        if let Some(pool) = pools.iter_mut().find(|of| of.name == pool) {
+        if let Some(pool) = pools.iter_mut().find(|other| other.name == pool) {
             super::site::check_pool(&section, &site, pool, mistakes);
             pool.sites.push(name);
         }
@@ -412,8 +412,8 @@ fn pool_of(
     let names = protocol_pools.iter().map(|pool| pool.name.as_str());
     if section.value("pool").is_some() {
         let what = match pools.iter().find(|pool| pool.name == name) {
-            // A value that is not a text has been reported already. An empty text is reported as an unknown pool.
-            None if name.is_empty() && section.value("pool").is_some_and(is_not_text) => {
+            // A value that is not a string has been reported already. An empty string is reported as an unknown pool.
+            None if name.is_empty() && section.value("pool").is_some_and(is_not_string) => {
                 return name;
             }
             None => format!("there is no pool '{name}'"),
@@ -475,6 +475,6 @@ fn check_reserves(config: &Config, root: &DeTable<'_>, mistakes: &mut Mistakes<'
     }
 }
 
-fn is_not_text(value: &Spanned<DeValue<'_>>) -> bool {
+fn is_not_string(value: &Spanned<DeValue<'_>>) -> bool {
     !value.get_ref().is_str()
 }

@@ -55,7 +55,7 @@ impl<'a> Output<'a> {
     }
 
     fn offer(&mut self) {
-        if let Some(held) = self.answer.held()
+        if let Some(held) = self.answer.unsent_mut()
             && self.parts.offer(held).is_err()
         {
             // The task is cancelled, so its program has been killed.

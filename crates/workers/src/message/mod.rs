@@ -75,7 +75,7 @@ pub(crate) fn rejected(invalid: &Invalid) -> Answer {
     Answer::new(Status::INVALID_ARGUMENT, text)
 }
 
-/// A piece of a text that came from elsewhere, for an error message.
+/// An excerpt of received bytes, for an error message.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
     let line = bytes
         .split(|byte| *byte == b'\n')

@@ -43,7 +43,7 @@ pub(super) fn parse(method: &Method, message: &Bytes, has_more: bool) -> Result<
         true => message.slice(end + 4..),
         false => Bytes::new(),
     };
-    // The length of a whole answer is that of its body. For HEAD it is that of the body which GET would send.
+    // The length of a whole answer is the length of its body; for HEAD, of the body that GET would send.
     let is_announced = *method == Method::HEAD || has_body && has_more;
     let length = match is_announced {
         true => length(&headers)?,

@@ -1,4 +1,4 @@
-//! Converts the filters and ids of requests to those of the store.
+//! Converts the filters and ids of requests to the types of the store.
 
 use super::super::Rejected;
 use crate::clock::wall_ms;

@@ -128,7 +128,7 @@ impl Plane {
         missing.next().map(|queue| queue.name.to_owned())
     }
 
-    /// Whether a uid is that of the server or of root. These users are administrators.
+    /// Whether a uid belongs to the server or to root. These users are administrators.
     pub(crate) fn is_own_user(&self, uid: u32) -> bool {
         uid == 0 || uid == stoker_os::own_user()
     }

@@ -30,7 +30,7 @@ static SETTINGS: LazyLock<String> =
 
 impl Writer {
     /// Releases the unique key of a job whose first run starts, if the key is only held until then.
-    pub(super) fn started(&self, job: JobId) -> rusqlite::Result<Effect> {
+    pub(super) fn release_unique_at_start(&self, job: JobId) -> rusqlite::Result<Effect> {
         if let Some(summary) = self
             .job_summary(job)?
             .filter(|summary| summary.marks & UNIQUE != 0)

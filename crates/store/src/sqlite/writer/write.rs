@@ -229,7 +229,7 @@ impl Writer {
                 *park,
                 batch,
             ),
-            StoreRequest::Started { job } => self.started(*job),
+            StoreRequest::Started { job } => self.release_unique_at_start(*job),
             StoreRequest::Running { jobs } => self.running(jobs),
             StoreRequest::Crashed { jobs } => {
                 self.count_crashes(jobs, batch).map(|()| Effect::None)

@@ -31,7 +31,7 @@ fn proxies(names: &[&str]) -> Proxies {
     Proxies::new(&["loopback", "10.0.0.0/8", "fd00::/8"], names).unwrap()
 }
 
-/// The origin as a text, and the headers that are left.
+/// The origin as a string, and the headers that are left.
 fn evaluate(names: &[&str], peer: &str, all: &[(&str, &str)]) -> (String, Vec<(String, String)>) {
     let mut headers = headers(all);
     let origin = proxies(names).evaluate(direct(peer), &mut headers);
@@ -129,7 +129,7 @@ fn scheme_and_host_are_those_of_the_clients_proxy() {
         "https://shop.test:8443"
     );
     assert_eq!(of("", "HTTPS", "shop.test"), "https://shop.test");
-    // The client's own values are left of those of its proxy.
+    // The values that a proxy appends follow the client's own, which are ignored.
     assert_eq!(
         of("1.1.1.1", "https, http", "evil.test, shop.test"),
         "http://shop.test"
