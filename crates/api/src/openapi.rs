@@ -12,7 +12,7 @@ pub fn object<T: Fields>() -> Value {
 fn of_fields(fields: &[Field]) -> Value {
     let properties: Map<String, Value> = fields
         .iter()
-        .map(|field| (field.name.to_owned(), described(field)))
+        .map(|field| (field.name.to_owned(), field_schema(field)))
         .collect();
     let required = fields.iter().filter(|field| field.required);
     let required: Vec<&str> = required.map(|field| field.name).collect();
@@ -24,7 +24,7 @@ fn of_fields(fields: &[Field]) -> Value {
     schema
 }
 
-fn described(field: &Field) -> Value {
+fn field_schema(field: &Field) -> Value {
     let mut schema = field.schema.clone();
     schema["description"] = field.doc.trim().into();
     schema

@@ -155,7 +155,7 @@ pub(crate) struct Isolation {
 pub(crate) enum Token {
     /// Create a token and print it. It is shown only once, because only its hash is stored
     Create {
-        /// 1 to 64 characters of A-Z a-z 0-9 _ -. Jobs that are pushed with the token belong to token:NAME
+        /// 1 to 64 characters from A-Z a-z 0-9 _ -. Jobs that are pushed with the token belong to token:NAME
         name: String,
         #[command(flatten)]
         options: TokenOptions,

@@ -20,7 +20,7 @@ impl<P> Default for Heap<P> {
 }
 
 impl<P: Ord + Copy> Heap<P> {
-    /// The least priority and its id. Among equal priorities the least id, so that the order does not depend on
+    /// The lowest priority and its id; among equal priorities the lowest id, so that the order does not depend on
     /// history.
     pub(crate) fn first(&self) -> Option<(P, u32)> {
         self.entries.first().copied()

@@ -1,7 +1,7 @@
 //! Queues: where tasks wait, and which task goes next.
 //!
 //! Shares are measured in *virtual time*: busy time divided by weight (start-time fair queueing, Goyal, Vin and
-//! Cheng, 1996). The queue or key with the least virtual time goes next. A queue or key that had no waiting
+//! Cheng, 1996). The queue or key with the lowest virtual time goes next. A queue or key that had no waiting
 //! tasks for a while starts level with the others, without credit for that time.
 
 use crate::heap::Heap;
@@ -317,7 +317,7 @@ impl Queue {
     }
 
     /// The next task, not counting suspects. The class is chosen by priority and age, within the class the key
-    /// with the least virtual time, and of that key the first task in order.
+    /// with the lowest virtual time, and of that key the first task in order.
     pub(crate) fn peek(&self) -> Option<TaskId> {
         let ready = self.classes.iter().enumerate();
         let by_age = ready.filter_map(|(class, lanes)| {

@@ -53,7 +53,7 @@ impl Tls {
         if version == *self.version.borrow() {
             return None;
         }
-        // Set even if loading fails, so that an invalid version is reported only once.
+        // The version is set even if loading fails, so that an invalid version is reported only once.
         *self.version.borrow_mut() = version;
         match load(&self.files) {
             Ok(config) => {

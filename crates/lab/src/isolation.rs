@@ -14,7 +14,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What is looked at, in the order of the report.
+/// What is examined, in the order of the report.
 pub const ASPECTS: [&str; 8] = [
     "globals",
     "statics",

@@ -214,7 +214,7 @@ pub static STRATEGIES: [Strategy; 9] = [
 impl Strategy {
     /// The strategy with this name.
     #[must_use]
-    pub fn named(name: &str) -> Option<&'static Self> {
+    pub fn from_name(name: &str) -> Option<&'static Self> {
         STRATEGIES.iter().find(|strategy| strategy.name == name)
     }
 

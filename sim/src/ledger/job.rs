@@ -63,7 +63,7 @@ pub(crate) enum Answer {
     Dies(Death),
 }
 
-/// How far an acknowledgement sent by the job's own code has got.
+/// How far an acknowledgement sent by the job's own code has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ack {
     /// The job's code has sent the acknowledgement, which may be in the store or not.

@@ -45,7 +45,7 @@ impl Overrides {
     }
 
     /// An override is requested. Returns the number of the request.
-    pub(crate) fn requested(&mut self, queue: usize, setting: Override) -> u64 {
+    pub(crate) fn record_request(&mut self, queue: usize, setting: Override) -> u64 {
         let requests = self.requests(queue, setting);
         requests.is_alone = requests.open == 0;
         requests.count += 1;

@@ -18,7 +18,7 @@ pub(crate) fn check(
 ) -> Result {
     let file = file.unwrap_or_else(|| "stoker.toml".into());
     let (text, config) = super::serve::read(&file)?;
-    let named = socket::named(option);
+    let named = socket::named_explicitly(option);
     let named = named
         .as_deref()
         .map(super::serve::absolute_as_named)

@@ -1,6 +1,6 @@
 //! The listening sockets that systemd passes to this process, or that it opens itself.
 
-use super::descriptors::owned;
+use super::descriptors::take_descriptor;
 use crate::exit::{Failure, Result};
 use rustix::fd::OwnedFd;
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getsockname, listen};
@@ -28,7 +28,7 @@ impl SystemdSockets {
         let is_ours = number("LISTEN_PID") == Some(std::process::id() as i32);
         let count = number("LISTEN_FDS").filter(|_| is_ours).unwrap_or(0);
         let mut all = Vec::new();
-        for fd in (FIRST_FD..FIRST_FD + count).map(owned) {
+        for fd in (FIRST_FD..FIRST_FD + count).map(take_descriptor) {
             let address = getsockname(&fd).map_err(|error| {
                 Failure::Config(format!(
                     "systemd passed a descriptor that is not a socket: {error}"

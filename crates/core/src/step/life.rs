@@ -118,7 +118,7 @@ impl Core {
             self.misbehaved(id);
             return;
         }
-        // Set after the worker's own offer has been registered, which it covers.
+        // This is set after the worker's own offer has been registered, which it covers.
         self.workers[id].exclusive = offer.exclusive;
         self.workers[id].offers_all_jobs = offer.jobs.iter().any(|job| job == "*");
         self.workers[id].failed_boots_at_hello = Some(self.pools[pool.index()].failed_boots);

@@ -64,7 +64,7 @@ pub struct Proc {
     tasks: [u64; 2],
     /// The number of tasks that it has run.
     done: u64,
-    /// Whether it has asked for a task, or is about to, and has got none yet.
+    /// Whether it has asked for a task, or is about to, and has not received one yet.
     has_requested: bool,
     /// Whether it has withdrawn its request and may return one task that was already on its way.
     may_return_one: bool,

@@ -71,8 +71,8 @@ impl Tokens {
     }
 
     fn load(&self) -> Result<(), FileError> {
-        // Set before the file is read, so that a change in the meantime is noticed by the next call; and set even if
-        // reading fails, so that an invalid file is reported only once.
+        // The version is set before the file is read, so that the next call notices a change in the meantime; and even
+        // if reading fails, so that an invalid file is reported only once.
         self.version.set(self.current_version());
         let tokens = read(&self.path)?;
         let mut by_name = self.by_name.borrow_mut();

@@ -87,7 +87,7 @@ impl Report {
             let cells: String = cells.collect();
             format!(
                 "<tr><th>{}</th>{cells}<td class=\"number\">{} of {}</td></tr>\n",
-                named(row),
+                row_heading(row),
                 measured.failed,
                 measured.requests
             )
@@ -114,7 +114,7 @@ impl Report {
             };
             Some(format!(
                 "<tr><th>{}</th>{cells}<td>{source}</td></tr>\n",
-                named(row)
+                row_heading(row)
             ))
         });
         let rows: String = rows.collect();
@@ -133,7 +133,7 @@ impl Report {
             .map(|(row, missing)| {
                 format!(
                     "<tr><th>{}</th><td>{}</td></tr>\n",
-                    named(row),
+                    row_heading(row),
                     why(missing)
                 )
             })
@@ -168,7 +168,7 @@ impl Report {
     }
 }
 
-fn named(row: &Row) -> String {
+fn row_heading(row: &Row) -> String {
     let name = escape(&row.name);
     match (row.makes_calls, row.kind) {
         (true, _) => format!("{name} <small>call, not request</small>"),

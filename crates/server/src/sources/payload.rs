@@ -263,7 +263,7 @@ impl Payloads {
     }
 
     /// The total number of bytes that are reserved for answers.
-    pub(crate) fn reserved(&self) -> usize {
+    pub(crate) fn reserved_bytes(&self) -> usize {
         self.slots.iter().map(|payload| payload.reserved).sum()
     }
 

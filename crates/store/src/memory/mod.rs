@@ -537,7 +537,7 @@ impl Driver for MemoryStore {
 
     fn next_due(&self) -> Option<u64> {
         let first = |clock: usize| self.due[clock].first().map(|(due, _)| *due);
-        // Converted to the steady clock.
+        // The due time is converted to the steady clock.
         let wall = first(0).map(|due| {
             due.saturating_sub(self.now())
                 .saturating_add((self.steady)())

@@ -56,7 +56,7 @@ impl fmt::Display for Invalid {
 
 /// The HTTP request of a site that a task is.
 pub(crate) fn request_of(task: &Task) -> Result<Request<'_>, Answer> {
-    Request::parse(&task.body).map_err(|invalid| rejected(&invalid))
+    Request::parse(&task.body).map_err(|invalid| rejection(&invalid))
 }
 
 /// The answer to a call or job of a pool without a script for it.
@@ -70,7 +70,7 @@ pub(crate) fn no_task_script(task: &Task) -> Answer {
 }
 
 /// The answer to a request that is not valid.
-pub(crate) fn rejected(invalid: &Invalid) -> Answer {
+pub(crate) fn rejection(invalid: &Invalid) -> Answer {
     let text = format!("the request can't be passed on: {invalid}");
     Answer::new(Status::INVALID_ARGUMENT, text)
 }

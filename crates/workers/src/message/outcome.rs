@@ -59,7 +59,7 @@ pub(crate) fn outcome(is_job: bool, posted: &Posted) -> Answer {
 
 /// A status of 2xx. The exit code of a script counts as it does for `exec`.
 fn success_answer(is_job: bool, parts: &Parts<'_>, posted: &Posted) -> Answer {
-    let text = |code| posted.error_text.after(&format!("exit code {code}"));
+    let text = |code| posted.error_text.append_to(&format!("exit code {code}"));
     match posted.exit_code {
         0 => {
             let kind = find_text(&parts.fields, "content-type").unwrap_or_default();
@@ -81,7 +81,7 @@ fn failure_answer(status: Status, parts: &Parts<'_>, posted: &Posted) -> Answer 
     };
     Answer {
         class: Some(format!("HTTP {}", parts.code)),
-        ..Answer::new(status, posted.error_text.after(&text))
+        ..Answer::new(status, posted.error_text.append_to(&text))
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) use exchange::{Exchange, Finished};
 
 use crate::Address;
 use crate::adapter::{Answer, Connection, Handle, Parts, Settings, Target, Task};
-use crate::message::{Invalid, Posted, outcome, rejected};
+use crate::message::{Invalid, Posted, outcome, rejection};
 use connections::{Connections, Lease};
 use exchange::{Failure, exchange};
 use process::Process;
@@ -158,7 +158,7 @@ impl Upstream {
         let runs_once = !task.is_request() && !task.is_idempotent;
         let mut needs_new = runs_once;
         loop {
-            let made = make().map_err(|invalid| rejected(&invalid))?;
+            let made = make().map_err(|invalid| rejection(&invalid))?;
             let deaths = self.process.as_ref().map_or(0, Process::deaths);
             let lease = self.lease(task, handle, needs_new)?;
             let result = exchange(made, lease.socket(), parts, || lease.on_slow_response());

@@ -22,7 +22,7 @@ final class Limits
     public static function name(string $name): string
     {
         if (!preg_match(self::NAME, $name)) {
-            throw new InvalidRequest("invalid name \"$name\": expected 1 to 255 characters of A-Z a-z 0-9 _ . : / @ -");
+            throw new InvalidRequest("invalid name \"$name\": expected 1 to 255 characters from A-Z a-z 0-9 _ . : / @ -");
         }
 
         return $name;

@@ -231,7 +231,7 @@ impl OpenDirectories {
         })
     }
 
-    /// No directories: workers answer all requests.
+    /// The site has no directories: workers answer all requests.
     fn none() -> io::Result<Self> {
         Ok(Self {
             files: None,

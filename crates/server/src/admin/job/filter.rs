@@ -76,7 +76,7 @@ impl Plane {
     }
 
     /// The job after which a page begins.
-    pub(super) fn after(&self, page: &job::Page) -> Result<Option<JobId>, Rejected> {
+    pub(super) fn start_of_page(&self, page: &job::Page) -> Result<Option<JobId>, Rejected> {
         let Some(id) = page.after.0 else {
             return Ok(None);
         };

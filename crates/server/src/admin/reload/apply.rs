@@ -106,7 +106,7 @@ impl Plane {
         self.step(Event::Tick, None);
         self.settle();
         self.save_for_restarts();
-        report.kept = self.overridden();
+        report.kept = self.all_overridden_keys();
         report.added = new_pools.into_iter().collect();
         report
     }
@@ -288,7 +288,7 @@ impl Plane {
                 false => report.skipped.push(difference.key),
             }
         }
-        report.kept = self.overridden();
+        report.kept = self.all_overridden_keys();
         Ok(report)
     }
 
@@ -307,7 +307,7 @@ impl Plane {
     }
 
     /// The keys whose values operators have overridden.
-    fn overridden(&self) -> Vec<String> {
+    fn all_overridden_keys(&self) -> Vec<String> {
         let pools = self.config.pools.iter();
         let pools = pools.filter(|pool| self.scaled_size(pool).is_some());
         let pools = pools.map(|pool| format!("pool.{}.workers", pool.name));

@@ -230,7 +230,7 @@ const STRATEGY: Other<Pool> = Other {
         let names: Vec<String> = STRATEGIES.iter().map(|known| quote(known.name)).collect();
         let wanted = format!("one of {}", names.join(", "));
         let strategy = section.get(key, mistakes, &wanted, |value| {
-            Strategy::named(value.as_str()?)
+            Strategy::from_name(value.as_str()?)
         });
         pool.strategy = strategy.unwrap_or_default();
     },

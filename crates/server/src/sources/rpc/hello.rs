@@ -99,7 +99,7 @@ impl Plane {
             return Err(Fault::Rejected(Status::PERMISSION_DENIED, text));
         }
         if hello.relayed.is_some()
-            && let Some(name) = self.not_offered(pool, hello)
+            && let Some(name) = self.find_not_offered(pool, hello)
         {
             let text = format!(
                 "pool '{}' also serves '{name}', which this worker does not offer: every worker of a pool can be assigned \
@@ -113,7 +113,7 @@ impl Plane {
     }
 
     /// A queue or service of a pool that a worker does not offer. What it offers is what its token permits.
-    fn not_offered(&self, pool: PoolId, hello: &Hello) -> Option<String> {
+    fn find_not_offered(&self, pool: PoolId, hello: &Hello) -> Option<String> {
         let of_pool = self
             .core
             .queues()

@@ -33,7 +33,7 @@ const LAST_READ_SIZE: usize = 16 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Free,
-    /// No place before this time. Then a connection may be closed to make room.
+    /// No place is free before this time. Then a connection may be closed to make room.
     FreeAt(Time),
 }
 

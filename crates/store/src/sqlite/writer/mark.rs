@@ -119,7 +119,7 @@ impl Writer {
         Ok(Effect::None)
     }
 
-    pub(super) fn running(&self, jobs: &[JobId]) -> rusqlite::Result<Effect> {
+    pub(super) fn store_running(&self, jobs: &[JobId]) -> rusqlite::Result<Effect> {
         let ids: Vec<u8> = jobs.iter().flat_map(|job| job.0.to_le_bytes()).collect();
         self.db.prepare_cached(RUNNING)?.execute([ids])?;
         Ok(Effect::None)

@@ -48,7 +48,7 @@ impl Writer {
         };
         match self.transact(must_be_durable, apply) {
             Ok(batch) => {
-                self.recovered();
+                self.end_trouble();
                 self.settle(requests, batch);
             }
             // Housekeeping failed, not the requests. They are committed without it.
@@ -230,7 +230,7 @@ impl Writer {
                 batch,
             ),
             StoreRequest::Started { job } => self.release_unique_at_start(*job),
-            StoreRequest::Running { jobs } => self.running(jobs),
+            StoreRequest::Running { jobs } => self.store_running(jobs),
             StoreRequest::Crashed { jobs } => {
                 self.count_crashes(jobs, batch).map(|()| Effect::None)
             }

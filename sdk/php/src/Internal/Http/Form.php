@@ -44,7 +44,7 @@ final class Form
 
     private static function urlencoded(Request $request): self
     {
-        // Checked before a body file is read into memory.
+        // The size is checked before a body file is read into memory.
         BodyLimits::checkFormSize($request->bodySize());
 
         return new self(Variables::parse($request->body()));
