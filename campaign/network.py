@@ -8,7 +8,7 @@ workers connect with tokens of their own. Each round starts the server with othe
 TLS, max_connections, keepalive, resume_timeout). Then one thing goes wrong for a while: the network loses, delays and reorders
 packets, it is cut, it resets connections, a process is killed, or the clients' token is rotated, narrowed or revoked. Afterwards
 every client must get answers again by itself; a token on the clients' host gets no more than each of its limits, which the round
-draws too; and the host administers the server with tokens of the least role. At the end:
+draws too; and the host administers the server with tokens of the lowest role. At the end:
 
 - every push that was accepted is a job that has ended, and no idempotency key has two jobs;
 - a job ran again only as often as a crash was counted for it, or because it had started and its end was not in the store when the
@@ -273,7 +273,7 @@ class Campaign:
         return found["broken"]
 
     def _administer(self):
-        """Administers from the clients' host, with tokens of the least role."""
+        """Administers from the clients' host, with tokens of the lowest role."""
         read, admin = self.watch, self.ops
         expected = [(read, ["queues"], 0), (read, ["workers"], 0), (read, ["jobs", "list", "--queue", "net"], 0)]
         expected += [(read, ["pause", "net"], PERMISSION_DENIED), (admin, ["pause", "net"], 0), (admin, ["resume", "net"], 0)]

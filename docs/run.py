@@ -40,7 +40,7 @@ sys.path.insert(0, str(ROOT / "benches"))
 
 from harness import processes  # noqa: E402 (its path is set above)
 
-# The commands that each page runs at the least, so that none passes by running nothing.
+# The minimum number of commands that each page runs, so that none passes by running nothing.
 PAGES = {
     "README.md": 16,
     "docs/getting-started/first-call.md": 4,

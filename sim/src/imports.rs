@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use stoker_os::wall_ms;
 
-/// Added to the session number of imported jobs, so that in ordered queues their keys differ from those of all clients.
+/// Added to the session number of imported jobs, so that in ordered queues no client has the same keys.
 const IMPORT_SESSION_OFFSET: u64 = 1_000_000;
 
 /// A line of an export.

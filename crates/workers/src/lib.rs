@@ -218,7 +218,7 @@ impl Strategy {
         STRATEGIES.iter().find(|strategy| strategy.name == name)
     }
 
-    /// The environment variables that a worker of this strategy gets in addition to those of its pool.
+    /// The environment variables that a worker of this strategy gets in addition to the variables of its pool.
     #[must_use]
     pub fn variables(&self, pool: &PoolKeys<'_>) -> Vec<(String, String)> {
         let limits_programs = self.limits_programs() && pool.memory_limit > 0;

@@ -22,7 +22,7 @@ impl Pool {
             && self.strategy.is_adapter == new.strategy.is_adapter
     }
 
-    /// The keys whose values differ from those of another pool, except its size.
+    /// The keys whose values differ from another pool, except its size.
     pub(crate) fn changed_keys(&self, new: &Self) -> Vec<&'static str> {
         let keys = POOL.changed(self, new).map(|key| key.name);
         keys.filter(|key| *key != "workers").collect()

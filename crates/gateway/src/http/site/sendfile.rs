@@ -145,7 +145,7 @@ impl SendFiles {
     }
 }
 
-/// Adds the headers that describe a file to those of the worker, which stay.
+/// Adds the headers that describe a file to the worker's headers, which stay.
 fn complete(headers: &mut HeaderMap, path: &Path, file: &File) {
     for name in [CONTENT_RANGE, TRANSFER_ENCODING] {
         headers.remove(name);

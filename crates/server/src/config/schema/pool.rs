@@ -74,7 +74,7 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "env",
             "{}",
             Field::Other(ENV),
-            "Environment variables for the workers, in addition to those of Stoker's own environment.",
+            "Environment variables for the workers, in addition to the variables of Stoker's own environment.",
         ),
         key(
             "env_clear",
@@ -92,7 +92,7 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "nice",
             "0",
             number!(nice, 0..=19),
-            "Niceness of the processes, in addition to that of Stoker, and at most 19 in total. While all processors are busy, processes with a higher niceness get less CPU time. The processes that they start inherit it.",
+            "Niceness of the processes, added to Stoker's own; the total is at most 19. While all processors are busy, processes with a higher niceness get less CPU time. The processes that they start inherit it.",
         ),
         key(
             "boot_timeout",
