@@ -219,18 +219,12 @@ impl World {
             }
             Effect::Pauses(queue) => {
                 self.ledger.paused.insert(queue);
-                let number = self
-                    .ledger
-                    .overrides
-                    .record_request(queue, Override::Paused);
+                let number = self.ledger.overrides.requested(queue, Override::Paused);
                 RequestKind::Override(queue, Override::Paused, number)
             }
             Effect::Resumes(queue) => {
                 self.ledger.queue_resumed(queue);
-                let number = self
-                    .ledger
-                    .overrides
-                    .record_request(queue, Override::Resumed);
+                let number = self.ledger.overrides.requested(queue, Override::Resumed);
                 RequestKind::Override(queue, Override::Resumed, number)
             }
             Effect::Limits(queue, limit) => {
@@ -238,7 +232,7 @@ impl World {
                     .limit
                     .may_change_to(limit);
                 let setting = Override::Limit(limit);
-                let number = self.ledger.overrides.record_request(queue, setting);
+                let number = self.ledger.overrides.requested(queue, setting);
                 if self.may_edit_limit(queue) {
                     // The file will soon set another limit.
                     self.ledger.overrides.file_limit_changes(queue);

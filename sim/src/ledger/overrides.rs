@@ -45,7 +45,7 @@ impl Overrides {
     }
 
     /// An override is requested. Returns the number of the request.
-    pub(crate) fn record_request(&mut self, queue: usize, setting: Override) -> u64 {
+    pub(crate) fn requested(&mut self, queue: usize, setting: Override) -> u64 {
         let requests = self.requests(queue, setting);
         requests.is_alone = requests.open == 0;
         requests.count += 1;
@@ -80,7 +80,7 @@ impl Overrides {
         requests.count == 0
     }
 
-    /// The limit in the file changes. An operator may have reset the queue's limit to the one in the file.
+    /// The limit in the file changes. An operator may have reset the queue's limit to that of the file.
     pub(crate) fn file_limit_changes(&mut self, queue: usize) {
         let requests = self.requests(queue, Override::Limit(0));
         requests.count += u64::from(requests.count > 0);
