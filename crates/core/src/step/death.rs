@@ -45,7 +45,7 @@ impl Core {
             self.unassign(id, task);
             self.requeue(task);
         }
-        let forced = why_killed(&self.workers[id]);
+        let forced = why_forced(&self.workers[id]);
         let by_task = matches!(
             forced,
             None | Some(StopReason::Memory | StopReason::Misbehaved)
@@ -280,7 +280,7 @@ impl Core {
 
 /// Why a worker was terminated or killed, or `None` if it was not. A worker that died by itself while it drained was
 /// not killed.
-fn why_killed(worker: &Worker) -> Option<StopReason> {
+fn why_forced(worker: &Worker) -> Option<StopReason> {
     match worker.life {
         Life::Killed { why } => Some(why),
         Life::Draining { why } | Life::Stopping { why, .. } if worker.term_sent => Some(why),
