@@ -8,12 +8,12 @@ workers connect with tokens of their own. Each round starts the server with othe
 TLS, max_connections, keepalive, resume_timeout). Then one thing goes wrong for a while: the network loses, delays and reorders
 packets, it is cut, it resets connections, a process is killed, or the clients' token is rotated, narrowed or revoked. Afterwards
 every client must get answers again by itself; a token on the clients' host gets no more than each of its limits, which the round
-draws too; and the host administers the server with tokens of the least role. At the end:
+draws too; and the host administers the server with tokens of the lowest role. At the end:
 
 - every push that was accepted is a job that has ended, and no idempotency key has two jobs;
 - a job ran again only as often as a crash was counted for it, or because it had started and its end was not in the store when the
   server was killed (the store is read at each kill); and a call that must not be repeated ran at most once;
-- every answer is that of its own call;
+- every call is sent its own answer;
 - gateway and server have no more descriptors than at the start, no task is left, and every worker is idle.
 """
 
@@ -273,7 +273,7 @@ class Campaign:
         return found["broken"]
 
     def _administer(self):
-        """Administers from the clients' host, with tokens of the least role."""
+        """Administers from the clients' host, with tokens of the lowest role."""
         read, admin = self.watch, self.ops
         expected = [(read, ["queues"], 0), (read, ["workers"], 0), (read, ["jobs", "list", "--queue", "net"], 0)]
         expected += [(read, ["pause", "net"], PERMISSION_DENIED), (admin, ["pause", "net"], 0), (admin, ["resume", "net"], 0)]
@@ -347,7 +347,7 @@ class Campaign:
         broken += [f"{len(accepted) - len(set(accepted.values()))} jobs were accepted twice"] if len(set(accepted.values())) != len(accepted) else []
         broken += [f"{len(forbidden)} jobs ran again although no crash or kill had interrupted them: {forbidden[:5]}"] if forbidden else []
         broken += [f"{len(repeated)} calls ran twice: {repeated[:5]}"] if repeated else []
-        broken += [f"{foreign} answers are those of other calls"] if foreign else []
+        broken += [f"{foreign} calls were sent the answers of other calls"] if foreign else []
         state = self.ask("stoker.worker")
         busy = [worker["id"] for worker in state["workers"] if worker["assigned"]]
         broken += [f"workers hold tasks: {busy}"] if busy else []

@@ -156,7 +156,7 @@ def trial_of(found, no, folder, small, faults):
         found.failing = bool(outcome.failure or outcome.wrong)
         left = trial.clean_up()
     if left and not outcome.failure:
-        outcome.wrong.append(f"{len(left)} processes had to be ended")
+        outcome.wrong.append(f"{len(left)} processes had to be killed")
     outcome.take(trial)
     bad = outcome.wrong or outcome.failure
     if bad and hasattr(trial, "books"):

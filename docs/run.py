@@ -40,7 +40,7 @@ sys.path.insert(0, str(ROOT / "benches"))
 
 from harness import processes  # noqa: E402 (its path is set above)
 
-# The commands that each page runs at the least, so that none passes by running nothing.
+# The minimum number of commands that each page runs, so that none passes by running nothing.
 PAGES = {
     "README.md": 16,
     "docs/getting-started/first-call.md": 4,
@@ -313,7 +313,7 @@ class Page:
         self.servers = [server for server in self.servers if not server.was_killed()]
 
     def close(self):
-        """Ends what still runs, and reports what can't be ended properly."""
+        """Stops what still runs, and reports what can't be stopped properly."""
         self.shell.close()
         self.forget_killed()
         while self.servers:

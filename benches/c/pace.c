@@ -3,7 +3,7 @@
  *   pace wire|fastcgi SOCKET CONNECTIONS SECONDS GAP_US TARGET PATH        env: PIN=cpu
  *
  * TARGET is the name of a call whose payload is PATH, or with fastcgi the script that answers GET PATH; its connections are
- * kept open. GAP_US is the least time between the beginnings of two requests on a connection; 0 for none. Prints
+ * kept open. GAP_US is the minimum time between the beginnings of two requests on a connection; 0 for none. Prints
  * {"answered":n,"seconds":s,"errors":n,"p50_us":t,"p99_us":t}. */
 #define _GNU_SOURCE
 #include <errno.h>

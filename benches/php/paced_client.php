@@ -30,7 +30,7 @@ $open = new SplQueue();
 while (true) {
     $now = hrtime(true);
     $wanted = (int) ((min($now + BATCH_NS, $end) - $began) / $gap);
-    for ($most = $sent + MAX_OPEN - count($open); $sent < min($wanted, $most); $sent++) {
+    for ($limit = $sent + MAX_OPEN - count($open); $sent < min($wanted, $limit); $sent++) {
         $open->enqueue([$stoker->callAsync('bench.echo', '{"hello":"world"}', idempotent: true), $began + $sent * $gap]);
     }
     if (!$open->isEmpty()) {

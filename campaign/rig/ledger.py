@@ -159,7 +159,7 @@ class Snapshot:
         return db
 
     def look_for(self, numbers):
-        """Returns the states of those of these jobs that have ended. Sets `trouble` if the table can't be read."""
+        """Returns the states of the given jobs that have ended. Sets `trouble` if the table can't be read."""
         found = {}
         if not hasattr(self, "copy"):
             return found

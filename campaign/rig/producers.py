@@ -90,7 +90,7 @@ class Books:
         self.wrong = []  # violations, in words
         self.repeats = 0
         self.full = 0  # rejections that name a full disk
-        self.mistyped = 0  # rejections for a full disk with another status than that of an exceeded limit
+        self.mistyped = 0  # rejections for a full disk with another status than for an exceeded limit
 
     def number(self, make):
         with self.lock:

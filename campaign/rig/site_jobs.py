@@ -12,7 +12,7 @@ PAUSE = 0.02  # the longest pause between two pushes in seconds
 ENDS = ("done", "done", "done", "done", "later", "busy", "fail", "refuse", "kill")
 RUNS = collections.defaultdict(lambda: 2, done=1, refuse=1)
 KILLS = ("kill worker", "kill upstream", "kill server")
-# The most runs that one kill can interrupt, or whose ends the store did not know yet.
+# The maximum number of runs that one kill can interrupt, or whose ends the store did not know yet.
 PER_KILL = 25
 
 

@@ -123,7 +123,7 @@ class Judge:
         if request.file is not None:
             first, last = request.range or (0, len(request.file) - 1)
             if answer.body != request.file[first : last + 1]:
-                return "other bytes than those of the file"
+                return "other bytes than in the file"
             expected = f"bytes {first}-{last}/{len(request.file)}"
             if request.range and answer.headers and answer.headers.get("content-range") != expected:
                 return f"content-range {answer.headers.get('content-range')} instead of {expected}"

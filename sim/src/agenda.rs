@@ -23,9 +23,9 @@ pub(crate) enum PlannedEvent {
     /// A guest (a worker that the angel did not start) connects, or is asked to shut down.
     GuestActs(usize),
     /// A guest on another machine that has lost its connection resumes its session if the last value is true; otherwise
-    /// the session expires. The second number is that of the worker.
+    /// the session expires. The second number is the worker's.
     Reconnects(usize, u64, bool),
-    /// The code of a run continues. The numbers are those of the worker and of the run.
+    /// The code of a run continues. The numbers identify the worker and the run.
     RunContinues(u64, u64),
     /// A process ends: by a signal if the second value is true, else by itself.
     Dies(u64, bool),

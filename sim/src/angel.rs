@@ -67,16 +67,16 @@ impl World {
 
     /// Checks that a pool does not exceed its maximum number of processes, including those that are about to end.
     fn check_process_count(&self, pool: &str) {
-        let Some(of) = self.setup.pool(pool) else {
+        let Some(at) = self.setup.pool(pool) else {
             return;
         };
         let mut keys = self.workers.keys().chain(self.spawning.keys());
         let is_of =
             |key: &&u64| !is_guest(**key) && self.pools.get(key).is_some_and(|name| name == pool);
         let there = keys.by_ref().filter(is_of).count() as u64;
-        let most = self.setup.max_processes(of);
+        let max = self.setup.max_processes(at);
         assert!(
-            there < most,
+            there < max,
             "pool {pool} has {there} processes, and the server starts another one"
         );
     }
@@ -87,11 +87,11 @@ impl World {
         let worker = self.workers.get(&key);
         let has_none = |worker: &Worker| worker.run.is_none() && worker.slots.is_none();
         let is_slow = !by_signal && worker.is_some_and(has_none);
-        let most = match is_slow {
+        let max = match is_slow {
             true => self.behaviour.slow_end_us,
             false => 5_000,
         };
-        let delay = self.dice("angel").micros(10, most);
+        let delay = self.dice("angel").micros(10, max);
         self.agenda
             .plan(steady() + delay, PlannedEvent::Dies(key, by_signal));
     }
@@ -295,7 +295,7 @@ impl World {
     /// How a worker's death counts for its job.
     fn death_of(&self, worker: &Worker, task: Task) -> Death {
         let ran = steady() - self.ledger.jobs[task.no as usize].began_at;
-        let most = self.max_run_time(worker, task);
+        let max = self.max_run_time(worker, task);
         // The server may be having the worker killed at this moment because of another of its tasks.
         let is_meant = |task: &Task| self.may_be_stopped(*task);
         let in_slots = worker.slots.iter().flat_map(Slots::assigned_tasks);
@@ -306,10 +306,10 @@ impl World {
         let is_killed = worker.kill_requested && worker.has_crashed;
         match (worker.has_crashed, self.time_limit_of(worker, task)) {
             // A prefetched task is timed from its start, which the server may date later than the worker does.
-            (true, Some(least)) if most + RUN_START_TOLERANCE < least && !leaves && !is_killed => {
+            (true, Some(min)) if max + RUN_START_TOLERANCE < min && !leaves && !is_killed => {
                 Death::Crash
             }
-            (false, Some(least)) if ran >= least && !leaves && self.draining.is_none() => {
+            (false, Some(min)) if ran >= min && !leaves && self.draining.is_none() => {
                 // The worker may have ended by itself before its time was up, and the server may notice that only
                 // later.
                 match worker.leaves_by_itself() {

@@ -21,7 +21,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Sends HELLO. `gateway` is set if the connection is that of a gateway for a user.
+    /// Sends HELLO. `gateway` is set if a gateway connects for a user.
     pub(crate) fn new(mut connection: Connection, pid: i32, gateway: Option<Gateway>) -> Self {
         let mut hello = serde_json::json!({"v": [1], "role": "client", "name": "sim", "pid": pid});
         match gateway {

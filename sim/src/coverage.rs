@@ -209,7 +209,7 @@ const IMPOSSIBLE: [(&str, &str, &str, &str); 1] = [(
 
 fn is_impossible(event: &str, state: &str, feature: &str) -> bool {
     let mut all = IMPOSSIBLE.iter();
-    all.any(|(of, at, has, _)| (*of, *at, *has) == (event, state, feature))
+    all.any(|(name, at, has, _)| (*name, *at, *has) == (event, state, feature))
 }
 
 /// Why this event can't happen to a job in this state; `None` if it can.

@@ -150,8 +150,8 @@ fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
 impl World {
     pub(crate) fn plan_fault(&mut self) {
         if self.faults.left > 0 {
-            let most = *self.dice("faults").one_of(&[50, 1_000, 20_000]);
-            let pause = self.dice("faults").millis(0, most);
+            let max = *self.dice("faults").one_of(&[50, 1_000, 20_000]);
+            let pause = self.dice("faults").millis(0, max);
             self.faults.after = match self.dice("faults").percent(60) {
                 true => Some(*self.dice("faults").one_of(&Trigger::ALL)),
                 false => None,
@@ -214,8 +214,8 @@ impl World {
         let mut inner = lock(&self.faults.inner);
         (inner.trouble, inner.fails_one_in) = (Some(trouble), fails_one_in);
         drop(inner);
-        let most = *self.dice("faults").one_of(&[100, 3_000, 20_000]);
-        let lasts = self.dice("faults").millis(20, most);
+        let max = *self.dice("faults").one_of(&[100, 3_000, 20_000]);
+        let lasts = self.dice("faults").millis(20, max);
         self.agenda
             .plan(steady() + lasts, PlannedEvent::DiskRecovers);
         self.change_during_fault();

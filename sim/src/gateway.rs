@@ -51,7 +51,7 @@ pub(crate) enum Gateway {
     Http(u32),
 }
 
-/// Changes the HELLO of a client to that of the HTTP gateway.
+/// Turns the HELLO of a client into a HELLO of the HTTP gateway.
 pub(crate) fn http(hello: &mut Value, uid: u32) {
     hello["role"] = "gateway".into();
     hello["token"] = TOKEN.into();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use stoker_os::wall_ms;
 
-/// Added to the session number of imported jobs, so that in ordered queues their keys differ from those of all clients.
+/// Added to the session number of imported jobs, so that in ordered queues no client has the same keys.
 const IMPORT_SESSION_OFFSET: u64 = 1_000_000;
 
 /// A line of an export.
@@ -27,12 +27,12 @@ pub(crate) fn draw(dice: &mut Dice, setup: &Setup, jobs: u64) -> Vec<Line> {
     let count = dice.within(1, 4);
     let line = |_| {
         let queue = dice.below(setup.queues.len() as u64) as usize;
-        let of = &setup.queues[queue];
+        let config = &setup.queues[queue];
         let rich = setup.has_push_options.then_some(&setup.frequencies);
-        let mut options = Options::draw(dice, of, rich, IMPORT_SESSION_OFFSET + jobs, jobs);
+        let mut options = Options::draw(dice, config, rich, IMPORT_SESSION_OFFSET + jobs, jobs);
         let delay = options.delay.take();
         let due = delay.map(|delay| wall_ms() + delay.as_millis() as u64);
-        options.due_at = due.or(options.due_at).filter(|_| !of.ordered);
+        options.due_at = due.or(options.due_at).filter(|_| !config.ordered);
         // An export has no costs. Unique and idempotency keys are left out because the rules for them are checked on
         // pushes.
         (options.cost, options.passed) = (None, None);
@@ -79,25 +79,25 @@ impl World {
 
 impl Line {
     fn as_json(&self, no: u64, queue: &str) -> Value {
-        let of = &self.options;
-        let body = String::from_utf8(body(no, 0, of.len)).expect("text");
-        let options = json!({
-            "tries": of.tries,
-            "backoff_ms": (!of.backoff_ms.is_empty()).then_some(&of.backoff_ms),
-            "timeout_ms": of.timeout_ms,
-            "fail_on_timeout": of.fail_on_timeout,
-            "retry_until_ms": of.retry_until,
-            "max_exceptions": of.max_exceptions,
-            "type": of.kind,
-            "keep_result_ms": of.keep_result_ms,
+        let options = &self.options;
+        let body = String::from_utf8(body(no, 0, options.len)).expect("text");
+        let encoded = json!({
+            "tries": options.tries,
+            "backoff_ms": (!options.backoff_ms.is_empty()).then_some(&options.backoff_ms),
+            "timeout_ms": options.timeout_ms,
+            "fail_on_timeout": options.fail_on_timeout,
+            "retry_until_ms": options.retry_until,
+            "max_exceptions": options.max_exceptions,
+            "type": options.kind,
+            "keep_result_ms": options.keep_result_ms,
         });
         json!({
             "queue": queue,
             "state": self.suspended.then_some("suspended"),
-            "priority": of.priority,
-            "due_ms": of.due_at,
-            "key": of.key,
-            "options": options,
+            "priority": options.priority,
+            "due_ms": options.due_at,
+            "key": options.key,
+            "options": encoded,
             "body": body,
         })
     }

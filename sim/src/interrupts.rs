@@ -166,12 +166,12 @@ impl World {
         };
         let pool = self.pools.get(&worker.key);
         let pool = pool.and_then(|pool| self.setup.pool(pool));
-        if let Some(most) = pool.and_then(|pool| self.setup.max_tasks_of_worker(pool)) {
+        if let Some(max) = pool.and_then(|pool| self.setup.max_tasks_of_worker(pool)) {
             let had = worker.answered;
             let name = &worker.name;
             assert!(
-                had <= most,
-                "{name} was replaced after {had} tasks, max_tasks is {most}"
+                had <= max,
+                "{name} was replaced after {had} tasks, max_tasks is {max}"
             );
         }
     }
@@ -243,12 +243,12 @@ impl World {
                 None => return,
             },
         };
-        let (took, most) = (
+        let (took, max) = (
             steady() - began_at,
             limit.saturating_add(self.setup.max_grace()),
         );
         assert!(
-            took <= most || worker.is_rogue,
+            took <= max || worker.is_rogue,
             "{task:?} ran for {took:?}, its limit is {limit:?}"
         );
     }

@@ -60,16 +60,16 @@ impl Replay {
         if self.id == 0 {
             return limit..=limit;
         }
-        let least = limit.saturating_sub(self.waited).max(MIN_LIMIT);
-        least..=self.most_left(limit, self.ran)
+        let min = limit.saturating_sub(self.waited).max(MIN_LIMIT);
+        min..=self.max_left(limit, self.ran)
     }
 
     /// The most that may be left of a task's ttl.
-    pub(crate) fn most_left_of_ttl(&self, ttl: Duration) -> Duration {
-        self.most_left(ttl, self.waited)
+    pub(crate) fn max_left_of_ttl(&self, ttl: Duration) -> Duration {
+        self.max_left(ttl, self.waited)
     }
 
-    fn most_left(&self, limit: Duration, passed: Duration) -> Duration {
+    fn max_left(&self, limit: Duration, passed: Duration) -> Duration {
         let left = limit.saturating_sub(passed);
         left.saturating_add(MIN_LIMIT).min(limit.max(MIN_LIMIT))
     }

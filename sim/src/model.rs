@@ -26,7 +26,7 @@ impl Task {
         }
     }
 
-    /// The mark that the task's run writes, which distinguishes its output from that of other runs.
+    /// The mark that the task's run writes, which distinguishes its output from the output of other runs.
     pub(crate) fn mark(&self) -> String {
         let what = if self.is_job { "wrote" } else { "called" };
         format!("{what}-{}", self.no)

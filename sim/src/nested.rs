@@ -98,7 +98,7 @@ impl World {
         }
     }
 
-    /// Makes a call whose time is at most that of the task.
+    /// Makes a call with at most as much time as the task has.
     fn make_nested_call(&mut self, key: u64, task: Task) {
         let setup = self.setup.clone();
         let mut spec = CallSpec::draw(self.dice("nested"), &setup, 0);
@@ -220,16 +220,16 @@ impl World {
             let is_stuck = since.is_some_and(|at| at + MIN_DEADLOCK_TIME < steady());
             is_stuck && !worker.is_shutting_down() && worker.slot_count() == 1
         };
-        let of = pool.and_then(|name| self.setup.pool(name));
-        let is_whole = of.is_some_and(|of| {
+        let at = pool.and_then(|name| self.setup.pool(name));
+        let is_whole = at.is_some_and(|at| {
             let there = mates().count() as u64;
-            self.workers_stay(of) && there >= self.setup.max_workers(of)
+            self.workers_stay(at) && there >= self.setup.max_workers(at)
         });
         assert!(
             !is_whole || !mates().all(is_stuck),
             "all workers of a pool wait for each other"
         );
-        let is_counted = of.is_some_and(|of| self.setup.pools[of].may_be_spare());
+        let is_counted = at.is_some_and(|at| self.setup.pools[at].may_be_spare());
         let could_serve = |worker: &Worker| {
             let waits = worker.nested.own_pool_call_since.is_some()
                 || worker.nested.own_pool_call_until >= since;

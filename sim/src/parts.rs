@@ -56,10 +56,10 @@ impl AnswerInParts {
         self.rest().len() > self.credit as usize
     }
 
-    /// Takes the next part, of at most `most` bytes.
-    fn next_part(&mut self, most: usize) -> &[u8] {
+    /// Takes the next part, of at most `max` bytes.
+    fn next_part(&mut self, max: usize) -> &[u8] {
         let from = self.sent;
-        let size = most.min(self.credit as usize).min(self.rest().len());
+        let size = max.min(self.credit as usize).min(self.rest().len());
         self.sent += size;
         self.credit -= size as u32;
         &self.body[from..self.sent]
@@ -75,9 +75,9 @@ impl Worker {
         };
         let id = answer.id;
         answer.awaits_credit = answer.lacks_credit();
-        let most = if answer.awaits_credit { usize::MAX } else { 1 };
+        let max = if answer.awaits_credit { usize::MAX } else { 1 };
         let is_complete = !answer.awaits_credit;
-        let part = answer.next_part(most);
+        let part = answer.next_part(max);
         if !part.is_empty() {
             if let Some(run) = &self.run {
                 calls.part_sent(run.task.no);

@@ -6,7 +6,7 @@ use crate::model::Task;
 use crate::world::World;
 use std::time::Duration;
 
-/// Translates an act of task code into that of a program, which can only write and end; `None` if a program can't do
+/// Translates an act of task code into an act of a program, which can only write and end; `None` if a program can't do
 /// it.
 pub(crate) fn as_program_act((after, act): (Duration, Act)) -> Option<(Duration, Act)> {
     let act = match act {
@@ -36,7 +36,7 @@ impl World {
         self.slots_answer(key, no, "CRASHED", Answer::Dies(Death::Crash));
     }
 
-    /// The program of a task is ended because the task was cancelled or its time is up.
+    /// The program of a task is stopped because the task was cancelled or its time is up.
     pub(crate) fn program_is_cancelled(&mut self, key: u64, id: u32) {
         let slot_task = self.slots(key).and_then(|slots| slots.of_id(id));
         let Some((no, task)) = slot_task.map(|slot_task| (slot_task.no, slot_task.task)) else {
@@ -49,7 +49,7 @@ impl World {
                     || self.is_late(&self.workers[&key], task);
                 assert!(
                     may,
-                    "call {}: its program was ended, but nobody had cancelled it",
+                    "call {}: its program was stopped, but nobody had cancelled it",
                     task.no
                 );
                 Answer::Cancelled
@@ -58,7 +58,7 @@ impl World {
         self.slots_answer(key, no, "CANCELLED", answer);
     }
 
-    /// Why the program of a job was ended: because of a cancel, a timeout, or possibly either.
+    /// Why the program of a job was stopped: because of a cancel, a timeout, or possibly either.
     fn answer_to_cancel(&self, key: u64, task: Task) -> Answer {
         let job = &self.ledger.jobs[task.no as usize];
         let worker = &self.workers[&key];
@@ -72,7 +72,7 @@ impl World {
         }
         assert!(
             is_late,
-            "job {}: its program was ended, but it was neither cancelled nor late",
+            "job {}: its program was stopped, but it was neither cancelled nor late",
             task.no
         );
         Answer::Dies(Death::Overdue)

@@ -111,8 +111,8 @@ impl Requests {
         let requested_at = self.made_at.remove(&frame.id).unwrap_or_default();
         // A request may have waited for the server to start.
         let since = requested_at.max(ledger.calls.server_began());
-        let (took, most) = (steady() - since, kind.max_response_time(setup));
-        assert!(took <= most, "{kind:?} was answered after {took:?}");
+        let (took, max) = (steady() - since, kind.max_response_time(setup));
+        assert!(took <= max, "{kind:?} was answered after {took:?}");
         match kind {
             RequestKind::Call(no) => call_answered(no, frame, beginning, &mut ledger.calls, setup),
             _ => answered(kind, frame, ledger, setup),
@@ -334,8 +334,11 @@ fn text_of(answer: &Frame<'_>) -> String {
 fn unfinished(list: &Value) -> u64 {
     let queues = list["queues"].as_array().expect("a list");
     let count = |queue: &Value| {
-        let of = |field: &str| queue[field].as_u64().unwrap_or_else(|| panic!("{queue}"));
-        of("ready") + of("running") + of("delayed") + queue["suspended"].as_u64().unwrap_or(0)
+        let number = |field: &str| queue[field].as_u64().unwrap_or_else(|| panic!("{queue}"));
+        number("ready")
+            + number("running")
+            + number("delayed")
+            + queue["suspended"].as_u64().unwrap_or(0)
     };
     queues.iter().map(count).sum()
 }

@@ -276,8 +276,8 @@ impl World {
             true => Death::PowerCut,
             false => Death::Kill,
         };
-        let most = *self.dice("kills").one_of(&[20, 300, 3_000]);
-        let steps = self.dice("kills").within(1, most);
+        let max = *self.dice("kills").one_of(&[20, 300, 3_000]);
+        let steps = self.dice("kills").within(1, max);
         // More can go wrong while the store works on its file.
         let calls = match self.dice("kills").percent(60) {
             true => Some(self.dice("kills").below(60)),
@@ -313,11 +313,11 @@ impl World {
         let is_meant = |next: &NextDeath| next.after == Some(trigger) || is_parked;
         if self.server_deaths.next.as_ref().is_some_and(is_meant) {
             // The retry must be written before the server dies.
-            let most = match trigger {
+            let max = match trigger {
                 Trigger::Parked => *self.dice("kills").one_of(&[50, 150, 500]),
                 _ => *self.dice("kills").one_of(&[2, 20, 150]),
             };
-            let steps = self.dice("kills").below(most);
+            let steps = self.dice("kills").below(max);
             if let Some(next) = &mut self.server_deaths.next {
                 (next.steps, next.after) = (steps, None);
             }
@@ -364,7 +364,7 @@ impl World {
         self.trace(|| format!("the server dies: {death:?}"));
         self.server_deaths.left -= 1;
         self.ledger.is_down = true;
-        self.ledger.changes_server_died(death == Death::PowerCut);
+        self.ledger.record_server_death(death == Death::PowerCut);
         self.record_jobs_at_workers();
         let kept_until = match death {
             Death::Kill => steady(),
@@ -433,8 +433,8 @@ impl World {
             self.disconnected.insert(no);
             for kind in client.requests.open.values() {
                 match kind {
-                    RequestKind::Push(job) => self.ledger.push_server_died(*job),
-                    RequestKind::Change(at) => self.ledger.change_server_died(*at),
+                    RequestKind::Push(job) => self.ledger.mark_push_server_dead(*job),
+                    RequestKind::Change(at) => self.ledger.mark_change_server_dead(*at),
                     _ => {}
                 }
             }

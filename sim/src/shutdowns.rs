@@ -152,16 +152,13 @@ impl World {
             0 => MAX_CLOSE_TIME,
             _ => MAX_CLOSE_TIME_WITH_FAULTS,
         };
-        let most = grace + closes;
-        assert!(
-            took <= most,
-            "the drain took {took:?}, and may take {most:?}"
-        );
+        let max = grace + closes;
+        assert!(took <= max, "the drain took {took:?}, and may take {max:?}");
         let idle = took.min(steady() - self.shutdowns.busy_until);
-        let most = closes + Duration::from_micros(self.behaviour.slow_end_us);
+        let max = closes + Duration::from_micros(self.behaviour.slow_end_us);
         assert!(
-            idle <= most || !self.rogues.is_empty(),
-            "the drain took {idle:?} after the last task, and may take {most:?}"
+            idle <= max || !self.rogues.is_empty(),
+            "the drain took {idle:?} after the last task, and may take {max:?}"
         );
     }
 
@@ -212,10 +209,10 @@ impl crate::ledger::Ledger {
             let is_over = job.is_over() && job.is_state_known();
             job.push != Push::Rejected && !is_over
         });
-        let (least, most) = (certain.count() as u64, may.count() as u64);
+        let (min, max) = (certain.count() as u64, may.count() as u64);
         assert!(
-            (least..=most).contains(&reported),
-            "the server reported {reported} lost jobs, and {least} to {most} were unfinished"
+            (min..=max).contains(&reported),
+            "the server reported {reported} lost jobs, and {min} to {max} were unfinished"
         );
     }
 }

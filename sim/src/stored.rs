@@ -13,7 +13,7 @@ pub(crate) struct Row {
     pub(crate) attempt: u32,
     pub(crate) crashes: u32,
     pub(crate) exceptions: u32,
-    /// The state as the store numbers it: 3 is suspended, 4 to 6 are ended.
+    /// The state as the store numbers it: 3 is suspended, 4 to 6 have ended.
     pub(crate) state: u32,
     /// The name of the job's queue.
     pub(crate) queue: String,

@@ -101,7 +101,7 @@ fn draw_faults(dice: &mut Dice) -> (u64, u64) {
         (12, (4, 2)),
         (6, (0, 4)),
     ]);
-    let mut some = |most: u64| dice.within(most.min(1), most);
+    let mut some = |max: u64| dice.within(max.min(1), max);
     (some(server_deaths), some(faults))
 }
 

@@ -104,5 +104,5 @@ fn read(row: &'static Value) -> Row {
 
 fn texts(list: &'static Value) -> impl Iterator<Item = &'static str> {
     let all = list.as_array().map(Vec::as_slice).unwrap_or_default();
-    all.iter().map(|text| text.as_str().expect("a text"))
+    all.iter().map(|text| text.as_str().expect("a string"))
 }

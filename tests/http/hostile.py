@@ -155,7 +155,7 @@ class Site:
         return found
 
     def _peak_mb(self):
-        """The most memory that the gateway has had since the last call."""
+        """The peak of the gateway's memory since the last call."""
         folder = Path(f"/proc/{self.gateway}")
         lines = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
         (folder / "clear_refs").write_text("5")

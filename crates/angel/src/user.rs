@@ -47,13 +47,13 @@ pub fn resolve_group(group: &str) -> io::Result<u32> {
         return Ok(gid);
     }
     let groups = fs::read_to_string("/etc/group")?;
-    let of = |line: &str| {
+    let gid_in = |line: &str| {
         let mut fields = line.split(':');
         (fields.next()? == group).then(|| fields.nth(1)?.parse().ok())?
     };
     groups
         .lines()
-        .find_map(of)
+        .find_map(gid_in)
         .ok_or_else(|| unknown("group", group))
 }
 
@@ -61,11 +61,11 @@ pub fn resolve_group(group: &str) -> io::Result<u32> {
 pub fn names(uid: u32, gid: u32) -> (String, String) {
     let name = |file: &str, id: u32| {
         let entries = fs::read_to_string(file).unwrap_or_default();
-        let is_it = |line: &&str| line.split(':').nth(2) == Some(&id.to_string());
+        let has_id = |line: &&str| line.split(':').nth(2) == Some(&id.to_string());
         let name = entries
             .lines()
-            .find(is_it)
-            .and_then(|it| it.split(':').next());
+            .find(has_id)
+            .and_then(|line| line.split(':').next());
         name.map_or_else(|| id.to_string(), str::to_owned)
     };
     (name("/etc/passwd", uid), name("/etc/group", gid))

@@ -37,7 +37,7 @@ impl<'a> Body<'a> {
     /// The value of `op`, without storing the other fields. `None` if there is no `op`.
     ///
     /// # Errors
-    /// The body is not a JSON object, or `op` is not a text.
+    /// The body is not a JSON object, or `op` is not a string.
     pub fn op(self) -> Result<Option<Cow<'a, str>>, Invalid> {
         #[derive(Deserialize)]
         struct Op<'t> {
@@ -77,7 +77,7 @@ impl<'a> Body<'a> {
 /// Reads a JSON object in which no field is given twice.
 ///
 /// # Errors
-/// The text is not a JSON object, or it has a field twice.
+/// The input is not a JSON object, or has a field twice.
 pub fn read_map(json: &[u8]) -> Result<Map, Invalid> {
     let UniqueFields(map) = serde_json::from_slice(json).map_err(not_json)?;
     Ok(map)

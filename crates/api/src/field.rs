@@ -25,7 +25,7 @@ pub trait Fields: Sized {
     /// A field is missing or invalid, or fields contradict each other.
     fn take(map: &mut Map) -> Result<Self, Invalid>;
 
-    /// Reads a map that has no other fields than those of this type.
+    /// Reads a map that has no fields but the fields of this type.
     ///
     /// # Errors
     /// Those of [`Fields::take`], or a field is unknown.

@@ -12,7 +12,7 @@ pub fn object<T: Fields>() -> Value {
 fn of_fields(fields: &[Field]) -> Value {
     let properties: Map<String, Value> = fields
         .iter()
-        .map(|field| (field.name.to_owned(), described(field)))
+        .map(|field| (field.name.to_owned(), field_schema(field)))
         .collect();
     let required = fields.iter().filter(|field| field.required);
     let required: Vec<&str> = required.map(|field| field.name).collect();
@@ -24,7 +24,7 @@ fn of_fields(fields: &[Field]) -> Value {
     schema
 }
 
-fn described(field: &Field) -> Value {
+fn field_schema(field: &Field) -> Value {
     let mut schema = field.schema.clone();
     schema["description"] = field.doc.trim().into();
     schema
@@ -36,16 +36,16 @@ pub fn paths(errors: &Value) -> Map<String, Value> {
     let all = OPERATIONS.iter().map(|operation| {
         let object = operation.method.trim_start_matches("stoker.");
         let path = format!("/admin/{object}/{}", operation.op);
-        let mut item = json!({"post": by_post(operation, object, errors)});
+        let mut item = json!({"post": post_operation(operation, object, errors)});
         if operation.only_reads {
-            item["get"] = by_get(operation, object, errors);
+            item["get"] = get_operation(operation, object, errors);
         }
         (path, item)
     });
     all.collect()
 }
 
-fn by_post(operation: &Operation, object: &str, errors: &Value) -> Value {
+fn post_operation(operation: &Operation, object: &str, errors: &Value) -> Value {
     let fields = (operation.fields)();
     let is_required = fields.iter().any(|field| field.required);
     let mut described = common(operation, &format!("{object}_{}", operation.op), errors);
@@ -56,7 +56,7 @@ fn by_post(operation: &Operation, object: &str, errors: &Value) -> Value {
     described
 }
 
-fn by_get(operation: &Operation, object: &str, errors: &Value) -> Value {
+fn get_operation(operation: &Operation, object: &str, errors: &Value) -> Value {
     let parameters = (operation.fields)().into_iter().map(|field| {
         json!({
             "name": field.name,

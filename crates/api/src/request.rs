@@ -29,7 +29,7 @@ pub trait Request: Fields + Serialize {
 
     /// The request as JSON.
     fn json(&self) -> Value {
-        // This can't fail: a request consists of texts, numbers and lists of them.
+        // This can't fail: a request consists of strings, numbers and lists of them.
         let mut value = serde_json::to_value(self).unwrap_or_default();
         value["op"] = Self::OP.into();
         value

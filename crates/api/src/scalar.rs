@@ -93,7 +93,7 @@ impl Scalar for bool {
     }
 }
 
-/// A text of 1 to `MAX` bytes.
+/// A string of 1 to `MAX` bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Text<const MAX: usize>(pub String);
@@ -119,7 +119,7 @@ impl<const MAX: usize> Scalar for Text<MAX> {
     }
 }
 
-/// Any text.
+/// Any string.
 impl Scalar for String {
     fn expected() -> Cow<'static, str> {
         "a string".into()
@@ -144,7 +144,7 @@ pub struct QueueName(pub String);
 
 impl Scalar for QueueName {
     fn expected() -> Cow<'static, str> {
-        "the name of a queue (1 to 255 of A-Z a-z 0-9 _ . : / @ -)".into()
+        "the name of a queue (1 to 255 characters from A-Z a-z 0-9 _ . : / @ -)".into()
     }
 
     fn schema() -> Value {

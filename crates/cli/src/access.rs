@@ -66,7 +66,7 @@ fn too_many(groups: &BTreeMap<u32, Vec<&str>>) -> String {
 }
 
 /// Describes who may open a socket, for the error message to a user who is not permitted to.
-pub(crate) fn described(path: &Path) -> String {
+pub(crate) fn describe_access(path: &Path) -> String {
     let Ok(socket) = fs::metadata(path) else {
         return "this user has no permission to search a directory of its path".to_owned();
     };

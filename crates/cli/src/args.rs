@@ -1,4 +1,4 @@
-//! The command line, parsed by clap. The doc comments are the texts of `--help` and of the reference page.
+//! The command line, parsed by clap. The doc comments appear in `--help` and on the reference page.
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -155,7 +155,7 @@ pub(crate) struct Isolation {
 pub(crate) enum Token {
     /// Create a token and print it. It is shown only once, because only its hash is stored
     Create {
-        /// 1 to 64 characters of A-Z a-z 0-9 _ -. Jobs that are pushed with the token belong to token:NAME
+        /// 1 to 64 characters from A-Z a-z 0-9 _ -. Jobs that are pushed with the token belong to token:NAME
         name: String,
         #[command(flatten)]
         options: TokenOptions,

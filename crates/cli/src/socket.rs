@@ -8,12 +8,12 @@ use stoker_angel::SocketError;
 const DEFAULT: &str = "stoker.sock";
 
 /// The socket that the command line or `STOKER_SOCKET` names.
-pub(crate) fn named(option: Option<PathBuf>) -> Option<PathBuf> {
+pub(crate) fn named_explicitly(option: Option<PathBuf>) -> Option<PathBuf> {
     option.or_else(|| env::var_os(stoker_angel::env::SOCKET).map(PathBuf::from))
 }
 
 /// The socket if neither the command line nor the environment names one: the configured one, or the default.
-pub(crate) fn configured(configured: Option<PathBuf>) -> PathBuf {
+pub(crate) fn configured_or_default(configured: Option<PathBuf>) -> PathBuf {
     configured.unwrap_or_else(|| DEFAULT.into())
 }
 

@@ -132,7 +132,7 @@ impl Core {
                 key,
                 blocked,
             } => self.block(queue, key, blocked),
-            Event::Ready { worker, wanted } => self.ready(worker, wanted),
+            Event::Ready { worker, wanted } => self.set_task_request(worker, wanted),
             Event::ReadingPaused { worker, paused } => self.reading_paused(worker, paused),
             Event::Deferred { worker, task } => self.defer(worker, task),
             Event::Resumed { task } => self.resume(task),

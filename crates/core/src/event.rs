@@ -417,7 +417,7 @@ pub enum Notice {
         /// Number of workers that this task has killed, including this one.
         crashes: u8,
     },
-    /// A worker was ended by force while it ran this task, for example at a shutdown that took too long. The
+    /// A worker was stopped or killed while it ran this task, for example at a shutdown that took too long. The
     /// task is not to blame. `again`: the task is put back to run again, unlike a job that already counts as
     /// done or a call that must not be repeated.
     CutOff {

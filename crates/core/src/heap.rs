@@ -20,7 +20,7 @@ impl<P> Default for Heap<P> {
 }
 
 impl<P: Ord + Copy> Heap<P> {
-    /// The least priority and its id. Among equal priorities the least id, so that the order does not depend on
+    /// The lowest priority and its id; among equal priorities the lowest id, so that the order does not depend on
     /// history.
     pub(crate) fn first(&self) -> Option<(P, u32)> {
         self.entries.first().copied()
@@ -105,16 +105,16 @@ impl<P: Ord + Copy> Heap<P> {
     fn sift_down(&mut self, mut at: usize) {
         loop {
             let left = 2 * at + 1;
-            let Some(least) =
+            let Some(smallest) =
                 (left..(left + 2).min(self.entries.len())).min_by_key(|child| self.entries[*child])
             else {
                 return;
             };
-            if self.entries[at] <= self.entries[least] {
+            if self.entries[at] <= self.entries[smallest] {
                 return;
             }
-            self.swap(at, least);
-            at = least;
+            self.swap(at, smallest);
+            at = smallest;
         }
     }
 
@@ -142,8 +142,8 @@ mod tests {
                     Some(priority) => { heap.set(id, priority); model.insert(id, priority); }
                     None => { heap.remove(id); model.remove(&id); }
                 }
-                let least = model.iter().map(|(id, p)| (*p, *id)).min();
-                prop_assert_eq!(heap.first(), least);
+                let smallest = model.iter().map(|(id, p)| (*p, *id)).min();
+                prop_assert_eq!(heap.first(), smallest);
                 prop_assert_eq!(heap.get(id), model.get(&id).copied());
                 prop_assert_eq!(heap.len(), model.len());
             }

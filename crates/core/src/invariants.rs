@@ -99,23 +99,23 @@ impl Core {
         let key = &queue.keys[key_id];
         let lane = &key.lanes[class];
         let mut at = lane.head;
-        while let Some(id_of) = at {
-            let task = &self.tasks[id_of];
-            assert_eq!(task.place, Place::Lane, "{id_of:?}: in a lane");
+        while let Some(task_id) = at {
+            let task = &self.tasks[task_id];
+            assert_eq!(task.place, Place::Lane, "{task_id:?}: in a lane");
             let home = (task.queue, task.key, usize::from(task.class));
             assert_eq!(
                 home,
                 (id, key_id, class),
-                "{id_of:?}: in a lane of another queue, key or class"
+                "{task_id:?}: in a lane of another queue, key or class"
             );
-            assert_eq!(task.prev, prev, "{id_of:?}: link to the previous task");
+            assert_eq!(task.prev, prev, "{task_id:?}: link to the previous task");
             let order = prev.map_or(0, |prev| self.tasks[prev].order);
             assert!(
                 order <= task.order,
-                "{id_of:?}: behind a task of a higher order"
+                "{task_id:?}: behind a task of a higher order"
             );
-            assert_eq!(task.crashes, 0, "{id_of:?}: a suspect in a lane");
-            found.add(id_of);
+            assert_eq!(task.crashes, 0, "{task_id:?}: a suspect in a lane");
+            found.add(task_id);
             (prev, at, len) = (at, task.next, len + 1);
         }
         assert_eq!(
@@ -165,28 +165,28 @@ impl Core {
             Life::Live { .. } | Life::Killed { .. } => {}
         }
         let suspect = self.pools[worker.pool.index()].suspect;
-        for (nth, id_of) in worker.tasks.iter().enumerate() {
-            let task = &self.tasks[*id_of];
-            assert_eq!(task.place, Place::Assigned(id), "{id_of:?}: assigned");
+        for (nth, task_id) in worker.tasks.iter().enumerate() {
+            let task = &self.tasks[*task_id];
+            assert_eq!(task.place, Place::Assigned(id), "{task_id:?}: assigned");
             assert_eq!(
                 task.started.is_some(),
                 nth < slots,
-                "{id_of:?}: has started exactly if it has a slot"
+                "{task_id:?}: has started if and only if it has a slot"
             );
-            assert!(!task.begun || task.started.is_some(), "{id_of:?}: begun");
+            assert!(!task.begun || task.started.is_some(), "{task_id:?}: begun");
             assert!(
                 !task.is_held_back() || !task.begun && task.is_job() && worker.is_live(),
-                "{id_of:?}: held back"
+                "{task_id:?}: held back"
             );
             if task.crashes > 0 && !self.pools[worker.pool.index()].config.isolated {
                 assert_eq!(
                     suspect,
-                    Some(*id_of),
-                    "{id_of:?}: a suspect that is not the pool's assigned suspect"
+                    Some(*task_id),
+                    "{task_id:?}: a suspect that is not the pool's assigned suspect"
                 );
-                assert_eq!(assigned, 1, "{id_of:?}: a suspect runs alone");
+                assert_eq!(assigned, 1, "{task_id:?}: a suspect runs alone");
             }
-            found.add(*id_of);
+            found.add(*task_id);
         }
         let home = |task: &&Task| task.parent == Some(id);
         let calls = self.tasks.ids().map(|task| &self.tasks[task]).filter(home);

@@ -1,7 +1,7 @@
 //! Queues: where tasks wait, and which task goes next.
 //!
 //! Shares are measured in *virtual time*: busy time divided by weight (start-time fair queueing, Goyal, Vin and
-//! Cheng, 1996). The queue or key with the least virtual time goes next. A queue or key that had no waiting
+//! Cheng, 1996). The queue or key with the lowest virtual time goes next. A queue or key that had no waiting
 //! tasks for a while starts level with the others, without credit for that time.
 
 use crate::heap::Heap;
@@ -158,26 +158,26 @@ impl Queue {
     }
 
     /// How many waiting tasks could be assigned now if there were workers for them: the exact number or a greater one, but
-    /// not more than `most`.
-    pub(crate) fn count_assignable(&self, most: u32) -> u32 {
+    /// not more than `max`.
+    pub(crate) fn count_assignable(&self, max: u32) -> u32 {
         if self.paused {
             return 0;
         }
         let room = self.config.limit.saturating_sub(self.assigned);
-        let most = most.min(room).min(self.waiting);
+        let max = max.min(room).min(self.waiting);
         if self.per_key() == u32::MAX {
-            return most;
+            return max;
         }
         let mut count = self.suspects.len() as u32;
         for key in self.classes.iter().flat_map(|class| class.by_share.ids()) {
-            if count >= most {
+            if count >= max {
                 break;
             }
             let key = &self.keys[KeyId(key)];
             let room = self.per_key().saturating_sub(key.assigned);
             count = count.saturating_add(room.min(key.waiting));
         }
-        count.min(most)
+        count.min(max)
     }
 
     /// Number of tasks of one lane that may be loaded. `lane` is the number for a queue with few keys. With
@@ -317,7 +317,7 @@ impl Queue {
     }
 
     /// The next task, not counting suspects. The class is chosen by priority and age, within the class the key
-    /// with the least virtual time, and of that key the first task in order.
+    /// with the lowest virtual time, and of that key the first task in order.
     pub(crate) fn peek(&self) -> Option<TaskId> {
         let ready = self.classes.iter().enumerate();
         let by_age = ready.filter_map(|(class, lanes)| {

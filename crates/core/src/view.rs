@@ -157,7 +157,7 @@ impl Core {
             .is_some_and(|task| task.started.is_some())
     }
 
-    /// The position of a task among those of its class and key; 0 if the task has run before or is not loaded.
+    /// The position of a task among the tasks of its class and key; 0 if the task has run before or is not loaded.
     pub fn order_of(&self, task: TaskId) -> u64 {
         self.tasks.get(task).map_or(0, |task| task.order)
     }

@@ -1,6 +1,6 @@
 //! Compares secrets.
 
-/// Whether two texts are equal. The time does not depend on where they differ.
+/// Whether two byte strings are equal. The time does not depend on where they differ.
 pub(crate) fn constant_time_eq(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
     one.len() == other.len() && differences == 0

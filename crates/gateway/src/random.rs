@@ -1,4 +1,4 @@
-//! Random texts that can't be guessed.
+//! Random strings that can't be guessed.
 
 use std::fs::File;
 use std::io::{self, Read};

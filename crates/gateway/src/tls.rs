@@ -53,7 +53,7 @@ impl Tls {
         if version == *self.version.borrow() {
             return None;
         }
-        // Set even if loading fails, so that an invalid version is reported only once.
+        // The version is set even if loading fails, so that an invalid version is reported only once.
         *self.version.borrow_mut() = version;
         match load(&self.files) {
             Ok(config) => {
@@ -79,11 +79,15 @@ fn version(files: &TlsFiles) -> Version {
         Some(&files.key),
         files.client_ca.as_ref(),
     ];
-    let of = |path: &Path| {
+    let version = |path: &Path| {
         let file = fs::metadata(path).ok()?;
         Some((file.ino(), file.ctime(), file.ctime_nsec()))
     };
-    paths.into_iter().flatten().map(|path| of(path)).collect()
+    paths
+        .into_iter()
+        .flatten()
+        .map(|path| version(path))
+        .collect()
 }
 
 /// Checks that the files can be used.

@@ -1,4 +1,4 @@
-//! The applications that can be measured: three that the lab brings along, and those of users.
+//! The applications that can be measured: three that the lab brings along, and applications of users.
 
 use crate::error::{Error, Result};
 use crate::folder::{Folder, write_all};
@@ -42,7 +42,7 @@ pub(crate) struct Application {
 }
 
 impl Application {
-    /// Finds the application. `name` is that of a built-in one, or a folder.
+    /// Finds the application. `name` names a built-in one, or a folder.
     pub(crate) fn open(name: &str, path: &str, folder: &Folder) -> Result<Self> {
         check_path(path)?;
         let sdk = folder.make("sdk")?;

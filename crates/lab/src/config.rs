@@ -8,7 +8,7 @@ use stoker_workers::{Requests, Strategy};
 
 /// The name of pool, site and service.
 pub(crate) const NAME: &str = "app";
-/// The most processes that a strategy with one task per process has for each one that is kept ready.
+/// The maximum number of processes that a strategy with one task per process has for each one that is kept ready.
 const SPARE: u32 = 2;
 /// The same if they are forked from a zygote. Some of them are about to start or end, which leaves a processor idle if there are too
 /// few.
@@ -22,12 +22,12 @@ pub(crate) fn stoker(
     folder: &Path,
     workers: u32,
 ) -> String {
-    let most = match strategy.has_zygote {
+    let max = match strategy.has_zygote {
         true => FORKED,
         false => SPARE,
     };
     let size = match strategy.tasks > 0 {
-        true => format!("{{ min = {workers}, max = {} }}", workers * most),
+        true => format!("{{ min = {workers}, max = {} }}", workers * max),
         false => workers.to_string(),
     };
     let command: Vec<String> = command(strategy, application, folder)

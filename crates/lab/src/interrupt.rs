@@ -1,4 +1,4 @@
-//! Signals that ask to stop. They only set a flag, which is looked at wherever the lab waits, so that servers and files can
+//! Signals that ask to stop. They only set a flag, which is checked wherever the lab waits, so that servers and files can
 //! be removed first.
 
 use crate::error::{Error, Result};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long a wait may last before the flag is looked at again.
+/// How long a wait may last before the flag is checked again.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 
 /// Whether the lab should stop.

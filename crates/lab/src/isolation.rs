@@ -14,7 +14,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What is looked at, in the order of the report.
+/// What is examined, in the order of the report.
 pub const ASPECTS: [&str; 8] = [
     "globals",
     "statics",
@@ -115,7 +115,7 @@ fn what_is_left(
     }
     let left = json(&ask(&server.target, "look", &place.address, interrupt)?)?;
     let is_absent = |name: &str| left[name].as_bool().map(|is_left| !is_left);
-    let bytes = |of: &serde_json::Value| of["memory"].as_u64();
+    let bytes = |answer: &serde_json::Value| answer["memory"].as_u64();
     let memory = bytes(&before)
         .zip(bytes(&left))
         .map(|(before, after)| after < before + KEPT);

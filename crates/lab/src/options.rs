@@ -44,7 +44,7 @@ impl Options {
                 self.rounds
             ));
         }
-        // Not a number is in no range.
+        // NaN is in no range.
         if !(MIN_SECONDS..=MAX_SECONDS).contains(&self.seconds) {
             return invalid(format!(
                 "invalid --seconds {}: expected {MIN_SECONDS} to {MAX_SECONDS}",

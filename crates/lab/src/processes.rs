@@ -57,8 +57,11 @@ pub(crate) fn memory(roots: &[i32], has_parent: bool) -> Used {
     if has_parent && workers.len() > 1 {
         workers.remove(0);
     }
-    let median = |of: fn(&Memory) -> u64| {
-        let mut all: Vec<u64> = workers.iter().map(|(_, _, memory)| of(memory)).collect();
+    let median = |measure: fn(&Memory) -> u64| {
+        let mut all: Vec<u64> = workers
+            .iter()
+            .map(|(_, _, memory)| measure(memory))
+            .collect();
         all.sort_unstable();
         all.get(all.len() / 2).copied()
     };

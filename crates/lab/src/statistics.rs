@@ -102,14 +102,14 @@ mod tests {
 
     #[test]
     fn the_median_of_an_even_number_of_values_is_between_the_middle_two() {
-        let of = |values: &[f64]| summarize(values.to_vec()).map(|of| of.median);
-        assert_eq!(of(&[]), None);
-        assert_eq!(of(&[7.0]), Some(7.0));
-        assert_eq!(of(&[9.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(of(&[9.0, 1.0, 2.0, 3.0]), Some(2.5));
+        let median = |values: &[f64]| summarize(values.to_vec()).map(|summary| summary.median);
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[7.0]), Some(7.0));
+        assert_eq!(median(&[9.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[9.0, 1.0, 2.0, 3.0]), Some(2.5));
     }
 
-    // The ranks are those of tables of the sign test: 6 to 8 values, the extremes; 9 to 11, the second ones; and so on.
+    // The ranks come from tables of the sign test: 6 to 8 values, the extremes; 9 to 11, the second ones; and so on.
     #[test]
     fn the_interval_is_the_narrowest_with_enough_confidence() {
         let ranks = [

@@ -36,11 +36,11 @@ impl Way {
     /// The ways with these names; all if there are none.
     pub(crate) fn select(names: &[String]) -> Result<Vec<Self>> {
         if names.is_empty() {
-            return DEFAULT.into_iter().map(Self::named).collect();
+            return DEFAULT.into_iter().map(Self::from_name).collect();
         }
         let mut ways: Vec<Self> = Vec::new();
         for name in names {
-            let way = Self::named(name.trim())?;
+            let way = Self::from_name(name.trim())?;
             if ways.contains(&way) {
                 return Err(Error::Invalid(format!(
                     "--strategies names {name} twice: remove one of them"
@@ -51,12 +51,12 @@ impl Way {
         Ok(ways)
     }
 
-    fn named(name: &str) -> Result<Self> {
+    fn from_name(name: &str) -> Result<Self> {
         let (base, auto) = match name.strip_suffix(AUTO) {
             Some(base) => (base, true),
             None => (name, false),
         };
-        let strategy = Strategy::named(base).filter(|strategy| strategy.has_zygote || !auto);
+        let strategy = Strategy::from_name(base).filter(|strategy| strategy.has_zygote || !auto);
         match strategy {
             Some(strategy) => Ok(Self::Strategy { strategy, auto }),
             None if name == LAMP => Ok(Self::Lamp),
@@ -166,9 +166,9 @@ fn folders() -> impl Iterator<Item = PathBuf> {
 mod tests {
     use super::*;
 
-    fn names(of: &[&str]) -> Result<Vec<String>> {
-        let of: Vec<String> = of.iter().map(|name| (*name).to_owned()).collect();
-        Ok(Way::select(&of)?.into_iter().map(Way::name).collect())
+    fn names(names: &[&str]) -> Result<Vec<String>> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        Ok(Way::select(&names)?.into_iter().map(Way::name).collect())
     }
 
     #[test]

@@ -35,7 +35,7 @@ const char *body_of_message(struct body *body, const struct task *task, const st
     const char *failed = path ? open_file(body, path) : NULL;
     int64_t stated = message->content_length < 0 ? 0 : message->content_length;
     if (!failed && (stated != (int64_t)body->len || (path && message->body_len > 0))) {
-        snprintf(error, sizeof error, "its content-length is not that of its body (%.4000s%s%zu bytes)", path ? path : "",
+        snprintf(error, sizeof error, "its content-length does not match its body (%.4000s%s%zu bytes)", path ? path : "",
                  path ? ", " : "", body->len);
         failed = error;
     }

@@ -15,7 +15,7 @@ struct body {
 
 /* The payload of a call or a job. */
 void body_of_task(struct body *body, const struct task *task);
-/* The body of a request. Returns NULL, or why it can't be read: a text that is valid until the next call. */
+/* The body of a request. Returns NULL, or why it can't be read: a message that is valid until the next call. */
 const char *body_of_message(struct body *body, const struct task *task, const struct message *message);
 /* Reads on. Returns 0 at the end. */
 size_t body_read(struct body *body, char *to, size_t len);

@@ -11,7 +11,7 @@ struct buffer {
 
 /* Appends bytes. Ends the process if there is no memory. */
 void buffer_add(struct buffer *buffer, const void *bytes, size_t len);
-/* Appends a text without its final NUL. */
+/* Appends a string without its final NUL. */
 void buffer_text(struct buffer *buffer, const char *text);
 /* Appends a formatted text without its final NUL. */
 void buffer_format(struct buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));

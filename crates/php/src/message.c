@@ -21,7 +21,7 @@ static bool is_token(const char *text)
     return true;
 }
 
-/* Ends the text at the next space, and returns what follows; NULL if there is no space. */
+/* Ends the string at the next space, and returns what follows; NULL if there is no space. */
 static char *split(char *text)
 {
     char *space = strchr(text, ' ');

@@ -15,7 +15,7 @@ struct message_field {
     size_t value_len;
 };
 
-/* A parsed request. Its texts are strings in the bytes that were parsed. */
+/* A parsed request. Its strings lie in the bytes that were parsed. */
 struct message {
     bool is_https;
     char *method, *version;
@@ -32,7 +32,7 @@ struct message {
     size_t body_len;
 };
 
-/* Parses a message, which is followed by a NUL, and writes the ends of its texts into it. Returns NULL, or why it is invalid. */
+/* Parses a message, which is followed by a NUL, and writes the ends of its strings into it. Returns NULL, or why it is invalid. */
 const char *message_parse(struct message *message, char *bytes, size_t len);
 /* The first field with this name in lower case; NULL if there is none. */
 const struct message_field *message_find(const struct message *message, const char *name);

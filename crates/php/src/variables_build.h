@@ -10,7 +10,7 @@
 char *variables_room(size_t len);
 /* A copy of `len` bytes, with a final NUL. */
 const char *variables_copy(const char *bytes, size_t len);
-/* Adds a variable. The texts must live as long as the task. */
+/* Adds a variable. The strings must live as long as the task. */
 void variables_set(const char *name, const char *value, size_t len);
 void variables_set_text(const char *name, const char *value);
 /* A variable that was added; NULL if there is none of this name. */
@@ -18,11 +18,11 @@ struct variable *variables_get(const char *name, size_t len);
 
 /* Adds the variables of the current request. */
 void variables_of_request(const struct message *message);
-/* How much memory variables_of_request() needs for texts, in bytes, or more. */
+/* How much memory variables_of_request() needs for strings, in bytes, or more. */
 size_t variables_needed(const struct message *message);
 /* Adds the variables of a call or job. */
 void variables_of_task(const struct task *task);
-/* How much memory variables_of_task() needs for texts, in bytes, or more. */
+/* How much memory variables_of_task() needs for strings, in bytes, or more. */
 size_t variables_needed_for_task(const struct task *task);
 
 #endif

@@ -17,7 +17,7 @@ static void set_number(const char *name, uint64_t number, const char *unit)
     variables_set_text(name, text);
 }
 
-/* A text that every variable can contain: other bytes than visible ASCII characters, and "%", become "%41". */
+/* A string that every variable can contain: other bytes than visible ASCII characters, and "%", become "%41". */
 static void set_encoded(const char *name, const struct wire_entry *entry)
 {
     char *text = variables_room(3u * entry->len), *to = text;

@@ -46,7 +46,7 @@ void worker_receive(int timeout);
 void worker_write(struct iovec *pieces, int count);
 /* Writes a frame with the body in two pieces, either of which may be NULL. */
 void worker_frame(const struct wire_frame *frame, const struct buffer *head, const struct buffer *body);
-/* Answers a task with a text. */
+/* Answers a task with a message. */
 void worker_reject(const struct task *task, uint8_t status, const char *text);
 /* Sends an event about the current task. */
 void worker_event(uint8_t kind, uint8_t prio, const char *body, size_t len);

@@ -24,7 +24,7 @@ static size_t below(size_t limit)
     return (size_t)rand() % limit;
 }
 
-/* Copies a text with a few changes. Returns its length. */
+/* Copies a string with a few changes. Returns its length. */
 static size_t mutate(char *bytes, const char *text)
 {
     size_t len = strlen(text);

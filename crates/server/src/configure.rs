@@ -26,7 +26,7 @@ impl Plane {
     pub(crate) fn add_pool(&mut self, pool: &PoolSpec) {
         let id = self.core.add_pool(&pool.name, pool.core_config());
         // A removed pool may have had the same id.
-        self.workers.versions.retain(|(of, _), _| *of != id);
+        self.workers.versions.retain(|(pool, _), _| *pool != id);
         self.workers.restarts.remove(&id);
         self.workers.spent.remove(&id);
         self.workers.last_exits.remove(&id);

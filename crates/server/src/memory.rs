@@ -78,7 +78,7 @@ impl Memory {
         self.forget_output(conn);
         let counted = Counted {
             unsent: conn.out.unsent(),
-            held: conn.out.held(),
+            held: conn.out.held_bytes(),
             to_worker: matches!(conn.role, Role::Worker(_)),
         };
         self.outputs += counted.held;
@@ -252,7 +252,7 @@ impl Plane {
         };
         // A worker that waits is not watched for input, so only its end is reported here: what it wrote before is
         // read.
-        if conn.granted || conn.unread {
+        if conn.granted || conn.waits_for_memory {
             return true;
         }
         let frame_size = conn.splitter.frame_size();
@@ -276,7 +276,7 @@ impl Plane {
 
     fn stop_reading(&mut self, worker: WorkerId, id: ConnId) {
         if let Some(conn) = self.peers.conns.get_mut(id)
-            && !std::mem::replace(&mut conn.unread, true)
+            && !std::mem::replace(&mut conn.waits_for_memory, true)
         {
             self.memory.unread.push_back((worker, id));
             self.watch(id);
@@ -330,7 +330,7 @@ impl Plane {
                     self.grant(id);
                 }
                 if let Some(conn) = self.peers.conns.get_mut(id) {
-                    conn.unread = false;
+                    conn.waits_for_memory = false;
                 }
                 self.watch(id);
             }

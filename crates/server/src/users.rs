@@ -48,7 +48,7 @@ pub(crate) struct User {
     pub(crate) connections: usize,
     /// Calls that have not ended, including cancelled ones that a worker still runs.
     pub(crate) inflight: usize,
-    /// The maximum of `inflight` that a gateway has stated for this user, in addition to that of the configuration.
+    /// The maximum of `inflight` that a gateway has stated for this user. The maximum in the configuration applies too.
     pub(crate) max_inflight: Option<u32>,
     /// Bytes of its calls, of its half-read frames, and of answers that it has not read.
     pub(crate) bytes: usize,

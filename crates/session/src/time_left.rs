@@ -19,13 +19,13 @@ pub(crate) fn append_with_time_left(
         for (key, value) in frame.meta.iter() {
             match (key, <[u8; 4]>::try_from(value)) {
                 (Key::TIMEOUT, Ok(limit)) => {
-                    let left = left(u32::from_be_bytes(limit), ran);
+                    let left = time_left(u32::from_be_bytes(limit), ran);
                     meta.push(key, &left.to_be_bytes());
                 }
                 _ => _ = meta.push(key, value),
             }
         }
-        let ttl = left(frame.ttl, waited);
+        let ttl = time_left(frame.ttl, waited);
         let changed = changed_head(&frame, &task[..head], meta.as_meta(), ttl)?;
         Some((changed, head))
     });
@@ -39,7 +39,7 @@ pub(crate) fn append_with_time_left(
 }
 
 /// What is left of a limit in milliseconds, of which 0 means that there is none.
-fn left(limit: u32, passed: Duration) -> u32 {
+fn time_left(limit: u32, passed: Duration) -> u32 {
     let passed = u32::try_from(passed.as_millis()).unwrap_or(u32::MAX);
     match limit {
         0 => 0,

@@ -1,4 +1,4 @@
-//! Compares the cost of the store with that of SQLite alone: complete lives of jobs through the store, and
+//! Compares the cost of the store with the cost of SQLite alone: complete lives of jobs through the store, and
 //! the same rows written by a simple loop. Usage: `store-bench [DIRECTORY] [JOBS]`. With `JOBS`, it also
 //! measures how long a store with that many waiting jobs takes to open, and how much memory it uses.
 

@@ -366,10 +366,10 @@ impl JobDetails {
     /// The total size in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
-        let of = |bytes: Option<usize>| bytes.unwrap_or_default();
-        let body = of(self.body.as_ref().map(|body| body.bytes.len()));
-        let result = of(self.result.as_ref().map(|result| result.bytes.len()));
-        let output = of(self.output.as_ref().map(Vec::len));
+        let size = |bytes: Option<usize>| bytes.unwrap_or_default();
+        let body = size(self.body.as_ref().map(|body| body.bytes.len()));
+        let result = size(self.result.as_ref().map(|result| result.bytes.len()));
+        let output = size(self.output.as_ref().map(Vec::len));
         let notes = self.history.iter().map(|note| note.text.len());
         self.meta.len() + body + result + output + notes.sum::<usize>()
     }

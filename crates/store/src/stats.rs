@@ -43,13 +43,13 @@ impl Counters {
     }
 
     pub(crate) fn read(&self) -> StoreStats {
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         StoreStats {
-            commits: of(&self.commits),
-            failed_commits: of(&self.failed_commits),
-            commit_us: of(&self.commit_us),
-            file_bytes: of(&self.file_bytes),
-            journal_bytes: of(&self.journal_bytes),
+            commits: load(&self.commits),
+            failed_commits: load(&self.failed_commits),
+            commit_us: load(&self.commit_us),
+            file_bytes: load(&self.file_bytes),
+            journal_bytes: load(&self.journal_bytes),
         }
     }
 }

@@ -127,7 +127,7 @@ __attribute__((constructor)) static void begin(void)
     is_for_ever = !left;
     is_short = !!getenv("FAILING_SHORT");
     is_alone = !!getenv("FAILING_ALONE");
-    // Set last, because calls are counted from then on.
+    // This is set last, because calls are counted from then on.
     copy_env(dir, sizeof dir, "FAILING_DIR");
 }
 

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 pub struct Fault {
     pub name: &'static str,
     errno: i32,
-    /// The number of calls that fail from there on; 0 for all until the fault is ended.
+    /// The number of calls that fail from there on; 0 for all until the fault is removed.
     count: u32,
     /// The call does half of its work, and the next one fails.
     is_short: bool,

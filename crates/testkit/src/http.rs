@@ -41,7 +41,7 @@ impl HttpResponse {
 }
 
 impl Http {
-    /// Connects to a unix socket. Errors are those of connecting.
+    /// Connects to a unix socket. Fails if the connection fails.
     pub fn unix(path: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(limit(10.0)))?;
@@ -64,7 +64,7 @@ impl Http {
         })
     }
 
-    /// Sends a request and returns the response. Errors are those of the connection.
+    /// Sends a request and returns the response. Fails if the connection fails.
     pub fn request(
         &mut self,
         method: &str,

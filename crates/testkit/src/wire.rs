@@ -126,7 +126,7 @@ impl Outbox {
         stream.write_all(bytes)
     }
 
-    pub fn frame(&self, of: Encode<'_>) -> io::Result<()> {
-        self.write(&frame(of))
+    pub fn frame(&self, fields: Encode<'_>) -> io::Result<()> {
+        self.write(&frame(fields))
     }
 }

@@ -157,7 +157,7 @@ pub struct FrameHead {
 }
 
 impl Splitter {
-    /// The most memory, in bytes, that an empty splitter keeps.
+    /// The maximum memory, in bytes, that an empty splitter keeps.
     pub const MAX_SPARE_CAPACITY: usize = 4 * 1024;
 
     /// A splitter that rejects frames whose length field is above `max`.

@@ -64,7 +64,7 @@ impl fmt::Display for WireError {
             Self::UnknownType(t) => write!(f, "unknown frame type {t}"),
             Self::ReservedFlags(bits) => write!(f, "reserved flag bits {bits:#04x} are set"),
             Self::BadName => f.write_str(
-                "invalid name: expected 1 to 255 of A-Z a-z 0-9 _ . : / @ - on a REQ, none elsewhere",
+                "invalid name: expected 1 to 255 characters from A-Z a-z 0-9 _ . : / @ - on a REQ, none elsewhere",
             ),
             Self::BadMeta => {
                 f.write_str("metadata ends inside an entry, repeats a key or uses key 0 or 255")

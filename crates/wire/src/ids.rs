@@ -1,4 +1,4 @@
-//! Maps keyed by ids: those of requests, which count up, and those of jobs.
+//! Maps keyed by ids: by the ids of requests, which count up, or by the ids of jobs.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

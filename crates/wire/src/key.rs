@@ -119,7 +119,7 @@ impl Key {
         match shape {
             Any => true,
             Bytes(width) => value.len() == width,
-            AtMost(most) => value.len() <= most,
+            AtMost(max) => value.len() <= max,
             UserKey => (1..=200).contains(&value.len()),
             Delays => value.len().is_multiple_of(4) && (4..=400).contains(&value.len()),
             Name => crate::check_name(value).is_ok(),

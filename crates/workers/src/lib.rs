@@ -214,11 +214,11 @@ pub static STRATEGIES: [Strategy; 9] = [
 impl Strategy {
     /// The strategy with this name.
     #[must_use]
-    pub fn named(name: &str) -> Option<&'static Self> {
+    pub fn from_name(name: &str) -> Option<&'static Self> {
         STRATEGIES.iter().find(|strategy| strategy.name == name)
     }
 
-    /// The environment variables that a worker of this strategy gets in addition to those of its pool.
+    /// The environment variables that a worker of this strategy gets in addition to the variables of its pool.
     #[must_use]
     pub fn variables(&self, pool: &PoolKeys<'_>) -> Vec<(String, String)> {
         let limits_programs = self.limits_programs() && pool.memory_limit > 0;

@@ -46,7 +46,7 @@ fn list<'a>(vectors: &'a Value, name: &str) -> &'a Vec<Value> {
 }
 
 fn text(value: &Value) -> &str {
-    value.as_str().expect("a text")
+    value.as_str().expect("a string")
 }
 
 fn body(frame: &Value) -> String {

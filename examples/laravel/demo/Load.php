@@ -22,17 +22,17 @@ final class Load
     }
 
     /**
-     * Pushes single jobs to idle workers, with random pauses of $least to $most seconds.
+     * Pushes single jobs to idle workers, with random pauses of $min to $max seconds.
      *
      * @return list<int> nanoseconds from just before the push to the start of each job
      */
-    public static function trickle(Queue $queue, Ledger $ledger, int $jobs, float $least, float $most): array
+    public static function trickle(Queue $queue, Ledger $ledger, int $jobs, float $min, float $max): array
     {
         $before = $ledger->read()->ended();
         $ledger->waits = [];
         mt_srand(1);
         for ($i = 0; $i < $jobs; $i++) {
-            usleep(mt_rand((int) ($least * 1e6), (int) ($most * 1e6)));
+            usleep(mt_rand((int) ($min * 1e6), (int) ($max * 1e6)));
             $queue->push(self::hellos(1)[0]);
         }
         if (! $ledger->await($before + $jobs, 20)) {

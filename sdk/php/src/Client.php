@@ -157,7 +157,7 @@ final class Client
      *
      *     [$user, $cart] = $stoker->callAll([['users.get', ['id' => 1]], ['carts.get', ['id' => 1]]]);
      *
-     * The other parameters are those of call() and apply to every call.
+     * The other parameters are the same as in call() and apply to every call.
      *
      * @param array<array-key, array{0: string, 1?: mixed}> $calls name and body of each call
      * @param float|null $timeout    for all calls together, see call()
@@ -314,7 +314,7 @@ final class Client
      * After the first failure no more jobs are sent. Its exception is thrown when all pushes in flight have ended; its
      * $accepted property has the ids of the jobs that were accepted.
      *
-     * The other parameters are those of push() and apply to every job.
+     * The other parameters are the same as in push() and apply to every job.
      *
      * @param iterable<array-key, mixed> $bodies one body per job, as for push()
      * @return array<array-key, string> the jobs' ids, with the keys of $bodies
@@ -390,8 +390,8 @@ final class Client
     }
 
     /**
-     * Returns one entry of a job's history in full. job() cuts texts at 64 KB; an entry can be longer, for example if it
-     * has the payload before an edit.
+     * Returns one entry of a job's history in full. job() cuts the text of entries at 64 KB; an entry can be longer, for
+     * example if it has the payload before an edit.
      *
      * @param string $id     the id that push() returned
      * @param int    $number number of the entry in `history` of job(), from 1

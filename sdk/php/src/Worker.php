@@ -85,7 +85,7 @@ final class Worker
      * The handler's return value is the answer: a string is sent unchanged, everything else as JSON. An exception that
      * the handler throws reaches the caller as CallFailed.
      *
-     * @param string               $method     "service.method", 1 to 255 characters of A-Z a-z 0-9 _ . : / @ -
+     * @param string               $method     "service.method", 1 to 255 characters from A-Z a-z 0-9 _ . : / @ -
      * @param callable(Task): mixed $handler
      * @param bool                 $idempotent whether calls may be retried if their worker dies
      * @throws \InvalidArgumentException the method's name is invalid
@@ -117,7 +117,7 @@ final class Worker
     public function onJob(string $queue, callable $handler): self
     {
         if ($queue !== '*' && !preg_match(self::NAME, $queue)) {
-            throw new \InvalidArgumentException("invalid queue name \"$queue\": expected 1 to 255 characters of A-Z a-z 0-9 _ . : / @ -");
+            throw new \InvalidArgumentException("invalid queue name \"$queue\": expected 1 to 255 characters from A-Z a-z 0-9 _ . : / @ -");
         }
         $this->jobs[$queue] = $handler;
 

@@ -129,10 +129,10 @@ test('client: callAsync', function (): void {
 test('client: more calls than the limit of requests in flight', function (): void {
     $stage = new Stage(function (Stage $stage): void {
         $peer = $stage->welcome(['max_inflight' => 7]);
-        for ($most = $open = $n = 0, $queue = []; $n < 500; $n++) {
+        for ($max = $open = $n = 0, $queue = []; $n < 500; $n++) {
             // Read requests until the client's limit is reached, 64 at first and 7 after WELCOME; then answer them.
             $queue[] = $peer->next();
-            $most = max($most, count($queue));
+            $max = max($max, count($queue));
             if (count($queue) === ($n < 64 ? 64 : 7) || $n === 499) {
                 foreach (array_splice($queue, 0, $n === 499 ? 500 : 64) as $r) {
                     $peer->answer($r, 0, $r->body);
@@ -142,7 +142,7 @@ test('client: more calls than the limit of requests in flight', function (): voi
                 $stage->report('too many');
             }
         }
-        $stage->report($most);
+        $stage->report($max);
     });
     $calls = array_map(fn (int $i) => ['a.b', "n$i"], range(0, 499));
     same(array_column($calls, 1), Client::connect($stage->socket)->callAll($calls));

@@ -191,7 +191,7 @@ test('session: a task that rests notices the loss, and its late answer is not wr
         $peer->close();
         $peer = $stage->accept();
         $peer->welcome(session('s2'));
-        // Without output of the old task, whose id is that of a new one.
+        // The output of the old task is missing: its id belongs to a new task now.
         $peer->send(Probe::call('t.echo', 'new', 1));
         same([Type::RES, 1, 'new'], [($f = $peer->next())->type, $f->id, $f->body]);
         $peer->send(Probe::job('rest', '0', 4));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use stoker_os::steady;
 use stoker_wire::{Flags, Frame, Key, Status};
 
-/// The server's averages of run times exceed those of the model by at most this factor.
+/// The server's averages of run times exceed the model's by at most this factor.
 const COST_TOLERANCE_FACTOR: u64 = 2;
 
 impl Calls {
@@ -185,7 +185,7 @@ impl Calls {
                 self.token_limits
                     .after(call.spec.uid, call.requested_at, self.server_began);
             assert!(
-                limits.any(|most| others >= most),
+                limits.any(|max| others >= max),
                 "call {no}: rejected with only {others} other calls of its token open: {text}"
             );
         } else if text.contains("requests of this connection are unanswered") {
@@ -222,10 +222,10 @@ impl Calls {
         }
         let (runs, slots) = (self.run_times[call.spec.service], self.slots[service.pool]);
         let wait = Duration::from_micros(others * runs.cost * COST_TOLERANCE_FACTOR / slots.max(1));
-        let most = service.max_wait_ms.all().min().unwrap_or(u64::MAX);
-        let is_long = wait > Duration::from_millis(most);
+        let max = service.max_wait_ms.all().min().unwrap_or(u64::MAX);
+        let is_long = wait > Duration::from_millis(max);
         assert!(
-            is_long || runs.longest * COST_TOLERANCE_FACTOR as u32 + wait >= call.least_ttl,
+            is_long || runs.longest * COST_TOLERANCE_FACTOR as u32 + wait >= call.min_ttl,
             "call {no}: shed behind {others} calls of {} µs each with {slots} slots: a wait of {wait:?} is short enough",
             runs.cost
         );
@@ -237,21 +237,22 @@ impl Calls {
         let pool = &setup.pools[service.pool];
         if text.contains("it exceeded task_timeout") {
             let limits = pool.task_timeout_ms.all().flatten();
-            let least = limits.min().map(Duration::from_millis);
+            let min_wait = limits.min().map(Duration::from_millis);
             // The worker may have returned the call when the server already counted it as overdue.
             // A call that was lost on its way to a worker need not have begun either.
             let has_begun = call.begun > 0 || call.may_wait || call.was_lost;
             let ran = has_begun
-                && least
-                    .is_some_and(|least| now + RUN_START_TOLERANCE >= call.requested_at + least);
+                && min_wait.is_some_and(|min_wait| {
+                    now + RUN_START_TOLERANCE >= call.requested_at + min_wait
+                });
             return assert!(
                 ran,
                 "call {no}: reported as too long, but it had not reached task_timeout"
             );
         }
         let runs = self.run_times[call.spec.service];
-        let left = (call.requested_at.saturating_add(call.least_ttl))
-            .saturating_sub(now + CLOCK_TOLERANCE);
+        let left =
+            (call.requested_at.saturating_add(call.min_ttl)).saturating_sub(now + CLOCK_TOLERANCE);
         assert!(
             left <= runs.longest + RUN_START_TOLERANCE || self.has_hostiles,
             "call {no}: answered DEADLINE_EXCEEDED with {left:?} left: {text}"

@@ -36,7 +36,7 @@ impl Killer {
         self.certain_deaths = 0;
     }
 
-    fn last(&self) -> Duration {
+    fn last_death(&self) -> Duration {
         self.deaths.last().copied().unwrap_or_default()
     }
 }
@@ -56,7 +56,7 @@ impl Killers {
     /// server counts it.
     pub(super) fn record_death(&mut self, service: usize, body: &'static str, is_certain: bool) {
         let killer = self.known.entry((service, body)).or_default();
-        if steady() > killer.last() + QUARANTINE_TIME {
+        if steady() > killer.last_death() + QUARANTINE_TIME {
             // The server forgets half of the deaths each hour, so the earlier ones may no longer count.
             killer.certain_deaths = 0;
         }
@@ -75,8 +75,8 @@ impl Killers {
 
     /// An operator has cleared the quarantine of this service, or of all services.
     fn clear_quarantine(&mut self, service: Option<usize>, requested_at: Duration) {
-        for ((of, _), killer) in &mut self.known {
-            if service.is_none_or(|service| service == *of) {
+        for ((owner, _), killer) in &mut self.known {
+            if service.is_none_or(|service| service == *owner) {
                 killer.forget(requested_at);
             }
         }
@@ -88,11 +88,11 @@ impl Killers {
     }
 
     /// The time until which a call may be rejected; `None` if it may not be rejected.
-    fn until(&self, call: &Call, server_began: Duration) -> Option<Duration> {
+    fn rejects_until(&self, call: &Call, server_began: Duration) -> Option<Duration> {
         let body = (call.spec.service, call.spec.deadly?);
-        let of = |known: &Known| known.get(&body)?.rejects_until(call.requested_at);
-        let former = of(&self.former).filter(|_| call.requested_at < server_began);
-        of(&self.known).max(former)
+        let rejects_until = |known: &Known| known.get(&body)?.rejects_until(call.requested_at);
+        let former = rejects_until(&self.former).filter(|_| call.requested_at < server_began);
+        rejects_until(&self.known).max(former)
     }
 }
 
@@ -107,7 +107,7 @@ impl Killer {
     fn rejected_until(&self) -> Option<Duration> {
         let more = (self.deaths.len() as u32).checked_sub(DEATHS_UNTIL_QUARANTINE)?;
         let rejected = QUARANTINE_TIME.saturating_mul(1 << more.min(20));
-        Some(self.last() + rejected.min(MAX_QUARANTINE_TIME))
+        Some(self.last_death() + rejected.min(MAX_QUARANTINE_TIME))
     }
 }
 
@@ -125,7 +125,7 @@ impl Calls {
             let may_have_run = call.begun > 0 || call.was_lost;
             return assert!(may_have_run, "call {no}: quarantined, but never ran");
         }
-        let until = self.killers.until(call, self.server_began);
+        let until = self.killers.rejects_until(call, self.server_began);
         assert!(
             until.is_some_and(|until| call.requested_at <= until + MAX_NOTICE_DELAY),
             "call {no}: rejected after the end of its quarantine: {until:?}: {text}"
@@ -142,9 +142,9 @@ impl Calls {
         // A reload clears the quarantine, and the death of a worker that was being stopped anyway does not count.
         let is_sure =
             setup.operations == 0 && setup.is_steady(setup.services[call.spec.service].pool);
-        let is_new = killer.last() + MAX_NOTICE_DELAY < call.requested_at;
+        let is_new = killer.last_death() + MAX_NOTICE_DELAY < call.requested_at;
         let is_rejected = killer.certain_deaths >= DEATHS_UNTIL_QUARANTINE
-            && call.requested_at + MAX_NOTICE_DELAY < killer.last() + QUARANTINE_TIME;
+            && call.requested_at + MAX_NOTICE_DELAY < killer.last_death() + QUARANTINE_TIME;
         assert!(
             !(is_sure && is_new && is_rejected),
             "call {no}: started, although the same call had killed {} workers",

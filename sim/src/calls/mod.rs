@@ -36,7 +36,7 @@ struct Call {
     /// The maximum time that the call has from when a server reads it.
     ttl: Duration,
     /// The minimum time that the call has. It differs from `ttl` while a reload changes the service's timeout.
-    least_ttl: Duration,
+    min_ttl: Duration,
     /// The number of requests of the same client that were open when the call was made.
     open_requests: u64,
     /// When the client cancelled the call or hung up.
@@ -165,7 +165,7 @@ impl Calls {
             is_certainly_repeatable: spec.is_idempotent || !service.is_idempotent.ever_had(false),
             requested_at: steady(),
             ttl: millis(own.or_else(|| service.timeout_ms.all().max())),
-            least_ttl: millis(own.or_else(|| service.timeout_ms.all().min())),
+            min_ttl: millis(own.or_else(|| service.timeout_ms.all().min())),
             open_requests,
             abandoned_at: None,
             continued_at: None,
@@ -205,7 +205,7 @@ impl Calls {
             let is_abandoned = call.abandoned_at.is_some() || call.answered_at.is_some();
             // A reload may have shortened the time.
             let is_late =
-                steady() + READ_TOLERANCE >= call.requested_at.saturating_add(call.least_ttl);
+                steady() + READ_TOLERANCE >= call.requested_at.saturating_add(call.min_ttl);
             is_abandoned || is_late || call.spec.is_oneway
         })
     }
@@ -314,9 +314,9 @@ impl Calls {
         );
         let left = until.saturating_sub(steady());
         let reported = Duration::from_millis(u64::from(frame.ttl));
-        let least = left.saturating_sub(call.ttl - call.least_ttl);
-        let is_ttl_valid = reported <= replay.most_left_of_ttl(call.ttl)
-            && reported + CLOCK_TOLERANCE >= least.min(call.least_ttl);
+        let min_left = left.saturating_sub(call.ttl - call.min_ttl);
+        let is_ttl_valid = reported <= replay.max_left_of_ttl(call.ttl)
+            && reported + CLOCK_TOLERANCE >= min_left.min(call.min_ttl);
         assert!(
             is_ttl_valid || frame.ttl == 0 && call.ttl == Duration::MAX,
             "call {no}: sent to a worker with a ttl of {reported:?}, but {left:?} of {:?} are left",

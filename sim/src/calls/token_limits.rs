@@ -8,7 +8,7 @@ use stoker_os::steady;
 /// A limit of a token, as one of its connections reports it in its HELLO.
 #[derive(Debug)]
 struct TokenLimit {
-    most: Option<u64>,
+    max: Option<u64>,
     sent_at: Duration,
     /// When the server had read the HELLO for certain, because it had answered a request on that connection.
     read_at: Option<Duration>,
@@ -21,10 +21,10 @@ pub(crate) struct TokenLimits(HashMap<u32, Vec<TokenLimit>>);
 impl TokenLimits {
     /// A peer with the token of this user connects: from now on, this limit applies to all peers with the token. Returns
     /// the number of the limit.
-    pub(crate) fn report(&mut self, uid: u32, most: Option<u64>) -> usize {
+    pub(crate) fn report(&mut self, uid: u32, max: Option<u64>) -> usize {
         let limits = self.0.entry(uid).or_default();
         limits.push(TokenLimit {
-            most,
+            max,
             sent_at: steady(),
             read_at: None,
         });
@@ -52,11 +52,11 @@ impl TokenLimits {
             limit.read_at.unwrap_or(sent_at + READ_TOLERANCE)
         };
         let is_replaced = move |no: usize| {
-            let of = read_by(&limits[no]);
+            let read_at = read_by(&limits[no]);
             let mut later = limits[no + 1..].iter();
-            later.any(|later| of <= later.sent_at && read_by(later) < since)
+            later.any(|later| read_at <= later.sent_at && read_by(later) < since)
         };
         let all = limits.iter().enumerate();
-        all.filter_map(move |(no, limit)| limit.most.filter(|_| !is_replaced(no)))
+        all.filter_map(move |(no, limit)| limit.max.filter(|_| !is_replaced(no)))
     }
 }

@@ -81,8 +81,9 @@ impl Ledger {
         let Some(queue) = job.queue() else {
             return true;
         };
-        let of = &setup.queues[queue];
-        if job.may_be_deleted || job.may_have_new_id || of.deletes_soon || !job.is_state_known() {
+        let config = &setup.queues[queue];
+        if job.may_be_deleted || job.may_have_new_id || config.deletes_soon || !job.is_state_known()
+        {
             return true;
         }
         let like = |other: &Job| match job.state {
@@ -94,8 +95,8 @@ impl Ledger {
             other.push != Push::Rejected && other.queues.contains(&queue) && like(other)
         });
         let keep = match job.state {
-            State::Ended(End::Failed) => &of.keep_failed,
-            _ => &of.keep_done,
+            State::Ended(End::Failed) => &config.keep_failed,
+            _ => &config.keep_done,
         };
         let mates = mates.count() as u64;
         keep.all().any(|keep| mates > keep)
@@ -141,8 +142,8 @@ impl Ledger {
                 kept("failed"),
                 "wrong number of failed jobs: {queue}"
             );
-            let of = &setup.queues[at];
-            let most =
+            let config = &setup.queues[at];
+            let max_of =
                 |setting: &crate::setup::Setting<u64>| setting.all().max().unwrap_or(u64::MAX);
             if setup.store.engine == Engine::Sqlite {
                 // SQLite applies retention later, in the background.
@@ -150,11 +151,11 @@ impl Ledger {
             }
             let done = kept("done") + kept("cancelled");
             assert!(
-                done <= most(&of.keep_done),
+                done <= max_of(&config.keep_done),
                 "too many done jobs are kept, {done}: {queue}"
             );
             assert!(
-                kept("failed") <= most(&of.keep_failed),
+                kept("failed") <= max_of(&config.keep_failed),
                 "too many failed jobs are kept: {queue}"
             );
             self.check_totals(at, number("done"), number("cancelled"), queue, setup);
@@ -163,11 +164,11 @@ impl Ledger {
 
     /// Compares the queue's totals with the model, if the end of each of its jobs is known.
     fn check_totals(&self, at: usize, done: u64, cancelled: u64, queue: &Value, setup: &Setup) {
-        let mut of = self
+        let mut own = self
             .jobs
             .iter()
             .filter(|job| job.push != Push::Rejected && job.queues.contains(&at));
-        let is_known = of.all(|job| {
+        let is_known = own.all(|job| {
             job.push == Push::Accepted
                 && job.is_state_known()
                 && !job.displaced
@@ -183,12 +184,12 @@ impl Ledger {
         if !is_known || moved {
             return;
         }
-        let of = self
+        let own = self
             .jobs
             .iter()
             .filter(|job| job.push == Push::Accepted && job.queues[0] == at);
         let count = |end: End| {
-            of.clone()
+            own.clone()
                 .filter(|job| job.state == State::Ended(end))
                 .count() as u64
         };

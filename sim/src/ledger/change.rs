@@ -268,12 +268,12 @@ impl Ledger {
     }
 
     /// The server that was asked for the change has died.
-    pub(crate) fn change_server_died(&mut self, at: usize) {
+    pub(crate) fn mark_change_server_dead(&mut self, at: usize) {
         self.changes[at].server_died = true;
     }
 
-    /// The server dies, and with it all changes whose client has hung up. If `all` is set, every change ends with it.
-    pub(crate) fn changes_server_died(&mut self, all: bool) {
+    /// Records the server's death for the changes whose client has hung up, or for every change if `all` is set.
+    pub(crate) fn record_server_death(&mut self, all: bool) {
         for change in &mut self.changes {
             change.server_died |= all || change.is_abandoned;
         }

@@ -112,7 +112,7 @@ impl Ledger {
 }
 
 impl Job {
-    /// The output must be that of the last run, or the end of it if it is long.
+    /// The output must come from the last run; of a long one, the end is enough.
     fn check_output(&self, no: u64, output: &str, setup: &Setup) {
         for written in output.split("wrote-").skip(1) {
             let digits = written

@@ -120,11 +120,11 @@ impl Ledger {
 
     /// The maximum number of records of done jobs that were pushed again under other ids.
     pub(super) fn former_records(&self) -> u64 {
-        let of = |job: &Job| {
+        let count_former = |job: &Job| {
             let unseen = usize::from(job.may_have_new_id) + usize::from(job.had_unknown_id);
             (job.former_ids.len() + unseen) as u64
         };
-        self.jobs.iter().map(of).sum()
+        self.jobs.iter().map(count_former).sum()
     }
 
     /// Whether the server drains and no job runs any more. Waiting jobs then go back to the store, where no change

@@ -63,7 +63,7 @@ pub(crate) enum Answer {
     Dies(Death),
 }
 
-/// How far an acknowledgement sent by the job's own code has got.
+/// How far an acknowledgement sent by the job's own code has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ack {
     /// The job's code has sent the acknowledgement, which may be in the store or not.
@@ -326,7 +326,7 @@ impl Job {
     /// Whether the job may have been in this queue at some time since `since`.
     pub(crate) fn was_in(&self, queue: usize, since: Duration) -> bool {
         let mut left = self.left.iter();
-        self.queues.contains(&queue) || left.any(|(of, at)| *of == queue && *at >= since)
+        self.queues.contains(&queue) || left.any(|(other, at)| *other == queue && *at >= since)
     }
 
     /// The job's queue, if it is known.
@@ -532,11 +532,11 @@ impl Job {
             (true, Some(queue)) => &queues[queue].backoffs_ms,
             (true, None) => &[],
         };
-        let least = |list: &Vec<u32>| match known {
+        let min = |list: &Vec<u32>| match known {
             true => list.get(nth).or(list.last()).copied().unwrap_or(0),
             false => list.iter().copied().min().unwrap_or(0),
         };
-        let wait = lists.iter().map(least).min().unwrap_or(0);
+        let wait = lists.iter().map(min).min().unwrap_or(0);
         Duration::from_millis(u64::from(wait))
     }
 

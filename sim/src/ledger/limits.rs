@@ -29,14 +29,15 @@ impl Ledger {
         };
         let job = &self.jobs[no as usize];
         let (queue, open) = (&setup.queues[job.pushed_to], job.open_requests);
-        let of = job.pushed_to;
-        let waiting = self.count_unfinished(since, |other| other.was_in(of, since)) - 1;
+        let pushed_to = job.pushed_to;
+        let waiting = self.count_unfinished(since, |other| other.was_in(pushed_to, since)) - 1;
         let pushes = self.jobs.iter().filter(|other| {
             let is_open = other.push == Push::Open || other.push == Push::Unknown;
             other.uid == uid && (is_open || other.answered_at >= since)
         });
         let pushes = pushes.count() as u64 - 1;
-        let waiting = waiting + self.count_repeated_pushes(since, |other| other.was_in(of, since));
+        let waiting =
+            waiting + self.count_repeated_pushes(since, |other| other.was_in(pushed_to, since));
         let pushes = pushes + self.count_repeated_pushes(since, |other| other.uid == uid);
         let text = String::from_utf8_lossy(text);
         let is_met = if text.contains("(max_waiting)") {
@@ -146,7 +147,7 @@ impl Ledger {
         );
         // Pushes that were under way at the same time count as well. Jobs that workers were sent and have not read no
         // longer wait.
-        let of = setup.queues[new.pushed_to].pool;
+        let pool = setup.queues[new.pushed_to].pool;
         let waits = |job: &&Job| {
             let is_there = job.queue() == Some(new.pushed_to) && job.push == Push::Accepted;
             is_there
@@ -158,7 +159,7 @@ impl Ledger {
                 && !job.may_be_done_on_delivery(setup)
         };
         let waiting = self.jobs.iter().filter(waits).count() as u64;
-        let sent = setup.max_processes(of);
+        let sent = setup.max_processes(pool);
         assert!(
             waiting <= max + sent || !setup.never_prefetches(),
             "job {no}: accepted, and {waiting} jobs of its queue wait, max_waiting is {max}"
@@ -202,11 +203,11 @@ impl Ledger {
         taken: &BTreeSet<u64>,
         setup: &Setup,
     ) -> bool {
-        let of = &setup.queues[queue];
-        let is_of_it = |no: &&u64| self.jobs[**no as usize].queues.contains(&queue);
-        let out = taken.iter().filter(is_of_it).count() as u64;
-        let limit = of.limit.known().unwrap_or(0);
-        of.per_key.known() == Some(u64::MAX) && out < limit
+        let config = &setup.queues[queue];
+        let is_of_queue = |no: &&u64| self.jobs[**no as usize].queues.contains(&queue);
+        let out = taken.iter().filter(is_of_queue).count() as u64;
+        let limit = config.limit.known().unwrap_or(0);
+        config.per_key.known() == Some(u64::MAX) && out < limit
     }
 
     /// Whether a worker that no longer does anything may have another job of the same key.
@@ -248,13 +249,13 @@ impl Ledger {
 
     /// Whether a queue certainly has fewer running jobs than its reserve while a job of it waits.
     fn lacks_its_reserve(&self, queue: usize, setup: &Setup) -> bool {
-        let of = &setup.queues[queue];
+        let config = &setup.queues[queue];
         let is_free = ["limit", "per_key"]
             .iter()
-            .all(|key| of.section.get(key).is_none());
-        let is_plain = is_free && !of.ordered && !self.paused.contains(&queue);
+            .all(|key| config.section.get(key).is_none());
+        let is_plain = is_free && !config.ordered && !self.paused.contains(&queue);
         is_plain
-            && of.limit.known() == Some(u64::MAX)
+            && config.limit.known() == Some(u64::MAX)
             && self.may_run_of(queue) < setup.queues[queue].reserve.known().unwrap_or(0)
             && self.waits_long(queue, setup).is_some()
     }
@@ -279,11 +280,11 @@ impl Ledger {
 
     /// A run has begun: no more jobs of its queue or key may run than the limits allow.
     pub(super) fn check_running(&self, no: u64, queue: usize, setup: &Setup) {
-        let of = &setup.queues[queue];
+        let config = &setup.queues[queue];
         let begun = &self.jobs[no as usize];
-        let most = |limits: &crate::setup::Setting<u64>| limits.all().max().unwrap_or(u64::MAX);
-        let (limit, mut per_key) = (self.limit_for(no, queue, setup), most(&of.per_key));
-        if of.ordered {
+        let max_of = |limits: &crate::setup::Setting<u64>| limits.all().max().unwrap_or(u64::MAX);
+        let (limit, mut per_key) = (self.limit_for(no, queue, setup), max_of(&config.per_key));
+        if config.ordered {
             per_key = 1;
         }
         if limit == u64::MAX && per_key == u64::MAX {
@@ -296,7 +297,7 @@ impl Ledger {
             "job {no}: {all} jobs of its queue run, the limit is {limit}"
         );
         // Jobs without a key form one group only in ordered queues.
-        if begun.options.key.is_some() || of.ordered {
+        if begun.options.key.is_some() || config.ordered {
             let same = |job: &&Job| runs(job) && job.options.key == begun.options.key;
             let keyed = self.jobs.iter().filter(same).count() as u64;
             assert!(

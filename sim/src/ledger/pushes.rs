@@ -61,7 +61,7 @@ impl Ledger {
         assert_eq!(
             answer.flags.has(Flags::NOT_PROCESSED),
             is_rejected,
-            "job {no}: its answer must be flagged NOT_PROCESSED exactly if its push was rejected"
+            "job {no}: its answer must be flagged NOT_PROCESSED if and only if its push was rejected"
         );
         let is_temporary = matches!(
             Status(answer.code),

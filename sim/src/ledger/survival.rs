@@ -41,7 +41,7 @@ impl Ledger {
     }
 
     /// The server to which the push was sent is dead: if the job is not in the store now, it never will be.
-    pub(crate) fn push_server_died(&mut self, no: u64) {
+    pub(crate) fn mark_push_server_dead(&mut self, no: u64) {
         self.jobs[no as usize].server_died = true;
     }
 

@@ -27,9 +27,9 @@ impl Ledger {
         };
         let all = self.jobs.iter().enumerate().filter(|(_, job)| waits(job));
         let all: Vec<(u64, &Job)> = all.map(|(no, job)| (no as u64, job)).collect();
-        let has_mate = |no: u64, of: &Job| {
+        let has_mate = |no: u64, job: &Job| {
             let mut others = all.iter().rev().take_while(|(other, _)| *other > no);
-            others.any(|(_, job)| job.is_in_same_lane(of))
+            others.any(|(_, other)| other.is_in_same_lane(job))
         };
         let ordered = || all.iter().filter(|(_, job)| is_ordered(job));
         let numbers = |(no, _): &(u64, &Job)| *no;
@@ -50,12 +50,12 @@ impl Ledger {
 
     /// Whether a job of an ordered queue waits between two runs while others of its key wait behind it.
     pub(crate) fn others_wait_for(&self, no: u64, setup: &Setup) -> bool {
-        let of = &self.jobs[no as usize];
-        let is_ordered = of.queue().is_some_and(|queue| setup.queues[queue].ordered);
+        let job = &self.jobs[no as usize];
+        let is_ordered = job.queue().is_some_and(|queue| setup.queues[queue].ordered);
         let mut others = self.jobs[no as usize + 1..].iter();
         is_ordered
-            && of.is_between_runs
-            && others.any(|job| job.state == State::Waits && job.is_in_same_lane(of))
+            && job.is_between_runs
+            && others.any(|other| other.state == State::Waits && other.is_in_same_lane(job))
     }
 
     /// At most two jobs of a queue that are likely to run next.

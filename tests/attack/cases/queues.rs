@@ -46,7 +46,7 @@ fn many_acknowledged_on_delivery(workers: usize) -> Group {
             assert_eq!(drained(&mut client, queue)["done"], 1_500, "{queue}");
         }
         check::ran_once(&arena.app().dir.notes(), 3_000);
-        assert_eq!(arena.app().pool()["restarts"], 0, "no worker was ended");
+        assert_eq!(arena.app().pool()["restarts"], 0, "no worker was killed");
     })
 }
 

@@ -27,7 +27,7 @@ impl Angel {
         name: String,
         spec: &SpecText,
     ) {
-        let running = |of: &Zygote| of.key == zygote && !of.is_ending;
+        let running = |other: &Zygote| other.key == zygote && !other.is_ending;
         let at = match self.zygotes.iter().position(running) {
             Some(at) => at,
             None => match self.start_zygote(zygote, &name, spec) {
@@ -130,8 +130,8 @@ impl Angel {
             Report::Spawned { worker, pid } => return self.forked(at, worker, pid),
             Report::Exited { worker, end } => {
                 let reporter = Some(self.zygotes[at].pid);
-                let of = self.workers.get(&worker);
-                if of.is_some_and(|of| of.zygote == reporter) {
+                let known = self.workers.get(&worker);
+                if known.is_some_and(|known| known.zygote == reporter) {
                     self.worker_ended(worker, end);
                 }
             }

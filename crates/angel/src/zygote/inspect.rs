@@ -33,7 +33,7 @@ pub fn inspect_zygote(pid: i32) -> Vec<String> {
     let (descriptors, sockets) = (Descriptor::all(pid), SocketTables::read(pid));
     let mut found: Vec<String> = descriptors
         .iter()
-        .filter_map(|of| of.finding(pid, &sockets))
+        .filter_map(|descriptor| descriptor.finding(pid, &sockets))
         .take(MAX_FINDINGS)
         .collect();
     found.extend(locks(pid, &descriptors));
@@ -69,7 +69,7 @@ impl Descriptor {
             (number > 2).then_some(Self { number, target })
         });
         let mut all: Vec<Self> = all.collect();
-        all.sort_by_key(|of| of.number);
+        all.sort_by_key(|descriptor| descriptor.number);
         all
     }
 
@@ -133,7 +133,7 @@ impl Descriptor {
     }
 }
 
-/// The text between a prefix and the closing bracket.
+/// The part between a prefix and the closing bracket.
 fn inside<'a>(target: &'a str, prefix: &str) -> Option<&'a str> {
     target.strip_prefix(prefix)?.strip_suffix(']')
 }
@@ -233,8 +233,13 @@ fn locks(pid: i32, descriptors: &[Descriptor]) -> Vec<String> {
         (owner == pid_text).then_some((kind, place.rsplit(':').next()?))
     });
     let rows = rows.map(|(kind, inode)| {
-        let path = descriptors.iter().find(|of| of.has_inode(pid, inode));
-        (kind, path.map_or("a file", |of| of.target.as_str()))
+        let path = descriptors
+            .iter()
+            .find(|descriptor| descriptor.has_inode(pid, inode));
+        (
+            kind,
+            path.map_or("a file", |descriptor| descriptor.target.as_str()),
+        )
     });
     let rows = rows.filter(|(_, path)| !path.contains(OPCACHE_LOCK));
     rows.map(|(kind, path)| {

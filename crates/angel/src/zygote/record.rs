@@ -6,7 +6,7 @@ use std::io;
 /// The version of the records.
 const VERSION: u8 = 1;
 /// The maximum length of a record in bytes. Longer records from a zygote are cut off, which makes them invalid unless
-/// they end with a text.
+/// they end with a message.
 pub(crate) const MAX_RECORD: usize = 4096;
 
 const SPAWN: u8 = 1;

@@ -57,7 +57,7 @@ answer! {
     pub struct Progress {
         /// Percentage, 0 to 100
         pub percent: u8 = "percent",
-        /// A text of one line
+        /// One line of text
         pub text: String = "text",
     }
 }

@@ -18,7 +18,7 @@ pub(crate) fn check(
 ) -> Result {
     let file = file.unwrap_or_else(|| "stoker.toml".into());
     let (text, config) = super::serve::read(&file)?;
-    let named = socket::named(option);
+    let named = socket::named_explicitly(option);
     let named = named
         .as_deref()
         .map(super::serve::absolute_as_named)
@@ -122,19 +122,19 @@ fn as_json(config: &Config, access: &Access, warnings: &[String]) -> serde_json:
     let pools: Vec<_> = config.pools.iter().map(|pool| {
         json!({"name": pool.name, "command": pool.command, "min": pool.core.min, "max": pool.core.max})
     }).collect();
-    let of = |name: &str, pool: &str, core: &stoker_server::config::QueueConfig| {
+    let queue_json = |name: &str, pool: &str, core: &stoker_server::config::QueueConfig| {
         json!({"name": name, "pool": pool, "weight": core.weight,
             "reserve": core.reserve, "limit": (core.limit != u32::MAX).then_some(core.limit)})
     };
     let queues: Vec<_> = config
         .queues
         .iter()
-        .map(|queue| of(&queue.name, &queue.pool, &queue.core))
+        .map(|queue| queue_json(&queue.name, &queue.pool, &queue.core))
         .collect();
     let services: Vec<_> = config
         .services
         .iter()
-        .map(|service| of(&service.name, &service.pool, &service.core))
+        .map(|service| queue_json(&service.name, &service.pool, &service.core))
         .collect();
     json!({"pools": pools, "queues": queues, "services": services,
         "socket_group": access.group, "warning": access.warning, "warnings": warnings})

@@ -15,10 +15,10 @@ pub(crate) struct Booted {
     output: String,
 }
 
-/// Boots the application of each pool that forks its workers. The error is that of the first one that can't boot.
+/// Boots the application of each pool that forks its workers. The error describes the first one that can't boot.
 pub(crate) fn check(config: &Config, base: &Path) -> Result<Vec<Booted>> {
-    let forks = config.pools.iter().filter(|of| of.strategy.has_zygote);
-    let booted = forks.map(|pool| {
+    let forking_pools = config.pools.iter().filter(|pool| pool.strategy.has_zygote);
+    let booted = forking_pools.map(|pool| {
         let mut spec = pool.worker_spec();
         let directory = spec.dir.take().unwrap_or_default();
         spec.dir = Some(base.join(directory));
@@ -40,14 +40,14 @@ pub(crate) fn explain(booted: &[Booted]) -> String {
         return "no pool forks its workers (strategy = \"fork\" or \"snapshot\")".to_owned();
     }
     let mut lines = Vec::new();
-    for of in booted {
-        let name = &of.pool;
-        let printed = of.output.lines();
+    for pool in booted {
+        let name = &pool.pool;
+        let printed = pool.output.lines();
         lines.extend(printed.map(|line| format!("pool {name} printed: {line}")));
-        match of.findings.is_empty() {
+        match pool.findings.is_empty() {
             true => lines.push(format!("pool {name} can be forked: nothing is shared")),
             false => lines.extend(
-                of.findings
+                pool.findings
                     .iter()
                     .map(|text| format!("pool {name}: {text}")),
             ),
@@ -59,13 +59,13 @@ pub(crate) fn explain(booted: &[Booted]) -> String {
 pub(crate) fn as_json(booted: &[Booted]) -> Value {
     let all = booted
         .iter()
-        .map(|of| json!({"pool": of.pool, "findings": of.findings, "output": of.output}));
+        .map(|pool| json!({"pool": pool.pool, "findings": pool.findings, "output": pool.output}));
     all.collect()
 }
 
 /// Fails if there is any finding. The output has already named it.
 pub(crate) fn result(booted: &[Booted]) -> Result {
-    match booted.iter().all(|of| of.findings.is_empty()) {
+    match booted.iter().all(|pool| pool.findings.is_empty()) {
         true => Ok(()),
         false => Err(Failure::Code(1)),
     }

@@ -4,14 +4,14 @@ use rustix::fd::{FromRawFd, OwnedFd};
 use std::env;
 
 /// Takes the descriptors that the angel left open and listed in the environment variable `name`.
-pub(crate) fn inherited(name: &str) -> Vec<OwnedFd> {
+pub(crate) fn take_inherited(name: &str) -> Vec<OwnedFd> {
     let numbers = env::var(name).unwrap_or_default();
     let numbers = numbers.split(',').filter_map(|number| number.parse().ok());
-    numbers.map(owned).collect()
+    numbers.map(take_descriptor).collect()
 }
 
 #[expect(unsafe_code, reason = "a number becomes a descriptor nowhere else")]
-pub(super) fn owned(number: i32) -> OwnedFd {
+pub(super) fn take_descriptor(number: i32) -> OwnedFd {
     // SAFETY: the parent opened this descriptor for this process and passed its number; nothing else here uses it.
     unsafe { OwnedFd::from_raw_fd(number) }
 }

@@ -1,6 +1,6 @@
 //! The main function of a gateway process, which the angel starts.
 
-use super::descriptors::inherited;
+use super::descriptors::take_inherited;
 use crate::exit::{Failure, Result};
 use rustix::fd::OwnedFd;
 use std::env;
@@ -73,14 +73,14 @@ impl<S: serde::de::DeserializeOwned> Process<S> {
                 token: Some(token),
                 own_uid: rustix::process::geteuid().as_raw(),
             },
-            listeners: inherited(names::LISTENERS),
+            listeners: take_inherited(names::LISTENERS),
         })
     }
 }
 
 /// Returns a function that reports to the angel that the gateway makes progress.
 fn beat() -> impl FnMut() + 'static {
-    let heartbeat = inherited(names::HEARTBEAT).pop().map(Heartbeat::of);
+    let heartbeat = take_inherited(names::HEARTBEAT).pop().map(Heartbeat::of);
     let mut count = 0;
     move || {
         count += 1;

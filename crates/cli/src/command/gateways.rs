@@ -92,7 +92,7 @@ fn http_settings(http: &HttpConfig) -> Result<String> {
     serde_json::to_string(&settings).map_err(|error| Failure::Failed(error.to_string()))
 }
 
-/// The settings that `[http]` has for its own gateway and for that of the sites.
+/// The settings that `[http]` has for its own gateway and for the gateway of the sites.
 #[cfg(feature = "http")]
 fn common_settings(http: &HttpConfig) -> Result<stoker_gateway::http::Settings> {
     let millis = std::time::Duration::from_millis;

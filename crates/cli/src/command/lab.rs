@@ -12,7 +12,7 @@ use stoker_lab::{
     Report, Row, Unit, confidence, range, shown,
 };
 
-/// The exit code after a signal, as that of a shell for SIGINT.
+/// The exit code after a signal. Shells report the same code for SIGINT.
 const INTERRUPTED: u8 = 130;
 const BAR: usize = 24;
 
@@ -102,28 +102,28 @@ fn text(report: &Report) -> String {
     parts.push(table(
         &measured,
         &[
-            ("STRATEGY", |of| of.1.name.as_str().into()),
-            ("AVERAGE", |of| with_interval(of, "average_us")),
-            ("MIN", |of| value(of.2, "minimum_us")),
-            ("P50", |of| with_interval(of, "p50_us")),
-            ("P99", |of| value(of.2, "p99_us")),
-            ("P50 PACED", |of| with_interval(of, "paced_p50_us")),
-            ("TASKS/S", |of| with_interval(of, "requests_per_second")),
-            ("CPU/TASK", |of| value(of.2, "cpu_us")),
-            ("FAILED", |of| of.2.failed.into()),
-            ("2018 AVG/MIN", |of| in_2018(of.0, of.1)),
+            ("STRATEGY", |row| row.1.name.as_str().into()),
+            ("AVERAGE", |row| with_interval(row, "average_us")),
+            ("MIN", |row| value(row.2, "minimum_us")),
+            ("P50", |row| with_interval(row, "p50_us")),
+            ("P99", |row| value(row.2, "p99_us")),
+            ("P50 PACED", |row| with_interval(row, "paced_p50_us")),
+            ("TASKS/S", |row| with_interval(row, "requests_per_second")),
+            ("CPU/TASK", |row| value(row.2, "cpu_us")),
+            ("FAILED", |row| row.2.failed.into()),
+            ("2018 AVG/MIN", |row| in_2018(row.0, row.1)),
         ],
     ));
     parts.push(table(
         &measured,
         &[
-            ("STRATEGY", |of| of.1.name.as_str().into()),
-            ("WORKER RSS", |of| value(of.2, "worker_rss_bytes")),
-            ("WORKER PSS", |of| value(of.2, "worker_pss_bytes")),
-            ("TOTAL RSS", |of| value(of.2, "total_rss_bytes")),
-            ("TOTAL PSS", |of| value(of.2, "total_pss_bytes")),
-            ("BOOT", |of| with_interval(of, "boot_us")),
-            ("FIRST REQUEST", |of| value(of.2, "cold_us")),
+            ("STRATEGY", |row| row.1.name.as_str().into()),
+            ("WORKER RSS", |row| value(row.2, "worker_rss_bytes")),
+            ("WORKER PSS", |row| value(row.2, "worker_pss_bytes")),
+            ("TOTAL RSS", |row| value(row.2, "total_rss_bytes")),
+            ("TOTAL PSS", |row| value(row.2, "total_pss_bytes")),
+            ("BOOT", |row| with_interval(row, "boot_us")),
+            ("FIRST REQUEST", |row| value(row.2, "cold_us")),
         ],
     ));
     parts.push(isolation_table(&report.rows));
@@ -155,19 +155,19 @@ fn isolation_table(rows: &[Row]) -> String {
     table(
         &known,
         &[
-            ("STRATEGY", |of| (&of.0).into()),
-            ("GLOBALS", |of| verdict(of, "globals")),
-            ("STATICS", |of| verdict(of, "statics")),
-            ("CONSTANTS", |of| verdict(of, "constants")),
-            ("SETTINGS", |of| verdict(of, "settings")),
-            ("MEMORY", |of| verdict(of, "memory")),
-            ("CONNECTIONS", |of| verdict(of, "connections")),
-            ("PERSISTENT CONN.", |of| {
-                verdict(of, "persistent connections")
+            ("STRATEGY", |row| (&row.0).into()),
+            ("GLOBALS", |row| verdict(row, "globals")),
+            ("STATICS", |row| verdict(row, "statics")),
+            ("CONSTANTS", |row| verdict(row, "constants")),
+            ("SETTINGS", |row| verdict(row, "settings")),
+            ("MEMORY", |row| verdict(row, "memory")),
+            ("CONNECTIONS", |row| verdict(row, "connections")),
+            ("PERSISTENT CONN.", |row| {
+                verdict(row, "persistent connections")
             }),
-            ("CRASH", |of| verdict(of, "crash")),
-            ("SOURCE", |of| {
-                if of.1.measured {
+            ("CRASH", |row| verdict(row, "crash")),
+            ("SOURCE", |row| {
+                if row.1.measured {
                     "measured"
                 } else {
                     "documented"
@@ -179,19 +179,19 @@ fn isolation_table(rows: &[Row]) -> String {
 }
 
 fn verdict((_, isolation): &(String, Isolation), aspect: &str) -> Cell {
-    let of = ASPECTS
+    let found = ASPECTS
         .iter()
         .zip(isolation.verdicts)
         .find(|(name, _)| **name == aspect);
-    match of.and_then(|(_, verdict)| verdict) {
+    match found.and_then(|(_, verdict)| verdict) {
         Some(true) => "isolated".into(),
         Some(false) => "shared".into(),
         None => Cell::None,
     }
 }
 
-fn number(key: &str, of: f64) -> String {
-    shown(unit(key), of)
+fn number(key: &str, value: f64) -> String {
+    shown(unit(key), value)
 }
 
 fn unit(key: &str) -> Unit {
@@ -199,14 +199,13 @@ fn unit(key: &str) -> Unit {
     figure.map_or(Unit::PerSecond, |figure| figure.unit)
 }
 
-fn value(of: &Measured, key: &str) -> Cell {
-    of.figure(key).map_or(Cell::None, |summary| {
+fn value(measured: &Measured, key: &str) -> Cell {
+    measured.figure(key).map_or(Cell::None, |summary| {
         Cell::Number(number(key, summary.median))
     })
 }
 
-fn with_interval(of: &(&Report, &Row, &Measured), key: &str) -> Cell {
-    let (report, _, measured) = of;
+fn with_interval((report, _, measured): &(&Report, &Row, &Measured), key: &str) -> Cell {
     measured.figure(key).map_or(Cell::None, |summary| {
         let value = number(key, summary.median);
         Cell::Number(match report.rounds {

@@ -116,7 +116,7 @@ fn reject_unused(args: &Args) -> Result {
     Ok(())
 }
 
-/// The time limit of the command. `push` calls it `--wait`, because its `--timeout` is that of the job.
+/// The time limit of the command. `push` calls it `--wait`, because its `--timeout` is the time limit of the job.
 fn timeout_of(args: &Args) -> Result<Option<Duration>> {
     let timeout = match &args.command {
         Command::Push(push) => push.wait.as_deref(),

@@ -34,9 +34,9 @@ pub(crate) fn push(client: &mut Client, push: &PushArgs, json: bool) -> Result {
     let mut ids = Vec::new();
     let mut left = push.count;
     let fitting = MAX_BATCH_BYTES / body.len().max(1);
-    let most = MAX_BATCH.min(fitting.max(1) as u64);
+    let max = MAX_BATCH.min(fitting.max(1) as u64);
     while left > 0 {
-        let batch = left.min(most);
+        let batch = left.min(max);
         for _ in 0..batch {
             client.put(&request)?;
         }

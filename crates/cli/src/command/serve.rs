@@ -1,6 +1,6 @@
 //! `stoker serve`.
 
-use super::descriptors::inherited;
+use super::descriptors::take_inherited;
 use super::front_controller::{self, is_front_controller};
 use super::gateways;
 use super::systemd::SystemdSockets;
@@ -26,7 +26,7 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &ServeArgs) -> Result {
     let (launch, config) = configuration(serve)?;
     // Paths from the command line and the environment are relative to the current directory, paths in the configuration
     // to the directory of its file.
-    let named = socket::named(option)
+    let named = socket::named_explicitly(option)
         .as_deref()
         .map(absolute_as_named)
         .transpose()?;
@@ -61,12 +61,15 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &ServeArgs) -> Result {
         .filter(|_| is_configured || geteuid().is_root());
     let path = match named {
         Some(path) => path,
-        None => socket_in(&directory, &socket::configured(config.socket.clone())),
+        None => socket_in(
+            &directory,
+            &socket::configured_or_default(config.socket.clone()),
+        ),
     };
     let mut systemd_sockets = SystemdSockets::take()?;
     let socket = systemd_sockets.listen(&path, config.socket_mode, group)?;
     // The record exists until this function returns.
-    let _record = recorded(&launch, &path).inspect_err(|_| socket.remove())?;
+    let _record = record_run(&launch, &path).inspect_err(|_| socket.remove())?;
     if let Some(warning) = &access.warning {
         // An error while writing to stderr can't be reported anywhere.
         writeln!(io::stderr(), "stoker: {warning}").ok();
@@ -110,7 +113,7 @@ pub(super) fn socket_in(directory: &Path, configured: &Path) -> PathBuf {
 /// Records that this Stoker is running. Fails if it would create a store while another Stoker with the same
 /// configuration path is running: after a deploy the path may lead to a new release that has no store yet, and the jobs
 /// of the other Stoker would be hidden.
-fn recorded(launch: &Launch, socket: &Path) -> Result<Option<Record>> {
+fn record_run(launch: &Launch, socket: &Path) -> Result<Option<Record>> {
     let Some(config) = &launch.file else {
         return Ok(None);
     };
@@ -171,7 +174,7 @@ fn file_of(serve: &ServeArgs) -> PathBuf {
     file.unwrap_or_else(|| "stoker.toml".into())
 }
 
-/// Returns the configuration as the server receives it, and parsed: that of the file, or one generated for a worker
+/// Returns the configuration as the server receives it, and parsed: the file's, or one generated for a worker
 /// command.
 fn configuration(serve: &ServeArgs) -> Result<(Launch, Config)> {
     if serve.worker.is_empty() {
@@ -258,8 +261,8 @@ fn command_of(words: &[String]) -> Result<Vec<String>> {
 /// The main function of the server process, which the angel starts.
 pub(crate) fn server() -> Result {
     let (Some(listener), Some(control)) = (
-        inherited(names::LISTENER).pop(),
-        inherited(names::CONTROL).pop(),
+        take_inherited(names::LISTENER).pop(),
+        take_inherited(names::CONTROL).pop(),
     ) else {
         return Err(Failure::Usage(
             "the server process is started by 'stoker serve'".to_owned(),

@@ -67,7 +67,7 @@ fn store_of(config: Config) -> Option<PathBuf> {
 fn show(path: &Path, json: bool) -> Result {
     let found = tools::describe(path).map_err(bad)?;
     if json {
-        return print_json(&described(path, &found).to_string());
+        return print_json(&description_json(path, &found).to_string());
     }
     let facts = format!(
         "{}: schema {}, {} bytes ({} free), journal {} bytes",
@@ -92,7 +92,7 @@ const QUEUE_COLUMNS: [Column<QueueDescription>; 8] = [
     ("DONE SO FAR", |queue| queue.counts.done.into()),
 ];
 
-fn described(path: &Path, found: &Description) -> Value {
+fn description_json(path: &Path, found: &Description) -> Value {
     let queues = found.queues.iter().map(|queue| {
         let counts = queue.counts;
         json!({"name": queue.name, "paused": queue.paused, "ready": counts.ready,

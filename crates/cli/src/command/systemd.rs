@@ -1,6 +1,6 @@
 //! The listening sockets that systemd passes to this process, or that it opens itself.
 
-use super::descriptors::owned;
+use super::descriptors::take_descriptor;
 use crate::exit::{Failure, Result};
 use rustix::fd::OwnedFd;
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getsockname, listen};
@@ -28,7 +28,7 @@ impl SystemdSockets {
         let is_ours = number("LISTEN_PID") == Some(std::process::id() as i32);
         let count = number("LISTEN_FDS").filter(|_| is_ours).unwrap_or(0);
         let mut all = Vec::new();
-        for fd in (FIRST_FD..FIRST_FD + count).map(owned) {
+        for fd in (FIRST_FD..FIRST_FD + count).map(take_descriptor) {
             let address = getsockname(&fd).map_err(|error| {
                 Failure::Config(format!(
                     "systemd passed a descriptor that is not a socket: {error}"
@@ -39,8 +39,8 @@ impl SystemdSockets {
         Ok(Self(all))
     }
 
-    fn find(&mut self, is_it: impl Fn(&SocketAddrAny) -> bool) -> Option<OwnedFd> {
-        let place = self.0.iter().position(|(_, address)| is_it(address))?;
+    fn take_matching(&mut self, matches: impl Fn(&SocketAddrAny) -> bool) -> Option<OwnedFd> {
+        let place = self.0.iter().position(|(_, address)| matches(address))?;
         Some(self.0.swap_remove(place).0)
     }
 
@@ -51,11 +51,11 @@ impl SystemdSockets {
         mode: u32,
         group: Option<u32>,
     ) -> std::result::Result<Socket, SocketError> {
-        let is_it = |address: &SocketAddrAny| {
+        let is_at_path = |address: &SocketAddrAny| {
             let address = SocketAddrUnix::try_from(address.clone()).ok();
             path_of(address.as_ref()).is_some_and(|passed| is_same_file(&passed, path))
         };
-        match self.find(is_it) {
+        match self.take_matching(is_at_path) {
             Some(fd) => Socket::inherited(fd, path, mode, group),
             None => Socket::listen(path, mode, group),
         }
@@ -63,10 +63,10 @@ impl SystemdSockets {
 
     /// Returns a TCP socket: the one that systemd passed, or a new one. `key` is the configuration key of the address.
     pub(crate) fn listen_on(&mut self, address: SocketAddr, key: &str) -> Result<OwnedFd> {
-        let is_it = |passed: &SocketAddrAny| {
+        let has_address = |passed: &SocketAddrAny| {
             SocketAddr::try_from(passed.clone()).is_ok_and(|passed| passed == address)
         };
-        if let Some(fd) = self.find(is_it) {
+        if let Some(fd) = self.take_matching(has_address) {
             return Ok(fd);
         }
         let cannot = |error: std::io::Error| {

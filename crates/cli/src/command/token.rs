@@ -56,7 +56,7 @@ fn paths(file: &TokenFile) -> Result<(PathBuf, Option<PathBuf>)> {
         other => other,
     })?;
     let directory = super::serve::directory_of(&config);
-    let socket = crate::socket::configured(resolved.socket.clone());
+    let socket = crate::socket::configured_or_default(resolved.socket.clone());
     let socket = super::serve::socket_in(directory, &socket);
     Ok((directory.join(&resolved.listen.tokens), Some(socket)))
 }

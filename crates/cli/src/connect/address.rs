@@ -211,7 +211,7 @@ mod tests {
         let vectors: Value = serde_json::from_str(VECTORS).expect("valid JSON");
         let valid = vectors["valid"].as_array().expect("a list");
         for case in valid {
-            let text = case["text"].as_str().expect("a text");
+            let text = case["text"].as_str().expect("a string");
             let parsed = Address::parse_list(text);
             let parsed = parsed.unwrap_or_else(|failure| panic!("{text}: {failure}"));
             let parsed: Value = parsed.iter().map(shown).collect();

@@ -31,8 +31,8 @@ pub(crate) fn addresses(socket: Option<PathBuf>, url: Option<&str>) -> Result<Ve
     match (&socket, url) {
         (None, Some(url)) if !is_in_worker => Address::parse_list(&url),
         _ => {
-            let path = crate::socket::named(socket);
-            let path = path.unwrap_or_else(|| crate::socket::configured(None));
+            let path = crate::socket::named_explicitly(socket);
+            let path = path.unwrap_or_else(|| crate::socket::configured_or_default(None));
             Ok(vec![Address::Unix(path)])
         }
     }

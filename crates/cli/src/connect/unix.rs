@@ -33,7 +33,7 @@ pub(super) fn open(path: &Path, deadlines: &Deadlines) -> Result<UnixStream> {
         let shown = path.display();
         match error.kind() {
             ErrorKind::PermissionDenied => {
-                let owner = crate::access::described(path);
+                let owner = crate::access::describe_access(path);
                 Failure::Unreachable(format!(
                     "permission denied for the socket {shown} ({error}): {owner}"
                 ))

@@ -133,7 +133,7 @@ fn orphans_of_a_dead_worker_are_killed_and_logged() {
             "child setsid,child silence,exit 0;await-child;exit 1",
             "silence",
         ),
-        // Found by its process group, because neither variables nor a parent identify it.
+        // It is found by its process group, because neither variables nor a parent identify it.
         ("child-without-env silence;exit 1", "silence"),
     ] {
         let from = app.log().len();

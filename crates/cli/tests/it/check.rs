@@ -215,9 +215,9 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\n[queue.\"a b\"]\n[service.\"stoker.push\"]\n",
-        ":3: queue.a b: expected a name of 1 to 255 characters of A-Z a-z 0-9 _ . : / @ - that does not start with \
+        ":3: queue.a b: expected a name of 1 to 255 characters from A-Z a-z 0-9 _ . : / @ - that does not start with \
          stoker. or http:\n\
-         :4: service.stoker.push: expected a name of 1 to 255 characters of A-Z a-z 0-9 _ . : / @ - that does not \
+         :4: service.stoker.push: expected a name of 1 to 255 characters from A-Z a-z 0-9 _ . : / @ - that does not \
          start with stoker. or http:",
     ),
     (

@@ -150,12 +150,12 @@ fn a_body_can_come_from_standard_input() {
     assert!(!wrong.stderr.contains("shell"), "{}", wrong.stderr);
     // The largest body that fits, and one that is a byte longer: a JSON string of digits.
     let zeros = |len: usize| piped(&format!("printf '\"%0{}d\"' 0", len - 2));
-    let most = (16 << 20) - 1 - (128 << 10) - (64 << 10);
-    let large = zeros(most);
+    let max = (16 << 20) - 1 - (128 << 10) - (64 << 10);
+    let large = zeros(max);
     assert_eq!((large.code, large.stderr.as_str()), (0, ""));
-    let larger = zeros(most + 1);
+    let larger = zeros(max + 1);
     let told = format!(
-        "stoker: the body has more than {most} bytes, but the limit is {most}; store the data elsewhere, and send its \
+        "stoker: the body has more than {max} bytes, but the limit is {max}; store the data elsewhere, and send its \
          location\n"
     );
     assert_eq!((larger.code, larger.stderr), (2, told));

@@ -193,7 +193,7 @@ fn jobs_stay_with_their_pool_when_its_strategy_changes() {
     client.call_server("stoker.job", &json!({"op": "cancel", "queue": "q"}));
 }
 
-/// The program is ended even while its adapter is shutting down, and other programs are not affected.
+/// The program is killed even while its adapter is shutting down, and other programs are not affected.
 #[test]
 fn a_program_that_exceeds_its_timeout_is_killed_while_its_adapter_drains() {
     let app = start("kill_grace = \"100ms\"");
@@ -247,7 +247,7 @@ fn one_adapter_satisfies_the_reserves_of_its_queues() {
     app.wait_for_log("pool p was changed in *: task_timeout");
 }
 
-/// The status is that of an exceeded time limit, because no client has cancelled the call.
+/// The status says that a time limit was exceeded, because no client has cancelled the call.
 #[test]
 fn a_call_whose_program_exceeds_its_timeout_reports_it() {
     let app = start("task_timeout = \"300ms\"");

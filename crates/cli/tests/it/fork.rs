@@ -197,11 +197,11 @@ fn saturated_processes_run_more_than_one_task_if_that_is_permitted() {
     );
     let calls: Vec<Request> = (0..20).map(|_| Request::call("t.run", "")).collect();
     let ids = client.send_all(&calls);
-    let most = ids.into_iter().map(|id| {
+    let counts = ids.into_iter().map(|id| {
         let run: Value = serde_json::from_str(&client.answer(id).text()).expect("JSON");
         run["tasks"].as_i64().expect("a number")
     });
-    assert!(most.max() > Some(1));
+    assert!(counts.max() > Some(1));
     assert_eq!(app.pool()["restarts"], 0);
 }
 

@@ -221,7 +221,7 @@ fn shared_memory_of_forks_counts_once() {
     let worker = app.pids()[0];
     assert!(
         !procs::wait_for_exit(worker, 5.0),
-        "it was looked at twice meanwhile"
+        "it was checked twice meanwhile"
     );
     let resident = app.workers()[0]["rss_bytes"].as_u64();
     assert!(resident > Some(400 << 20), "counted for each: {resident:?}");

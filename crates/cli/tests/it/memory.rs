@@ -73,7 +73,7 @@ fn answers_that_are_not_read_stay_with_their_workers() {
     // All answers arrive once their clients read.
     read_all(clients, &ids, 15_000_000);
     within_budget(&app, "60 answers of 15 MB");
-    assert_eq!(app.pool()["restarts"], 0, "no worker was ended for it");
+    assert_eq!(app.pool()["restarts"], 0, "no worker was killed for it");
 }
 
 // Issue 9, A4

@@ -62,8 +62,8 @@ fn a_backoff_list_sets_each_delay() {
     assert_eq!(job["attempt"], 4);
     let gaps = gaps(&app.dir.notes());
     assert_eq!(gaps.len(), 3);
-    for (gap, least) in gaps.iter().zip([40, 120, 120]) {
-        assert!(*gap >= least, "{gaps:?}");
+    for (gap, min) in gaps.iter().zip([40, 120, 120]) {
+        assert!(*gap >= min, "{gaps:?}");
     }
     assert_eq!(client.queue("mails")["retried"], 3);
 }

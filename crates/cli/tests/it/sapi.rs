@@ -68,7 +68,7 @@ fn a_script_knows_its_task() {
     let mut client = app.client();
     let id = job(&mut client, "know", 1);
     let result = client.job_in(&id, "done")["result"].to_string();
-    let text: String = serde_json::from_str(&result).expect("a text");
+    let text: String = serde_json::from_str(&result).expect("a string");
     let known: Value = serde_json::from_str(&text).expect("JSON");
     let directory = app.dir.path();
     assert_eq!(

@@ -173,8 +173,8 @@ fn clones_run_more_tasks_while_others_wait() {
         let answer: Value = serde_json::from_str(&answer.text()).expect("JSON");
         answer["tasks"].as_u64().expect("a number")
     });
-    let most = tasks.max().unwrap_or_default();
-    assert!(most > 1, "no clone has run more than {most}");
+    let max = tasks.max().unwrap_or_default();
+    assert!(max > 1, "no clone has run more than {max}");
 }
 
 #[test]

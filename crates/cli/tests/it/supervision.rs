@@ -309,13 +309,13 @@ fn draining_workers_do_not_accumulate() {
         .map(|_| Request::push("mails", "ok;goaway;stubborn;silence"))
         .collect();
     client.send_all(&asks);
-    let mut most = 0;
+    let mut max = 0;
     until("some have run", || {
-        most = most.max(app.processes().len());
+        max = max.max(app.processes().len());
         (client.queue("mails")["done"].as_u64() >= Some(8)).then_some(())
     });
     // Angel, server, one worker that works, four that leave, and those that are being started.
-    assert!(most <= 9, "{most} processes");
+    assert!(max <= 9, "{max} processes");
 }
 
 /// A job that its worker returns in the middle of every run must not run forever (issue 9, A6).

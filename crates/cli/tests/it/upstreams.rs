@@ -16,7 +16,7 @@ fn config(strategy: &str, dir: &Dir, name: &str) -> String {
     )
 }
 
-/// The pid of the adapter, and that of the server that it has started.
+/// The pids of the adapter and of the server that it has started.
 fn processes(app: &App) -> (i32, i32) {
     let pid = app.workers()[0]["pid"].as_i64().expect("a pid") as i32;
     (pid, procs::children(pid)[0])

@@ -14,7 +14,7 @@ impl Core {
             pool,
             since,
         });
-        // The next worker of this pool starts after those of the pools that wait already.
+        // The next worker of this pool starts after the workers of pools that are waiting already.
         self.note_waiting_for_boot(pool, false);
     }
 

@@ -43,7 +43,7 @@ impl Core {
     }
 
     /// Ends an assigned task: with the soft signal if its worker supports that, otherwise by killing the
-    /// worker. A prefetched task is ended when its turn comes.
+    /// worker. A prefetched task is stopped when its turn comes.
     pub(crate) fn stop_running(&mut self, worker: WorkerId, task: TaskId) {
         self.tasks[task].cancelled = true;
         if self.tasks[task].started.is_none() {

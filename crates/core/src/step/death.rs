@@ -292,8 +292,8 @@ impl Core {
     }
 }
 
-/// Why a worker was ended by force, or `None` if it was not. A worker that died by itself while it drained was
-/// not ended by force.
+/// Why a worker was terminated or killed, or `None` if it was not. A worker that died by itself while it drained was
+/// not killed.
 fn why_forced(worker: &Worker) -> Option<StopReason> {
     match worker.life {
         Life::Killed { why } => Some(why),

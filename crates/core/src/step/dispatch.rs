@@ -90,7 +90,7 @@ impl Core {
     }
 
     /// The task that a free slot of this pool should run next: from queues below their reserve first, then from
-    /// any queue if the slot is not kept free for a reserve. In both cases the queue with the least virtual time goes first.
+    /// any queue if the slot is not kept free for a reserve. In both cases the queue with the lowest virtual time goes first.
     /// `alone`: the slot's worker has no tasks.
     pub(crate) fn choose(&self, pool: PoolId, alone: bool) -> Option<TaskId> {
         let below_reserve = |queue: &Queue| queue.running < queue.config.reserve;
@@ -100,7 +100,7 @@ impl Core {
         })
     }
 
-    /// The next task of the queue with the least virtual time, among the queues that `which` accepts and that
+    /// The next task of the queue with the lowest virtual time, among the queues that `which` accepts and that
     /// have a task to run. Finding the task costs more than comparing queues, so it is done last.
     fn least_served(
         &self,
@@ -112,7 +112,7 @@ impl Core {
         for id in &self.pools[pool.index()].active {
             let queue = &self.queues[id.index()];
             let rank = (queue.virtual_time, *id);
-            if which(queue) && best.is_none_or(|(least, _)| rank < least) {
+            if which(queue) && best.is_none_or(|(best_rank, _)| rank < best_rank) {
                 let next = self.next_of(*id, pool, alone);
                 best = next.map(|next| (rank, next)).or(best);
             }

@@ -45,7 +45,7 @@ impl Core {
             },
             task_limit: match pool.config.tasks_per_worker {
                 0 => u64::MAX,
-                most => most,
+                max => max,
             },
             ends_itself: false,
             own_limit: u64::MAX,
@@ -118,7 +118,7 @@ impl Core {
             self.misbehaved(id);
             return;
         }
-        // Set after the worker's own offer has been registered, which it covers.
+        // This is set after the worker's own offer has been registered, which it covers.
         self.workers[id].exclusive = offer.exclusive;
         self.workers[id].offers_all_jobs = offer.jobs.iter().any(|job| job == "*");
         self.workers[id].failed_boots_at_hello = Some(self.pools[pool.index()].failed_boots);
@@ -160,7 +160,7 @@ impl Core {
 
     /// A pull worker requests a task, or withdraws its request. When it withdraws, a task that was assigned
     /// before may be on its way; the worker may return that task.
-    pub(crate) fn ready(&mut self, id: WorkerId, wanted: bool) {
+    pub(crate) fn set_task_request(&mut self, id: WorkerId, wanted: bool) {
         let Some(worker) = self.workers.get_mut(id) else {
             return;
         };
@@ -257,15 +257,15 @@ impl Core {
     fn adapt_task_limit(&mut self, id: PoolId) -> u64 {
         let is_saturated = self.is_saturated(id);
         let pool = &mut self.pools[id.index()];
-        let (least, most) = (
+        let (min, max) = (
             pool.config.tasks_per_worker,
             pool.config.max_tasks_per_worker,
         );
         pool.extra_tasks = match is_saturated {
-            true => (pool.extra_tasks + 1).min(most.saturating_sub(least)),
+            true => (pool.extra_tasks + 1).min(max.saturating_sub(min)),
             false => pool.extra_tasks / 2,
         };
-        least + pool.extra_tasks
+        min + pool.extra_tasks
     }
 
     /// Whether a task waits that one more worker could run, but the pool has as many as it may have.

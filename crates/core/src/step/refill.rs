@@ -17,7 +17,7 @@ impl Core {
         }
     }
 
-    /// Whether a job whose order is lower than that of loaded jobs of its lane should be offered now. It
+    /// Whether a job that precedes loaded jobs of its lane should be offered now. It
     /// belongs among them, so it may be loaded beyond the window, up to a fixed maximum.
     pub fn has_room_among(&self, queue: QueueId, class: u8, key: &[u8]) -> bool {
         let queue = &self.queues[queue.index()];

@@ -8,15 +8,15 @@ use crate::{Action, Core, Notice, PoolId, QueueId, StopReason, Time, WorkerId};
 /// can't start a replacement for them.
 #[derive(Clone, Copy, Default)]
 struct Census {
-    /// Booting, of the current version.
-    starting: u32,
-    /// Ready or busy, of the current version, and able to take more tasks.
+    /// Workers of the current version that are still booting.
+    booting: u32,
+    /// Workers of the current version that are ready or busy and can take more tasks.
     fresh: u32,
-    /// Ready or busy, to be replaced.
+    /// Workers that are ready or busy and are to be replaced.
     stale: u32,
-    /// Assigned the last task of their life.
+    /// Workers that have been assigned their last task.
     spent: u32,
-    /// Draining, stopping or being killed.
+    /// Workers that are draining, stopping or being killed.
     leaving: u32,
 }
 
@@ -27,11 +27,11 @@ const MAX_ENDING_PROCESSES: u32 = 4;
 impl Census {
     /// Workers that take tasks, or will after their boot.
     fn available(self) -> u32 {
-        self.starting + self.fresh + self.stale
+        self.booting + self.fresh + self.stale
     }
 
     /// Workers counted by [`Self::available`], plus workers at their last task.
-    fn all(self) -> u32 {
+    fn remaining(self) -> u32 {
         self.available() + self.spent
     }
 }
@@ -83,7 +83,7 @@ impl Core {
         for worker in spawned.filter(|worker| worker.spawned) {
             let stale = worker.outdated || worker.version != pool.version;
             match worker.life {
-                Life::Starting { .. } => census.starting += 1,
+                Life::Starting { .. } => census.booting += 1,
                 Life::Live { .. } if worker.is_at_task_limit() => census.spent += 1,
                 Life::Live { .. } if stale => census.stale += 1,
                 Life::Live { .. } => census.fresh += 1,
@@ -102,20 +102,20 @@ impl Core {
         if self.is_crowded(id, census) {
             return false;
         }
-        if census.available() < pool.config.min && census.all() < pool.config.max {
+        if census.available() < pool.config.min && census.remaining() < pool.config.max {
             return true;
         }
         let is_quick = pool.config.boots_quickly;
         let starved = pool
             .starved_since
             .is_some_and(|since| is_quick || self.now.since(since) >= GROW_AFTER);
-        let most_starting = if is_quick {
+        let max_booting = if is_quick {
             self.count_assignable(id)
         } else {
             1
         };
-        (starved && census.starting < most_starting && self.may_grow(id))
-            || census.starting < census.stale.min(self.limits.boots_at_once)
+        (starved && census.booting < max_booting && self.may_grow(id))
+            || census.booting < census.stale.min(self.limits.boots_at_once)
     }
 
     /// The number of waiting tasks for which the pool could use another worker each, up to its maximum.
@@ -123,8 +123,8 @@ impl Core {
         let pool = &self.pools[id.index()];
         let mut count = 0;
         for queue in &pool.active {
-            let most = pool.config.max.saturating_sub(count);
-            count += self.queues[queue.index()].count_assignable(most);
+            let max = pool.config.max.saturating_sub(count);
+            count += self.queues[queue.index()].count_assignable(max);
         }
         count
     }
@@ -174,7 +174,7 @@ impl Core {
     /// Whether a pool has room for another worker. Ending workers do not count.
     pub(crate) fn may_grow(&self, id: PoolId) -> bool {
         let config = &self.pools[id.index()].config;
-        config.spawned && self.census(id).all() < config.max
+        config.spawned && self.census(id).remaining() < config.max
     }
 
     fn boot(&mut self, pool: PoolId) {
@@ -249,7 +249,7 @@ impl Core {
             return;
         }
         let max = self.pools[id.index()].config.max;
-        let surplus = census.all().saturating_sub(max);
+        let surplus = census.remaining().saturating_sub(max);
         for _ in 0..surplus {
             let mut youngest_first = self.pools[id.index()].workers.iter().rev().copied();
             let is_booting =
@@ -402,7 +402,7 @@ impl Core {
             return;
         }
         let works = |worker: &WorkerId| self.workers[*worker].is_live();
-        let is_wanted = self.census(id).starting > 0 || self.wants_boot(id);
+        let is_wanted = self.census(id).booting > 0 || self.wants_boot(id);
         if pool.workers.iter().any(works) || !is_wanted {
             self.end_reload(id, true);
         }

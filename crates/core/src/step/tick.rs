@@ -258,7 +258,7 @@ impl Core {
         ends.min().unwrap_or(Time::NEVER)
     }
 
-    /// When a task must be ended: by the soft signal or, if that was sent already, by killing the worker.
+    /// When a task must be interrupted: by the soft signal or, if that was sent already, by killing the worker.
     fn task_end(&self, worker: &Worker, task: TaskId) -> Time {
         if worker.reading_paused_since.is_some() {
             return Time::NEVER;

@@ -1,4 +1,4 @@
-//! Checks of each step, in addition to those of the core's own invariants.
+//! Checks of each step, in addition to the core's own invariants.
 
 use crate::coverage::STATES;
 use crate::sim::Sim;
@@ -62,8 +62,11 @@ impl Sim {
     /// before.
     fn check_reload(&self, before: &Before, actions: &[Action]) {
         for pool in self.core.pools() {
-            let of_pool =
-                |worker: &WorkerId| self.core.worker(*worker).is_some_and(|(of, ..)| of == pool);
+            let of_pool = |worker: &WorkerId| {
+                self.core
+                    .worker(*worker)
+                    .is_some_and(|(owner, ..)| owner == pool)
+            };
             let replaced = actions.iter().filter(|action| match action {
                 Action::Goaway {
                     worker,

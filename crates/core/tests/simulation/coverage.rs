@@ -159,7 +159,7 @@ fn name_of(event: &Event<'_>) -> &'static str {
         Event::AnswerContinued { .. } => "answer continued",
         Event::Blocked { .. } => "blocked",
         Event::Ready { .. } => "ready",
-        // Not simulated yet: events caused by a lack of memory (see `table/memory.rs`).
+        // These are not simulated yet: events caused by a lack of memory (see `table/memory.rs`).
         Event::ReadingPaused { .. } => "reading paused",
         Event::Deferred { .. } => "deferred",
         Event::Resumed { .. } => "resumed",

@@ -64,7 +64,7 @@ pub struct Proc {
     tasks: [u64; 2],
     /// The number of tasks that it has run.
     done: u64,
-    /// Whether it has asked for a task, or is about to, and has got none yet.
+    /// Whether it has asked for a task, or is about to, and has not received one yet.
     has_requested: bool,
     /// Whether it has withdrawn its request and may return one task that was already on its way.
     may_return_one: bool,
@@ -124,7 +124,7 @@ impl Sim {
         let leaves = self.setup.pools[pool].leaves;
         let plan = &self.setup.pools[pool].hello;
         let config = &self.setup.pools[pool].config;
-        let most_tasks = match config.tasks_per_worker {
+        let max_tasks = match config.tasks_per_worker {
             0 => 0,
             tasks => tasks.max(config.max_tasks_per_worker),
         };
@@ -133,7 +133,7 @@ impl Sim {
             slots: usize::from(plan.slots),
             soft: plan.soft_cancel,
             pull: plan.pull && plan.slots <= 1,
-            tasks: [plan.tasks, most_tasks],
+            tasks: [plan.tasks, max_tasks],
             done: 0,
             has_requested: false,
             may_return_one: false,
@@ -158,7 +158,7 @@ impl Sim {
             return self.begin_silent(worker);
         }
         // A pool whose workers boot slowly for every few tasks could never work off its backlog.
-        let is_counted = self.edge.procs[&worker].tasks.iter().any(|most| *most > 0);
+        let is_counted = self.edge.procs[&worker].tasks.iter().any(|max| *max > 0);
         let slow = if is_counted && !self.trouble { 20 } else { 250 };
         let boot = self.chance.ms(5, slow);
         let act = match self.trouble {
@@ -349,8 +349,8 @@ impl Sim {
             "{worker:?} takes nothing"
         );
         let held = self.core.assigned_to(worker).count() as u64;
-        for most in proc.tasks.into_iter().filter(|most| *most > 0) {
-            assert!(proc.done + held <= most, "{worker:?} takes {most} tasks");
+        for max in proc.tasks.into_iter().filter(|max| *max > 0) {
+            assert!(proc.done + held <= max, "{worker:?} takes {max} tasks");
         }
         if proc.pull {
             assert!(
@@ -719,8 +719,8 @@ impl Sim {
             .count();
         if plan.guests > 0 && here < plan.guests as usize {
             // A worker that reconnects late after every few tasks could never work off the backlog.
-            let most = if self.trouble { 400 } else { 60 };
-            let wait = self.chance.ms(50, most);
+            let max = if self.trouble { 400 } else { 60 };
+            let wait = self.chance.ms(50, max);
             self.after(wait, Due::Guest(proc.pool));
         }
     }

@@ -98,9 +98,9 @@ impl Sim {
     fn running_one(&mut self, about: Option<WorkerId>, is_job: bool) -> Option<(TaskId, WorkerId)> {
         let runs = |(task, worker): (&TaskId, &WorkerId)| {
             let known = self.tasks.get(task);
-            let is_it = known.is_some_and(|known| known.job.is_some() == is_job);
+            let has_kind = known.is_some_and(|known| known.job.is_some() == is_job);
             let fits = about.is_none_or(|about| about == *worker);
-            (is_it && fits && self.core.is_running(*task)).then_some((*task, *worker))
+            (has_kind && fits && self.core.is_running(*task)).then_some((*task, *worker))
         };
         let running: Vec<(TaskId, WorkerId)> = self.books.holder.iter().filter_map(runs).collect();
         (!running.is_empty()).then(|| self.chance.of(&running))

@@ -42,9 +42,9 @@ impl Sim {
             ]),
             false => Exit::Code(0),
         };
-        let least = if self.trouble { 0 } else { 3_000 };
+        let min = if self.trouble { 0 } else { 3_000 };
         let lives = self.chance.of(&[ms(5), ms(900), ms(3_000), ms(20_000)]);
-        let ends = Span(starts.0 + lives.max(ms(least)).0);
+        let ends = Span(starts.0 + lives.max(ms(min)).0);
         self.schedule_act(worker, ends, Act::Ends(exit));
         if self.trouble && self.chance.percent(30) {
             let rss = self.chance.of(&[60, 120, 200]);

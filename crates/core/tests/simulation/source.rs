@@ -50,8 +50,8 @@ impl Sim {
             return;
         }
         let plan = &self.setup.queues[queue];
-        let (gap, kind, most) = (plan.gap, plan.kind, plan.burst);
-        for _ in 0..self.chance.within(1, most) {
+        let (gap, kind, max) = (plan.gap, plan.kind, plan.burst);
+        for _ in 0..self.chance.within(1, max) {
             match kind {
                 Kind::Jobs => self.new_job(queue),
                 Kind::Calls => self.new_call(queue, None),

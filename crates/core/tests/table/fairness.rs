@@ -1,4 +1,4 @@
-//! Tests of fairness between queues: the queue with the least busy time for its weight goes next.
+//! Tests of fairness between queues: the queue with the lowest busy time for its weight goes next.
 use crate::support::*;
 use stoker_core::*;
 

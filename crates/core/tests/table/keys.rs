@@ -143,11 +143,7 @@ fn a_flood_of_tenants_shares_buckets() {
     }
     w.core.check_invariants();
     let known = (0..4_500).filter(|n| w.core.knows_key(queue, format!("tenant {n}").as_bytes()));
-    assert_eq!(
-        known.count(),
-        4_095,
-        "4096 keys, that of no tenant among them"
-    );
+    assert_eq!(known.count(), 4_095, "4096 keys, one of them for no tenant");
     let bucket = |n: &u8| w.core.knows_key(queue, &[255, *n]);
     let buckets = (0..=255).filter(bucket).count();
     assert!(buckets > 150, "405 tenants crowd {buckets} buckets");

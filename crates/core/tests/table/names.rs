@@ -2,7 +2,7 @@
 use crate::support::*;
 use stoker_core::*;
 
-/// A call waits while a pool may still announce its name. After all pools were ready, the call is ended.
+/// A call waits while a pool may still announce its name. After all pools were ready, the call is rejected.
 #[test]
 fn unknown_calls_wait_until_every_pool_was_ready() {
     let mut w = World::default();

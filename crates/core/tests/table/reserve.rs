@@ -69,7 +69,7 @@ fn kept_slots_never_serve_other_queues() {
     assert_eq!(w.assigned(&tasks).len(), 2, "and kept again");
 }
 
-/// A queue that is served by two pools has its kept slot only once: after it has got a slot in one pool,
+/// A queue that is served by two pools has its kept slot only once: after it has a slot in one pool,
 /// the other pool keeps none for it.
 #[test]
 fn a_slot_kept_in_two_pools_is_taken_once() {

@@ -249,7 +249,7 @@ fn workers_that_leave_during_a_task_are_not_failed_boots_of_a_proven_version() {
         let took = leave_again_and_again(&mut w, bad);
         assert!(
             took <= secs(1),
-            "each start waits a moment at the most: {took:?}"
+            "each start waits at most a moment: {took:?}"
         );
         all.0 += took.0;
     }

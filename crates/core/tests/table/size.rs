@@ -76,7 +76,7 @@ fn a_pool_whose_workers_boot_quickly_grows_only_for_tasks_that_may_run() {
             ..QueueConfig::default()
         },
     ];
-    for (config, most) in limits.into_iter().zip([2, 2, 1]) {
+    for (config, max) in limits.into_iter().zip([2, 2, 1]) {
         let (mut w, pool) = World::ready(quick.clone());
         let (mail, other) = (
             w.jobs(pool, "mail", config),
@@ -84,7 +84,7 @@ fn a_pool_whose_workers_boot_quickly_grows_only_for_tasks_that_may_run() {
         );
         w.submit_many(6, &job(mail).limit(secs(3_600)).key("a"));
         let all = w.live().len() + w.starting().len();
-        assert_eq!(all, most, "workers for a queue that is limited");
+        assert_eq!(all, max, "workers for a queue that is limited");
         let queue = w.queue(other);
         w.step(Event::Paused {
             queue,
@@ -92,13 +92,13 @@ fn a_pool_whose_workers_boot_quickly_grows_only_for_tasks_that_may_run() {
         });
         w.submit_many(4, &job(other));
         let all = w.live().len() + w.starting().len();
-        assert_eq!(all, most, "workers for a paused queue");
+        assert_eq!(all, max, "workers for a paused queue");
         w.step(Event::Paused {
             queue,
             paused: false,
         });
         let all = w.live().len() + w.starting().len();
-        assert!(all > most && all <= most + 4, "{all} workers");
+        assert!(all > max && all <= max + 4, "{all} workers");
     }
 }
 
@@ -334,7 +334,7 @@ fn scaling_down_stops_idle_workers_first() {
     assert!(first.is_some() && idle.is_some() && last.is_some());
 }
 
-/// A booting worker has no task, so it is ended before a worker that serves.
+/// A booting worker has no task, so it is stopped before a worker that serves.
 #[test]
 fn scaling_down_stops_booting_workers_first() {
     let (mut w, pool, mail, _) = busy(between(2, 4));

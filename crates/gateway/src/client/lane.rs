@@ -30,13 +30,13 @@ impl Lane {
     pub(super) fn free(&self) -> Option<Rc<Connection>> {
         let connections = self.connections.borrow();
         let free = connections.iter().filter(|connection| connection.is_free());
-        let least = free.min_by_key(|connection| connection.in_flight());
-        least.cloned()
+        let least_busy = free.min_by_key(|connection| connection.in_flight());
+        least_busy.cloned()
     }
 
-    /// Opens another connection, for later requests, if each one has at least `most` requests in flight.
-    pub(super) fn grow(self: &Rc<Self>, most: usize, client: &Client, uid: u32) {
-        let is_busy = self.free().is_none_or(|free| free.in_flight() >= most);
+    /// Opens another connection, for later requests, if each one has at least `limit` requests in flight.
+    pub(super) fn grow(self: &Rc<Self>, limit: usize, client: &Client, uid: u32) {
+        let is_busy = self.free().is_none_or(|free| free.in_flight() >= limit);
         if is_busy && !self.is_opening.get() && self.connections() < MAX_CONNECTIONS {
             self.start_opening(client, uid);
         }

@@ -22,7 +22,7 @@ pub struct Part {
 /// The end of an answer, which comes with its last part.
 #[derive(Debug)]
 pub struct End {
-    /// OK, or why the answer ends too early. The body is then a text about that.
+    /// OK, or why the answer ends too early. The body then states the reason.
     pub status: Status,
     /// Fields that follow the body, each a line `name: value` with CR LF.
     pub trailers: Bytes,

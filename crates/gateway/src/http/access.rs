@@ -64,23 +64,23 @@ impl Access {
         // In HTTP/2 the host is in `:authority`.
         let authority = uri.authority().map(|authority| authority.as_str());
         let Some(host) = authority.or(host) else {
-            return Err(rejected("the request has no Host header"));
+            return Err(forbidden("the request has no Host header"));
         };
         if !self.is_own_host(host) {
-            return Err(rejected(
+            return Err(forbidden(
                 "this Host is not allowed: use localhost or 127.0.0.1, or add the name to [http] hosts",
             ));
         }
         let origin = headers.get(ORIGIN).map(|origin| origin.as_bytes());
         if origin.is_some_and(|origin| !is_origin_of(origin, host)) {
-            return Err(rejected(
+            return Err(forbidden(
                 "requests from pages of another origin are not allowed",
             ));
         }
         let site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
         match site {
             None | Some(b"same-origin" | b"none") => Ok(()),
-            Some(_) => Err(rejected(
+            Some(_) => Err(forbidden(
                 "requests from pages of another origin are not allowed",
             )),
         }
@@ -135,7 +135,7 @@ fn is_origin_of(origin: &[u8], host: &str) -> bool {
     rest.is_some_and(|rest| rest.eq_ignore_ascii_case(host.as_bytes()))
 }
 
-fn rejected(text: &str) -> Problem {
+fn forbidden(text: &str) -> Problem {
     Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", text)
 }
 

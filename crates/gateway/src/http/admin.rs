@@ -116,8 +116,8 @@ fn of_query(query: &str, known: &[Field]) -> Result<String, Problem> {
     Ok(Value::Object(fields).to_string())
 }
 
-/// Converts a text to a value of a schema. If that is not possible it stays a text, and the server's error says what is
-/// expected.
+/// Converts a string to a value of a schema. If that is not possible it stays a string, and the server's error says what
+/// is expected.
 fn typed(schema: &Value, text: &str) -> Value {
     let parsed = match schema["type"].as_str() {
         Some("integer") => text.parse().ok().map(|number: u64| number.into()),

@@ -188,7 +188,7 @@ async fn serve_site(
     }
 }
 
-/// Whether the first byte of a connection is that of a TLS handshake.
+/// Whether the first byte of a connection begins a TLS handshake.
 async fn begins_with_tls(socket: &TcpStream) -> bool {
     const HANDSHAKE: u8 = 0x16;
     let mut first = [0];

@@ -271,11 +271,11 @@ fn percentiles(
     name: &'static str,
     help: &str,
     queues: &[Queue],
-    of: impl Fn(&Queue) -> &Percentiles,
+    percentiles_of: impl Fn(&Queue) -> &Percentiles,
 ) {
     page.family(name, Kind::Gauge, help);
     for queue in queues {
-        let known = of(queue);
+        let known = percentiles_of(queue);
         for (percentile, ms) in [("50", known.p50), ("99", known.p99)] {
             if let Some(ms) = ms {
                 let labels = [

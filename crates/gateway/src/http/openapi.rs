@@ -78,7 +78,7 @@ fn get(path: &str, kind: &str, doc: &str, errors: &Value) -> Value {
     let mut described = json!({
         "operationId": path.trim_start_matches('/').replace('.', "_"),
         "description": doc,
-        "responses": with(errors, &json!({
+        "responses": add_common_responses(errors, &json!({
             "200": {"description": doc, "content": {kind: {}}},
         })),
     });
@@ -90,7 +90,7 @@ fn get(path: &str, kind: &str, doc: &str, errors: &Value) -> Value {
 
 fn call(errors: &Value) -> Value {
     let mut parameters = vec![
-        named("method", "A method: SERVICE.METHOD"),
+        path_parameter("method", "A method: SERVICE.METHOD"),
         header(
             "timeout",
             "Deadline, such as 500ms or 2s; the default is the service's",
@@ -102,7 +102,7 @@ fn call(errors: &Value) -> Value {
             &json!({"type": "boolean"}),
         ),
     ];
-    parameters.extend(shared());
+    parameters.extend(common_headers());
     parameters.push(header("key", "Fairness key: the tenant", &text(MAX_KEY)));
     json!({"post": {
         "operationId": "call",
@@ -110,15 +110,15 @@ fn call(errors: &Value) -> Value {
          JSON, protobuf, msgpack, or raw for all others.",
         "parameters": parameters,
         "requestBody": {"content": {"application/json": {}, "application/octet-stream": {}}},
-        "responses": with(errors, &json!({
+        "responses": add_common_responses(errors, &json!({
             "200": {"description": "The worker's answer.", "content": {"application/json": {}, "application/octet-stream": {}}},
         })),
     }})
 }
 
 fn push(errors: &Value) -> Value {
-    let mut parameters = vec![named("queue", "A queue")];
-    parameters.extend(shared());
+    let mut parameters = vec![path_parameter("queue", "A queue")];
+    parameters.extend(common_headers());
     for option in OPTIONS {
         let schema = match option.kind {
             Kind::Flag => json!({"type": "boolean"}),
@@ -134,7 +134,7 @@ fn push(errors: &Value) -> Value {
         "description": "Pushes a job, whose payload is the body. Returns after the job has been written to the store.",
         "parameters": parameters,
         "requestBody": {"content": {"application/json": {}, "application/octet-stream": {}}},
-        "responses": with(errors, &json!({
+        "responses": add_common_responses(errors, &json!({
             "201": {"description": "The job's id.", "content": {"application/json": {"schema": id_schema()}}},
         })),
     }})
@@ -176,17 +176,17 @@ fn batch(errors: &Value) -> Value {
     json!({"post": {
         "operationId": "push_batch",
         "description": "Pushes many jobs. The answer has an id or a problem for each job, in the same order.",
-        "parameters": [named("queue", "A queue")],
+        "parameters": [path_parameter("queue", "A queue")],
         "requestBody": {"required": true, "content": {"application/json": {"schema": body}}},
-        "responses": with(errors, &json!({
+        "responses": add_common_responses(errors, &json!({
             "201": {"description": "All jobs were pushed.", "content": answered},
             "207": {"description": "Some jobs were not pushed.", "content": answered},
         })),
     }})
 }
 
-/// The responses of an operation: its own, and those of every operation.
-fn with(errors: &Value, own: &Value) -> Value {
+/// The responses of an operation: its own, and the ones that all operations have.
+fn add_common_responses(errors: &Value, own: &Value) -> Value {
     let all = [own, errors].into_iter().filter_map(Value::as_object);
     let all = all
         .flatten()
@@ -221,7 +221,7 @@ fn text(max: usize) -> Value {
     json!({"type": "string", "minLength": 1, "maxLength": max})
 }
 
-fn named(name: &str, doc: &str) -> Value {
+fn path_parameter(name: &str, doc: &str) -> Value {
     json!({"name": name, "in": "path", "required": true, "description": doc, "schema": {"type": "string"}})
 }
 
@@ -231,7 +231,7 @@ fn header(name: &str, doc: &str, schema: &Value) -> Value {
 }
 
 /// The headers that calls and pushes have in common.
-fn shared() -> Vec<Value> {
+fn common_headers() -> Vec<Value> {
     let plain = |name: &str, doc: &str, schema: Value| json!({"name": name, "in": "header", "description": doc, "schema": schema});
     vec![
         header(

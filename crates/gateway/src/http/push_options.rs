@@ -26,7 +26,7 @@ pub(crate) enum Kind {
     Timestamp,
     /// A whole number, with this number of bytes on the wire.
     Number(usize),
-    /// A text of at most this number of bytes.
+    /// A string of at most this number of bytes.
     Text(usize),
     Flag,
 }

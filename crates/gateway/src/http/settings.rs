@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct Settings {
     /// The file with the token that clients on TCP must send.
     pub token_file: PathBuf,
-    /// The host names that requests on TCP may have, in addition to those of loopback.
+    /// The host names that requests on TCP may have, in addition to the names of loopback.
     pub hosts: Vec<String>,
     pub max_connections: usize,
     /// `max_connections` has its default value.

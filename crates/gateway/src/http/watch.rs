@@ -19,7 +19,7 @@ use tokio::time::Instant;
 /// How long a new connection without a request is not closed to make room for another one.
 const FIRST_REQUEST_TIME: Duration = Duration::from_secs(1);
 
-/// The activity of one connection. Recorded times are those of the last check before the activity.
+/// The activity of one connection. Each recorded time is the time of the last check before the activity.
 pub(crate) struct Activity {
     /// When the connection was accepted, or when the last write succeeded or the last request ended.
     active: Cell<Instant>,

@@ -40,7 +40,7 @@ fn start(relay: &Rc<Relay>, socket: TcpStream, address: SocketAddr) {
     }
     add(&relay.stats.accepted, 1);
     let Some(pending) = relay.pending_peers.place(address.ip()) else {
-        // Closed without a message, because the peers that fill the places have not sent anything either.
+        // The connection is closed without a message, because the peers that fill the places have not sent anything either.
         add(&relay.stats.rejected, 1);
         return;
     };

@@ -204,7 +204,7 @@ fn check_hello(
     hello: &Hello,
     address: IpAddr,
 ) -> Result<(ActiveToken, Proof), Rejection> {
-    // Checked here as well as periodically, so that a new token is valid as soon as it has been created.
+    // The file is checked here as well as periodically, so that a new token is valid as soon as it has been created.
     relay.refresh_tokens();
     let has_certificate_for = |name: &str| match socket {
         PeerSocket::Tls(stream) => client_certificate::has_certificate_for(stream, name),

@@ -57,13 +57,13 @@ fn hello_for_server(relay: &Relay, peer: &AuthenticatedPeer, out: &mut Vec<u8>) 
         uid: None,
         session: None,
         held: Vec::new(),
-        relayed: Some(relayed(relay, &token, peer.address.to_string())),
+        relayed: Some(relayed_fields(relay, &token, peer.address.to_string())),
         ..peer.hello.clone()
     };
     encode_hello(&hello, out);
 }
 
-fn relayed(relay: &Relay, token: &Token, address: String) -> Relayed {
+fn relayed_fields(relay: &Relay, token: &Token, address: String) -> Relayed {
     Relayed {
         token: relay.client.token().to_owned(),
         owner: format!("token:{}", token.name),
@@ -91,7 +91,7 @@ pub(super) fn report_limits(relay: &Relay, token: &Token) {
     let hello = Hello {
         v: vec![1],
         name: "relay".to_owned(),
-        relayed: Some(relayed(relay, token, String::new())),
+        relayed: Some(relayed_fields(relay, token, String::new())),
         ..Hello::default()
     };
     let mut pump = Pump::default();

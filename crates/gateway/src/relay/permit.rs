@@ -33,7 +33,7 @@ pub(super) fn check_request(token: &Token, frame: &Frame<'_>, body: usize) -> Ve
     if frame.name.starts_with("stoker.") {
         return match body <= MAX_OPERATION {
             true => Verdict::NeedsBody,
-            false => Verdict::Reject(denied(token, frame.name, Role::Admin)),
+            false => Verdict::Reject(missing_role(token, frame.name, Role::Admin)),
         };
     }
     match token.permits_method(Role::Call, frame.name) {
@@ -44,7 +44,7 @@ pub(super) fn check_request(token: &Token, frame: &Frame<'_>, body: usize) -> Ve
                 "token '{name}' does not permit calls of the service '{service}': add it with 'stoker token set {name} --services', which replaces the whole list"
             )))
         }
-        false => Verdict::Reject(denied(token, frame.name, Role::Call)),
+        false => Verdict::Reject(missing_role(token, frame.name, Role::Call)),
     }
 }
 
@@ -54,11 +54,11 @@ fn queue_denied(token: &Token, queue: &str) -> Rejection {
         true => Rejection::denied(format!(
             "token '{name}' does not permit pushes to the queue '{queue}': add it with 'stoker token set {name} --queues', which replaces the whole list"
         )),
-        false => denied(token, "stoker.push", Role::Push),
+        false => missing_role(token, "stoker.push", Role::Push),
     }
 }
 
-fn denied(token: &Token, what: &str, needed: Role) -> Rejection {
+fn missing_role(token: &Token, what: &str, needed: Role) -> Rejection {
     let name = &token.name;
     Rejection::denied(format!(
         "token '{name}' does not permit {what}: it needs the role {needed}"
@@ -89,7 +89,7 @@ pub(super) fn check_operation(token: &Token, method: &str, body: &[u8]) -> Resul
     };
     match shows_job || token.has(needed) {
         true => Ok(()),
-        false => Err(denied(token, &format!("{method} {op}"), needed)),
+        false => Err(missing_role(token, &format!("{method} {op}"), needed)),
     }
 }
 
@@ -106,7 +106,7 @@ pub(super) fn check_hello(token: &Token, hello: &Hello) -> Result<(), Rejection>
         };
     }
     if !token.has(Role::Work) && !token.has(Role::Admin) {
-        return Err(denied(token, "workers", Role::Work));
+        return Err(missing_role(token, "workers", Role::Work));
     }
     let mut queues = hello.jobs.iter();
     if let Some(queue) = queues.find(|queue| !serves_queue(token, queue)) {

@@ -20,7 +20,8 @@ pub(super) async fn serve_client(relay: &Rc<Relay>, mut peer: AuthenticatedPeer)
         return pump.finish_server(&mut server).await;
     }
     pump.append_error(&end, &filter);
-    // Closed first, so that the server does not wait until the client has read its last answers.
+    // The connection to the server is closed first, so that the server does not wait until the client has read its last
+    // answers.
     drop(server);
     pump.finish_peer(socket).await;
 }

@@ -71,8 +71,8 @@ impl Tokens {
     }
 
     fn load(&self) -> Result<(), FileError> {
-        // Set before the file is read, so that a change in the meantime is noticed by the next call; and set even if
-        // reading fails, so that an invalid file is reported only once.
+        // The version is set before the file is read, so that the next call notices a change in the meantime; and even
+        // if reading fails, so that an invalid file is reported only once.
         self.version.set(self.current_version());
         let tokens = read(&self.path)?;
         let mut by_name = self.by_name.borrow_mut();
@@ -96,8 +96,8 @@ impl Tokens {
     ) -> Result<(ActiveToken, Proof), Rejection> {
         let now = now_ms();
         let found = match presented {
-            Some(presented) => self.by_secret(presented, now),
-            None => self.by_certificate(has_certificate_for),
+            Some(presented) => self.find_by_secret(presented, now),
+            None => self.find_by_certificate(has_certificate_for),
         };
         let Some((active, proof)) = found else {
             let text = match presented {
@@ -121,11 +121,11 @@ impl Tokens {
         Ok((active, proof))
     }
 
-    fn by_secret(&self, presented: &str, now: u64) -> Option<(ActiveToken, Proof)> {
+    fn find_by_secret(&self, presented: &str, now: u64) -> Option<(ActiveToken, Proof)> {
         let (name, secret) = split_secret(presented)?;
         let by_name = self.by_name.borrow();
         let Some(active) = by_name.get(name) else {
-            // Compared with a dummy, so that the time does not reveal which names exist.
+            // Compare with a dummy, so that the time does not reveal which names exist.
             let dummy = Secret {
                 sha256: "0".repeat(64),
                 expires_ms: None,
@@ -137,7 +137,7 @@ impl Tokens {
         Some((active.clone(), Proof::Secret(found.sha256.clone())))
     }
 
-    fn by_certificate(&self, is_for: impl Fn(&str) -> bool) -> Option<(ActiveToken, Proof)> {
+    fn find_by_certificate(&self, is_for: impl Fn(&str) -> bool) -> Option<(ActiveToken, Proof)> {
         let by_name = self.by_name.borrow();
         let mut found = by_name.values().filter_map(|active| {
             let name = active.token.certificate.as_deref()?;

@@ -22,7 +22,7 @@ impl Usage {
     /// Counts another connection, or rejects it if the limit has been reached.
     pub(super) fn connect(&self, token: &Token) -> Result<(), Rejection> {
         let (name, open) = (&token.name, self.connections.get());
-        if token.connections.is_some_and(|most| open >= most) {
+        if token.connections.is_some_and(|max| open >= max) {
             let text = format!("token '{name}' has reached its limit of {open} connections");
             return Err(Rejection::limit(text, CONNECT_RETRY_MS));
         }
@@ -37,7 +37,7 @@ impl Usage {
     /// Counts another request, or rejects it if the limit has been reached.
     pub(super) fn begin(&self, token: &Token) -> Result<(), Rejection> {
         let (name, open) = (&token.name, self.inflight.get());
-        if token.inflight.is_some_and(|most| open >= most) {
+        if token.inflight.is_some_and(|max| open >= max) {
             let text =
                 format!("token '{name}' has reached its limit of {open} unanswered requests");
             return Err(Rejection::limit(text, RETRY_MS));

@@ -119,7 +119,7 @@ impl Token {
         let invalid = |text: String| Err(InvalidToken(text));
         if !is_name(&self.name) {
             return invalid(format!(
-                "invalid token name \"{}\": expected 1 to {MAX_NAME} characters of A-Z a-z 0-9 _ -",
+                "invalid token name \"{}\": expected 1 to {MAX_NAME} characters from A-Z a-z 0-9 _ -",
                 self.name
             ));
         }

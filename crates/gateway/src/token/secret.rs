@@ -31,7 +31,7 @@ impl Secret {
     }
 }
 
-/// Creates a secret. Returns the text that a peer presents, and the hash to store.
+/// Creates a secret. Returns the string that a peer presents, and the hash to store.
 pub fn new_secret(name: &str) -> io::Result<(String, Secret)> {
     let secret = random_hex::<SECRET_BYTES>()?;
     let stored = Secret {
@@ -41,7 +41,7 @@ pub fn new_secret(name: &str) -> io::Result<(String, Secret)> {
     Ok((format!("{name}.{secret}"), stored))
 }
 
-/// Splits the text that a peer presents into the token's name and the secret.
+/// Splits the string that a peer presents into the token's name and the secret.
 #[must_use]
 pub fn split_secret(presented: &str) -> Option<(&str, &str)> {
     presented.split_once('.')

@@ -1,5 +1,5 @@
 //! Charts: a strip for each row, with a dot for the median and a line for its confidence interval. Positions are percentages,
-//! so a strip fits any width, and texts are outside of it.
+//! so a strip fits any width, and all labels are outside of it.
 
 use super::text::{escape, shown};
 use super::{FIGURES, Kind, Report, Unit};
@@ -17,15 +17,15 @@ pub(super) fn chart(report: &Report, key: &str) -> String {
         .rows
         .iter()
         .filter_map(|row| Some((row, row.result.as_ref().ok()?.figure(key)?)));
-    let rows: Vec<_> = rows.filter(|(_, of)| of.low > 0.0).collect();
+    let rows: Vec<_> = rows.filter(|(_, summary)| summary.low > 0.0).collect();
     let base = match figure.unit {
         Unit::Bytes => f64::from(1 << 20),
         Unit::Microseconds | Unit::PerSecond => 1.0,
     };
-    let Some(scale) = Scale::of(base, rows.iter().map(|(_, of)| *of)) else {
+    let Some(scale) = Scale::of(base, rows.iter().map(|(_, summary)| *summary)) else {
         return String::new();
     };
-    let strips = rows.iter().map(|(row, of)| {
+    let strips = rows.iter().map(|(row, summary)| {
         let class = match row.kind {
             Kind::Strategy => "row",
             Kind::Reference => "row reference",
@@ -34,8 +34,8 @@ pub(super) fn chart(report: &Report, key: &str) -> String {
         format!(
             "<div class=\"{class}\"><span>{}</span>{}<span class=\"value\">{}</span></div>\n",
             escape(&row.name),
-            scale.strip(*of),
-            shown(figure.unit, of.median)
+            scale.strip(*summary),
+            shown(figure.unit, summary.median)
         )
     });
     let strips: String = strips.collect();
@@ -60,13 +60,13 @@ struct Scale {
 
 impl Scale {
     fn of(base: f64, all: impl Iterator<Item = Summary> + Clone) -> Option<Self> {
-        let least = all.clone().map(|of| of.low).reduce(f64::min)?;
-        let most = all.map(|of| of.high).reduce(f64::max)?;
-        let low = (least / base).log10().floor() as i32;
+        let min = all.clone().map(|summary| summary.low).reduce(f64::min)?;
+        let max = all.map(|summary| summary.high).reduce(f64::max)?;
+        let low = (min / base).log10().floor() as i32;
         Some(Self {
             base,
             low,
-            high: ((most / base).log10().ceil() as i32).max(low + 1),
+            high: ((max / base).log10().ceil() as i32).max(low + 1),
         })
     }
 
@@ -81,13 +81,14 @@ impl Scale {
             * 100.0
     }
 
-    fn strip(&self, of: Summary) -> String {
+    fn strip(&self, summary: Summary) -> String {
         let grid = (self.low..=self.high).map(|power| {
             let at = self.position(self.line(power));
             format!("<line class=\"grid\" x1=\"{at:.2}%\" x2=\"{at:.2}%\" y1=\"0\" y2=\"100%\"/>")
         });
         let grid: String = grid.collect();
-        let [low, median, high] = [of.low, of.median, of.high].map(|value| self.position(value));
+        let [low, median, high] =
+            [summary.low, summary.median, summary.high].map(|value| self.position(value));
         format!(
             "<svg aria-hidden=\"true\">{grid}<line class=\"range\" x1=\"{low:.2}%\" x2=\"{high:.2}%\" y1=\"50%\" y2=\"50%\"/>\
              <circle class=\"dot\" cx=\"{median:.2}%\" cy=\"50%\" r=\"5\"/></svg>"
@@ -107,16 +108,16 @@ mod tests {
 
     #[test]
     fn values_are_placed_by_their_ratio() {
-        let of = |value: f64| Summary {
+        let summary = |value: f64| Summary {
             median: value,
             low: value / 2.0,
             high: value * 2.0,
         };
-        let scale = Scale::of(1.0, [of(30.0), of(4000.0)].into_iter()).unwrap();
+        let scale = Scale::of(1.0, [summary(30.0), summary(4000.0)].into_iter()).unwrap();
         assert_eq!((scale.low, scale.high), (1, 4));
         assert!((scale.position(10.0), scale.position(10_000.0)) == (0.0, 100.0));
         assert!((scale.position(1000.0) - 200.0 / 3.0).abs() < 1e-9);
-        let megabytes = Scale::of(1e3, [of(30e3), of(4e6)].into_iter()).unwrap();
+        let megabytes = Scale::of(1e3, [summary(30e3), summary(4e6)].into_iter()).unwrap();
         assert_eq!(
             (megabytes.low, megabytes.high, megabytes.line(1)),
             (1, 4, 10e3)

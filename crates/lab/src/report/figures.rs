@@ -17,20 +17,20 @@ pub struct Figure {
     pub key: &'static str,
     pub title: &'static str,
     pub unit: Unit,
-    pub(super) of: fn(&Round) -> Option<f64>,
+    pub(super) value_of: fn(&Round) -> Option<f64>,
 }
 
 const fn figure(
     key: &'static str,
     title: &'static str,
     unit: Unit,
-    of: fn(&Round) -> Option<f64>,
+    value_of: fn(&Round) -> Option<f64>,
 ) -> Figure {
     Figure {
         key,
         title,
         unit,
-        of,
+        value_of,
     }
 }
 

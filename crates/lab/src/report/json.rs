@@ -68,18 +68,18 @@ fn figures(measured: &Measured) -> Value {
     all.into()
 }
 
-fn interval(of: Summary) -> Value {
+fn interval(summary: Summary) -> Value {
     let round = |value: f64| (value * 10.0).round() / 10.0;
-    json!({"median": round(of.median), "low": round(of.low), "high": round(of.high)})
+    json!({"median": round(summary.median), "low": round(summary.low), "high": round(summary.high)})
 }
 
-fn isolation(of: &Isolation) -> Value {
+fn isolation(isolation: &Isolation) -> Value {
     let verdicts: Map<_, _> = ASPECTS
         .iter()
-        .zip(of.verdicts)
+        .zip(isolation.verdicts)
         .map(|(name, verdict)| (name.replace(' ', "_"), json!(verdict)))
         .collect();
-    json!({"measured": of.measured, "isolated": verdicts})
+    json!({"measured": isolation.measured, "isolated": verdicts})
 }
 
 fn history(way: &History) -> Value {

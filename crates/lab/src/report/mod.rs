@@ -87,7 +87,7 @@ impl From<&[Round]> for Measured {
         Self {
             figures: FIGURES.each_ref().map(|figure| {
                 // A figure that some round lacks has no median of all rounds.
-                let values: Option<Vec<f64>> = rounds.iter().map(figure.of).collect();
+                let values: Option<Vec<f64>> = rounds.iter().map(figure.value_of).collect();
                 values.and_then(summarize)
             }),
             requests: rounds.iter().map(|round| round.requests).sum(),
@@ -118,7 +118,7 @@ impl Report {
         }
     }
 
-    /// How much larger or smaller each figure of the null row is than that of the row which it repeats, as a ratio.
+    /// How much larger or smaller each figure of the null row is than in the row that it repeats, as a ratio.
     #[must_use]
     pub fn noise(&self, key: &str) -> Option<f64> {
         let null = self.rows.iter().find(|row| row.kind == Kind::Null)?;
@@ -151,7 +151,9 @@ mod tests {
         });
         assert_eq!(measured.figure("p50_us"), expected);
         assert_eq!(
-            measured.figure("total_rss_bytes").map(|of| of.median),
+            measured
+                .figure("total_rss_bytes")
+                .map(|summary| summary.median),
             Some(2e7)
         );
         assert_eq!(measured.figure("none"), None);

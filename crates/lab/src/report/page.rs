@@ -48,7 +48,7 @@ impl Report {
             _ => String::new(),
         };
         format!(
-            "<p>GET <code>{}</code>, {} rounds of {} s for each way, {} workers, {} processors. Times are those of one request at a time, without a pause unless it says otherwise; at \
+            "<p>GET <code>{}</code>, {} rounds of {} s for each way, {} workers, {} processors. Times are for one request at a time, without a pause unless it says otherwise; at \
              saturation there are {CONNECTIONS} connections. Each figure is the median of the rounds; the range below it, and the line in a chart, is \
              its confidence interval ({:.1} %).</p>\n{noise}",
             escape(&self.path),
@@ -77,24 +77,24 @@ impl Report {
                     .iter()
                     .zip(measured.figures)
                     .map(|(figure, summary)| match summary {
-                        Some(of) => format!(
+                        Some(summary) => format!(
                             "<td class=\"number\">{}<small>{}</small></td>",
-                            shown(figure.unit, of.median),
-                            range(figure.unit, of)
+                            shown(figure.unit, summary.median),
+                            range(figure.unit, summary)
                         ),
                         None => "<td class=\"number\">–</td>".to_owned(),
                     });
             let cells: String = cells.collect();
             format!(
                 "<tr><th>{}</th>{cells}<td class=\"number\">{} of {}</td></tr>\n",
-                named(row),
+                row_heading(row),
                 measured.failed,
                 measured.requests
             )
         });
         let rows: String = rows.collect();
         format!(
-            "<h2>All figures</h2>\n<p class=\"note\">CPU time is that of all processes of the server, at saturation.</p>\n<div class=\"scroll\"><table>\n\
+            "<h2>All figures</h2>\n<p class=\"note\">CPU time is the total of all processes of the server, at saturation.</p>\n<div class=\"scroll\"><table>\n\
              <tr><th></th>{heads}<th class=\"number\">failed requests</th></tr>\n{rows}</table></div>\n"
         )
     }
@@ -114,7 +114,7 @@ impl Report {
             };
             Some(format!(
                 "<tr><th>{}</th>{cells}<td>{source}</td></tr>\n",
-                named(row)
+                row_heading(row)
             ))
         });
         let rows: String = rows.collect();
@@ -133,7 +133,7 @@ impl Report {
             .map(|(row, missing)| {
                 format!(
                     "<tr><th>{}</th><td>{}</td></tr>\n",
-                    named(row),
+                    row_heading(row),
                     why(missing)
                 )
             })
@@ -152,10 +152,10 @@ impl Report {
             let own = own.and_then(|(_, measured)| measured.figure("average_us").zip(measured.figure("minimum_us")));
             let own = own.map_or_else(|| "–".to_owned(), |(average, minimum)| format!("{:.2} / {:.2}", average.median / 1e3, minimum.median / 1e3));
             let letter = way.letter.map_or_else(String::new, |letter| format!(" ({letter})"));
-            let ((plain, least), (symfony, least_symfony)) = (way.plain, way.symfony);
+            let ((plain, min), (symfony, min_symfony)) = (way.plain, way.symfony);
             format!(
-                "<tr><th>{}{letter}</th><td class=\"number\">{own}</td><td class=\"number\">{plain} / {least}</td>\
-                 <td class=\"number\">{symfony} / {least_symfony}</td></tr>\n",
+                "<tr><th>{}{letter}</th><td class=\"number\">{own}</td><td class=\"number\">{plain} / {min}</td>\
+                 <td class=\"number\">{symfony} / {min_symfony}</td></tr>\n",
                 way.strategy
             )
         });
@@ -168,7 +168,7 @@ impl Report {
     }
 }
 
-fn named(row: &Row) -> String {
+fn row_heading(row: &Row) -> String {
     let name = escape(&row.name);
     match (row.makes_calls, row.kind) {
         (true, _) => format!("{name} <small>call, not request</small>"),

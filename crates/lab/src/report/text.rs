@@ -12,12 +12,12 @@ pub fn shown(unit: Unit, value: f64) -> String {
 
 /// The confidence interval of a value, in the unit of the value: `240–251`.
 #[must_use]
-pub fn range(unit: Unit, of: Summary) -> String {
-    let (divisor, digits, _) = scale(unit, of.median);
+pub fn range(unit: Unit, interval: Summary) -> String {
+    let (divisor, digits, _) = scale(unit, interval.median);
     format!(
         "{:.digits$}–{:.digits$}",
-        of.low / divisor,
-        of.high / divisor
+        interval.low / divisor,
+        interval.high / divisor
     )
 }
 
@@ -68,15 +68,15 @@ mod tests {
 
     #[test]
     fn an_interval_has_the_unit_of_its_value() {
-        let of = Summary {
+        let interval = Summary {
             median: 10_500.0,
             low: 9_400.0,
             high: 1.2e6,
         };
         assert_eq!(
             (
-                shown(Unit::Microseconds, of.median),
-                range(Unit::Microseconds, of)
+                shown(Unit::Microseconds, interval.median),
+                range(Unit::Microseconds, interval)
             ),
             ("10.5 ms".to_owned(), "9.4–1200.0".to_owned())
         );

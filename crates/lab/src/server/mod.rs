@@ -47,7 +47,7 @@ impl From<std::io::Error> for Stop {
     }
 }
 
-/// A server that has got ready. Its processes are ended when it is dropped.
+/// A server that is ready. Its processes are stopped when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     /// The first one answers requests, and each has been started by the lab.

@@ -128,7 +128,7 @@ fn stat_field(pid: i32, number: usize) -> Option<String> {
 pub struct Birth {
     /// The parent at present. It changes when the parent ends.
     pub parent: i32,
-    /// Clock ticks from the start of the machine to that of the process.
+    /// Clock ticks between the starts of the machine and of the process.
     pub ticks: u64,
 }
 

@@ -47,14 +47,14 @@ pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 
 /// The metadata of the file at a path, following symlinks.
 pub fn stat(path: &Path) -> io::Result<Stat> {
-    disk()?.metadata(path).map(of)
+    disk()?.metadata(path).map(stat_of)
 }
 
 pub fn stat_file(file: &File) -> io::Result<Stat> {
-    file.metadata().map(of)
+    file.metadata().map(stat_of)
 }
 
-fn of(found: vfs::Metadata) -> Stat {
+fn stat_of(found: vfs::Metadata) -> Stat {
     Stat {
         identity: (found.device, found.inode),
         len: found.len,

@@ -147,7 +147,11 @@ impl Plane {
 /// check, so an unauthorized request costs no more than its rejection.
 fn operation_of(frame: &Frame<'_>, is_administrator: bool) -> Result<&'static Operation, Rejected> {
     let method = frame.name;
-    let operations = || Operation::ALL.iter().filter(|of| of.method == method);
+    let operations = || {
+        Operation::ALL
+            .iter()
+            .filter(|operation| operation.method == method)
+    };
     if operations().next().is_none() {
         return Err(no_method(method));
     }

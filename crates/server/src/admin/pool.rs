@@ -33,9 +33,9 @@ impl Plane {
             .filter(|queue| queue.pools.contains(&pool));
         let reserved: u32 = queues.map(|queue| queue.config.reserve).sum();
         if self.guaranteed_slots_with(pool, min) < reserved {
-            let least = reserved.div_ceil(self.guaranteed_slots_with(pool, 1).max(1));
+            let needed = reserved.div_ceil(self.guaranteed_slots_with(pool, 1).max(1));
             return Err(Rejected::invalid(format!(
-                "the reserves of the pool's queues add up to {}, so min must be at least {least}",
+                "the reserves of the pool's queues add up to {}, so min must be at least {needed}",
                 counted(reserved, "worker")
             )));
         }

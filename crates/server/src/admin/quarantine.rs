@@ -191,7 +191,7 @@ impl Handle for quarantine::Clear {
         let count = plane
             .admin
             .quarantine
-            .clear(|of| service.is_none_or(|service| of == service));
+            .clear(|other| service.is_none_or(|service| other == service));
         Ok(Some(quarantine::Cleared { count }))
     }
 }

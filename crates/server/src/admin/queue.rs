@@ -79,7 +79,7 @@ impl QueueSetting {
     }
 
     /// The new value in the request, if it has one.
-    fn requested(self, set: &queue::Set) -> Option<u32> {
+    fn new_value(self, set: &queue::Set) -> Option<u32> {
         match self {
             Self::Weight => set.weight.map(|weight| weight.0 as u32),
             Self::Reserve => set.reserve.map(|reserve| reserve.0 as u32),
@@ -251,7 +251,7 @@ impl Plane {
         let id = self.queue_of(&set.queue.0)?;
         let mut overrides = self.overrides_of(id);
         for setting in QueueSetting::ALL {
-            match (set.reset, setting.requested(set)) {
+            match (set.reset, setting.new_value(set)) {
                 (true, _) => drop(overrides.set.remove(setting.key())),
                 (false, Some(number)) => {
                     overrides

@@ -22,7 +22,7 @@ impl Pool {
             && self.strategy.is_adapter == new.strategy.is_adapter
     }
 
-    /// The keys whose values differ from those of another pool, except its size.
+    /// The keys whose values differ from another pool, except its size.
     pub(crate) fn changed_keys(&self, new: &Self) -> Vec<&'static str> {
         let keys = POOL.changed(self, new).map(|key| key.name);
         keys.filter(|key| *key != "workers").collect()
@@ -43,7 +43,7 @@ impl Config {
         sections(&SERVICE, &self.services, &new.services, &mut all);
         // A site is compared by its keys, not by the service that is derived from them.
         let service_of_site = format!("{}.{SITE_PREFIX}", SERVICE.kind);
-        all.retain(|of| !of.key.starts_with(&service_of_site));
+        all.retain(|difference| !difference.key.starts_with(&service_of_site));
         sections(&SITE, &self.sites, &new.sites, &mut all);
         all
     }
@@ -87,7 +87,7 @@ impl Config {
         let queues = self.queues.iter().map(|queue| (&queue.pool, &queue.core));
         let services = self.services.iter();
         let services = services.map(|service| (&service.pool, &service.core));
-        let of_pool = queues.chain(services).filter(|(of, _)| *of == pool);
+        let of_pool = queues.chain(services).filter(|(name, _)| *name == pool);
         of_pool.map(|(_, core)| u64::from(core.reserve)).sum()
     }
 }
@@ -160,7 +160,8 @@ mod tests {
                    workers = 77\nmax_tasks = 3\n[pool.c]\ncommand = [\"x\"]\n[queue.q]\npool = \"c\"\n\
                    [queue.n]\npool = \"a\"\n[service.s]\npool = \"a\"\n";
         let (now, new) = (resolve("now", now).unwrap(), resolve("new", new).unwrap());
-        let keys = |of: Vec<Difference>| of.into_iter().map(|of| of.key).collect::<Vec<String>>();
+        let keys =
+            |all: Vec<Difference>| all.into_iter().map(|one| one.key).collect::<Vec<String>>();
         assert_eq!(
             keys(now.differences(&new)),
             [

@@ -32,7 +32,7 @@ pub(crate) enum Field<T: 'static> {
         set: fn(&mut T, u64),
     },
     Time {
-        least: Span,
+        min: Span,
         /// `"none"` is permitted and means [`Span::FOREVER`].
         or_none: bool,
         access: Access<T, Span>,
@@ -94,8 +94,8 @@ unsigned!(u8 u16 u32 u64 usize);
 macro_rules! at {
     ($($field:ident).+) => {
         crate::config::key::Access {
-            get: |of| &of.$($field).+,
-            set: |of, value| of.$($field).+ = value,
+            get: |config| &config.$($field).+,
+            set: |config, value| config.$($field).+ = value,
         }
     };
 }
@@ -105,8 +105,8 @@ macro_rules! number {
     ($($field:ident).+, $range:expr) => {
         crate::config::key::Field::Number {
             range: $range,
-            get: |of| crate::config::key::UnsignedInteger::widen(of.$($field).+),
-            set: |of, number| of.$($field).+ = crate::config::key::UnsignedInteger::narrow(number),
+            get: |config| crate::config::key::UnsignedInteger::widen(config.$($field).+),
+            set: |config, number| config.$($field).+ = crate::config::key::UnsignedInteger::narrow(number),
         }
     };
 }
@@ -115,8 +115,8 @@ macro_rules! size {
     ($($field:ident).+) => {
         crate::config::key::Field::Size {
             or_none: false,
-            get: |of| crate::config::key::UnsignedInteger::widen(of.$($field).+),
-            set: |of, size| of.$($field).+ = crate::config::key::UnsignedInteger::narrow(size),
+            get: |config| crate::config::key::UnsignedInteger::widen(config.$($field).+),
+            set: |config, size| config.$($field).+ = crate::config::key::UnsignedInteger::narrow(size),
         }
     };
 }
@@ -126,8 +126,8 @@ macro_rules! size_or_none {
     ($($field:ident).+) => {
         crate::config::key::Field::Size {
             or_none: true,
-            get: |of| crate::config::key::UnsignedInteger::widen(of.$($field).+),
-            set: |of, size| of.$($field).+ = crate::config::key::UnsignedInteger::narrow(size),
+            get: |config| crate::config::key::UnsignedInteger::widen(config.$($field).+),
+            set: |config, size| config.$($field).+ = crate::config::key::UnsignedInteger::narrow(size),
         }
     };
 }
@@ -137,8 +137,8 @@ macro_rules! word {
     ($($field:ident).+, $words:expr) => {
         crate::config::key::Field::Word {
             words: &$words,
-            get: |of| usize::from(of.$($field).+),
-            set: |of, at| of.$($field).+ = at == 1,
+            get: |config| usize::from(config.$($field).+),
+            set: |config, at| config.$($field).+ = at == 1,
         }
     };
 }
@@ -176,7 +176,7 @@ pub(crate) const fn start_key<T>(
 /// A time that may be zero.
 pub(crate) const fn time<T>(access: Access<T, Span>) -> Field<T> {
     Field::Time {
-        least: Span::ZERO,
+        min: Span::ZERO,
         or_none: false,
         access,
     }
@@ -185,7 +185,7 @@ pub(crate) const fn time<T>(access: Access<T, Span>) -> Field<T> {
 /// A time that can't be zero.
 pub(crate) const fn time_above_zero<T>(access: Access<T, Span>) -> Field<T> {
     Field::Time {
-        least: Span::from_millis(1),
+        min: Span::from_millis(1),
         or_none: false,
         access,
     }
@@ -194,7 +194,7 @@ pub(crate) const fn time_above_zero<T>(access: Access<T, Span>) -> Field<T> {
 /// A time above zero, or `"none"` for no limit.
 pub(crate) const fn time_or_none<T>(access: Access<T, Span>) -> Field<T> {
     Field::Time {
-        least: Span::from_millis(1),
+        min: Span::from_millis(1),
         or_none: true,
         access,
     }
@@ -239,10 +239,10 @@ impl<T> Key<T> {
                 set_if_some(section.number(key, range, out), |n| set(into, n));
             }
             Field::Time {
-                least,
+                min,
                 or_none,
                 access,
-            } => set_if_some(section.time(key, *least, *or_none, out), |time| {
+            } => set_if_some(section.time(key, *min, *or_none, out), |time| {
                 (access.set)(into, time);
             }),
             Field::Size { or_none, set, .. } => {
@@ -271,36 +271,36 @@ impl<T> Key<T> {
         }
     }
 
-    /// The value as TOML; `None` if the value means the same as leaving the key out. Two values are equal exactly
-    /// if their TOML is equal.
-    pub(crate) fn write(&self, of: &T) -> Option<String> {
+    /// The value as TOML; `None` if the value means the same as leaving the key out. Two values are equal if and
+    /// only if their TOML is equal.
+    pub(crate) fn write(&self, config: &T) -> Option<String> {
         match &self.field {
-            Field::Text(at) => (at.get)(of).as_deref().map(quote),
+            Field::Text(at) => (at.get)(config).as_deref().map(quote),
             Field::Path(at) => {
-                let path = (at.get)(of).as_deref();
+                let path = (at.get)(config).as_deref();
                 path.and_then(Path::to_str).map(quote)
             }
-            Field::Flag(at) => Some((at.get)(of).to_string()),
+            Field::Flag(at) => Some((at.get)(config).to_string()),
             Field::Texts(at, _) => {
-                let texts = (at.get)(of);
+                let texts = (at.get)(config);
                 (!texts.is_empty()).then(|| quote_list(texts))
             }
             Field::Number { range, get, .. } => {
-                let number = get(of);
+                let number = get(config);
                 range.contains(&number).then(|| number.to_string())
             }
             Field::Time {
                 or_none, access, ..
-            } => match *(access.get)(of) {
+            } => match *(access.get)(config) {
                 Span::FOREVER => or_none.then(|| quote("none")),
                 time => Some(write_time(time)),
             },
-            Field::Size { or_none, get, .. } => match get(of) {
+            Field::Size { or_none, get, .. } => match get(config) {
                 0 => or_none.then(|| quote("none")),
                 size => Some(format!("\"{size}B\"")),
             },
-            Field::Word { words, get, .. } => words.get(get(of)).map(|word| quote(word)),
-            Field::Other(other) => (other.write)(of),
+            Field::Word { words, get, .. } => words.get(get(config)).map(|word| quote(word)),
+            Field::Other(other) => (other.write)(config),
         }
     }
 }

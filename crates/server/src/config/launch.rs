@@ -78,7 +78,7 @@ impl Launch {
         fs::canonicalize(self.unresolved_base())
     }
 
-    /// The configuration to use: that of the last reload, or else that of the start.
+    /// The configuration to use: the one that was reloaded last, or else the one of the start.
     pub(crate) fn config(&self) -> Result<Config, ConfigError> {
         match self.reloaded.is_empty() {
             true => resolve("the configuration", &self.text),
@@ -100,15 +100,15 @@ impl Config {
         }
         // There may be thousands of queues, so their defaults are left out.
         let queue = Queue::new(String::new());
-        for of in &self.queues {
-            text += &QUEUE.to_toml(&of.name, of, Some(&queue));
+        for each in &self.queues {
+            text += &QUEUE.to_toml(&each.name, each, Some(&queue));
         }
         let service = Service::new(String::new());
-        for of in self.services.iter().filter(|of| !of.is_of_site()) {
-            text += &SERVICE.to_toml(&of.name, of, Some(&service));
+        for each in self.services.iter().filter(|each| !each.is_of_site()) {
+            text += &SERVICE.to_toml(&each.name, each, Some(&service));
         }
-        for of in &self.sites {
-            text += &SITE.to_toml(&of.name, of, None);
+        for site in &self.sites {
+            text += &SITE.to_toml(&site.name, site, None);
         }
         text
     }

@@ -410,7 +410,7 @@ impl Config {
     }
 }
 
-/// A text as a TOML basic string.
+/// Formats a string as a TOML basic string.
 #[must_use]
 pub fn quote(text: &str) -> String {
     let escaped = text.chars().map(|c| match c {

@@ -156,20 +156,20 @@ impl<'t, 'i> Section<'t, 'i> {
         })
     }
 
-    /// A time of at least `least`, or, if `or_none` is set, "none" for no limit.
+    /// A time of at least `min`, or, if `or_none` is set, "none" for no limit.
     pub(crate) fn time(
         &self,
         key: &str,
-        least: Span,
+        min: Span,
         or_none: bool,
         mistakes: &mut Mistakes<'_>,
     ) -> Option<Span> {
-        let above = match least {
+        let above = match min {
             Span::ZERO => String::new(),
-            least if least <= Span::from_millis(1) => " above 0".to_owned(),
-            least => format!(" of at least {} s", least.as_millis() / 1_000),
+            min if min <= Span::from_millis(1) => " above 0".to_owned(),
+            min => format!(" of at least {} s", min.as_millis() / 1_000),
         };
-        let example = if least < Span::from_secs(1) {
+        let example = if min < Span::from_secs(1) {
             "\"500ms\", "
         } else {
             ""
@@ -178,7 +178,7 @@ impl<'t, 'i> Section<'t, 'i> {
         let wanted = format!("a duration{above} such as {example}\"30s\", \"5m\"{none}");
         self.get(key, mistakes, &wanted, |value| match value.as_str()? {
             "none" if or_none => Some(Span::FOREVER),
-            text => parse_time(text).filter(|time| *time >= least),
+            text => parse_time(text).filter(|time| *time >= min),
         })
     }
 

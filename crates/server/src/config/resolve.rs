@@ -15,7 +15,7 @@ pub fn resolve(file: &str, text: &str) -> Result<Config, ConfigError> {
     resolve_with_limit(MAX_FILE, file, text)
 }
 
-/// Resolves a text that the program itself has written. It contains all keys, so the limit of a file does not
+/// Resolves TOML that the program itself has written. It contains all keys, so the limit of a file does not
 /// apply.
 pub(super) fn resolve_generated(text: &str) -> Result<Config, ConfigError> {
     resolve_with_limit(usize::MAX, "the configuration of the last reload", text)
@@ -125,7 +125,7 @@ fn table<'t, 'i>(
 }
 
 /// The sections `[kind.NAME]`, each with its name and its offset in the file.
-fn named<'t, 'i, T>(
+fn named_sections<'t, 'i, T>(
     root: &'t DeTable<'i>,
     schema: &Schema<T>,
     mistakes: &mut Mistakes<'_>,
@@ -137,7 +137,7 @@ fn named<'t, 'i, T>(
         let (path, at) = (format!("{kind}.{name}"), key.span().start);
         let is_reserved = name.starts_with("stoker.") || name.starts_with(stoker_wire::SITE_PREFIX);
         if stoker_wire::check_name(name.as_bytes()).is_err() || is_reserved {
-            let what = "expected a name of 1 to 255 characters of A-Z a-z 0-9 _ . : / @ - that does not start with \
+            let what = "expected a name of 1 to 255 characters from A-Z a-z 0-9 _ . : / @ - that does not start with \
             stoker. or http:".to_owned();
             mistakes.add(at, &path, what, None);
         }
@@ -187,7 +187,7 @@ fn read_section<'t, 'i, T>(
 
 fn read_pools(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> Vec<Pool> {
     let mut pools = Vec::new();
-    for (name, section, _) in named(root, &schema::POOL, mistakes) {
+    for (name, section, _) in named_sections(root, &schema::POOL, mistakes) {
         let mut pool = Pool::new(name);
         schema::POOL.read(&section, &mut pool, mistakes);
         pool.apply_strategy();
@@ -207,7 +207,7 @@ fn read_pools(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> Vec<Pool> {
 
 fn read_queues(root: &DeTable<'_>, pools: &[Pool], mistakes: &mut Mistakes<'_>) -> Vec<Queue> {
     let mut queues = Vec::new();
-    for (name, section, at) in named(root, &schema::QUEUE, mistakes) {
+    for (name, section, at) in named_sections(root, &schema::QUEUE, mistakes) {
         let mut queue = Queue::new(name);
         schema::QUEUE.read(&section, &mut queue, mistakes);
         queue.pool = pool_of(queue.pool, &section, at, pools, mistakes);
@@ -219,7 +219,7 @@ fn read_queues(root: &DeTable<'_>, pools: &[Pool], mistakes: &mut Mistakes<'_>) 
 
 fn read_services(root: &DeTable<'_>, pools: &[Pool], mistakes: &mut Mistakes<'_>) -> Vec<Service> {
     let mut services = Vec::new();
-    for (name, section, at) in named(root, &schema::SERVICE, mistakes) {
+    for (name, section, at) in named_sections(root, &schema::SERVICE, mistakes) {
         let mut service = Service::new(name);
         schema::SERVICE.read(&section, &mut service, mistakes);
         service.pool = pool_of(service.pool, &section, at, pools, mistakes);
@@ -235,11 +235,11 @@ fn read_sites(
     mistakes: &mut Mistakes<'_>,
 ) -> Vec<SiteConfig> {
     let mut sites = Vec::new();
-    for (name, section, at) in named(root, &schema::SITE, mistakes) {
+    for (name, section, at) in named_sections(root, &schema::SITE, mistakes) {
         let mut site = SiteConfig::new(&name);
         schema::SITE.read(&section, &mut site, mistakes);
         let pool = pool_of(site.service.pool.clone(), &section, at, pools, mistakes);
-        if let Some(pool) = pools.iter_mut().find(|of| of.name == pool) {
+        if let Some(pool) = pools.iter_mut().find(|other| other.name == pool) {
             super::site::check_pool(&section, &site, pool, mistakes);
             pool.sites.push(name);
         }
@@ -412,8 +412,8 @@ fn pool_of(
     let names = protocol_pools.iter().map(|pool| pool.name.as_str());
     if section.value("pool").is_some() {
         let what = match pools.iter().find(|pool| pool.name == name) {
-            // A value that is not a text has been reported already. An empty text is reported as an unknown pool.
-            None if name.is_empty() && section.value("pool").is_some_and(is_not_text) => {
+            // A value that is not a string has been reported already. An empty string is reported as an unknown pool.
+            None if name.is_empty() && section.value("pool").is_some_and(is_not_string) => {
                 return name;
             }
             None => format!("there is no pool '{name}'"),
@@ -475,6 +475,6 @@ fn check_reserves(config: &Config, root: &DeTable<'_>, mistakes: &mut Mistakes<'
     }
 }
 
-fn is_not_text(value: &Spanned<DeValue<'_>>) -> bool {
+fn is_not_string(value: &Spanned<DeValue<'_>>) -> bool {
     !value.get_ref().is_str()
 }

@@ -227,8 +227,8 @@ pub(super) fn check_addresses(config: &Config, root: &DeTable<'_>, mistakes: &mu
 /// Whether a listener on one address keeps another from listening on the other: they are the same, or one of them means
 /// all addresses of this machine. `[::]` includes those of IPv4.
 fn is_occupied(one: SocketAddr, other: SocketAddr) -> bool {
-    let includes = |all: SocketAddr, of: SocketAddr| {
-        all.ip().is_unspecified() && (all.is_ipv6() || of.is_ipv4())
+    let includes = |all: SocketAddr, one: SocketAddr| {
+        all.ip().is_unspecified() && (all.is_ipv6() || one.is_ipv4())
     };
     one.port() == other.port()
         && (one.ip() == other.ip() || includes(one, other) || includes(other, one))
@@ -249,7 +249,7 @@ fn conflict(one: &SiteConfig, other: &SiteConfig) -> Option<String> {
     }
     let same = one.hosts.iter().find(|host| {
         let mut hosts = other.hosts.iter();
-        hosts.any(|of| without_dot(of).eq_ignore_ascii_case(without_dot(host)))
+        hosts.any(|other| without_dot(other).eq_ignore_ascii_case(without_dot(host)))
     });
     same.map(|host| format!("site {name} has the same address and the host {host}"))
 }

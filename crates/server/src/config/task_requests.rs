@@ -18,13 +18,16 @@ pub(super) fn is_path(path: &str) -> bool {
 
 /// Checks that the keys apply to the strategy of the pool.
 pub(super) fn check_pool(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistakes<'_>) {
-    let of = pool.strategy.tasks_as;
+    let tasks_as = pool.strategy.tasks_as;
     let mut without_use = Vec::new();
-    if of == TasksAs::Tasks && pool.task_path != DEFAULT_PATH {
-        without_use.push(("task_path", strategies(|of| of != TasksAs::Tasks)));
+    if tasks_as == TasksAs::Tasks && pool.task_path != DEFAULT_PATH {
+        without_use.push((
+            "task_path",
+            strategies(|tasks_as| tasks_as != TasksAs::Tasks),
+        ));
     }
-    if of != TasksAs::RequestsToScript && pool.task_script.is_some() {
-        let names = strategies(|of| of == TasksAs::RequestsToScript);
+    if tasks_as != TasksAs::RequestsToScript && pool.task_script.is_some() {
+        let names = strategies(|tasks_as| tasks_as == TasksAs::RequestsToScript);
         without_use.push(("task_script", names));
     }
     for (key, names) in without_use {
@@ -32,7 +35,7 @@ pub(super) fn check_pool(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut 
             "only the strategies {names} use {key} (strategy = {})",
             quote(pool.strategy.name)
         );
-        let hint = match (key, of) {
+        let hint = match (key, tasks_as) {
             ("task_script", TasksAs::Requests) => {
                 "remove task_script; the server chooses by the path (task_path)".to_owned()
             }
@@ -68,8 +71,8 @@ pub(super) fn check_tasks(
 fn strategies(which: impl Fn(TasksAs) -> bool) -> String {
     let names = STRATEGIES
         .iter()
-        .filter(|of: &&Strategy| which(of.tasks_as));
-    let names: Vec<String> = names.map(|of| quote(of.name)).collect();
+        .filter(|strategy: &&Strategy| which(strategy.tasks_as));
+    let names: Vec<String> = names.map(|strategy| quote(strategy.name)).collect();
     match names.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
         _ => names.join(""),
@@ -107,7 +110,7 @@ mod tests {
 
     #[test]
     fn names_strategies() {
-        let all = strategies(|of| of != TasksAs::Tasks);
+        let all = strategies(|tasks_as| tasks_as != TasksAs::Tasks);
         assert_eq!(all, "\"cgi\", \"fastcgi\" and \"http\"");
     }
 }

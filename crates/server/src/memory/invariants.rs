@@ -71,7 +71,7 @@ impl Plane {
             "the memory counters differ from the actual use"
         );
         assert_eq!(
-            self.payloads.reserved(),
+            self.payloads.reserved_bytes(),
             own.reserved,
             "the memory reserved by calls differs from that reserved by clients"
         );

@@ -143,8 +143,8 @@ pub(crate) struct Conn {
     pub(crate) charged: Charge,
     /// The peer is a worker whose half-read frame may be read to its end.
     pub(crate) granted: bool,
-    /// The peer is a worker that is not read until there is memory for its answer.
-    pub(crate) unread: bool,
+    /// The peer is a worker; its connection is not read until there is memory for its answer.
+    pub(crate) waits_for_memory: bool,
     /// The alarm that watches a half-read frame, and whether it has found that frame once already.
     pub(crate) half_frame_alarm: Option<AlarmKey>,
     pub(crate) half_frame_seen: bool,
@@ -193,7 +193,7 @@ impl Conn {
             partial: 0,
             charged: Charge::Request(0),
             granted: false,
-            unread: false,
+            waits_for_memory: false,
             half_frame_alarm: None,
             half_frame_seen: false,
             counted: Counted::default(),

@@ -186,7 +186,7 @@ impl Out {
     }
 
     /// Bytes of memory that the output takes, including spare capacity but not buffers with other owners.
-    pub(crate) fn held(&self) -> usize {
+    pub(crate) fn held_bytes(&self) -> usize {
         let left = match self.shared {
             0 => 0,
             _ => self.pieces.iter().map(Piece::unshared_len).sum(),
@@ -260,7 +260,7 @@ mod tests {
             out.append(answer(id, body));
         }
         let shared: Arc<[u8]> = [b"meta".to_vec(), vec![9; 2 * LARGE_BODY]].concat().into();
-        let held = out.held();
+        let held = out.held_bytes();
         out.append_shared(
             &answer(8, &shared[4..]),
             Shared {
@@ -268,16 +268,19 @@ mod tests {
                 from: 4,
             },
         );
-        assert!(out.held() < held + 100, "it does not hold what is shared");
+        assert!(
+            out.held_bytes() < held + 100,
+            "it does not hold what is shared"
+        );
         out.append(answer(9, b"end"));
         let came = round_trip(&mut out);
         let expected = bodies
             .into_iter()
             .chain([shared[4..].to_vec(), b"end".to_vec()]);
         assert_eq!(came, (0..).zip(expected).collect::<Vec<_>>());
-        assert!(out.is_empty() && out.held() <= MAX_KEPT_CAPACITY && out.unsent() == 0);
+        assert!(out.is_empty() && out.held_bytes() <= MAX_KEPT_CAPACITY && out.unsent() == 0);
         out.shrink();
-        assert_eq!(out.held(), 0);
+        assert_eq!(out.held_bytes(), 0);
     }
 
     #[test]
@@ -288,12 +291,16 @@ mod tests {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
         let (ours, theirs) = pair.expect("a pair of sockets");
-        let (all, mut buffer) = (out.held(), vec![0; body.len()]);
+        let (all, mut buffer) = (out.held_bytes(), vec![0; body.len()]);
         let mut read = 0;
         while read < 2 * body.len() {
             assert!(matches!(out.write(&ours), Ok(Written::Blocked(_))));
             read += rustix::io::read(&theirs, &mut buffer).expect("something was written");
         }
-        assert!(out.held() <= all - body.len(), "{} of {all}", out.held());
+        assert!(
+            out.held_bytes() <= all - body.len(),
+            "{} of {all}",
+            out.held_bytes()
+        );
     }
 }

@@ -78,7 +78,7 @@ events! {
     WORKER_MISBEHAVED Warn "worker_misbehaved" ["worker" "reason"] "A worker or client broke the protocol.";
     BOOT_FAILED Error "boot_failed" ["worker" "pool" "pid" "exit" "last_words" "next_boot_ms"] "A worker's process ended before it was ready.";
     ZYGOTE_RISK Warn "zygote_risk" ["worker" "pool" "pid" "reason"] "The process that forks a pool's workers has something open that the workers should not share. `stoker check --fork` reports the same.";
-    ZYGOTE_GONE Info "zygote_gone" ["worker" "pool" "pid" "exit"] "The process that forks a pool's workers was ended because its version is no longer needed, or ended to be replaced by one that boots again.";
+    ZYGOTE_GONE Info "zygote_gone" ["worker" "pool" "pid" "exit"] "Stoker stopped the process that forks a pool's workers, because its version is no longer needed or because a freshly booted process replaces it.";
     ZYGOTE_DIED Error "zygote_died" ["worker" "pool" "pid" "exit" "reason" "last_words"] "The process that forks a pool's workers ended unexpectedly. It is started again for the next worker.";
     PROCESS_LEFT Warn "process_left" ["worker" "pid" "command"] "A worker left a process behind, which Stoker kills.";
     POOL_HEALTHY Info "pool_healthy" ["pool"] "The workers of a pool can start.";

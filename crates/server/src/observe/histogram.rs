@@ -148,7 +148,7 @@ mod tests {
         recent.record(at(0), Span::from_millis(1));
         recent.record(at(70), Span::from_millis(9));
         assert!(lowest(&recent, 70) < Some(2.0));
-        // Also if nothing is recorded meanwhile.
+        // The older value expires even if nothing is recorded meanwhile.
         assert!(lowest(&recent, 131) > Some(7.0));
         assert_eq!(lowest(&recent, 190), None);
         recent.record(at(140), Span::from_millis(9));

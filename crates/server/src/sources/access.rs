@@ -40,9 +40,9 @@ impl Plane {
             return false;
         };
         self.tasks_running_on(worker).into_iter().any(|task| {
-            let loaded = self.jobs.loaded.get(task).map(|loaded| loaded.job.id);
-            let is_it = job.is_some() && loaded == job;
-            is_it
+            let running_job = self.jobs.loaded.get(task).map(|loaded| loaded.job.id);
+            let is_this_job = job.is_some() && running_job == job;
+            is_this_job
                 || (owner.is_some() && self.owner_of_task(task, conn, MAX_DEPTH).as_ref() == owner)
         })
     }

@@ -127,10 +127,10 @@ impl Payloads {
     pub(crate) fn task(&self, number: u32) -> TaskId {
         let slot = (number & ((1 << SLOT_BITS) - 1)).wrapping_sub(1);
         let payload = self.slots.get(slot as usize);
-        let is_it = payload.is_some_and(|payload| {
+        let is_current = payload.is_some_and(|payload| {
             payload.deliveries << SLOT_BITS == number & (u32::MAX << SLOT_BITS)
         });
-        if is_it { TaskId(slot) } else { NO_TASK }
+        if is_current { TaskId(slot) } else { NO_TASK }
     }
 
     /// The payload of a task, if there is such a task.
@@ -263,7 +263,7 @@ impl Payloads {
     }
 
     /// The total number of bytes that are reserved for answers.
-    pub(crate) fn reserved(&self) -> usize {
+    pub(crate) fn reserved_bytes(&self) -> usize {
         self.slots.iter().map(|payload| payload.reserved).sum()
     }
 

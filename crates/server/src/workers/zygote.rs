@@ -38,7 +38,8 @@ impl Plane {
     pub(crate) fn zygote_started(&mut self, key: ZygoteKey, pid: i32, fds: Vec<Fd>) {
         let mut versions = self.workers.versions.iter();
         let found = versions.find(|(_, version)| version.zygote == Some(key));
-        let Some(((_, version), pool)) = found.map(|(id, of)| (*id, of.spec.name.clone())) else {
+        let Some(((_, version), pool)) = found.map(|(id, found)| (*id, found.spec.name.clone()))
+        else {
             return self.send_to_angel(&ToAngel::EndZygote { zygote: key });
         };
         let pipes = fds.into_iter().zip([Stream::Stdout, Stream::Stderr]);
@@ -176,7 +177,7 @@ impl Plane {
     /// continue.
     pub(crate) fn end_zygotes(&mut self, pool: PoolId, keep: impl Fn(u32) -> bool) {
         let versions = self.workers.versions.iter_mut();
-        let ended = versions.filter(|((of, version), _)| *of == pool && !keep(*version));
+        let ended = versions.filter(|((owner, version), _)| *owner == pool && !keep(*version));
         let zygotes: Vec<ZygoteKey> = ended.filter_map(|(_, version)| version.zygote).collect();
         for zygote in zygotes {
             self.end_zygote(zygote);
@@ -188,8 +189,8 @@ impl Plane {
         let is_forked = self
             .worker_handle(worker)
             .is_none_or(|handle| handle.pid != 0);
-        let of = self.core.worker(worker);
-        let key = of.map(|(pool, _, version)| (pool, version));
+        let known = self.core.worker(worker);
+        let key = known.map(|(pool, _, version)| (pool, version));
         let version = key.and_then(|key| self.workers.versions.get(&key));
         if let Some(zygote) = version.and_then(|version| version.zygote)
             && !is_forked

@@ -332,9 +332,9 @@ impl MemoryStore {
             return;
         }
         let mut ready = Vec::new();
-        for (of, now) in [self.now(), (self.steady)()].into_iter().enumerate() {
-            let later = self.due[of].split_off(&(now + 1, JobId(0)));
-            ready.extend(std::mem::replace(&mut self.due[of], later));
+        for (clock, now) in [self.now(), (self.steady)()].into_iter().enumerate() {
+            let later = self.due[clock].split_off(&(now + 1, JobId(0)));
+            ready.extend(std::mem::replace(&mut self.due[clock], later));
         }
         ready.sort_unstable();
         ready.into_iter().for_each(|(_, id)| self.make_ready(id));
@@ -536,8 +536,8 @@ impl Driver for MemoryStore {
     }
 
     fn next_due(&self) -> Option<u64> {
-        let first = |of: usize| self.due[of].first().map(|(due, _)| *due);
-        // Converted to the steady clock.
+        let first = |clock: usize| self.due[clock].first().map(|(due, _)| *due);
+        // The due time is converted to the steady clock.
         let wall = first(0).map(|due| {
             due.saturating_sub(self.now())
                 .saturating_add((self.steady)())

@@ -29,7 +29,7 @@ pub(super) fn resolve(path: &Path) -> Result<PathBuf, StoreError> {
 
 fn follow(path: &Path) -> Result<PathBuf, StoreError> {
     let io = |error: io::Error| StoreError::io(path, &error);
-    // The working directory may have been deleted, as that of an old release may be.
+    // The working directory may have been deleted, for example with an old release.
     let mut real = match path.is_absolute() {
         true => PathBuf::from("/"),
         false => std::env::current_dir().map_err(io)?,
@@ -126,11 +126,11 @@ fn is_private(group: u32, users: &[u32]) -> bool {
     accounts.lines().filter(belongs).all(is_known)
 }
 
-fn kind(of: FileType) -> &'static str {
-    match of {
-        _ if of.is_dir() => "a directory",
-        _ if of.is_fifo() => "a FIFO",
-        _ if of.is_socket() => "a socket",
+fn kind(file_type: FileType) -> &'static str {
+    match file_type {
+        _ if file_type.is_dir() => "a directory",
+        _ if file_type.is_fifo() => "a FIFO",
+        _ if file_type.is_socket() => "a socket",
         _ => "a device",
     }
 }

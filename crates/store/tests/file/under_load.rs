@@ -325,7 +325,7 @@ fn a_change_that_matches_nothing_does_not_delay_other_requests() {
     world.driver().flush();
     other.execute_batch("ROLLBACK").unwrap();
     world.wait(|event| matches!(event, StoreEvent::Changed { ticket: of, .. } if *of == ticket));
-    let place = |is_it: fn(&StoreEvent) -> bool| world.events.iter().position(is_it).unwrap();
+    let place = |matches: fn(&StoreEvent) -> bool| world.events.iter().position(matches).unwrap();
     let pushed = place(|event| matches!(event, StoreEvent::Pushed { .. }));
     let changed = place(|event| matches!(event, StoreEvent::Changed { .. }));
     assert!(pushed < changed, "{:?}", world.events);

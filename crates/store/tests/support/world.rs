@@ -170,13 +170,13 @@ impl World {
     }
 
     /// Receives events until one matches, and returns it.
-    pub(crate) fn wait(&mut self, is_it: impl Fn(&StoreEvent) -> bool) -> StoreEvent {
+    pub(crate) fn wait(&mut self, matches: impl Fn(&StoreEvent) -> bool) -> StoreEvent {
         self.driver().flush();
         loop {
             let mut events = std::mem::take(&mut self.events);
             self.driver().receive(&mut events);
             self.events = events;
-            if let Some(it) = self.events.iter().find(|event| is_it(event)) {
+            if let Some(it) = self.events.iter().find(|event| matches(event)) {
                 return it.clone();
             }
             let wake = self.driver.as_ref().unwrap().wake_fd();

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 /// connection keeps the regions that it got, so that they outlive its simulated process.
 pub(super) type Region = Arc<[AtomicU64]>;
 
-/// The bits of those of the eight locks that a connection has.
+/// Bit masks of the locks, out of eight, that a connection holds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     shared: u8,

@@ -54,18 +54,18 @@ fn a_permanently_failing_disk_loses_no_committed_data() {
 
 #[test]
 fn a_full_disk_rejects_writes_and_loses_nothing() {
-    let mut least = 0;
+    let mut before = 0;
     for capacity in (0..300_000).step_by(3_000) {
         let disk = Disk::new(capacity);
         disk.set_capacity(Some(capacity));
         let committed = work(&disk, FULL);
         assert!(disk.used() <= capacity);
-        assert!(committed >= least, "more room, fewer transactions");
-        least = committed;
+        assert!(committed >= before, "more room, fewer transactions");
+        before = committed;
         disk.set_capacity(None);
         assert_eq!(wrong(&disk, committed), None, "{capacity} bytes");
     }
-    assert!(least > 3, "{least}");
+    assert!(before > 3, "{before}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::Task;
 use std::fmt::Write;
 use stoker_wire::Key;
 
-/// An attribute of a task. The name is that of the variable, without its prefix.
+/// An attribute of a task. The name is the name of the variable without its prefix.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Attribute {
     name: String,
@@ -74,7 +74,7 @@ pub(crate) fn attributes(task: &Task) -> Vec<Attribute> {
     all
 }
 
-/// A text that every header and variable can contain: other bytes than visible ASCII characters, and `%`, become `%41`.
+/// A string that every header and variable can contain: other bytes than visible ASCII characters, and `%`, become `%41`.
 pub(crate) fn encoded(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for byte in bytes {

@@ -29,13 +29,13 @@ impl Credit {
         self.changed.notify_all();
     }
 
-    /// Takes credit for at most `most` bytes. Waits as long as there is none. Returns `None` if nobody waits for the answer any
+    /// Takes credit for at most `max` bytes. Waits as long as there is none. Returns `None` if nobody waits for the answer any
     /// more.
-    pub(super) fn take(&self, most: usize) -> Option<usize> {
-        let is_missing = |state: &mut State| state.bytes == 0 && most > 0 && !state.is_closed;
+    pub(super) fn take(&self, max: usize) -> Option<usize> {
+        let is_missing = |state: &mut State| state.bytes == 0 && max > 0 && !state.is_closed;
         let waited = self.changed.wait_while(self.lock(), is_missing);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
-        let taken = most.min(state.bytes);
+        let taken = max.min(state.bytes);
         state.bytes -= taken;
         (!state.is_closed).then_some(taken)
     }

@@ -61,8 +61,8 @@ impl Handle {
     }
 
     /// Waits for credit, and takes at most this many bytes of it. Returns `None` if the task is cancelled.
-    pub(super) fn take_credit(&self, most: usize) -> Option<usize> {
-        self.credit.take(most)
+    pub(super) fn take_credit(&self, max: usize) -> Option<usize> {
+        self.credit.take(max)
     }
 
     pub(super) fn begin_answer(&self) {

@@ -71,7 +71,7 @@ pub(super) fn read_output(child: &mut Child, body: &[u8], sink: &mut impl Sink) 
     let mut buffer = vec![0; READ_SIZE];
     loop {
         pipes.feed();
-        // Checked before reading, so that everything the program wrote before its end is read.
+        // This is checked before reading, so that everything the program wrote before its end is read.
         let has_ended = has_ended(pid)?;
         pipes.read(&mut buffer, sink)?;
         let are_closed = pipes.output.is_none() && pipes.errors.is_none();
@@ -188,7 +188,7 @@ impl ErrorText {
     }
 
     /// `what`, followed by the last lines of the program's standard error, if it wrote any.
-    pub(crate) fn after(&self, what: &str) -> String {
+    pub(crate) fn append_to(&self, what: &str) -> String {
         let text = String::from_utf8_lossy(&self.0);
         match (what, text.trim()) {
             (what, "") => what.to_owned(),

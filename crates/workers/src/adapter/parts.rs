@@ -107,8 +107,8 @@ impl<'a> Parts<'a> {
     /// Sends the next part, and returns its size.
     fn send(&self, bytes: &[u8]) -> Result<usize, CallerGone> {
         let is_first = !self.handle.has_begun_answer();
-        let most = if is_first { MAX_FIRST } else { MAX_PART };
-        let size = self.handle.take_credit(bytes.len().min(most));
+        let max = if is_first { MAX_FIRST } else { MAX_PART };
+        let size = self.handle.take_credit(bytes.len().min(max));
         let size = size.ok_or(CallerGone)?;
         self.connection.send_part(self.id, is_first, &bytes[..size]);
         self.handle.begin_answer();

@@ -6,7 +6,7 @@ mod task_output;
 use crate::adapter::{
     self, Answer, Connection, Ended, Handle, Input, Program, Runner, Settings, Task,
 };
-use crate::message::{Body, Places, TaskScript, Variables, rejected, request_of, variables};
+use crate::message::{Body, Places, TaskScript, Variables, rejection, request_of, variables};
 use output::Output;
 use std::ffi::OsStr;
 use std::io;
@@ -71,8 +71,8 @@ impl Cgi {
         connection: &Connection,
     ) -> Result<Answer, Answer> {
         let request = request_of(task)?;
-        let body = Body::of(task, &request).map_err(|invalid| rejected(&invalid))?;
-        let places = Places::of(task).map_err(|invalid| rejected(&invalid))?;
+        let body = Body::of(task, &request).map_err(|invalid| rejection(&invalid))?;
+        let places = Places::of(task).map_err(|invalid| rejection(&invalid))?;
         let variables = variables(places, &request, body.len());
         let input = match body {
             Body::Bytes(bytes) => Input::Bytes(bytes),
@@ -80,7 +80,7 @@ impl Cgi {
         };
         let mut output = Output::new(task, &request, handle, connection);
         let ended = self.program(&variables).run(input, handle, &mut output);
-        Ok(output.answer(exited(ended, handle)?))
+        Ok(output.answer(exit_status(ended, handle)?))
     }
 
     fn run_task(
@@ -94,7 +94,7 @@ impl Cgi {
         let input = Input::Bytes(&task.body);
         let program = self.program(&script.variables(task));
         let ended = program.run(input, handle, &mut output);
-        Ok(output.answer(exited(ended, handle)?))
+        Ok(output.answer(exit_status(ended, handle)?))
     }
 
     fn program(&self, variables: &Variables) -> Program {
@@ -117,7 +117,7 @@ impl Cgi {
 }
 
 /// The exit status of a program that was not stopped.
-fn exited(ended: Ended, handle: &Handle) -> Result<ExitStatus, Answer> {
+fn exit_status(ended: Ended, handle: &Handle) -> Result<ExitStatus, Answer> {
     match ended {
         Ended::NotStarted(error) => Err(Answer::not_started(&error)),
         Ended::OutputFailed(error) => Err(Answer::output_failed(&error)),

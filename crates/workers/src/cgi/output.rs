@@ -38,7 +38,7 @@ impl<'a> Output<'a> {
     /// ends with 255 after an error that it has answered with status 500.
     pub(super) fn answer(mut self, status: ExitStatus) -> Answer {
         let Some(code) = status.code() else {
-            return Answer::crashed(status.signal(), self.error_text.after(""));
+            return Answer::crashed(status.signal(), self.error_text.append_to(""));
         };
         let message = match self.invalid {
             Some(invalid) => Err(invalid),
@@ -49,13 +49,13 @@ impl<'a> Output<'a> {
             Err(invalid) => {
                 let what =
                     format!("its program (exit code {code}) wrote no valid answer: {invalid}");
-                Answer::exception(self.error_text.after(&what))
+                Answer::exception(self.error_text.append_to(&what))
             }
         }
     }
 
     fn offer(&mut self) {
-        if let Some(held) = self.answer.held()
+        if let Some(held) = self.answer.unsent_mut()
             && self.parts.offer(held).is_err()
         {
             // The task is cancelled, so its program has been killed.

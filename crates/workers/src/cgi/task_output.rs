@@ -29,7 +29,7 @@ impl<'a> TaskOutput<'a> {
     /// The answer of a program that has ended.
     pub(super) fn answer(self, status: ExitStatus) -> Answer {
         let Some(exit_code) = status.code() else {
-            return Answer::crashed(status.signal(), self.error_text.after(""));
+            return Answer::crashed(status.signal(), self.error_text.append_to(""));
         };
         let dropped = self.answer.dropped();
         let message = match self.invalid {
@@ -49,7 +49,7 @@ impl<'a> TaskOutput<'a> {
             Err(invalid) => {
                 let what =
                     format!("its program (exit code {exit_code}) wrote no valid answer: {invalid}");
-                Answer::exception(self.error_text.after(&what))
+                Answer::exception(self.error_text.append_to(&what))
             }
         }
     }

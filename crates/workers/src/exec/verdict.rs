@@ -14,11 +14,11 @@ pub(super) fn of(
         (Some(0), _) => result_of(is_job, &captured.result, captured.len),
         // Only jobs can be retried: for a call, this exit code is an error.
         (Some(EX_TEMPFAIL), _) if is_job => {
-            Answer::new(Status::RETRY, captured.error_text.after("exit code 75"))
+            Answer::new(Status::RETRY, captured.error_text.append_to("exit code 75"))
         }
         (Some(code), _) => {
-            Answer::exception(captured.error_text.after(&format!("exit code {code}")))
+            Answer::exception(captured.error_text.append_to(&format!("exit code {code}")))
         }
-        (None, signal) => Answer::crashed(signal, captured.error_text.after("")),
+        (None, signal) => Answer::crashed(signal, captured.error_text.append_to("")),
     }
 }

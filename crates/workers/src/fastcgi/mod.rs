@@ -110,8 +110,8 @@ impl<'a, L: FnMut(&[u8])> Call<'a, L> {
         stream(&mut head, Kind::PARAMS, &[]);
         let has_body = body.len() > 0;
         if !has_body {
-            // Sent at once: the server may answer as soon as it has the head, and a connection on which the request
-            // is not complete can't be used again.
+            // The empty body is sent at once: the server may answer as soon as it has the head, and a connection on which
+            // the request is not complete can't be used again.
             stream(&mut head, Kind::STDIN, &[]);
         }
         Self {
@@ -168,8 +168,8 @@ impl<L: FnMut(&[u8])> Exchange for Call<'_, L> {
         Ok(is_over)
     }
 
-    fn held(&mut self) -> Option<&mut Vec<u8>> {
-        self.answer.held()
+    fn unsent_mut(&mut self) -> Option<&mut Vec<u8>> {
+        self.answer.unsent_mut()
     }
 
     fn finish(self) -> Result<Finished, Invalid> {

@@ -5,7 +5,7 @@ use crate::message::{Invalid, Variables};
 const VERSION: u8 = 1;
 const ID: [u8; 2] = [0, 1];
 const HEADER: usize = 8;
-/// The most content that is put into one record, in bytes.
+/// The maximum size of the content of one record, in bytes.
 const MAX_CONTENT: usize = 60 << 10;
 
 /// The type of a record.

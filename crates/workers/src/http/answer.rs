@@ -56,21 +56,21 @@ impl HttpResponse {
             if self.begin(&head)? {
                 return self.append(&rest);
             }
-            // The head was that of an interim answer, such as 103: the final one follows.
+            // The head belongs to an interim answer, such as 103: the final one follows.
             bytes = rest;
         }
     }
 
-    /// The server has closed the connection. Returns whether this ends the answer.
-    pub(super) fn closed(&self) -> bool {
+    /// Whether the response is complete if the server closes the connection now.
+    pub(super) fn is_complete_on_close(&self) -> bool {
         self.response.is_some() && matches!(self.rest, Rest::UntilClosed)
     }
 
     /// The message as far as it has arrived and was not taken out; `None` while its head is not complete, and if it has no
     /// body.
-    pub(super) fn held(&mut self) -> Option<&mut Vec<u8>> {
+    pub(super) fn unsent_mut(&mut self) -> Option<&mut Vec<u8>> {
         let response = self.response.as_mut().filter(|_| !self.is_without_body);
-        response.and_then(Response::held)
+        response.and_then(Response::unsent_mut)
     }
 
     pub(super) fn finish(self) -> Result<Finished, Invalid> {
@@ -79,7 +79,7 @@ impl HttpResponse {
             .ok_or_else(|| Invalid::new("it has no head"))?;
         Ok(Finished {
             trailers: match &self.rest {
-                Rest::Chunked(chunked) if response.held().is_some() => {
+                Rest::Chunked(chunked) if response.unsent_mut().is_some() => {
                     trailers(chunked.trailers())?
                 }
                 _ => Vec::new(),
@@ -91,7 +91,7 @@ impl HttpResponse {
         })
     }
 
-    /// Takes a head. Returns false if it is that of an interim answer.
+    /// Takes a head. Returns false if it belongs to an interim answer.
     fn begin(&mut self, head: &[u8]) -> Result<bool, Invalid> {
         let end = head
             .iter()
@@ -202,7 +202,7 @@ mod tests {
                 }
                 is_over = reader.feed(piece).map_err(|invalid| invalid.0)?;
             }
-            if !is_over && !reader.closed() {
+            if !is_over && !reader.is_complete_on_close() {
                 return Err("unfinished".to_owned());
             }
             let finished = reader.finish().map_err(|invalid| invalid.0)?;

@@ -94,12 +94,12 @@ impl Exchange for Call<'_> {
         self.answer.feed(bytes)
     }
 
-    fn closed(&mut self) -> bool {
-        self.answer.closed()
+    fn is_complete_on_close(&self) -> bool {
+        self.answer.is_complete_on_close()
     }
 
-    fn held(&mut self) -> Option<&mut Vec<u8>> {
-        self.answer.held()
+    fn unsent_mut(&mut self) -> Option<&mut Vec<u8>> {
+        self.answer.unsent_mut()
     }
 
     fn finish(self) -> Result<Finished, Invalid> {

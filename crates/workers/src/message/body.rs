@@ -34,7 +34,7 @@ impl<'a> Body<'a> {
         })?;
         if request.content_length != Some(len) || !request.body.is_empty() {
             return Err(Invalid(format!(
-                "its content-length is not that of the file with its body ({path}, {len} bytes)"
+                "its content-length does not match the file with its body ({path}, {len} bytes)"
             )));
         }
         Ok(Self::File { file, len })

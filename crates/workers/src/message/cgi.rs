@@ -42,9 +42,9 @@ impl CgiAnswer {
 
     /// The message as far as it has arrived and was not taken out; `None` while its head is not complete, and if it has no
     /// body of its own.
-    pub(crate) fn held(&mut self) -> Option<&mut Vec<u8>> {
+    pub(crate) fn unsent_mut(&mut self) -> Option<&mut Vec<u8>> {
         let response = self.response.as_mut().filter(|_| !self.is_without_body);
-        response.and_then(Response::held)
+        response.and_then(Response::unsent_mut)
     }
 
     /// The number of bytes of the body that were dropped.

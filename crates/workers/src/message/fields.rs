@@ -202,13 +202,19 @@ mod tests {
 
     #[test]
     fn content_length_must_be_one_number() {
-        let of = |block: &str| content_length(&fields(block.as_bytes()).unwrap());
-        assert_eq!(of("a: b\n"), Ok(None));
-        assert_eq!(of("Content-Length: 5\ncontent-length: 5\n"), Ok(Some(5)));
+        let length_in = |block: &str| content_length(&fields(block.as_bytes()).unwrap());
+        assert_eq!(length_in("a: b\n"), Ok(None));
+        assert_eq!(
+            length_in("Content-Length: 5\ncontent-length: 5\n"),
+            Ok(Some(5))
+        );
         for bad in ["+5", "-1", "5,5", "", "0x5", "99999999999999999999", "1 2"] {
-            assert!(of(&format!("content-length: {bad}\n")).is_err(), "{bad}");
+            assert!(
+                length_in(&format!("content-length: {bad}\n")).is_err(),
+                "{bad}"
+            );
         }
-        assert!(of("content-length: 5\ncontent-length: 6\n").is_err());
+        assert!(length_in("content-length: 5\ncontent-length: 6\n").is_err());
     }
 
     #[test]

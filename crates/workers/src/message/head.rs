@@ -2,7 +2,7 @@
 
 use super::{Invalid, MAX_HEAD};
 
-/// The most of a status line and an empty line that may come in addition to the fields, in bytes.
+/// The maximum size of a status line and an empty line, which come in addition to the fields, in bytes.
 const MAX_MORE: usize = 4 << 10;
 
 /// A complete head without the empty line that ends it, and the bytes that follow that.

@@ -56,7 +56,7 @@ impl fmt::Display for Invalid {
 
 /// The HTTP request of a site that a task is.
 pub(crate) fn request_of(task: &Task) -> Result<Request<'_>, Answer> {
-    Request::parse(&task.body).map_err(|invalid| rejected(&invalid))
+    Request::parse(&task.body).map_err(|invalid| rejection(&invalid))
 }
 
 /// The answer to a call or job of a pool without a script for it.
@@ -70,12 +70,12 @@ pub(crate) fn no_task_script(task: &Task) -> Answer {
 }
 
 /// The answer to a request that is not valid.
-pub(crate) fn rejected(invalid: &Invalid) -> Answer {
+pub(crate) fn rejection(invalid: &Invalid) -> Answer {
     let text = format!("the request can't be passed on: {invalid}");
     Answer::new(Status::INVALID_ARGUMENT, text)
 }
 
-/// A piece of a text that came from elsewhere, for an error message.
+/// An excerpt of received bytes, for an error message.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
     let line = bytes
         .split(|byte| *byte == b'\n')

@@ -35,9 +35,9 @@ pub(crate) fn outcome(is_job: bool, posted: &Posted) -> Answer {
     let Some(parts) = parts(&posted.message) else {
         return Answer::exception("the head of its answer is invalid");
     };
-    let failed = |status| failed(status, &parts, posted);
+    let failed = |status| failure_answer(status, &parts, posted);
     match parts.code {
-        200..=299 => succeeded(is_job, &parts, posted),
+        200..=299 => success_answer(is_job, &parts, posted),
         // The server can't run it now, and says so.
         429 | 503 => Answer {
             status: if is_job {
@@ -58,8 +58,8 @@ pub(crate) fn outcome(is_job: bool, posted: &Posted) -> Answer {
 }
 
 /// A status of 2xx. The exit code of a script counts as it does for `exec`.
-fn succeeded(is_job: bool, parts: &Parts<'_>, posted: &Posted) -> Answer {
-    let text = |code| posted.error_text.after(&format!("exit code {code}"));
+fn success_answer(is_job: bool, parts: &Parts<'_>, posted: &Posted) -> Answer {
+    let text = |code| posted.error_text.append_to(&format!("exit code {code}"));
     match posted.exit_code {
         0 => {
             let kind = find_text(&parts.fields, "content-type").unwrap_or_default();
@@ -73,7 +73,7 @@ fn succeeded(is_job: bool, parts: &Parts<'_>, posted: &Posted) -> Answer {
     }
 }
 
-fn failed(status: Status, parts: &Parts<'_>, posted: &Posted) -> Answer {
+fn failure_answer(status: Status, parts: &Parts<'_>, posted: &Posted) -> Answer {
     let text = format!("HTTP {}", parts.status);
     let text = match excerpt(parts) {
         Some(excerpt) => format!("{}: {excerpt}", text.trim_end()),
@@ -81,7 +81,7 @@ fn failed(status: Status, parts: &Parts<'_>, posted: &Posted) -> Answer {
     };
     Answer {
         class: Some(format!("HTTP {}", parts.code)),
-        ..Answer::new(status, posted.error_text.after(&text))
+        ..Answer::new(status, posted.error_text.append_to(&text))
     }
 }
 
@@ -89,7 +89,7 @@ fn failed(status: Status, parts: &Parts<'_>, posted: &Posted) -> Answer {
 fn excerpt<'a>(parts: &Parts<'a>) -> Option<&'a str> {
     let mut end = parts.body.len().min(MAX_EXCERPT);
     if end < parts.body.len() {
-        // Not in the middle of a character.
+        // The excerpt must not end in the middle of a character.
         while end > 0 && parts.body[end] & 0xc0 == 0x80 {
             end -= 1;
         }

@@ -40,7 +40,7 @@ impl<'a> Request<'a> {
         let content_length = content_length(&fields)?;
         if !body.is_empty() && content_length != Some(body.len() as u64) {
             return Err(Invalid(format!(
-                "its content-length is not that of its body ({} bytes)",
+                "its content-length does not match its body ({} bytes)",
                 body.len()
             )));
         }

@@ -67,7 +67,7 @@ impl Response {
     }
 
     /// What has been written and was not taken out yet; `None` if it must be taken out as a whole.
-    pub(crate) fn held(&mut self) -> Option<&mut Vec<u8>> {
+    pub(crate) fn unsent_mut(&mut self) -> Option<&mut Vec<u8>> {
         let is_held = matches!(self.limit, Limit::Held(_));
         (is_held && !self.names_file).then_some(&mut self.bytes)
     }
@@ -143,7 +143,7 @@ mod tests {
         let mut response = Response::new(200, "", &[], None, Limit::Kept(18)).unwrap();
         response.append(b"xyz").unwrap();
         response.append(b"z").unwrap();
-        assert!(response.held().is_none());
+        assert!(response.unsent_mut().is_none());
         assert_eq!(response.dropped(), 3);
         assert!(response.into_message().ends_with(b"\r\n\r\nx"));
     }

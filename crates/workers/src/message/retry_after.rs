@@ -33,10 +33,10 @@ fn date(text: &str) -> Option<SystemTime> {
     is_whole.then(|| UNIX_EPOCH + Duration::from_secs(seconds))
 }
 
-fn number(digits: &str, most: u64) -> Option<u64> {
+fn number(digits: &str, max: u64) -> Option<u64> {
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     let number = digits.parse().ok().filter(|_| is_number)?;
-    (number <= most).then_some(number)
+    (number <= max).then_some(number)
 }
 
 /// The days from 1 January 1970 to a date of the Gregorian calendar. Years begin in March here, so that a leap day ends one.

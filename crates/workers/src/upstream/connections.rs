@@ -125,8 +125,9 @@ impl Lease {
         self.is_reused
     }
 
-    /// Nothing of the answer has arrived for some time. If the connection is new, the server may not have accepted it yet.
-    pub(super) fn late(&self) {
+    /// Called when nothing of the answer has arrived for some time. If the connection is new, the server may not have accepted
+    /// it yet.
+    pub(super) fn on_slow_response(&self) {
         if !self.is_reused && !self.wait.is_late.replace(true) {
             let mut state = self.wait.connections.lock();
             state.late += 1;
@@ -199,15 +200,15 @@ mod tests {
         let _idle = kept(&connections);
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let waiting = Lease::new(connections.clone(), ours.into());
-        waiting.late();
-        waiting.late();
+        waiting.on_slow_response();
+        waiting.on_slow_response();
         assert!(connections.take().is_none());
         let _other = kept(&connections);
         assert!(connections.take().is_none());
         waiting.keep();
         let reused = connections.take().unwrap();
         let _third = kept(&connections);
-        reused.late();
+        reused.on_slow_response();
         assert!(connections.take().is_some());
         connections.close();
     }

@@ -22,14 +22,14 @@ pub(crate) trait Exchange {
     /// Takes bytes of the answer. Returns whether it is complete.
     fn read(&mut self, bytes: &[u8]) -> Result<bool, Invalid>;
 
-    /// The server has closed the connection. Returns whether this completes the answer.
-    fn closed(&mut self) -> bool {
+    /// Whether the response is complete if the server closes the connection now.
+    fn is_complete_on_close(&self) -> bool {
         false
     }
 
     /// The response message as far as it has arrived and was not sent; `None` while its head is not complete, and if it has no
     /// body.
-    fn held(&mut self) -> Option<&mut Vec<u8>>;
+    fn unsent_mut(&mut self) -> Option<&mut Vec<u8>>;
 
     /// What is left of a complete answer.
     fn finish(self) -> Result<Finished, Invalid>;
@@ -94,27 +94,27 @@ struct Outgoing {
     is_cut: bool,
 }
 
-/// Makes an exchange over a connection that does not block. Calls `late` once if the answer does not begin soon. Parts of the
-/// answer are sent as they arrive; while the caller does not read them, nothing is read from the connection.
+/// Makes an exchange over a connection that does not block. Calls `on_slow_response` once if the answer does not begin soon.
+/// Parts of the answer are sent as they arrive; while the caller does not read them, nothing is read from the connection.
 pub(super) fn exchange(
     mut made: impl Exchange,
     socket: &OwnedFd,
     parts: &mut Parts<'_>,
-    late: impl FnOnce(),
+    on_slow_response: impl FnOnce(),
 ) -> Result<Finished, Failure> {
     let mut out = Outgoing::default();
-    let (mut has_begun, mut late) = (false, Some(late));
+    let (mut has_begun, mut on_slow_response) = (false, Some(on_slow_response));
     loop {
         out.prepare(&mut made)?;
-        let timeout = match late.is_some() {
+        let timeout = match on_slow_response.is_some() {
             true => Some(LATE_AFTER),
             false => parts.hold_time_left(),
         };
         let ready = wait(socket, !out.is_over, timeout)?;
         if ready.is_none()
-            && let Some(late) = late.take()
+            && let Some(report) = on_slow_response.take()
         {
-            late();
+            report();
         }
         let (can_read, can_write) = ready.unwrap_or_default();
         if can_read && read(socket, &mut made, &mut has_begun)? {
@@ -123,12 +123,12 @@ pub(super) fn exchange(
             return Ok(finished);
         }
         if has_begun {
-            late = None;
+            on_slow_response = None;
         }
         if can_write {
             out.send(socket)?;
         }
-        if let Some(held) = made.held() {
+        if let Some(held) = made.unsent_mut() {
             parts.offer(held)?;
         }
     }
@@ -143,12 +143,14 @@ thread_local! {
 fn read(socket: &OwnedFd, made: &mut impl Exchange, has_begun: &mut bool) -> Result<bool, Failure> {
     BUFFER.with_borrow_mut(|buffer| match rustix::io::read(socket, &mut buffer[..]) {
         Err(Errno::AGAIN | Errno::INTR) => Ok(false),
-        Ok(0) | Err(Errno::CONNRESET | Errno::PIPE) => match *has_begun && made.closed() {
-            true => Ok(true),
-            false => Err(Failure::Closed {
-                has_begun: *has_begun,
-            }),
-        },
+        Ok(0) | Err(Errno::CONNRESET | Errno::PIPE) => {
+            match *has_begun && made.is_complete_on_close() {
+                true => Ok(true),
+                false => Err(Failure::Closed {
+                    has_begun: *has_begun,
+                }),
+            }
+        }
         Ok(count) => {
             *has_begun = true;
             Ok(made.read(&buffer[..count])?)

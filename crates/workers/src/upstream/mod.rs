@@ -13,7 +13,7 @@ pub(crate) use exchange::{Exchange, Finished};
 
 use crate::Address;
 use crate::adapter::{Answer, Connection, Handle, Parts, Settings, Target, Task};
-use crate::message::{Invalid, Posted, outcome, rejected};
+use crate::message::{Invalid, Posted, outcome, rejection};
 use connections::{Connections, Lease};
 use exchange::{Failure, exchange};
 use process::Process;
@@ -158,10 +158,10 @@ impl Upstream {
         let runs_once = !task.is_request() && !task.is_idempotent;
         let mut needs_new = runs_once;
         loop {
-            let made = make().map_err(|invalid| rejected(&invalid))?;
+            let made = make().map_err(|invalid| rejection(&invalid))?;
             let deaths = self.process.as_ref().map_or(0, Process::deaths);
             let lease = self.lease(task, handle, needs_new)?;
-            let result = exchange(made, lease.socket(), parts, || lease.late());
+            let result = exchange(made, lease.socket(), parts, || lease.on_slow_response());
             handle.set(Target::Nothing);
             if handle.is_cancelled() {
                 return Err(Answer::cancelled("the connection to the server was closed"));
@@ -180,7 +180,7 @@ impl Upstream {
                 {
                     needs_new = true;
                 }
-                Err(failure) => return Err(self.failed(task, &failure, deaths)),
+                Err(failure) => return Err(self.failure_answer(task, &failure, deaths)),
             }
         }
     }
@@ -215,7 +215,7 @@ impl Upstream {
             // Visitors would rather have an answer; a call or job may wait for a server that is started again by others.
             let waits = is_full || self.process.is_some() || !task.is_request();
             if Instant::now() >= end || !waits {
-                return Err(self.unreachable(task, &error));
+                return Err(self.unreachable_answer(task, &error));
             }
             // No other thread unparks this one, so this is a plain sleep.
             std::thread::park_timeout(CONNECT_INTERVAL);
@@ -223,7 +223,7 @@ impl Upstream {
     }
 
     /// The server has not got the task. A job runs again.
-    fn unreachable(&self, task: &Task, error: &io::Error) -> Answer {
+    fn unreachable_answer(&self, task: &Task, error: &io::Error) -> Answer {
         let text = format!("the server at {} can't be reached: {error}", self.address);
         match task.is_job {
             true => Answer::new(Status::RETRY, text),
@@ -233,7 +233,7 @@ impl Upstream {
 
     /// The answer to a request that failed. If the server's process has died, this counts as a crash of the task. So does the end
     /// of the connection of a call or job: behind it is the process that ran it, which only the server knows.
-    fn failed(&self, task: &Task, failure: &Failure, deaths: u64) -> Answer {
+    fn failure_answer(&self, task: &Task, failure: &Failure, deaths: u64) -> Answer {
         let address = &self.address;
         let has_begun = match failure {
             Failure::Invalid(invalid) => {

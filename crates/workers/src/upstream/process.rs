@@ -23,8 +23,8 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts the process with this command, in which the placeholder for the address is replaced. Fails if the program can't
-    /// be executed. If another program has the address, as that of the pool's old worker has during a reload, the process is
-    /// started when that program has ended.
+    /// be executed. If another program still uses the address (during a reload, the old worker's), the process starts when that
+    /// program has ended.
     pub(super) fn start(command: &[String], address: &Address) -> io::Result<Self> {
         let text = address.to_string();
         let words = command
@@ -66,7 +66,7 @@ impl Process {
         self.shared.end(&self.shared.lock(), deaths)
     }
 
-    /// Like [`Self::end_after`], but waits up to `time` for it: the end of a connection is seen before that of the process.
+    /// Like [`Self::end_after`], but waits up to `time` for it: a connection is seen to end before its process does.
     pub(super) fn wait_for_end(&self, deaths: u64, time: Duration) -> Option<End> {
         let is_missing = |state: &mut State| state.deaths <= deaths;
         let state = self

@@ -38,7 +38,7 @@ pub(super) struct State {
 }
 
 impl Shared {
-    /// Starts the process in a group of its own. Its output is that of the adapter.
+    /// Starts the process in a group of its own. Its output goes where the adapter's goes.
     fn spawn(&self) -> io::Result<Child> {
         let mut state = self.lock();
         if state.is_stopping {
@@ -51,7 +51,7 @@ impl Shared {
         Ok(child)
     }
 
-    /// The first start, whose failure is that of the adapter.
+    /// The first start. If it fails, the adapter fails.
     pub(super) fn first(&self) -> io::Result<Child> {
         self.spawn().map_err(|error| {
             let text = format!("{} can't be started: {error}", self.program());

@@ -15,7 +15,7 @@ const MAX_PART: usize = 64 << 10;
 #[track_caller]
 fn part(site: &mut Site, id: u32, kind: Type) -> Received {
     let part = site.part(id);
-    let (codec, most) = match kind {
+    let (codec, max) = match kind {
         Type::Res => (Codec::HTTP.0, MAX_FIRST),
         _ => (0, MAX_PART),
     };
@@ -24,7 +24,7 @@ fn part(site: &mut Site, id: u32, kind: Type) -> Received {
         (part.kind, part.status(), part.prio),
         (kind, Status::OK, codec)
     );
-    assert!(part.body.len() <= most);
+    assert!(part.body.len() <= max);
     part
 }
 

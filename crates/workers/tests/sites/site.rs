@@ -16,7 +16,7 @@ use stoker_workers::Settings;
 /// An adapter.
 pub(crate) type Serve = fn(UnixStream, Settings) -> io::Result<()>;
 
-/// An adapter that has said HELLO. It is ended, and its processes are looked for, when this is dropped.
+/// An adapter that has sent HELLO. When this is dropped, the adapter is stopped, and a process that it has left is reported.
 pub(crate) struct Site {
     pub(crate) kind: Kind,
     pub(crate) dir: Dir,

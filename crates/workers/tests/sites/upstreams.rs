@@ -420,7 +420,7 @@ fn a_job_has_a_connection_of_its_own() {
     }
 }
 
-/// The end of the connection is that of the process which ran the job, as far as the adapter knows.
+/// As far as the adapter knows, a connection ends because the process that ran the job has ended.
 #[test]
 fn a_job_whose_connection_is_closed_has_crashed() {
     let (mut site, listener) = played(http::serve);

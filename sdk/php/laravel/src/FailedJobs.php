@@ -47,7 +47,7 @@ class FailedJobs implements FailedJobProviderInterface, PrunableFailedJobProvide
         return [...$jobs, ...$this->others->all()];
     }
 
-    /** Used by Laravel 13, which reads only the ids. */
+    /** Laravel 13 calls this, and reads only the ids. */
     public function ids($queue = null)
     {
         $ids = [];
@@ -97,7 +97,7 @@ class FailedJobs implements FailedJobProviderInterface, PrunableFailedJobProvide
         return $count + ($this->others instanceof PrunableFailedJobProvider ? $this->others->prune($before) : 0);
     }
 
-    /** Used by Laravel 10 and later. */
+    /** Laravel 10 and later call this. */
     public function count($connection = null, $queue = null): int
     {
         $count = 0;

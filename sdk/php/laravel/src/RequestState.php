@@ -54,7 +54,7 @@ final class RequestState
             }
         }
         foreach ($app->getProviders(CarbonServiceProvider::class) as $provider) {
-            // It follows the locale of the application that it asks, which must be that of the request.
+            // It follows the locale of the application that it asks, which must be the request's application.
             method_exists($provider, 'setAppGetter') && $provider->setAppGetter(static fn () => Container::getInstance());
         }
         $this->viewData = $app->resolved('view') ? $app->make('view')->getShared() : [];
@@ -99,7 +99,7 @@ final class RequestState
         self::call($app, 'mail.manager', 'forgetMailers');
         self::call($app, ChannelManager::class, 'forgetDrivers');
         self::call($app, 'log', 'flushSharedContext');
-        // Passed on to a channel, which may be a logger without contexts.
+        // LogManager forwards `withoutContext()` to its default channel, which may be a custom logger without that method.
         if ($app->resolved('log') && method_exists($app->make('log')->driver(), 'withoutContext')) {
             $app->make('log')->withoutContext();
         }

@@ -52,8 +52,8 @@ final class ResidentWorker
      */
     public function __construct(private Application $app, private string $connection = 'stoker', private bool $sandbox = false)
     {
-        // Before the application boots, so that the shutdown function of the SDK runs before those of the
-        // application, which may print.
+        // The SDK registers its shutdown function before the application boots, so that it runs before the
+        // functions of the application, which may print.
         Worker::create();
         // The console kernel runs the same bootstrappers as queue:work, including Laravel's error handling.
         $app->make(Kernel::class)->bootstrap();

@@ -300,9 +300,9 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
             body: $payload,
             delay: $due['delay'] ?? null,
             dueAt: $due['dueAt'] ?? null,
-            // No limit, because Laravel counts the attempts: see ResidentWorker.
+            // The server has no limit, because Laravel counts the attempts: see ResidentWorker.
             tries: 0,
-            // Used by the server after a timeout that ended the worker, when no PHP code could choose the delay.
+            // The server uses this after a timeout that ended the worker, when no PHP code could choose the delay.
             backoff: $backoff === '' ? [] : array_map('floatval', explode(',', $backoff)),
             timeout: ($envelope['timeout'] ?? 0) ?: null,
             type: substr((string) ($envelope['displayName'] ?? ''), 0, 255) ?: null,

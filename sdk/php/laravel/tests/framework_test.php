@@ -77,7 +77,7 @@ test('an exception handler that throws does not change the outcome', function ()
     same(2, substr_count(file_get_contents($file), 'LogicException: the handler failed'));
 });
 
-test('the events are those of queue:work', function () use ($harness): void {
+test('the events are the same as in queue:work', function () use ($harness): void {
     $events = [];
     $listen = static function (string $class) use ($harness, &$events): void {
         $harness->app['events']->listen($class, static function (object $event) use (&$events): void {

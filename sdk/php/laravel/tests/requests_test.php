@@ -155,7 +155,7 @@ test('requests: a controller is made for each request', function () use ($routes
     same(['[1,true,true]', '[1,true,true]'], [$visitor()->get('/controller'), $visitor()->get('/controller')]);
 });
 
-test('requests: pages are those of the request', function () use ($ask): void {
+test('requests: pages belong to the request', function () use ($ask): void {
     PaginationState::resolveUsing(new Container()); // As another application would.
     $page = static fn (): array => [(new LengthAwarePaginator([1], 30, 10))->currentPage(), Paginator::resolveCurrentPath()];
     same(3, $ask($page, null, '?page=3')[0]);

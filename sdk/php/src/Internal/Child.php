@@ -11,9 +11,9 @@ namespace Stoker\Internal;
  */
 final class Child
 {
-    /** How many numbers of lcg_value() lie between those of two processes that are forked one after the other. */
+    /** How far apart two processes that are forked one after the other begin in the sequence of lcg_value(). */
     private const LCG_STRIDE = 16;
-    /** After this many numbers, a process may get those of an earlier one again. */
+    /** After this many numbers, a process may repeat the numbers of an earlier one. */
     private const LCG_PERIOD = 4096;
 
     /** The pid of the zygote; null if this process was not forked. */

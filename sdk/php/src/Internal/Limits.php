@@ -22,27 +22,27 @@ final class Limits
     public static function name(string $name): string
     {
         if (!preg_match(self::NAME, $name)) {
-            throw new InvalidRequest("invalid name \"$name\": expected 1 to 255 characters of A-Z a-z 0-9 _ . : / @ -");
+            throw new InvalidRequest("invalid name \"$name\": expected 1 to 255 characters from A-Z a-z 0-9 _ . : / @ -");
         }
 
         return $name;
     }
 
     /** @throws InvalidRequest */
-    public static function key(string $what, string $key, int $most = self::MAX_KEY): string
+    public static function key(string $what, string $key, int $max = self::MAX_KEY): string
     {
-        if ($key === '' || strlen($key) > $most) {
-            throw new InvalidRequest(sprintf('invalid %s: %d bytes, expected 1 to %d', $what, strlen($key), $most));
+        if ($key === '' || strlen($key) > $max) {
+            throw new InvalidRequest(sprintf('invalid %s: %d bytes, expected 1 to %d', $what, strlen($key), $max));
         }
 
         return $key;
     }
 
     /** @throws InvalidRequest */
-    public static function int(string $what, int $value, int $least, int $most, string $unit = ''): int
+    public static function int(string $what, int $value, int $min, int $max, string $unit = ''): int
     {
-        if ($value < $least || $value > $most) {
-            throw new InvalidRequest("invalid $what $value$unit: expected $least to $most$unit");
+        if ($value < $min || $value > $max) {
+            throw new InvalidRequest("invalid $what $value$unit: expected $min to $max$unit");
         }
 
         return $value;
@@ -60,16 +60,16 @@ final class Limits
     }
 
     /**
-     * Converts seconds to milliseconds, rounded up, and checks that the result is from $least to $most.
+     * Converts seconds to milliseconds, rounded up, and checks that the result is from $min to $max.
      *
      * @throws InvalidRequest
      */
-    public static function ms(string $what, float $seconds, int $least = 0, int $most = 0xFFFFFFFF): int
+    public static function ms(string $what, float $seconds, int $min = 0, int $max = 0xFFFFFFFF): int
     {
         if (!is_finite($seconds) || $seconds < 0 || $seconds > 1e12) {
             throw new InvalidRequest("invalid $what $seconds seconds: expected 0 to 1e12");
         }
 
-        return self::int($what, (int) ceil($seconds * 1000), $least, $most, ' ms');
+        return self::int($what, (int) ceil($seconds * 1000), $min, $max, ' ms');
     }
 }

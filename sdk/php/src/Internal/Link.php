@@ -427,11 +427,11 @@ final class Link
      * Waits before the next attempt to connect.
      *
      * @param int   $until nanoseconds of hrtime()
-     * @param float $least seconds, if the server has set a minimum
+     * @param float $min seconds, if the server has set a minimum
      */
-    private function backOff(int $until, float $least = 0.0): void
+    private function backOff(int $until, float $min = 0.0): void
     {
-        $seconds = max($least, Backoff::seconds($this->failures));
+        $seconds = max($min, Backoff::seconds($this->failures));
         usleep((int) max(0, min($seconds * 1e6, ($until - hrtime(true)) / 1e3)));
     }
 

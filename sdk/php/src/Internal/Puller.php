@@ -125,7 +125,7 @@ final class Puller
         $this->deactivate();
     }
 
-    /** Returns the current task, whose code must not have run. This does not count as an attempt. */
+    /** Hands the current task back to its queue. Call this only if its code has not started. It does not count as an attempt. */
     public function return(): void
     {
         if ($this->loop->channel->isMine()) {

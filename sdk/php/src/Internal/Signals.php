@@ -32,7 +32,7 @@ final class Signals
         }
         pcntl_async_signals(true);
         foreach ([SIGTERM, SIGINT] as $signal) {
-            // Not SIG_IGN, because programs that a task starts would inherit it.
+            // SIG_IGN is not used, because programs that a task starts would inherit it.
             pcntl_signal_get_handler($signal) !== SIG_DFL || pcntl_signal($signal, $this->onSignal(...));
         }
         $this->stopLoop = !$isSpawned;

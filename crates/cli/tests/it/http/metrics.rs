@@ -25,11 +25,14 @@ fn read(page: &str) -> BTreeMap<String, f64> {
             assert!(families.insert(name.to_owned()), "{name} is one family");
             family = name.to_owned();
         } else if let Some(rest) = line.strip_prefix("# TYPE ") {
-            let (name, of) = rest.split_once(' ').expect("a type");
+            let (name, family_kind) = rest.split_once(' ').expect("a type");
             assert_eq!(name, family, "TYPE follows HELP");
-            assert!(["counter", "gauge", "histogram"].contains(&of), "{line}");
-            assert_eq!(of == "counter", name.ends_with("_total"), "{line}");
-            kind = of.to_owned();
+            assert!(
+                ["counter", "gauge", "histogram"].contains(&family_kind),
+                "{line}"
+            );
+            assert_eq!(family_kind == "counter", name.ends_with("_total"), "{line}");
+            kind = family_kind.to_owned();
         } else {
             let (series, value) = line.rsplit_once(' ').expect("a value");
             let value: f64 = value

@@ -341,7 +341,7 @@ fn a_late_answer_is_counted_if_the_server_gave_up_the_worker() {
     let task = next(&mut worker, Type::Req);
     let session = worker.welcome["session"].clone();
     drop(worker);
-    until("the server gives up the worker", || {
+    until("the server gives up on the worker", || {
         app.workers().is_empty().then_some(())
     });
     let worker = rejoin(&app, &work, &session, &[task.id]);

@@ -73,10 +73,10 @@ pub(super) fn retry(kind: Kind) {
 
 pub(super) fn large_result(kind: Kind) {
     let app = start(kind);
-    let most = 64 << 10;
-    let done = job(&mut app.client(), &format!("large {most}"), 1, "done");
-    assert_eq!(done["result"].as_str().map(str::len), Some(most));
-    let dropped = job(&mut app.client(), &format!("large {}", most + 1), 1, "done");
+    let max = 64 << 10;
+    let done = job(&mut app.client(), &format!("large {max}"), 1, "done");
+    assert_eq!(done["result"].as_str().map(str::len), Some(max));
+    let dropped = job(&mut app.client(), &format!("large {}", max + 1), 1, "done");
     assert_eq!(dropped["result"], Value::Null);
     let call = app.call("t.run", "large 3000000");
     assert_eq!(call.body.len(), 3_000_000);

@@ -60,7 +60,7 @@ fn method(method: &str) -> Cow<'_, str> {
     }
 }
 
-/// The first `max` bytes of a text, with an ellipsis if there are more. Control characters and invalid UTF-8 are replaced
+/// The first `max` bytes of a string, with an ellipsis if there are more. Control characters and invalid UTF-8 are replaced
 /// by escapes.
 fn cut(bytes: &[u8], max: usize) -> String {
     let (shown, is_cut) = match bytes.get(..max) {
@@ -92,7 +92,7 @@ fn without_part(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Escapes the quotes of a text that is in quotes.
+/// Escapes the quotes in a string that is written in quotes.
 fn quoted(text: &str) -> Cow<'_, str> {
     match text.contains('"') {
         true => Cow::Owned(text.replace('"', "\\\"")),
@@ -180,7 +180,7 @@ mod tests {
             let given = Access { target: &target, user_agent: Some(&agent), ..access() };
             let line = text(&given);
             prop_assert!(!line.contains(char::is_control));
-            // A quote after a backslash is not the end of a text.
+            // A quote after a backslash does not end a string.
             let quotes = line.replace("\\\\", "").replace("\\\"", "").matches('"').count();
             prop_assert_eq!(quotes, 4);
         }

@@ -43,7 +43,7 @@ pub(super) fn parse(method: &Method, message: &Bytes, has_more: bool) -> Result<
         true => message.slice(end + 4..),
         false => Bytes::new(),
     };
-    // The length of a whole answer is that of its body. For HEAD it is that of the body which GET would send.
+    // The length of a whole answer is the length of its body; for HEAD, of the body that GET would send.
     let is_announced = *method == Method::HEAD || has_body && has_more;
     let length = match is_announced {
         true => length(&headers)?,
@@ -191,12 +191,12 @@ mod tests {
 
     #[test]
     fn the_length_of_an_answer_in_parts_is_kept() {
-        let of =
+        let parse_text =
             |text: &'static str| parse(&Method::GET, &Bytes::from_static(text.as_bytes()), true);
-        let answer = of("HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nbody").unwrap();
+        let answer = parse_text("HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nbody").unwrap();
         assert_eq!(answer.headers.get("content-length").unwrap(), "7");
         assert_eq!((answer.length, &answer.body[..]), (Some(7), &b"body"[..]));
-        let answer = of("HTTP/1.1 204 No\r\ncontent-length: 7\r\n\r\nbody").unwrap();
+        let answer = parse_text("HTTP/1.1 204 No\r\ncontent-length: 7\r\n\r\nbody").unwrap();
         assert_eq!((answer.length, answer.headers.len()), (None, 0));
     }
 

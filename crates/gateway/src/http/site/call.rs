@@ -103,7 +103,7 @@ async fn send_file(
     head: &Parts,
     mut answered: Answered,
 ) -> Result<Response<Outgoing>, SiteError> {
-    // The length is that of the file.
+    // The length is the file's.
     answered.headers.remove(CONTENT_LENGTH);
     let answer = with_head(answered.status, answered.headers, ());
     let directories = site.directories();

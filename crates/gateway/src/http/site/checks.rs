@@ -66,9 +66,9 @@ mod tests {
 
     #[test]
     fn only_chunked_is_a_transfer_coding() {
-        let of = |codings: &[&str]| form("POST", "/", codings, Version::HTTP_11);
+        let request_with = |codings: &[&str]| form("POST", "/", codings, Version::HTTP_11);
         for codings in [&[][..], &["chunked"], &["Chunked"]] {
-            assert_eq!(of(codings), None, "{codings:?}");
+            assert_eq!(request_with(codings), None, "{codings:?}");
         }
         for codings in [
             &["gzip, chunked"][..],
@@ -78,7 +78,7 @@ mod tests {
             &["identity", "chunked"],
             &[""],
         ] {
-            assert_eq!(of(codings), Some(501), "{codings:?}");
+            assert_eq!(request_with(codings), Some(501), "{codings:?}");
         }
     }
 

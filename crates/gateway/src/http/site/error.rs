@@ -49,7 +49,7 @@ impl SiteError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR).because(reason)
     }
 
-    /// Adds a text for the client.
+    /// Adds a message for the client.
     pub(super) fn explained(self, text: &'static str) -> Self {
         Self {
             text: Some(text),

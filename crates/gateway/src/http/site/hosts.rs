@@ -103,7 +103,7 @@ fn parse_port(port: &str) -> Result<&str, InvalidHost> {
     }
 }
 
-/// Whether a text is a host name in ASCII, or an IPv4 address.
+/// Whether a string is a host name in ASCII, or an IPv4 address.
 fn is_name(name: &str) -> bool {
     let is_label = |label: &str| {
         let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');

@@ -107,7 +107,7 @@ impl Body for PartsBody {
 }
 
 impl Drop for PartsBody {
-    /// The client has got everything as soon as it has as many bytes as announced. The worker may still be busy: the request
+    /// The client has received everything as soon as it has as many bytes as announced. The worker may still be busy: the request
     /// must not be cancelled then.
     fn drop(&mut self) {
         let is_complete = self.first.is_none() && self.missing == Some(0);

@@ -50,9 +50,9 @@ pub(super) async fn receive(
         return received.map(RequestBody::Memory);
     };
     // A small body, or the part of a large one that is to be written next.
-    let most = incoming.size_hint().upper().unwrap_or(u64::MAX);
-    let most = usize::try_from(most).map_or(MAX_IN_MEMORY, |most| most.min(MAX_IN_MEMORY));
-    let reservation = gateway.budget.try_reserve(most);
+    let max = incoming.size_hint().upper().unwrap_or(u64::MAX);
+    let max = usize::try_from(max).map_or(MAX_IN_MEMORY, |max| max.min(MAX_IN_MEMORY));
+    let reservation = gateway.budget.try_reserve(max);
     let reservation = reservation.ok_or_else(|| SiteError::busy(None))?;
     let paced = Paced::new(incoming, gateway.settings.body_timeout);
     match spool.receive(paced).await {

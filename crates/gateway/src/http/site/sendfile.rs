@@ -52,17 +52,21 @@ impl fmt::Display for SendError {
                 let text = format!(
                     "it is not below {permitted}: add its directory to send_files of the site"
                 );
-                return refused(f, path, &text);
+                return write_refusal(f, path, &text);
             }
             Self::NotAFile(path) => (path, &"it is not a regular file"),
             Self::Changing(path) => (path, &"it kept changing while it was being read"),
             Self::Io { path, error } => (path, error),
         };
-        refused(f, path, reason)
+        write_refusal(f, path, reason)
     }
 }
 
-fn refused(f: &mut fmt::Formatter<'_>, path: &Path, reason: &dyn fmt::Display) -> fmt::Result {
+fn write_refusal(
+    f: &mut fmt::Formatter<'_>,
+    path: &Path,
+    reason: &dyn fmt::Display,
+) -> fmt::Result {
     write!(
         f,
         "cannot send {path:?}, which a worker named in x-sendfile: {reason}"
@@ -141,7 +145,7 @@ impl SendFiles {
     }
 }
 
-/// Adds the headers that describe a file to those of the worker, which stay.
+/// Adds the headers that describe a file to the worker's headers, which stay.
 fn complete(headers: &mut HeaderMap, path: &Path, file: &File) {
     for name in [CONTENT_RANGE, TRANSFER_ENCODING] {
         headers.remove(name);

@@ -77,10 +77,10 @@ impl Sites {
         let sites = sites.map(|site| Ok(Rc::new(Site::new(site, spool, settings.max_spool)?)));
         let sites: Vec<Rc<Site>> = sites.collect::<io::Result<_>>()?;
         let endpoints = settings.endpoints.iter().map(|endpoint| {
-            let of = endpoint.sites.iter().filter_map(|at| sites.get(*at));
+            let own = endpoint.sites.iter().filter_map(|at| sites.get(*at));
             let tls = endpoint.tls.clone().map(Tls::new).transpose();
             Ok(Endpoint {
-                sites: of.cloned().collect(),
+                sites: own.cloned().collect(),
                 tls: tls.map_err(io::Error::other)?,
             })
         });
@@ -231,7 +231,7 @@ impl OpenDirectories {
         })
     }
 
-    /// No directories: workers answer all requests.
+    /// The site has no directories: workers answer all requests.
     fn none() -> io::Result<Self> {
         Ok(Self {
             files: None,

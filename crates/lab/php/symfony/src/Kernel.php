@@ -12,7 +12,7 @@ use Symfony\Component\HttpFoundation\Response;
 use Symfony\Component\HttpKernel\Kernel as BaseKernel;
 use Symfony\Component\Routing\Loader\Configurator\RoutingConfigurator;
 
-/** A small application: one route, whose controller answers with a text. */
+/** A small application: one route, whose controller answers with a line of text. */
 final class Kernel extends BaseKernel
 {
     use MicroKernelTrait;

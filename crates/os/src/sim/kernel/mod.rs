@@ -1,4 +1,4 @@
-//! The same calls as those of the real kernel, one file for each kind of object.
+//! The same calls as in the real kernel, one file for each kind of object.
 
 mod fd;
 mod memory;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub fn read(from: &Fd, buffer: &mut [u8]) -> Result<usize, Errno> {
     with(|state| {
         state.calls += 1;
-        let most = state.share(buffer.len());
+        let max = state.share(buffer.len());
         let stream = state.stream(from.no).ok_or(Errno::BADF)?;
         if stream.inbox.is_empty() {
             return if stream.ended {
@@ -19,7 +19,7 @@ pub fn read(from: &Fd, buffer: &mut [u8]) -> Result<usize, Errno> {
                 Err(Errno::AGAIN)
             };
         }
-        let count = stream.inbox.len().min(most);
+        let count = stream.inbox.len().min(max);
         for (to, byte) in buffer.iter_mut().zip(stream.inbox.drain(..count)) {
             *to = byte;
         }
@@ -30,13 +30,13 @@ pub fn read(from: &Fd, buffer: &mut [u8]) -> Result<usize, Errno> {
 pub fn write(to: &Fd, bytes: &[u8]) -> Result<usize, Errno> {
     with(|state| {
         state.calls += 1;
-        let most = state.share(bytes.len());
+        let max = state.share(bytes.len());
         let stream = state.stream(to.no).ok_or(Errno::BADF)?;
         if stream.peer_closed || stream.write_closed {
             return Err(Errno::PIPE);
         }
         let other = stream.other;
-        let count = state.free_space(other).min(most);
+        let count = state.free_space(other).min(max);
         if count == 0 && !bytes.is_empty() {
             return Err(Errno::AGAIN);
         }

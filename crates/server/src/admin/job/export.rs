@@ -8,7 +8,7 @@ use stoker_store::View;
 
 impl Plane {
     pub(super) fn exported_json(&self, view: &View) -> serde_json::Value {
-        // The value consists of texts and numbers only, so this cannot fail.
+        // The value consists of strings and numbers only, so this cannot fail.
         serde_json::to_value(self.exported(view)).unwrap_or_default()
     }
 

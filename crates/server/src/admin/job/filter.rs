@@ -1,4 +1,4 @@
-//! Converts the filters and ids of requests to those of the store.
+//! Converts the filters and ids of requests to the types of the store.
 
 use super::super::Rejected;
 use crate::clock::wall_ms;
@@ -76,7 +76,7 @@ impl Plane {
     }
 
     /// The job after which a page begins.
-    pub(super) fn after(&self, page: &job::Page) -> Result<Option<JobId>, Rejected> {
+    pub(super) fn start_of_page(&self, page: &job::Page) -> Result<Option<JobId>, Rejected> {
         let Some(id) = page.after.0 else {
             return Ok(None);
         };

@@ -37,7 +37,7 @@ impl Handle for job::List {
         };
         let query = Query::List {
             filter,
-            after: plane.after(&self.page)?,
+            after: plane.start_of_page(&self.page)?,
             limit: self.page.limit(),
             newest: self.newest,
             whole: false,
@@ -53,7 +53,7 @@ impl Handle for job::Export {
             Some(id) => Query::One(plane.job_of(id)?),
             None => Query::List {
                 filter: plane.filter_of(&self.filter)?,
-                after: plane.after(&self.page)?,
+                after: plane.start_of_page(&self.page)?,
                 limit: self.page.limit(),
                 newest: false,
                 whole: true,
@@ -93,7 +93,7 @@ impl Handle for job::Count {
             let count = plane.running(&filter).len() as u64;
             return Ok(Some(job::Counted { count }));
         }
-        let Some(filter) = narrowed(filter, self.of) else {
+        let Some(filter) = narrow_filter(filter, self.of) else {
             return Ok(Some(job::Counted { count: 0 }));
         };
         plane.query(caller, OperatorReply::Count, Query::Count(filter));
@@ -102,7 +102,7 @@ impl Handle for job::Count {
 }
 
 /// Narrows a filter to the states in which a change is possible; `None` if no job can match.
-fn narrowed(filter: Filter, change: Option<job::Change>) -> Option<Filter> {
+fn narrow_filter(filter: Filter, change: Option<job::Change>) -> Option<Filter> {
     let Some(change) = change else {
         return Some(filter);
     };

@@ -22,7 +22,7 @@ impl Plane {
         filter: &Filter,
         list: &job::List,
     ) -> Result<job::Jobs, Rejected> {
-        let (after, limit) = (self.after(&list.page)?, list.page.limit());
+        let (after, limit) = (self.start_of_page(&list.page)?, list.page.limit());
         let mut running = self.running(filter);
         if list.newest {
             running.reverse();

@@ -98,15 +98,15 @@ impl Plane {
         if sites(&self.config) != before {
             self.announce_sites();
         }
-        // Only now, so that the tasks of a pool that is replaced neither go to another pool nor are rejected because
-        // no pool serves them.
+        // Pools are removed only now, so that the tasks of a pool that is replaced neither go to another pool nor are
+        // rejected because no pool serves them.
         removed.into_iter().for_each(|pool| self.remove_pool(pool));
         self.set_connection_limit();
         self.send_timeouts();
         self.step(Event::Tick, None);
         self.settle();
         self.save_for_restarts();
-        report.kept = self.overridden();
+        report.kept = self.all_overridden_keys();
         report.added = new_pools.into_iter().collect();
         report
     }
@@ -274,7 +274,9 @@ impl Plane {
         if before.can_become(after) && u64::from(after.guaranteed_slots()) >= reserved {
             let all = self.config.differences(&new);
             let path = format!("pool.{name}.");
-            let ours = all.into_iter().filter(|of| of.key.starts_with(&path));
+            let ours = all
+                .into_iter()
+                .filter(|difference| difference.key.starts_with(&path));
             report.applied = ours.map(|difference| difference.key).collect();
             self.config.pools[place] = after.clone();
             self.change_pool(id, &before, after, reserved, file);
@@ -286,11 +288,11 @@ impl Plane {
                 false => report.skipped.push(difference.key),
             }
         }
-        report.kept = self.overridden();
+        report.kept = self.all_overridden_keys();
         Ok(report)
     }
 
-    /// A pool's size, if an operator has changed it from that of the configuration.
+    /// A pool's size, if an operator has set another than the configuration.
     fn scaled_size(&self, pool: &PoolSpec) -> Option<(u32, u32)> {
         let (_, now, _, _) = self.core.pool(self.core.find_pool(&pool.name)?);
         let is_scaled = (now.min, now.max) != (pool.core.min, pool.core.max);
@@ -305,7 +307,7 @@ impl Plane {
     }
 
     /// The keys whose values operators have overridden.
-    fn overridden(&self) -> Vec<String> {
+    fn all_overridden_keys(&self) -> Vec<String> {
         let pools = self.config.pools.iter();
         let pools = pools.filter(|pool| self.scaled_size(pool).is_some());
         let pools = pools.map(|pool| format!("pool.{}.workers", pool.name));

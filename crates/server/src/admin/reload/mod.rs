@@ -192,17 +192,17 @@ impl Plane {
                 .message(text)
                 .with("pool", name.as_str());
             self.log.put(entry.with("version", version));
-            self.end_zygotes(pool, |of| of >= version);
+            self.end_zygotes(pool, |old| old >= version);
             self.workers
                 .versions
-                .retain(|(of, old), _| *of != pool || *old >= version);
+                .retain(|(owner, old), _| *owner != pool || *old >= version);
             self.save_for_restarts();
             self.clear_calls_of(pool);
         } else if self.core.pools().all(|present| present != pool) {
             result.removed = true;
         } else {
             result.error = self.admin.reloads.failed_boot(pool).cloned();
-            self.end_zygotes(pool, |of| of <= version);
+            self.end_zygotes(pool, |old| old <= version);
             if let Some(before) = before {
                 self.undo_trial(&name, before);
                 self.configure_pool(pool);

@@ -67,15 +67,16 @@ impl<T> Schema<T> {
         keys.for_each(|key| key.copy(new, now));
     }
 
-    /// The section as TOML. `name` is the name of a named section. Keys whose value is that of `default` are left
-    /// out.
-    pub(crate) fn to_toml(&self, name: &str, of: &T, default: Option<&T>) -> String {
+    /// The section as TOML. `name` is the name of a named section. Keys with the same value as in `default` are
+    /// left out.
+    pub(crate) fn to_toml(&self, name: &str, config: &T, default: Option<&T>) -> String {
         let is_default = |key: &Key<T>| {
             let default = default.map(|default| key.write(default));
-            default.is_some_and(|default| default == key.write(of))
+            default.is_some_and(|default| default == key.write(config))
         };
         let lines = self.keys.iter().filter(|key| !is_default(key));
-        let lines = lines.filter_map(|key| Some(format!("{} = {}\n", key.name, key.write(of)?)));
+        let lines =
+            lines.filter_map(|key| Some(format!("{} = {}\n", key.name, key.write(config)?)));
         let heading = match self.is_named {
             true => format!("{}.{}", self.kind, quote(name)),
             false => self.kind.to_owned(),

@@ -74,7 +74,7 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "env",
             "{}",
             Field::Other(ENV),
-            "Environment variables for the workers, in addition to those of Stoker's own environment.",
+            "Environment variables for the workers, in addition to the variables of Stoker's own environment.",
         ),
         key(
             "env_clear",
@@ -92,7 +92,7 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "nice",
             "0",
             number!(nice, 0..=19),
-            "Niceness of the processes, in addition to that of Stoker, and at most 19 in total. While all processors are busy, processes with a higher niceness get less CPU time. The processes that they start inherit it.",
+            "Niceness of the processes, added to Stoker's own; the total is at most 19. While all processors are busy, processes with a higher niceness get less CPU time. The processes that they start inherit it.",
         ),
         key(
             "boot_timeout",
@@ -230,7 +230,7 @@ const STRATEGY: Other<Pool> = Other {
         let names: Vec<String> = STRATEGIES.iter().map(|known| quote(known.name)).collect();
         let wanted = format!("one of {}", names.join(", "));
         let strategy = section.get(key, mistakes, &wanted, |value| {
-            Strategy::named(value.as_str()?)
+            Strategy::from_name(value.as_str()?)
         });
         pool.strategy = strategy.unwrap_or_default();
     },

@@ -16,10 +16,10 @@ macro_rules! pool_field {
     ($($field:ident).+) => {
         crate::config::key::Field::Other(crate::config::key::Other {
             kind: "string",
-            read: |section, key, of, mistakes| {
-                of.$($field).+ = section.text(key, mistakes).unwrap_or_default();
+            read: |section, key, config, mistakes| {
+                config.$($field).+ = section.text(key, mistakes).unwrap_or_default();
             },
-            write: |of| Some(crate::config::quote(&of.$($field).+)),
+            write: |config| Some(crate::config::quote(&config.$($field).+)),
             copy: |from, to| to.$($field).+.clone_from(&from.$($field).+),
         })
     };

@@ -105,7 +105,7 @@ pub(crate) const STOKER: Schema<Config> = Schema {
             "watchdog",
             "\"60s\"",
             Field::Time {
-                least: Span::from_secs(1),
+                min: Span::from_secs(1),
                 or_none: true,
                 access: at!(watchdog),
             },

@@ -39,7 +39,7 @@ impl Cancellings {
     }
 
     pub(super) fn position(&self, no: u64) -> Option<usize> {
-        self.open.iter().position(|(of, _)| *of == no)
+        self.open.iter().position(|(other, _)| *other == no)
     }
 
     /// Whether the request names a single job.

@@ -39,10 +39,10 @@ impl Plane {
             && self.memory.users[user].queues >= self.config.user_queues
             && !self.close_unused(Some(user))
         {
-            let (user, most) = (&self.memory.users[user].identity, self.config.user_queues);
+            let (user, max) = (&self.memory.users[user].identity, self.config.user_queues);
             let text = format!(
                 "{user} has created {} that contain jobs or were just used (stoker.user_queues)",
-                counted(most as u64, "queue")
+                counted(max as u64, "queue")
             );
             return Err((Status::RESOURCE_EXHAUSTED, text));
         }

@@ -1,4 +1,4 @@
-//! Conversions between the types of the API and those of the store.
+//! Conversions between the types of the API and the types of the store.
 
 use stoker_api::job::{self, Change};
 use stoker_api::{Number, Text};
@@ -17,7 +17,7 @@ pub(crate) fn shown_state(state: State) -> job::State {
     }
 }
 
-/// Converts a state to that of the store, for which a running job is ready.
+/// Converts a state to the store's state, which is `Ready` for a running job.
 pub(crate) fn stored_state(state: job::State) -> State {
     match state {
         job::State::Ready | job::State::Running | job::State::Unknown => State::Ready,

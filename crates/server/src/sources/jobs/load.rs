@@ -277,8 +277,8 @@ impl Plane {
     pub(crate) fn allow_loads(&mut self) {
         if !self.jobs.inline {
             let left = self.config.max_memory.saturating_sub(self.bytes_held());
-            let least = usize::from(self.jobs.loads_over_limit);
-            self.jobs.store.set_refill_limit((left / 2).max(least));
+            let min = usize::from(self.jobs.loads_over_limit);
+            self.jobs.store.set_refill_limit((left / 2).max(min));
         }
     }
 

@@ -167,8 +167,8 @@ impl Plane {
         }
     }
 
-    /// Whether a connection is paused: a worker whose output fills the log is not read until the log has caught
-    /// up.
+    /// Whether a connection is paused: if a worker's output fills the log, the server stops reading from the worker until the
+    /// log has caught up.
     fn pause_for_log(&mut self, id: ConnId) -> bool {
         let Some(Role::Worker(worker)) = self.peers.conns.get(id).map(|conn| &conn.role) else {
             return false;
@@ -469,7 +469,7 @@ impl Plane {
         };
         let is_worker = matches!(conn.role, Role::Worker(_));
         // A worker is read even if much output is pending for it: not reading its answers would be a deadlock.
-        let is_paused = conn.closing || conn.is_paused || conn.unread;
+        let is_paused = conn.closing || conn.is_paused || conn.waits_for_memory;
         let read = !is_paused && (is_worker || !conn.exceeds_output_limit());
         let write = !conn.out.is_empty();
         self.memory.count_output(conn);

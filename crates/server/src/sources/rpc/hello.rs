@@ -99,7 +99,7 @@ impl Plane {
             return Err(Fault::Rejected(Status::PERMISSION_DENIED, text));
         }
         if hello.relayed.is_some()
-            && let Some(name) = self.not_offered(pool, hello)
+            && let Some(name) = self.find_not_offered(pool, hello)
         {
             let text = format!(
                 "pool '{}' also serves '{name}', which this worker does not offer: every worker of a pool can be assigned \
@@ -113,7 +113,7 @@ impl Plane {
     }
 
     /// A queue or service of a pool that a worker does not offer. What it offers is what its token permits.
-    fn not_offered(&self, pool: PoolId, hello: &Hello) -> Option<String> {
+    fn find_not_offered(&self, pool: PoolId, hello: &Hello) -> Option<String> {
         let of_pool = self
             .core
             .queues()
@@ -128,7 +128,7 @@ impl Plane {
         missing.next().map(|queue| queue.name.to_owned())
     }
 
-    /// Whether a uid is that of the server or of root. These users are administrators.
+    /// Whether a uid belongs to the server or to root. These users are administrators.
     pub(crate) fn is_own_user(&self, uid: u32) -> bool {
         uid == 0 || uid == stoker_os::own_user()
     }

@@ -7,7 +7,7 @@ use crate::sources::{Origin, Parts, Payload, TaskAnswer};
 use stoker_core::{Event, Facts, TaskId, WorkerId};
 use stoker_wire::{Encode, Flags, Frame, Key, Status, Type};
 
-/// The most credit that a call can have at a time, in bytes. This much of its answer may wait here for its caller.
+/// The maximum credit of a call at a time, in bytes. This much of its answer may wait here for its caller.
 pub(crate) const MAX_CREDIT: u32 = 1 << 20;
 
 impl Plane {

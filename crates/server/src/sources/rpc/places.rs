@@ -33,7 +33,7 @@ const LAST_READ_SIZE: usize = 16 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Free,
-    /// No place before this time. Then a connection may be closed to make room.
+    /// No place is free before this time. Then a connection may be closed to make room.
     FreeAt(Time),
 }
 
@@ -60,10 +60,10 @@ impl Plane {
             + ADMINISTRATOR_PLACES as u64
             + DESCRIPTORS_PER_WORKER * workers.sum::<u64>();
         let limit = stoker_os::descriptor_limit();
-        let most = limit.map_or(u64::MAX, |limit| {
+        let max = limit.map_or(u64::MAX, |limit| {
             limit.saturating_sub(others).max(MIN_CONNECTIONS)
         });
-        self.peers.places.max = wanted.min(usize::try_from(most).unwrap_or(usize::MAX));
+        self.peers.places.max = wanted.min(usize::try_from(max).unwrap_or(usize::MAX));
         if self.peers.places.max < wanted {
             let (max, limit) = (self.peers.places.max, limit.unwrap_or_default());
             let text = format!(
@@ -206,10 +206,15 @@ impl Plane {
     }
 
     /// Closes the client that has been inactive longest, among those that match and have been inactive for at
-    /// least `least`.
-    fn close_longest_inactive(&mut self, least: Span, which: impl Fn(&Conn) -> bool) -> bool {
-        let is_candidate =
-            |conn: &Conn, now: Time| now.since(conn.inactive_since()) >= least && which(conn);
+    /// least `min_inactive`.
+    fn close_longest_inactive(
+        &mut self,
+        min_inactive: Span,
+        which: impl Fn(&Conn) -> bool,
+    ) -> bool {
+        let is_candidate = |conn: &Conn, now: Time| {
+            now.since(conn.inactive_since()) >= min_inactive && which(conn)
+        };
         loop {
             let meant = self
                 .peers

@@ -77,7 +77,7 @@ impl Plane {
         Ok(())
     }
 
-    /// Passes a call on to the core. Its resources are those of `user`.
+    /// Passes a call on to the core. Its resources count for `user`.
     fn call(
         &mut self,
         id: ConnId,

@@ -21,7 +21,7 @@ impl Plane {
         let log = WorkerLog::new(&version.spec.name, &name, 0);
         let zygote = version.zygote;
         let Ok(spec) = version.text() else {
-            // As if the message could not be sent.
+            // This has the same effect as a message that could not be sent.
             self.angel.is_lost = true;
             return;
         };

@@ -77,17 +77,20 @@ pub(super) fn view(row: &Row<'_>, table: &Table) -> rusqlite::Result<View> {
 pub(super) fn whole(db: &Connection, view: &View, now: u64) -> rusqlite::Result<JobDetails> {
     let (meta, body) = match view.state {
         State::Done => {
-            let meta = kept(db, view.id, META, now)?;
-            (meta.map(|meta| meta.bytes), kept(db, view.id, BODY, now)?)
+            let meta = read_kept(db, view.id, META, now)?;
+            (
+                meta.map(|meta| meta.bytes),
+                read_kept(db, view.id, BODY, now)?,
+            )
         }
         state => payload(db, view, state)?,
     };
     Ok(JobDetails {
         meta: meta.unwrap_or_default(),
         body,
-        result: kept(db, view.id, RESULT, now)?,
-        output: kept(db, view.id, OUTPUT, now)?.map(|output| output.bytes),
-        checkpoint: kept(db, view.id, CHECKPOINT, now)?.map(|checkpoint| checkpoint.bytes),
+        result: read_kept(db, view.id, RESULT, now)?,
+        output: read_kept(db, view.id, OUTPUT, now)?.map(|output| output.bytes),
+        checkpoint: read_kept(db, view.id, CHECKPOINT, now)?.map(|checkpoint| checkpoint.bytes),
         idempotency: idempotency(db, view, now)?,
         history: history(db, view.id)?,
     })
@@ -127,7 +130,7 @@ fn payload(db: &Connection, view: &View, state: State) -> rusqlite::Result<Paylo
     Ok(payload.optional()?.unwrap_or_default())
 }
 
-fn kept(db: &Connection, job: JobId, kind: u8, now: u64) -> rusqlite::Result<Option<Bytes>> {
+fn read_kept(db: &Connection, job: JobId, kind: u8, now: u64) -> rusqlite::Result<Option<Bytes>> {
     let mut kept = db.prepare_cached(&KEPT)?;
     let bytes = kept.query_row(params![job.0 as i64, kind, now as i64], |row| {
         if row.get(2)? {

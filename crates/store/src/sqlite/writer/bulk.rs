@@ -31,7 +31,7 @@ pub(super) enum Work {
     Loaded {
         jobs: VecDeque<JobId>,
         change: Change,
-        /// The jobs of the current slice, and those of them that it changes.
+        /// The jobs of the current slice, and the ones among them that it changes.
         slice: Vec<JobId>,
         returned: Vec<JobId>,
     },

@@ -163,7 +163,8 @@ impl Writer {
         trouble
     }
 
-    pub(super) fn recovered(&mut self) {
+    /// Reports that the store works again, if it was failing.
+    pub(super) fn end_trouble(&mut self) {
         if self.failing.take().is_some() {
             self.events.push(crate::StoreEvent::Failing(None));
             self.retry_deferred_soon();

@@ -112,8 +112,8 @@ impl Writer {
     /// Whether searches skip a lane.
     pub(super) fn is_deferred(&self, queue: QueueNo, place: &(u8, Box<[u8]>)) -> bool {
         self.deferred.iter().any(|deferred| {
-            matches!(&deferred.pending_read, PendingRead::Lane(of, class, key)
-                if *of == queue && *class == place.0 && *key == place.1)
+            matches!(&deferred.pending_read, PendingRead::Lane(owner, class, key)
+                if *owner == queue && *class == place.0 && *key == place.1)
         })
     }
 

@@ -30,7 +30,7 @@ static SETTINGS: LazyLock<String> =
 
 impl Writer {
     /// Releases the unique key of a job whose first run starts, if the key is only held until then.
-    pub(super) fn started(&self, job: JobId) -> rusqlite::Result<Effect> {
+    pub(super) fn release_unique_at_start(&self, job: JobId) -> rusqlite::Result<Effect> {
         if let Some(summary) = self
             .job_summary(job)?
             .filter(|summary| summary.marks & UNIQUE != 0)
@@ -119,7 +119,7 @@ impl Writer {
         Ok(Effect::None)
     }
 
-    pub(super) fn running(&self, jobs: &[JobId]) -> rusqlite::Result<Effect> {
+    pub(super) fn store_running(&self, jobs: &[JobId]) -> rusqlite::Result<Effect> {
         let ids: Vec<u8> = jobs.iter().flat_map(|job| job.0.to_le_bytes()).collect();
         self.db.prepare_cached(RUNNING)?.execute([ids])?;
         Ok(Effect::None)

@@ -48,7 +48,7 @@ impl Writer {
         if let Some(wal_checkpoint) = self.wal_checkpoint.take() {
             self.must_rewrite_wal |= wal_checkpoint.wait();
         }
-        let done = self.transact(true, |writer, _| writer.running(&[]).map(drop));
+        let done = self.transact(true, |writer, _| writer.store_running(&[]).map(drop));
         done.map_err(|error| io::Error::other(trouble(&error)))?;
         if !self.pending_writes.is_empty() {
             // The transaction opened the file again, and a commit in doubt turned out not to be in the file.

@@ -88,7 +88,7 @@ impl Writer {
                 }
             }
         }
-        self.running(&[]).map(drop)
+        self.store_running(&[]).map(drop)
     }
 
     /// Repeats the counting after it failed, without the jobs that can't be read.

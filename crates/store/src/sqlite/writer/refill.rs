@@ -189,7 +189,7 @@ impl Writer {
             })
     }
 
-    fn parked(&self, queue: QueueNo) -> rusqlite::Result<Vec<(u8, ParkedJob)>> {
+    fn load_parked_jobs(&self, queue: QueueNo) -> rusqlite::Result<Vec<(u8, ParkedJob)>> {
         let mut parked = self.db.prepare_cached(PARKED)?;
         let parked = parked.query_map([queue.0], |row| {
             let id = JobId(row.get(0)?);
@@ -255,7 +255,7 @@ impl Writer {
         }
         // Reads everything before any job is marked as loaded. If a read failed halfway, a repetition would
         // mark some jobs twice.
-        let parked = self.parked(queue)?;
+        let parked = self.load_parked_jobs(queue)?;
         let mut backlogs = Vec::new();
         for (class, job) in &parked {
             backlogs.push(self.has_waiting(queue, *class, &job.key, 0, u64::MAX)?);

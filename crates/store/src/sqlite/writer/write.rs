@@ -48,7 +48,7 @@ impl Writer {
         };
         match self.transact(must_be_durable, apply) {
             Ok(batch) => {
-                self.recovered();
+                self.end_trouble();
                 self.settle(requests, batch);
             }
             // Housekeeping failed, not the requests. They are committed without it.
@@ -229,8 +229,8 @@ impl Writer {
                 *park,
                 batch,
             ),
-            StoreRequest::Started { job } => self.started(*job),
-            StoreRequest::Running { jobs } => self.running(jobs),
+            StoreRequest::Started { job } => self.release_unique_at_start(*job),
+            StoreRequest::Running { jobs } => self.store_running(jobs),
             StoreRequest::Crashed { jobs } => {
                 self.count_crashes(jobs, batch).map(|()| Effect::None)
             }

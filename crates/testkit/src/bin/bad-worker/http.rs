@@ -11,7 +11,7 @@ pub(crate) fn script(message: &str) -> &str {
 }
 
 impl Worker {
-    /// Answers with a status and a text, unless the request was answered already.
+    /// Answers with a status and a body, unless the request was answered already.
     pub(crate) fn answer_http(&mut self, status: &str, text: &str) {
         let message = format!("HTTP/1.1 {status} Text\r\ncontent-type: text/plain\r\n\r\n{text}");
         self.answer(Status::OK, Codec::HTTP, message.as_bytes());

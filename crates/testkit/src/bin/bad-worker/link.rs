@@ -58,9 +58,9 @@ impl Worker {
     }
 
     /// Waits for a matching frame, and keeps the tasks that come before it. Returns false if the connection ends first.
-    pub(crate) fn wait_for(&mut self, is_it: impl Fn(&Received) -> bool) -> bool {
+    pub(crate) fn wait_for(&mut self, matches: impl Fn(&Received) -> bool) -> bool {
         while let Some(got) = self.receive() {
-            if is_it(&got) {
+            if matches(&got) {
                 return true;
             }
             self.set_aside.push_back(got);

@@ -35,7 +35,7 @@ pub(super) fn done(result: Result<(), Errno>, error: c_int) -> c_int {
 }
 
 /// The result code of a lock request.
-pub(super) fn granted(result: Result<bool, Errno>, error: c_int) -> c_int {
+pub(super) fn lock_code(result: Result<bool, Errno>, error: c_int) -> c_int {
     match result {
         Ok(true) => ffi::SQLITE_OK,
         Ok(false) => ffi::SQLITE_BUSY,

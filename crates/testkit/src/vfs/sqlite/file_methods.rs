@@ -138,7 +138,7 @@ unsafe extern "C" fn size(file: *mut ffi::sqlite3_file, out: *mut ffi::sqlite3_i
 unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
     // SAFETY: SQLite passes an open file.
     let file = unsafe { &open(file).file };
-    code::granted(file.lock(Level::from_number(level)), ffi::SQLITE_IOERR_LOCK)
+    code::lock_code(file.lock(Level::from_number(level)), ffi::SQLITE_IOERR_LOCK)
 }
 
 unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
@@ -225,7 +225,7 @@ unsafe extern "C" fn shm_lock(
         true => LockMode::Shared,
         false => LockMode::Exclusive,
     };
-    code::granted(file.lock_shm(bits, wish), ffi::SQLITE_IOERR_SHMLOCK)
+    code::lock_code(file.lock_shm(bits, wish), ffi::SQLITE_IOERR_SHMLOCK)
 }
 
 unsafe extern "C" fn shm_barrier(_file: *mut ffi::sqlite3_file) {

@@ -87,8 +87,8 @@ pub(super) unsafe extern "C" fn access(
     let (Some(disk), Some(path)) = (unsafe { (disk(vfs), path(name)) }) else {
         return ffi::SQLITE_IOERR_ACCESS;
     };
-    let least = u64::from(flags == ffi::SQLITE_ACCESS_EXISTS);
-    let is_there = disk.stat(&path).is_ok_and(|found| found.len >= least);
+    let min_len = u64::from(flags == ffi::SQLITE_ACCESS_EXISTS);
+    let is_there = disk.stat(&path).is_ok_and(|found| found.len >= min_len);
     // SAFETY: SQLite passes a pointer for the result.
     unsafe { *result = c_int::from(is_there) };
     ffi::SQLITE_OK

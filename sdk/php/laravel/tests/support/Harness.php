@@ -58,11 +58,11 @@ final class Harness
     }
 
     /**
-     * Runs the job until it is done or failed, at most $most times.
+     * Runs the job until it is done or failed, at most $max times.
      *
      * @return list<string> the verdicts, such as "retry 5", "fail RuntimeException" and "done"
      */
-    public function life(object $job, int $most = 10): array
+    public function life(object $job, int $max = 10): array
     {
         $payload = $this->payload($job);
         $verdicts = [];
@@ -73,7 +73,7 @@ final class Harness
                 $verdict->delay !== null => "retry $verdict->delay",
                 default => 'fail ' . get_debug_type($verdict->getPrevious()),
             };
-        } while ($verdict !== null && $verdict->delay !== null && count($verdicts) < $most);
+        } while ($verdict !== null && $verdict->delay !== null && count($verdicts) < $max);
 
         return $verdicts;
     }

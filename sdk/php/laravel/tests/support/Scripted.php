@@ -59,7 +59,7 @@ class Scripted implements ShouldQueue
 
     public function handle(): void
     {
-        // Counted in a file, because runs in which the process died count too.
+        // The runs are counted in a file, because runs in which the process died count too.
         $run = Story::count($this->name);
         Story::tell("$this->name run {$this->attempts()}");
         [$what, $argument] = explode(' ', $this->script[$run - 1] ?? 'done', 2) + [1 => ''];

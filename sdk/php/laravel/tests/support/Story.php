@@ -16,7 +16,7 @@ final class Story
     public function __construct()
     {
         posix_mkfifo(self::path(), 0600);
-        // Opened for writing too, so that reading does not reach the end of the file when a worker closes it.
+        // The pipe is opened for writing too, so that reading does not reach the end of the file when a worker closes it.
         $this->fifo = fopen(self::path(), 'r+');
         stream_set_blocking($this->fifo, false);
     }

@@ -31,7 +31,7 @@ final class Form
         };
     }
 
-    /** Whether a content type is that of a form. */
+    /** Whether a content type denotes a form. */
     public static function isForm(string $contentType): bool
     {
         return in_array(self::mediaType($contentType), ['application/x-www-form-urlencoded', 'multipart/form-data'], true);
@@ -44,8 +44,8 @@ final class Form
 
     private static function urlencoded(Request $request): self
     {
-        // Checked before a body file is read into memory.
-        Size::check($request->bodySize());
+        // The size is checked before a body file is read into memory.
+        BodyLimits::checkFormSize($request->bodySize());
 
         return new self(Variables::parse($request->body()));
     }

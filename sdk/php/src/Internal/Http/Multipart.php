@@ -65,7 +65,7 @@ final class Multipart
             $value = '';
             $this->copy(function (string $bytes) use (&$value): void {
                 $this->fieldBytes += strlen($bytes);
-                Size::check($this->fieldBytes);
+                BodyLimits::checkFormSize($this->fieldBytes);
                 $value .= $bytes;
             });
             $this->fields[] = [$header->name, $value];
@@ -77,7 +77,7 @@ final class Multipart
 
     private function file(PartHeader $header): UploadedFile
     {
-        $limit = Size::of('upload_max_filesize') ?: PHP_INT_MAX;
+        $limit = BodyLimits::fromIni('upload_max_filesize') ?: PHP_INT_MAX;
         $size = 0;
         [$path, $file] = $this->uploads->create();
         $this->copy(static function (string $bytes) use ($path, $file, $limit, &$size): void {

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Internal\Http;
 
-/** The body of a response that is printed, such as that of Symfony's StreamedResponse. @internal */
+/** The body of a response that is printed, for example by Symfony's StreamedResponse. @internal */
 final class PrintedBody implements \IteratorAggregate
 {
     /** @param \Closure(): mixed $print prints the body */

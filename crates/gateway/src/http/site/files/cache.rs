@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// How long an entry is used before the file's path is looked at again.
+/// How long an entry is used before the file's path is checked again.
 pub(super) const FRESH_FOR: Duration = Duration::from_secs(1);
 
 /// The memory and descriptors that an entry uses, or that all entries may use.
@@ -68,12 +68,12 @@ impl<T> Cache<T> {
 
     pub(crate) fn get(&mut self, path: &[u8], now: Instant) -> Known<T> {
         if let Some(entry) = self.young.get(path) {
-            return known(entry, now);
+            return known_state(entry, now);
         }
         let Some((path, entry)) = self.old.remove_entry(path) else {
             return Known::Nothing;
         };
-        let result = known(&entry, now);
+        let result = known_state(&entry, now);
         self.put(path, entry);
         result
     }
@@ -118,7 +118,7 @@ impl<T> Cache<T> {
     }
 }
 
-fn known<T>(entry: &Entry<T>, now: Instant) -> Known<T> {
+fn known_state<T>(entry: &Entry<T>, now: Instant) -> Known<T> {
     let value = entry.value.clone();
     match now.saturating_duration_since(entry.checked) < FRESH_FOR {
         true => Known::Fresh(value),

@@ -78,7 +78,7 @@ fn date_of(headers: &HeaderMap, name: &HeaderName) -> Option<i64> {
     date::parse(value.as_bytes())
 }
 
-/// Whether one of the tags in a header is that of the current version. `*` means any version.
+/// Whether one of the tags in a header names the current version. `*` means any version.
 fn any_tag(
     headers: &HeaderMap,
     name: &HeaderName,

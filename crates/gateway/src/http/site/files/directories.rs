@@ -108,8 +108,8 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::path::PathBuf;
 
-    /// A root with and one without `openat2`, each with the directory `shared` beside it.
-    fn both(dir: &TestDir, linked: &[&str]) -> [Directories; 2] {
+    /// The same directories opened with `openat2` and without it: the root and those named in `linked`.
+    fn with_and_without_openat2(dir: &TestDir, linked: &[&str]) -> [Directories; 2] {
         [true, false].map(|has_openat2| {
             let names = std::iter::once(&"root").chain(linked);
             let paths: Vec<PathBuf> = names.map(|name| dir.path().join(name)).collect();
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn links_within_the_root_are_followed() {
         let dir = tree();
-        for all in both(&dir, &[]) {
+        for all in with_and_without_openat2(&dir, &[]) {
             for path in [
                 "css/app.css",
                 "relative",
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn nothing_outside_the_root_is_opened() {
         let dir = tree();
-        for all in both(&dir, &[]) {
+        for all in with_and_without_openat2(&dir, &[]) {
             for path in [
                 "out",
                 "outdir/secret",
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn links_may_lead_to_the_other_directories() {
         let dir = tree();
-        for all in both(&dir, &["shared"]) {
+        for all in with_and_without_openat2(&dir, &["shared"]) {
             assert_eq!(read(&all, "shared/photo").as_deref(), Some("photo"));
             assert_eq!(read(&all, "outdir/secret"), None);
             let open = |name: &str| all.open_absolute(&dir.path().join(name)).unwrap();
@@ -229,7 +229,7 @@ mod tests {
         let dir = tree();
         let path = dir.path().join("root/pipe");
         rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::from(0o600), 0).unwrap();
-        for all in both(&dir, &[]) {
+        for all in with_and_without_openat2(&dir, &[]) {
             assert!(all.open_first(b"pipe", |_| true).unwrap().is_some());
         }
     }
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn a_directory_stays_the_same_when_another_gets_its_path() {
         let dir = tree();
-        for all in both(&dir, &[]) {
+        for all in with_and_without_openat2(&dir, &[]) {
             fs::rename(dir.path().join("root"), dir.path().join("old")).unwrap();
             fs::create_dir(dir.path().join("root")).unwrap();
             assert_eq!(read(&all, "css/app.css").as_deref(), Some("css"));

@@ -28,10 +28,10 @@ pub(crate) fn kind(path: &[u8]) -> Kind {
     };
     lower.copy_from_slice(extension);
     lower.make_ascii_lowercase();
-    by_extension(lower)
+    kind_of_extension(lower)
 }
 
-fn by_extension(extension: &[u8]) -> Kind {
+fn kind_of_extension(extension: &[u8]) -> Kind {
     let text = |name| Kind {
         name,
         is_compressible: true,

@@ -14,7 +14,7 @@ pub(crate) enum Target<'a> {
     File(Cow<'a, [u8]>),
     /// The same with a slash at the end.
     Directory(Cow<'a, [u8]>),
-    /// Nothing that can be a file of a site.
+    /// The path cannot name a file of a site.
     None,
     /// Only a client that tries to reach protected files sends such a path.
     Hostile,

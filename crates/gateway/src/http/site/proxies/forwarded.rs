@@ -63,7 +63,7 @@ fn pair<'a>(text: &'a str, element: &mut Element) -> Option<&'a str> {
     }
 }
 
-/// Reads a text up to the closing quote.
+/// Reads a quoted string up to the closing quote.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut characters = text.char_indices();

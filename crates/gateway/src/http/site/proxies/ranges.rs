@@ -74,13 +74,13 @@ fn parse(text: &str) -> Result<Range, String> {
     if address.to_canonical() != address {
         return Err(invalid("expected the IPv4 address or network itself"));
     }
-    let most = if address.is_ipv4() { 32 } else { 128 };
+    let max = if address.is_ipv4() { 32 } else { 128 };
     let bits = match bits {
-        None => most,
+        None => max,
         Some(bits) => {
             let is_number = bits.bytes().all(|byte| byte.is_ascii_digit());
-            let bits = bits.parse().ok().filter(|bits| is_number && *bits <= most);
-            bits.ok_or_else(|| invalid(&format!("expected a number from 0 to {most} after \"/\"")))?
+            let bits = bits.parse().ok().filter(|bits| is_number && *bits <= max);
+            bits.ok_or_else(|| invalid(&format!("expected a number from 0 to {max} after \"/\"")))?
         }
     };
     let (range, network) = match address {

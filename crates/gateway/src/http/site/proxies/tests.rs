@@ -31,7 +31,7 @@ fn proxies(names: &[&str]) -> Proxies {
     Proxies::new(&["loopback", "10.0.0.0/8", "fd00::/8"], names).unwrap()
 }
 
-/// The origin as a text, and the headers that are left.
+/// The origin as a string, and the headers that are left.
 fn evaluate(names: &[&str], peer: &str, all: &[(&str, &str)]) -> (String, Vec<(String, String)>) {
     let mut headers = headers(all);
     let origin = proxies(names).evaluate(direct(peer), &mut headers);
@@ -76,7 +76,7 @@ fn headers_of_strangers_are_removed() {
 
 #[test]
 fn the_list_is_followed_from_the_right() {
-    let of = |list: &str| origin(&ALL, "127.0.0.1:9", &[("x-forwarded-for", list)]);
+    let origin_for = |list: &str| origin(&ALL, "127.0.0.1:9", &[("x-forwarded-for", list)]);
     for (list, client) in [
         ("203.0.113.7", "203.0.113.7:0"),
         ("203.0.113.7:4711", "203.0.113.7:4711"),
@@ -101,7 +101,11 @@ fn the_list_is_followed_from_the_right() {
         ("fe80::1%eth0", "127.0.0.1:9"),
         ("1.1.1.1\u{e4}", "127.0.0.1:9"),
     ] {
-        assert_eq!(of(list), format!("{client} http://inner.test"), "{list}");
+        assert_eq!(
+            origin_for(list),
+            format!("{client} http://inner.test"),
+            "{list}"
+        );
     }
     let lines = [
         ("x-forwarded-for", "1.1.1.1"),
@@ -114,7 +118,7 @@ fn the_list_is_followed_from_the_right() {
 
 #[test]
 fn scheme_and_host_are_those_of_the_clients_proxy() {
-    let of = |source: &str, proto: &str, host: &str| {
+    let origin_for = |source: &str, proto: &str, host: &str| {
         let all = [
             ("x-forwarded-for", source),
             ("x-forwarded-proto", proto),
@@ -125,22 +129,22 @@ fn scheme_and_host_are_those_of_the_clients_proxy() {
         origin.split_once(' ').unwrap().1.to_owned()
     };
     assert_eq!(
-        of("1.1.1.1", "https", "Shop.test:8443"),
+        origin_for("1.1.1.1", "https", "Shop.test:8443"),
         "https://shop.test:8443"
     );
-    assert_eq!(of("", "HTTPS", "shop.test"), "https://shop.test");
-    // The client's own values are left of those of its proxy.
+    assert_eq!(origin_for("", "HTTPS", "shop.test"), "https://shop.test");
+    // The values that a proxy appends follow the client's own, which are ignored.
     assert_eq!(
-        of("1.1.1.1", "https, http", "evil.test, shop.test"),
+        origin_for("1.1.1.1", "https, http", "evil.test, shop.test"),
         "http://shop.test"
     );
     // Two proxies that both add a value, and two of which the second one only passes the value on.
     assert_eq!(
-        of("1.1.1.1, 10.0.0.2", "https, http", "shop.test, inner"),
+        origin_for("1.1.1.1, 10.0.0.2", "https, http", "shop.test, inner"),
         "https://shop.test"
     );
     assert_eq!(
-        of("1.1.1.1, 10.0.0.2", "https", "shop.test"),
+        origin_for("1.1.1.1, 10.0.0.2", "https", "shop.test"),
         "https://shop.test"
     );
     for (proto, host) in [
@@ -150,7 +154,7 @@ fn scheme_and_host_are_those_of_the_clients_proxy() {
         ("https,", "a,"),
     ] {
         assert_eq!(
-            of("1.1.1.1", proto, host),
+            origin_for("1.1.1.1", proto, host),
             "http://inner.test",
             "{proto} {host}"
         );
@@ -205,7 +209,7 @@ fn a_rewritten_list_has_only_the_client() {
 
 #[test]
 fn forwarded_is_followed_from_the_right() {
-    let of = |lines: &[&str]| {
+    let origin_for = |lines: &[&str]| {
         let all: Vec<(&str, &str)> = lines.iter().map(|line| ("forwarded", *line)).collect();
         origin(&["forwarded"], "10.0.0.1:9", &all)
     };
@@ -244,7 +248,7 @@ fn forwarded_is_followed_from_the_right() {
         (&[""], "10.0.0.1:9 http://inner.test"),
         (&[], "10.0.0.1:9 http://inner.test"),
     ] {
-        assert_eq!(of(lines), expected, "{lines:?}");
+        assert_eq!(origin_for(lines), expected, "{lines:?}");
     }
 }
 

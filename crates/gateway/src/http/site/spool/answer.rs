@@ -37,7 +37,8 @@ impl Spool {
         self.dir.path()
     }
 
-    /// Takes over the file at a path that a worker has sent. `None` if the path is not that of a body of an answer.
+    /// Takes over the file at a path that a worker has sent. `None` if there can be no answer's body
+    /// at that path.
     pub(crate) fn take_answer(&self, path: &Path) -> Option<Result<AnswerBody, SpoolError>> {
         let name = path.strip_prefix(self.dir.path()).ok()?;
         let name = name.as_os_str().as_bytes();

@@ -84,7 +84,7 @@ impl Writer {
         });
         let error = match done {
             Ok(batch) => {
-                self.recovered();
+                self.end_trouble();
                 return self.settle_slice(Slice { bulk, over }, batch);
             }
             Err(error) => error,
