@@ -507,9 +507,11 @@ impl Ledger {
         if !matches!(change.verb, Verb::Retry(_)) || !is_last || !is_one {
             return;
         }
-        for (no, reach) in reached {
+        for ((no, reach), (_, _, stamp)) in reached.iter_mut().zip(&change.candidates) {
             let job = &mut self.jobs[*no as usize];
-            if job.changing == 0 && matches!(job.state, State::Ended(_)) && !job.may_be_deleted {
+            // The job may have begun already.
+            let is_as_before = job.stamp == *stamp && job.changing == 0;
+            if is_as_before && matches!(job.state, State::Ended(_)) && !job.may_be_deleted {
                 *reach = Reach::Surely;
                 job.regained_key_at = Some(steady());
             }

@@ -54,8 +54,11 @@ impl Job {
         let id = self.id.as_deref().filter(|_| !self.may_have_new_id);
         let created = id.and_then(created_ms);
         match created {
-            Some(created) if created < surely => Reach::Surely,
             Some(created) if created >= maybe => Reach::No,
+            // The age of a job that has ended counts from its end.
+            Some(created) if created < surely && !matches!(self.state, State::Ended(_)) => {
+                Reach::Surely
+            }
             _ => Reach::Maybe,
         }
     }
