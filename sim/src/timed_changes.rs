@@ -55,9 +55,20 @@ impl World {
             return;
         }
         self.on_trigger(Trigger::BehindLongRun);
+        self.cancel_old_running_jobs();
         let to = self.queue_for_move();
         let behind = self.jobs_behind();
         self.change_one(&behind, 30, &[Verb::Cancel, Verb::Cancel, Verb::Move(to)]);
+    }
+
+    /// An operator cancels all running jobs that are older than those of this seed.
+    fn cancel_old_running_jobs(&mut self) {
+        let filter = Filter {
+            states: vec!["running"],
+            older_ms: Some(self.dice("moments").within(500, 3_600_000)),
+            ..Filter::default()
+        };
+        self.change(filter, 5, &[Verb::Cancel]);
     }
 
     /// A run begins while calls wait behind it. The client of one of these calls cancels it at once.

@@ -277,6 +277,19 @@ mod tests {
         assert!(!session.awaits_answer());
     }
 
+    /// A worker that leaves does not run the tasks that it has not begun, so there is nothing to resume.
+    #[test]
+    fn a_worker_that_has_left_is_not_awaited() {
+        let mut session = SessionState::new(1);
+        feed(
+            &mut session,
+            &[frame(Type::Req, 1, 10), frame(Type::Req, 2, 10)].concat(),
+        );
+        session.on_worker_frame(Type::Res, 1, NOW);
+        session.on_worker_frame(Type::Goaway, 0, NOW);
+        assert!(!session.awaits_answer());
+    }
+
     #[test]
     fn cancel_and_goaway_are_sent_again() {
         let mut session = SessionState::new(1);

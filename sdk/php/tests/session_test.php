@@ -446,6 +446,9 @@ test('session: an inbox does not start a task that arrived right before the loss
         $peer->close();
         $peer = $stage->accept();
         same([3], $peer->welcome(session('s2'))['held']);
+        // The withdrawal was lost with its connection: only the next one awaits a confirmation.
+        same([[Type::READY, 0, 1], [Type::READY, 0, 0]], frames($peer->next(), $peer->next()));
+        $peer->send(Frame::of(Type::READY));
         same([[Type::READY, 0, 1]], frames($peer->next()));
         $peer->send(Frame::of(Type::GOAWAY));
         $peer->close();

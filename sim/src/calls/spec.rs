@@ -8,6 +8,10 @@ use stoker_wire::{Flags, Key, MetaBuf};
 /// call, because several calls may have the same one.
 pub(crate) const NUMBER: Key = Key(0x91);
 
+/// A body of which the server keeps only the beginning, for people to read.
+const LONG_DEADLY: &str =
+    "deadly with a body that is longer than what the server keeps of a call in quarantine";
+
 #[derive(Clone, Debug)]
 pub(crate) struct CallSpec {
     pub(crate) service: usize,
@@ -49,7 +53,8 @@ impl CallSpec {
             priority: dice.below(8) as u8,
             key: dice.percent(40).then(|| format!("c{}", dice.below(3))),
             is_nested: false,
-            deadly: (dice.percent(deadly) && crashes).then(|| *dice.one_of(&["deadly", "lethal"])),
+            deadly: (dice.percent(deadly) && crashes)
+                .then(|| *dice.one_of(&["deadly", "lethal", LONG_DEADLY])),
         }
     }
 

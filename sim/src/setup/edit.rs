@@ -117,7 +117,11 @@ impl SectionEdit {
                 (Self::Server(section), key)
             }
             _ => {
-                let key = setup.frequencies.draw_key(dice, &QUEUE_KEYS);
+                // The limit of runs also applies to jobs that are loaded already.
+                let key = match dice.percent(15) {
+                    true => "tries",
+                    false => setup.frequencies.draw_key(dice, &QUEUE_KEYS),
+                };
                 let of = &setup.queues[queue];
                 let spare = setup.spare(of.pool) + of.section.number("reserve", 0);
                 let to = of.with_new_value(dice, key, spare);

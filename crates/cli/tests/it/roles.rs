@@ -520,6 +520,40 @@ fn two_unanswered_pushes_with_one_id_are_a_protocol_error() {
     );
 }
 
+/// A task acts for its own owner, not for the owners of tasks that its worker has not begun.
+#[test]
+fn tasks_behind_a_running_one_lend_it_no_rights() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let (setup, program) = copied(&bad_worker());
+    let pool = format!(
+        "[pool.p]\ncommand = [{program:?}, \"quick;serve\"]\nworkers = 1\nuser = \"nobody\"\n"
+    );
+    let app = setup
+        .config(&format!("{pool}[stoker]\nsocket_mode = \"0666\"\n"))
+        .start();
+    let mut admin = app.client();
+    // Short runs come first, until the server prefetches.
+    for _ in 0..64 {
+        let id = admin.push(&Request::push("mails", "ok"));
+        admin.job_in(&id, "done");
+    }
+    let gate = app.dir.gate("gate");
+    let running = admin.push(&Request::push("mails", "gate gate;push mails ok"));
+    let held = gate.wait_for_worker();
+    as_nobody(|| {
+        let mut client = app.client();
+        (0..40).for_each(|_| drop(client.push(&Request::push("mails", "ok"))));
+    });
+    let assigned = app.workers()[0]["assigned"].as_u64();
+    assert!(assigned > Some(8), "many are prefetched: {assigned:?}");
+    drop(held);
+    let child = admin.job_in(&running, "done")["result"].clone();
+    let child = child.as_str().expect("the id of its child");
+    assert_eq!(admin.job(child)["owner"], "uid:0", "of the running job");
+}
+
 // Issue 9, A5.
 #[test]
 fn a_job_pushed_inside_a_task_belongs_to_the_owner_of_the_task() {

@@ -86,6 +86,20 @@ fn queues_are_unbound_when_the_last_worker_that_connected_has_gone() {
     assert!(w.on(waits).is_some(), "what was pushed meanwhile");
 }
 
+/// A queue of workers that connected by themselves is served as long as one of them is there.
+#[test]
+fn queues_stay_bound_while_another_worker_that_connected_is_there() {
+    let (mut w, _, theirs) = two();
+    let hello = Hello::serving(&["users.get"], &["mail"]);
+    let [first, second] = [0, 1].map(|_| w.join(theirs, &hello));
+    w.exit(first, Exit::ConnectionLost);
+    assert_eq!(pools_of(&w, Kind::Calls, "users"), [theirs]);
+    assert_eq!(pools_of(&w, Kind::Jobs, "mail"), [theirs]);
+    let mail = w.core.resolve_job("mail").expect("it is served");
+    let task = w.submit(job(mail));
+    assert_eq!(w.on(task), Some(second));
+}
+
 #[test]
 fn a_queue_configured_later_is_unbound_from_workers_that_connected_by_themselves() {
     let (mut w, ours, theirs) = two();

@@ -224,6 +224,24 @@ mod tests {
         .unwrap();
         tokens.load().unwrap();
         assert!(tokens.current("web", &proof).is_none());
+        // A rotation with overlap: the old secret is valid until its time, also for those who are connected.
+        let (presented, mut secret) = new_secret("web").unwrap();
+        secret.expires_ms = Some(now_ms() + 60_000);
+        edit(&path, |all| {
+            all[0].secrets.push(secret);
+            Ok(())
+        })
+        .unwrap();
+        tokens.load().unwrap();
+        let (_, proof) = tokens.authenticate(Some(&presented), |_| false).unwrap();
+        assert!(tokens.current("web", &proof).is_some());
+        edit(&path, |all| {
+            all[0].secrets[1].expires_ms = Some(now_ms() - 1);
+            Ok(())
+        })
+        .unwrap();
+        tokens.load().unwrap();
+        assert!(tokens.current("web", &proof).is_none());
         let now = tokens.current("bound", &certificate).unwrap();
         let (active, _) = by_certificate().unwrap();
         assert!(active.usage.connect(&now).is_err());

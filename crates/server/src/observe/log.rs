@@ -23,9 +23,9 @@ use stoker_os::Wake;
 /// The maximum number of messages in the channel to the thread.
 const CHANNEL_CAPACITY: usize = stoker_os::limit(4_096, 16);
 /// Bytes of one worker's pending output above which its pipes are not read.
-const MAX_WORKER_PENDING: usize = stoker_os::limit(256 << 10, 2 << 10);
-/// A higher bound for the last output of a task. It must be read before the task's answer, or it would be
-/// attributed to the next task.
+const MAX_WORKER_PENDING: usize = stoker_os::limit(256 << 10, 400);
+/// Bytes of one worker's pending output above which its socket is not read either. Before an answer is handled, the
+/// output of its task is read in any case, or it would be attributed to the next task.
 const MAX_WORKER_PENDING_AT_ANSWER: usize = 4 * MAX_WORKER_PENDING;
 /// The maximum number of Stoker's own lines that are kept while the sink accepts nothing.
 const MAX_HELD_LINES: usize = 10_000;
@@ -73,7 +73,7 @@ impl WorkerLog {
         self.waiting.load(Ordering::Relaxed) >= MAX_WORKER_PENDING
     }
 
-    /// Whether not even the last output of a task can be accepted.
+    /// Whether the worker's answers should not be read until the sink has caught up.
     pub(crate) fn is_overfull(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) >= MAX_WORKER_PENDING_AT_ANSWER
     }

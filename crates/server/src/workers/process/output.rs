@@ -32,18 +32,16 @@ impl Plane {
     }
 
     /// Reads once. Returns true if there may be more. `last` says that this is the last output of a task, which
-    /// must be read before the task's answer to be attributed to it.
+    /// must be read before the task's answer to be attributed to it. It is bounded, because the socket of a worker
+    /// whose output fills the log is not read ([`Self::pause_socket`]).
     fn read_pipe(&mut self, id: WorkerId, stream: Stream, buffer: &mut [u8], last: bool) -> bool {
         let behind = self.log.is_behind();
         let tag = |plane: &Self| plane.current_task_label(id);
         let Some(handle) = self.worker_handle_mut(id) else {
             return false;
         };
-        let full = match last {
-            true => handle.log.is_overfull(),
-            false => behind || handle.log.is_full(),
-        };
-        if full && handle.exit.is_none() {
+        let is_full = !last && (behind || handle.log.is_full());
+        if is_full && handle.exit.is_none() {
             self.pause_output(id, stream);
             return false;
         }
