@@ -80,6 +80,22 @@ fn cancelling_ready_jobs_does_not_affect_running_ones() {
 }
 
 #[test]
+fn the_age_of_running_jobs_is_part_of_the_filter() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let runs = client.push(&Request::push("mails", "gate gate"));
+    let running = gate.wait_for_worker();
+    let hour = 3_600_000;
+    let cancel = json!({"op": "cancel", "state": "running", "older_ms": hour});
+    assert_eq!(client.call_server("stoker.job", &cancel)["count"], 0);
+    let list = json!({"op": "list", "state": "running", "older_ms": hour});
+    assert_eq!(client.call_server("stoker.job", &list)["jobs"], json!([]));
+    drop(running);
+    client.job_in(&runs, "done");
+}
+
+#[test]
 fn prefetched_jobs_can_be_moved() {
     let app = start("workers = 1\n[queue.mails]\n[queue.other]");
     let gate = app.dir.gate("gate");

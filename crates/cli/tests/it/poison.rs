@@ -106,6 +106,23 @@ fn a_call_that_killed_three_workers_is_rejected_from_then_on() {
     assert_eq!(client.call("t.run", "note other").status(), Status::OK);
 }
 
+/// The quarantine keeps only the beginning of a long body for people to read, and knows the whole body again.
+#[test]
+fn a_long_call_that_killed_three_workers_is_rejected_too() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let deadly = format!("note run;exit 1;{}", "x".repeat(100 << 10));
+    for _ in 0..3 {
+        let answer = client.call("t.run", &deadly);
+        assert_eq!(answer.status(), Status::WORKER_DIED);
+        app.ready();
+    }
+    let refused = client.call("t.run", &deadly);
+    assert_eq!(refused.status(), Status::QUARANTINED);
+    let other = format!("ok {}", "x".repeat(100 << 10));
+    assert_eq!(client.call("t.run", &other).status(), Status::OK);
+}
+
 #[test]
 fn crash_budget_is_set_per_pool() {
     let app = start("workers = 1\ncrash_budget = 2");
