@@ -49,8 +49,13 @@ Worker::create()
     ->onCall('t.leave', function (Task $task): string {
         if ($task->body() === 'program') {
             $process = proc_open(['sleep', '1000'], [], $pipes);
+            $pid = proc_get_status($process)['pid'];
+            // Until it has begun the program, the new process looks like this one.
+            while (file_get_contents("/proc/$pid/comm") !== "sleep\n") {
+                usleep(1000);
+            }
 
-            return (string) proc_get_status($process)['pid'];
+            return (string) $pid;
         }
         $pid = pcntl_fork();
         if ($pid === 0) {
