@@ -82,12 +82,15 @@ impl Core {
         crashed
     }
 
-    /// Why a task of a worker that died was told to end by the soft signal, if one was. Code that does not handle the signal
-    /// dies of it.
+    /// Why the running tasks of a worker that died were told to end by the soft signal, if all of them were. Code that does
+    /// not handle the signal dies of it.
     fn why_signalled(&self, id: WorkerId) -> Option<StopReason> {
-        let mut tasks = self.workers[id].tasks.iter();
-        let task = *tasks.find(|task| self.tasks[**task].signalled_at.is_some())?;
-        Some(match self.is_unwanted(task) {
+        let tasks = &self.workers[id].tasks;
+        let mut signalled = tasks.iter().map(|task| self.tasks[*task].signalled_at);
+        if tasks.is_empty() || signalled.any(|at| at.is_none()) {
+            return None;
+        }
+        Some(match tasks.iter().all(|task| self.is_unwanted(*task)) {
             true => StopReason::Cancelled,
             false => StopReason::TaskTimeout,
         })

@@ -42,6 +42,24 @@ fn answers_come_in_any_order() {
     assert_eq!(w.live(), [worker]);
 }
 
+/// Found by the simulation, seed 18484: of several tasks one was told to end, and another one may have killed the worker.
+#[test]
+fn a_death_is_blamed_on_tasks_beside_one_that_was_told_to_end() {
+    let (mut w, _, mail, worker) = three_slots(true);
+    let late = w.submit(job(mail).limit(secs(1)));
+    let tasks = w.submit_many(2, &job(mail));
+    started(&mut w, worker, &[late, tasks[0], tasks[1]]);
+    w.pass(secs(1));
+    assert!(w.has_seen(&Action::SoftSignal { worker }));
+    w.take_actions();
+    w.die(worker);
+    let crashed = w.notices().into_iter().filter_map(|notice| match notice {
+        Notice::Crashed { task, .. } => Some(task),
+        _ => None,
+    });
+    assert_eq!(crashed.collect::<Vec<_>>(), [late, tasks[0], tasks[1]]);
+}
+
 /// A task that had begun may have killed the worker. A task that had not begun returns to its queue at no
 /// cost.
 #[test]

@@ -34,7 +34,13 @@ impl Plane {
                 self.answered(worker, frame);
             }
             Type::Hello => self.worker_hello(worker, frame)?,
-            Type::Event => self.worker_event(worker, frame),
+            Type::Event => {
+                // The output until an acknowledgement is kept with it.
+                if EventKind(frame.code) == EventKind::ACK {
+                    self.read_output_before_answer(worker, first);
+                }
+                self.worker_event(worker, frame);
+            }
             Type::Started => self.step(
                 Event::Started {
                     worker,
@@ -53,9 +59,10 @@ impl Plane {
         Ok(())
     }
 
-    /// Reads what a worker may have written before an answer, so that it is not attributed to the next task. While more
-    /// than one task remains, this is skipped to save time: later output has a label that names all of them, and is kept
-    /// for none. A paused pipe is not read later in the same turn, so it is always read here.
+    /// Reads what a worker may have written before an answer or an acknowledgement, so that it is kept with that, and is
+    /// not attributed to the next task. While several tasks remain, this is skipped to save time: later output has a
+    /// label that names all of them, and is kept for none. A paused pipe is not read later in the same turn, so it is
+    /// always read here.
     fn read_output_before_answer(&mut self, worker: WorkerId, first: bool) {
         let is_needed = self.worker_handle(worker).is_some_and(|handle| {
             let remain = || self.core.assigned_to(worker).nth(2).is_some();

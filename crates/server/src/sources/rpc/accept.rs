@@ -477,10 +477,20 @@ impl Plane {
             let alarm = Alarm::Stalled(id);
             conn.stall_alarm = Some(self.alarms.set(self.now + STALL_TIMEOUT, alarm));
         }
-        if (write, read) != (conn.waits_to_write, conn.reads) {
-            (conn.waits_to_write, conn.reads) = (write, read);
-            self.poller.set(&conn.fd, Source::Conn(id), read, write);
+        let before = (conn.waits_to_write, conn.reads);
+        if (write, read) == before {
+            return;
         }
+        (conn.waits_to_write, conn.reads) = (write, read);
+        if (write, read) == (false, false) {
+            // If the peer hung up, its descriptor would be reported in every turn, even without requested events.
+            self.poller.remove(&conn.fd);
+            return;
+        }
+        if before == (false, false) {
+            self.poller.add(&conn.fd, Source::Conn(id)).ok();
+        }
+        self.poller.set(&conn.fd, Source::Conn(id), read, write);
     }
 
     /// Disconnects a client that has not read its pending output in time.

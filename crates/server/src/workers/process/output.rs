@@ -10,6 +10,9 @@ use stoker_os::{Errno, read};
 
 /// The maximum number of bytes that are read at once of what a worker that has ended left behind.
 const LEFTOVERS_SIZE: usize = 64 << 10;
+/// The maximum number of bytes that are read of a pipe before an answer or a death is handled: more than a pipe can hold by
+/// default. A worker that continues to write is not waited for.
+const MAX_LEFTOVERS: usize = 20 * LEFTOVERS_SIZE;
 
 impl Plane {
     /// Reads a worker's output and passes it to the log, attributed to the task that wrote it.
@@ -31,22 +34,22 @@ impl Plane {
         (WorkerHandle::token(handle.id) == token).then_some(handle.id)
     }
 
-    /// Reads once. Returns true if there may be more. `last` says that this is the last output of a task, which
+    /// Reads once. Returns the number of bytes, or 0 if nothing was read. `last` says that this is the last output of a task, which
     /// must be read before the task's answer to be attributed to it. It is bounded, because the socket of a worker
     /// whose output fills the log is not read ([`Self::pause_socket`]).
-    fn read_pipe(&mut self, id: WorkerId, stream: Stream, buffer: &mut [u8], last: bool) -> bool {
+    fn read_pipe(&mut self, id: WorkerId, stream: Stream, buffer: &mut [u8], last: bool) -> usize {
         let behind = self.log.is_behind();
         let tag = |plane: &Self| plane.current_task_label(id);
         let Some(handle) = self.worker_handle_mut(id) else {
-            return false;
+            return 0;
         };
         let is_full = !last && (behind || handle.log.is_full());
         if is_full && handle.exit.is_none() {
             self.pause_output(id, stream);
-            return false;
+            return 0;
         }
         let Some(pipe) = handle.pipes.iter().find(|pipe| pipe.stream == stream) else {
-            return false;
+            return 0;
         };
         match read(&pipe.fd, &mut *buffer) {
             Ok(count) if count > 0 => {
@@ -58,12 +61,12 @@ impl Plane {
                 let tag = tag(self);
                 self.keep_output(id, &buffer[..count]);
                 self.log_output(id, stream, tag, &buffer[..count]);
-                true
+                count
             }
-            Err(Errno::AGAIN | Errno::INTR) => false,
+            Err(Errno::AGAIN | Errno::INTR) => 0,
             Ok(_) | Err(_) => {
                 self.close_pipe(id, stream);
-                false
+                0
             }
         }
     }
@@ -176,9 +179,6 @@ impl Plane {
 
     /// Reads everything that is left in a worker's pipes, before its answer or its death is handled.
     pub(crate) fn read_all_output(&mut self, id: WorkerId) {
-        // The maximum content of a pipe in reads of this size. A worker that continues to write is not waited
-        // for.
-        const MAX_READS: usize = 20;
         if self
             .worker_handle(id)
             .is_none_or(|handle| handle.pipes.is_empty())
@@ -187,9 +187,11 @@ impl Plane {
         }
         let mut buffer = self.take_leftovers_buffer();
         for stream in [Stream::Stdout, Stream::Stderr] {
-            for _ in 0..MAX_READS {
-                if !self.read_pipe(id, stream, &mut buffer, true) {
-                    break;
+            let mut total = 0;
+            while total < MAX_LEFTOVERS {
+                match self.read_pipe(id, stream, &mut buffer, true) {
+                    0 => break,
+                    count => total += count,
                 }
             }
         }
