@@ -1,7 +1,7 @@
 //! Commands of operators on jobs of a durable store, including jobs that the server has loaded.
 
-use crate::start;
 use crate::store::{kill_server, notes};
+use crate::{start, start_of};
 use serde_json::{Value, json};
 use stoker_testkit::{App, Client, Request};
 use stoker_wire::{Key, Status};
@@ -92,6 +92,49 @@ fn the_age_of_running_jobs_is_part_of_the_filter() {
     let list = json!({"op": "list", "state": "running", "older_ms": hour});
     assert_eq!(client.call_server("stoker.job", &list)["jobs"], json!([]));
     drop(running);
+    client.job_in(&runs, "done");
+}
+
+/// Jobs that a worker has, but has not begun, are ready: they can be cancelled, but not moved.
+#[test]
+fn jobs_that_wait_at_a_worker_are_cancelled_or_skipped() {
+    let app = start_of("quick;serve", "workers = 1\n[queue.mails]\n[queue.other]");
+    let mut client = app.client();
+    // Short runs come first, until the server prefetches.
+    for _ in 0..64 {
+        let id = client.push(&Request::push("mails", "ok"));
+        client.job_in(&id, "done");
+    }
+    let gate = app.dir.gate("gate");
+    let runs = client.push(&Request::push("mails", "gate gate"));
+    let held = gate.wait_for_worker();
+    let behind: Vec<String> = (0..40)
+        .map(|_| client.push(&Request::push("mails", "ok")))
+        .collect();
+    let assigned = app.workers()[0]["assigned"].as_u64().expect("a number");
+    assert!(assigned > 8, "many are prefetched: {assigned}");
+    let which = json!({"op": "move", "id": behind[0], "to": "other"});
+    let refused = client
+        .try_call_server("stoker.job", &which)
+        .expect_err("its worker has it");
+    assert_eq!(refused.status(), Status::FAILED_PRECONDITION);
+    let which = json!({"op": "move", "queue": "mails", "to": "other"});
+    let moved = client.call_server("stoker.job", &which);
+    let number = |answer: &serde_json::Value, name: &str| answer[name].as_u64().unwrap_or(0);
+    let total = number(&moved, "count") + number(&moved, "skipped");
+    assert_eq!(total, 41, "{moved}");
+    let at_worker = number(&moved, "skipped");
+    let which = json!({"op": "cancel", "queue": "mails", "state": "ready"});
+    let cancel = client.send(&Request::call("stoker.job", which.to_string()));
+    // The store handles changes one after the other.
+    let none = json!({"op": "suspend", "queue": "other", "key": "none"});
+    client.call_server("stoker.job", &none);
+    drop(held);
+    let answer = client.answer(cancel).text();
+    let cancelled: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+    // The first one runs, and the others may run before their worker is stopped.
+    let total = number(&cancelled, "count") + number(&cancelled, "skipped");
+    assert_eq!(total, at_worker, "{cancelled}");
     client.job_in(&runs, "done");
 }
 

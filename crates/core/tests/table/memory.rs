@@ -134,6 +134,21 @@ fn paused_reading_does_not_count_as_run_time() {
     assert_eq!(w.outcome(running), Some(Outcome::TimedOut));
 }
 
+/// Only the part of a pause after a task began extends its limit.
+#[test]
+fn a_task_that_begins_during_a_pause_is_excused_for_the_rest_of_it() {
+    let (mut w, users, worker) = one_worker();
+    pause_reading(&mut w, worker, true);
+    w.pass(secs(2));
+    w.submit(call(users).time_left(secs(60)));
+    w.pass(ms(500));
+    pause_reading(&mut w, worker, false);
+    w.pass(ms(999));
+    assert!(!w.was_killed(worker, StopReason::TaskTimeout));
+    w.pass(ms(1));
+    assert!(w.was_killed(worker, StopReason::TaskTimeout));
+}
+
 #[test]
 fn a_pause_before_a_task_began_does_not_extend_its_limit() {
     let (mut w, users, worker) = one_worker();

@@ -57,6 +57,22 @@ fn a_pool_that_boots_is_removed_at_once() {
     assert_eq!(w.core.workers().count(), 0);
 }
 
+/// What the workers of a removed pool have announced does not count any more.
+#[test]
+fn a_queue_that_only_removed_pools_announced_can_be_removed() {
+    let (mut w, first, second) = two_pools(&Hello::serving(&[], &["news"]));
+    let news = w.core.resolve_job("news").expect("it is served");
+    let queue = w.queue(news);
+    assert!(!w.core.is_removable(queue));
+    for pool in [first, second] {
+        w.step(Event::PoolRemoved { pool });
+    }
+    for worker in w.in_state("stopping") {
+        w.exit(worker, Exit::Code(0));
+    }
+    assert!(w.core.is_removable(queue));
+}
+
 #[test]
 fn a_pool_that_is_added_again_serves_the_waiting_tasks() {
     let (mut w, first, _) = two_pools(&Hello::default());

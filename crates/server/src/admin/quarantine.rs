@@ -297,4 +297,14 @@ mod tests {
         assert!(rejects(&quarantine, b"deadly", 2_199));
         assert!(!rejects(&quarantine, b"deadly", 2_200));
     }
+
+    #[test]
+    fn deaths_long_ago_do_not_count() {
+        let mut quarantine = Quarantine::default();
+        for hours in (0..30).step_by(6) {
+            let at = Time::ZERO + Span::from_secs(hours * 3_600);
+            quarantine.record_death(QueueId(0), "t.run", b"slow", 1, at);
+            assert!(quarantine.rejects("t.run", b"slow", at).is_none());
+        }
+    }
 }

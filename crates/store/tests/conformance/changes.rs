@@ -34,6 +34,21 @@ crate::every_engine! {
     a_history_entry_of_a_crash_counts_it,
     lists_with_payloads_are_truncated,
     a_retried_job_has_its_full_retry_time_again,
+    a_retried_job_has_no_progress,
+}
+
+fn a_retried_job_has_no_progress(world: &mut World) {
+    let queue = world.queue("mails");
+    let id = world.load(job(queue)).id;
+    world.send(StoreRequest::Progress {
+        job: id,
+        percent: 40,
+        text: "half way".to_owned(),
+    });
+    world.fail(id);
+    assert!(world.view(id).unwrap().progress.is_some());
+    assert_eq!(world.change(Selection::One(id), RETRY), changed(1));
+    assert_eq!(world.view(id).unwrap().progress, None);
 }
 
 fn a_retried_job_has_its_full_retry_time_again(world: &mut World) {

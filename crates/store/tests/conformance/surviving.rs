@@ -226,10 +226,10 @@ fn running_jobs_count_as_crashed(world: &mut World) {
             (crashes, 0)
         );
     }
-    // With two suspects, neither of them can be blamed.
+    // With two suspects, neither of them can be blamed, even if only one of them would reach the limit.
     let other = world.load(job(queue)).id;
     let counters = RunCounters {
-        crashes: 2,
+        crashes: 1,
         ..RunCounters::default()
     };
     let (error, due_ms) = (world.error("it died"), world.now());
