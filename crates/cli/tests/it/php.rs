@@ -633,7 +633,6 @@ fn a_worker_that_writes_much_after_its_last_answer_ends_by_itself() {
     until("its end is counted", || {
         (app.pool()["spent"] == 1).then_some(())
     });
-    let log = app.log();
-    assert!(log.contains("xxx"), "{log}");
-    assert_eq!(app.pool()["restarts"], 0, "{log}");
+    app.wait_for_log("xxx");
+    assert_eq!(app.pool()["restarts"], 0, "{}", app.log());
 }
