@@ -5,6 +5,8 @@ use stoker_core::NameId;
 
 /// The number of answers that are remembered per name. Among so few, the 99th percentile is the largest.
 const SIZES_PER_NAME: usize = 64;
+/// Answers from this size on are expected, in bytes.
+const LARGE_ANSWER: usize = stoker_os::limit(LARGE_BODY, 3);
 
 /// The sizes of a name's last answers. Kept only for names that had a large one.
 #[derive(Debug)]
@@ -36,14 +38,14 @@ impl AnswerSizes {
     pub(crate) fn expected(&self, name: NameId) -> usize {
         let sizes = self.0.get(name.index()).and_then(Option::as_ref);
         let largest = sizes.map_or(0, |sizes| sizes.largest as usize);
-        if largest < LARGE_BODY { 0 } else { largest }
+        if largest < LARGE_ANSWER { 0 } else { largest }
     }
 
     pub(crate) fn record(&mut self, name: NameId, len: usize) {
         let sizes = self.0.get_mut(name.index()).and_then(Option::as_mut);
         match sizes {
             Some(sizes) => sizes.record(len),
-            None if len < LARGE_BODY => {}
+            None if len < LARGE_ANSWER => {}
             None => self.add(name).record(len),
         }
     }

@@ -4,6 +4,7 @@
 use super::Memory;
 use crate::net::{Charge, Conn, Role};
 use crate::plane::Plane;
+use crate::sources::Origin;
 use crate::users::User;
 
 impl Memory {
@@ -23,9 +24,6 @@ impl Memory {
             let of_user = &mut self.users[user];
             of_user.connections += 1;
             of_user.bytes += conn.counted.held + conn.charged.len();
-        }
-        if let Role::Client(client) = &conn.role {
-            self.reserved += client.reserved;
         }
     }
 
@@ -59,6 +57,7 @@ impl Plane {
             own.users[user].inflight += 1;
             own.users[user].bytes += bytes;
         }
+        own.reserved = self.payloads.reservations().map(|(_, bytes)| bytes).sum();
         for user in self.jobs.users_of_pushes() {
             own.users[user].pushes += 1;
         }
@@ -70,11 +69,7 @@ impl Plane {
             own.counters(),
             "the memory counters differ from the actual use"
         );
-        assert_eq!(
-            self.payloads.reserved_bytes(),
-            own.reserved,
-            "the memory reserved by calls differs from that reserved by clients"
-        );
+        self.check_reservations();
         let shares = |user: &User| {
             let User {
                 identity,
@@ -95,5 +90,29 @@ impl Plane {
                 "the connections, calls, bytes, pushes and queues that are charged to a user"
             );
         }
+    }
+
+    /// Panics if a client's reservations differ from those of its calls. A call whose client has gone keeps its own until it
+    /// ends.
+    fn check_reservations(&self) {
+        let of_client = |conn| match &self.peers.conns.get(conn)?.role {
+            Role::Client(client) => Some(client.reserved),
+            _ => None,
+        };
+        let by_calls = self.payloads.reservations();
+        let by_calls = by_calls.filter(|(origin, _)| match origin {
+            Origin::Call { conn, .. } => of_client(*conn).is_some(),
+            _ => false,
+        });
+        let by_clients = self.peers.conns.iter();
+        let by_clients = by_clients.filter_map(|(_, conn)| match &conn.role {
+            Role::Client(client) => Some(client.reserved),
+            _ => None,
+        });
+        assert_eq!(
+            by_calls.map(|(_, bytes)| bytes).sum::<usize>(),
+            by_clients.sum::<usize>(),
+            "the memory reserved by calls differs from that reserved by clients"
+        );
     }
 }

@@ -262,9 +262,11 @@ impl Payloads {
         })
     }
 
-    /// The total number of bytes that are reserved for answers.
-    pub(crate) fn reserved_bytes(&self) -> usize {
-        self.slots.iter().map(|payload| payload.reserved).sum()
+    /// The origin of each task, and the number of bytes that are reserved for its answer.
+    pub(crate) fn reservations(&self) -> impl Iterator<Item = (Origin, usize)> {
+        self.slots
+            .iter()
+            .map(|payload| (payload.origin, payload.reserved))
     }
 
     /// The number of slots in use.
