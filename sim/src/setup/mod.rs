@@ -599,13 +599,14 @@ fn workers_of(section: &Section) -> (u64, u64) {
 }
 
 impl Setup {
-    /// Whether the file may set this size for a pool: the minimum and maximum number of workers as a list in JSON.
+    /// Whether the file may set this size for a pool: the minimum and maximum number of workers as a list in JSON. A pool of
+    /// programs has one adapter.
     pub(crate) fn may_have_size(&self, pool: usize, size: &serde_json::Value) -> bool {
-        let sizes = self.pools[pool].sections().map(|section| {
-            let (min, max) = written_workers(section);
-            serde_json::json!([min, max])
-        });
-        sizes.into_iter().any(|of_file| of_file == *size)
+        let sizes = self.pools[pool]
+            .sections()
+            .map(|section| [written_workers(section), workers_of(section)]);
+        let mut sizes = sizes.into_iter().flatten();
+        sizes.any(|(min, max)| serde_json::json!([min, max]) == *size)
     }
 }
 
