@@ -8,7 +8,7 @@ use stoker_wire::{Flags, Key, MetaBuf};
 /// call, because several calls may have the same one.
 pub(crate) const NUMBER: Key = Key(0x91);
 
-/// A body of which the server keeps only the beginning, for people to read.
+/// A body of which the server keeps only the beginning, for display.
 const LONG_DEADLY: &str =
     "deadly with a body that is longer than what the server keeps of a call in quarantine";
 

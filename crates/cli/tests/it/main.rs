@@ -50,7 +50,7 @@ mod supervision;
 mod upstreams;
 
 use rustix::process::Signal;
-use stoker_testkit::{App, Setup, procs};
+use stoker_testkit::{App, Client, Request, Setup, procs};
 
 pub(crate) use stoker_testkit::pool_of;
 
@@ -67,6 +67,15 @@ fn start(rest: &str) -> App {
 #[track_caller]
 fn start_of(script: &str, rest: &str) -> App {
     setup().config(&pool_of(script, rest)).start()
+}
+
+/// Runs short jobs, one after the other, until the server prefetches such jobs.
+#[track_caller]
+fn run_short_jobs(client: &mut Client) {
+    for _ in 0..64 {
+        let id = client.push(&Request::push("mails", "ok"));
+        client.job_in(&id, "done");
+    }
 }
 
 /// Signals all processes, as systemd does by default, and as `kill $(pgrep -s SID)` does.

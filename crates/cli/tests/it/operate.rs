@@ -1,7 +1,7 @@
 //! Commands of operators on jobs of a durable store, including jobs that the server has loaded.
 
 use crate::store::{kill_server, notes};
-use crate::{start, start_of};
+use crate::{run_short_jobs, start, start_of};
 use serde_json::{Value, json};
 use stoker_testkit::{App, Client, Request};
 use stoker_wire::{Key, Status};
@@ -100,11 +100,7 @@ fn the_age_of_running_jobs_is_part_of_the_filter() {
 fn jobs_that_wait_at_a_worker_are_cancelled_or_skipped() {
     let app = start_of("quick;serve", "workers = 1\n[queue.mails]\n[queue.other]");
     let mut client = app.client();
-    // Short runs come first, until the server prefetches.
-    for _ in 0..64 {
-        let id = client.push(&Request::push("mails", "ok"));
-        client.job_in(&id, "done");
-    }
+    run_short_jobs(&mut client);
     let gate = app.dir.gate("gate");
     let runs = client.push(&Request::push("mails", "gate gate"));
     let held = gate.wait_for_worker();

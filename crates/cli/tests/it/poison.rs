@@ -106,7 +106,7 @@ fn a_call_that_killed_three_workers_is_rejected_from_then_on() {
     assert_eq!(client.call("t.run", "note other").status(), Status::OK);
 }
 
-/// The quarantine keeps only the beginning of a long body for people to read, and knows the whole body again.
+/// The quarantine keeps only the beginning of a long body for display, and still recognizes the whole body.
 #[test]
 fn a_long_call_that_killed_three_workers_is_rejected_too() {
     let app = start("workers = 1");

@@ -1,6 +1,6 @@
 //! Permissions of other users, and of workers that connect by themselves.
 
-use crate::{pool_of, setup, start};
+use crate::{pool_of, run_short_jobs, setup, start};
 use rustix::process::geteuid;
 use serde_json::{Value, json};
 use std::os::unix::fs::MetadataExt;
@@ -534,11 +534,7 @@ fn tasks_behind_a_running_one_lend_it_no_rights() {
         .config(&format!("{pool}[stoker]\nsocket_mode = \"0666\"\n"))
         .start();
     let mut admin = app.client();
-    // Short runs come first, until the server prefetches.
-    for _ in 0..64 {
-        let id = admin.push(&Request::push("mails", "ok"));
-        admin.job_in(&id, "done");
-    }
+    run_short_jobs(&mut admin);
     let gate = app.dir.gate("gate");
     let running = admin.push(&Request::push("mails", "gate gate;push mails ok"));
     let held = gate.wait_for_worker();

@@ -1,6 +1,6 @@
 //! Jobs on disk: accepted jobs survive the death of any process.
 
-use crate::{pool_of, setup, start, start_of};
+use crate::{pool_of, run_short_jobs, setup, start, start_of};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -82,11 +82,7 @@ fn a_job_that_ran_when_the_server_died_runs_again_and_counts_a_crash() {
 fn jobs_prefetched_behind_a_running_one_count_no_crash_when_the_server_dies() {
     let app = start_of("quick;serve", "workers = 1");
     let mut client = app.client();
-    // Short runs come first, until the server prefetches.
-    for _ in 0..64 {
-        let id = client.push(&Request::push("mails", "ok"));
-        client.job_in(&id, "done");
-    }
+    run_short_jobs(&mut client);
     let gate = app.dir.gate("gate");
     let first = client.push(&Request::push("mails", "once begun;gate gate"));
     let held = gate.wait_for_worker();

@@ -146,7 +146,7 @@ impl Plane {
         }
     }
 
-    /// Sends a RES with a message for people.
+    /// Sends a RES with a human-readable message.
     pub(crate) fn status(
         &mut self,
         conn: ConnId,
@@ -174,7 +174,7 @@ impl Plane {
         self.send_rejection(conn, id, status, text, &meta, not_processed);
     }
 
-    /// Sends a RES with a message for people and metadata for programs.
+    /// Sends a RES with a human-readable message and metadata for programs.
     pub(crate) fn send_rejection(
         &mut self,
         conn: ConnId,
