@@ -239,6 +239,10 @@ impl World {
                 }
                 RequestKind::Override(queue, setting, number)
             }
+            Effect::Reads(read) => {
+                self.ledger.reads.push(read);
+                RequestKind::ReadJobs(self.ledger.reads.len() - 1)
+            }
             Effect::Removes(queue) => RequestKind::RemoveQueue(queue, steady()),
             Effect::Scales(pool, size) => {
                 let number = self.ledger.sizes.requested(pool);
@@ -353,6 +357,12 @@ impl World {
             }
             Some(Some(after)) => client.list_jobs(Some(&after), limit),
             Some(None) if self.at_rest => {
+                self.ledger.next_page = Some(None);
+                if let Some((at, after)) = self.ledger.take_next_read() {
+                    let request = self.ledger.reads[at].request(Some(&after));
+                    client.operate(RequestKind::ReadJobsAtEnd(at), "stoker.job", &request);
+                    return self.plan_end(soon, PlannedEvent::ChecksRest);
+                }
                 self.clients[0] = None;
                 return self.plan_end(soon, PlannedEvent::Drain);
             }
@@ -364,6 +374,11 @@ impl World {
                 client.operate(RequestKind::ListWorkersAtEnd, "stoker.worker", &list);
                 for (no, id) in self.ledger.sample_jobs() {
                     client.show(no, &id);
+                }
+                let mut dice = Dice::of(self.seed, "reads at rest");
+                for at in self.ledger.plan_reads(&mut dice, &self.setup) {
+                    let request = self.ledger.reads[at].request(None);
+                    client.operate(RequestKind::ReadJobsAtEnd(at), "stoker.job", &request);
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::dice::Dice;
 use crate::imports::{self, Line};
-use crate::ledger::{Filter, Size, Verb};
+use crate::ledger::{Filter, Read, Size, Verb};
 use crate::push::TYPES;
 use crate::setup::Setup;
 use serde_json::{Value, json};
@@ -16,6 +16,8 @@ pub(crate) enum Effect {
     None,
     Pauses(usize),
     Resumes(usize),
+    /// Reads jobs.
+    Reads(Read),
     /// Changes the jobs that the filter names.
     Changes(Verb, Filter),
     /// Imports these jobs.
@@ -183,28 +185,17 @@ fn any_queue(dice: &mut Dice, setup: &Setup) -> usize {
 
 /// Draws a request that changes nothing.
 pub(crate) fn read_request(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
-    let queue = &setup.queues[declared_queue(dice, setup)].name;
-    let limit = dice.within(1, 100);
     let (method, request) = match dice.below(7) {
-        0 => (
-            "stoker.job",
-            json!({"op": "list", "queue": queue, "limit": limit, "newest": dice.percent(50)}),
-        ),
-        1 => (
-            "stoker.job",
-            json!({"op": "count", "queue": queue, "state": "failed"}),
-        ),
-        2 => (
-            "stoker.job",
-            json!({"op": "groups", "queue": queue, "limit": limit}),
-        ),
-        3 => (
-            "stoker.job",
-            json!({"op": "export", "queue": queue, "limit": limit}),
-        ),
+        0..4 => {
+            let read = Read::draw(dice, setup, &[]);
+            return ("stoker.job", read.request(None), Effect::Reads(read));
+        }
         4 => ("stoker.worker", json!({"op": "list"})),
         5 => ("stoker.quarantine", json!({"op": "list"})),
-        _ => ("stoker.queue", json!({"op": "find", "queue": queue})),
+        _ => {
+            let queue = &setup.queues[declared_queue(dice, setup)].name;
+            ("stoker.queue", json!({"op": "find", "queue": queue}))
+        }
     };
     (method, request, Effect::None)
 }

@@ -29,6 +29,10 @@ pub(crate) enum RequestKind {
     ClearQuarantine(Option<usize>, Duration),
     /// An import of these jobs.
     Import(Imported),
+    /// A read of jobs, by its index in the ledger.
+    ReadJobs(usize),
+    /// A page of a read of jobs, at the end of the seed.
+    ReadJobsAtEnd(usize),
     /// A page of the list of all jobs, at the end of the seed.
     ListJobsAtEnd,
     /// The list of queues, at the end of the seed.

@@ -199,7 +199,9 @@ fn answered(kind: RequestKind, answer: &Frame<'_>, ledger: &mut Ledger, setup: &
                 ledger.overrides.queue_removed(queue);
             }
         }
-        RequestKind::Operation
+        RequestKind::ReadJobs(at) if status == Status::OK => ledger.read_jobs(at, &json(answer)),
+        RequestKind::ReadJobs(_)
+        | RequestKind::Operation
         | RequestKind::LimitedByReserve
         | RequestKind::Scale(..)
         | RequestKind::ReloadPools
@@ -215,6 +217,7 @@ fn answered(kind: RequestKind, answer: &Frame<'_>, ledger: &mut Ledger, setup: &
         }
         // The request will be repeated.
         _ if ledger.may_fail(status) => {}
+        RequestKind::ReadJobsAtEnd(at) => ledger.read_at_rest(at, &json(answer), setup),
         RequestKind::ListJobsAtEnd => ledger.read_page(answer.body),
         RequestKind::ListQueuesAtEnd => ledger.queues_at_rest(&json(answer), setup),
         RequestKind::ListWorkersAtEnd => ledger.workers_at_rest(&json(answer)),

@@ -10,6 +10,7 @@ impl Ledger {
     /// Forgets the pages that were listed so far: the list starts from the beginning.
     pub(crate) fn restart_listing(&mut self) {
         self.listed.clear();
+        self.next_reads.clear();
     }
 
     /// Adds one page of the server's list of jobs. Returns the job after which the next page begins.

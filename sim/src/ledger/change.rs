@@ -135,15 +135,7 @@ impl Change {
     }
 
     fn op(&self) -> &'static str {
-        match self.verb {
-            Verb::Cancel => "cancel",
-            Verb::Retry(_) => "retry",
-            Verb::Discard => "discard",
-            Verb::Suspend => "suspend",
-            Verb::Release => "release",
-            Verb::Move(_) => "move",
-            Verb::Edit(_) => "edit",
-        }
+        self.verb.op()
     }
 }
 
@@ -581,6 +573,19 @@ impl Ledger {
 }
 
 impl Verb {
+    /// The name of the operation.
+    pub(super) fn op(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Retry(_) => "retry",
+            Self::Discard => "discard",
+            Self::Suspend => "suspend",
+            Self::Release => "release",
+            Self::Move(_) => "move",
+            Self::Edit(_) => "edit",
+        }
+    }
+
     pub(super) fn applies_to(self, state: &str) -> bool {
         let ended = ["done", "failed", "cancelled"].contains(&state);
         match self {

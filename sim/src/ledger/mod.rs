@@ -15,6 +15,7 @@ mod learned;
 mod limits;
 mod overrides;
 mod pushes;
+mod reads;
 mod sizes;
 mod survival;
 mod waiting;
@@ -23,6 +24,7 @@ pub(crate) use change::{Change, Filter, Verb};
 pub(crate) use imported::Imported;
 pub(crate) use job::{Ack, Answer, CLASS, Death, End, Job, PLACE, Push, State};
 pub(crate) use overrides::Override;
+pub(crate) use reads::Read;
 pub(crate) use sizes::Size;
 
 use crate::calls::Calls;
@@ -100,6 +102,10 @@ pub(crate) struct Ledger {
     /// The job after which the next page of the list begins, `Some(None)` after the last page; `None` until a page
     /// has come.
     pub(crate) next_page: Option<Option<String>>,
+    /// All reads of jobs that operators have requested.
+    pub(crate) reads: Vec<Read>,
+    /// Reads that have another page, and the job after which it begins.
+    next_reads: Vec<(usize, String)>,
     /// Pushes that were repeated.
     repeated_pushes: Vec<keys::RepeatedPush>,
     /// The number of each job, by the id that its push returned.

@@ -80,6 +80,27 @@ fn cancelling_ready_jobs_does_not_affect_running_ones() {
 }
 
 #[test]
+fn a_list_of_ready_jobs_has_no_running_ones() {
+    let app = start("workers = 1\n[queue.mails]");
+    let mut client = app.client();
+    let runs = client.push(&Request::push("mails", "hang"));
+    client.job_in(&runs, "running");
+    let waits = client.push(&Request::push("mails", ""));
+    let filters = [
+        json!({"state": "ready"}),
+        json!({"states": ["ready"]}),
+        json!({"states": ["done", "ready"]}),
+    ];
+    for mut list in filters {
+        list["op"] = "list".into();
+        let page = client.call_server("stoker.job", &list);
+        let ids = page["jobs"].as_array().unwrap().iter();
+        let ids: Vec<&str> = ids.map(|job| job["id"].as_str().unwrap()).collect();
+        assert_eq!(ids, [&waits], "{list}");
+    }
+}
+
+#[test]
 fn the_age_of_running_jobs_is_part_of_the_filter() {
     let app = start("workers = 1");
     let gate = app.dir.gate("gate");

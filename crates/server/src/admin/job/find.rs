@@ -31,9 +31,10 @@ impl Handle for job::List {
         if self.filter.state == Some(State::Running) {
             return plane.list_running(&filter, &self).map(Some);
         }
-        let what = match self.filter.state {
-            Some(State::Ready) => OperatorReply::ListReady,
-            _ => OperatorReply::List,
+        let names_states = self.filter.state.is_some() || !self.filter.states.is_empty();
+        let what = match names_states {
+            true => OperatorReply::ListWithoutRunning,
+            false => OperatorReply::List,
         };
         let query = Query::List {
             filter,

@@ -109,8 +109,8 @@ impl Plane {
             return self.answer_json(conn, id, &job::Exports { jobs, next });
         }
         let (mut jobs, next) = self.fitting(views, more, job_summary);
-        if what == OperatorReply::ListReady {
-            jobs.retain(|job| job.state == job::State::Ready);
+        if what == OperatorReply::ListWithoutRunning {
+            jobs.retain(|job| job.state != job::State::Running);
         }
         self.answer_json(conn, id, &job::Jobs { jobs, next });
     }

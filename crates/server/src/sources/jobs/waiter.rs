@@ -54,8 +54,8 @@ pub(crate) enum OperatorReply {
     /// A single line of a job's history with its full text, counted from 1.
     Note(u64),
     List,
-    /// Only jobs that are not running.
-    ListReady,
+    /// Only jobs that are not running: to the store, a running job is still ready.
+    ListWithoutRunning,
     Export,
     Count,
     /// Whether a change can be applied to a single job.
