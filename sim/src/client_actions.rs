@@ -239,6 +239,12 @@ impl World {
                 }
                 RequestKind::Override(queue, setting, number)
             }
+            Effect::Reserves(queue, reserve) => {
+                let queues = &mut Rc::make_mut(&mut self.setup).queues;
+                queues[queue].reserve.may_change_to(reserve);
+                queues[queue].had_reserve_set = true;
+                RequestKind::Reserve(queue)
+            }
             Effect::Reads(read) => {
                 self.ledger.reads.push(read);
                 RequestKind::ReadJobs(self.ledger.reads.len() - 1)
@@ -306,6 +312,7 @@ impl World {
             // While the disk fails, the counts leave out jobs in doubt and jobs that wait to be written.
             self.ledger.unfinished = None;
         }
+        self.reset_reserves();
         if self.ledger.unfinished == Some(0) && self.clients[0].is_some() {
             return self.list_at_rest();
         }
@@ -330,6 +337,19 @@ impl World {
             client.list_queues(RequestKind::CheckRest);
         }
         self.plan_end(Duration::from_secs(5), PlannedEvent::ChecksRest);
+    }
+
+    /// Resets the reserves that operators have set while a reload is under way: beside them, the file may reserve more than
+    /// a pool guarantees, and then it is not reloaded.
+    fn reset_reserves(&mut self) {
+        if self.edit.is_none() {
+            return;
+        }
+        let setup = self.setup.clone();
+        let queues = setup.queues.iter().enumerate();
+        for (at, _) in queues.filter(|(_, queue)| queue.had_reserve_set) {
+            self.operate(0, operator::reset_queue(&setup, at));
+        }
     }
 
     /// All jobs have ended: requests the lists of jobs, queues and workers, and then shuts the server down.

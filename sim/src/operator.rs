@@ -28,6 +28,8 @@ pub(crate) enum Effect {
     Clears(Option<usize>),
     /// Sets how many jobs of the queue may run at once.
     Limits(usize, u64),
+    /// Sets the reserve of the queue.
+    Reserves(usize, u64),
     /// Sets the size of a pool.
     Scales(usize, Size),
     /// Reloads pools without an edit of the file.
@@ -250,7 +252,12 @@ fn queue_request(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect
         false => any_queue(dice, setup),
     };
     let queue = setup.queues[at].name.as_str();
-    match dice.below(6) {
+    match dice.below(7) {
+        6 => {
+            let reserve = dice.below(4);
+            let request = json!({"op": "set", "queue": queue, "reserve": reserve});
+            ("stoker.queue", request, Effect::Reserves(at, reserve))
+        }
         0 | 1 => {
             let request = json!({"op": "pause", "queue": queue});
             ("stoker.queue", request, Effect::Pauses(at))
@@ -265,12 +272,16 @@ fn queue_request(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect
             let request = json!({"op": "set", "queue": queue, "limit": limit});
             ("stoker.queue", request, Effect::Limits(at, limit))
         }
-        _ => {
-            let request = json!({"op": "set", "queue": queue, "reset": true});
-            let limit = setup.queues[at].section.number("limit", u64::MAX);
-            ("stoker.queue", request, Effect::Limits(at, limit))
-        }
+        _ => reset_queue(setup, at),
     }
+}
+
+/// Resets all settings of a queue to those of the file.
+pub(crate) fn reset_queue(setup: &Setup, at: usize) -> (&'static str, Value, Effect) {
+    let queue = &setup.queues[at];
+    let request = json!({"op": "set", "queue": queue.name, "reset": true});
+    let limit = queue.section.number("limit", u64::MAX);
+    ("stoker.queue", request, Effect::Limits(at, limit))
 }
 
 pub(crate) fn resume(at: usize, queue: &str) -> (&'static str, Value, Effect) {

@@ -15,6 +15,8 @@ pub(crate) enum RequestKind {
     Operation,
     /// An operator's request that may be rejected because of a reserve.
     LimitedByReserve,
+    /// An override of the reserve of a queue.
+    Reserve(usize),
     /// An override of a queue's setting: the queue, the override, and the number of the request.
     Override(usize, Override, u64),
     /// A new size of a pool: the pool, the size, and the number of the request.
@@ -67,7 +69,8 @@ impl RequestKind {
             | Self::Reload(_)
             | Self::ReloadPools
             | Self::Scale(..)
-            | Self::LimitedByReserve => Duration::MAX,
+            | Self::LimitedByReserve
+            | Self::Reserve(_) => Duration::MAX,
             Self::Change(_) | Self::Import(_) => MAX_SLOW_RESPONSE_TIME,
             _ if is_troubled => MAX_SLOW_RESPONSE_TIME,
             _ => MAX_RESPONSE_TIME,

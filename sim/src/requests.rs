@@ -203,6 +203,7 @@ fn answered(kind: RequestKind, answer: &Frame<'_>, ledger: &mut Ledger, setup: &
         RequestKind::ReadJobs(_)
         | RequestKind::Operation
         | RequestKind::LimitedByReserve
+        | RequestKind::Reserve(_)
         | RequestKind::Scale(..)
         | RequestKind::ReloadPools
         | RequestKind::Override(..)
@@ -256,12 +257,24 @@ fn operation_answered(kind: RequestKind, answer: &Frame<'_>, ledger: &mut Ledger
     if kind == RequestKind::ReloadPools {
         ledger.sizes.forget();
     }
+    if let RequestKind::Reserve(queue) = kind
+        && let Some((_, sum)) = text.split_once("the reserves of its queues would add up to ")
+    {
+        let max = setup.max_reserves(setup.queues[queue].pool);
+        let sum: u64 = sum.parse().expect("a sum");
+        assert!(
+            sum <= max,
+            "the reserves of a pool are at most {max}: {text}"
+        );
+    }
     let is_reserved = kind != RequestKind::Operation && text.contains("reserve");
     let ends = text == "the server is shutting down" && ledger.has_drained();
     let is_usual = match (status, kind) {
         (Status::OK | Status::RESOURCE_EXHAUSTED | Status::UNKNOWN, _) => true,
         // An undeclared queue exists only after the first push to it.
-        (Status::NOT_FOUND, RequestKind::Override(queue, ..)) => setup.queues[queue].is_undeclared,
+        (Status::NOT_FOUND, RequestKind::Override(queue, ..) | RequestKind::Reserve(queue)) => {
+            setup.queues[queue].is_undeclared
+        }
         (
             Status::NOT_FOUND,
             RequestKind::LimitedByReserve | RequestKind::Scale(..) | RequestKind::ReloadPools,

@@ -45,7 +45,10 @@ impl Read {
             Verb::Suspend,
             Verb::Release,
         ];
+        let filter = filter(dice, setup, listed);
+        let lists = filter.get("state").is_some_and(|state| state == "running");
         let op = match dice.below(8) {
+            _ if lists => Op::List,
             0..3 => Op::List,
             3 | 4 => Op::Export,
             5 => Op::Groups,
@@ -54,7 +57,7 @@ impl Read {
         };
         Self {
             op,
-            filter: filter(dice, setup, listed),
+            filter,
             is_newest_first: op == Op::List && dice.percent(50),
             limit: *dice.one_of(&[1, 3, 10, 100, 1_000]),
             found: Vec::new(),
@@ -101,7 +104,18 @@ impl Read {
             false => ids.is_sorted_by(|a, b| a < b),
         };
         assert!(is_in_order, "a list of jobs is not in order; left: {ids:?}");
-        page["next"].as_str().map(str::to_owned)
+        let next = page["next"].as_str();
+        // Running jobs are left out of a page of ready ones.
+        let may_differ = self.filter.contains_key("states")
+            || self
+                .filter
+                .get("state")
+                .is_some_and(|state| state == "ready");
+        assert!(
+            next.is_none_or(|next| Some(&next) == ids.last() || may_differ),
+            "the next page does not begin after the last job of this one: {page}"
+        );
+        next.map(str::to_owned)
     }
 }
 
@@ -117,6 +131,7 @@ impl Op {
 }
 
 fn filter(dice: &mut Dice, setup: &Setup, listed: &[&Value]) -> Map<String, Value> {
+    let is_at_rest = !listed.is_empty();
     let mut filter = Map::new();
     let mut put = |field: &str, value: Value| filter.insert(field.to_owned(), value);
     if dice.percent(60) {
@@ -136,7 +151,13 @@ fn filter(dice: &mut Dice, setup: &Setup, listed: &[&Value]) -> Map<String, Valu
         put("key", format!("k{}", dice.within(1, 4)).into());
     }
     match dice.below(4) {
-        0 => _ = put("state", (*dice.one_of(&ENDED)).into()),
+        0 if is_at_rest || dice.percent(40) => _ = put("state", (*dice.one_of(&ENDED)).into()),
+        0 => {
+            _ = put(
+                "state",
+                (*dice.one_of(&["running", "running", "ready"])).into(),
+            )
+        }
         1 => {
             let states = ENDED.into_iter().filter(|_| dice.percent(60));
             let states: Vec<&str> = states.chain(["ready", "retrying"]).collect();

@@ -1,6 +1,7 @@
 //! Edits of the configuration: a reload changes one key of one section.
 
 use super::section::Section;
+use super::setting::Setting;
 use super::{
     Pool, Queue, Quotas, Service, Setup, is_exec, min_slots, sections, tasks_of_strategy,
     workers_of, written_workers,
@@ -148,6 +149,19 @@ impl Setup {
         min_slots(&self.pools[pool].section) - reserved
     }
 
+    /// The largest number that the reserves of a pool may add up to.
+    pub(crate) fn max_reserves(&self, pool: usize) -> u64 {
+        let max = |reserve: &Setting<u64>| reserve.past_values().max().unwrap_or(0);
+        let queues = self.queues.iter();
+        let queues = queues.filter(|queue| queue.pool == pool || queue.is_undeclared);
+        let services = self.services.iter().filter(|service| service.pool == pool);
+        let services = services.map(|service| max(&service.reserve));
+        queues
+            .map(|queue| max(&queue.reserve))
+            .chain(services)
+            .sum()
+    }
+
     /// The smallest minimum of workers that covers all reserves, and leaves a worker to those that reserve nothing.
     fn min_workers(&self, pool: usize) -> u64 {
         let number = |section: &Section| section.number("reserve", 0) + section.number("keep", 0);
@@ -215,7 +229,9 @@ impl Queue {
 
     fn apply_change(&mut self, to: &Self) {
         self.tries.set_to(&to.tries);
-        self.reserve.set_to(&to.reserve);
+        if !self.had_reserve_set {
+            self.reserve.set_to(&to.reserve);
+        }
         self.max_waiting.set_to(&to.max_waiting);
     }
 }
@@ -235,6 +251,7 @@ impl Service {
 
     fn begin_change(&mut self, to: &Self) {
         self.limit.may_change_to_values_of(&to.limit);
+        self.reserve.may_change_to_values_of(&to.reserve);
         self.per_key.may_change_to_values_of(&to.per_key);
         self.timeout_ms.may_change_to_values_of(&to.timeout_ms);
         self.max_waiting.may_change_to_values_of(&to.max_waiting);

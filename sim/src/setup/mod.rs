@@ -66,6 +66,8 @@ pub(crate) struct Queue {
     pub(crate) max_body: Setting<u64>,
     pub(crate) limit: Setting<u64>,
     pub(crate) reserve: Setting<u64>,
+    /// An operator has set the reserve, so an edit of the file may not apply to it.
+    pub(crate) had_reserve_set: bool,
     /// Workers were kept for the queue at some time.
     pub(crate) had_kept_workers: bool,
     pub(crate) per_key: Setting<u64>,
@@ -85,6 +87,7 @@ pub(crate) struct Service {
     pub(crate) section: Section,
     pub(crate) pool: usize,
     pub(crate) limit: Setting<u64>,
+    pub(crate) reserve: Setting<u64>,
     pub(crate) per_key: Setting<u64>,
     /// Workers were kept for the service at some time.
     pub(crate) had_kept_workers: bool,
@@ -514,6 +517,7 @@ impl Queue {
             max_body: Setting::new(section.bytes("max_body").unwrap_or(u64::MAX)),
             limit: Setting::new(section.number("limit", u64::MAX)),
             reserve: Setting::new(section.number("reserve", 0)),
+            had_reserve_set: false,
             had_kept_workers: section.number("keep", 0) > 0,
             per_key: Setting::new(section.number("per_key", u64::MAX)),
             is_strict: Setting::new(section.get("age_step") == Some("\"none\"")),
@@ -545,6 +549,7 @@ impl Service {
             is_site,
             pool,
             limit: Setting::new(section.number("limit", u64::MAX)),
+            reserve: Setting::new(section.number("reserve", 0)),
             per_key: Setting::new(section.number("per_key", u64::MAX)),
             had_kept_workers: section.number("keep", 0) > 0,
             timeout_ms: Setting::new(section.millis("timeout", default_ms).unwrap_or(u64::MAX)),
