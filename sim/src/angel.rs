@@ -2,6 +2,7 @@
 
 use crate::agenda::PlannedEvent;
 use crate::connection::Connection;
+use crate::growth::BYTES_AT_START;
 use crate::guests::is_guest;
 use crate::interrupts::RUN_START_TOLERANCE;
 use crate::ledger::Death;
@@ -117,7 +118,7 @@ impl World {
         }
         self.next_pid += 1;
         let pid = self.next_pid;
-        sim::start_process(pid, ANGEL, 0, 20 << 20);
+        sim::start_process(pid, ANGEL, 0, BYTES_AT_START);
         let own = stoker_os::Peer { pid, uid: 0 };
         let server = stoker_os::Peer {
             pid: SERVER,
@@ -287,7 +288,7 @@ impl World {
         let goes = worker.has_crashed || worker.is_rogue || worker.leaves_by_itself();
         let job = &self.ledger.jobs[task.no as usize];
         let is_sound = !job.may_be_cancelled() && !job.may_be_stopped && job.is_state_known();
-        let is_whole = worker.ended.is_empty();
+        let is_whole = worker.ended.is_empty() && !self.is_far_too_large(worker);
         let serves = self.draining.is_some() && self.server.is_some();
         serves && !goes && is_sound && is_whole && self.is_in_time(worker, task)
     }

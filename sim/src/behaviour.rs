@@ -47,6 +47,8 @@ pub(crate) struct Behaviour {
     protocol_faults: u64,
     /// Runs that make requests of their own.
     pub(crate) nested_requests: u64,
+    /// Runs whose code leaves more memory behind.
+    pub(crate) growth: u64,
     /// The number of hostile clients that are connected at once.
     pub(crate) hostile_clients: usize,
 }
@@ -62,6 +64,7 @@ impl Behaviour {
             ignores_term: *dice.one_of(&[0, 50, 100]),
             protocol_faults: *dice.one_of(&[0, 0, 0, 3, 20]),
             hostile_clients: *dice.one_of(&[0, 0, 0, 1, 3]),
+            growth: *Dice::of(seed, "grows").one_of(&[0, 0, 0, 0, 0, 2, 10]),
             leaves: *dice.one_of(&[0, 0, 0, 1, 5, 5, 600]),
             idle_deaths: *dice.one_of(&[0, 0, 0, 40]),
             slow_end_us: *dice.one_of(&[5_000, 5_000, 5_000, 4_000_000]),
@@ -76,6 +79,7 @@ impl Behaviour {
                 leaves: 0,
                 protocol_faults: 0,
                 idle_deaths: 0,
+                growth: 0,
                 ..self
             },
             Focus::Cancels => Self {
@@ -98,11 +102,12 @@ impl Behaviour {
             || self.protocol_faults > 0
             || self.busy_runs > 0
             || self.idle_deaths > 0
+            || self.growth > 0
     }
 
     /// Whether some workers may not stay until the end.
     pub(crate) fn may_leave(&self) -> bool {
-        self.leaves > 0 || self.protocol_faults > 0 || self.idle_deaths > 0
+        self.leaves > 0 || self.protocol_faults > 0 || self.idle_deaths > 0 || self.growth > 0
     }
 
     /// Whether a worker leaves by itself now.

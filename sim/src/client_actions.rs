@@ -384,6 +384,7 @@ impl World {
                     return self.plan_end(soon, PlannedEvent::ChecksRest);
                 }
                 self.clients[0] = None;
+                self.check_sizes_at_rest();
                 return self.plan_end(soon, PlannedEvent::Drain);
             }
             Some(None) => {

@@ -149,7 +149,9 @@ impl World {
             return true;
         }
         let mut possible_tasks = worker.possible_tasks(unread);
-        if reason.contains(": its task was cancelled") {
+        if reason.contains(": it used more memory") {
+            self.is_far_too_large(worker)
+        } else if reason.contains(": its task was cancelled") {
             possible_tasks.any(|task| task.is_job && self.may_be_stopped(task))
         } else if reason.contains(": its task exceeded its timeout") {
             possible_tasks.any(|task| self.is_late(worker, task))
@@ -233,6 +235,7 @@ impl World {
 
     /// A run ends: it must not have taken longer than it may.
     pub(crate) fn check_run(&self, worker: &Worker, task: Task) {
+        self.check_size(worker);
         let Some(limit) = self.time_limit_of(worker, task) else {
             return;
         };

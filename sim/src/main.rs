@@ -17,6 +17,7 @@ mod dice;
 mod failing;
 mod faults;
 mod gateway;
+mod growth;
 mod guests;
 mod hostile;
 mod imports;

@@ -299,6 +299,7 @@ impl World {
     }
 
     pub(crate) fn record_start(&mut self, key: u64, task: Task) {
+        self.may_grow(key);
         if let Some(Worker { pid, name, .. }) = self.workers.get(&key) {
             match task.is_job {
                 true => self.ledger.begins(task.no, *pid, &self.setup),

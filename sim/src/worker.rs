@@ -3,6 +3,7 @@
 use crate::behaviour::Act;
 use crate::connection::Connection;
 use crate::gateway::{self, RemoteToken};
+use crate::growth::Size;
 use crate::guests::{is_guest, token};
 use crate::ledger::{Answer, CLASS, Ledger, PLACE, checkpoint_body};
 use crate::link::Replay;
@@ -82,6 +83,8 @@ pub(crate) struct Worker {
     pub(crate) cancelled_ids: BTreeSet<u32>,
     /// A gateway relays the worker's connection.
     pub(crate) is_remote: bool,
+    /// The memory that the process takes.
+    pub(crate) size: Size,
 }
 
 /// A worker that has been ready for this long was ready when a call was made that is answered now.
@@ -134,6 +137,7 @@ impl Worker {
             nested: NestedRequests::default(),
             cancelled_ids: BTreeSet::new(),
             is_remote: false,
+            size: Size::at_start(),
         }
     }
 

@@ -104,6 +104,8 @@ fn bytes(text: &str) -> Option<u64> {
     let unit = match &text[at..] {
         "B" => 1,
         "KB" => 1 << 10,
+        "MB" => 1 << 20,
+        "GB" => 1 << 30,
         other => unreachable!("unknown unit of size: {other}"),
     };
     Some(number * unit)
