@@ -78,7 +78,8 @@ impl World {
 
     /// Nothing runs any more: workers that are too large must have been replaced.
     pub(crate) fn check_sizes_at_rest(&self) {
-        for worker in self.workers.values().filter(|worker| worker.is_settled()) {
+        let own = self.workers.values().filter(|worker| !is_guest(worker.key));
+        for worker in own.filter(|worker| worker.is_settled()) {
             let limits = self.memory_limits_of(worker);
             let is_old = worker.size.since + 2 * MAX_TIME < steady();
             let is_too_large =

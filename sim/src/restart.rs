@@ -288,7 +288,11 @@ impl World {
         let after = match self.dice("kills").below(10) {
             0..6 => Some(*self.dice("kills").one_of(&Trigger::ALL)),
             6 | 7 => Some(Trigger::Crash),
-            8 => Some(Trigger::Parked),
+            8 => Some(
+                *self
+                    .dice("kills")
+                    .one_of(&[Trigger::Parked, Trigger::Prefetched]),
+            ),
             _ => None,
         };
         self.server_deaths.next = Some(NextDeath {

@@ -22,6 +22,8 @@ pub(crate) enum Focus {
     Retries,
     /// Calls that wait behind others are cancelled.
     Cancels,
+    /// Jobs wait behind others at their workers when workers or servers die, the disk fails or an operator changes them.
+    Prefetch,
     /// Jobs of ordered queues fail and are changed, over restarts.
     Order,
     /// Jobs that count as done once they are delivered are changed before that.
@@ -83,12 +85,13 @@ impl Frequencies {
 impl Focus {
     pub(crate) fn draw(dice: &mut Dice) -> Self {
         dice.weighted(&[
-            (60, Self::Everything),
+            (53, Self::Everything),
             (5, Self::UniqueKeys),
             (5, Self::Reloads),
             (5, Self::NestedCalls),
             (5, Self::Retries),
             (5, Self::Cancels),
+            (7, Self::Prefetch),
             (5, Self::Order),
             (5, Self::Delivery),
             (5, Self::Shutdowns),
@@ -106,6 +109,7 @@ impl Setup {
             Focus::NestedCalls => self.focus_on_nested_calls(dice),
             Focus::Retries => self.focus_on_retries(),
             Focus::Cancels => self.focus_on_cancels(),
+            Focus::Prefetch => self.focus_on_prefetch(dice),
             Focus::Order => self.focus_on_order(dice),
             Focus::Delivery => self.focus_on_delivery(dice),
             Focus::Shutdowns => self.focus_on_shutdowns(dice),
@@ -173,13 +177,36 @@ impl Setup {
         });
     }
 
-    fn focus_on_cancels(&mut self) {
-        (self.calls, self.frequencies.cancels) = (9, 35);
-        // Runs are quick enough for tasks to be prefetched, and requests are many enough for tasks to wait.
+    fn focus_on_prefetch(&mut self, dice: &mut Dice) {
+        self.enable_prefetch();
+        // Tasks wait only while all workers are busy.
+        for pool in &mut self.pools {
+            pool.set_workers(dice.within(1, 2));
+        }
+        self.calls = 2;
+        self.trouble = Trouble::NONE;
+        (self.trouble.crash, self.trouble.error) = (dice.below(3), *dice.one_of(&[0, 0, 5]));
+        self.operations = *dice.one_of(&[0, 8]);
+        self.store.engine = *dice.one_of(&[Engine::Delayed, Engine::Sqlite, Engine::Sqlite]);
+        match self.store.engine {
+            Engine::Sqlite => {
+                self.store.server_deaths = dice.below(4);
+                self.store.faults = dice.below(3);
+                self.wall_jumps &= self.store.server_deaths == 0;
+            }
+            Engine::Memory | Engine::Delayed => self.disable_interruptions(),
+        }
+        self.each_queue(|queue| {
+            for key in ["limit", "per_key", "ordered", "max_waiting"] {
+                queue.section.take(key);
+            }
+        });
+    }
+
+    /// Runs are quick enough for tasks to be prefetched, and requests are many enough for tasks to wait.
+    fn enable_prefetch(&mut self) {
         (self.read_delay, self.max_run_us) = ((0, 20), self.max_run_us.min(50));
         self.requests = self.requests.max(250);
-        self.trouble = Trouble::NONE;
-        self.disable_interruptions();
         for pool in &mut self.pools {
             pool.keep_workers();
             pool.enable_prefetch();
@@ -188,6 +215,18 @@ impl Setup {
             queue.section.take("reserve");
             queue.section.take("keep");
         });
+        for service in &mut self.services {
+            service.section.take("reserve");
+            service.section.take("keep");
+            *service = Service::read(service.pool, service.section.clone());
+        }
+    }
+
+    fn focus_on_cancels(&mut self) {
+        (self.calls, self.frequencies.cancels) = (9, 35);
+        self.trouble = Trouble::NONE;
+        self.disable_interruptions();
+        self.enable_prefetch();
         for service in &mut self.services {
             service.section.put("idempotent", "[\"ask\"]");
             for key in [
@@ -306,6 +345,12 @@ impl Pool {
         self.section.put("stop_grace", "\"1s\"");
         *self = Self::read(self.section.clone());
         (self.slots, self.pulls) = (slots, pulls);
+    }
+
+    fn set_workers(&mut self, count: u64) {
+        let workers = format!("{{ min = {count}, max = {count} }}");
+        self.section.put("workers", workers);
+        *self = Self::read(self.section.clone());
     }
 
     /// The pool's workers are sent tasks before they have answered earlier ones.
