@@ -82,10 +82,11 @@ fn cancelling_ready_jobs_does_not_affect_running_ones() {
 #[test]
 fn a_list_of_ready_jobs_has_no_running_ones() {
     let app = start("workers = 1\n[queue.mails]");
+    let gate = app.dir.gate("gate");
     let mut client = app.client();
-    let runs = client.push(&Request::push("mails", "hang"));
-    client.job_in(&runs, "running");
-    let waits = client.push(&Request::push("mails", ""));
+    client.push(&Request::push("mails", "gate gate"));
+    let _running = gate.wait_for_worker();
+    let waits = client.push(&Request::push("mails", "ok"));
     let filters = [
         json!({"state": "ready"}),
         json!({"states": ["ready"]}),
