@@ -242,6 +242,44 @@ fn workers_restarted_after_a_failed_reload_have_the_old_version() {
 }
 
 #[test]
+fn a_pool_whose_second_reload_fails_as_well_has_the_version_before_both() {
+    let of = |script: &str| by_environment(script, "workers = 1\nboot_timeout = \"1m\"");
+    let app = setup().config(&of("calls t.run,t.old;serve")).start();
+    let gate = app.dir.gate("gate");
+    app.dir.write("stoker.toml", of("gate gate;exit 1"));
+    let mut client = app.client();
+    let reload = Request::call("stoker.pool", r#"{"op":"reload"}"#).codec(Codec::JSON);
+    let first = client.send(&reload);
+    let booting = gate.wait_for_worker();
+    app.dir.write("stoker.toml", of("exit 2"));
+    let second = client.send(&reload);
+    let is_changed = |line: &&str| line.contains("pool p was changed in");
+    until("both reloads have begun", || {
+        (app.log().lines().filter(is_changed).count() == 2).then_some(())
+    });
+    drop(booting);
+    for id in [first, second] {
+        let answer: Value = serde_json::from_str(&client.answer(id).text()).expect("JSON");
+        assert_eq!(answer["pools"][0]["reloaded"], false, "{answer}");
+    }
+    procs::kill(app.pids()[0]);
+    assert_eq!(app.call("t.old", "ok old").text(), "old");
+}
+
+#[test]
+fn a_scaled_size_that_is_less_than_the_reserves_of_the_file_is_reset() {
+    let app = start("workers = { min = 1, max = 4 }\n[queue.mails]");
+    let scaled = app.cli(&["scale", "p", "1..3"]);
+    assert_eq!(scaled.code, 0, "{}", scaled.stderr);
+    let reserving = "workers = { min = 2, max = 4 }\n[queue.mails]\nreserve = 2";
+    app.dir.write("stoker.toml", pool_of("serve", reserving));
+    reload(&app);
+    app.wait_for_log("pool p has its configured size again*");
+    let pool = app.pool();
+    assert_eq!((&pool["min"], &pool["max"]), (&json!(2), &json!(4)));
+}
+
+#[test]
 fn a_reload_applies_the_pool_settings_of_the_file() {
     let before = pool_of("serve", "workers = 1");
     let app = setup().config(&before).start();

@@ -20,6 +20,7 @@ crate::every_engine! {
     the_oldest_jobs_above_the_limit_are_deleted,
     jobs_are_deleted_in_the_order_of_their_ends,
     old_jobs_are_deleted,
+    a_job_that_ended_twice_is_kept_from_its_second_end,
     failed_jobs_have_their_own_retention,
     a_deleted_job_leaves_no_data,
     a_result_outlives_its_job,
@@ -402,6 +403,35 @@ fn old_jobs_are_deleted(world: &mut World) {
         world.count(Filter::default()) == 1
     });
     assert_eq!(world.counts(queue).failed, 1);
+}
+
+fn a_job_that_ended_twice_is_kept_from_its_second_end(world: &mut World) {
+    let policy = QueuePolicy {
+        failed_ms: 20_000,
+        ..QueuePolicy::default()
+    };
+    let queue = world.queue_with("mails", policy);
+    let twice = end_many(world, queue, 1, true)[0];
+    world.advance(15_000);
+    let retry = Change::Retry { per_second: None };
+    world.change(Selection::One(twice), retry).unwrap();
+    assert_eq!(world.refill(queue, b"", 9).0, [twice]);
+    world.fail(twice);
+    world.advance(10_000);
+    let once = end_many(world, queue, 1, true)[0];
+    // Deleting may take the engine a few turns, in which nothing else would show that it is wrong.
+    world.advance(1);
+    let later = end_many(world, queue, 1, true)[0];
+    let mut expected = vec![twice, once, later];
+    expected.sort();
+    assert_eq!(world.list(Filter::default()), expected);
+    world.advance(12_000);
+    let last = end_many(world, queue, 1, true)[0];
+    let mut expected = vec![once, later, last];
+    expected.sort();
+    world.until("the first is gone", |world| {
+        world.list(Filter::default()) == expected
+    });
 }
 
 fn failed_jobs_have_their_own_retention(world: &mut World) {
