@@ -9,6 +9,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 use stoker_os::{sim, steady};
+use stoker_server::config::Launch;
 
 pub(crate) const FILE: &str = "/stoker.toml";
 /// After this time, what was written before the file changed has been read, on both sides.
@@ -109,6 +110,19 @@ impl World {
     pub(crate) fn plan_reload_applies(&mut self, edit: u64) {
         self.agenda
             .plan(steady() + SETTLE_TIME, PlannedEvent::ReloadApplies(edit));
+    }
+
+    /// A server starts: if the file was reloaded since it was last edited, it is started with what the file says.
+    pub(crate) fn check_reload_is_kept(&self) {
+        if self.ledger.reloaded_edit != Some(self.edits) || self.edit.is_some() {
+            return;
+        }
+        let unlike = Launch::keys_unlike_file(&self.angel.text, &self.setup.text());
+        let unlike = unlike.expect("the configuration is valid");
+        assert!(
+            unlike.is_empty(),
+            "a server is started without what was reloaded before; left: {unlike:?}"
+        );
     }
 
     /// The new value of this edit applies from now on.

@@ -214,6 +214,10 @@ fn answered(kind: RequestKind, answer: &Frame<'_>, ledger: &mut Ledger, setup: &
             ledger.sizes.forget();
             if status == Status::OK {
                 ledger.answered_reload = Some(edit);
+                let report = json(answer);
+                let mut pools = report["pools"].as_array().into_iter().flatten();
+                let is_whole = pools.all(|pool| pool["reloaded"] == true);
+                ledger.reloaded_edit = is_whole.then_some(edit);
             }
         }
         // The request will be repeated.

@@ -216,6 +216,7 @@ impl World {
         self.ledger
             .sizes
             .check(&self.angel.scaled_sizes(), &self.setup);
+        self.check_reload_is_kept();
         self.ledger.is_down = false;
         let (control, theirs) = sim::records();
         let angel = &mut self.angel;

@@ -62,6 +62,8 @@ pub(crate) struct Ledger {
     pub(crate) unfinished: Option<u64>,
     /// The edit whose reload was just answered.
     pub(crate) answered_reload: Option<u64>,
+    /// The last edit that a reload has applied to every pool.
+    pub(crate) reloaded_edit: Option<u64>,
     /// Accepted jobs that may begin and have not begun.
     waiting: BTreeSet<u64>,
     /// The owners of jobs that the store names, by the user who pushed them.

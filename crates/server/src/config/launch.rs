@@ -78,6 +78,17 @@ impl Launch {
         fs::canonicalize(self.unresolved_base())
     }
 
+    /// The keys that a server which is started with this text would not have as in the file.
+    #[cfg(feature = "sim")]
+    pub fn keys_unlike_file(text: &str, file: &str) -> Result<Vec<String>, ConfigError> {
+        let file = resolve("the configuration", file)?;
+        let all = Self::decode(text).config()?.differences(&file);
+        let reloadable = all
+            .into_iter()
+            .filter(|difference| !difference.needs_restart);
+        Ok(reloadable.map(|difference| difference.key).collect())
+    }
+
     /// The configuration to use: the one that was reloaded last, or else the one of the start.
     pub(crate) fn config(&self) -> Result<Config, ConfigError> {
         match self.reloaded.is_empty() {
