@@ -222,6 +222,7 @@ fn answered(kind: RequestKind, answer: &Frame<'_>, ledger: &mut Ledger, setup: &
         }
         // The request will be repeated.
         _ if ledger.may_fail(status) => {}
+        _ if status == Status::RESOURCE_EXHAUSTED && setup.has_little_memory() => {}
         RequestKind::ReadJobsAtEnd(at) => ledger.read_at_rest(at, &json(answer), setup),
         RequestKind::ListJobsAtEnd => ledger.read_page(answer.body),
         RequestKind::ListQueuesAtEnd => ledger.queues_at_rest(&json(answer), setup),

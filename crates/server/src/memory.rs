@@ -19,12 +19,15 @@ use std::collections::VecDeque;
 use stoker_core::{Event, Span, TaskId, Time, WorkerId};
 
 /// Bytes that answers may take even if the limit is exceeded: without them, full queues could never be emptied.
-const RESERVED_FOR_ANSWERS: usize = MAX_FRAME + LARGE_BODY;
+const RESERVED_FOR_ANSWERS: usize = stoker_os::limit(MAX_FRAME + LARGE_BODY, 8_000);
 /// Bytes that half-read requests of clients may take even if the limit is exceeded, so that a request can be read
 /// and rejected with an answer.
-const RESERVED_FOR_REQUESTS: usize = 4 << 20;
+const RESERVED_FOR_REQUESTS: usize = stoker_os::limit(4 << 20, 2_000);
 /// Bytes above the limit that answers to an administrator's own commands may take.
 const RESERVED_FOR_ADMINISTRATORS: usize = 4 << 20;
+
+/// Bytes of answers that may be pending for one client, however little memory there is.
+const MIN_CLIENT_LIMIT: usize = stoker_os::limit(4 << 20, 1_000);
 
 /// The minimum time between two sweeps that release spare buffers of idle connections.
 const SWEEP_INTERVAL: Span = Span::from_secs(1);
@@ -219,7 +222,7 @@ impl Plane {
 
     /// Bytes that may be pending for one client, or expected for it, before its next call is sent to a worker.
     fn client_limit(&self) -> usize {
-        (self.config.max_memory / 8).max(4 << 20)
+        (self.config.max_memory / 8).max(MIN_CLIENT_LIMIT)
     }
 
     /// Whether unread answers of clients take so much memory that no answer may be read from any worker.

@@ -49,7 +49,7 @@ impl Ledger {
         } else if text.contains("(stoker.user_queues)") {
             queue.is_undeclared && setup.exceeds_user_queues()
         } else if text.contains("(stoker.max_memory)") {
-            self.bytes_of_unfinished(since) > MIN_BYTES_TO_FILL_MEMORY
+            setup.has_little_memory() || self.bytes_of_unfinished(since) > MIN_BYTES_TO_FILL_MEMORY
         } else {
             self.may_be_due_to_disk()
         };

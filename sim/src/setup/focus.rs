@@ -28,6 +28,8 @@ pub(crate) enum Focus {
     Order,
     /// Jobs that count as done once they are delivered are changed before that.
     Delivery,
+    /// There is little memory for calls, jobs and answers.
+    Memory,
     /// Stoker shuts down repeatedly, while runs exceed `stop_grace` and deliveries are being recorded.
     Shutdowns,
 }
@@ -85,13 +87,14 @@ impl Frequencies {
 impl Focus {
     pub(crate) fn draw(dice: &mut Dice) -> Self {
         dice.weighted(&[
-            (53, Self::Everything),
+            (47, Self::Everything),
             (5, Self::UniqueKeys),
             (5, Self::Reloads),
             (5, Self::NestedCalls),
             (5, Self::Retries),
             (5, Self::Cancels),
             (7, Self::Prefetch),
+            (6, Self::Memory),
             (5, Self::Order),
             (5, Self::Delivery),
             (5, Self::Shutdowns),
@@ -110,6 +113,7 @@ impl Setup {
             Focus::Retries => self.focus_on_retries(),
             Focus::Cancels => self.focus_on_cancels(),
             Focus::Prefetch => self.focus_on_prefetch(dice),
+            Focus::Memory => self.focus_on_memory(dice),
             Focus::Order => self.focus_on_order(dice),
             Focus::Delivery => self.focus_on_delivery(dice),
             Focus::Shutdowns => self.focus_on_shutdowns(dice),
@@ -201,6 +205,16 @@ impl Setup {
                 queue.section.take(key);
             }
         });
+    }
+
+    fn focus_on_memory(&mut self, dice: &mut Dice) {
+        let sizes = ["\"8KB\"", "\"16KB\"", "\"40KB\""];
+        self.stoker.put("max_memory", *dice.one_of(&sizes));
+        self.stoker.take("user_memory");
+        self.frequencies.edited = vec!["tries"];
+        self.calls = *dice.one_of(&[2, 6, 9]);
+        self.requests = self.requests.max(200);
+        self.operations = self.operations.min(15);
     }
 
     /// Runs are quick enough for tasks to be prefetched, and requests are many enough for tasks to wait.

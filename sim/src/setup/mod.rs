@@ -391,6 +391,11 @@ impl Setup {
     }
 
     /// Whether there are more undeclared queues than one user may create, so that a push may be rejected for that.
+    /// Whether calls, jobs and answers may take all memory that Stoker may use.
+    pub(crate) fn has_little_memory(&self) -> bool {
+        self.focus == Focus::Memory
+    }
+
     pub(crate) fn exceeds_user_queues(&self) -> bool {
         let undeclared = self.queues.iter().filter(|queue| queue.is_undeclared);
         undeclared.count() as u64 > self.quotas.user_queues

@@ -7,7 +7,7 @@ use stoker_os::{Errno, Fd, write, write_gathered};
 use stoker_wire::{Encode, encode, encode_head};
 
 /// The minimum size of a body that becomes a piece of its own: it is copied at most once, and freed when written.
-pub(crate) const LARGE_BODY: usize = 64 << 10;
+pub(crate) const LARGE_BODY: usize = stoker_os::limit(64 << 10, 128);
 /// The size up to which small frames are collected in one piece.
 const MAX_COLLECTED_PIECE: usize = 256 << 10;
 /// The maximum number of pieces in one write.

@@ -17,7 +17,7 @@ use stoker_wire::check_name;
 const MAX_REFILL_LANES: usize = 256;
 const MAX_REFILL_PER_LANE: usize = 8;
 /// Bytes above the limit that a job may take if its queue has no other job in memory.
-const MAX_OVER_LIMIT: usize = crate::MAX_FRAME;
+const MAX_OVER_LIMIT: usize = stoker_os::limit(crate::MAX_FRAME, 5_000);
 
 impl Plane {
     /// Opens a queue in the store, and requests its waiting jobs.
