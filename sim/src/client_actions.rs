@@ -325,6 +325,10 @@ impl World {
         if self.clients[0].is_none() {
             self.connect_client(0);
         }
+        // The list comes first: if memory is short, it may only be answered while no other answer waits.
+        if let Some(client) = &mut self.clients[0] {
+            client.list_queues(RequestKind::CheckRest);
+        }
         for queue in self.ledger.paused.clone() {
             let name = self.setup.queues[queue].name.clone();
             self.operate(0, operator::resume(queue, &name));
@@ -332,9 +336,6 @@ impl World {
         self.operate(0, operator::release_all());
         for (at, pool) in self.setup.clone().pools.iter().enumerate() {
             self.operate(0, operator::reset_size(at, &pool.name));
-        }
-        if let Some(client) = &mut self.clients[0] {
-            client.list_queues(RequestKind::CheckRest);
         }
         self.plan_end(Duration::from_secs(5), PlannedEvent::ChecksRest);
     }

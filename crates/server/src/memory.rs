@@ -27,7 +27,7 @@ const RESERVED_FOR_REQUESTS: usize = stoker_os::limit(4 << 20, 2_000);
 const RESERVED_FOR_ADMINISTRATORS: usize = 4 << 20;
 
 /// Bytes of answers that may be pending for one client, however little memory there is.
-const MIN_CLIENT_LIMIT: usize = stoker_os::limit(4 << 20, 1_000);
+const MIN_CLIENT_LIMIT: usize = stoker_os::limit(4 << 20, 3_000);
 
 /// The minimum time between two sweeps that release spare buffers of idle connections.
 const SWEEP_INTERVAL: Span = Span::from_secs(1);

@@ -478,6 +478,7 @@ impl Ledger {
                 || job.state != State::Waits
                 || setup.queues[queue].ordered
                 || self.paused.contains(&queue)
+                || setup.has_little_memory()
                 || (setup.wall_jumps && job.options.due_at.is_some())
                 || self.may_be_lost_at_delivery(job, setup)
                 || self.rogue_may_run_one_of(queue, setup)
