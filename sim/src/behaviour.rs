@@ -82,6 +82,11 @@ impl Behaviour {
                 growth: 0,
                 ..self
             },
+            Focus::Connections => Self {
+                nested_requests: 0,
+                hostile_clients: 0,
+                ..self
+            },
             Focus::Cancels => Self {
                 soft_cancel: 100,
                 ..self

@@ -9,6 +9,7 @@ use crate::push::Options;
 use crate::request_kind::RequestKind;
 use crate::requests::Requests;
 use crate::setup::Setup;
+use std::time::Duration;
 use stoker_wire::{Encode, Key, MetaBuf, Status, Type};
 
 /// The payload version of a repeated push with another payload. No edit uses it.
@@ -41,6 +42,11 @@ impl Client {
             next_id: 0,
             requests: Requests::default(),
         }
+    }
+
+    /// When the client last requested or received something.
+    pub(crate) fn active_at(&self) -> Duration {
+        self.requests.active_at
     }
 
     /// The server begins to drain. It must answer all open requests, except those that could not be written completely.

@@ -49,7 +49,7 @@ impl World {
 
     /// Connects a client, which belongs to one of three users.
     fn connect_client(&mut self, no: usize) {
-        let (pid, user) = (CLIENT + no as i32, no % 3);
+        let (pid, user) = (CLIENT + no as i32, Self::user_of(no));
         let uid = user as u32;
         let mut limit = None;
         let gateway = match self.setup.remote_users[user] {
@@ -413,8 +413,26 @@ impl World {
         self.hang_up(no);
     }
 
+    /// The server has rejected the connection of a client, and has read none of its requests.
+    fn forget_unread_requests(&mut self, no: usize) {
+        let client = self.clients[no].as_ref();
+        let open = client.filter(|client| !client.requests.has_received);
+        let changes = open
+            .into_iter()
+            .flat_map(|client| client.requests.open.values());
+        let changes = changes.filter_map(|kind| match kind {
+            RequestKind::Change(at) => Some(*at),
+            _ => None,
+        });
+        let changes: Vec<usize> = changes.collect();
+        changes
+            .into_iter()
+            .for_each(|at| self.ledger.change_rejected(at));
+    }
+
     /// A client's connection has ended.
     pub(crate) fn hang_up(&mut self, no: usize) {
+        self.hung_up_at.insert(no, steady());
         if let Some(client) = self.clients[no].take() {
             for kind in client.requests.open.values() {
                 // The effect of an unanswered change is not known. It stays open while its server lives.
@@ -464,6 +482,7 @@ impl World {
             Some(client) => client.read(&mut self.ledger, &self.setup),
             None => return,
         };
+        self.check_connections_of(no);
         if let Some(edit) = self.ledger.answered_reload.take() {
             self.plan_reload_applies(edit);
         }
@@ -472,7 +491,14 @@ impl World {
             let open = self.clients[no]
                 .as_ref()
                 .map_or(0, |client| client.requests.open.len());
-            let was_disconnected = self.disconnected.remove(&no);
+            let client = self.clients[no].as_mut();
+            let reason = client.and_then(|client| client.requests.closed_because.take());
+            if let Some(reason) = &reason {
+                self.check_reason_to_close(no, reason);
+                self.forget_unread_requests(no);
+            }
+            let was_disconnected =
+                self.disconnected.remove(&no) || reason.is_some() || self.may_lack_reason(no);
             if let Some(client) = &self.clients[no] {
                 client.check_all_answered(no);
             }

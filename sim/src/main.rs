@@ -32,6 +32,7 @@ mod operator;
 mod output;
 mod parts;
 mod payload;
+mod places;
 mod programs;
 mod pulls;
 mod push;

@@ -35,6 +35,10 @@ pub(crate) struct Requests {
     pub(crate) must_answer: Vec<u32>,
     /// Whether the server has sent anything on this connection.
     pub(crate) has_received: bool,
+    /// When the last request was made or the last answer received.
+    pub(crate) active_at: Duration,
+    /// Why the server has closed the connection, if it has said so.
+    pub(crate) closed_because: Option<String>,
     /// The number of requests that were made.
     made: u64,
     /// The number of each open request, in the order in which they were made, by id.
@@ -57,6 +61,7 @@ impl Requests {
     /// A request is made.
     pub(crate) fn add(&mut self, id: u32, kind: RequestKind) {
         self.made += 1;
+        self.active_at = steady();
         self.made_as.insert(id, self.made);
         self.open.insert(id, kind);
         self.made_at.insert(id, steady());
@@ -86,7 +91,12 @@ impl Requests {
         ledger: &mut Ledger,
         setup: &Setup,
     ) -> Option<Grant> {
+        if frame.kind == Type::Res && frame.id == 0 {
+            self.closed_because = Some(text_of(frame));
+            return None;
+        }
         self.has_received = true;
+        self.active_at = steady();
         if !matches!(frame.kind, Type::Res | Type::Data) {
             return None;
         }

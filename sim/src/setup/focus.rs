@@ -28,6 +28,8 @@ pub(crate) enum Focus {
     Order,
     /// Jobs that count as done once they are delivered are changed before that.
     Delivery,
+    /// Clients connect while all places are taken.
+    Connections,
     /// There is little memory for calls, jobs and answers.
     Memory,
     /// Stoker shuts down repeatedly, while runs exceed `stop_grace` and deliveries are being recorded.
@@ -87,7 +89,7 @@ impl Frequencies {
 impl Focus {
     pub(crate) fn draw(dice: &mut Dice) -> Self {
         dice.weighted(&[
-            (47, Self::Everything),
+            (43, Self::Everything),
             (5, Self::UniqueKeys),
             (5, Self::Reloads),
             (5, Self::NestedCalls),
@@ -95,6 +97,7 @@ impl Focus {
             (5, Self::Cancels),
             (7, Self::Prefetch),
             (6, Self::Memory),
+            (4, Self::Connections),
             (5, Self::Order),
             (5, Self::Delivery),
             (5, Self::Shutdowns),
@@ -113,6 +116,7 @@ impl Setup {
             Focus::Retries => self.focus_on_retries(),
             Focus::Cancels => self.focus_on_cancels(),
             Focus::Prefetch => self.focus_on_prefetch(dice),
+            Focus::Connections => self.focus_on_connections(dice),
             Focus::Memory => self.focus_on_memory(dice),
             Focus::Order => self.focus_on_order(dice),
             Focus::Delivery => self.focus_on_delivery(dice),
@@ -205,6 +209,17 @@ impl Setup {
                 queue.section.take(key);
             }
         });
+    }
+
+    fn focus_on_connections(&mut self, dice: &mut Dice) {
+        self.clients = dice.within(4, 9);
+        let (of_user, all) = (dice.within(1, 3), dice.within(3, 8));
+        self.stoker.put("user_connections", of_user);
+        self.stoker.put("max_connections", all);
+        self.frequencies.edited = vec!["tries"];
+        // All connections are those of clients that the simulation knows and that are on this machine.
+        (self.guests, self.remote_users) = (0, [None; 3]);
+        self.trouble.hang_up = *dice.one_of(&[5, 20]);
     }
 
     fn focus_on_memory(&mut self, dice: &mut Dice) {
