@@ -219,12 +219,15 @@ impl World {
             }
             Effect::Pauses(queue) => {
                 self.ledger.paused.insert(queue);
-                let number = self.ledger.overrides.requested(queue, Override::Paused);
+                let number = self.ledger.overrides.requested(queue, Override::Paused, no);
                 RequestKind::Override(queue, Override::Paused, number)
             }
             Effect::Resumes(queue) => {
                 self.ledger.queue_resumed(queue);
-                let number = self.ledger.overrides.requested(queue, Override::Resumed);
+                let number = self
+                    .ledger
+                    .overrides
+                    .requested(queue, Override::Resumed, no);
                 RequestKind::Override(queue, Override::Resumed, number)
             }
             Effect::Limits(queue, limit) => {
@@ -232,7 +235,7 @@ impl World {
                     .limit
                     .may_change_to(limit);
                 let setting = Override::Limit(limit);
-                let number = self.ledger.overrides.requested(queue, setting);
+                let number = self.ledger.overrides.requested(queue, setting, no);
                 if self.may_edit_limit(queue) {
                     // The file will soon set another limit.
                     self.ledger.overrides.file_limit_changes(queue);
@@ -251,7 +254,7 @@ impl World {
             }
             Effect::Removes(queue) => RequestKind::RemoveQueue(queue, steady()),
             Effect::Scales(pool, size) => {
-                let number = self.ledger.sizes.requested(pool);
+                let number = self.ledger.sizes.requested(pool, no);
                 RequestKind::Scale(pool, size, number)
             }
             Effect::Reloads => {

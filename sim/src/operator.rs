@@ -258,10 +258,7 @@ fn queue_request(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect
             let request = json!({"op": "set", "queue": queue, "reserve": reserve});
             ("stoker.queue", request, Effect::Reserves(at, reserve))
         }
-        0 | 1 => {
-            let request = json!({"op": "pause", "queue": queue});
-            ("stoker.queue", request, Effect::Pauses(at))
-        }
+        0 | 1 => pause(at, queue),
         2 => resume(at, queue),
         3 => {
             let request = json!({"op": "set", "queue": queue, "weight": dice.within(1, 50)});
@@ -269,8 +266,7 @@ fn queue_request(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect
         }
         4 => {
             let limit = dice.within(1, 3);
-            let request = json!({"op": "set", "queue": queue, "limit": limit});
-            ("stoker.queue", request, Effect::Limits(at, limit))
+            set_limit(at, queue, limit)
         }
         _ => reset_queue(setup, at),
     }
@@ -281,6 +277,16 @@ pub(crate) fn reset_queue(setup: &Setup, at: usize) -> (&'static str, Value, Eff
     let queue = &setup.queues[at];
     let request = json!({"op": "set", "queue": queue.name, "reset": true});
     let limit = queue.section.number("limit", u64::MAX);
+    ("stoker.queue", request, Effect::Limits(at, limit))
+}
+
+pub(crate) fn pause(at: usize, queue: &str) -> (&'static str, Value, Effect) {
+    let request = json!({"op": "pause", "queue": queue});
+    ("stoker.queue", request, Effect::Pauses(at))
+}
+
+pub(crate) fn set_limit(at: usize, queue: &str, limit: u64) -> (&'static str, Value, Effect) {
+    let request = json!({"op": "set", "queue": queue, "limit": limit});
     ("stoker.queue", request, Effect::Limits(at, limit))
 }
 

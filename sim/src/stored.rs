@@ -33,6 +33,16 @@ pub(crate) struct Stored {
     pub(crate) running_rows: BTreeSet<u64>,
     /// The jobs that have ended, by row number because their payloads may be gone.
     pub(crate) ended: BTreeMap<u64, Row>,
+    /// The overrides of queues, by name.
+    pub(crate) queues: BTreeMap<String, StoredQueue>,
+}
+
+/// What operators have set for a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoredQueue {
+    pub(crate) is_paused: bool,
+    /// The number of jobs that may run at once; `None` if that of the file applies.
+    pub(crate) limit: Option<u64>,
 }
 
 impl Stored {
@@ -61,10 +71,25 @@ impl Stored {
                 running: running.map(|(_, no, _)| *no).collect(),
                 jobs: rows.iter().map(|(_, no, row)| (*no, row.clone())).collect(),
                 ended: ended.into_iter().map(|(id, _, row)| (id, row)).collect(),
+                queues: queues(&db)?,
             })
         };
         read().unwrap_or_else(|error| panic!("the store can't be read: {error}"))
     }
+}
+
+fn queues(db: &Connection) -> rusqlite::Result<BTreeMap<String, StoredQueue>> {
+    let mut all = db.prepare("SELECT name, paused, settings FROM queues")?;
+    let rows = all.query_map([], |row| {
+        let settings: String = row.get::<_, Option<String>>(2)?.unwrap_or_default();
+        let settings: serde_json::Value = serde_json::from_str(&settings).unwrap_or_default();
+        let limit = settings
+            .get("limit")
+            .map(|limit| limit.as_u64().unwrap_or(u64::MAX));
+        let is_paused = row.get(1)?;
+        Ok((row.get(0)?, StoredQueue { is_paused, limit }))
+    })?;
+    rows.collect()
 }
 
 /// The rows of a table: the number of the row, the number of the job (`u64::MAX` if its payload is gone), and the

@@ -19,6 +19,38 @@ impl World {
         let to = self.queue_for_move();
         let jobs = self.ledger.jobs_in_line(&self.setup);
         self.change_one(&jobs, 70, &[Verb::Cancel, Verb::Suspend, Verb::Move(to)]);
+        self.override_twice();
+    }
+
+    /// An operator pauses a queue and resumes it at once, or the other way round, or sets two limits: the second one must
+    /// apply, even if the first could not be written.
+    fn override_twice(&mut self) {
+        let there = self.operators();
+        let serves = self.draining.is_none() && self.all_requested_at.is_none();
+        if !serves || there.is_empty() || !self.dice("moments").percent(50) {
+            return;
+        }
+        let client = *self.dice("moments").one_of(&there);
+        let setup = self.setup.clone();
+        let kind = self.dice("moments").below(3);
+        for (queue, name) in setup
+            .declared_queues()
+            .map(|queue| queue.name.clone())
+            .enumerate()
+        {
+            let (one, other) = (
+                operator::pause(queue, &name),
+                operator::resume(queue, &name),
+            );
+            let both = match kind {
+                0 => [one, other],
+                1 => [other, one],
+                _ => [1, 2].map(|limit| operator::set_limit(queue, &name, limit)),
+            };
+            for request in both {
+                self.operate(client, request);
+            }
+        }
     }
 
     /// Stoker is about to shut down, and an operator changes a job. The server returns waiting jobs to the store, which

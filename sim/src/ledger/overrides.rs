@@ -2,6 +2,7 @@
 
 use super::Ledger;
 use crate::setup::Setup;
+use crate::stored::Stored;
 use std::collections::HashMap;
 use std::time::Duration;
 use stoker_os::steady;
@@ -16,15 +17,15 @@ pub(crate) enum Override {
 }
 
 /// The requests for one setting of one queue or pool. A value that was granted applies, unless another one was requested
-/// meanwhile or is still to be answered: the server reads several connections in any order.
+/// meanwhile. If several clients have requests open, it is not known which one the server has read last.
 #[derive(Debug)]
 pub(super) struct SettingRequests<T> {
     /// The number of requests so far.
     count: u64,
-    /// The number of unanswered requests.
-    open: u64,
-    /// No other request was open when the last one was made.
-    is_alone: bool,
+    /// The unanswered requests, and the client of each.
+    open: Vec<(u64, usize)>,
+    /// Whether all requests that were open when the last one was made were those of its client.
+    is_in_order: bool,
     /// The value that applies for certain, and since when.
     applied: Option<(T, Duration)>,
 }
@@ -33,35 +34,34 @@ impl<T> Default for SettingRequests<T> {
     fn default() -> Self {
         Self {
             count: 0,
-            open: 0,
-            is_alone: false,
+            open: Vec::new(),
+            is_in_order: false,
             applied: None,
         }
     }
 }
 
 impl<T: Copy> SettingRequests<T> {
-    /// A value is requested. Returns the number of the request.
-    pub(super) fn requested(&mut self) -> u64 {
-        self.is_alone = self.open == 0;
+    /// A client requests a value. Returns the number of the request.
+    pub(super) fn requested(&mut self, client: usize) -> u64 {
+        self.is_in_order = self.open.iter().all(|(_, other)| *other == client);
         self.count += 1;
-        self.open += 1;
+        self.open.push((self.count, client));
         self.applied = None;
         self.count
     }
 
-    /// The request with this number is answered. A granted value applies, unless another request was open at the same
-    /// time: it is not known which one the server read last.
+    /// The request with this number is answered. A granted value applies if it was requested last.
     pub(super) fn answered(&mut self, value: T, number: u64, is_granted: bool) {
-        self.open -= 1;
-        if self.count == number && self.is_alone && is_granted {
+        self.open.retain(|(open, _)| *open != number);
+        if self.count == number && self.is_in_order && is_granted {
             self.applied = Some((value, steady()));
         }
     }
 
     /// Something else may change the setting.
     pub(super) fn forget(&mut self) {
-        (self.applied, self.is_alone) = (None, false);
+        (self.applied, self.is_in_order) = (None, false);
     }
 
     /// The value that applies for certain.
@@ -85,9 +85,38 @@ impl Overrides {
         all.entry(queue).or_default()
     }
 
-    /// An override is requested. Returns the number of the request.
-    pub(crate) fn requested(&mut self, queue: usize, setting: Override) -> u64 {
-        self.requests(queue, setting).requested()
+    /// A client requests an override. Returns the number of the request.
+    pub(crate) fn requested(&mut self, queue: usize, setting: Override, client: usize) -> u64 {
+        self.requests(queue, setting).requested(client)
+    }
+
+    /// Checks that the store has the overrides that were granted.
+    pub(super) fn check(&self, stored: &Stored, setup: &Setup) {
+        for (at, queue) in setup.queues.iter().enumerate() {
+            let Some(row) = stored.queues.get(&queue.name) else {
+                continue;
+            };
+            let applied = |all: &HashMap<usize, SettingRequests<Override>>| all.get(&at)?.applied();
+            if let Some(setting) = applied(&self.paused) {
+                let is_paused = setting == Override::Paused;
+                assert_eq!(
+                    row.is_paused, is_paused,
+                    "{setting:?} of queue {} was granted, but is not stored",
+                    queue.name
+                );
+            }
+            if let Some(Override::Limit(limit)) = applied(&self.limits) {
+                // A limit like that of the file may be a reset.
+                let of_file = queue.section.number("limit", u64::MAX);
+                let limits = [row.limit, row.limit.or(Some(of_file))];
+                assert!(
+                    limits.contains(&Some(limit)),
+                    "a limit of {limit} was granted for queue {}, but {:?} is stored",
+                    queue.name,
+                    row.limit
+                );
+            }
+        }
     }
 
     /// The request with this number is answered.

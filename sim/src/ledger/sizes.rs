@@ -18,9 +18,9 @@ pub(crate) enum Size {
 pub(crate) struct Sizes(HashMap<usize, SettingRequests<Size>>);
 
 impl Sizes {
-    /// A size is requested. Returns the number of the request.
-    pub(crate) fn requested(&mut self, pool: usize) -> u64 {
-        self.0.entry(pool).or_default().requested()
+    /// A client requests a size. Returns the number of the request.
+    pub(crate) fn requested(&mut self, pool: usize, client: usize) -> u64 {
+        self.0.entry(pool).or_default().requested(client)
     }
 
     pub(crate) fn answered(&mut self, pool: usize, size: Size, number: u64, is_granted: bool) {

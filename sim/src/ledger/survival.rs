@@ -72,6 +72,7 @@ impl Ledger {
         }
         self.check_order_kept(stored, setup);
         self.check_owners(stored);
+        self.overrides.check(stored, setup);
         for no in 0..self.jobs.len() as u64 {
             match stored.jobs.get(&no) {
                 Some(row) => self.check_left(no, row, setup),
