@@ -435,7 +435,7 @@ impl World {
 
     /// A client's connection has ended.
     pub(crate) fn hang_up(&mut self, no: usize) {
-        self.hung_up_at.insert(no, steady());
+        self.hung_up.push((no, steady()));
         if let Some(client) = self.clients[no].take() {
             for kind in client.requests.open.values() {
                 // The effect of an unanswered change is not known. It stays open while its server lives.

@@ -75,14 +75,15 @@ impl World {
 
     /// The number of connections that others may have, as the server knows: those of the client's user, or all.
     fn others(&self, no: usize, of_user: bool) -> u64 {
-        let is_there = |other: &usize| {
-            let left_at = self.hung_up_at.get(other);
-            let was_there = left_at.is_some_and(|at| *at + MAX_NOTICE_TIME >= steady());
-            self.clients[*other].is_some() && *other != no || was_there
-        };
-        let all = 0..self.clients.len();
-        let meant = all.filter(|other| !of_user || Self::user_of(*other) == Self::user_of(no));
-        meant.filter(is_there).count() as u64
+        let is_meant = |other: &usize| !of_user || Self::user_of(*other) == Self::user_of(no);
+        let there = (0..self.clients.len()).filter(|other| *other != no);
+        let there = there.filter(|other| self.clients[*other].is_some());
+        // A server that starts accepts connections whose peers have left in the meantime.
+        let began = self.ledger.calls.server_began();
+        let is_new = |at: Duration| at.max(began) + MAX_NOTICE_TIME >= steady();
+        let left = self.hung_up.iter().filter(|(_, at)| is_new(*at));
+        let all = there.chain(left.map(|(other, _)| *other));
+        all.filter(is_meant).count() as u64
     }
 
     fn limit(&self, key: &str) -> u64 {

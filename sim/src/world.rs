@@ -110,8 +110,8 @@ pub(crate) struct World {
     pub(crate) last_tasks: HashMap<String, Vec<String>>,
     /// Clients that were connected to a server that died.
     pub(crate) disconnected: BTreeSet<usize>,
-    /// When each client last hung up.
-    pub(crate) hung_up_at: BTreeMap<usize, Duration>,
+    /// The clients that have hung up, and when.
+    pub(crate) hung_up: Vec<(usize, Duration)>,
 }
 
 impl World {
@@ -159,7 +159,7 @@ impl World {
             server_deaths: ServerDeaths::new(setup.store.server_deaths),
             shutdowns: Shutdowns::new(seed, setup.shutdowns, setup.requests),
             disconnected: BTreeSet::new(),
-            hung_up_at: BTreeMap::new(),
+            hung_up: Vec::new(),
             last_tasks: HashMap::new(),
             jobs_at_death: JobsAtWorkers::default(),
             rogues: BTreeSet::new(),
