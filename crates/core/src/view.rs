@@ -184,6 +184,13 @@ impl Core {
         self.workers.get(id).map(crate::worker::Worker::state)
     }
 
+    /// Whether a waiting task of a queue could be assigned if there were a worker for it: it does not wait for another
+    /// task of its key.
+    pub fn has_runnable_task(&self, id: QueueId) -> bool {
+        let queue = &self.queues[id.index()];
+        queue.peek().is_some() || queue.peek_suspect(&self.tasks).is_some()
+    }
+
     /// Number of loaded tasks, waiting and assigned.
     pub fn tasks(&self) -> usize {
         self.tasks.len()

@@ -255,10 +255,23 @@ impl Plane {
         if self.jobs.inline || self.has_memory_to_load() {
             return true;
         }
-        let may = !self.jobs.loads_over_limit
-            && self.bytes_held() <= self.config.max_memory + MAX_OVER_LIMIT;
-        self.jobs.loads_over_limit |= may;
-        may
+        self.bytes_held() <= self.config.max_memory + MAX_OVER_LIMIT && self.begin_load_over_limit()
+    }
+
+    /// Whether a parked job may be fetched although memory is full: all loaded jobs of its queue may wait for parked ones, and
+    /// would then never leave.
+    fn may_fetch_over_limit(&mut self, job: JobId) -> bool {
+        let queue = self.jobs.parked.queue_of(job);
+        let queue = queue.and_then(|queue| self.jobs.queue_id(queue));
+        let is_stuck = queue.is_some_and(|queue| {
+            self.core.queue(queue).assigned == 0 && !self.core.has_runnable_task(queue)
+        });
+        is_stuck && self.begin_load_over_limit()
+    }
+
+    /// Begins a load above the limit, unless another one is under way.
+    fn begin_load_over_limit(&mut self) -> bool {
+        !std::mem::replace(&mut self.jobs.loads_over_limit, true)
     }
 
     /// Performs loads that were postponed for lack of memory, as far as there is memory now.
@@ -299,7 +312,7 @@ impl Plane {
 
     /// Fetches a parked job that is due, once there is memory for it.
     pub(crate) fn fetch(&mut self, job: JobId) {
-        match self.may_load_one() {
+        match self.may_load_one() || self.may_fetch_over_limit(job) {
             true => self.jobs.send(StoreRequest::Fetch { job }),
             false => self.jobs.postponed.push_back(Todo::Fetch { job }),
         }

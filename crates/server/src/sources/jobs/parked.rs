@@ -1,7 +1,7 @@
 //! Parked jobs: jobs of ordered queues that wait for their retry.
 
 use std::collections::{BTreeSet, HashMap};
-use stoker_store::{JobId, ParkedJob};
+use stoker_store::{JobId, ParkedJob, QueueNo};
 
 /// Jobs of ordered queues between two runs. Their payloads stay in the store.
 #[derive(Debug, Default)]
@@ -38,6 +38,11 @@ impl ParkedJobs {
             self.insert(job);
         }
         true
+    }
+
+    /// The queue of a parked job.
+    pub(crate) fn queue_of(&self, id: JobId) -> Option<QueueNo> {
+        self.jobs.get(&id).map(|job| job.queue)
     }
 
     /// Takes the next job that is due, to be fetched.
