@@ -131,7 +131,7 @@ impl World {
             let Some((head, reason)) = line.split_once(" is killed at ") else {
                 continue;
             };
-            // A pool that a reload has replaced may still have a worker of the same name.
+            // A worker of the server before may have the same name.
             let mut workers = self.workers_named(head).peekable();
             let is_gone = workers.peek().is_none();
             let is_meant = is_gone || workers.any(|worker| self.has_cause(worker, reason, unread));

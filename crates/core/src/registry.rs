@@ -24,7 +24,14 @@ impl Core {
         if let Some(before) = self.find_pool(name) {
             self.pools[before.index()].replaced = true;
         }
-        let pool = crate::pool::Pool::new(name, config);
+        // No two workers have the same name at the same time, not even those of a pool and of the one that it replaces.
+        let alive = self
+            .pools
+            .iter()
+            .filter(|pool| !pool.workers.is_empty() && *pool.name == *name);
+        let last_number = alive.map(|pool| pool.next_number).max();
+        let mut pool = crate::pool::Pool::new(name, config);
+        pool.next_number = last_number.unwrap_or(0);
         match gone {
             Some(at) => self.pools[at] = pool,
             None => self.pools.push(pool),

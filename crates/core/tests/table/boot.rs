@@ -53,6 +53,15 @@ fn workers_are_numbered_within_their_pool() {
 }
 
 #[test]
+fn workers_of_a_replacing_pool_have_other_numbers_than_those_that_still_run() {
+    let (mut w, _) = World::ready(workers(2));
+    let replacing = w.core.add_pool("app", workers(1));
+    w.step(Event::Tick);
+    let starting = w.starting()[0];
+    assert_eq!(w.core.worker(starting), Some((replacing, 3, 1)));
+}
+
+#[test]
 fn a_worker_that_is_not_ready_in_time_is_killed() {
     let (mut w, pool) = World::of(PoolConfig {
         boot_timeout: secs(3),
