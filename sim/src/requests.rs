@@ -106,7 +106,7 @@ impl Requests {
         let made_as = self.made_as.get(&frame.id).copied();
         self.newest_answered = self.newest_answered.max(made_as.unwrap_or(0));
         if !frame.ends_answer() {
-            return self.add_part(frame, &mut ledger.calls);
+            return self.add_part(frame, &mut ledger.calls, setup);
         }
         let beginning = self.parts.remove(&frame.id);
         self.free.push_back(frame.id);
@@ -132,7 +132,7 @@ impl Requests {
 
     /// The client has read a part of an answer that is not the last one. It grants no credit for a call that it has
     /// cancelled.
-    fn add_part(&mut self, part: &Frame<'_>, calls: &mut Calls) -> Option<Grant> {
+    fn add_part(&mut self, part: &Frame<'_>, calls: &mut Calls, setup: &Setup) -> Option<Grant> {
         let cancelled = self.cancelled.get(&part.id).copied();
         let no = match self.open.get(&part.id) {
             Some(RequestKind::Call(no)) => *no,
@@ -144,7 +144,7 @@ impl Requests {
         match (part.kind, self.parts.get_mut(&part.id)) {
             (Type::Res, None) => {
                 calls.answer_began(no, part);
-                calls.check_meta(no, part);
+                calls.check_meta(no, part, setup);
                 let mut received = ReceivedParts::of(calls.spec(no));
                 let grant = received.add(part, may_grant);
                 self.parts.insert(part.id, received);
@@ -173,12 +173,12 @@ fn call_answered(
         Some(mut received) if status == Status::OK => {
             received.add(answer, false);
             calls.answered(no, status, &received.body, setup);
-            calls.check_trailers(no, answer, &received.body);
+            calls.check_trailers(no, answer, &received.body, setup);
         }
         Some(_) => calls.answered(no, status, answer.body, setup),
         None => {
             calls.answered(no, status, answer.body, setup);
-            calls.check_meta(no, answer);
+            calls.check_meta(no, answer, setup);
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::ledger::{Ack, Answer, Death, Push};
 use crate::lost_links::PAUSE_WITHOUT_CONNECTION;
 use crate::model::{Task, WorkerEffect};
 use crate::parts::AnswerInParts;
+use crate::payload::result;
 use crate::pulls::as_pull_act;
 use crate::request_kind::RequestKind;
 use crate::restart::Trigger;
@@ -133,7 +134,7 @@ impl World {
                         worker.send("ERROR", begun, b"");
                         ends_answer = true;
                     }
-                    worker.send(frame, id, format!("{no}.").as_bytes());
+                    worker.send(frame, id, &result(no, &self.setup));
                     status = if frame == "GOAWAY" { status } else { frame };
                     self.ledger.had_leaving_workers |= frame == "GOAWAY";
                     if let Some(run) = worker.run.as_ref().filter(|_| frame == "ACK") {

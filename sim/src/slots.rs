@@ -6,6 +6,7 @@ use crate::behaviour::Act;
 use crate::ledger::{Ack, Answer};
 use crate::link::Replay;
 use crate::model::Task;
+use crate::payload::result;
 use crate::programs::as_program_act;
 use crate::runs::{HANG_TIME, WRITE_RETRY_INTERVAL};
 use crate::worker::{Worker, task_of};
@@ -376,6 +377,7 @@ impl World {
             return;
         };
         self.abandon_nested_request_of_slot(key, no);
+        let setup = self.setup.clone();
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
@@ -383,7 +385,7 @@ impl World {
             worker.retry_after = after;
         }
         let task = slot_task.task;
-        worker.send(frame, task.id, format!("{}.", task.no).as_bytes());
+        worker.send(frame, task.id, &result(task.no, &setup));
         worker.ended.push((task, answer));
         worker.record_ended(task);
         self.check_run(&self.workers[&key], task);
