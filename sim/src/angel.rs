@@ -223,7 +223,8 @@ impl World {
         let unread = worker.connection.peek_calls();
         for no in worker.waiting_calls().into_iter().chain(unread) {
             self.ledger.calls.left_worker(no);
-            if worker.connection.is_cut() {
+            // What earlier tasks have left in memory may only be measured when the server has sent the next one.
+            if worker.connection.is_cut() || self.is_far_too_large(&worker) {
                 self.ledger.calls.may_be_blamed(no);
             }
         }

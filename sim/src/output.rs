@@ -38,7 +38,10 @@ impl World {
             last = is_known.then_some(text);
         }
         if task.is_job {
-            self.ledger.jobs[task.no as usize].last_line = last;
+            let job = &mut self.ledger.jobs[task.no as usize];
+            job.streams |= 1 << stream;
+            // What waits in two pipes may be read in any order.
+            job.last_line = last.filter(|_| job.streams.count_ones() == 1);
         }
     }
 

@@ -82,6 +82,10 @@ impl Ledger {
         let Some(queue) = job.queue() else {
             return true;
         };
+        // The store in memory forgets ended jobs if they take too much of it.
+        if setup.has_little_memory() && setup.store.engine != Engine::Sqlite {
+            return true;
+        }
         let config = &setup.queues[queue];
         if job.may_be_deleted || job.may_have_new_id || config.deletes_soon || !job.is_state_known()
         {

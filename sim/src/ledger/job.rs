@@ -187,6 +187,8 @@ pub(crate) struct Job {
     pub(crate) progress: (u32, Duration),
     /// The last line that the last run wrote.
     pub(crate) last_line: Option<String>,
+    /// The pipes to which the current run has written, as bits.
+    pub(crate) streams: u8,
     /// Changes by operators that its history must have.
     pub(crate) history: Vec<&'static str>,
     /// The last line that the job had written when it acknowledged itself, in its first run.
@@ -286,6 +288,7 @@ impl Job {
             answered_at: Duration::ZERO,
             free_since: steady(),
             last_line: None,
+            streams: 0,
             history: Vec::new(),
             acked_line: None,
             returns: 0,

@@ -324,7 +324,7 @@ impl Ledger {
         job.is_being_stopped = false;
         job.state = State::Runs;
         (job.runs_at, job.began_at, job.runs) = (Some(worker), steady(), job.runs + 1);
-        job.last_line = None;
+        (job.last_line, job.streams) = (None, 0);
         // A change that was answered since the delivery may have named the job, and came too late for this run.
         let Some(queue) = job.queue().or(job.sent_from) else {
             return;
