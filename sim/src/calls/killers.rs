@@ -122,7 +122,7 @@ impl Calls {
     pub(super) fn check_quarantined(&self, no: u64, call: &Call, text: &str) {
         if !text.contains("calls with this name and payload killed") {
             // A call that was lost on its way to a worker is to blame for the worker's loss, too.
-            let may_have_run = call.begun > 0 || call.was_lost;
+            let may_have_run = call.begun > 0 || call.was_lost || self.may_blame_unread;
             return assert!(may_have_run, "call {no}: quarantined, but never ran");
         }
         let until = self.killers.rejects_until(call, self.server_began);

@@ -116,6 +116,8 @@ pub(crate) struct Calls {
     pub(crate) pool_is_deadlocked: bool,
     /// Workers may crash, hang, leave or break the protocol in this seed.
     pub(crate) workers_misbehave: bool,
+    /// A worker may be killed because of its memory when it has been sent the next call, which is blamed for that.
+    may_blame_unread: bool,
     /// A server has drained at some time.
     pub(crate) had_drain: bool,
     /// The number of processes of each pool that did not start, or ended before they had run a task.
@@ -139,6 +141,7 @@ impl Calls {
             workers_misbehave: setup.trouble.crash > 0
                 || setup.trouble.hang > 0
                 || behaviour.has_unusual_acts(),
+            may_blame_unread: behaviour.growth > 0,
             slots: vec![0; setup.pools.len()],
             failed_boots: vec![0; setup.pools.len()],
             ..Self::default()
