@@ -84,7 +84,7 @@ pub(crate) const SERVER_KEYS: [&str; 11] = [
 #[derive(Clone, Debug)]
 pub(crate) enum SectionEdit {
     Queue(usize, Box<Queue>),
-    Service(usize, Service),
+    Service(usize, Box<Service>),
     Pool(usize, Pool),
     Server(Section),
 }
@@ -103,7 +103,10 @@ impl SectionEdit {
                 let key = setup.frequencies.draw_key(dice, &SERVICE_KEYS);
                 let of = &setup.services[at];
                 let spare = setup.spare(of.pool) + of.section.number("reserve", 0);
-                (Self::Service(at, of.with_new_value(dice, key, spare)), key)
+                (
+                    Self::Service(at, Box::new(of.with_new_value(dice, key, spare))),
+                    key,
+                )
             }
             (2..=4, _) => {
                 let key = setup.frequencies.draw_key(dice, &POOL_KEYS);
