@@ -82,6 +82,11 @@ impl Behaviour {
                 growth: 0,
                 ..self
             },
+            // The store has time to write what runs and what waits behind it.
+            Focus::Prefetch => Self {
+                slow_runs: self.slow_runs.max(4),
+                ..self
+            },
             Focus::Connections => Self {
                 nested_requests: 0,
                 hostile_clients: 0,
