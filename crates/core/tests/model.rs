@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 use stoker_core::*;
 use support::*;
 
+/// The time within which deaths of workers count together.
+const BLAME_WINDOW: Span = Span::from_secs(60);
+
 #[derive(Clone, Debug)]
 enum Op {
     TestTask(Kind, u16, u16, u8, Option<u64>),
@@ -156,6 +159,8 @@ struct Model {
     killed: BTreeMap<WorkerId, StopReason>,
     /// Workers that died on their own: the time of death, and the task that each one ran.
     deaths: Vec<(Time, TaskId)>,
+    /// Until this time, a task may kill three times as many workers.
+    blamed_until: Time,
 }
 
 impl Model {
@@ -187,6 +192,7 @@ impl Model {
             since,
             killed,
             deaths,
+            blamed_until: Time::ZERO,
         }
     }
 
@@ -376,17 +382,28 @@ impl Model {
         let now = self.w.now;
         if forced.is_none() {
             let first = assigned.iter().copied().find(|id| self.tasks[id].begun);
-            self.deaths.extend(first.map(|id| (now, id)));
+            self.blame(first);
         }
-        let mut culprits: Vec<TaskId> = self.deaths.iter().map(|(_, id)| *id).collect();
-        culprits.sort();
-        culprits.dedup();
-        let patience = if culprits.len() >= 8 { 3 } else { 1 };
+        let patience = if now < self.blamed_until { 3 } else { 1 };
         self.w.die(worker);
         for id in assigned {
             let overdue = now.since(self.since[&id]) >= LIMIT;
             let budget = self.budget.max(1) * patience;
             self.task(id).died(forced, overdue, budget);
+        }
+    }
+
+    /// A worker has died while it ran this task. If eight tasks kill workers within a minute, their version is blamed for a
+    /// minute.
+    fn blame(&mut self, first: Option<TaskId>) {
+        let now = self.w.now;
+        self.deaths.retain(|(at, _)| now.since(*at) < BLAME_WINDOW);
+        self.deaths.extend(first.map(|id| (now, id)));
+        let mut culprits: Vec<TaskId> = self.deaths.iter().map(|(_, id)| *id).collect();
+        culprits.sort();
+        culprits.dedup();
+        if first.is_some() && culprits.len() >= 8 {
+            self.blamed_until = now + BLAME_WINDOW;
         }
     }
 

@@ -225,6 +225,16 @@ fn by_environment(script: &str, rest: &str) -> String {
     )
 }
 
+/// Kills the only worker, and waits until another one is ready.
+fn replace_killed_worker(app: &App) {
+    let before = app.pids();
+    procs::kill(before[0]);
+    until("another one is ready", || {
+        let pids = app.pids();
+        (pids.len() == 1 && pids != before).then_some(())
+    });
+}
+
 #[test]
 fn workers_restarted_after_a_failed_reload_have_the_old_version() {
     let config = by_environment("calls t.run,t.old;serve", "workers = 1");
@@ -232,12 +242,7 @@ fn workers_restarted_after_a_failed_reload_have_the_old_version() {
     app.dir
         .write("stoker.toml", by_environment("exit 1", "workers = 1"));
     assert_eq!(reload(&app)["pools"][0]["reloaded"], false);
-    let before = app.pids();
-    procs::kill(before[0]);
-    until("another one is ready", || {
-        let pids = app.pids();
-        (pids.len() == 1 && pids != before).then_some(())
-    });
+    replace_killed_worker(&app);
     assert_eq!(app.call("t.old", "ok old").text(), "old");
 }
 
@@ -262,7 +267,7 @@ fn a_pool_whose_second_reload_fails_as_well_has_the_version_before_both() {
         let answer: Value = serde_json::from_str(&client.answer(id).text()).expect("JSON");
         assert_eq!(answer["pools"][0]["reloaded"], false, "{answer}");
     }
-    procs::kill(app.pids()[0]);
+    replace_killed_worker(&app);
     assert_eq!(app.call("t.old", "ok old").text(), "old");
 }
 

@@ -110,6 +110,20 @@ fn a_queue_configured_later_is_unbound_from_workers_that_connected_by_themselves
     assert_eq!(pools_of(&w, Kind::Jobs, "mail"), [ours]);
 }
 
+/// What workers announce is remembered even while the configuration decides who serves the queue.
+#[test]
+fn a_queue_that_is_no_longer_configured_is_served_by_those_who_announce_it() {
+    let mut w = World::default();
+    let [ours, theirs] = ["ours", "theirs"].map(|name| w.core.add_pool(name, workers(1)));
+    let mail = w.jobs(ours, "mail", QueueConfig::default());
+    w.step(Event::Tick);
+    w.boot_as(&Hello::serving(&[], &["mail"]));
+    assert_eq!(pools_of(&w, Kind::Jobs, "mail"), [ours]);
+    let queue = w.queue(mail);
+    w.step(Event::Unconfigured { queue });
+    assert_eq!(pools_of(&w, Kind::Jobs, "mail"), [ours, theirs]);
+}
+
 #[test]
 fn a_worker_without_a_pool_name_joins_the_pool_that_serves_its_queues() {
     let (mut w, _, theirs) = two();
