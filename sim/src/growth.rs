@@ -18,7 +18,7 @@ const MAX_TIME: Duration = Duration::from_secs(10);
 /// The memory that a worker takes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
-    pub(crate) bytes: u64,
+    bytes: u64,
     /// When the worker grew to that.
     since: Duration,
 }
@@ -30,6 +30,16 @@ impl Size {
             since: steady(),
         }
     }
+
+    /// Whether the worker has been larger than this for longer than `time`.
+    fn has_been_above(self, bytes: u64, time: Duration) -> bool {
+        self.bytes > bytes && self.since + time < steady()
+    }
+}
+
+/// The size in bytes above which a worker is killed within its task.
+fn kills_above(limit: u64) -> u64 {
+    limit.saturating_add(limit / 2)
 }
 
 impl World {
@@ -56,21 +66,16 @@ impl World {
         let limits = self.memory_limits_of(worker);
         limits
             .into_iter()
-            .any(|limit| worker.size.bytes > limit.saturating_add(limit / 2))
+            .any(|limit| worker.size.bytes > kills_above(limit))
     }
 
     /// A task of a worker ends. The worker must have been killed if it was far too large for long.
     pub(crate) fn check_size(&self, worker: &Worker) {
-        let is_known = !is_guest(worker.key) && !worker.is_rogue;
-        let limits = self.memory_limits_of(worker);
-        let is_too_large = worker.size.since + MAX_TIME < steady()
-            && limits.len() == 1
-            && limits
-                .iter()
-                .all(|limit| worker.size.bytes > limit.saturating_add(limit / 2));
+        let is_judged = !is_guest(worker.key) && !worker.is_rogue;
+        let limit = self.known_memory_limit_of(worker).filter(|_| is_judged);
         assert!(
-            !is_known || !is_too_large,
-            "{} has long taken much more memory than memory_limit allows, and still runs tasks; left: {:?}, {limits:?}",
+            limit.is_none_or(|limit| !worker.size.has_been_above(kills_above(limit), MAX_TIME)),
+            "{} has long taken much more memory than memory_limit allows, and still runs tasks; left: {:?}, {limit:?}",
             worker.name,
             worker.size
         );
@@ -80,16 +85,21 @@ impl World {
     pub(crate) fn check_sizes_at_rest(&self) {
         let own = self.workers.values().filter(|worker| !is_guest(worker.key));
         for worker in own.filter(|worker| worker.is_settled()) {
-            let limits = self.memory_limits_of(worker);
-            let is_old = worker.size.since + 2 * MAX_TIME < steady();
-            let is_too_large =
-                limits.len() == 1 && limits.iter().all(|limit| worker.size.bytes > *limit);
+            let limit = self.known_memory_limit_of(worker);
             assert!(
-                !is_old || !is_too_large,
-                "{} takes more memory than memory_limit allows, and is not replaced; left: {:?}, {limits:?}",
+                limit.is_none_or(|limit| !worker.size.has_been_above(limit, 2 * MAX_TIME)),
+                "{} takes more memory than memory_limit allows, and is not replaced; left: {:?}, {limit:?}",
                 worker.name,
                 worker.size
             );
+        }
+    }
+
+    /// The `memory_limit` of this worker in bytes; `None` if a reload may have changed it.
+    fn known_memory_limit_of(&self, worker: &Worker) -> Option<u64> {
+        match self.memory_limits_of(worker)[..] {
+            [limit] => Some(limit),
+            _ => None,
         }
     }
 

@@ -108,12 +108,11 @@ impl Overrides {
             if let Some(Override::Limit(limit)) = applied(&self.limits) {
                 // A limit like that of the file may be a reset.
                 let of_file = queue.section.number("limit", u64::MAX);
-                let limits = [row.limit, row.limit.or(Some(of_file))];
-                assert!(
-                    limits.contains(&Some(limit)),
-                    "a limit of {limit} was granted for queue {}, but {:?} is stored",
-                    queue.name,
-                    row.limit
+                assert_eq!(
+                    row.limit.unwrap_or(of_file),
+                    limit,
+                    "a limit of queue {} was granted, but is not stored",
+                    queue.name
                 );
             }
         }

@@ -419,7 +419,7 @@ fn a_job_that_ended_twice_is_kept_from_its_second_end(world: &mut World) {
     world.fail(twice);
     world.advance(10_000);
     let once = end_many(world, queue, 1, true)[0];
-    // Deleting may take the engine a few turns, in which nothing else would show that it is wrong.
+    // An engine deletes in the background, when another job ends.
     world.advance(1);
     let later = end_many(world, queue, 1, true)[0];
     let mut expected = vec![twice, once, later];
