@@ -244,6 +244,23 @@ impl Ledger {
         }
     }
 
+    /// A worker of this pool was killed for the memory that its tasks had left: a job that the server was about to send it may
+    /// be blamed.
+    pub(crate) fn may_be_blamed_unsent(&mut self, pool: usize, setup: &Setup) {
+        let is_of_pool = |job: &&mut Job| {
+            job.state == State::Waits
+                && job
+                    .queues
+                    .iter()
+                    .any(|queue| setup.queues[*queue].pool == pool)
+        };
+        for job in self.jobs.iter_mut().filter(is_of_pool) {
+            job.attempts.maybe_increment();
+            job.crashes.maybe_increment();
+            job.may_have_ended = true;
+        }
+    }
+
     /// A worker leaves and has not begun the job.
     pub(crate) fn returned_by_leaving(&mut self, no: u64) {
         self.returned(no);
