@@ -253,6 +253,8 @@ impl Ledger {
         let is_free = ["limit", "per_key"]
             .iter()
             .all(|key| config.section.get(key).is_none());
+        // Where memory is short, a waiting job may not have been loaded.
+        let is_free = is_free && !setup.has_little_memory();
         let is_plain = is_free && !config.ordered && !self.paused.contains(&queue);
         is_plain
             && config.limit.known() == Some(u64::MAX)

@@ -3,7 +3,7 @@
 use super::section::Section;
 use super::setting::Setting;
 use super::{
-    Pool, Queue, Quotas, Service, Setup, is_exec, min_slots, sections, tasks_of_strategy,
+    Focus, Pool, Queue, Quotas, Service, Setup, is_exec, min_slots, sections, tasks_of_strategy,
     workers_of, written_workers,
 };
 use crate::dice::Dice;
@@ -117,7 +117,13 @@ impl SectionEdit {
             (5, _) => {
                 let key = setup.frequencies.draw_key(dice, &SERVER_KEYS);
                 let mut section = setup.stoker.clone();
-                section.copy_key(key, &sections::stoker(dice));
+                // The limits that a focus has set stay, because they are checked.
+                let is_kept = ["max_connections", "user_connections"].contains(&key)
+                    && setup.focus == Focus::Connections;
+                let drawn = sections::stoker(dice);
+                if !is_kept {
+                    section.copy_key(key, &drawn);
+                }
                 (Self::Server(section), key)
             }
             _ => {
