@@ -111,7 +111,10 @@ class Load:
                 continue
             for _ in range(self.random.choice([1, 4])):
                 requests = [self._draw(site, tls, "HTTP/2") for _ in range(HTTP2_STREAMS)]
-                await asyncio.gather(*(self._perform(request, connection, address, tls) for request in requests))
+                used = await asyncio.gather(*(self._perform(request, connection, address, tls) for request in requests))
+                # Requests that found the connection closed have opened others.
+                for other in {each for each in used if each} - {connection}:
+                    other.close()
                 if self.ends or not connection.is_open:
                     break
             connection.close()
@@ -147,7 +150,8 @@ class Load:
         await self._ask(request, connection)
         was_cut = isinstance(request.failure, site_http.Cut) and not request.leaves()
         if was_cut and request.is_safe() and request.attempt == 1 and not request.has_head and request.status == 200:
-            await self._perform(request.again(), None, address, tls)
+            if other := await self._perform(request.again(), None, address, tls):
+                other.close()
         if not connection.is_open and is_own:
             connection.close()
         return connection if connection.is_open else None
