@@ -317,8 +317,8 @@ impl World {
             }
             (false, Some(min)) if ran >= min && !leaves && self.draining.is_none() => {
                 // The worker may have ended by itself before its time was up, and the server may notice that only
-                // later.
-                match worker.leaves_by_itself() {
+                // later. Or the server killed it for its memory.
+                match worker.leaves_by_itself() || self.is_far_too_large(worker) {
                     true => Death::Unclear,
                     false => Death::Overdue,
                 }

@@ -2,6 +2,7 @@
 
 mod reading;
 mod retention;
+mod twins;
 mod writing;
 
 use crate::storing::FILE;
@@ -14,7 +15,7 @@ use stoker_os::steady;
 use stoker_store::{
     Change, Changed, Driver, Found, Job, JobId, NewJob, Part, Pushed, Query, QueueNo, QueuePolicy,
     Selection, SqliteOptions, SqliteStore, State, StoreError, StoreEvent, StoreRequest, Ticket,
-    Trouble,
+    Trouble, View,
 };
 
 const PARTS: [Part; 3] = [Part::Writer, Part::Reader, Part::WalCheckpointer];
@@ -53,15 +54,23 @@ impl TestStore {
     }
 
     fn open(&mut self) -> Result<(), StoreError> {
+        self.reopen()?;
+        self.queue = self
+            .store()
+            .open_queue("mails", QueuePolicy::default())
+            .queue;
+        Ok(())
+    }
+
+    /// Opens the file once more, without any queue.
+    fn reopen(&mut self) -> Result<(), StoreError> {
         self.store = None;
         let options = SqliteOptions {
             // A small cache, so that what was read once does not stay in memory.
             cache_kib: 16,
             ..SqliteOptions::default()
         };
-        let mut store = SqliteStore::open(Path::new(FILE), options)?;
-        self.queue = store.open_queue("mails", QueuePolicy::default()).queue;
-        self.store = Some(store);
+        self.store = Some(SqliteStore::open(Path::new(FILE), options)?);
         Ok(())
     }
 
@@ -173,17 +182,21 @@ impl TestStore {
         })
     }
 
+    fn found_job(&self, of: Ticket) -> Option<View> {
+        self.events.iter().find_map(|event| match event {
+            StoreEvent::Found {
+                ticket,
+                found: Ok(Found::One(view)),
+            } if *ticket == of => view.as_deref().cloned(),
+            _ => None,
+        })
+    }
+
     fn state(&mut self, job: JobId) -> Option<State> {
         let ticket = self.ticket();
         let query = Query::One(job);
         self.send(StoreRequest::Query { ticket, query });
-        self.events.iter().find_map(|event| match event {
-            StoreEvent::Found {
-                ticket: of,
-                found: Ok(Found::One(view)),
-            } if *of == ticket => view.as_ref().map(|view| view.state),
-            _ => None,
-        })
+        self.found_job(ticket).map(|view| view.state)
     }
 
     /// The jobs that the store has handed to the scheduler.
