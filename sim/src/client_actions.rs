@@ -207,9 +207,7 @@ impl World {
                 };
                 request = change;
                 self.on_trigger(Trigger::Change);
-                if self.ledger.changes[at].filter.one.is_none() {
-                    self.fail_during_bulk_change();
-                }
+                self.fail_during_change();
                 RequestKind::Change(at)
             }
             Effect::Imports(lines) => {

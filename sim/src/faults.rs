@@ -168,9 +168,11 @@ impl World {
         }
     }
 
-    /// Many jobs are being changed, slice by slice: the disk may fail between two slices.
-    pub(crate) fn fail_during_bulk_change(&mut self) {
-        if self.faults.left > 0 && self.dice("faults").percent(30) {
+    /// Jobs are being changed, many of them slice by slice: the disk may fail between two slices, or between the first
+    /// change, of jobs in the store, and that of jobs in memory.
+    pub(crate) fn fail_during_change(&mut self) {
+        let percent = self.setup.frequencies.faults_at_changes;
+        if self.faults.left > 0 && self.dice("faults").percent(percent) {
             let slices = self.dice("faults").within(2, MAX_SLICES);
             self.faults.at_writer_turn = Some(self.ledger.writer_turns + slices);
         }

@@ -22,8 +22,8 @@ pub enum Event<'a> {
         key: KeyId,
         more: bool,
     },
-    /// The store has offered tasks of other keys, as [`Action::RefillKeys`] requested. `more`: the store has
-    /// tasks of further keys.
+    /// The store has offered tasks of other keys, as [`Action::RefillKeys`] requested, or a queue was opened. `more`: the
+    /// store has, or may have, tasks of further keys.
     RefilledKeys {
         queue: QueueId,
         more: bool,

@@ -88,7 +88,10 @@ impl Core {
         }
         assert_eq!(queue.waiting, waiting, "{id:?}: waiting");
         assert!(
-            !queue.more_keys || !queue.keys.has_room() || self.draining.is_some(),
+            !queue.more_keys
+                || queue.keys_requested
+                || !queue.keys.has_room()
+                || self.draining.is_some(),
             "{id:?}: there is room for keys, but none are requested"
         );
     }
@@ -123,7 +126,7 @@ impl Core {
             (prev, len),
             "{id:?} {key_id:?} {class}: lane"
         );
-        let ready = lane.head.filter(|_| queue.is_open(key_id));
+        let ready = lane.head.filter(|_| queue.may_assign_key(key_id));
         let lanes = &queue.classes[class];
         let share = ready.map(|_| key.virtual_time);
         let age = ready.map(|head| self.tasks[head].arrived);

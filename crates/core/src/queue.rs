@@ -31,7 +31,7 @@ pub struct QueueConfig {
     pub limit: u32,
     /// Maximum number of tasks of one key that are assigned to workers at once.
     pub per_key: u32,
-    /// Tasks of one key run one after another in their order, even after retries and crashes.
+    /// Tasks of one key run one after another in order, even after retries and crashes.
     pub ordered: bool,
     /// A job is recorded as done before it is sent to a worker, so that no job runs twice.
     pub ack_on_delivery: bool,
@@ -105,6 +105,8 @@ pub(crate) struct Queue {
     pub(crate) suspects: VecDeque<TaskId>,
     /// The store has jobs of keys for which there was no room here.
     pub(crate) more_keys: bool,
+    /// Jobs of such keys are requested, and the store has not answered yet.
+    pub(crate) keys_requested: bool,
 }
 
 /// Virtual time per µs at weight 1. The factor preserves fractions when virtual time is divided by a weight.
@@ -144,6 +146,7 @@ impl Queue {
             classes: Default::default(),
             suspects: VecDeque::new(),
             more_keys: false,
+            keys_requested: false,
         }
     }
 
@@ -201,7 +204,7 @@ impl Queue {
     }
 
     /// Whether another task of this key may be assigned.
-    pub(crate) fn is_open(&self, key: KeyId) -> bool {
+    pub(crate) fn may_assign_key(&self, key: KeyId) -> bool {
         let key = &self.keys[key];
         let in_order = key.blocked == 0 && key.suspects == 0;
         key.assigned < self.per_key() && (in_order || !self.config.ordered)
@@ -402,7 +405,7 @@ impl Queue {
 
     /// Lists a lane as ready if it has a task and its key may have another task assigned; otherwise removes it.
     fn relist_lane(&mut self, tasks: &Tasks, id: KeyId, class: usize) {
-        let is_open = self.is_open(id);
+        let is_open = self.may_assign_key(id);
         let key = &self.keys[id];
         let lanes = &mut self.classes[class];
         match key.lanes[class].head.filter(|_| is_open) {

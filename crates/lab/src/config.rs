@@ -9,7 +9,7 @@ use stoker_workers::{Requests, Strategy};
 /// The name of pool, site and service.
 pub(crate) const NAME: &str = "app";
 /// The maximum number of processes that a strategy with one task per process has for each one that is kept ready.
-const SPARE: u32 = 2;
+const MAX_SPARE: u32 = 2;
 /// The same if they are forked from a zygote. Some of them are about to start or end, which leaves a processor idle if there are too
 /// few.
 const FORKED: u32 = 4;
@@ -24,7 +24,7 @@ pub(crate) fn stoker(
 ) -> String {
     let max = match strategy.has_zygote {
         true => FORKED,
-        false => SPARE,
+        false => MAX_SPARE,
     };
     let size = match strategy.tasks > 0 {
         true => format!("{{ min = {workers}, max = {} }}", workers * max),

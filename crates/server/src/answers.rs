@@ -34,7 +34,7 @@ impl Sizes {
 pub(crate) struct AnswerSizes(Vec<Option<Box<Sizes>>>);
 
 impl AnswerSizes {
-    /// The probable maximum size of an answer to a call of this name, in bytes; 0 if they are small.
+    /// The expected size of a large answer to a call of this name, in bytes; 0 if its recent answers were small.
     pub(crate) fn expected(&self, name: NameId) -> usize {
         let sizes = self.0.get(name.index()).and_then(Option::as_ref);
         let largest = sizes.map_or(0, |sizes| sizes.largest as usize);

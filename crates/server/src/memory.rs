@@ -260,7 +260,7 @@ impl Plane {
         }
         let frame_size = conn.splitter.frame_size();
         let is_large = frame_size.is_some_and(|frame_size| frame_size > LARGE_BODY);
-        // Workers that wait with a large answer are served in their order.
+        // Workers waiting to deliver a large answer are read first come, first served.
         let must_wait = (is_large && !self.memory.unread.is_empty()) || self.must_wait(frame_size);
         match must_wait {
             true => self.stop_reading(worker, id),
@@ -357,7 +357,7 @@ impl Plane {
         else {
             return true;
         };
-        // Deferred calls of a client are resumed in their order.
+        // Deferred calls of a client are resumed in order.
         if self
             .client(conn)
             .is_some_and(|client| !client.deferred.is_empty())

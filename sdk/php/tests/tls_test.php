@@ -72,7 +72,7 @@ test('tls: the server\'s name is the host or the parameter name', function (): v
     same('x', Client::connect("{$stage->socket}&name=stoker.internal", connectTimeout: 10)->call('a.b', 'x'));
     $port = explode(':', $stage->hostAndPort())[1];
     same('x', Client::connect("tls://localhost:$port?name=stoker.internal&ca=" . Certificates::ca(), connectTimeout: 10)->call('a.b', 'x'));
-    includes('the server\'s certificate is not for "127.0.0.1" but for DNS:stoker.internal: connect by a name in the certificate, or add ?name=NAME', refusal($stage->socket));
+    includes('the server\'s certificate is not for "127.0.0.1" but for DNS:stoker.internal: use a host name that the certificate contains, or add ?name=NAME', refusal($stage->socket));
 });
 
 test('tls: an IPv6 address', function (): void {

@@ -1,4 +1,4 @@
-//! Calls that killed workers: an identical call is rejected for a while, and not for longer.
+//! Calls that killed workers: a call with the same name and body is rejected for a while, and not for longer.
 
 use super::{Call, Calls};
 use crate::setup::Setup;
@@ -147,7 +147,7 @@ impl Calls {
             && call.requested_at + MAX_NOTICE_DELAY < killer.last_death() + QUARANTINE_TIME;
         assert!(
             !(is_sure && is_new && is_rejected),
-            "call {no}: started, although the same call had killed {} workers",
+            "call {no}: started, although calls with the same body had killed {} workers",
             killer.certain_deaths
         );
     }

@@ -54,7 +54,7 @@ struct Call {
     runs_since: Option<Duration>,
     /// When the current run began, and when its worker sent parts of its answer: from then on its time counts anew.
     renewed_at: Vec<Duration>,
-    /// When a worker last ended the call, or died while it ran.
+    /// When a worker last ended the call, or died while running it.
     ended_at: Option<Duration>,
     /// A worker has read the call and has not answered it.
     is_at_worker: bool,

@@ -219,6 +219,9 @@ impl Twins {
         let Some((which, change)) = self.draw_change() else {
             return;
         };
+        if self.dice.percent(50) {
+            self.fail();
+        }
         for _ in 0..MAX_TRIES {
             let ticket = self.on_disk.ticket();
             self.on_disk.send(StoreRequest::Change {

@@ -26,6 +26,8 @@ pub(crate) enum Focus {
     Prefetch,
     /// Jobs of ordered queues fail and are changed, over restarts.
     Order,
+    /// Operators change jobs of ordered queues that wait in memory, while the disk fails.
+    Recalls,
     /// Jobs that count as done once they are delivered are changed before that.
     Delivery,
     /// Clients connect while all places are taken.
@@ -55,6 +57,8 @@ pub(crate) struct Frequencies {
     pub(crate) edits: u64,
     /// The share of changes that retry jobs.
     pub(crate) retries: u64,
+    /// How often the disk fails when jobs are changed.
+    pub(crate) faults_at_changes: u64,
     /// Keys of the file that change; empty for all keys.
     pub(crate) edited: Vec<&'static str>,
 }
@@ -70,6 +74,7 @@ impl Default for Frequencies {
             cancels: 10,
             edits: 0,
             retries: 0,
+            faults_at_changes: 30,
             edited: Vec::new(),
         }
     }
@@ -89,7 +94,7 @@ impl Frequencies {
 impl Focus {
     pub(crate) fn draw(dice: &mut Dice) -> Self {
         dice.weighted(&[
-            (43, Self::Everything),
+            (38, Self::Everything),
             (5, Self::UniqueKeys),
             (5, Self::Reloads),
             (5, Self::NestedCalls),
@@ -99,6 +104,7 @@ impl Focus {
             (6, Self::Memory),
             (4, Self::Connections),
             (5, Self::Order),
+            (5, Self::Recalls),
             (5, Self::Delivery),
             (5, Self::Shutdowns),
         ])
@@ -119,6 +125,7 @@ impl Setup {
             Focus::Connections => self.focus_on_connections(dice),
             Focus::Memory => self.focus_on_memory(dice),
             Focus::Order => self.focus_on_order(dice),
+            Focus::Recalls => self.focus_on_recalls(dice),
             Focus::Delivery => self.focus_on_delivery(dice),
             Focus::Shutdowns => self.focus_on_shutdowns(dice),
         }
@@ -240,6 +247,11 @@ impl Setup {
             pool.keep_workers();
             pool.enable_prefetch();
         }
+        self.take_reserves();
+    }
+
+    /// Pools may then have any number of workers.
+    fn take_reserves(&mut self) {
         self.each_queue(|queue| {
             queue.section.take("reserve");
             queue.section.take("keep");
@@ -290,6 +302,23 @@ impl Setup {
             queue.section.put("tries", 5);
             queue.section.put("backoff", "[\"100ms\", \"2s\"]");
         });
+    }
+
+    fn focus_on_recalls(&mut self, dice: &mut Dice) {
+        self.focus_on_order(dice);
+        (self.store.engine, self.store.faults) = (Engine::Sqlite, 20);
+        self.store.server_deaths = dice.below(3);
+        self.wall_jumps &= self.store.server_deaths == 0;
+        (self.operations, self.frequencies.faults_at_changes) = (20, 60);
+        self.frequencies.retries = 0;
+        if dice.percent(50) {
+            self.trouble.crash = self.trouble.crash.max(3);
+        }
+        // Many jobs of a key are in memory, and wait for the one before them.
+        self.take_reserves();
+        for pool in &mut self.pools {
+            pool.set_workers(dice.within(1, 3));
+        }
     }
 
     fn focus_on_delivery(&mut self, dice: &mut Dice) {

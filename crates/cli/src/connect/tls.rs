@@ -180,7 +180,7 @@ fn certificate(why: &CertificateError) -> String {
             now()
         ),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => format!(
-            "{why}: connect by a name in the certificate, or add ?name=NAME to the address"
+            "{why}: use a host name that the certificate contains, or add ?name=NAME to the address"
         ),
         CertificateError::UnknownIssuer => {
             "the server's certificate is signed by a CA that this system does not trust: add ?ca=FILE with the \

@@ -88,7 +88,7 @@ fn a_failed_call_reports_its_error() {
         &app,
         &["call", "t.run", r#""exit 3""#],
         1,
-        "stoker: WORKER_DIED: its worker died (exit code 3) while it ran",
+        "stoker: WORKER_DIED: its worker died (exit code 3) during the run",
     );
     expect_failure(
         &app,

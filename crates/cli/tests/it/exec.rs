@@ -65,7 +65,7 @@ fn the_exit_code_decides_the_outcome() {
     }
     let crashed = app.call("sh.run", "crash");
     assert_eq!(crashed.status(), Status::WORKER_DIED);
-    let text = "its program crashed (signal 11 (SEGV)) while it ran";
+    let text = "its program crashed (signal 11 (SEGV)) during the run";
     assert_eq!(crashed.text(), text);
     assert_eq!(app.call("sh.run", "fail").status(), Status::EXCEPTION);
     assert_eq!(app.pool()["restarts"], 0, "its adapter lives on");

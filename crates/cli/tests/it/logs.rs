@@ -482,7 +482,7 @@ fn every_failed_call_is_a_log_line_with_fields() {
     assert_eq!(lines("call_failed"), [line("t.run", "it broke", true)]);
     let timed_out = "it exceeded task_timeout, and its worker was killed";
     assert_eq!(lines("call_timed_out"), [line("t.run", timed_out, true)]);
-    let died = "its worker died (exit code 3) while it ran";
+    let died = "its worker died (exit code 3) during the run";
     let again = "its worker died (exit code 4)";
     let last = "it killed 3 workers, the last one with exit code 4";
     // Another thread writes the log, so its last line may come after the answer.

@@ -85,7 +85,10 @@ impl Core {
     }
 
     pub(crate) fn refilled_keys(&mut self, queue: QueueId, more: bool) {
-        self.queues[queue.index()].more_keys = more;
+        let queue_of = &mut self.queues[queue.index()];
+        // A backlog that was reported since the request may be of a key that the store had already passed.
+        queue_of.more_keys |= more;
+        queue_of.keys_requested = false;
         self.request_keys(queue);
     }
 
@@ -116,9 +119,10 @@ impl Core {
     /// Requests tasks of further keys after a place for a key became free.
     pub(crate) fn request_keys(&mut self, queue: QueueId) {
         let queue_of = &mut self.queues[queue.index()];
-        if queue_of.more_keys && queue_of.keys.has_room() && self.draining.is_none() {
-            // Cleared so that only one request is outstanding; the response says whether there are more keys.
-            queue_of.more_keys = false;
+        let is_possible = queue_of.keys.has_room() && self.draining.is_none();
+        if queue_of.more_keys && !queue_of.keys_requested && is_possible {
+            // The answer says whether there are more keys.
+            (queue_of.more_keys, queue_of.keys_requested) = (false, true);
             self.actions.push(Action::RefillKeys { queue });
         }
     }

@@ -129,7 +129,7 @@ impl Core {
         count
     }
 
-    /// A pool whose workers boot quickly is resized whenever tasks wait, unless it has all its workers.
+    /// Marks the size of a pool as outdated whenever tasks wait, if its workers boot quickly and there are fewer than its maximum.
     pub(crate) fn note_quick_growth(&mut self, id: PoolId) {
         let pool = &mut self.pools[id.index()];
         let is_full = pool.workers.len() >= pool.config.max as usize;

@@ -219,6 +219,30 @@ fn key_refills(w: &World) -> usize {
     w.count(|action| matches!(action, Action::RefillKeys { .. }))
 }
 
+/// Regression test (simulation, seed 781 with jobs changed while the disk fails): while memory was short, each push of an
+/// unknown key added a request, and each answer to one made another.
+#[test]
+fn keys_are_requested_once_at_a_time() {
+    let (mut s, _) = store();
+    for tenant in ["a", "b", "c"] {
+        s.backlog(tenant);
+    }
+    assert_eq!(key_refills(&s.w), 1);
+    let queue = s.queue;
+    let answer = |more| Event::RefilledKeys { queue, more };
+    s.w.take_actions();
+    s.w.step(answer(true));
+    assert_eq!(key_refills(&s.w), 1, "the store has more keys");
+    s.w.take_actions();
+    s.backlog("d");
+    assert_eq!(key_refills(&s.w), 0);
+    s.w.step(answer(false));
+    assert_eq!(key_refills(&s.w), 1, "d may have come too late");
+    s.w.take_actions();
+    s.w.step(answer(false));
+    assert_eq!(key_refills(&s.w), 0);
+}
+
 /// Tasks of tenants without room stay in the store until another tenant has gone.
 #[test]
 fn tenants_without_room_wait_in_the_store() {

@@ -39,7 +39,7 @@ pub(super) struct AuthenticatedPeer {
 enum HandshakeError {
     /// It disconnected, timed out, or failed the TLS handshake.
     Disconnected,
-    /// It uses another protocol. Has the bytes to send to it, and the reason for the log.
+    /// It uses another protocol. Carries the bytes to send to it and the reason to log.
     OtherProtocol(PeerSocket, Vec<u8>, String),
     Rejected(PeerSocket, Rejection),
 }

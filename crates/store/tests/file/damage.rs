@@ -2,7 +2,9 @@
 
 use crate::world::{World, job};
 use std::path::{Path, PathBuf};
-use stoker_store::{Filter, SqliteOptions, SqliteStore, State, StoreError, tools};
+use stoker_store::{
+    Change, Filter, Found, Query, Selection, SqliteOptions, SqliteStore, State, StoreError, tools,
+};
 
 /// A closed store with 300 jobs.
 fn store() -> World {
@@ -154,4 +156,37 @@ fn a_damaged_page_blocks_only_requests_that_need_it() {
         ..Filter::default()
     };
     assert_eq!(world.count(ready), 300);
+}
+
+/// A job whose row is damaged is left out of lists and of changes of many jobs, and no job behind it is.
+#[test]
+fn a_damaged_job_hides_no_other() {
+    let mut world = store();
+    let damage = "UPDATE jobs SET exceptions = 3 WHERE id = (SELECT id FROM jobs ORDER BY id LIMIT 1 OFFSET 20)";
+    rusqlite::Connection::open(world.path())
+        .unwrap()
+        .execute_batch(damage)
+        .unwrap();
+    world.restart();
+    let (mut listed, mut after) = (0, None);
+    loop {
+        let list = Query::List {
+            filter: Filter::default(),
+            after,
+            limit: 50,
+            newest: false,
+            whole: false,
+        };
+        let Found::List { jobs, more } = world.query(list) else {
+            panic!("not a list");
+        };
+        listed += jobs.len();
+        after = jobs.last().map(|job| job.id);
+        if !more {
+            break;
+        }
+    }
+    assert_eq!(listed, 299);
+    let all = Selection::Many(Filter::default());
+    assert_eq!(world.change(all, Change::Cancel).unwrap().count, 299);
 }

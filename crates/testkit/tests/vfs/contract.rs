@@ -118,5 +118,8 @@ fn the_same_statements_have_the_same_results_as_on_a_real_disk() {
             }
         }
     }
-    assert!(busy > 100 && rows > 100, "{busy} were busy, {rows} read");
+    assert!(
+        busy > 100 && rows > 100,
+        "{busy} connections were busy and {rows} rows were read; more than 100 each were expected"
+    );
 }

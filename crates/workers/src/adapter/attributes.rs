@@ -12,9 +12,9 @@ pub(crate) struct Attribute {
     pub(crate) value: String,
 }
 
-/// The beginning of the names of the headers. A visitor of a site can't send such a header to an upstream server.
+/// The prefix of the names of these headers. A visitor of a site can't send such a header to an upstream server.
 pub(crate) const HEADER_PREFIX: &str = "stoker-";
-/// The beginning of the names of the variables.
+/// The prefix of the names of these environment variables.
 const VARIABLE_PREFIX: &str = "STOKER_";
 
 /// The variables that not every task has. A variable of the adapter's own environment must not be mistaken for one of them.

@@ -31,7 +31,7 @@ impl TaskScript {
         }))
     }
 
-    /// Answers a call or job by `run`, with the pool's script if it has one.
+    /// Calls `run` with the pool's script. Returns an error answer if the pool has no script, or its file does not exist.
     pub(crate) fn answer(
         script: Option<&Self>,
         task: &Task,

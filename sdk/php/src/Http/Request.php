@@ -299,7 +299,7 @@ final class Request
     }
 
     /** @internal whether finish() has something to do */
-    public function isOpen(): bool
+    public function needsFinish(): bool
     {
         return $this->after !== [] || $this->uploads !== null;
     }

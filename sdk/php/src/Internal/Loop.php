@@ -359,7 +359,7 @@ final class Loop
             $isJob => $this->jobs[$frame->name] ?? $this->jobs['*'] ?? null,
             isset($this->calls[$frame->name]) => $this->calls[$frame->name],
             // A reload may give the pool a site that it did not have when this process started.
-            Handler::isRequest($frame->name) => $this->requests,
+            Handler::isSiteMethod($frame->name) => $this->requests,
             default => null,
         };
         if ($this->handler === null && !($isJob && $this->jobs === null)) {

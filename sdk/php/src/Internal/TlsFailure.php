@@ -29,7 +29,7 @@ final class TlsFailure
         if (str_contains($warnings, 'did not match expected') || str_contains($warnings, 'Unable to locate peer certificate CN')) {
             $name = $address->tls['name'] ?? $address->host();
 
-            return ["the server's certificate is not for \"$name\"" . self::namesOf($address, $until) . ': connect by a name in the certificate, or add ?name=NAME', true];
+            return ["the server's certificate is not for \"$name\"" . self::namesOf($address, $until) . ': use a host name that the certificate contains, or add ?name=NAME', true];
         }
         if (str_contains($warnings, 'certificate verify failed')) {
             return [self::explainUnverified($address, $until), true];

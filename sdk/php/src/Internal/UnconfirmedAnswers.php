@@ -10,7 +10,7 @@ use Stoker\Wire\Status;
 
 /**
  * The answers that a worker on another machine keeps, because a written answer may be lost with the connection. Each is a
- * complete frame, which is written again unchanged. If they become too large, the oldest are replaced with errors.
+ * complete frame, which is written again unchanged. If they are too large together, the oldest are replaced with errors.
  *
  * @internal
  */

@@ -52,7 +52,7 @@ impl Twins {
         self.in_memory.send(StoreRequest::Note {
             job,
             what: HistoryKind::Crashed,
-            text: "the server ended while it ran".to_owned(),
+            text: "the server died while the job was running".to_owned(),
         });
         self.miscounted.insert(number);
         if after.state == State::Failed {

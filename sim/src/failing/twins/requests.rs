@@ -90,7 +90,7 @@ impl Twins {
         RunCounters {
             attempt: self.dice.within(1, 9) as u16,
             exceptions: self.dice.below(3) as u16,
-            crashes: self.dice.below(3) as u8,
+            crashes: self.dice.below(5) as u8,
             ran_us: self.dice.below(1_000),
         }
     }

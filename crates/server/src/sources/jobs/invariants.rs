@@ -4,9 +4,10 @@
 use super::loaded::LoadedJobs;
 use super::state::Jobs;
 use super::waiter::Waiter;
-use crate::plane::Plane;
+use crate::plane::{Plane, Todo};
 use crate::sources::Origin;
 use crate::users::UserId;
+use std::collections::HashSet;
 
 impl Jobs {
     fn waits_for_store(&self) -> impl Iterator<Item = &Waiter> {
@@ -30,6 +31,18 @@ impl Jobs {
 }
 
 impl Plane {
+    /// Each load is postponed only once, so that their number is bounded.
+    fn check_postponed(&self) {
+        let (mut keys, mut lanes, mut jobs) = (HashSet::new(), HashSet::new(), HashSet::new());
+        let is_first = self.jobs.postponed.iter().all(|load| match load {
+            Todo::RefillKeys { queue } => keys.insert(*queue),
+            Todo::Refill { queue, class, key } => lanes.insert((*queue, *class, *key)),
+            Todo::Fetch { job } => jobs.insert(*job),
+            _ => false,
+        });
+        assert!(is_first, "a load is postponed twice");
+    }
+
     /// Panics if the state of jobs is inconsistent with the core or with the pending requests to the store.
     pub(crate) fn check_jobs(&self) {
         self.jobs.loaded.check();
@@ -46,6 +59,7 @@ impl Plane {
                 "the task of a loaded job belongs to something else"
             );
         }
+        self.check_postponed();
         let (places, free) = (self.jobs.waiter_slots(), self.jobs.free_waiter_slots());
         assert_eq!(
             places.len(),

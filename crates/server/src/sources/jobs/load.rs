@@ -53,11 +53,9 @@ impl Plane {
             self.step(Event::Paused { queue: id, paused }, None);
         }
         self.apply_settings(id, &opened.settings);
-        self.jobs.send(StoreRequest::RefillLanes {
-            queue: opened.queue,
-            lanes: MAX_REFILL_LANES,
-            limit: MAX_REFILL_PER_LANE,
-        });
+        // The store may have jobs of this queue.
+        let more = true;
+        self.step(Event::RefilledKeys { queue: id, more }, None);
     }
 
     /// Applies a queue's new job defaults and retention.

@@ -345,7 +345,7 @@ pub(super) fn explain(
         Outcome::WorkerDied(exit) => (
             Status::WORKER_DIED,
             format!(
-                "{} ({}) while it ran",
+                "{} ({}) during the run",
                 crashed_process.crash_text(),
                 exit_text(exit)
             ),

@@ -142,7 +142,7 @@ impl Order {
     }
 }
 
-/// The jobs of one source that match a filter, in order of their ids, read piece by piece.
+/// The jobs of one source that match a filter, in order of their ids, with a limited number of rows per read.
 #[derive(Debug)]
 pub(in crate::sqlite) struct Scan {
     source: Source,
@@ -172,7 +172,7 @@ impl Scan {
         let Some(order) = self.order else {
             return Ok(Vec::new());
         };
-        let (mut terms, upto) = self.piece(db, filter, order)?;
+        let (mut terms, upto) = self.next_range(db, filter, order)?;
         let (.., direction) = order.operators();
         let (from, table) = match self.source {
             Source::Jobs => (&*SELECT_JOBS, &JOBS),
@@ -197,7 +197,7 @@ impl Scan {
                 Err(error) => return Err(error),
             }
         }
-        // A full result means that this piece may have more matches.
+        // A full result means that there may be more matches in this range.
         self.order = match last.filter(|_| count == limit) {
             Some(last) => Some(order.from(last)),
             None => upto,
@@ -206,7 +206,7 @@ impl Scan {
         Ok(views)
     }
 
-    /// The number of matching jobs in the next piece.
+    /// The number of matching jobs in the next range of ids.
     pub(super) fn count(&mut self, db: &Connection, filter: &Filter) -> rusqlite::Result<u64> {
         if filter.fingerprint.is_some() {
             return Ok(self.next(db, filter, ROWS_PER_READ as usize)?.len() as u64);
@@ -214,15 +214,15 @@ impl Scan {
         let Some(order) = self.order else {
             return Ok(0);
         };
-        let (terms, upto) = self.piece(db, filter, order)?;
+        let (terms, upto) = self.next_range(db, filter, order)?;
         let sql = format!("SELECT count(*) FROM {}{}", self.table(), terms.sql);
         self.order = upto;
         db.prepare_cached(&sql)?
             .query_row(params_from_iter(&terms.values), |row| row.get(0))
     }
 
-    /// The conditions for the next piece, and the position after it: `None` if it is the last one.
-    fn piece(
+    /// The conditions for the next range of ids, and the position after it: `None` if it is the last one.
+    fn next_range(
         &self,
         db: &Connection,
         filter: &Filter,

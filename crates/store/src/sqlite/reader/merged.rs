@@ -17,7 +17,7 @@ pub(in crate::sqlite) struct Merged {
 
 pub(in crate::sqlite) enum Next {
     Job(Box<View>),
-    /// No match was found within the given number of pieces. The next call continues there.
+    /// No match was found within the given number of reads. The next call continues there.
     Later,
     Over,
 }
@@ -46,21 +46,21 @@ impl Merged {
         }
     }
 
-    /// The next job that matches a filter, as it was when its page was read. Reads at most `pieces` pieces of
+    /// The next job that matches a filter, as it was when its page was read. Reads at most `reads_left` times from
     /// sources, each of some thousand rows.
     pub(in crate::sqlite) fn next(
         &mut self,
         db: &Connection,
         filter: &Filter,
-        pieces: &mut usize,
+        reads_left: &mut usize,
     ) -> rusqlite::Result<Next> {
         loop {
             for stream in &mut self.streams {
                 while stream.read.is_empty() && !stream.scan.is_over() {
-                    if *pieces == 0 {
+                    if *reads_left == 0 {
                         return Ok(Next::Later);
                     }
-                    *pieces -= 1;
+                    *reads_left -= 1;
                     stream.read.extend(stream.scan.next(db, filter, self.page)?);
                 }
             }

@@ -198,10 +198,10 @@ impl Lookup<'_> {
     ) -> rusqlite::Result<Found> {
         let sources = sources(filter, self.queues()?);
         let mut merged = Merged::new(sources, order, PAGE.min(limit + 1));
-        // No commit waits for this thread, so the number of pieces is not limited.
-        let (mut jobs, mut pieces) = (Vec::new(), usize::MAX);
+        // No commit waits for this thread, so the number of reads is not limited.
+        let (mut jobs, mut reads_left) = (Vec::new(), usize::MAX);
         while jobs.len() <= limit {
-            match merged.next(self.db, filter, &mut pieces)? {
+            match merged.next(self.db, filter, &mut reads_left)? {
                 Next::Job(view) => jobs.push(*view),
                 Next::Later | Next::Over => break,
             }

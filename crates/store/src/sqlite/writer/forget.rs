@@ -64,7 +64,7 @@ const EXPIRED: [(&str, &str); 4] = [
         "DELETE FROM uniques WHERE queue = ?1 AND key = ?2",
     ),
 ];
-const EXPIRES: &str = "SELECT min(a, b, c, d) FROM (SELECT \
+const NEXT_EXPIRY: &str = "SELECT min(a, b, c, d) FROM (SELECT \
      ifnull((SELECT min(until) FROM remains), ?1) AS d, \
      ifnull((SELECT min(until) FROM pushes), ?1) AS a, \
      ifnull((SELECT min(until) FROM kept WHERE until IS NOT NULL), ?1) AS b, \
@@ -170,7 +170,7 @@ impl Writer {
 
     /// When something expires next.
     fn next_expiry(&self, now: u64) -> rusqlite::Result<u64> {
-        let mut expires = self.db.prepare_cached(EXPIRES)?;
+        let mut expires = self.db.prepare_cached(NEXT_EXPIRY)?;
         let mut first: u64 = expires.query_row([i64::MAX], |row| row.get(0))?;
         for queue in (0..self.queues.len()).map(QueueNo) {
             for kind in 0..2 {

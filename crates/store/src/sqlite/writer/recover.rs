@@ -119,7 +119,7 @@ impl Writer {
             &mut summary,
             now,
             HistoryKind::Crashed,
-            "the server ended while it ran",
+            "the server died while the job was running",
         )?;
         let mut crashed = self.db.prepare_cached(&CRASHED)?;
         crashed.execute(params![summary.id.0 as i64, crashes, summary.notes])?;
@@ -136,11 +136,13 @@ impl Writer {
             &mut summary,
             batch.now,
             HistoryKind::Crashed,
-            "the server ended while it ran",
+            "the server died while the job was running",
         )?;
         let error = JobError {
             class: "Quarantined".to_owned(),
-            message: format!("{crashes} processes died while it ran, the last one was the server"),
+            message: format!(
+                "{crashes} processes died while running this job; the last one was the server"
+            ),
             place: None,
             at_ms: batch.now,
         };

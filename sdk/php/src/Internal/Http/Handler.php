@@ -51,7 +51,7 @@ final class Handler
 
             return Answer::of(Response::text($e->getMessage(), $e->status), false);
         } finally {
-            if ($request->isOpen()) {
+            if ($request->needsFinish()) {
                 // Without a loop, which is so in tests, the response is written by nobody.
                 Loop::$active === null ? $request->finish() : Loop::$active->served = $request;
             }
@@ -87,8 +87,8 @@ final class Handler
         );
     }
 
-    /** Whether a method answers requests to a site. */
-    public static function isRequest(string $method): bool
+    /** Whether calls of this method are requests to a site. */
+    public static function isSiteMethod(string $method): bool
     {
         return str_starts_with($method, 'http:');
     }

@@ -18,8 +18,8 @@ use std::sync::atomic::Ordering;
 /// The maximum number of jobs that one slice examines, in one transaction.
 const SLICE: usize = stoker_os::limit(256, 3);
 
-/// The maximum number of pieces of sources that one slice reads, because a filter may match nothing for long.
-const PIECES: usize = 4;
+/// The maximum number of reads per slice, because a filter may match nothing for a long time.
+const MAX_READS: usize = 4;
 
 /// The number of rows that are read at a time from one source.
 const PAGE: usize = stoker_os::limit(64, 4);
@@ -171,9 +171,9 @@ impl Writer {
                 jobs,
                 upto,
             } => {
-                let mut pieces = PIECES;
+                let mut reads_left = MAX_READS;
                 for _ in 0..SLICE {
-                    let view = match jobs.next(&self.db, filter, &mut pieces)? {
+                    let view = match jobs.next(&self.db, filter, &mut reads_left)? {
                         Next::Job(view) if view.id.0 <= *upto => view,
                         Next::Later => break,
                         Next::Job(_) | Next::Over => return Ok(Ok(true)),
