@@ -102,6 +102,8 @@ pub(crate) struct Link {
     is_down: bool,
     /// When the connection was last lost, and when it came back.
     outage: Option<(Duration, Duration)>,
+    /// When a task that was lost with the connection may have been sent for the first time.
+    sent_since: Duration,
     /// The tasks that the worker has received and not answered.
     tasks: Vec<u32>,
     /// Answers, the latest last: the server may not have them.
@@ -124,6 +126,7 @@ impl Link {
             is_cut: false,
             is_down: false,
             outage: None,
+            sent_since: Duration::MAX,
             tasks: Vec::new(),
             kept: VecDeque::new(),
             lost: Vec::new(),
@@ -221,7 +224,10 @@ impl Link {
     /// The worker notices that it has lost its connection.
     pub(crate) fn go_down(&mut self) {
         self.is_down = true;
+        // A task that was sent during the outage before may be lost once more.
+        let since = self.sent_at(steady());
         self.outage = Some((steady(), Duration::MAX));
+        self.sent_since = since;
         self.to_worker = self.resumption();
     }
 
@@ -230,7 +236,9 @@ impl Link {
         let outage = self
             .outage
             .filter(|(_, back_at)| began <= back_at.saturating_add(MAX_LATENESS));
-        outage.map_or(began, |(lost_at, _)| lost_at.min(began))
+        outage.map_or(began, |(lost_at, _)| {
+            lost_at.min(self.sent_since).min(began)
+        })
     }
 
     /// Whether an answer was lost that the worker will write again.

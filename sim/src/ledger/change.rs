@@ -71,6 +71,8 @@ pub(crate) struct Change {
     candidates: Vec<(u64, Reach, u64)>,
     /// The named jobs whose place in the order of their queue was known when the change was requested.
     with_known_place: Vec<u64>,
+    /// The named jobs that ran, and so must be skipped, with their stamps.
+    running: Vec<(u64, u64)>,
     /// The change was answered, or can no longer take effect.
     is_over: bool,
     /// The server that was asked has died. The store knows what the change has done, so an answer that is still on
@@ -152,6 +154,7 @@ impl Ledger {
         let now = steady();
         filter.created_before = filter.older_ms.map(|older| self.times_before(older, setup));
         let (mut candidates, mut with_known_place) = (Vec::new(), Vec::new());
+        let mut running = Vec::new();
         // The server counts a prefetched job as running only some time after it began.
         let known_after = match setup.never_prefetches() {
             true => Duration::ZERO,
@@ -189,6 +192,8 @@ impl Ledger {
                 true => reach,
                 false => reach.min(Reach::Maybe),
             };
+            let is_skipped =
+                !self.is_down && !self.may_be_due_to_disk() && job.runs_beside(verb, no, &filter);
             if job.named_by(no, &filter) != Reach::No {
                 with_known_place.extend((!job.displaced && job.changing == 0).then_some(no));
                 if reach != Reach::No {
@@ -204,6 +209,7 @@ impl Ledger {
                     is_meant && !(excludes_running && job.has_run_longer_than(known_after));
                 job.changing += 1;
                 candidates.push((no, reach, job.stamp));
+                running.extend(is_skipped.then_some((no, job.stamp)));
             }
         }
         if let Verb::Move(to) = verb {
@@ -217,6 +223,7 @@ impl Ledger {
             turn: self.writer_turns,
             candidates,
             with_known_place,
+            running,
             is_over: false,
             server_died: false,
             is_abandoned: false,
@@ -425,9 +432,21 @@ impl Ledger {
         }
     }
 
-    /// Checks that a cancel of one job reports it as either cancelled or skipped.
+    /// Checks that jobs that ran from the request to the answer were reported as skipped, and one cancelled job as either
+    /// cancelled or skipped.
     pub(crate) fn check_counts(&self, at: usize, count: u64, skipped: u64) {
         let change = &self.changes[at];
+        let still_runs = |(no, stamp): &&(u64, u64)| {
+            let job = &self.jobs[*no as usize];
+            job.stamp == *stamp && job.state == State::Runs
+        };
+        let surely = change.running.iter().filter(still_runs).count() as u64;
+        assert!(
+            skipped >= surely || change.server_died || self.may_be_due_to_disk(),
+            "{} of {:?} skipped {skipped} jobs, but {surely} ran all the time",
+            change.op(),
+            change.filter
+        );
         let is_one = change.verb == Verb::Cancel && change.filter.one.is_some();
         assert!(
             !is_one || count + skipped == 1,

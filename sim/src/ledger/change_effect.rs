@@ -104,6 +104,18 @@ impl Job {
         }
     }
 
+    /// Whether a change names the job, which runs, so that the change must skip it.
+    pub(super) fn runs_beside(&self, verb: Verb, no: u64, filter: &Filter) -> bool {
+        let skips = match verb {
+            Verb::Suspend => true,
+            Verb::Move(to) => !self.queues.contains(&to),
+            _ => false,
+        };
+        let is_named = filter.states.is_empty() && self.named_by(no, filter) == Reach::Surely;
+        let runs = self.state == State::Runs && self.is_state_known() && !self.acked;
+        skips && is_named && runs && filter.one.is_none()
+    }
+
     /// The states that the server may report for the job.
     pub(super) fn possible_states(&self) -> &'static [&'static str] {
         match self.state {
