@@ -202,6 +202,8 @@ impl Options {
         );
         put(Key::COST, self.cost.map(|cost| cost.to_be_bytes().to_vec()));
         put(PASSED, self.passed.map(<[u8]>::to_vec));
+        // The worker gets the server's own entry instead.
+        put(Key::CREATED_AT, self.passed.map(|_| vec![0; 8]));
         meta
     }
 }

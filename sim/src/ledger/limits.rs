@@ -137,7 +137,7 @@ impl Ledger {
             is_old
                 && is_there
                 && job.is_state_known()
-                && job.state == State::Waits
+                && matches!(job.state, State::Waits | State::Suspended)
                 && !job.may_be_done_on_delivery(setup)
         };
         let waiting = self.jobs.iter().filter(waits).count() as u64;

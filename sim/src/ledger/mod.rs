@@ -33,7 +33,7 @@ use crate::link::Replay;
 use crate::payload::body;
 use crate::push::PASSED;
 use crate::setup::Setup;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 use stoker_os::steady;
 use stoker_wire::{Frame, Key};
@@ -181,6 +181,9 @@ impl Ledger {
             "job {no}: delivered, but was not in the store"
         );
         assert!(!job.is_over(), "job {no}: delivered after its end: {job}");
+        let mut keys = HashSet::new();
+        let is_first = frame.meta.iter().all(|(key, _)| keys.insert(key.0));
+        assert!(is_first, "job {no}: delivered with a repeated metadata key");
         let queue = setup.queue(frame.name);
         let queue = queue
             .unwrap_or_else(|| panic!("job {no}: delivered from an unknown queue: {}", frame.name));

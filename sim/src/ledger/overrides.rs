@@ -7,6 +7,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 use stoker_os::steady;
 
+/// The time within which the store has surely written a request that nobody waits for, if its disk works.
+const MAX_STORING_TIME: Duration = Duration::from_secs(2);
+
 /// An operator's override of a setting of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Override {
@@ -66,7 +69,8 @@ impl<T: Copy> SettingRequests<T> {
 
     /// The value that applies for certain.
     pub(super) fn applied(&self) -> Option<T> {
-        Some(self.applied?.0)
+        let (value, since) = self.applied?;
+        (since <= steady()).then_some(value)
     }
 }
 
@@ -150,11 +154,15 @@ impl Overrides {
 
 impl Overrides {
     /// The queue was removed, and its overrides with it.
+    /// An undeclared queue was removed, and its overrides with it: if it is created again, it has none.
     pub(crate) fn queue_removed(&mut self, queue: usize) {
-        for requests in [&mut self.paused, &mut self.limits] {
-            if let Some(requests) = requests.get_mut(&queue) {
-                requests.forget();
-            }
+        let none = [Override::Resumed, Override::Limit(u64::MAX)];
+        for setting in none {
+            let requests = self.requests(queue, setting);
+            let is_last = requests.open.is_empty();
+            requests.forget();
+            // The answer does not wait until this is stored.
+            requests.applied = is_last.then(|| (setting, steady() + MAX_STORING_TIME));
         }
     }
 }

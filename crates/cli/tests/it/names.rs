@@ -60,6 +60,18 @@ fn an_unused_queue_expires_and_is_created_again_on_use() {
     assert_eq!(client.queue("typo")["done"], 2, "its past is still counted");
 }
 
+/// The queue is checked while its job runs, and once more after that.
+#[test]
+fn a_queue_that_was_busy_when_it_was_checked_expires_later() {
+    let app = start("workers = 1\n[stoker]\nqueue_expiry = \"300ms\"");
+    let mut client = app.client();
+    let id = client.push(&Request::push("busy", "sleep 900"));
+    client.job_in(&id, "done");
+    until("the queue is gone", || {
+        (!names(&mut client).contains(&"busy".to_owned())).then_some(())
+    });
+}
+
 // Issue 9, A10
 #[test]
 fn a_cancelled_job_of_an_expired_queue_can_be_retried() {

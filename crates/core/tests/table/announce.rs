@@ -159,3 +159,17 @@ fn an_exclusive_worker_leaves_before_its_pool_serves_something_else() {
         why: StopReason::Replaced
     }));
 }
+
+/// A queue that nobody names is served only while a worker that offers every queue is there, and again once it is back.
+#[test]
+fn a_worker_that_offers_every_queue_may_leave_and_come_back() {
+    let (mut w, ours, _) = two();
+    let every = Hello::serving(&[], &["*"]);
+    let first = w.join(ours, &every);
+    let mail = w.core.resolve_job("mail").expect("any queue is served");
+    w.exit(first, Exit::Code(0));
+    assert!(w.core.resolve_job("other").is_err(), "nobody serves it");
+    let task = w.submit(job(mail));
+    let second = w.join(ours, &every);
+    assert_eq!(w.on(task), Some(second));
+}

@@ -273,3 +273,24 @@ fn workers_that_leave_while_a_job_is_being_recorded_cost_it_nothing() {
     w.done(task);
     assert!(w.has_seen(&Action::Drop { task }));
 }
+
+/// A worker that withdrew its request returns the job, which was already recorded: it runs once all the same.
+#[test]
+fn a_recorded_job_that_crossed_a_withdrawal_still_runs() {
+    let (mut w, pool) = World::of(PoolConfig {
+        spawned: false,
+        ..workers(0)
+    });
+    let once = w.jobs(pool, "once", on_delivery());
+    let worker = w.join(pool, &Hello::pull());
+    let ready = |w: &mut World, wanted| w.step(Event::Ready { worker, wanted });
+    ready(&mut w, true);
+    let task = w.submit(job(once));
+    claimed(&mut w, task);
+    ready(&mut w, false);
+    w.answer_as(worker, task, Answer::Returned);
+    assert!(w.waits(task));
+    ready(&mut w, true);
+    assert_eq!(w.on(task), Some(worker));
+    w.done(task);
+}

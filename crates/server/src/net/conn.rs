@@ -344,4 +344,40 @@ mod tests {
         assert_eq!(conn.inactive_since(), Time(7));
         assert!(conn.is_idle());
     }
+
+    /// A peer that has read some output may read no more: it is stalled from its last progress on, whatever it has read before.
+    #[test]
+    fn a_peer_that_stops_reading_is_stalled_since_its_last_progress() {
+        let pair = socketpair(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::NONBLOCK,
+            None,
+        );
+        let (here, there) = pair.expect("there is room for two sockets");
+        let mut conn = Conn::new(here);
+        conn.role = Role::Client(Client::default());
+        let body = vec![0; 1 << 20];
+        (0..4).for_each(|id| {
+            conn.put(Encode {
+                body: &body,
+                ..Encode::new(Type::Res, id)
+            })
+        });
+        let mut flush_at = |now: u64| {
+            conn.flush(Time(now)).expect("it is read");
+            conn.stalled
+        };
+        assert_eq!(flush_at(1), Some(Time(1)));
+        let mut part = vec![0; MIN_STALL_PROGRESS];
+        let read = rustix::io::read(&there, &mut part[..]).expect("there is output");
+        assert!(read > 0);
+        while flush_at(2) != Some(Time(2)) {
+            rustix::io::read(&there, &mut part[..]).expect("there is output");
+        }
+        for now in 3..9 {
+            rustix::io::read(&there, &mut part[..100]).expect("there is output");
+            assert_eq!(flush_at(now), Some(Time(2)), "that is hardly anything");
+        }
+    }
 }
