@@ -21,6 +21,8 @@ const STEPS: usize = 120;
 const NAMES: [&str; 2] = ["mails", "chats"];
 const CLASSES: u8 = 2;
 const KEYS: [&[u8]; 3] = [b"", b"a", b"b"];
+/// Loaded jobs that are changed at once, at most.
+const MANY: usize = 12;
 /// How often a change that the disk has interrupted is requested again.
 const MAX_TRIES: usize = 8;
 
@@ -104,7 +106,8 @@ impl Twins {
             match self.dice.below(100) {
                 0..8 => self.fail(),
                 8..12 => self.recover(),
-                12..22 => self.change(),
+                12..18 => self.change(),
+                18..22 => self.change_many_loaded(),
                 22..25 => self.restart(),
                 25..28 => self.compare(),
                 28..34 => {
@@ -149,15 +152,19 @@ impl Twins {
     fn send_some(&mut self) {
         for _ in 0..self.dice.within(1, 5) {
             if let Some(request) = self.draw_request() {
-                self.on_disk.store().send(request.clone());
-                self.sent.push(match &request {
-                    StoreRequest::Push { ticket, .. } => Sent::Push(*ticket, Box::new(request)),
-                    _ => Sent::Other(Box::new(request)),
-                });
+                self.send(request);
             }
         }
         self.on_disk.work();
         self.replay();
+    }
+
+    fn send(&mut self, request: StoreRequest) {
+        self.on_disk.store().send(request.clone());
+        self.sent.push(match &request {
+            StoreRequest::Push { ticket, .. } => Sent::Push(*ticket, Box::new(request)),
+            _ => Sent::Other(Box::new(request)),
+        });
     }
 
     /// Sends the requests to the store in memory, up to the first push that is not answered yet.
@@ -214,11 +221,28 @@ impl Twins {
         events
     }
 
-    /// Changes jobs, and repeats the change until no disk error interrupts it.
     fn change(&mut self) {
-        let Some((which, change)) = self.draw_change() else {
-            return;
-        };
+        if let Some((which, change)) = self.draw_change() {
+            self.make(&which, &change);
+        }
+    }
+
+    /// Changes so many loaded jobs that it takes several slices, between which the disk may fail.
+    fn change_many_loaded(&mut self) {
+        self.recover();
+        let missing = MANY.saturating_sub(self.loaded.len());
+        (0..missing).for_each(|_| {
+            let push = self.push_of_ready_job();
+            self.send(push);
+        });
+        self.on_disk.work();
+        self.replay();
+        let (which, change) = self.draw_loaded();
+        self.make(&which, &change);
+    }
+
+    /// Makes a change, and repeats it until no disk error interrupts it.
+    fn make(&mut self, which: &Selection, change: &Change) {
         if self.dice.percent(50) {
             self.fail();
         }
@@ -237,12 +261,12 @@ impl Twins {
             if self.sent.iter().any(|sent| matches!(sent, Sent::Push(..))) {
                 self.recover();
             }
-            match (&which, result) {
+            match (which, result) {
                 (Selection::Loaded(jobs), result) => {
-                    return self.change_loaded(jobs, &change, result);
+                    return self.change_loaded(jobs, change, result);
                 }
                 (_, Err(trouble)) if trouble.is_temporary() => self.recover(),
-                (_, result) => return self.change_in_memory(&which, &change, result.is_err()),
+                (_, result) => return self.change_in_memory(which, change, result.is_err()),
             }
         }
         panic!("seed {}: {change:?} is never done", self.seed);

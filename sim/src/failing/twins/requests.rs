@@ -1,6 +1,6 @@
 //! The requests that are drawn, and how they name the jobs of the store in memory.
 
-use super::{CLASSES, KEYS, NAMES, Twins, queue};
+use super::{CLASSES, KEYS, MANY, NAMES, Twins, queue};
 use stoker_store::{
     Bytes, Change, Ending, Filter, HistoryKind, JobError, JobId, NewJob, Options, RunCounters,
     Selection, State, States, StoreRequest,
@@ -21,6 +21,17 @@ impl Twins {
             8..12 => self.draw_end(),
             12..15 => self.draw_retry(),
             _ => self.draw_report(),
+        }
+    }
+
+    /// A job that the store hands over at once.
+    pub(super) fn push_of_ready_job(&mut self) -> StoreRequest {
+        loop {
+            let push = self.draw_push();
+            if matches!(&push, StoreRequest::Push { job, .. } if job.due_ms == 0 && !job.suspended)
+            {
+                return push;
+            }
         }
     }
 
@@ -195,20 +206,24 @@ impl Twins {
                 to: queue(self.dice.below(2) as usize),
             },
         };
-        let which = match self.dice.below(3) {
+        let which = match self.dice.percent(50) {
             // An edit of many jobs that was interrupted would be made twice, and be twice in the history.
-            _ if matches!(change, Change::Edit { .. }) => Selection::One(self.any_job()?),
-            0 => Selection::One(self.any_job()?),
-            1 => Selection::Many(self.filter()),
-            _ => {
-                let jobs = self.released_jobs(&change);
-                if jobs.is_empty() {
-                    return None;
-                }
-                Selection::Loaded(jobs)
-            }
+            false if !matches!(change, Change::Edit { .. }) => Selection::Many(self.filter()),
+            _ => Selection::One(self.any_job()?),
         };
         Some((which, change))
+    }
+
+    /// Loaded jobs, as the scheduler releases them for an operator, and a change that applies to them.
+    pub(super) fn draw_loaded(&mut self) -> (Selection, Change) {
+        let change = match self.dice.percent(50) {
+            true => Change::Cancel,
+            false => Change::Suspend,
+        };
+        let count = self.dice.within(1, MANY as u64) as usize;
+        let loaded = self.loaded.iter().take(count);
+        let jobs = loaded.map(|number| self.ids[*number][0]).collect();
+        (Selection::Loaded(jobs), change)
     }
 
     fn any_job(&mut self) -> Option<JobId> {
@@ -226,14 +241,6 @@ impl Twins {
             },
             ..Filter::default()
         }
-    }
-
-    /// Loaded jobs to which a change applies, as the scheduler releases them for an operator.
-    fn released_jobs(&mut self, change: &Change) -> Vec<JobId> {
-        let applies = matches!(change, Change::Cancel | Change::Suspend);
-        let count = if applies { self.dice.within(1, 8) } else { 0 };
-        let loaded = self.loaded.iter().take(count as usize);
-        loaded.map(|number| self.ids[*number][0]).collect()
     }
 
     /// The same request to the store in memory.
