@@ -134,6 +134,32 @@ fn a_job_that_cannot_be_cancelled_keeps_its_crash_count() {
     assert_eq!(client.job_in(&id, "done")["crashes"], 1);
 }
 
+/// The job's first run ended with the server. Which write belongs to the command depends on what the store still has to write.
+#[test]
+fn a_job_that_cannot_be_suspended_keeps_a_crash_of_the_server_before() {
+    for write in 1..=4 {
+        let app = start_with_room("workers = 1", write);
+        let mut client = app.client();
+        let gate = app.dir.gate("gate");
+        let id = client.push(&Request::push("mails", "once ran;gate gate"));
+        let held = gate.wait_for_worker();
+        pause(&mut client, true);
+        let mut client = kill_server(&app);
+        drop(held);
+        // Once this push is answered, the crash has been written too.
+        client.push(&Request::push("mails", "note behind"));
+        std::fs::write(Place(app.dir.path()).arm(), "").expect("a file");
+        let suspend = json!({"op": "suspend", "id": id});
+        client
+            .try_call_server("stoker.job", &suspend)
+            .expect_err("it can't be written");
+        make_room(&app);
+        pause(&mut client, false);
+        let crashes = &client.job_in(&id, "done")["crashes"];
+        assert_eq!(crashes, 1, "write {write} failed");
+    }
+}
+
 /// The job returns to its place before the other jobs, which the command did not concern. Which write belongs to the
 /// command depends on what the store still has to write before it.
 #[test]

@@ -552,6 +552,26 @@ fn a_crash_is_recorded_in_the_history() {
     );
 }
 
+/// The job's worker dies right after the second checkpoint, and an operator takes the job back before its next run.
+#[test]
+fn a_suspended_job_keeps_a_checkpoint_that_was_not_stored_yet() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let gate = app.dir.gate("gate");
+    let script = "if died note-told;if died ok;once died;gate gate;checkpoint 1;checkpoint 2;kill";
+    let id = client.push(&Request::push("mails", script));
+    let held = gate.wait_for_worker();
+    pause(&mut client, true);
+    drop(held);
+    app.wait_for_log("*; the job is retried, alone*");
+    client.call_server("stoker.job", &json!({"op": "suspend", "id": id}));
+    client.call_server("stoker.job", &json!({"op": "release", "id": id}));
+    pause(&mut client, false);
+    client.job_in(&id, "done");
+    let told: serde_json::Value = serde_json::from_str(&notes(&app)[0]).expect("JSON");
+    assert_eq!(told["checkpoint"], "2");
+}
+
 /// A checkpoint right after the first one is stored a moment later, and not only when the job ends.
 #[test]
 fn a_second_checkpoint_replaces_the_first() {
