@@ -247,6 +247,9 @@ impl World {
                 is_planned: false,
             });
         }
+        if task.is_job {
+            self.change_beside_run(task.no);
+        }
         if has_behind {
             self.on_trigger(Trigger::Prefetched);
             self.change_behind_long_run(&acts);

@@ -165,6 +165,22 @@ impl World {
         self.change_one(&[no], 10, &verbs);
     }
 
+    /// A run begins. An operator changes the jobs of its queue with the same key, or all of its queue: a change skips those
+    /// that run.
+    pub(crate) fn change_beside_run(&mut self, no: u64) {
+        let job = &self.ledger.jobs[no as usize];
+        let Some(queue) = job.queue() else { return };
+        let key = job.options.key.clone();
+        let to = self.queue_for_move();
+        let key = key.filter(|_| self.dice("moments").percent(70));
+        let filter = Filter {
+            queue: Some(queue),
+            key,
+            ..Filter::default()
+        };
+        self.change(filter, 2, &[Verb::Suspend, Verb::Move(to)]);
+    }
+
     fn queue_for_move(&mut self) -> usize {
         let queues = self.setup.queues.len() as u64;
         self.dice("moments").below(queues) as usize

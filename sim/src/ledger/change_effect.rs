@@ -108,7 +108,8 @@ impl Job {
     pub(super) fn runs_beside(&self, verb: Verb, no: u64, filter: &Filter) -> bool {
         let skips = match verb {
             Verb::Suspend => true,
-            Verb::Move(to) => !self.queues.contains(&to),
+            // A job stays, and is not counted, if another job of the target queue has its unique key.
+            Verb::Move(to) => !self.queues.contains(&to) && self.options.unique.is_none(),
             _ => false,
         };
         let is_named = filter.states.is_empty() && self.named_by(no, filter) == Reach::Surely;
