@@ -160,6 +160,31 @@ fn a_job_that_cannot_be_suspended_keeps_a_crash_of_the_server_before() {
     }
 }
 
+/// The disk is full after some slices of a change of waiting jobs, which then is not answered as if it were complete.
+#[test]
+fn a_change_that_the_disk_ends_in_the_middle_is_answered_with_an_error() {
+    const JOBS: u64 = 600;
+    let mut ended_early = 0;
+    for write in [1, 20, 60, 100, 140, 200] {
+        let app = start_with_room("workers = 1", write);
+        let mut client = app.client();
+        pause(&mut client, true);
+        for n in 0..JOBS {
+            client.push(&Request::push("mails", format!("note {n}")));
+        }
+        std::fs::write(Place(app.dir.path()).arm(), "").expect("a file");
+        let suspend = json!({"op": "suspend", "queue": "mails"});
+        match client.try_call_server("stoker.job", &suspend) {
+            Ok(answer) => assert_eq!(answer["count"], JOBS, "write {write} failed"),
+            Err(refused) => {
+                assert_eq!(refused.status(), Status::RESOURCE_EXHAUSTED);
+                ended_early += u64::from(client.queue("mails")["suspended"] != 0);
+            }
+        }
+    }
+    assert!(ended_early > 0, "no change ended in the middle");
+}
+
 /// The job returns to its place before the other jobs, which the command did not concern. Which write belongs to the
 /// command depends on what the store still has to write before it.
 #[test]

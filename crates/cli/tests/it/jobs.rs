@@ -355,6 +355,9 @@ fn an_invalid_push_is_rejected_with_a_reason() {
     assert_eq!(full.status(), Status::RESOURCE_EXHAUSTED);
     assert!(full.text().contains("max_waiting"), "{}", full.text());
     assert!(full.uint(Key::RETRY_AFTER) > Some(0));
+    client.call_server("stoker.job", &json!({"op": "suspend", "queue": "bounded"}));
+    let full = client.request(&Request::push("bounded", "ok"));
+    assert!(full.text().contains("max_waiting"), "suspended jobs count");
     let call = client.call("mails.run", "ok");
     assert_eq!(
         call.status(),

@@ -165,6 +165,8 @@ fn a_queue_is_removed_unless_it_has_jobs_or_is_configured() {
     assert!(text.contains("1 failed job"), "{text}");
     client.call_server("stoker.job", &json!({"op": "discard", "id": failed}));
     client.call_server("stoker.queue", &json!({"op": "pause", "queue": "typo"}));
+    let set = json!({"op": "set", "queue": "typo", "weight": 7});
+    client.call_server("stoker.queue", &set);
     until("the store has counted it", || {
         client.try_call_server("stoker.queue", &remove("typo")).ok()
     });
@@ -172,6 +174,7 @@ fn a_queue_is_removed_unless_it_has_jobs_or_is_configured() {
     assert_eq!(refusal(&mut client, &remove("typo")).0, Status::NOT_FOUND);
     run(&mut client, "typo");
     assert_eq!(client.queue("typo")["paused"], false, "it is a new one");
+    assert_eq!(client.queue("typo")["weight"], 1);
     let removed = app.cli(&["queues", "remove", "typo"]);
     assert_eq!(removed.code, 0, "{removed:?}");
 }

@@ -294,3 +294,22 @@ fn a_recorded_job_that_crossed_a_withdrawal_still_runs() {
     assert_eq!(w.on(task), Some(worker));
     w.done(task);
 }
+
+/// A worker with several slots leaves before it has reported that the job has started: the job has not begun, so it runs
+/// elsewhere, although it is already recorded as done.
+#[test]
+fn a_recorded_job_that_has_not_started_in_its_slot_still_runs() {
+    let (mut w, _, once) = with(2, &Hello::slots(3));
+    let task = w.submit(job(once));
+    claimed(&mut w, task);
+    let first = w.on(task).expect("it was sent");
+    w.step(Event::Left { worker: first });
+    assert_eq!(w.outcome(task), None);
+    let second = w.on(task).expect("another worker has it");
+    assert_ne!(second, first);
+    w.step(Event::Started {
+        worker: second,
+        task,
+    });
+    w.done(task);
+}

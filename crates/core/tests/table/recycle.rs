@@ -197,6 +197,36 @@ fn a_worker_that_exceeds_its_limit_by_half_is_killed_during_its_task() {
     );
 }
 
+/// A task that exceeded its time has got the signal for that when its worker is killed for its memory. The next run has all its
+/// time again.
+#[test]
+fn a_task_whose_worker_was_killed_for_its_memory_is_not_overdue_at_once() {
+    let config = PoolConfig {
+        memory_limit: 100 * MB,
+        task_timeout: secs(1),
+        kill_grace: secs(5),
+        ..workers(1)
+    };
+    let (mut w, pool) = World::ready_as(config, &Hello::soft());
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let (task, first) = (w.submit(job(mail)), w.live()[0]);
+    w.pass(secs(1));
+    assert!(w.has_seen(&Action::SoftSignal { worker: first }));
+    w.step(Event::Measured {
+        worker: first,
+        rss: 200 * MB,
+    });
+    assert!(w.was_killed(first, StopReason::Memory));
+    w.exit(first, Exit::Signal(9));
+    w.pass(secs(4));
+    w.boot_as(&Hello::soft());
+    let second = w.on(task).expect("it runs again");
+    w.pass(ms(990));
+    assert!(!w.has_seen(&Action::SoftSignal { worker: second }));
+    assert!(!w.was_killed(second, StopReason::TaskTimeout));
+    w.done(task);
+}
+
 /// A worker that is being replaced because of its size is still measured while its task runs.
 #[test]
 fn a_worker_that_keeps_growing_while_it_is_replaced_is_killed() {
