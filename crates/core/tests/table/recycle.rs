@@ -218,12 +218,13 @@ fn a_task_whose_worker_was_killed_for_its_memory_is_not_overdue_at_once() {
     });
     assert!(w.was_killed(first, StopReason::Memory));
     w.exit(first, Exit::Signal(9));
-    w.pass(secs(4));
+    w.pass(secs(5));
     w.boot_as(&Hello::soft());
     let second = w.on(task).expect("it runs again");
     w.pass(ms(990));
     assert!(!w.has_seen(&Action::SoftSignal { worker: second }));
     assert!(!w.was_killed(second, StopReason::TaskTimeout));
+    assert!(!w.was_killed(second, StopReason::Cancelled));
     w.done(task);
 }
 
