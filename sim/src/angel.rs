@@ -228,13 +228,13 @@ impl World {
                 self.ledger.calls.may_be_blamed(no);
             }
         }
-        let pool = self.pools.get(&key).and_then(|pool| self.setup.pool(pool));
-        if let Some(pool) = pool.filter(|_| self.is_far_too_large(&worker)) {
-            self.ledger.may_be_blamed_unsent(pool, &self.setup);
-        }
         self.drop_nested_requests(worker.nested.client.as_ref());
         self.record_last_tasks(&worker);
         self.end_tasks_of(&worker, by_signal);
+        let pool = self.pools.get(&key).and_then(|pool| self.setup.pool(pool));
+        if let Some(pool) = pool.filter(|_| self.is_far_too_large(&worker)) {
+            self.ledger.may_be_blamed_unbegun(pool, &self.setup);
+        }
         sim::end_process(worker.pid);
         drop(worker);
         let end = match by_signal {

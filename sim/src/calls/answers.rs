@@ -220,8 +220,9 @@ impl Calls {
             others > 0 || self.has_hostiles,
             "call {no}: shed, but no other call was waiting"
         );
-        // A worker that has just booted reads late, and the server counts that as part of the run.
-        if self.has_hostiles || self.workers_misbehave || !setup.is_steady(service.pool) {
+        // A worker that has just booted, or that reconnects, reads late, and the server counts that as part of the run.
+        let has_late_readers = !setup.is_steady(service.pool) || setup.guests > 0;
+        if self.has_hostiles || self.workers_misbehave || has_late_readers {
             return;
         }
         let (runs, slots) = (self.run_times[call.spec.service], self.slots[service.pool]);

@@ -247,9 +247,9 @@ impl Ledger {
         }
     }
 
-    /// A worker of this pool was killed for the memory that its tasks had left: a job that the server was about to send it may
-    /// be blamed.
-    pub(crate) fn may_be_blamed_unsent(&mut self, pool: usize, setup: &Setup) {
+    /// A worker of this pool was killed for the memory that its tasks had left: a job that it had not begun, or that the server
+    /// was about to send it, may be blamed.
+    pub(crate) fn may_be_blamed_unbegun(&mut self, pool: usize, setup: &Setup) {
         let is_of_pool = |job: &&mut Job| {
             job.state == State::Waits
                 && job
