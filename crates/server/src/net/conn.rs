@@ -358,12 +358,12 @@ mod tests {
         let mut conn = Conn::new(here);
         conn.role = Role::Client(Client::default());
         let body = vec![0; 1 << 20];
-        (0..4).for_each(|id| {
+        for id in 0..4 {
             conn.put(Encode {
                 body: &body,
                 ..Encode::new(Type::Res, id)
-            })
-        });
+            });
+        }
         let mut flush_at = |now: u64| {
             conn.flush(Time(now)).expect("it is read");
             conn.stalled

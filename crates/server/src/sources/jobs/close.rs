@@ -4,7 +4,7 @@
 use crate::config::JobsConfig;
 use crate::counted;
 use crate::observe::events;
-use crate::plane::{Alarm, Plane};
+use crate::plane::{Alarm, Plane, Todo};
 use crate::users::UserId;
 use stoker_core::{Core, Kind, NameId, QueueId, Span};
 use stoker_store::{Counts, QueueNo, StoreEvent};
@@ -130,6 +130,10 @@ impl Plane {
         if let Some(user) = queue.creator {
             self.memory.users[user].queues -= 1;
         }
+        // The id may be given to another queue, which requests its jobs itself.
+        let is_of_another =
+            |load: &Todo| !matches!(load, Todo::RefillKeys { queue } if *queue == id);
+        self.jobs.postponed.retain(is_of_another);
         let counts = queue.counts;
         self.jobs.closed.insert(queue.no, Closed { name, counts });
         self.admin.overrides.remove(&id);
