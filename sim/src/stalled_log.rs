@@ -56,6 +56,7 @@ impl World {
 
     pub(crate) fn log_stalls(&mut self, begins: bool) {
         self.log_stalls.is_stalled = begins;
+        self.ledger.log_stalls = begins;
         self.log_stalls.is_late = true;
         if begins {
             let stalls = &mut self.log_stalls;

@@ -184,8 +184,9 @@ impl Ledger {
             } else {
                 reach
             };
-            // While the disk fails, the store may not know that a job has ended.
-            let store_knows = !self.may_be_due_to_disk() || !matches!(job.state, State::Ended(_));
+            // While the disk fails or the log stalls, the store may not know that a job has ended.
+            let is_late = self.may_be_due_to_disk() || self.log_stalls;
+            let store_knows = !is_late || !matches!(job.state, State::Ended(_));
             let reach = match store_knows
                 && (is_idle || job.state != State::Waits || verb == Verb::Cancel)
             {

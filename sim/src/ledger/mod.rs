@@ -97,6 +97,8 @@ pub(crate) struct Ledger {
     deaths: u64,
     /// The server is dead and the next one has not begun, so it is not known what is in the store.
     pub(crate) is_down: bool,
+    /// The log can't be written at present, so the server does not read the answers of workers that have written output.
+    pub(crate) log_stalls: bool,
     /// Failed jobs that are retried at a rate.
     rates: Vec<change::Rate>,
     /// The server's list of jobs at the end, by id.
