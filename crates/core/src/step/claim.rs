@@ -1,7 +1,7 @@
 //! Jobs that count as done on delivery: they are recorded first, then sent, and run at most once.
 
 use crate::task::{Claim, Place};
-use crate::worker::Life;
+use crate::worker::{Demand, Life};
 use crate::{Action, Core, Outcome, TaskId, Time, WorkerId};
 
 impl Core {
@@ -69,8 +69,17 @@ impl Core {
     /// Takes back one job that has not been sent yet. Its worker may get another one instead.
     pub(crate) fn unassign_unsent(&mut self, worker: WorkerId, task: TaskId) {
         self.unassign(worker, task);
+        self.restore_request(worker);
         self.note_idle(worker);
         self.offer(worker);
+    }
+
+    /// A worker was not sent the task that it had requested, so its request stands.
+    pub(crate) fn restore_request(&mut self, worker: WorkerId) {
+        let worker = &mut self.workers[worker];
+        if worker.demand.is_pull() {
+            worker.demand = Demand::OnRequest;
+        }
     }
 
     fn note_idle(&mut self, worker: WorkerId) {

@@ -11,9 +11,7 @@ impl Core {
             return;
         }
         self.unassign(id, task);
-        if self.workers[id].demand.is_pull() {
-            self.workers[id].demand = crate::worker::Demand::OnRequest;
-        }
+        self.restore_request(id);
         if self.is_unwanted(task) {
             self.finish(task, Outcome::Cancelled);
         } else {

@@ -313,3 +313,22 @@ fn a_recorded_job_that_has_not_started_in_its_slot_still_runs() {
     });
     w.done(task);
 }
+
+/// A job that a pull worker would have got is cancelled before it is recorded: the worker was sent nothing, so its request stands.
+#[test]
+fn a_request_outlives_a_job_that_was_not_recorded() {
+    let (mut w, pool) = World::of(PoolConfig {
+        spawned: false,
+        ..workers(0)
+    });
+    let once = w.jobs(pool, "once", on_delivery());
+    let worker = w.join(pool, &Hello::pull());
+    let wanted = true;
+    w.step(Event::Ready { worker, wanted });
+    let first = w.submit(job(once));
+    assert_eq!(slot_of(&w, first), Some(worker));
+    w.cancel(first, true);
+    assert_eq!(w.outcome(first), Some(Outcome::Cancelled));
+    let second = w.submit(job(once));
+    assert_eq!(slot_of(&w, second), Some(worker));
+}
