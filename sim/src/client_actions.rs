@@ -483,7 +483,9 @@ impl World {
             Some(client) => client.read(&mut self.ledger, &self.setup),
             None => return,
         };
-        self.check_connections_of(no);
+        if !ended {
+            self.check_connections_of(no);
+        }
         if let Some(edit) = self.ledger.answered_reload.take() {
             self.plan_reload_applies(edit);
         }
