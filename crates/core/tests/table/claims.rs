@@ -18,6 +18,17 @@ fn with(count: u32, hello: &Hello) -> (World, PoolId, NameId) {
     (w, pool, once)
 }
 
+/// A worker that connected by itself and has to ask for tasks.
+fn with_pull_worker() -> (World, WorkerId, NameId) {
+    let (mut w, pool) = World::of(PoolConfig {
+        spawned: false,
+        ..workers(0)
+    });
+    let once = w.jobs(pool, "once", on_delivery());
+    let worker = w.join(pool, &Hello::pull());
+    (w, worker, once)
+}
+
 fn claimed(w: &mut World, task: TaskId) {
     w.step(Event::Claimed { task });
 }
@@ -277,12 +288,7 @@ fn workers_that_leave_while_a_job_is_being_recorded_cost_it_nothing() {
 /// A worker that withdrew its request returns the job, which was already recorded: it runs once all the same.
 #[test]
 fn a_recorded_job_that_crossed_a_withdrawal_still_runs() {
-    let (mut w, pool) = World::of(PoolConfig {
-        spawned: false,
-        ..workers(0)
-    });
-    let once = w.jobs(pool, "once", on_delivery());
-    let worker = w.join(pool, &Hello::pull());
+    let (mut w, worker, once) = with_pull_worker();
     let ready = |w: &mut World, wanted| w.step(Event::Ready { worker, wanted });
     ready(&mut w, true);
     let task = w.submit(job(once));
@@ -317,14 +323,11 @@ fn a_recorded_job_that_has_not_started_in_its_slot_still_runs() {
 /// A job that a pull worker would have got is cancelled before it is recorded: the worker was sent nothing, so its request stands.
 #[test]
 fn a_request_outlives_a_job_that_was_not_recorded() {
-    let (mut w, pool) = World::of(PoolConfig {
-        spawned: false,
-        ..workers(0)
+    let (mut w, worker, once) = with_pull_worker();
+    w.step(Event::Ready {
+        worker,
+        wanted: true,
     });
-    let once = w.jobs(pool, "once", on_delivery());
-    let worker = w.join(pool, &Hello::pull());
-    let wanted = true;
-    w.step(Event::Ready { worker, wanted });
     let first = w.submit(job(once));
     assert_eq!(slot_of(&w, first), Some(worker));
     w.cancel(first, true);

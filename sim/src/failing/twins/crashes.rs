@@ -27,12 +27,14 @@ impl Twins {
     }
 
     /// Checks the jobs that ran when the server died, and counts their crashes in the store in memory, too.
-    pub(super) fn check_crashes(&mut self, running: &[usize], before: &[View]) {
-        let after = self.views(running);
-        let crashes: Vec<u8> = before.iter().map(|view| view.counters.crashes).collect();
+    pub(super) fn check_crashes(&mut self, running: &[(usize, View)]) {
+        let numbers: Vec<usize> = running.iter().map(|(number, _)| *number).collect();
+        let before = running.iter().map(|(_, view)| view.counters.crashes);
+        let crashes: Vec<u8> = before.collect();
+        let after = self.views(&numbers);
         // Only a job that is the only suspect is blamed for the last crash.
         let suspects = crashes.iter().filter(|crashes| **crashes > 0).count();
-        for ((number, crashes), after) in running.iter().zip(crashes).zip(after) {
+        for ((number, crashes), after) in numbers.iter().zip(crashes).zip(after) {
             let is_blamed = crashes + 1 >= MAX_CRASHES && suspects == 1;
             let expected = match is_blamed {
                 true => (crashes + 1, State::Failed),
